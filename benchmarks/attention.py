@@ -94,7 +94,9 @@ class Implementations(Bench):
         seed_and_pin_threads()
         case = AttentionCase.random(length, heads, heads, require_dtype(precision))
         with restrict_backend(implementation):
-            studied = study_implementation(implementation, case, causal_mask if causal else None, flush_l2=l2 == "cold")
+            studied = study_implementation(
+                implementation, case, causal_mask if causal else None, flush_l2=l2 == "cold"
+            )
             counted = studied.counts()
             allocated = allocator_readings(this_device(), studied.call)
         useful = case.useful_flops(causal)
@@ -167,12 +169,16 @@ class SparseMasks(Bench):
         with restrict_backend("flex"):
             studied = study_implementation("flex", case, visible)
         with restrict_backend("flash"):
-            dense, case, _ = select_attention("flash", studied.case, causal_mask if mask.startswith("window") else None)
+            dense, case, _ = select_attention(
+                "flash", studied.case, causal_mask if mask.startswith("window") else None
+            )
             flash = time_blocks(lambda: dense(*case.inputs), **KERNELS.timing)
         readings = {
             **studied.readings(),
             "realised_sparsity": informational(build_block_mask(visible, length).sparsity() / 100),
-            "speedup": informational(statistics.median(flash.judged) / statistics.median(studied.forward.judged)),
+            "speedup": informational(
+                statistics.median(flash.judged) / statistics.median(studied.forward.judged)
+            ),
         }
         return Measurement(readings, flags=studied.flags)
 
@@ -206,12 +212,16 @@ class AttentionCase:
     def first_sequence(self, dtype: torch.dtype) -> AttentionCase:
         """The first sequence of the batch, in another precision: attention looks at each sequence alone."""
         query, key, value = (tensor[:1].detach().to(dtype).requires_grad_() for tensor in self.inputs)
-        return AttentionCase(query, key, value, self.gradient[:1].to(dtype), no_backward_reason=self.no_backward_reason)
+        return AttentionCase(
+            query, key, value, self.gradient[:1].to(dtype), no_backward_reason=self.no_backward_reason
+        )
 
     def results(self, attention: Attention) -> list[Tensor]:
         """The result and, where there is a backward pass, the gradients of queries, keys and values."""
         out = attention(*self.inputs)
-        return [out] if self.no_backward_reason else [out, *torch.autograd.grad(out, self.inputs, self.gradient)]
+        return (
+            [out] if self.no_backward_reason else [out, *torch.autograd.grad(out, self.inputs, self.gradient)]
+        )
 
     def useful_flops(self, causal: bool) -> float:
         """Of one forward pass, a causal one counted as half a square, as FlashAttention's benchmark counts."""
@@ -244,9 +254,14 @@ class ImplementationStudy:
     def counts(self) -> dict[str, Reading | Absent]:
         """Count forward and backward together; the operators inside flex_attention are hidden from every counter."""
         if self.implementation == "flex":
-            hidden = Absent("flex_attention is one operator of higher order: what it runs inside cannot be counted")
+            hidden = Absent(
+                "flex_attention is one operator of higher order: what it runs inside cannot be counted"
+            )
             return {"peak_tensor_bytes": hidden, "flops": hidden}
-        return {"peak_tensor_bytes": exact(peak_tensor_bytes(self.call)), "flops": exact(count_flops(self.call))}
+        return {
+            "peak_tensor_bytes": exact(peak_tensor_bytes(self.call)),
+            "flops": exact(count_flops(self.call)),
+        }
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -254,7 +269,9 @@ class ImplementationStudy:
         return (f"ran: {self.kernel}", *dict.fromkeys(flag for timing in timings for flag in timing.flags))
 
 
-def study_implementation(implementation: str, case: AttentionCase, mask_function: MaskFunction | None, *, flush_l2: bool = False) -> ImplementationStudy:
+def study_implementation(
+    implementation: str, case: AttentionCase, mask_function: MaskFunction | None, *, flush_l2: bool = False
+) -> ImplementationStudy:
     """Time an implementation that ran what it was asked for and computed the right numbers."""
     attention, case, kernel = select_attention(implementation, case, mask_function)
     return ImplementationStudy(
@@ -279,7 +296,9 @@ def restrict_backend(implementation: str) -> contextlib.AbstractContextManager[N
     return sdpa_kernel(BACKENDS[implementation]) if implementation in BACKENDS else contextlib.nullcontext()
 
 
-def select_attention(implementation: str, case: AttentionCase, mask_function: MaskFunction | None) -> tuple[Attention, AttentionCase, str]:
+def select_attention(
+    implementation: str, case: AttentionCase, mask_function: MaskFunction | None
+) -> tuple[Attention, AttentionCase, str]:
     """Give an implementation, the case it can compute, and what a profiler saw it run.
 
     Skips, in torch's own words, what torch refuses here. Raises ``RuntimeError`` where something else ran.
@@ -300,11 +319,15 @@ def select_attention(implementation: str, case: AttentionCase, mask_function: Ma
     return attention, case, check_kernel(names, implementation)
 
 
-def build_attention(implementation: str, case: AttentionCase, mask_function: MaskFunction | None) -> Attention:
+def build_attention(
+    implementation: str, case: AttentionCase, mask_function: MaskFunction | None
+) -> Attention:
     if implementation == "flex":
         return build_flex_attention(case.query.shape[-2], mask_function)
     if implementation == "hand-written":
-        return functools.partial(textbook_attention, mask=build_dense_mask(mask_function, case.query.shape[-2]))
+        return functools.partial(
+            textbook_attention, mask=build_dense_mask(mask_function, case.query.shape[-2])
+        )
     return functools.partial(
         scaled_dot_product_attention,
         is_causal=mask_function is causal_mask,
@@ -316,7 +339,9 @@ def build_flex_attention(length: int, mask_function: MaskFunction | None) -> Att
     if DEVICE != "cpu" and importlib.util.find_spec("triton") is None:
         raise skip_exception("flex_attention is compiled with Triton, which is not installed")
     attention = flex_attention if DEVICE == "cpu" else torch.compile(flex_attention, dynamic=False)
-    return functools.partial(attention, block_mask=build_block_mask(mask_function, length) if mask_function else None)
+    return functools.partial(
+        attention, block_mask=build_block_mask(mask_function, length) if mask_function else None
+    )
 
 
 def textbook_attention(query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None) -> Tensor:
@@ -353,12 +378,18 @@ def visible_blocks(edge: int, hidden: float) -> Tensor:
 
 
 def build_block_mask(mask_function: MaskFunction, length: int) -> BlockMask:
-    return create_block_mask(mask_function, None, None, length, length, device=DEVICE, BLOCK_SIZE=KERNELS.block)
+    return create_block_mask(
+        mask_function, None, None, length, length, device=DEVICE, BLOCK_SIZE=KERNELS.block
+    )
 
 
 def build_dense_mask(mask_function: MaskFunction | None, length: int) -> Tensor | None:
     """(1, 1, length, length) of bool, True where a query sees a key."""
-    return None if mask_function is None else create_mask(mask_function, None, None, length, length, device=DEVICE)
+    return (
+        None
+        if mask_function is None
+        else create_mask(mask_function, None, None, length, length, device=DEVICE)
+    )
 
 
 def profile_operator_names(attention: Attention, case: AttentionCase) -> list[str]:

@@ -15,7 +15,9 @@ from .training import random_text
 from .workload_sizes import AUDIO, seed_and_pin_threads
 
 SAMPLE_RATE = 24_000  # samples of sound per second
-SAMPLES_PER_TOKEN = 320 * 2  # what the decoder's two upsamplings make of one token: 37.5 tokens are one second
+SAMPLES_PER_TOKEN = (
+    320 * 2
+)  # what the decoder's two upsamplings make of one token: 37.5 tokens are one second
 
 
 class SpeechModel(nn.Module):

@@ -61,16 +61,22 @@ class Compile(Bench):
         if mode == "eager":
             alone = time_blocks(build_step("eager"), **COMPILED.timing)
             names = [metric.name for metric in Compile.measure_compile.metrics]
-            return Measurement({**dict.fromkeys(names, NOT_COMPILED), "step_time": alone.reading()}, alone.flags)
+            return Measurement(
+                {**dict.fromkeys(names, NOT_COMPILED), "step_time": alone.reading()}, alone.flags
+            )
         cold, warm = compile_twice(build_step, mode, cap_s=COMPILED.cap_s, timing=COMPILED.timing)
         eager = build_step("eager")
-        check_parity(NumericsRecord((cold.value,)), NumericsRecord((float(eager()),)), default_tolerance(PRECISION))
+        check_parity(
+            NumericsRecord((cold.value,)), NumericsRecord((float(eager()),)), default_tolerance(PRECISION)
+        )
         alone, step = time_blocks(eager, **COMPILED.timing), cold.timing
         readings = {
             "compile_cold": cold.reading(),
             "compile_warm": warm.reading(),
             "step_time": step.reading(),
-            "speedup_vs_eager": informational(statistics.median(alone.judged) / statistics.median(step.judged)),
+            "speedup_vs_eager": informational(
+                statistics.median(alone.judged) / statistics.median(step.judged)
+            ),
             "graph_breaks": exact(cold.graph_breaks),
             "recompiles": exact(cold.recompiles),
             "generated_kernels": exact(cold.generated_kernels),
@@ -82,7 +88,9 @@ class Compile(Bench):
 def build_step(mode: str) -> Callable[[], Tensor]:
     """A training step without its optimizer, or one block's forward pass, compiled in this mode."""
     seed_and_pin_threads()
-    compiled: Any = (lambda function: function) if mode == "eager" else functools.partial(torch.compile, mode=mode)
+    compiled: Any = (
+        (lambda function: function) if mode == "eager" else functools.partial(torch.compile, mode=mode)
+    )
     return build_training_step(compiled) if COMPILED.whole_model else build_block_step(compiled)
 
 
@@ -138,7 +146,9 @@ class FrontEnd(Bench):
         Metric("graphs", "count"),
     )
     def measure_front_end(self, backend: str, sizes: str) -> dict[str, Reading]:
-        compiled = compile_in_process(build_front_end_step, backend, None, [COMPILED.model.length], warm_backend=backend)
+        compiled = compile_in_process(
+            build_front_end_step, backend, None, [COMPILED.model.length], warm_backend=backend
+        )
         return {
             "compile_time": compiled.reading(),
             "graph_breaks": exact(compiled.graph_breaks),
@@ -209,12 +219,16 @@ class CudaGraphs(Bench):
         launched = LaunchBoundStep()
         reference = float(launched.step())
         step, pool = LAUNCH_METHODS[way](launched)
-        check_parity(NumericsRecord((float(step()),)), NumericsRecord((reference,)), default_tolerance("fp32"))
+        check_parity(
+            NumericsRecord((float(step()),)), NumericsRecord((reference,)), default_tolerance("fp32")
+        )
         timing = time_blocks(step, **COMPILED.timing)
         readings = {
             "step_time": timing.reading(),
             "host_time": informational(*timing.wall),
-            "memory_pool": exact(pool_bytes(pool)) if pool else Absent("nothing is recorded, so that no pool is kept"),
+            "memory_pool": exact(pool_bytes(pool))
+            if pool
+            else Absent("nothing is recorded, so that no pool is kept"),
         }
         return Measurement(readings, timing.flags)
 
@@ -255,14 +269,18 @@ def capture_graph(step: LaunchBoundStep) -> tuple[Callable[[], Tensor], Pool]:
 def graph_callables(step: LaunchBoundStep) -> tuple[Callable[[], Tensor], Pool]:
     pool = torch.cuda.graph_pool_handle()
     sample = (step.tokens[:, :-1].clone(),)
-    step.model = torch.cuda.make_graphed_callables(step.model, sample, num_warmup_iters=WARMUP_STEPS, pool=pool)
+    step.model = torch.cuda.make_graphed_callables(
+        step.model, sample, num_warmup_iters=WARMUP_STEPS, pool=pool
+    )
     return step.step, pool
 
 
 def pool_bytes(pool: Pool) -> int:
     """What the recording keeps for itself: segments that nobody else may use."""
     segments = torch.cuda.memory_snapshot()
-    return int(sum(segment["total_size"] for segment in segments if tuple(segment["segment_pool_id"]) == tuple(pool)))
+    return int(
+        sum(segment["total_size"] for segment in segments if tuple(segment["segment_pool_id"]) == tuple(pool))
+    )
 
 
 LAUNCH_METHODS: dict[str, Callable[[LaunchBoundStep], tuple[Callable[[], Tensor], Pool | None]]] = {

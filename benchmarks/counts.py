@@ -30,7 +30,9 @@ class Counts(ModelBench):
         return next_token_loss(model, batch)
 
     def stream(self, model: GPT, p: Mapping[str, Any]) -> Iterator[Tensor]:
-        self.cache = ModelCache(SIZES, self.device, batch=1, length=SIZES.prompts[0] + GENERATION.new_tokens[0])
+        self.cache = ModelCache(
+            SIZES, self.device, batch=1, length=SIZES.prompts[0] + GENERATION.new_tokens[0]
+        )
         prompt = random_text(SIZES, 1, length=SIZES.prompts[0] - 1).to(self.device)
         token = prefill(model, prompt, self.cache)
         yield token

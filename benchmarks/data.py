@@ -86,7 +86,9 @@ class Loader(Bench):
         steps = DATA.loader_steps
         own_work = [epoch.waited_cpu_s / steps for epoch in epochs] if workers == 0 else ()
         readings = {
-            "data_time": Reading([epoch.waited_s / steps for epoch in epochs], Clock.WALL, steps, cpu=own_work),
+            "data_time": Reading(
+                [epoch.waited_s / steps for epoch in epochs], Clock.WALL, steps, cpu=own_work
+            ),
             "data_stall": Reading([epoch.waited_s / epoch.loop_s for epoch in epochs], Clock.VALUE, steps),
             "loader_startup": Reading([epoch.startup_s for epoch in epochs], Clock.WALL),
             "step_time": informational(*(epoch.loop_s / steps for epoch in epochs)),
@@ -165,7 +167,9 @@ class QueuedStep:
 
     def __init__(self) -> None:
         width = DATA.step_width
-        self.network = nn.Sequential(nn.Linear(TextDataset.TOKENS, width), nn.GELU(), nn.Linear(width, width)).to(DEVICE)
+        self.network = nn.Sequential(
+            nn.Linear(TextDataset.TOKENS, width), nn.GELU(), nn.Linear(width, width)
+        ).to(DEVICE)
 
     def __call__(self, batch: Tensor) -> None:
         loss = self.network(batch.to(DEVICE, torch.float32, non_blocking=True) / 255).square().mean()
@@ -227,11 +231,15 @@ def copy_to_device(memory: str, copy: str, size: int) -> Measurement:
     readings = {
         "copy_time": copying.reading(),
         "step_with_copy_time": beside.reading(),
-        "exposed_copy_time": informational(statistics.median(beside.judged) - statistics.median(resident.judged)),
+        "exposed_copy_time": informational(
+            statistics.median(beside.judged) - statistics.median(resident.judged)
+        ),
         "pageable_copy_bytes": exact(count_call(transfer).pageable_copy_bytes),
         "bandwidth": informational(*(size / seconds for seconds in copying.judged)),
     }
-    return Measurement(readings, flags=(*copying.flags, *(["non_blocking was silently synchronous"] if silent else [])))
+    return Measurement(
+        readings, flags=(*copying.flags, *(["non_blocking was silently synchronous"] if silent else []))
+    )
 
 
 def step_timings(transfer: Callable[[], None], stream: torch.cuda.Stream) -> tuple[Timing, Timing]:
@@ -273,7 +281,9 @@ class Read(Bench):
                 reading = timing.reading()
             else:
                 timing = time_on_host(
-                    lambda: read_file(file.fileno(), size), prepare=lambda: forget_pages(file.fileno(), size), number=1
+                    lambda: read_file(file.fileno(), size),
+                    prepare=lambda: forget_pages(file.fileno(), size),
+                    number=1,
                 )
                 reading = Reading(timing.wall, Clock.WALL)  # waiting for a disk uses no CPU
         return Measurement(
@@ -298,7 +308,9 @@ def forget_pages(descriptor: int, size: int) -> None:
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     kept = cached_ratio(descriptor, size)
     if kept > 0.01:
-        raise skip_exception(f"the file cannot be made cold: the kernel kept {kept:.0%} of it in its page cache")
+        raise skip_exception(
+            f"the file cannot be made cold: the kernel kept {kept:.0%} of it in its page cache"
+        )
 
 
 def cached_ratio(descriptor: int, size: int) -> float:
@@ -306,7 +318,9 @@ def cached_ratio(descriptor: int, size: int) -> float:
     pages = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
     with mmap.mmap(descriptor, size) as mapped:
         start = ctypes.c_char.from_buffer(mapped)
-        failed = ctypes.CDLL(None).mincore(ctypes.c_void_p(ctypes.addressof(start)), ctypes.c_size_t(size), pages)
+        failed = ctypes.CDLL(None).mincore(
+            ctypes.c_void_p(ctypes.addressof(start)), ctypes.c_size_t(size), pages
+        )
         del start  # a mapping that is still referred to does not close
     if failed:
         raise skip_exception("this kernel does not tell which pages of a file it holds (mincore)")
@@ -370,7 +384,11 @@ class Preprocess(Bench):
         }
         return Measurement(readings, flags=timing.flags)
 
-    @metrics(Metric("loop_time", "seconds"), Metric("batched_time", "seconds"), Metric("speedup", "ratio", "higher"))
+    @metrics(
+        Metric("loop_time", "seconds"),
+        Metric("batched_time", "seconds"),
+        Metric("speedup", "ratio", "higher"),
+    )
     def measure_quantise(self, sizes: str) -> Measurement:
         seed_and_pin_threads()
         onsets = torch.rand(DATA.notes, dtype=torch.float64) * 600

@@ -74,9 +74,13 @@ class DataParallel(_RankedBench):
     )
     def measure_training(self, strategy: str, scaling: str, ranks: int, sizes: str) -> Measurement:
         rows = PARALLEL.rows if scaling == "weak" else max(1, PARALLEL.rows // ranks)
-        reference = run_ranks(train_rank, 1, "alone", PARALLEL.rows, ranks, 1, timeout_s=PARALLEL.timeout_s)[0]
+        reference = run_ranks(train_rank, 1, "alone", PARALLEL.rows, ranks, 1, timeout_s=PARALLEL.timeout_s)[
+            0
+        ]
         trained = run_ranks(train_rank, ranks, strategy, rows, 1, ranks, timeout_s=PARALLEL.timeout_s)
-        check_parity(NumericsRecord(mean_losses(trained)), reference.numerics, default_tolerance(PARALLEL.precision))
+        check_parity(
+            NumericsRecord(mean_losses(trained)), reference.numerics, default_tolerance(PARALLEL.precision)
+        )
         step, alone = trained[0].timing, reference.timing
         share = 1 if scaling == "weak" else ranks
         readings = {
@@ -138,7 +142,10 @@ def measure_peak_bytes(work: Callable[[], object]) -> int:
 def peak_readings(peak_bytes: int) -> dict[str, Reading | Absent]:
     if DEVICE == "cpu":
         return {"peak_tensor_bytes": exact(peak_bytes), "peak_allocated_bytes": GPU_ONLY_READING}
-    return {"peak_tensor_bytes": CPU_ONLY_READING, "peak_allocated_bytes": Reading((float(peak_bytes),), Clock.VALUE)}
+    return {
+        "peak_tensor_bytes": CPU_ONLY_READING,
+        "peak_allocated_bytes": Reading((float(peak_bytes),), Clock.VALUE),
+    }
 
 
 def mean_losses(trained: list[RankTraining]) -> tuple[float, ...]:
@@ -154,7 +161,9 @@ def exposed_communication(step: Timing, reference: Timing, scaling: str) -> Read
     """What a step takes longer than the same work of one rank alone: communication that nothing hides."""
     if scaling == "strong":
         return Absent("the rank alone has more to compute than each of those that share its rows")
-    return informational(statistics.median(step.device or step.wall) - statistics.median(reference.device or reference.wall))
+    return informational(
+        statistics.median(step.device or step.wall) - statistics.median(reference.device or reference.wall)
+    )
 
 
 def communication_reading(trained: list[RankTraining]) -> Reading:
@@ -172,7 +181,9 @@ class RingAttention(_RankedBench):
     def setup(self, implementation: str, ranks: int, sizes: str) -> None:
         super().setup(implementation, ranks, sizes)
         if implementation == "context_parallel" and DEVICE == "cpu":
-            raise NotImplementedError("torch's context_parallel has no sharding rule for the attention of CPUs")
+            raise NotImplementedError(
+                "torch's context_parallel has no sharding rule for the attention of CPUs"
+            )
 
     @metrics(
         Metric("step_time", "seconds"),
@@ -190,7 +201,9 @@ class RingAttention(_RankedBench):
             "step_time": timing.reading(),
             "communication_bytes": exact(max(rank.sent_bytes for rank in attended)),
             **peak_readings(max(rank.peak_bytes for rank in attended)),
-            "max_seq_fit": exact(find_longest_sequence(*shared)) if DEVICE == "cuda" else Absent("only a GPU's memory has an end"),
+            "max_seq_fit": exact(find_longest_sequence(*shared))
+            if DEVICE == "cuda"
+            else Absent("only a GPU's memory has an end"),
         }
         return Measurement(readings, flags=timing.flags)
 
@@ -212,7 +225,11 @@ def check_rank_attention(rank: int, implementation: str, ranks: int) -> None:
     with shard_tensors(implementation, [*whole, mixed, *gradients]) as (parts, attention):
         ours, theirs = run_attention(parts[:4], attention), parts[4:]
         for result, reference in zip(ours, theirs, strict=True):
-            check_parity(NumericsRecord((), outputs=result), NumericsRecord((), outputs=reference), default_tolerance(reference.dtype))
+            check_parity(
+                NumericsRecord((), outputs=result),
+                NumericsRecord((), outputs=reference),
+                default_tolerance(reference.dtype),
+            )
 
 
 def measure_rank_attention(rank: int, implementation: str, ranks: int) -> RankAttention:
@@ -222,7 +239,9 @@ def measure_rank_attention(rank: int, implementation: str, ranks: int) -> RankAt
         peak = measure_peak_bytes(lambda: run_attention(parts, attention))
         with CommunicationCounter() as said:
             run_attention(parts, attention)
-        return RankAttention(time_ranks(lambda: run_attention(parts, attention), **PARALLEL.timing), said.sent_bytes, peak)
+        return RankAttention(
+            time_ranks(lambda: run_attention(parts, attention), **PARALLEL.timing), said.sent_bytes, peak
+        )
 
 
 def find_longest_sequence(implementation: str, ranks: int) -> int:
@@ -230,7 +249,9 @@ def find_longest_sequence(implementation: str, ranks: int) -> int:
     length = PARALLEL.length
     while 2 * length <= MAX_LENGTH:
         try:
-            run_ranks(run_rank_attention, ranks, implementation, ranks, 2 * length, timeout_s=PARALLEL.timeout_s)
+            run_ranks(
+                run_rank_attention, ranks, implementation, ranks, 2 * length, timeout_s=PARALLEL.timeout_s
+            )
         except ChildOutOfMemory:
             break
         length *= 2

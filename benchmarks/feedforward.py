@@ -34,14 +34,18 @@ class FeedForward(Bench):
     def measure_feedforward(self, kind: str, expansion: int, precision: str, sizes: str) -> Measurement:
         seed_and_pin_threads()
         network = build_feedforward(kind, KERNELS.width, expansion).to(DEVICE, require_dtype(precision))
-        x = torch.randn(KERNELS.tokens, KERNELS.width, device=DEVICE, dtype=require_dtype(precision), requires_grad=True)
+        x = torch.randn(
+            KERNELS.tokens, KERNELS.width, device=DEVICE, dtype=require_dtype(precision), requires_grad=True
+        )
         out = network(x)
         gradient = torch.randn_like(out)
         learned = [x, *network.parameters()]
 
         with torch.no_grad():
             forward = time_blocks(lambda: network(x), **KERNELS.timing)
-        backward = time_blocks(lambda: torch.autograd.grad(out, learned, gradient, retain_graph=True), **KERNELS.timing)
+        backward = time_blocks(
+            lambda: torch.autograd.grad(out, learned, gradient, retain_graph=True), **KERNELS.timing
+        )
         flops = count_flops(lambda: network(x))
         readings = {
             "forward_time": forward.reading(),
@@ -60,7 +64,9 @@ def build_feedforward(kind: str, width: int, expansion: int) -> nn.Module:
     """
     hidden = expansion * width
     if kind == "gelu":
-        return nn.Sequential(nn.Linear(width, hidden, bias=False), nn.GELU(), nn.Linear(hidden, width, bias=False))
+        return nn.Sequential(
+            nn.Linear(width, hidden, bias=False), nn.GELU(), nn.Linear(hidden, width, bias=False)
+        )
     return SwiGLU(width, hidden if kind == "swiglu-equal-expansion" else 2 * hidden // 3)
 
 

@@ -44,8 +44,11 @@ class Generate(_Generation):
     """Latency by the length of the prompt and the number of prompts answered together."""
 
     params = {
-        "prompt": SIZES.prompts, "new_tokens": GENERATION.new_tokens, "batch": SIZES.requests, "sizes": [SIZES.name],
-    }  # fmt: skip
+        "prompt": SIZES.prompts,
+        "new_tokens": GENERATION.new_tokens,
+        "batch": SIZES.requests,
+        "sizes": [SIZES.name],
+    }
     sla = GENERATION.sla
 
 
@@ -57,9 +60,11 @@ class KVCache(_Generation):
     """
 
     params = {
-        "cache": ["none", "dynamic", "static", "fp8"], "prompt": [GENERATION.context],
-        "new_tokens": GENERATION.new_tokens[:1], "sizes": [SIZES.name],
-    }  # fmt: skip
+        "cache": ["none", "dynamic", "static", "fp8"],
+        "prompt": [GENERATION.context],
+        "new_tokens": GENERATION.new_tokens[:1],
+        "sizes": [SIZES.name],
+    }
     groups = ("generation", "stream_counts")
 
     @torch.no_grad()
@@ -77,9 +82,11 @@ class Quantised(_Generation):
     """Weights in fewer bits: fewer bytes to read per token, for an error that is checked before anything is timed."""
 
     params = {
-        "scheme": ["int8", "torchao-int4"], "prompt": SIZES.prompts[:1], "new_tokens": GENERATION.new_tokens[:1],
+        "scheme": ["int8", "torchao-int4"],
+        "prompt": SIZES.prompts[:1],
+        "new_tokens": GENERATION.new_tokens[:1],
         "sizes": [SIZES.name],
-    }  # fmt: skip
+    }
     groups = ("generation", "stream_counts")
 
     @torch.no_grad()
@@ -141,4 +148,6 @@ def check_cache(model: GPT, p: Mapping[str, Any]) -> None:
     error = max_relative_error(hidden, model.hidden(text))
     allowed = default_tolerance("fp8" if p["cache"] == "fp8" else "fp32").outputs
     if error > allowed:
-        raise ParityFailed(f"with the {p['cache']} cache the model is off by {error:.2g}, allowed {allowed:.2g}")
+        raise ParityFailed(
+            f"with the {p['cache']} cache the model is off by {error:.2g}, allowed {allowed:.2g}"
+        )

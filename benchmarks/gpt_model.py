@@ -51,7 +51,9 @@ class GPT(nn.Module):
             elif self.checkpointing == "full":
                 x = checkpoint(block, x, layer, start, use_reentrant=False)
             else:
-                x = checkpoint(block, x, layer, start, use_reentrant=False, context_fn=create_selective_contexts)
+                x = checkpoint(
+                    block, x, layer, start, use_reentrant=False, context_fn=create_selective_contexts
+                )
         if cache:
             cache.length += tokens.shape[1]
         return self.norm(x)
@@ -71,7 +73,9 @@ class Block(nn.Module):
         self.norm1 = nn.LayerNorm(width)
         self.attention = Attention(width, heads)
         self.norm2 = nn.LayerNorm(width)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width)
+        )
 
     def forward(self, x: Tensor, layer: LayerCache | None, start: int) -> Tensor:
         x = x + self.attention(self.norm1(x), layer, start)
@@ -139,14 +143,22 @@ class DynamicLayerCache:
         self.keys_values: tuple[Tensor, ...] = ()
 
     def extend(self, k: Tensor, v: Tensor, start: int) -> tuple[Tensor, Tensor]:
-        self.keys_values = tuple(torch.cat(pair, dim=2) for pair in zip(self.keys_values, (k, v), strict=True)) if start else (k, v)
+        self.keys_values = (
+            tuple(torch.cat(pair, dim=2) for pair in zip(self.keys_values, (k, v), strict=True))
+            if start
+            else (k, v)
+        )
         return self.keys_values[0], self.keys_values[1]
 
     def tensors(self) -> list[Tensor]:
         return list(self.keys_values)
 
 
-CACHES: dict[str, type[StaticLayerCache] | type[DynamicLayerCache]] = {"static": StaticLayerCache, "dynamic": DynamicLayerCache, "fp8": Float8LayerCache}
+CACHES: dict[str, type[StaticLayerCache] | type[DynamicLayerCache]] = {
+    "static": StaticLayerCache,
+    "dynamic": DynamicLayerCache,
+    "fp8": Float8LayerCache,
+}
 
 
 class ModelCache:

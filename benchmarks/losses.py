@@ -24,7 +24,9 @@ class LossOverK(Bench):
     def measure_loss(self, implementation: str, terms: int, precision: str, sizes: str) -> Measurement:
         seed_and_pin_threads()
         shape = (terms, KERNELS.tokens // terms)
-        logits = torch.randn(*shape, KERNELS.classes, device=DEVICE, dtype=require_dtype(precision), requires_grad=True)
+        logits = torch.randn(
+            *shape, KERNELS.classes, device=DEVICE, dtype=require_dtype(precision), requires_grad=True
+        )
         targets = torch.randint(KERNELS.classes, shape, device=DEVICE)
         check_losses_equal(logits, targets)
 

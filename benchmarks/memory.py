@@ -31,13 +31,19 @@ class Checkpointing(Bench):
         Metric("fake_peak_bytes", "bytes"),
         *MEMORY_METRICS,
     )
-    def measure_checkpointing(self, tokens: int, precision: str, checkpointing: str, sizes: str) -> Measurement:
+    def measure_checkpointing(
+        self, tokens: int, precision: str, checkpointing: str, sizes: str
+    ) -> Measurement:
         def trained(checkpointing: str) -> TrainingSetup:
-            training = TrainingSetup(SIZES, precision, batch=tokens // SIZES.length, checkpointing=checkpointing)
+            training = TrainingSetup(
+                SIZES, precision, batch=tokens // SIZES.length, checkpointing=checkpointing
+            )
             training.step()
             return training
 
-        def two_steps() -> None:  # the first makes the optimizer's state, the second has it beside the activations
+        def two_steps() -> (
+            None
+        ):  # the first makes the optimizer's state, the second has it beside the activations
             trained(checkpointing).step()
 
         plain, training = trained("none"), trained(checkpointing)
@@ -66,7 +72,10 @@ class Fragmentation(Bench):
     def measure_fragmentation(self, lengths: str, sizes: str) -> Measurement:
         shares = (1.0,) if lengths == "steady" else (0.25, 1.0, 0.5, 0.75)
         training = TrainingSetup(SIZES, batch=SIZES.batches[-1])
-        texts = [random_text(SIZES, SIZES.batches[-1], length=int(SIZES.length * share)).to(DEVICE) for share in shares]
+        texts = [
+            random_text(SIZES, SIZES.batches[-1], length=int(SIZES.length * share)).to(DEVICE)
+            for share in shares
+        ]
         coming = itertools.cycle(texts)
 
         def step() -> None:

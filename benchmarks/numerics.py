@@ -51,7 +51,9 @@ def steps_to_learn(seed: int) -> int:
         optimizer.step()
         if loss.item() <= target:
             return step
-    raise RuntimeError(f"seed {seed}: the loss is {loss.item():.2f} after {LEARNING.limit} steps, above {target:.2f}")
+    raise RuntimeError(
+        f"seed {seed}: the loss is {loss.item():.2f} after {LEARNING.limit} steps, above {target:.2f}"
+    )
 
 
 def generate_rule_text() -> Tensor:

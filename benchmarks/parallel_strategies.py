@@ -47,7 +47,12 @@ def fsdp2(model: GPT) -> ModelAndOptimizer:
     return single_process(model)
 
 
-STRATEGIES: dict[str, Callable[[GPT], ModelAndOptimizer]] = {"alone": single_process, "ddp": ddp, "zero1": zero1, "fsdp2": fsdp2}
+STRATEGIES: dict[str, Callable[[GPT], ModelAndOptimizer]] = {
+    "alone": single_process,
+    "ddp": ddp,
+    "zero1": zero1,
+    "fsdp2": fsdp2,
+}
 
 
 class Replica:

@@ -73,7 +73,9 @@ class Serving(Bench):
     def measure_serving(self, rate: float, sizes: str) -> Measurement:
         seed_and_pin_threads()
         model = GPT(SIZES).to(DEVICE).eval()
-        return measure_serving(lambda: stream_answer(model), rate=rate, requests=PIPELINE.served_requests, sla=PIPELINE.sla)
+        return measure_serving(
+            lambda: stream_answer(model), rate=rate, requests=PIPELINE.served_requests, sla=PIPELINE.sla
+        )
 
 
 def stream_answer(model: GPT) -> Iterator[Tensor]:

@@ -36,18 +36,30 @@ class Profile(Bench):
             call = step.measure_training.profiled(step, "fp32", SIZES.batches[0], sizes)
         else:
             generate = generation.Generate()
-            call = generate.measure_generation.profiled(generate, SIZES.prompts[0], GENERATION.new_tokens[0], 1, sizes)
+            call = generate.measure_generation.profiled(
+                generate, SIZES.prompts[0], GENERATION.new_tokens[0], 1, sizes
+            )
         profiled = profile_work(call, Path())
         rows = profiled.operators if isinstance(profiled.kernels, Absent) else profiled.kernels
-        busy: Reading | Absent = profiled.busy if isinstance(profiled.busy, Absent) else informational(profiled.busy)
+        busy: Reading | Absent = (
+            profiled.busy if isinstance(profiled.busy, Absent) else informational(profiled.busy)
+        )
         return Measurement({**sum_by_kind(rows), "gpu_busy": busy})
 
 
 def sum_by_kind(rows: tuple[TimeShare, ...]) -> dict[str, Reading]:
     """Sum the shares of the largest rows by kind; what is in none of them is in ``other``."""
-    found = {kind: sum(row.share for row in rows if operator_kind(row.name) == kind) for kind in OPERATOR_KINDS}
-    return {f"{kind}_share": informational(share) for kind, share in {**found, "other": 1 - sum(found.values())}.items()}
+    found = {
+        kind: sum(row.share for row in rows if operator_kind(row.name) == kind) for kind in OPERATOR_KINDS
+    }
+    return {
+        f"{kind}_share": informational(share)
+        for kind, share in {**found, "other": 1 - sum(found.values())}.items()
+    }
 
 
 def operator_kind(name: str) -> str:
-    return next((kind for kind, words in OPERATOR_KINDS.items() if any(word in name.lower() for word in words)), "other")
+    return next(
+        (kind for kind, words in OPERATOR_KINDS.items() if any(word in name.lower() for word in words)),
+        "other",
+    )

@@ -29,7 +29,9 @@ class RingAttentionFunction(torch.autograd.Function):
         mixed, weight = torch.zeros_like(query, dtype=torch.float32), None
         for turn in range(ranks):
             travelling = RingExchange(held) if turn < ranks - 1 else None
-            if turn <= rank:  # what comes later came from ranks behind this one: its tokens are not to be seen
+            if (
+                turn <= rank
+            ):  # what comes later came from ranks behind this one: its tokens are not to be seen
                 part, part_weight = local_attention(query, held[0], held[1], causal=turn == 0)
                 mixed, weight = merge_attention(mixed, weight, part, part_weight)
             held = travelling.wait() if travelling else held
@@ -47,7 +49,9 @@ class RingAttentionFunction(torch.autograd.Function):
         for turn in range(ranks):
             travelling = RingExchange(held) if turn < ranks - 1 else None
             if turn <= rank:
-                parts = local_attention_backward(gradient.contiguous(), query, held[0], held[1], mixed, weight, causal=turn == 0)
+                parts = local_attention_backward(
+                    gradient.contiguous(), query, held[0], held[1], mixed, weight, causal=turn == 0
+                )
                 of_query += parts[0]
                 of_held += torch.stack(parts[1:])
             held = travelling.wait() if travelling else held
@@ -72,7 +76,9 @@ class RingExchange:
         return self.received
 
 
-def merge_attention(mixed: Tensor, weight: Tensor | None, part: Tensor, part_weight: Tensor) -> tuple[Tensor, Tensor]:
+def merge_attention(
+    mixed: Tensor, weight: Tensor | None, part: Tensor, part_weight: Tensor
+) -> tuple[Tensor, Tensor]:
     """Weigh two results by the sums of exponentials they were divided by (logarithms; batch, heads, length)."""
     if weight is None:
         return part.float(), part_weight
@@ -91,7 +97,14 @@ def local_attention(query: Tensor, key: Tensor, value: Tensor, *, causal: bool) 
 
 
 def local_attention_backward(
-    gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, mixed: Tensor, weight: Tensor, *, causal: bool
+    gradient: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mixed: Tensor,
+    weight: Tensor,
+    *,
+    causal: bool,
 ) -> tuple[Tensor, ...]:
     """Gradients of one part's query, key and value, from the result and the weight of *all* parts."""
     given = (gradient, query, key, value, mixed, weight)
@@ -99,6 +112,10 @@ def local_attention_backward(
         parts = flash._scaled_dot_product_flash_attention_for_cpu_backward(*given, 0.0, causal)
     else:
         lengths = (None, None, query.shape[2], key.shape[2])  # all sequences are equally long
-        unused = torch.zeros((), dtype=torch.int64, device=query.device)  # state of a dropout that drops nothing
-        parts = flash._scaled_dot_product_flash_attention_backward(*given, *lengths, 0.0, causal, unused, unused)
+        unused = torch.zeros(
+            (), dtype=torch.int64, device=query.device
+        )  # state of a dropout that drops nothing
+        parts = flash._scaled_dot_product_flash_attention_backward(
+            *given, *lengths, 0.0, causal, unused, unused
+        )
     return tuple(parts)

@@ -29,7 +29,15 @@ from perfci.bench.parity import ParityFailed, default_tolerance
 from perfci.bench.timers.timed_blocks import time_blocks
 
 from .gpt_model import GPT
-from .workload_sizes import DEVICE, PRECISIONS, SIZES, TRAINING, Sizes, precision_context, seed_and_pin_threads
+from .workload_sizes import (
+    DEVICE,
+    PRECISIONS,
+    SIZES,
+    TRAINING,
+    Sizes,
+    precision_context,
+    seed_and_pin_threads,
+)
 
 OPTIMIZERS = {"for-loop": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
 
@@ -61,7 +69,9 @@ class Accumulation(Bench):
     params = (TRAINING.micro_batches, [SIZES.name])
     param_names = ("micro_batches", "sizes")
 
-    @metrics(Metric("step_time", "seconds"), Metric("peak_tensor_bytes", "bytes"), Metric("operators", "count"))
+    @metrics(
+        Metric("step_time", "seconds"), Metric("peak_tensor_bytes", "bytes"), Metric("operators", "count")
+    )
     def measure_accumulation(self, micro_batches: int, sizes: str) -> Measurement:
         training = TrainingSetup(SIZES, batch=max(TRAINING.micro_batches), micro_batches=micro_batches)
         training.step()
@@ -95,7 +105,9 @@ class Optimizer(Bench):
         timing = time_blocks(training.optimizer.step, **TRAINING.timing)
         counts = count_call(training.optimizer.step, optimizer=training.optimizer).readings()
         names = ("operators", "kernel_launches", "optimizer_state_bytes")
-        return Measurement({"optimizer_time": timing.reading(), **{n: counts[n] for n in names}}, timing.flags)
+        return Measurement(
+            {"optimizer_time": timing.reading(), **{n: counts[n] for n in names}}, timing.flags
+        )
 
 
 class BatchSweep(Bench):
@@ -124,7 +136,8 @@ class BatchSweep(Bench):
         rate = tokens / statistics.median(timing.judged)
         padding = 1 - tokens / (rows * width)
         return Measurement(
-            {"step_time": timing.reading(), "tokens_per_s": informational(rate), "padding": exact(padding)}, timing.flags
+            {"step_time": timing.reading(), "tokens_per_s": informational(rate), "padding": exact(padding)},
+            timing.flags,
         )
 
 
@@ -162,7 +175,9 @@ class Float8(Bench):
     def measure_float8(self, format: str, sizes: str) -> Measurement:
         seed_and_pin_threads()
         left, right = (torch.randn(TRAINING.matrix, TRAINING.matrix, device=DEVICE) for _ in range(2))
-        scaled = build_scaled_product(left, right, torch.float8_e4m3fn if format == "e4m3" else torch.float8_e5m2)
+        scaled = build_scaled_product(
+            left, right, torch.float8_e4m3fn if format == "e4m3" else torch.float8_e5m2
+        )
         exactly = left @ right
         error = float((scaled().float() - exactly).abs().max() / exactly.abs().max())
         if error > default_tolerance("fp8").outputs:
@@ -170,14 +185,18 @@ class Float8(Bench):
         refusal = this_device().unsupported_reason(torch.float8_e4m3fn)
         if refusal:
             why = Absent(refusal)
-            return Measurement({"matmul_time": why, "speedup_vs_bf16": why, "max_relative_error": informational(error)})
+            return Measurement(
+                {"matmul_time": why, "speedup_vs_bf16": why, "max_relative_error": informational(error)}
+            )
         halves = left.bfloat16(), right.bfloat16()
         timing = time_blocks(scaled, **TRAINING.timing)
         plain = time_blocks(lambda: halves[0] @ halves[1], **TRAINING.timing)
         return Measurement(
             {
                 "matmul_time": timing.reading(),
-                "speedup_vs_bf16": informational(statistics.median(plain.judged) / statistics.median(timing.judged)),
+                "speedup_vs_bf16": informational(
+                    statistics.median(plain.judged) / statistics.median(timing.judged)
+                ),
                 "max_relative_error": informational(error),
             },
             timing.flags,
@@ -198,9 +217,16 @@ class TrainingSetup:
     """A GPT, its optimizer and one batch, and the choices that trade its time for memory."""
 
     def __init__(
-        self, sizes: Sizes, precision: str = "fp32", *, batch: int, checkpointing: str = "none",
-        optimizer: str = "fused", micro_batches: int = 1, length: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        sizes: Sizes,
+        precision: str = "fp32",
+        *,
+        batch: int,
+        checkpointing: str = "none",
+        optimizer: str = "fused",
+        micro_batches: int = 1,
+        length: int | None = None,
+    ) -> None:
         seed_and_pin_threads()
         self.precision = precision
         self.model = GPT(sizes, checkpointing=checkpointing).to(DEVICE)

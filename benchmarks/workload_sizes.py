@@ -171,7 +171,9 @@ class DataSizes:
     prefetch: list[int]
     loader_batch: int
     loader_steps: int  # per epoch
-    step_width: int  # of the network that takes the batches: a step about as long as a few workers need for a batch
+    step_width: (
+        int  # of the network that takes the batches: a step about as long as a few workers need for a batch
+    )
     epochs: int
     copy_bytes: int
     file_bytes: int
@@ -194,12 +196,22 @@ if SIZES is SMOKE:
         timing={"warmup_s": 0.1, "budget_s": 0.4},
     )
     LEARNING = LearningSizes(
-        model=replace(SMOKE, vocab=16, width=32, heads=2, layers=1, length=16), rate=1e-2, limit=400, parity_steps=10
+        model=replace(SMOKE, vocab=16, width=32, heads=2, layers=1, length=16),
+        rate=1e-2,
+        limit=400,
+        parity_steps=10,
     )
     GENERATION = GenerationSizes(
-        requests=8, new_tokens=[24], context=64, checked_tokens=8, sla={"ttft": 0.5, "e2el": 2.0}, quantised_error=0.05
+        requests=8,
+        new_tokens=[24],
+        context=64,
+        checked_tokens=8,
+        sla={"ttft": 0.5, "e2el": 2.0},
+        quantised_error=0.05,
     )
-    PIPELINE = PipelineSizes(requests=8, new_tokens=4, served_requests=64, rates=[20.0], sla={"ttft": 0.2, "e2el_p90": 1.0})
+    PIPELINE = PipelineSizes(
+        requests=8, new_tokens=4, served_requests=64, rates=[20.0], sla={"ttft": 0.2, "e2el_p90": 1.0}
+    )
     AUDIO = AudioSizes(model=SMOKE, chunks=[6, 24], texts=[16], tokens=48, requests=6)
     KERNELS = KernelSizes(
         batch=2,
@@ -246,7 +258,10 @@ else:
         timing={},
     )
     LEARNING = LearningSizes(
-        model=replace(GPT2, vocab=64, width=128, heads=4, layers=4, length=64), rate=3e-3, limit=2000, parity_steps=200
+        model=replace(GPT2, vocab=64, width=128, heads=4, layers=4, length=64),
+        rate=3e-3,
+        limit=2000,
+        parity_steps=200,
     )
     GENERATION = GenerationSizes(
         requests=64,
@@ -301,7 +316,9 @@ class ParallelSizes:
     model: Sizes
     precision: str
     rank_counts: list[int]
-    rows: int  # sequences per rank where the work grows with the ranks, of all ranks together where it does not
+    rows: (
+        int  # sequences per rank where the work grows with the ranks, of all ranks together where it does not
+    )
     parity_steps: int
     reduced_bytes: list[int]
     heads: int

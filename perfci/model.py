@@ -39,7 +39,9 @@ class Clock(StrEnum):
     """What a sample was read from; it decides how a process's samples become its level."""
 
     WALL = "wall"
-    CPU = "cpu"  # CPU seconds of the process: a neighbour can only swell it, so the lower quartile is the level
+    CPU = (
+        "cpu"  # CPU seconds of the process: a neighbour can only swell it, so the lower quartile is the level
+    )
     DEVICE = "device"  # accelerator events
     EXACT = "exact"  # a count or a byte sum that repeats exactly
     VALUE = "value"  # anything else a benchmark returned

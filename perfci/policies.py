@@ -37,5 +37,8 @@ def _build_policy_from_settings(settings: Settings, *, strict: bool = False) -> 
     """The user's bar and tables, of which the first that matches a series speaks for it."""
     judge = settings.judge
     default = Rule(bar=judge.bar, strict=strict or judge.strict, max_pairs=judge.max_pairs)
-    overrides = [PolicyOverride(t.match, t.bar, t.floor, t.floor_bytes, t.metric_class, t.judge) for t in settings.policy]
+    overrides = [
+        PolicyOverride(t.match, t.bar, t.floor, t.floor_bytes, t.metric_class, t.judge)
+        for t in settings.policy
+    ]
     return Policy(default, tuple(overrides))

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("shared", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "shared", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("shared")  # a machine that others use as well fails no property by being slow
 
 for name in ("no_proxy", "NO_PROXY"):  # where a proxy leads outside, it does not lead to what the tests serve
@@ -88,7 +90,9 @@ def environments_forked(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def own_machine_lock(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test waits for a measurement outside the tests, and none inherits settings of the person who runs them."""
-    for name in [name for name in os.environ if name.startswith("PERFCI_") and not name.startswith(OF_THE_TESTS)]:
+    for name in [
+        name for name in os.environ if name.startswith("PERFCI_") and not name.startswith(OF_THE_TESTS)
+    ]:
         monkeypatch.delenv(name)
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     monkeypatch.setenv("PERFCI_LOCK", str(tmp_path_factory.getbasetemp() / "machine.lock"))
@@ -108,5 +112,7 @@ OF_THE_TESTS = ("PERFCI_TEST_", "PERFCI_CHROMIUM")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first: one that is begun when the others are through leaves the other cores idle."""
-    long = {item.path for item in items if item.get_closest_marker("slow") or item.get_closest_marker("browser")}
+    long = {
+        item.path for item in items if item.get_closest_marker("slow") or item.get_closest_marker("browser")
+    }
     items.sort(key=lambda item: item.path not in long)

@@ -94,8 +94,12 @@ def test_a_slower_pull_request_is_told_so_and_accepted_and_repaired(hosted: Host
     assert "`starter.time_step` at base and head are in `profiles/`" in measured.summary
     assert "range(90000)" in profile.read_text()
     assert asked_by_it == []
-    assert [("time_step" in one["body"], "1 regression" in one["body"]) for one in hub.comments] == [(True, True)]
-    assert [(one["head_sha"], one["conclusion"]) for one in hub.checks] == [(slower["head"]["sha"], "neutral")]
+    assert [("time_step" in one["body"], "1 regression" in one["body"]) for one in hub.comments] == [
+        (True, True)
+    ]
+    assert [(one["head_sha"], one["conclusion"]) for one in hub.checks] == [
+        (slower["head"]["sha"], "neutral")
+    ]
 
     hosted.keep_artifact(slower, measured)
     accept = f"/perfci accept {slower['head']['sha'][:10]} it is meant"
@@ -106,7 +110,9 @@ def test_a_slower_pull_request_is_told_so_and_accepted_and_repaired(hosted: Host
     assert [one["conclusion"] for one in hub.checks] == ["success"]
     del hub.comments[1]
 
-    repaired = hosted.propose(hosted.branch("faster", "Think as before", thing=a_thing() + "    # as before\n"))
+    repaired = hosted.propose(
+        hosted.branch("faster", "Think as before", thing=a_thing() + "    # as before\n")
+    )
     hosted.report(repaired, Ran(0, ""), action="requested")
     outdated = hub.comments[0]["body"]
     again = hosted.measure(repaired)
@@ -117,12 +123,17 @@ def test_a_slower_pull_request_is_told_so_and_accepted_and_repaired(hosted: Host
     assert "> **Outdated:**" in outdated
     assert [("1 regression" in one["body"], one["issue"]) for one in hub.comments] == [(False, 7)]
     assert [one["head_sha"] for one in hub.checks] == [slower["head"]["sha"], repaired["head"]["sha"]]
-    assert hub.checks[1]["details_url"] == f"https://github.com/acme/model/actions/runs/{again.number}/attempts/1"
+    assert (
+        hub.checks[1]["details_url"]
+        == f"https://github.com/acme/model/actions/runs/{again.number}/attempts/1"
+    )
 
 
 def test_a_fork_reports_and_never_sees_a_credential(hosted: Hosted, hub: FakeGitHub, tmp_path: Path) -> None:
     hosted.variables = {"PERFCI_SERVER": "https://perf.example.com"}
-    proposal = hosted.propose(hosted.branch("faster", "Take a look", thing=a_thing(bytes=1200) + LOOK), fork=2)
+    proposal = hosted.propose(
+        hosted.branch("faster", "Take a look", thing=a_thing(bytes=1200) + LOOK), fork=2
+    )
 
     measured = hosted.measure(proposal, "opened")
     asked_by_it = list(hub.asked)
@@ -156,9 +167,14 @@ def test_equals_are_compared_at_night_and_remembered_and_a_server_learns_of_them
         hosted.issuer, hosted.variables = issuer, {"PERFCI_SERVER": address}
         nights.append(hosted.run("perf.yml", "schedule", scheduled()))
 
-    assert [night.jobs for night in nights] == [{"equals": "success"}, {"equals": "success", "upload": "success"}]
+    assert [night.jobs for night in nights] == [
+        {"equals": "success"},
+        {"equals": "success", "upload": "success"},
+    ]
     assert list(stored(tmp_path).values()) == ["aa"]
-    assert nights[1].summary.startswith("    2 comparisons of a commit with itself: no false alarm in 2 verdicts")
+    assert nights[1].summary.startswith(
+        "    2 comparisons of a commit with itself: no false alarm in 2 verdicts"
+    )
 
 
 def test_a_server_gets_the_history_of_main_and_no_pull_request_writes_into_it(
@@ -170,7 +186,11 @@ def test_a_server_gets_the_history_of_main_and_no_pull_request_writes_into_it(
     with issuing() as issuer, a_bound_server(tmp_path, issuer) as address:
         hosted.issuer, hosted.variables = issuer, {"PERFCI_SERVER": address}
         newest = hosted.project.git("rev-parse", "main")
-        about = {"merged_at": "2026-03-01T11:30:00Z", "merge_commit_sha": newest, "user": {"id": 3, "login": "ada"}}
+        about = {
+            "merged_at": "2026-03-01T11:30:00Z",
+            "merge_commit_sha": newest,
+            "user": {"id": 3, "login": "ada"},
+        }
         hub.pulls = [pull(6) | {"body": "Perfci-Expect: peak +20% the buffer holds more"} | about]
         by_push = hosted.run("perf.yml", "push", pushed(hosted.project.git("rev-parse", "main")))
         by_hand = hosted.run("perf.yml", "workflow_dispatch", dispatched(since="v1.0", rounds="1"))

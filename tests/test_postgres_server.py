@@ -22,11 +22,16 @@ USER = "import sys, postgres_server as p; p.start(p.Path(sys.argv[1])); print('s
 @pytest.fixture
 def users(tmp_path: Path) -> Iterator[list[subprocess.Popen[str]]]:
     """Two processes that use the server of one folder."""
-    command, here = [sys.executable, "-c", USER, str(tmp_path / "data")], Path(postgres_server.__file__).parent
+    command, here = (
+        [sys.executable, "-c", USER, str(tmp_path / "data")],
+        Path(postgres_server.__file__).parent,
+    )
     started = []
     try:
         for _ in range(2):
-            user = subprocess.Popen(command, cwd=here, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            user = subprocess.Popen(
+                command, cwd=here, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
             started.append(user)
             assert user.stdout
             assert user.stdout.readline() == "started\n"

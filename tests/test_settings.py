@@ -33,9 +33,15 @@ def documented() -> dict[str, list[list[str]]]:
 def declared() -> dict[str, list[list[str]]]:
     found = {}
     for name, field in Settings.model_fields.items():
-        table = next(one for one in (field.annotation, *get_args(field.annotation)) if issubclass(one, BaseModel))
+        table = next(
+            one for one in (field.annotation, *get_args(field.annotation)) if issubclass(one, BaseModel)
+        )
         found[name] = [
-            [inner.alias or key, shown(inner.default), *([variable_name(name, key)] if name in SERVICE_TABLES else [])]
+            [
+                inner.alias or key,
+                shown(inner.default),
+                *([variable_name(name, key)] if name in SERVICE_TABLES else []),
+            ]
             for key, inner in table.model_fields.items()
         ]
     return found
@@ -75,7 +81,10 @@ def test_a_variable_beats_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("variables", "sentence"),
     [
-        ({"PERFCI_SERVER_WORKRES": "2"}, "unknown variable PERFCI_SERVER_WORKRES; did you mean PERFCI_SERVER_WORKERS?"),
+        (
+            {"PERFCI_SERVER_WORKRES": "2"},
+            "unknown variable PERFCI_SERVER_WORKRES; did you mean PERFCI_SERVER_WORKERS?",
+        ),
         (
             {"PERFCI_SERVER_WORKERS": "many"},
             "PERFCI_SERVER_WORKERS: workers: Input should be a valid integer, "

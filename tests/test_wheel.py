@@ -46,7 +46,9 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_imports_without_the_checkout(python: Path, tmp_path: Path) -> None:
     code = "import perfci, perfci_web; print(perfci.__file__); print(perfci_web.__file__)"
 
-    out = subprocess.run([python, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        [python, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout
 
     assert all(str(python.parent.parent) in line for line in out.splitlines())
 
@@ -63,7 +65,9 @@ def test_the_wheel_measures_and_serves(python: Path, tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": ""}
     perfci = [str(python), "-m", "perfci.cli"]
 
-    subprocess.run([*perfci, "run", "--rounds", "1"], cwd=project.folder, env=env, check=True, capture_output=True)
+    subprocess.run(
+        [*perfci, "run", "--rounds", "1"], cwd=project.folder, env=env, check=True, capture_output=True
+    )
     server = subprocess.Popen(
         [*perfci, "serve", "--port", "0"], cwd=project.folder, env=env, stdout=subprocess.PIPE, text=True
     )

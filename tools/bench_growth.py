@@ -39,8 +39,12 @@ def questions(commits: int, dice: random.Random) -> dict[str, Callable[[Session]
         "levels of two commits": lambda tx: result_summaries.load_level_pairs(tx, 1, base, head),
         "verdicts between them, counted": lambda tx: comparison_verdicts.count_ranked_verdicts(tx, between),
         "page of 100 of these": lambda tx: comparison_verdicts.list_ranked_verdicts(tx, between, limit=101),
-        "page of 100 series": lambda tx: paged_lists.load_series_page(tx, 1, after=dice.randrange(SERIES - 100), limit=100),
-        "page of 100 runs": lambda tx: paged_lists.load_runs_page(tx, 1, paged_lists.RunFilter(), before=0, limit=100),
+        "page of 100 series": lambda tx: paged_lists.load_series_page(
+            tx, 1, after=dice.randrange(SERIES - 100), limit=100
+        ),
+        "page of 100 runs": lambda tx: paged_lists.load_runs_page(
+            tx, 1, paged_lists.RunFilter(), before=0, limit=100
+        ),
         "page of 100 commits": lambda tx: paged_lists.load_commits_page(tx, 1, before=0, limit=100),
         "page of 100 verdicts": lambda tx: paged_lists.load_verdicts_page(
             tx, 1, paged_lists.VerdictFilter(), before=0, limit=100

@@ -3,7 +3,6 @@
 Each figure is the middle one of some, with the slowest beside it. ``sqlite`` and ``postgresql`` are the kinds.
 """
 
-
 from __future__ import annotations
 
 import contextlib
@@ -48,17 +47,25 @@ def fill(store: Store) -> None:
         moves = [
             ChangePoint(
                 a_series(f"suite{number % 40}.Bench{number}.time_it", parameters={"n": str(k)}),
-                a_sha(at), a_sha(at - 1), 0.1 + k / 1000, 1.0, 1.1 + k / 1000,
+                a_sha(at),
+                a_sha(at - 1),
+                0.1 + k / 1000,
+                1.0,
+                1.1 + k / 1000,
             )
             for k in range(MEMBERS)
-        ]  # fmt: skip
+        ]
         found.append(told(f"incident{number}", *moves, good=at - 1, bad=at, standing=number % 3 == 0))
     project, seen = measured_project(store, *found), a_situation(*found[::-1], commits=line)
     with store.begin() as tx:
-        save_change_points(tx, project.slug, {one.series: [one] for seen in found for one in seen.incident.members})
+        save_change_points(
+            tx, project.slug, {one.series: [one] for seen in found for one in seen.incident.members}
+        )
     for about, now in (("finds all", NOON), ("changes nothing", NOON + timedelta(hours=1))):
         held: list[float] = []
-        wall, cpu = timed(partial(reconcile_incidents, store, project, seen, now, partial(held_for, store, held)))
+        wall, cpu = timed(
+            partial(reconcile_incidents, store, project, seen, now, partial(held_for, store, held))
+        )
         locked = f"the write lock for {max(held) * 1000:.0f} ms of CPU at most"
         print(f"  a look that {about}: {wall / 1000:.2f} s, of which CPU here {cpu / 1000:.2f}; {locked}")
 
@@ -100,12 +107,16 @@ def bulk(store: Store) -> list[Took]:
 
     def together(seen: dict[int, int], state: IncidentState) -> None:
         with store.begin() as tx:
-            found = update_incidents(tx, project, seen, IncidentUpdate(state, reason="together"), acting_as("local", NOON))
+            found = update_incidents(
+                tx, project, seen, IncidentUpdate(state, reason="together"), acting_as("local", NOON)
+            )
         assert len(found.changed) == BULK, found
 
     for state in (IncidentState.INVESTIGATING, IncidentState.CULPRIT_FOUND) * 3:
         with store.read() as tx:
-            seen = {one.number: one.revision for one in incident_store.list_incidents(tx, project.id, limit=BULK)}
+            seen = {
+                one.number: one.revision for one in incident_store.list_incidents(tx, project.id, limit=BULK)
+            }
         took.append(timed(partial(together, seen, state)))
     return took
 
@@ -142,7 +153,10 @@ def main(kinds: list[str]) -> int:
         for name, took in figures.items():
             wall, cpu = (statistics.median(one) for one in zip(*took, strict=True))
             over += wall > BUDGET_MS[name]
-            print(f"  {name}: {wall:.0f} ms, of which CPU here {cpu:.0f} (budget {BUDGET_MS[name]:.0f})", flush=True)
+            print(
+                f"  {name}: {wall:.0f} ms, of which CPU here {cpu:.0f} (budget {BUDGET_MS[name]:.0f})",
+                flush=True,
+            )
     return 1 if over else 0
 
 

@@ -22,7 +22,11 @@ import numpy as np
 
 from perfci.policies import ProjectPolicies
 from perfci.service.worker.judge_worker import JudgeWorker
-from perfci.stats.incremental_segmentation import SegmentedSeries, detect_change_points_in_many, update_segmentations
+from perfci.stats.incremental_segmentation import (
+    SegmentedSeries,
+    detect_change_points_in_many,
+    update_segmentations,
+)
 from perfci.store import open_store
 from perfci.store.jobs import outbox
 from perfci.store.writes import row_ids
@@ -47,7 +51,9 @@ class Took:
     wall_s: float
 
     def held(self, name: str, limit: float) -> Figure:
-        return Figure(name, f"{self.cpu_s:.2f} s of CPU in {self.wall_s:.2f} s", f"{limit:g} s", self.cpu_s <= limit)
+        return Figure(
+            name, f"{self.cpu_s:.2f} s of CPU in {self.wall_s:.2f} s", f"{limit:g} s", self.cpu_s <= limit
+        )
 
 
 Result = TypeVar("Result")
@@ -57,7 +63,9 @@ def histories(series: int) -> list[Logs]:
     """Every kind of noise of the study in turn; every other history has a step of 6 to 20 % somewhere."""
     rng = np.random.default_rng(SEED)
     each = -(-series // len(KINDS))
-    lines = np.stack([change_free(kind, rng, each, POINTS) for kind in KINDS], axis=1).reshape(-1, POINTS)[:series]
+    lines = np.stack([change_free(kind, rng, each, POINTS) for kind in KINDS], axis=1).reshape(-1, POINTS)[
+        :series
+    ]
     at = np.where(np.arange(series) % 2, rng.integers(50, POINTS - 50, series), POINTS)
     return list(lines * (1 + (np.arange(POINTS) >= at[:, None]) * rng.uniform(0.06, 0.20, (series, 1))))
 
@@ -88,13 +96,17 @@ def beside(name: str, detect: Detector, lines: list[Logs], ours_s: float) -> Fig
     _, took = timed(lambda: [detect(line) for line in lines])
     each_s = took.cpu_s / len(lines)
     ratio = f"{each_s / ours_s:.1f} times ours of {1000 * ours_s:.2f} ms"
-    return Figure(f"{name} from nothing", f"{1000 * each_s:.2f} ms a series, {ratio} ({len(lines)} of the same series)")
+    return Figure(
+        f"{name} from nothing", f"{1000 * each_s:.2f} ms a series, {ratio} ({len(lines)} of the same series)"
+    )
 
 
 def judging(cases: int) -> Iterator[Figure]:
     """Comparisons of a pull request, as `perfci judge --json` is asked for them."""
     rng = np.random.default_rng(SEED)
-    sides = np.exp(rng.normal(0, 0.01, (2, cases, PROCESSES, SAMPLES)) + rng.normal(0, 0.02, (2, cases, PROCESSES, 1)))
+    sides = np.exp(
+        rng.normal(0, 0.01, (2, cases, PROCESSES, SAMPLES)) + rng.normal(0, 0.02, (2, cases, PROCESSES, 1))
+    )
     document = {
         "op": "compare",
         "cases": [
@@ -110,9 +122,14 @@ def judging(cases: int) -> Iterator[Figure]:
 def looking(commits: int, series: int) -> Iterator[Figure]:
     """What the judge process does after one more run: read, find, write, and what follows for incidents."""
     took = []
-    with tempfile.TemporaryDirectory() as folder, closing(open_store(f"sqlite:///{folder}/db", create=True)) as store:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        closing(open_store(f"sqlite:///{folder}/db", create=True)) as store,
+    ):
         add_commits(store, range(commits), series)
-        worker = JudgeWorker(store, lambda project: ProjectPolicies(), clock=lambda: NOON + timedelta(days=365))
+        worker = JudgeWorker(
+            store, lambda project: ProjectPolicies(), clock=lambda: NOON + timedelta(days=365)
+        )
         for number in range(commits, commits + LOOKS):
             add_commits(store, [number], series)
             with store.begin() as tx:

@@ -72,14 +72,20 @@ def smoke_suite(folder: Path) -> Iterator[Figure]:
     overhead, their_overhead = ours.wall_s - ours.work_s, theirs.wall_s - ours.work_s
     equal = (ours.processes, ours.samples) == (theirs.processes, theirs.samples)
     yield Figure("cells' own work", f"{ours.work_s:.1f} s")
-    yield Figure("smoke suite under perfci", f"{ours.wall_s:.1f} s, {ours.processes} processes, {ours.samples} samples")
     yield Figure(
-        "smoke suite under asv", f"{theirs.wall_s:.1f} s, {theirs.processes} processes, {theirs.samples} samples"
+        "smoke suite under perfci", f"{ours.wall_s:.1f} s, {ours.processes} processes, {ours.samples} samples"
+    )
+    yield Figure(
+        "smoke suite under asv",
+        f"{theirs.wall_s:.1f} s, {theirs.processes} processes, {theirs.samples} samples",
     )
     yield Figure("the same processes and samples", "yes" if equal else "no", "yes", equal)
     ratio = overhead / their_overhead
     yield Figure(
-        "overhead against asv's", f"{overhead:.1f} s / {their_overhead:.1f} s = {ratio:.3f}", "0.05", ratio <= 0.05
+        "overhead against asv's",
+        f"{overhead:.1f} s / {their_overhead:.1f} s = {ratio:.3f}",
+        "0.05",
+        ratio <= 0.05,
     )
     yield Figure("total against asv's", f"{ours.wall_s / theirs.wall_s:.3f}")
     ratio = ours.wall_s / ours.work_s
@@ -159,7 +165,9 @@ def run(command: list[str], project: GitProject) -> str:
     env = {**os.environ, **ISOLATED, "HOME": str(project.folder), "PERFCI_SMOKE": "1"}
     done = subprocess.run(command, cwd=project.folder, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
-        sys.exit(f"{' '.join(command)} exited with {done.returncode}:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+        sys.exit(
+            f"{' '.join(command)} exited with {done.returncode}:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+        )
     return done.stdout
 
 

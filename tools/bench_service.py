@@ -69,7 +69,10 @@ class Tally:
 
 
 def figures(kind: str, seconds: float) -> Iterator[Figure]:
-    with tempfile.TemporaryDirectory(prefix="perfci-bench-") as folder, a_database(kind, Path(folder)) as (url, _):
+    with (
+        tempfile.TemporaryDirectory(prefix="perfci-bench-") as folder,
+        a_database(kind, Path(folder)) as (url, _),
+    ):
         server = Server(url, Path(folder))
         server.start()
         try:
@@ -79,15 +82,22 @@ def figures(kind: str, seconds: float) -> Iterator[Figure]:
                 yield from _of_shape(kind, server, Path(folder), shape, limit, numbers, seconds)
             large = [upload_of(a_run_of((1000, 5, 4), next(numbers))) for _ in range(3)]
             tally = send(server.address, large, clients=1)
-            yield _timed(f"{kind}: one upload of 1,000 benchmarks", tally, max(tally.took_ms) / 1000, LARGE_S, "s")
+            yield _timed(
+                f"{kind}: one upload of 1,000 benchmarks", tally, max(tally.took_ms) / 1000, LARGE_S, "s"
+            )
         finally:
             server.end()
 
 
 def _of_shape(
-    kind: str, server: Server, folder: Path, shape: tuple[int, int, int], limit: float, numbers: Iterator[int],
+    kind: str,
+    server: Server,
+    folder: Path,
+    shape: tuple[int, int, int],
+    limit: float,
+    numbers: Iterator[int],
     seconds: float,
-) -> Iterator[Figure]:  # fmt: skip
+) -> Iterator[Figure]:
     name = f"{kind}: {shape[0]} x {shape[1]} x {shape[2]}"
     first = [upload_of(a_run_of(shape, next(numbers))) for _ in range(8)]  # brings the series, once for all
     send(server.address, first, clients=2)
@@ -98,18 +108,23 @@ def _of_shape(
     own = (time.process_time() - own) * 1000 / count
     spent = {who: (after - before.get(who, 0.0)) * 1000 / count for who, after in cpu_s(folder).items()}
     if full.errors:
-        yield Figure(f"{name}, full load", f"VOID: {len(full.errors)} errors, the first: {full.errors[0]}", "0", False)
+        yield Figure(
+            f"{name}, full load", f"VOID: {len(full.errors)} errors, the first: {full.errors[0]}", "0", False
+        )
         return
     yield Figure(
-        f"{name}, uploads/s", f"{full.per_second:.0f}, plain insert {limit:.0f} ({full.per_second / limit:.0%})",
-        f"{UPLOADS_S:.0f}", full.per_second >= UPLOADS_S,
-    )  # fmt: skip
+        f"{name}, uploads/s",
+        f"{full.per_second:.0f}, plain insert {limit:.0f} ({full.per_second / limit:.0%})",
+        f"{UPLOADS_S:.0f}",
+        full.per_second >= UPLOADS_S,
+    )
     storing_ms = spent.get("web", 0.0) + spent.get("postgres", 0.0)
     yield Figure(
         f"{name}, CPU of one upload",
         ", ".join(f"{who} {ms:.1f} ms" for who, ms in [("clients", own), *sorted(spent.items())]),
-        f"web and database {2000 / UPLOADS_S:.0f} ms: two cores", storing_ms < 2000 / UPLOADS_S,
-    )  # fmt: skip
+        f"web and database {2000 / UPLOADS_S:.0f} ms: two cores",
+        storing_ms < 2000 / UPLOADS_S,
+    )
     rate = full.per_second / 2
     uploads = [upload_of(a_run_of(shape, next(numbers))) for _ in range(int(seconds * rate))]
     half = send(server.address, uploads, clients=CLIENTS * 4, rate=rate)
@@ -128,7 +143,9 @@ def a_run_of(shape: tuple[int, int, int], number: int) -> Run:
 
 
 def upload_of(run: Run) -> Upload:
-    return Upload(run_document.idempotency_key(run), gzip.compress(run_document.dump_run(run).encode(), compresslevel=6))
+    return Upload(
+        run_document.idempotency_key(run), gzip.compress(run_document.dump_run(run).encode(), compresslevel=6)
+    )
 
 
 def send(address: str, uploads: Sequence[Upload], *, clients: int, rate: float = 0.0) -> Tally:
@@ -207,7 +224,9 @@ def _beside(url: str, folder: Path, name: str) -> str:
     name = f"{name}_{uuid.uuid4().hex[:8]}"
     if url.startswith("sqlite"):
         return f"sqlite:///{folder}/{name}.db"
-    with psycopg.connect(sa.make_url(url).set(drivername="postgresql").render_as_string(False), autocommit=True) as one:
+    with psycopg.connect(
+        sa.make_url(url).set(drivername="postgresql").render_as_string(False), autocommit=True
+    ) as one:
         one.execute(f"CREATE DATABASE {name}")
     return sa.make_url(url).set(database=name).render_as_string(hide_password=False)
 
@@ -219,7 +238,9 @@ def main() -> None:
     given = parser.parse_args()
     print(f"load of this machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
     report(
-        figure for kind in ([given.database] if given.database else KINDS) for figure in figures(kind, given.seconds)
+        figure
+        for kind in ([given.database] if given.database else KINDS)
+        for figure in figures(kind, given.seconds)
     )
 
 

@@ -29,7 +29,16 @@ from perfci.store.tables.measurements import TableBase
 from perfci.store.writes import bulk_insert
 from perfci.store.writes import ingest as writes
 from perfci.verdicts.process_levels import summarize_result
-from tests.support.builders import NOON, PROJECT, a_commit, a_machine, a_process, a_series, a_sha, an_environment
+from tests.support.builders import (
+    NOON,
+    PROJECT,
+    a_commit,
+    a_machine,
+    a_process,
+    a_series,
+    a_sha,
+    an_environment,
+)
 from tests.support.databases import fresh_database
 
 BENCHMARKS, PROCESSES, SAMPLES = 100, 5, 4
@@ -39,10 +48,16 @@ GROUP, TURNS = 32, 16
 
 RUN = tuple(column.name for column in bulk_insert.RUNS.columns)
 
-TABLES = {"runs": RUN, "results": bulk_insert.RESULT_COLUMNS, "processes": ("id", *bulk_insert.PROCESS_COLUMNS)}
+TABLES = {
+    "runs": RUN,
+    "results": bulk_insert.RESULT_COLUMNS,
+    "processes": ("id", *bulk_insert.PROCESS_COLUMNS),
+}
 
 
-def a_run(number: int, dice: random.Random, shape: tuple[int, int, int] = (BENCHMARKS, PROCESSES, SAMPLES)) -> Run:
+def a_run(
+    number: int, dice: random.Random, shape: tuple[int, int, int] = (BENCHMARKS, PROCESSES, SAMPLES)
+) -> Run:
     """Runs share no object with each other, as runs that were parsed do not; its series share machine and variant."""
     machine, variant = a_machine(), Variant((("python", "3.12"), ("torch", "2.13")))
     benchmarks, processes_each, samples = shape
@@ -89,7 +104,16 @@ class Plain:
         with closing(connect_to(self.source)) as source:
             run_ids = [row[0] for row in source.execute(f"SELECT max(id) - {count} FROM runs")]
             self.rows = [rows_of(source, run_ids[0] + number) for number in range(1, count + 1)]
-            known = "machines", "environments", "variants", "projects", "benchmarks", "series", "sessions", "commits"
+            known = (
+                "machines",
+                "environments",
+                "variants",
+                "projects",
+                "benchmarks",
+                "series",
+                "sessions",
+                "commits",
+            )
             for name in known:
                 self._copy_missing(source, name)
         self.connection.commit()
@@ -113,7 +137,9 @@ def connect_to(url: str) -> Any:
         for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
             connection.execute(f"PRAGMA {pragma}")
         return connection
-    return psycopg.connect(parse_database_url(url).set(drivername="postgresql").render_as_string(hide_password=False))
+    return psycopg.connect(
+        parse_database_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    )
 
 
 def rows_of(source: Any, run_id: int) -> dict[str, list[Any]]:
@@ -123,7 +149,9 @@ def rows_of(source: Any, run_id: int) -> dict[str, list[Any]]:
         "processes": f"result_id IN (SELECT id FROM results WHERE run_id = {run_id})",
     }
     return {
-        name: source.execute(f"SELECT {quoted(columns)} FROM {name} WHERE {of_run[name]} ORDER BY id").fetchall()
+        name: source.execute(
+            f"SELECT {quoted(columns)} FROM {name} WHERE {of_run[name]} ORDER BY id"
+        ).fetchall()
         for name, columns in TABLES.items()
     }
 

@@ -62,7 +62,9 @@ def step_time(blocks: int, block_s: float) -> Iterator[Figure]:
     step_s = statistics.median(time_blocks(step, device=device, warmup_s=5.0).reading().samples)
     number = max(1, math.ceil(block_s / step_s))
     for name, ours, theirs in timers(step, device, number):
-        yield compared(f"step_time against {name}", ours, theirs, f"{blocks} blocks of {number} steps", blocks // 2)
+        yield compared(
+            f"step_time against {name}", ours, theirs, f"{blocks} blocks of {number} steps", blocks // 2
+        )
 
 
 def training_step(device: Device) -> Callable[[], None]:
@@ -70,7 +72,9 @@ def training_step(device: Device) -> Callable[[], None]:
     torch.manual_seed(0)
     small = device.kind == "cpu"
     width, length, batch = (64, 64, 8) if small else (1024, 1024, 16)
-    layer = nn.TransformerEncoderLayer(width, nhead=4, dim_feedforward=4 * width, dropout=0.0, batch_first=True)
+    layer = nn.TransformerEncoderLayer(
+        width, nhead=4, dim_feedforward=4 * width, dropout=0.0, batch_first=True
+    )
     model = layer.to(device.torch_device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     inputs = torch.randn(batch, length, width, device=device.torch_device)
@@ -90,14 +94,20 @@ def timers(step: Callable[[], None], device: Device, number: int) -> Iterator[tu
     """Pairs of a timer of ours and one that others wrote, in seconds per step: like with like."""
 
     def ours(clock: str) -> float:
-        timing = time_blocks(step, device=device, number=number, warmup_s=WARMUP_S, min_blocks=1, max_blocks=1)
+        timing = time_blocks(
+            step, device=device, number=number, warmup_s=WARMUP_S, min_blocks=1, max_blocks=1
+        )
         return float(getattr(timing, clock)[0])
 
     if device.kind == "cuda":
         from triton.testing import do_bench
 
         seconds = number * time_blocks(step, device=device, number=number, max_blocks=1).device[0]
-        yield "do_bench", lambda: ours("device"), lambda: do_bench(step, 1, 1000 * seconds, return_mode="mean") / 1000
+        yield (
+            "do_bench",
+            lambda: ours("device"),
+            lambda: do_bench(step, 1, 1000 * seconds, return_mode="mean") / 1000,
+        )
     for clock, timer in (("wall", None), ("cpu", time.process_time)):
         about = {"stmt": "step()", "globals": {"step": step}, "num_threads": torch.get_num_threads()}
         written = benchmark.Timer(**about, **({"timer": timer} if timer else {}))
@@ -147,7 +157,9 @@ def no_op() -> Iterator[Figure]:
     inside_us = 1e6 * statistics.median(time_blocks(nothing).wall)
     alone_us = 1e6 * statistics.median((blocks_s(50) - blocks_s(1)) / 49 for _ in range(20))
     for name, us in (("in a block", inside_us), ("in a block of its own", alone_us)):
-        yield Figure(f"a no-op iteration {name}", f"{us:.3f} us", f"{NOOP_LIMIT_US:g} us", us <= NOOP_LIMIT_US)
+        yield Figure(
+            f"a no-op iteration {name}", f"{us:.3f} us", f"{NOOP_LIMIT_US:g} us", us <= NOOP_LIMIT_US
+        )
 
 
 def blocks_s(count: int) -> float:
@@ -160,7 +172,9 @@ def blocks_s(count: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--blocks", type=int, default=BLOCKS, help="of either timer; more see through a busier machine")
+    parser.add_argument(
+        "--blocks", type=int, default=BLOCKS, help="of either timer; more see through a busier machine"
+    )
     parser.add_argument("--block-s", type=float, default=BLOCK_S, help="how long one lasts, in seconds")
     chosen = parser.parse_args()
     torch.set_num_threads(1)

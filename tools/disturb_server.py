@@ -93,7 +93,9 @@ def full_disk(folder: Path) -> Told:
         url = f"sqlite:///{disk}/perfci.db"
         with a_server(folder, url) as server:
             acknowledged = 0
-            while (answer := upload(server.address, acknowledged + 1)).status_code == 201 and acknowledged < 500:
+            while (
+                answer := upload(server.address, acknowledged + 1)
+            ).status_code == 201 and acknowledged < 500:
                 acknowledged += 1
             ready = httpx.get(f"{server.address}/readyz", timeout=30)
             told.figures |= {"acknowledged before": acknowledged, "answer": answer.status_code}
@@ -104,7 +106,10 @@ def full_disk(folder: Path) -> Told:
             told.expect(stored(url) == acknowledged, "the rows are not those that were acknowledged")
             subprocess.run(["mount", "-o", f"remount,size={ROOMY_MB}m", str(disk)], check=True)
             again = upload(server.address, acknowledged + 1)
-            told.expect(again.status_code == 201, f"with room again it answers {again.status_code}: {again.text[:200]}")
+            told.expect(
+                again.status_code == 201,
+                f"with room again it answers {again.status_code}: {again.text[:200]}",
+            )
             told.expect(stored(url) == acknowledged + 1, "the repeated upload is not stored once")
         told.broken += check(url)
     finally:
@@ -120,7 +125,9 @@ def held_database(folder: Path, url: str, seconds: float = 10.0) -> Told:
         answers: list[int] = []
         other.exec_driver_sql(HOLD[other.dialect.name])
         senders = [
-            threading.Thread(target=lambda number=number: answers.append(upload(server.address, number).status_code))
+            threading.Thread(
+                target=lambda number=number: answers.append(upload(server.address, number).status_code)
+            )
             for number in range(2, 6)
         ]
         for one in senders:
@@ -136,7 +143,9 @@ def held_database(folder: Path, url: str, seconds: float = 10.0) -> Told:
             one.join()
         told.figures["/readyz meanwhile"] = ready
         told.expect(early == 0, "an upload was answered although nobody could write")
-        told.expect(ready == READY_WHILE_HELD[other.dialect.name], f"/readyz says {ready} while nobody can write")
+        told.expect(
+            ready == READY_WHILE_HELD[other.dialect.name], f"/readyz says {ready} while nobody can write"
+        )
         told.expect(read.status_code == 200, f"reading answers {read.status_code} meanwhile")
         told.expect(answers == [201] * 4, f"the uploads were answered {answers}")
         told.expect(stored(url) == 5, "not every upload is stored once")
@@ -144,7 +153,10 @@ def held_database(folder: Path, url: str, seconds: float = 10.0) -> Told:
     return told
 
 
-HOLD = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "BEGIN; LOCK TABLE runs, results, processes IN EXCLUSIVE MODE"}
+HOLD = {
+    "sqlite": "BEGIN IMMEDIATE",
+    "postgresql": "BEGIN; LOCK TABLE runs, results, processes IN EXCLUSIVE MODE",
+}
 """What lets others read and nobody write."""
 
 READY_WHILE_HELD = {"sqlite": 503, "postgresql": 200}
@@ -171,7 +183,9 @@ def broken_bodies(folder: Path, url: str) -> Told:
         for one in silent:
             one.close()
         told.figures["answers to half-closed"] = sorted({answer[:12].decode() for answer in answers})
-        told.expect(not any(b" 20" in answer[:13] for answer in (*answers, *kept)), "half a body was acknowledged")
+        told.expect(
+            not any(b" 20" in answer[:13] for answer in (*answers, *kept)), "half a body was acknowledged"
+        )
         told.expect(whole == 201, f"an upload beside 20 silent connections is answered {whole}")
         told.expect(stored(url) == 1, "something of a broken body is stored")
     told.broken += check(url)
@@ -182,9 +196,13 @@ def _request(address: str) -> bytes:
     run = a_run(1, random.Random(1), (20, 2, 4))
     body = run_document.dump_run(run).encode()
     lines = [
-        "POST /api/v1/runs HTTP/1.1", f"Host: {address.removeprefix('http://')}", "Content-Type: application/json",
-        f"Idempotency-Key: {run_document.idempotency_key(run)}", f"Content-Length: {len(body)}", "Connection: close",
-    ]  # fmt: skip
+        "POST /api/v1/runs HTTP/1.1",
+        f"Host: {address.removeprefix('http://')}",
+        "Content-Type: application/json",
+        f"Idempotency-Key: {run_document.idempotency_key(run)}",
+        f"Content-Length: {len(body)}",
+        "Connection: close",
+    ]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
@@ -245,16 +263,30 @@ def late_spool(folder: Path, url: str) -> Told:
         before = time.time() - 3 * 86400
         for path in (folder / "spool").rglob("*.gz"):
             os.utime(path, (before, before))
-        first, second = flush_spool(spool, client, FlushRetryPolicy()), flush_spool(spool, client, FlushRetryPolicy())
-        told.figures |= {"sent": len(first.sent), "known": len(first.already_stored), "second time": len(second.sent)}
+        first, second = (
+            flush_spool(spool, client, FlushRetryPolicy()),
+            flush_spool(spool, client, FlushRetryPolicy()),
+        )
+        told.figures |= {
+            "sent": len(first.sent),
+            "known": len(first.already_stored),
+            "second time": len(second.sent),
+        }
         told.expect((len(first.sent), len(first.already_stored)) == (4, 4), "not every run was sent once")
-        told.expect(not (second.sent or second.already_stored or second.waiting), "something was left to send")
+        told.expect(
+            not (second.sent or second.already_stored or second.waiting), "something was left to send"
+        )
         told.expect(stored(url) == 8, "not every run is stored once")
     told.broken += check(url)
     return told
 
 
-DISTURBANCES: tuple[Callable[[Path, str], Told], ...] = (held_database, broken_bodies, clock_set_back, late_spool)
+DISTURBANCES: tuple[Callable[[Path, str], Told], ...] = (
+    held_database,
+    broken_bodies,
+    clock_set_back,
+    late_spool,
+)
 
 
 def _may_mount() -> bool:
@@ -274,14 +306,20 @@ def all_told() -> Iterator[tuple[str, Told]]:
         with tempfile.TemporaryDirectory(prefix="perfci-disturb-") as folder:
             yield "sqlite", full_disk(Path(folder))
     for kind, disturb in itertools.product(KINDS, DISTURBANCES):
-        with tempfile.TemporaryDirectory(prefix="perfci-disturb-") as folder, fresh_database(kind, Path(folder)) as url:
+        with (
+            tempfile.TemporaryDirectory(prefix="perfci-disturb-") as folder,
+            fresh_database(kind, Path(folder)) as url,
+        ):
             yield kind, disturb(Path(folder), url)
 
 
 def main() -> int:
     broken = 0
     for kind, told in all_told():
-        print(f"{kind:<10}  {told.name:<38} {json.dumps(told.figures)} {'; '.join(told.broken) or 'held'}", flush=True)
+        print(
+            f"{kind:<10}  {told.name:<38} {json.dumps(told.figures)} {'; '.join(told.broken) or 'held'}",
+            flush=True,
+        )
         broken += len(told.broken)
     return 1 if broken else 0
 

@@ -47,7 +47,9 @@ def main(form: str) -> None:
 def html(text: str) -> str:
     body = github_flavored_markdown_to_html(text, options=Options.CMARK_OPT_UNSAFE)
     author = '<div class="author"><b>perfci</b> <span>bot</span> commented</div>'
-    return f'<!doctype html><style>{STYLE}</style><div class="box">{author}<div class="body">{body}</div></div>'
+    return (
+        f'<!doctype html><style>{STYLE}</style><div class="box">{author}<div class="body">{body}</div></div>'
+    )
 
 
 if __name__ == "__main__":

@@ -133,11 +133,16 @@ def measured_comparisons(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for head in ("same", "slower"):
         perfci(folder, "compare", shas["base"], shas[head])
-    with closing(open_store(f"sqlite:///{folder}/.perfci/perfci.db", create=False)) as store, store.read() as tx:
+    with (
+        closing(open_store(f"sqlite:///{folder}/.perfci/perfci.db", create=False)) as store,
+        store.read() as tx,
+    ):
         sessions = {one.uid: one.kind for one in measurements.load_sessions(tx, folder.name)}
         for name, (head, cell) in COMPARED.items():
             for uid, kind in sorted(sessions.items(), key=lambda one: one[1] == "confirm"):
-                rows = [row for row in measurements.load_session_processes(tx, uid) if row.series.cell == cell]
+                rows = [
+                    row for row in measurements.load_session_processes(tx, uid) if row.series.cell == cell
+                ]
                 sides = [levels_of(rows, shas["base"], Role.BASE), levels_of(rows, shas[head], Role.HEAD)]
                 if all(sides):
                     found[name] = found.get(name, {}) | {kind: sides}
@@ -147,7 +152,9 @@ def measured_comparisons(folder: Path) -> dict[str, Any]:
 def levels_of(rows: Sequence[MeasuredProcess], sha: str, role: Role) -> list[float]:
     """One level for each pair, of the CPU time of its process."""
     mine = [row.process for row in rows if row.sha == sha and row.series.metric.name == "cpu_time"]
-    good = sorted(select_usable([process for process in mine if process.role is role]), key=lambda one: one.pair or 0)
+    good = sorted(
+        select_usable([process for process in mine if process.role is role]), key=lambda one: one.pair or 0
+    )
     return [process_level(process) for process in good]
 
 
@@ -191,13 +198,21 @@ def perfci(folder: Path, *arguments: str) -> None:
 
 
 def history_of(folder: Path) -> dict[str, Any]:
-    with closing(open_store(f"sqlite:///{folder}/.perfci/perfci.db", create=False)) as store, store.read() as tx:
+    with (
+        closing(open_store(f"sqlite:///{folder}/.perfci/perfci.db", create=False)) as store,
+        store.read() as tx,
+    ):
         (record,) = [
-            one for one in measurements.search_series(tx, folder.name)
+            one
+            for one in measurements.search_series(tx, folder.name)
             if one.series.cell == "cases.time_step" and one.series.metric.name == "cpu_time"
-        ]  # fmt: skip
+        ]
         points = measurements.load_history(tx, record.id)
-        in_pairs = {one.uid for one in measurements.load_sessions(tx, folder.name) if one.kind in ("compare", "confirm")}
+        in_pairs = {
+            one.uid
+            for one in measurements.load_sessions(tx, folder.name)
+            if one.kind in ("compare", "confirm")
+        }
         told = measurements.load_verdict_records(tx, folder.name, series_id=record.id)
     return {
         "points": [
@@ -241,10 +256,13 @@ def pictures(cases: dict[str, Any]) -> dict[str, str]:
     comparisons = {name: Comparison.of(name, sides) for name, sides in cases["comparisons"].items()}
     found = {name: pairs_svg(*one.levels, one.verdict) for name, one in comparisons.items()}
     found["verdicts"] = intervals_svg(
-        [Column(label, comparisons[name].verdict) for name, label in WORDS.items()], title="Intervals and verdicts"
+        [Column(label, comparisons[name].verdict) for name, label in WORDS.items()],
+        title="Intervals and verdicts",
     )
     found["looks"] = intervals_svg(looks(comparisons["unchanged"]), title="What each look saw")
-    return found | {name: render_trend(trend(one), standalone=True) for name, one in cases["histories"].items()}
+    return found | {
+        name: render_trend(trend(one), standalone=True) for name, one in cases["histories"].items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +313,9 @@ def trend(history: dict[str, Any]) -> Trend:
 def point_of(place: int, one: dict[str, Any]) -> Point:
     commit = Commit(one["sha"], one["subject"], position=place)
     levels = [Process(k, samples=(level,), clock=Clock.CPU) for k, level in enumerate(one["levels"])]
-    return Point(commit, Status.OK, tuple(levels), environment=Environment(to_named_values({"python": one["python"]})))
+    return Point(
+        commit, Status.OK, tuple(levels), environment=Environment(to_named_values({"python": one["python"]}))
+    )
 
 
 def series(cell: str) -> Series:

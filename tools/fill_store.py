@@ -29,9 +29,25 @@ PER_COMMIT = SERIES * PROCESSES * SAMPLES
 
 RESULTS, PROCESSES_TABLE = bulk_insert.core_table(ResultRow), bulk_insert.core_table(ProcessRow)
 VERDICT = (
-    "project_id", "session_id", "series_id", "kind", "stage", "base", "head", "ratio", "interval_lo", "interval_hi",
-    "base_level", "head_level", "noise_floor", "mde", "pairs", "reason", "evidence", "created_at",
-)  # fmt: skip
+    "project_id",
+    "session_id",
+    "series_id",
+    "kind",
+    "stage",
+    "base",
+    "head",
+    "ratio",
+    "interval_lo",
+    "interval_hi",
+    "base_level",
+    "head_level",
+    "noise_floor",
+    "mde",
+    "pairs",
+    "reason",
+    "evidence",
+    "created_at",
+)
 
 
 def load(store: Store, samples: int, *, first_commit: int = 0) -> int:
@@ -68,7 +84,9 @@ def decide(tx: Session, base: int, head: int) -> None:
 
 
 def _add_commit(tx: Session, number: int, levels: Sequence[float], dice: random.Random) -> None:
-    commit = a_commit(number, sha=commit_sha(number), position=number, committed_at=NOON + timedelta(hours=number))
+    commit = a_commit(
+        number, sha=commit_sha(number), position=number, committed_at=NOON + timedelta(hours=number)
+    )
     empty = a_run(commit=commit, session=f"session-{number}", suite="none")
     ingest.ingest_run(tx, empty, f"{number}", "body", kind="history")
     run = tx.execute(sa.select(bulk_insert.RUNS).where(bulk_insert.RUNS.c.key == f"{number}")).one()
@@ -80,7 +98,9 @@ def _add_commit(tx: Session, number: int, levels: Sequence[float], dice: random.
         changed = {**named, "started_at": started, "processes": len(cells) * PROCESSES}
         row = {**run._mapping, "origin": "{}", **changed}
         dialects.bulk_insert(tx, bulk_insert.RUNS, list(row), [list(row.values())])
-        _add_results(tx, run_id, cells, [levels[cell] * dice.gauss(1.0, 0.01) for cell in cells], started, dice)
+        _add_results(
+            tx, run_id, cells, [levels[cell] * dice.gauss(1.0, 0.01) for cell in cells], started, dice
+        )
 
 
 def _add_results(
@@ -90,8 +110,12 @@ def _add_results(
     series = [a_series(f"Step.time_{cell:05}", machine=machine, variant=variant) for cell in cells]
     series_ids = row_ids.ensure_series_ids(tx, row_ids.ensure_project_id(tx, PROJECT), series)
     result_ids = dialects.new_ids(tx, RESULTS, len(cells))
-    dialects.bulk_insert(tx, RESULTS, bulk_insert.RESULT_COLUMNS, _results(run_id, series_ids, result_ids, levels))
-    dialects.bulk_insert(tx, PROCESSES_TABLE, bulk_insert.PROCESS_COLUMNS, list(_processes(result_ids, levels, started, dice)))
+    dialects.bulk_insert(
+        tx, RESULTS, bulk_insert.RESULT_COLUMNS, _results(run_id, series_ids, result_ids, levels)
+    )
+    dialects.bulk_insert(
+        tx, PROCESSES_TABLE, bulk_insert.PROCESS_COLUMNS, list(_processes(result_ids, levels, started, dice))
+    )
 
 
 def _results(
@@ -110,7 +134,23 @@ def _processes(
     for result_id, level in zip(result_ids, levels, strict=True):
         for index in range(PROCESSES):
             samples = array("d", [level * (1 + 0.02 * dice.random()) for _ in range(SAMPLES)]).tobytes()
-            yield (result_id, index, "history", "ok", "wall", -1, index, index, started, 1.5, "", 0, "", "[]", samples)
+            yield (
+                result_id,
+                index,
+                "history",
+                "ok",
+                "wall",
+                -1,
+                index,
+                index,
+                started,
+                1.5,
+                "",
+                0,
+                "",
+                "[]",
+                samples,
+            )
 
 
 if __name__ == "__main__":

@@ -115,7 +115,9 @@ class Server:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.join()
         until = time.monotonic() + STARTED_WITHIN_S
-        while not _is_free(self.port) and time.monotonic() < until:  # its workers die when they get their turn
+        while (
+            not _is_free(self.port) and time.monotonic() < until
+        ):  # its workers die when they get their turn
             time.sleep(0.02)
 
     def end(self) -> None:
@@ -186,7 +188,9 @@ class Uploader(threading.Thread):
 
     def send(self, give_up_after_s: float) -> int:
         """Send what waits; answer how much still does."""
-        patience = FlushRetryPolicy(give_up_after_s=give_up_after_s, sleep=lambda wait: time.sleep(min(wait, 0.2)))
+        patience = FlushRetryPolicy(
+            give_up_after_s=give_up_after_s, sleep=lambda wait: time.sleep(min(wait, 0.2))
+        )
         flushed = flush_spool(self._spool, self._client, patience)
         self.acknowledged += [one.key for one in (*flushed.sent, *flushed.already_stored)]
         self.known += len(flushed.already_stored)
@@ -200,12 +204,16 @@ class Uploader(threading.Thread):
         number = len(self.put)
         results = [
             a_result(
-                a_series(parameters={"n": str(place)}), *(a_process(1.0 + place, index=i) for i in range(PROCESSES))
+                a_series(parameters={"n": str(place)}),
+                *(a_process(1.0 + place, index=i) for i in range(PROCESSES)),
             )
             for place in range(RESULTS)
         ]
         run = a_run(
-            *results, project=PROJECT, session=f"client-{self._number}-{number}", commit=a_commit(number % COMMITS + 1)
+            *results,
+            project=PROJECT,
+            session=f"client-{self._number}-{number}",
+            commit=a_commit(number % COMMITS + 1),
         )
         key = run_document.idempotency_key(run)
         self._spool.put(run_document.dump_run(run).encode(), key, self._client.server)
@@ -213,9 +221,15 @@ class Uploader(threading.Thread):
 
 
 def torment(
-    url: str, folder: Path, *, seconds: float, kills: int, pause_s: float = 0.0, seed: int = 0,
+    url: str,
+    folder: Path,
+    *,
+    seconds: float,
+    kills: int,
+    pause_s: float = 0.0,
+    seed: int = 0,
     restart: Callable[[], None] | None = None,
-) -> Tally:  # fmt: skip
+) -> Tally:
     """Upload and kill until both the seconds and the kills are reached, then let everything settle and count."""
     dice, over, tally = random.Random(seed), threading.Event(), Tally()
     server = Server(url, folder)
@@ -263,7 +277,9 @@ def _count(url: str, uploaders: list[Uploader], tally: Tally) -> None:
     tally.put, tally.acknowledged, tally.stored = len(put), len(acknowledged), len(keys)
     tally.lost = len(acknowledged - set(keys))
     tally.double = len(keys) - len(set(keys))
-    tally.partial = sum((results, processes) != (RESULTS, RESULTS * PROCESSES) for _, results, processes in rows)
+    tally.partial = sum(
+        (results, processes) != (RESULTS, RESULTS * PROCESSES) for _, results, processes in rows
+    )
     tally.refused = sum(len(one.refused) for one in uploaders)
     tally.known_acknowledgements = sum(one.known for one in uploaders)
     tally.problems = [*check(url), *(problem for one in uploaders for problem in one.problems)]
@@ -293,7 +309,11 @@ def a_database(kind: str, folder: Path) -> Iterator[tuple[str, Callable[[], None
         pgexec("pg_ctl", crash, bin_path=server.bin_path, user=server.system_user)
 
     try:
-        url = sa.make_url(server.get_uri()).set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+        url = (
+            sa.make_url(server.get_uri())
+            .set(drivername="postgresql+psycopg")
+            .render_as_string(hide_password=False)
+        )
         open_store(url, create=True).close()
         yield url, restart
     finally:
@@ -315,7 +335,9 @@ def main() -> int:
     parser.add_argument("--database", choices=["sqlite", "postgresql"], default="sqlite")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--kills", type=int, default=0, help="go on until there were so many")
-    parser.add_argument("--pause", type=float, default=0.0, metavar="SECONDS", help="of a client after each run")
+    parser.add_argument(
+        "--pause", type=float, default=0.0, metavar="SECONDS", help="of a client after each run"
+    )
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="perfci-kill-"))

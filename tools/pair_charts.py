@@ -28,7 +28,9 @@ TOP, BOTTOM = 44.0, HEIGHT - 44.0
 LEVELS_END, CHANGES_FROM = 590.0, 690.0
 """Where the plot of levels ends and that of changes begins, in a picture that has both."""
 
-BARS = ".pc-bar{stroke:var(--control);stroke-dasharray:5 4}.pc-half{stroke:var(--control);stroke-dasharray:1 4}"
+BARS = (
+    ".pc-bar{stroke:var(--control);stroke-dasharray:5 4}.pc-half{stroke:var(--control);stroke-dasharray:1 4}"
+)
 """The style of lines that nothing measured: the bar, and half of it."""
 
 LEAST_REACH = 1.08
@@ -58,7 +60,9 @@ def pairs_svg(
 
 def intervals_svg(columns: Sequence[Column], *, bar: float = 0.05, key: str = "intervals", title: str) -> str:
     """Draw several intervals between the same bars, each with what stands below it."""
-    told = "; ".join(f"{one.label}: {verdict_label(one.verdict)}, {change_words(one.verdict)}" for one in columns)
+    told = "; ".join(
+        f"{one.label}: {verdict_label(one.verdict)}, {change_words(one.verdict)}" for one in columns
+    )
     return _picture(list(_changes(columns, bar, 64.0, WIDTH - 16.0)), key, title, told)
 
 
@@ -148,7 +152,9 @@ def _interval(column: Column, x: float, y: Callable[[float], float], *, shown: b
         for end in (low, high):
             yield svg_line(x - 6, end, x + 6, end, f"pc-line {shade}")
     yield svg_circle(x, y(verdict.ratio or 1.0), 4.5, shade)
-    below = [verdict_label(verdict), change_words(verdict)] if shown else [column.label, verdict_label(verdict)]
+    below = (
+        [verdict_label(verdict), change_words(verdict)] if shown else [column.label, verdict_label(verdict)]
+    )
     yield svg_text(x, BOTTOM + 16, below[0], "pc-middle pc-strong")
     yield svg_text(x, BOTTOM + 34, below[1], "pc-middle")
 

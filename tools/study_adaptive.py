@@ -76,7 +76,9 @@ def cases(process_sd: float, hiccups: float, count: int, seed: int) -> Iterator[
         for _ in range(count):
             mood = dice.normal(0, MOOD_SD, FIXED[-1])
             levels = [shift + mood + own(dice, process_sd, hiccups) for shift in (0.0, math.log1p(effect))]
-            sides = [np.exp(level[:, None] + dice.normal(0, SAMPLE_SD, (FIXED[-1], SAMPLES))) for level in levels]
+            sides = [
+                np.exp(level[:, None] + dice.normal(0, SAMPLE_SD, (FIXED[-1], SAMPLES))) for level in levels
+            ]
             yield Case(effect, sides[0].tolist(), sides[1].tolist())
 
 
@@ -96,10 +98,14 @@ def ours(asked: Sequence[Case]) -> list[Answer]:
     pairs = dict.fromkeys(range(len(asked)), LOOKS[0])
     answers: dict[int, Answer] = {}
     while open_ones := [k for k in pairs if k not in answers]:
-        told = judge_document({
-            "op": "decide", "min_effect": BAR, "max_pairs": MOST,
-            "cases": [{"id": k, **asked[k].first(pairs[k])} for k in open_ones],
-        })  # fmt: skip
+        told = judge_document(
+            {
+                "op": "decide",
+                "min_effect": BAR,
+                "max_pairs": MOST,
+                "cases": [{"id": k, **asked[k].first(pairs[k])} for k in open_ones],
+            }
+        )
         for one in told["results"]:
             if one["decision"] == "more":
                 pairs[one["id"]] += one["more_pairs"]
@@ -207,9 +213,17 @@ def mean(scores: Sequence[Score]) -> Score:
 
 
 HEADINGS = (
-    "sd of processes", "our looks: right, wrong", "pairs", "plain looks (t, Pocock): right", "pairs",
-    "fixed 5", "fixed 12", "fixed 20", "as often right as ours", "pairs saved",
-)  # fmt: skip
+    "sd of processes",
+    "our looks: right, wrong",
+    "pairs",
+    "plain looks (t, Pocock): right",
+    "pairs",
+    "fixed 5",
+    "fixed 12",
+    "fixed 20",
+    "as often right as ours",
+    "pairs saved",
+)
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -234,7 +248,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=300, help="of every true change at every noise")
     parser.add_argument("--seed", type=int, default=20261121)
-    parser.add_argument("--page", type=Path, help="write the table into this page too, such as docs/adaptive-study.md")
+    parser.add_argument(
+        "--page", type=Path, help="write the table into this page too, such as docs/adaptive-study.md"
+    )
     given = parser.parse_args()
     load = os.getloadavg()[0]
     rows = []

@@ -37,7 +37,10 @@ from tools.study_pages import circumstances, fill
 PLANTED = (0.03, 0.05, 0.08, 0.10)
 QUIET, LOADED = "quiet", "two neighbours"
 MOST_PAIRS = {QUIET: 20, LOADED: 40}
-READINGS = {QUIET: 400, LOADED: 4000}  # neighbours come and go within half a minute: beside them for that long
+READINGS = {
+    QUIET: 400,
+    LOADED: 4000,
+}  # neighbours come and go within half a minute: beside them for that long
 CALLED_BESIDE_NEIGHBOURS = 0.9
 PROJECT = "step"
 MANY_TURNS = 1000  # a tenth of the step or so
@@ -145,19 +148,40 @@ def compared(project: GitProject, base: str, head: str, load: str, planted: floa
     """One comparison from nothing, as a user would make it."""
     with tempfile.TemporaryDirectory() as scratch:
         told, database = Path(scratch) / "told.json", f"sqlite:///{scratch}/perfci.db"
-        command = [sys.executable, "-m", "perfci.cli", "compare", base, head, "--db", database, "--json", str(told)]
+        command = [
+            sys.executable,
+            "-m",
+            "perfci.cli",
+            "compare",
+            base,
+            head,
+            "--db",
+            database,
+            "--json",
+            str(told),
+        ]
         env = {**os.environ, **ISOLATED, "PERFCI_LOCK": str(project.folder / "lock")}
         begin = time.monotonic()
-        done = subprocess.run(command, cwd=project.folder, env=env, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=project.folder, env=env, capture_output=True, text=True, check=False
+        )
         seconds = time.monotonic() - begin
         if not told.exists():
             raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
         (verdict,) = json.loads(told.read_text())["verdicts"]
         bounds = verdict["interval"] or {"lo": None, "hi": None}
         return Trial(
-            load, planted, number, verdict["kind"], verdict["ratio"], bounds["lo"], bounds["hi"],
-            pairs_of(database), seconds, done.returncode,
-        )  # fmt: skip
+            load,
+            planted,
+            number,
+            verdict["kind"],
+            verdict["ratio"],
+            bounds["lo"],
+            bounds["hi"],
+            pairs_of(database),
+            seconds,
+            done.returncode,
+        )
 
 
 def pairs_of(database: str) -> int:
@@ -182,9 +206,20 @@ def neighbours(count: int) -> Iterator[None]:
 # ------------------------------------------------------------------ what came out
 
 HEADINGS = (
-    "machine", "planted", "comparisons", "regression", "inconclusive", "unchanged", "improvement", "median estimate",
-    "interval holds it", "pairs: median", "mean", "most", "time each",
-)  # fmt: skip
+    "machine",
+    "planted",
+    "comparisons",
+    "regression",
+    "inconclusive",
+    "unchanged",
+    "improvement",
+    "median estimate",
+    "interval holds it",
+    "pairs: median",
+    "mean",
+    "most",
+    "time each",
+)
 
 
 def table(trials: Sequence[Trial]) -> str:
@@ -220,8 +255,10 @@ def judged(trials: Sequence[Trial]) -> tuple[list[str], bool]:
     equal = [one for one in trials if not one.planted]
     wrong = sum(one.kind == "regression" for one in equal)
     limit = beta.ppf(0.95, wrong + 1, len(equal) - wrong) if equal else 1.0
-    told = [f"{wrong} of {len(equal)} comparisons of a commit with itself were called a regression: with 95 % "
-            f"confidence no more than {format_percent(float(limit))} of such would be."]  # fmt: skip
+    told = [
+        f"{wrong} of {len(equal)} comparisons of a commit with itself were called a regression: with 95 % "
+        f"confidence no more than {format_percent(float(limit))} of such would be."
+    ]
     beside = [one for one in trials if one.load == LOADED and one.planted == 0.08]
     called = [one for one in beside if one.kind == "regression" and one.pairs <= 2 * MOST_PAIRS[LOADED]]
     if beside:
@@ -240,13 +277,23 @@ def main() -> None:
         "--equal", type=int, default=300, help="comparisons of a commit with itself, on a quiet machine"
     )
     parser.add_argument("--planted", type=int, default=30, help="comparisons of every planted size")
-    parser.add_argument("--beside", type=int, default=30, help="of +8 %% and of nothing each, beside two neighbours")
-    parser.add_argument("--keep", type=Path, default=Path(".perfci/compare-study.jsonl"), help="what was compared")
-    parser.add_argument("--page", type=Path, help="write the table into this page too, such as docs/compare-study.md")
+    parser.add_argument(
+        "--beside", type=int, default=30, help="of +8 %% and of nothing each, beside two neighbours"
+    )
+    parser.add_argument(
+        "--keep", type=Path, default=Path(".perfci/compare-study.jsonl"), help="what was compared"
+    )
+    parser.add_argument(
+        "--page", type=Path, help="write the table into this page too, such as docs/compare-study.md"
+    )
     given = parser.parse_args()
     load = os.getloadavg()[0]
     given.keep.parent.mkdir(parents=True, exist_ok=True)
-    trials = [Trial(**json.loads(line)) for line in given.keep.read_text().splitlines()] if given.keep.exists() else []
+    trials = (
+        [Trial(**json.loads(line)) for line in given.keep.read_text().splitlines()]
+        if given.keep.exists()
+        else []
+    )
     for where in (QUIET, LOADED):
         wanted = asked(where, given, {one.key for one in trials})
         if not wanted:
@@ -267,7 +314,9 @@ def main() -> None:
     sys.exit(0 if judged(trials)[1] else 1)
 
 
-def asked(load: str, given: argparse.Namespace, known: set[tuple[str, float, int]]) -> list[tuple[float, int]]:
+def asked(
+    load: str, given: argparse.Namespace, known: set[tuple[str, float, int]]
+) -> list[tuple[float, int]]:
     """What is still to be compared, in an order in which no size has a time of day to itself."""
     counts = dict.fromkeys(PLANTED, given.planted) | {0.0: given.equal}
     if load == LOADED:

@@ -48,13 +48,18 @@ def trial(load: str) -> Trial:
         begin = time.monotonic()
         done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
         seconds = time.monotonic() - begin
-    match = re.search(r"(\d+ of \d+) planted changes found at their own commit, (\d+) false alarms", done.stdout)
+    match = re.search(
+        r"(\d+ of \d+) planted changes found at their own commit, (\d+) false alarms", done.stdout
+    )
     found, false_alarms = match.groups() if match else ("no table", "")
     return Trial(load, done.returncode, seconds, found, false_alarms, done.stdout + done.stderr)
 
 
 def table(trials: list[Trial]) -> str:
-    lines = ["| run | machine | exit | time | planted changes found | false alarms |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| run | machine | exit | time | planted changes found | false alarms |",
+        "|---|---|---|---|---|---|",
+    ]
     for number, one in enumerate(trials, 1):
         late = "" if one.seconds <= LIMITS_S[one.load] else " (over the limit)"
         lines.append(
@@ -72,7 +77,9 @@ def main() -> None:
     given = parser.parse_args()
     trials: list[Trial] = []
     for load, count in (("quiet", given.quiet), ("loaded", given.loaded)):
-        neighbours = [subprocess.Popen([sys.executable, "-c", NEIGHBOUR]) for _ in range(2 if load == "loaded" else 0)]
+        neighbours = [
+            subprocess.Popen([sys.executable, "-c", NEIGHBOUR]) for _ in range(2 if load == "loaded" else 0)
+        ]
         try:
             for _ in range(count):
                 trials.append(trial(load))

@@ -215,7 +215,11 @@ class Replay:
 
     @property
     def delay(self) -> float:
-        return statistics.median([*self.delays, *[AFTER] * (self.steps - len(self.delays))]) if self.steps else math.nan
+        return (
+            statistics.median([*self.delays, *[AFTER] * (self.steps - len(self.delays))])
+            if self.steps
+            else math.nan
+        )
 
 
 def upper(events: int, points: int) -> float:
@@ -311,7 +315,9 @@ def kernel_cpd(ruptures: Any) -> Detector:
 
 def otava(analysis: Any) -> Detector:
     def detect(values: Logs) -> list[int]:
-        found, _ = analysis.compute_change_points(values.tolist(), window_len=50, max_pvalue=0.001, min_magnitude=0.05)
+        found, _ = analysis.compute_change_points(
+            values.tolist(), window_len=50, max_pvalue=0.001, min_magnitude=0.05
+        )
         return [int(one.index) for one in found]
 
     return detect
@@ -393,9 +399,15 @@ def replay_tail(peer: Peer, line: Logs, detect: Detector) -> None:
 # ------------------------------------------------------------------ telling
 
 HEADINGS = (
-    "noise", "points", "told", "told per 1000 (at most)", "pages per 1000 (at most)", "steps told", "median delay",
+    "noise",
+    "points",
+    "told",
+    "told per 1000 (at most)",
+    "pages per 1000 (at most)",
+    "steps told",
+    "median delay",
     "us a point",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -408,7 +420,9 @@ class Study:
         delays = tuple(delay for one in some for delay in one.delays)
         points = sum(one.points for one in some)
         us = sum(one.us_per_point * one.points for one in some) / max(points, 1)
-        return Replay(name, points, sum(one.told for one in some), pages, sum(one.steps for one in some), delays, us)
+        return Replay(
+            name, points, sum(one.told for one in some), pages, sum(one.steps for one in some), delays, us
+        )
 
     @property
     def totals(self) -> list[Replay]:
@@ -421,11 +435,17 @@ class Study:
         paged = [one for one in [*self.replays, *self.totals] if one.pages is not None]
         told = [one for one in [*self.replays, self.totals[0]] if not one.lasting and enough(one)]
         return [
-            *(f"{one.name}: pages at most {upper(one.pages or 0, one.points):.2f} per 1000" for one in paged
-              if upper(one.pages or 0, one.points) > WANTED),
-            *(f"{one.name}: told at most {upper(one.told, one.points):.2f} per 1000" for one in told
-              if upper(one.told, one.points) > WANTED),
-        ]  # fmt: skip
+            *(
+                f"{one.name}: pages at most {upper(one.pages or 0, one.points):.2f} per 1000"
+                for one in paged
+                if upper(one.pages or 0, one.points) > WANTED
+            ),
+            *(
+                f"{one.name}: told at most {upper(one.told, one.points):.2f} per 1000"
+                for one in told
+                if upper(one.told, one.points) > WANTED
+            ),
+        ]
 
 
 def enough(one: Replay) -> bool:

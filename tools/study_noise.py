@@ -156,26 +156,39 @@ class Part:
 
     def missing(self) -> list[tuple[visit_plan.CommitVisit, list[Cell]]]:
         """Visits that are still to be made, base and head next to each other, with the cells that lack them."""
-        done = {(series.cell, p.pair, p.role) for series, p in self.session.processes_by_sha.get(self.sha, ())}
+        done = {
+            (series.cell, p.pair, p.role) for series, p in self.session.processes_by_sha.get(self.sha, ())
+        }
         visits = (
             visit
             for number in range(self.pairs)
-            for visit in visit_plan.plan_pair(self.sha, self.sha, self.cells, number, 2 * number, self.session.seed)
+            for visit in visit_plan.plan_pair(
+                self.sha, self.sha, self.cells, number, 2 * number, self.session.seed
+            )
         )
         wanted = ((v, [cell for cell in v.cells if (cell.name, v.pair, v.role) not in done]) for v in visits)
         return [(visit, cells) for visit, cells in wanted if cells]
 
     def left_s(self) -> float:
-        return sum(self.visit_s + sum(self.seconds[cell.name] for cell in cells) for _, cells in self.missing())
+        return sum(
+            self.visit_s + sum(self.seconds[cell.name] for cell in cells) for _, cells in self.missing()
+        )
 
     def lines(self, judge: JudgeTable) -> list[Line]:
         return lines_of(self.session.processes_by_sha.get(self.sha, ()), self.sha, judge)
 
 
 def study(
-    root: Path, store_url: str, *, revision: str = "HEAD", bench: str = "", pairs: int = PAIRS,
-    budget_s: float | None = None, tell: Tell = lambda study: None, say: Say = print,
-) -> Study:  # fmt: skip
+    root: Path,
+    store_url: str,
+    *,
+    revision: str = "HEAD",
+    bench: str = "",
+    pairs: int = PAIRS,
+    budget_s: float | None = None,
+    tell: Tell = lambda study: None,
+    say: Say = print,
+) -> Study:
     """Measure one commit of a repository against itself; ``tell`` is called whenever there is more to tell.
 
     A budget of 0 rehearses every cell once, says how long the whole would take, and measures nothing.
@@ -207,7 +220,9 @@ def study(
     return found
 
 
-def parts_of(store: Store, workbench: MeasurementRunner, project: str, subject: SessionScope, found: Study) -> Iterator[Part]:
+def parts_of(
+    store: Store, workbench: MeasurementRunner, project: str, subject: SessionScope, found: Study
+) -> Iterator[Part]:
     """Rehearse each module once, and leave out what this machine cannot run."""
     for name, group in itertools.groupby(subject.cells, key=lambda cell: cell.benchmark.split(".")[0]):
         began = time.monotonic()
@@ -219,12 +234,19 @@ def parts_of(store: Store, workbench: MeasurementRunner, project: str, subject: 
                 reasons[outcome.cell.name] = outcome.reason
         cells = tuple(outcome.cell for outcome in outcomes if outcome.status is Status.OK)
         if cells:
-            own, about = SessionScope(subject.commits, subject.discovery, cells), f"{found.sha} in {found.pairs} pairs"
+            own, about = (
+                SessionScope(subject.commits, subject.discovery, cells),
+                f"{found.sha} in {found.pairs} pairs",
+            )
             yield Part(
-                name, found.sha, found.pairs, open_session(store, workbench, project, own, "aa", identity=about), cells,
+                name,
+                found.sha,
+                found.pairs,
+                open_session(store, workbench, project, own, "aa", identity=about),
+                cells,
                 seconds={outcome.cell.name: outcome.duration_s for outcome in outcomes},
                 visit_s=took - sum(outcome.duration_s for outcome in outcomes),
-            )  # fmt: skip
+            )
 
 
 def measure(part: Part, workbench: MeasurementRunner, deadline: float) -> None:
@@ -243,7 +265,10 @@ def estimated(parts: Sequence[Part], found: Study) -> str:
         for part in parts
         if part.missing()
     ]
-    cells, whole = sum(len(part.cells) for part in parts), format_duration(sum(part.left_s() for part in parts))
+    cells, whole = (
+        sum(len(part.cells) for part in parts),
+        format_duration(sum(part.left_s() for part in parts)),
+    )
     left_out = f"{len(found.not_measured)} cannot run here, {len(found.failed)} failed"
     return (
         f"{format_count(cells, 'cell')} ({left_out}) in {found.pairs} pairs: about {whole} are left, at the pace of one "
@@ -260,9 +285,15 @@ def summary(lines: Sequence[Line]) -> str:
 
 
 SUMMARY = (
-    "suite", "timed metrics", "pairs", "noise floor: median, worst", "seen with 10 pairs: median, worst",
-    "convicted", "exact metrics", "moved",
-)  # fmt: skip
+    "suite",
+    "timed metrics",
+    "pairs",
+    "noise floor: median, worst",
+    "seen with 10 pairs: median, worst",
+    "convicted",
+    "exact metrics",
+    "moved",
+)
 
 
 def summary_row(name: str, lines: Sequence[Line]) -> tuple[str, ...]:
@@ -291,7 +322,9 @@ def effect(ratio: float) -> str:
 def row(line: Line) -> tuple[str, ...]:
     told = (code_span(line.cell, in_table=True), code_span(line.metric, in_table=True), str(line.pairs))
     if line.exact:
-        values = f"**moved**: {', '.join(f'{value:,.10g}' for value in line.counted)}" if line.moved else "0 %"
+        values = (
+            f"**moved**: {', '.join(f'{value:,.10g}' for value in line.counted)}" if line.moved else "0 %"
+        )
         return (*told, values, "", "", "", "")
     if line.why:
         return (*told, line.why, "", "", "", "")
@@ -300,9 +333,13 @@ def row(line: Line) -> tuple[str, ...]:
 
 
 HEADINGS = (
-    "benchmark", "metric", "pairs", "noise floor", *(f"seen with {number}" for number in SEEN_WITH),
+    "benchmark",
+    "metric",
+    "pairs",
+    "noise floor",
+    *(f"seen with {number}" for number in SEEN_WITH),
     "largest abs. log ratio",
-)  # fmt: skip
+)
 
 
 def rows(lines: Iterable[Line]) -> Iterator[tuple[str, ...]]:
@@ -328,7 +365,9 @@ def told(found: Study, load: float) -> str:
     state = "" if found.complete else " So far; the study was not finished."
     parts = [
         f"{circumstances(load)}, commit {found.sha[:10]}.{state}",
-        table(SUMMARY, [*(summary_row(*item) for item in found.lines.items()), summary_row("**all**", whole)]),
+        table(
+            SUMMARY, [*(summary_row(*item) for item in found.lines.items()), summary_row("**all**", whole)]
+        ),
         f"<details><summary>Metric by metric</summary>\n\n{table(HEADINGS, rows(whole))}\n\n</details>",
         *reasons("could not run here", found.not_measured),
         *reasons("failed", found.failed),
@@ -357,7 +396,9 @@ def main() -> None:
     )
     parser.add_argument("--commit", default="HEAD", help="what is compared with itself")
     parser.add_argument("--store", default="", metavar="FILE", help="default: .perfci/noise.db")
-    parser.add_argument("--page", type=Path, help="write what is known into this page, such as docs/noise-floors.md")
+    parser.add_argument(
+        "--page", type=Path, help="write what is known into this page, such as docs/noise-floors.md"
+    )
     given = parser.parse_args()
     load = os.getloadavg()[0]
     latest: list[Study] = []
@@ -371,17 +412,25 @@ def main() -> None:
     with suppress(KeyboardInterrupt):
         tell(
             study(
-                ROOT, given.store or f"sqlite:///{ensure_private_folder(ROOT)}/noise.db", revision=given.commit,
-                bench=given.bench, pairs=given.pairs, budget_s=seconds_of(given.budget) if given.budget else None,
-                tell=tell, say=lambda line: print(line, flush=True),
+                ROOT,
+                given.store or f"sqlite:///{ensure_private_folder(ROOT)}/noise.db",
+                revision=given.commit,
+                bench=given.bench,
+                pairs=given.pairs,
+                budget_s=seconds_of(given.budget) if given.budget else None,
+                tell=tell,
+                say=lambda line: print(line, flush=True),
             )
-        )  # fmt: skip
+        )
     if not latest:
         sys.exit(1)
     found = latest[-1]
     print(f"\n{told(found, load)}")
     for line in found.moved:
-        print(f"moved although it is counted exactly: {line.cell} {line.metric}: {line.counted}", file=sys.stderr)
+        print(
+            f"moved although it is counted exactly: {line.cell} {line.metric}: {line.counted}",
+            file=sys.stderr,
+        )
     sys.exit(0 if found.good else 1)
 
 

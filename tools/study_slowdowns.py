@@ -111,7 +111,15 @@ def trial(project: GitProject, base: str, head: str, mutant: Mutant, keep: Path)
     return Trial(mutant, verdicts, done.returncode, seconds)
 
 
-HEADINGS = ("slowdown", "", "caught in", "moved as well, as foreseen", "not foreseen", "metrics judged", "time")
+HEADINGS = (
+    "slowdown",
+    "",
+    "caught in",
+    "moved as well, as foreseen",
+    "not foreseen",
+    "metrics judged",
+    "time",
+)
 
 
 def table(trials: Sequence[Trial]) -> str:
@@ -157,9 +165,13 @@ def change(verdict: Verdict) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     names = [mutant.name for mutant in (*MUTANTS, NOTHING)]
-    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
+    parser.add_argument(
+        "--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names)
+    )
     parser.add_argument("--keep", type=Path, help="a folder for what each comparison printed")
-    parser.add_argument("--page", type=Path, help="write the table into this page too, such as docs/slowdowns.md")
+    parser.add_argument(
+        "--page", type=Path, help="write the table into this page too, such as docs/slowdowns.md"
+    )
     given = parser.parse_args()
     planted = [mutant for mutant in MUTANTS if mutant.name in given.only]
     load = os.getloadavg()[0]

@@ -78,7 +78,10 @@ def torture(folder: Path, kills: int, seed: int, rounds: int = ROUNDS) -> Report
     if final.wait() != 0:
         broken.append(f"the last run exited with {final.returncode}")
     return Report(
-        done, len((folder / "started").read_text()), count_rows(project), broken + check(project, folder, done, rounds)
+        done,
+        len((folder / "started").read_text()),
+        count_rows(project),
+        broken + check(project, folder, done, rounds),
     )
 
 
@@ -99,7 +102,9 @@ def check(project: GitProject, folder: Path, kills: int, rounds: int) -> list[st
         broken.append(f"one finished session was expected, found {sessions}")
     lost = len((folder / "started").read_text()) - expected
     if lost > kills:
-        broken.append(f"{lost} processes were measured and lost by {kills} kills: more than the one in flight each")
+        broken.append(
+            f"{lost} processes were measured and lost by {kills} kills: more than the one in flight each"
+        )
     return broken
 
 
@@ -107,7 +112,9 @@ def start(project: GitProject, folder: Path, rounds: int) -> subprocess.Popen[by
     env = {**os.environ, "STARTED": str(folder / "started"), "PERFCI_LOCK": str(folder / "lock")}
     command = [sys.executable, "-m", "perfci.cli", "run", f"HEAD~{COMMITS}..HEAD", "--rounds", str(rounds)]
     (folder / "started").touch()
-    return subprocess.Popen(command, cwd=project.folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(
+        command, cwd=project.folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
 
 
 def survivors(folder: Path) -> list[str]:

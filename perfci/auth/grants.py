@@ -11,7 +11,9 @@ OTHER_RUN: Final = (
     "This token is for what the run {} of GitHub Actions measured until its attempt {}, and the document names another "
     "origin: upload it from the run that measured it."
 )
-OTHER_SESSION: Final = "The session {} belongs to another origin than this token: give the run a session of its own."
+OTHER_SESSION: Final = (
+    "The session {} belongs to another origin than this token: give the run a session of its own."
+)
 NO_BASELINE: Final = (
     "A history is written by push, schedule and workflow_dispatch on the refs a project is bound with, and this token "
     "is of another job: `perfci project repository` shows the refs."
@@ -62,7 +64,11 @@ def expected_change_refusal(grant: JobGrant, sha: str) -> str:
     """Why the token of a job may not tell what was announced of a commit: only who writes its history may."""
     if not grant.baseline:
         return NO_BASELINE
-    return "" if grant.can_backfill or sha == grant.sha else OTHER_EXPECTED_CHANGE.format(grant.sha[:12], sha[:12])
+    return (
+        ""
+        if grant.can_backfill or sha == grant.sha
+        else OTHER_EXPECTED_CHANGE.format(grant.sha[:12], sha[:12])
+    )
 
 
 def _is_attempt(text: str, latest: int) -> bool:

@@ -68,7 +68,9 @@ class JobClaims:
     environment: str = ""
 
 
-REQUIRED_TEXT_CLAIMS = tuple(name for name in JobClaims.__dataclass_fields__ if name not in ("expires_s", "environment"))
+REQUIRED_TEXT_CLAIMS = tuple(
+    name for name in JobClaims.__dataclass_fields__ if name not in ("expires_s", "environment")
+)
 
 
 def verify_token(token: str, expected: ExpectedIssuer, find_key: KeyLookup, now: datetime) -> JobClaims:

@@ -158,7 +158,11 @@ def authorize(actor: Actor, project: ProjectAccess | None, requirement: AccessRe
     elif role is None:
         return AccessDecision(False, 404, NOT_FOUND)
     held = _check_role(actor, role, requirement)
-    if held.allowed and project.archived and requirement in (AccessRequirement.WRITE_RESULTS, AccessRequirement.TRIAGE):
+    if (
+        held.allowed
+        and project.archived
+        and requirement in (AccessRequirement.WRITE_RESULTS, AccessRequirement.TRIAGE)
+    ):
         return AccessDecision(False, 403, "This project is archived: it is shown, and takes nothing new.")
     return held
 
@@ -169,7 +173,11 @@ def authorize_without_project(actor: Actor, requirement: AccessRequirement) -> A
         return authorize(actor, None, requirement)
     if actor.kind == "anonymous" and requirement is not AccessRequirement.READ:
         return AccessDecision(False, 401, SIGN_IN)
-    return ALLOWED if actor.has_scope(REQUIRED_SCOPE[requirement]) else AccessDecision(False, 403, _missing_scope_message(actor, REQUIRED_SCOPE[requirement]))
+    return (
+        ALLOWED
+        if actor.has_scope(REQUIRED_SCOPE[requirement])
+        else AccessDecision(False, 403, _missing_scope_message(actor, REQUIRED_SCOPE[requirement]))
+    )
 
 
 def can_read(actor: Actor, project: ProjectAccess) -> bool:
@@ -178,13 +186,17 @@ def can_read(actor: Actor, project: ProjectAccess) -> bool:
 
 def can_grant(role: ProjectRole | None, scope: Scope) -> bool:
     """Whether somebody of a role may hold a token of a scope: no token does more than its maker."""
-    least = {Scope.READ: ProjectRole.READER, Scope.WRITE: ProjectRole.ADMIN, Scope.ADMIN: ProjectRole.ADMIN}[scope]
+    least = {Scope.READ: ProjectRole.READER, Scope.WRITE: ProjectRole.ADMIN, Scope.ADMIN: ProjectRole.ADMIN}[
+        scope
+    ]
     return role is not None and _is_role_at_least(role, least)
 
 
 def _check_role(actor: Actor, role: ProjectRole | None, requirement: AccessRequirement) -> AccessDecision:
     if role is None or not _is_role_at_least(role, REQUIRED_ROLE[requirement]):
-        return AccessDecision(False, 403, f"This needs the role {REQUIRED_ROLE[requirement]}; you have {role or 'none here'}.")
+        return AccessDecision(
+            False, 403, f"This needs the role {REQUIRED_ROLE[requirement]}; you have {role or 'none here'}."
+        )
     if not actor.has_scope(REQUIRED_SCOPE[requirement]):
         return AccessDecision(False, 403, _missing_scope_message(actor, REQUIRED_SCOPE[requirement]))
     return ALLOWED

@@ -35,11 +35,15 @@ class RefusalReason(StrEnum):
     REPLAY = "replay"
 
 
-NO_TOKEN = "This is no token of a GitHub job: send what its ACTIONS_ID_TOKEN_REQUEST_URL answers as the value."
+NO_TOKEN = (
+    "This is no token of a GitHub job: send what its ACTIONS_ID_TOKEN_REQUEST_URL answers as the value."
+)
 NOT_SIGNED = "This token was not signed by {}, whose jobs this server knows."
 OTHER_SERVER = "This token was made for another server: ask GitHub for one with the audience {}."
 NOT_NOW = "This token is not valid at this moment: ask GitHub for a new one and send it at once."
-MISSING_CLAIMS = "This token lacks what GitHub says of a job: is its issuer a newer or an older GitHub than expected?"
+MISSING_CLAIMS = (
+    "This token lacks what GitHub says of a job: is its issuer a newer or an older GitHub than expected?"
+)
 NOT_BOUND: Final = (
     "No project of this name takes uploads from this job: an admin binds one to a repository, its workflow and "
     "environment with `perfci project bind`, the events are push, schedule, workflow_dispatch and pull_request, and a "

@@ -82,7 +82,9 @@ def _build_setup_cache(cls: type, function: Any) -> Callable[[], None]:
     return setup_cache
 
 
-def _load_or_measure_report(key: str, metric: str, measure: Callable[..., Any], parameters: tuple[Any, ...]) -> dict[str, Any]:
+def _load_or_measure_report(
+    key: str, metric: str, measure: Callable[..., Any], parameters: tuple[Any, ...]
+) -> dict[str, Any]:
     """Measure, or read what another metric's process has measured. A metric that asks again begins a new round."""
     stem = f"{key}-{hashlib.sha256(repr(parameters).encode()).hexdigest()[:16]}"
     turn = next(n for n in range(1_000_000) if not Path(f"{stem}.{n}.{metric}.read").exists())

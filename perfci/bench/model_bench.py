@@ -19,9 +19,17 @@ if TYPE_CHECKING:
 Parameters = Mapping[str, Any]
 
 HOOK_NAMES = (
-    "build", "batch", "loss", "stream", "audio_seconds", "tokens_of", "postprocess", "kv_cache", "optimizer",
+    "build",
+    "batch",
+    "loss",
+    "stream",
+    "audio_seconds",
+    "tokens_of",
+    "postprocess",
+    "kv_cache",
+    "optimizer",
     "autocast",
-)  # fmt: skip
+)
 GROUP_NOT_CHOSEN = "its groups do not name it"
 VERSIONED_SETTINGS = ("tokens_per_batch", "sla", "reference", "requests", "steps", "tolerance")
 
@@ -83,7 +91,9 @@ class ModelBench(Bench, ABC):
         for group in _metric_groups():
             given = _build_measure_method(cls, group) if not reasons[group.name] else None
             setattr(cls, f"measure_{group.name}", given)
-        cls.omitted = {name: reason for name, reason in reasons.items() if reason and reason != GROUP_NOT_CHOSEN}
+        cls.omitted = {
+            name: reason for name, reason in reasons.items() if reason and reason != GROUP_NOT_CHOSEN
+        }
         super().__init_subclass__(**kwargs)
 
     @abstractmethod
@@ -142,13 +152,29 @@ class ModelBench(Bench, ABC):
 
 def _metric_groups() -> tuple[MetricGroup, ...]:
     """Imported when a first model is described: from here on torch is needed."""
-    from perfci.bench.groups import cold_start, generation, numerics, stages, step_counts, stream_counts, training
+    from perfci.bench.groups import (
+        cold_start,
+        generation,
+        numerics,
+        stages,
+        step_counts,
+        stream_counts,
+        training,
+    )
 
     return (
-        MetricGroup("training", ("batch", "loss"), training.METRICS, training.measure, training.build_profiled_step),
+        MetricGroup(
+            "training", ("batch", "loss"), training.METRICS, training.measure, training.build_profiled_step
+        ),
         MetricGroup("step_counts", ("batch", "loss"), step_counts.METRICS, step_counts.measure),
         MetricGroup("numerics", ("batch", "loss"), numerics.METRICS, numerics.measure),
-        MetricGroup("generation", ("stream",), generation.METRICS, generation.measure, generation.build_profiled_request),
+        MetricGroup(
+            "generation",
+            ("stream",),
+            generation.METRICS,
+            generation.measure,
+            generation.build_profiled_request,
+        ),
         MetricGroup("stream_counts", ("stream",), stream_counts.METRICS, stream_counts.measure),
         MetricGroup("stages", ("stream",), stages.METRICS, stages.measure),
         MetricGroup("cold_start", (), cold_start.METRICS, cold_start.measure),
@@ -171,7 +197,9 @@ def _build_measure_method(cls: type[ModelBench], group: MetricGroup) -> Any:
 
     def build_profiled_work(self: ModelBench, *values: Any) -> Any:
         if group.build_profiled_work is None:
-            raise skip_exception(f"{group.name} is no work that a profile would explain; profile training or generation")
+            raise skip_exception(
+                f"{group.name} is no work that a profile would explain; profile training or generation"
+            )
         return group.build_profiled_work(self, dict(zip(self.param_names, values, strict=True)))
 
     measure.__name__ = f"measure_{group.name}"

@@ -49,7 +49,9 @@ class NumericsRecord:
         if not self.losses and self.outputs is None:
             raise ValueError("there is nothing to compare: no loss and no outputs were recorded")
         if self.grad_norms and len(self.grad_norms) != len(self.losses):
-            raise ValueError(f"{len(self.losses)} losses came with {len(self.grad_norms)} gradient norms; one each")
+            raise ValueError(
+                f"{len(self.losses)} losses came with {len(self.grad_norms)} gradient norms; one each"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,9 @@ def default_tolerance(precision: str | torch.dtype) -> Tolerance:
     name = str(precision).removeprefix("torch.")
     name = "fp8" if name.startswith("float8") else DTYPE_NAMES.get(name, name)
     if name not in TOLERANCES:
-        raise ValueError(f"no tolerance is known for {precision}; known: {', '.join(TOLERANCES)}, or give a Tolerance")
+        raise ValueError(
+            f"no tolerance is known for {precision}; known: {', '.join(TOLERANCES)}, or give a Tolerance"
+        )
     return TOLERANCES[name]
 
 
@@ -106,7 +110,11 @@ def tolerance_from_seeds(runs: Sequence[NumericsRecord], *, outputs: float) -> T
         raise ValueError(f"a band needs the reference from {MIN_SEEDS} seeds; got {len(runs)}")
     if len({(len(run.losses), len(run.grad_norms)) for run in runs}) != 1:
         raise ValueError("a band needs runs of the same number of steps")
-    return Tolerance(_relative_spreads(run.losses for run in runs), _relative_spreads(run.grad_norms for run in runs), outputs)
+    return Tolerance(
+        _relative_spreads(run.losses for run in runs),
+        _relative_spreads(run.grad_norms for run in runs),
+        outputs,
+    )
 
 
 def _relative_spreads(runs: Iterable[tuple[float, ...]]) -> tuple[float, ...]:
@@ -130,7 +138,9 @@ def record_numerics(step: Callable[[int], tuple[Any, Any]], steps: int) -> Numer
 
 def _finite_number(quantity: str, value: Any, step: int) -> float:
     if getattr(value, "numel", lambda: 1)() != 1:
-        raise ValueError(f"the {quantity} at step {step} has shape {tuple(value.shape)}; one number was expected")
+        raise ValueError(
+            f"the {quantity} at step {step} has shape {tuple(value.shape)}; one number was expected"
+        )
     number = float(value)
     if not math.isfinite(number):
         raise ParityFailed(f"{quantity} at step {step} is {number}")
@@ -173,11 +183,15 @@ def _check_steps(
     quantity: str, values: tuple[float, ...], reference: tuple[float, ...], allowed: float | tuple[float, ...]
 ) -> None:
     if len(values) != len(reference):
-        raise ParityFailed(f"{len(values)} steps with a {quantity} were compared with {len(reference)} of the reference")
+        raise ParityFailed(
+            f"{len(values)} steps with a {quantity} were compared with {len(reference)} of the reference"
+        )
     if not isinstance(allowed, tuple):
         allowed = (allowed,) * len(values)
     if len(allowed) != len(values):
-        raise ValueError(f"the tolerance of the {quantity} is for {len(allowed)} steps, {len(values)} were compared")
+        raise ValueError(
+            f"the tolerance of the {quantity} is for {len(allowed)} steps, {len(values)} were compared"
+        )
     for step, (one, other, passes) in enumerate(zip(values, reference, allowed, strict=True)):
         if abs(one - other) > passes * abs(other):
             told = f"{_format_pair(one, other)} of the reference ({_describe_excess(abs(one - other), other, passes)})"
@@ -207,7 +221,9 @@ def _format_percent(ratio: float) -> str:
 
 def _check_outputs(values: torch.Tensor, reference: torch.Tensor, allowed: float) -> None:
     if values.shape != reference.shape:
-        raise ParityFailed(f"outputs have shape {tuple(values.shape)}, those of the reference {tuple(reference.shape)}")
+        raise ParityFailed(
+            f"outputs have shape {tuple(values.shape)}, those of the reference {tuple(reference.shape)}"
+        )
     error, largest = max_error(values, reference), _max_abs(reference)
     if error > allowed * largest:
         raise ParityFailed(
@@ -235,7 +251,9 @@ def _to_float64(values: torch.Tensor) -> torch.Tensor:
     return values.detach().cpu().double()
 
 
-def parity_readings(variant: NumericsRecord, reference: NumericsRecord | None = None, tolerance: Tolerance = BITWISE_TOLERANCE) -> Measurement:
+def parity_readings(
+    variant: NumericsRecord, reference: NumericsRecord | None = None, tolerance: Tolerance = BITWISE_TOLERANCE
+) -> Measurement:
     """Check the variant against its reference and give ``PARITY_METRICS``, or raise ``ParityFailed``.
 
     Judged is the loss at the last step, which repeats exactly in every process where the kernels are deterministic. The
@@ -245,7 +263,9 @@ def parity_readings(variant: NumericsRecord, reference: NumericsRecord | None = 
     return Measurement(
         {
             "loss_at_step_k": exact(variant.losses[-1]) if variant.losses else Absent("no loss was recorded"),
-            "grad_norm": informational(variant.grad_norms[-1]) if variant.grad_norms else Absent("no gradient was recorded"),
+            "grad_norm": informational(variant.grad_norms[-1])
+            if variant.grad_norms
+            else Absent("no gradient was recorded"),
             "max_error": _error_reading(max_error, variant, reference),
             "max_relative_error": _error_reading(max_relative_error, variant, reference),
         }
@@ -253,7 +273,9 @@ def parity_readings(variant: NumericsRecord, reference: NumericsRecord | None = 
 
 
 def _error_reading(
-    error_of: Callable[[torch.Tensor, torch.Tensor], float], variant: NumericsRecord, reference: NumericsRecord | None
+    error_of: Callable[[torch.Tensor, torch.Tensor], float],
+    variant: NumericsRecord,
+    reference: NumericsRecord | None,
 ) -> Reading | Absent:
     if reference is None:
         return Absent("no reference was given")

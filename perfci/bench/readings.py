@@ -12,11 +12,29 @@ from perfci.model import CPU_METRIC_PREFIX, Clock, Metric
 
 UNITS = frozenset(
     {
-        "seconds", "bytes", "count", "ratio", "tokens/s", "samples/s", "requests/s", "bytes/s", "FLOP", "FLOP/s",
-        "joules", "watts", "seconds/token", "seconds/token/token", "seconds/GB", "joules/token", "loss", "norm",
-        "instructions", "hertz", "celsius",
+        "seconds",
+        "bytes",
+        "count",
+        "ratio",
+        "tokens/s",
+        "samples/s",
+        "requests/s",
+        "bytes/s",
+        "FLOP",
+        "FLOP/s",
+        "joules",
+        "watts",
+        "seconds/token",
+        "seconds/token/token",
+        "seconds/GB",
+        "joules/token",
+        "loss",
+        "norm",
+        "instructions",
+        "hertz",
+        "celsius",
     }
-)  # fmt: skip
+)
 """Units a measured metric may have. A percentage is a ratio: percent signs belong on screens."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -112,7 +130,9 @@ def build_report(declared: Sequence[Metric], returned: Measurement | Mapping[str
     if missing or unknown:
         parts = [f"did not return {', '.join(missing)}"] if missing else []
         parts += [f"returned {', '.join(unknown)}, which it does not declare"] if unknown else []
-        raise ValueError(f"the benchmark {' and '.join(parts)}; say Absent(reason) where a metric cannot be read")
+        raise ValueError(
+            f"the benchmark {' and '.join(parts)}; say Absent(reason) where a metric cannot be read"
+        )
     rows = [row for metric in declared for row in _metric_rows(metric, measured.readings[metric.name])]
     return {"metrics": rows, "flags": list(measured.flags)}
 
@@ -129,15 +149,32 @@ def _metric_rows(metric: Metric, value: Any) -> list[dict[str, Any]]:
     about = {"name": metric.name, "unit": metric.unit, "direction": metric.direction}
     if isinstance(value, Absent):
         return [{**about, "status": "skipped", "reason": value.reason}]
-    reading = value if isinstance(value, Reading) else Reading(value if isinstance(value, list | tuple) else (value,))
+    reading = (
+        value
+        if isinstance(value, Reading)
+        else Reading(value if isinstance(value, list | tuple) else (value,))
+    )
     rows = [_sample_row(about, reading.samples, reading.clock, reading.number)]
     if reading.cpu:
-        rows.append(_sample_row({**about, "name": CPU_METRIC_PREFIX + metric.name}, reading.cpu, Clock.CPU, reading.number))
+        rows.append(
+            _sample_row(
+                {**about, "name": CPU_METRIC_PREFIX + metric.name}, reading.cpu, Clock.CPU, reading.number
+            )
+        )
     return rows
 
 
-def _sample_row(metric_fields: Mapping[str, str], samples: Sequence[Any], clock: Clock, number: int) -> dict[str, Any]:
+def _sample_row(
+    metric_fields: Mapping[str, str], samples: Sequence[Any], clock: Clock, number: int
+) -> dict[str, Any]:
     values = [float(sample) for sample in samples]
     if not values or not all(map(math.isfinite, values)):
         raise ValueError(f"metric {metric_fields['name']!r} is {samples!r}; finite numbers were expected")
-    return {**metric_fields, "status": "ok", "reason": "", "clock": str(clock), "number": number, "samples": values}
+    return {
+        **metric_fields,
+        "status": "ok",
+        "reason": "",
+        "clock": str(clock),
+        "number": number,
+        "samples": values,
+    }

@@ -19,8 +19,12 @@ from perfci.verdicts.policy import Policy
 
 
 @click.command("check")
-@click.option("--dry-run", is_flag=True, help="judge what is stored by the policy of today and show what would differ")
-@click.option("--replay", "exactly", is_flag=True, help="reach every stored verdict again and show what comes out else")
+@click.option(
+    "--dry-run", is_flag=True, help="judge what is stored by the policy of today and show what would differ"
+)
+@click.option(
+    "--replay", "exactly", is_flag=True, help="reach every stored verdict again and show what comes out else"
+)
 @json_option
 @global_options
 def command(dry_run: bool, replay_verdicts: bool, json_file: str | None) -> int:
@@ -54,7 +58,11 @@ def print_verification(verification: VerificationResult, project: str, json_file
     if json_file:
         write_json(json_file, serialize_verification(verification, project))
     if json_file != "-":
-        click.echo("\n".join([*map(format_difference, verification.differences), summarize_verification(verification)]))
+        click.echo(
+            "\n".join(
+                [*map(format_difference, verification.differences), summarize_verification(verification)]
+            )
+        )
     return 1 if verification.differences else 0
 
 
@@ -69,7 +77,11 @@ def summarize_verification(verification: VerificationResult) -> str:
     reached = f"{format_count(verification.verified_count, 'verdict')} reached again from the stored samples"
     wrong = len({one.record.id for one in verification.differences})
     told = f"{wrong} of them came out differently" if wrong else "bit for bit the same"
-    before = f"; of {verification.unverifiable_count} older ones the looks were not stored" if verification.unverifiable_count else ""
+    before = (
+        f"; of {verification.unverifiable_count} older ones the looks were not stored"
+        if verification.unverifiable_count
+        else ""
+    )
     return f"{reached}: {told}{before}"
 
 
@@ -108,9 +120,7 @@ def format_policy_changes(result: ReplayResult) -> Iterator[str]:
 def summarize_replay(result: ReplayResult) -> str:
     verdicts = sum(verdict.is_different for verdict in result.verdicts)
     histories = sum(history.is_different for history in result.histories)
-    replayed = (
-        f"{format_count(len(result.verdicts), 'verdict')} and {format_count(len(result.histories), 'series', 'series')} replayed"
-    )
+    replayed = f"{format_count(len(result.verdicts), 'verdict')} and {format_count(len(result.histories), 'series', 'series')} replayed"
     if not verdicts and not histories:
         return f"{replayed}: this policy says the same of all of them"
     return f"{replayed}: {verdicts} and {histories} of them would differ; what is stored stands"
@@ -123,7 +133,11 @@ def serialize_replay(project: str, result: ReplayResult, policy: Policy) -> dict
         "histories_replayed": len(result.histories),
         "verdicts": [_serialize_verdict(one, policy) for one in result.verdicts if one.is_different],
         "change_points": [
-            {"series": one.series.label, "gone": _serialize_changes(one.removed), "new": _serialize_changes(one.added)}
+            {
+                "series": one.series.label,
+                "gone": _serialize_changes(one.removed),
+                "new": _serialize_changes(one.added),
+            }
             for one in result.histories
             if one.is_different
         ],
@@ -148,4 +162,7 @@ def _serialize_verdict(replayed: ReplayedVerdict, policy: Policy) -> dict[str, A
 
 
 def _serialize_changes(changes: list[ChangePoint]) -> list[dict[str, Any]]:
-    return [{"commit": change.commit, "last_good": change.last_good, "rel": change.relative_change} for change in changes]
+    return [
+        {"commit": change.commit, "last_good": change.last_good, "rel": change.relative_change}
+        for change in changes
+    ]

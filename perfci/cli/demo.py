@@ -53,7 +53,11 @@ def command(port: int, no_serve: bool, fresh: bool) -> int:
 
 def format_conclusion(result: DetectionScore, outcome: DemoResults) -> str:
     commits = dict(outcome.commits)
-    parts = [format_score_table(result, commits), *format_errors(result, commits), *format_inconclusive(result, commits)]
+    parts = [
+        format_score_table(result, commits),
+        *format_errors(result, commits),
+        *format_inconclusive(result, commits),
+    ]
     found = len(result.detections) - len(result.misses)
     parts += [
         f"{found} of {len(result.detections)} planted changes found at their own commit, "
@@ -65,7 +69,11 @@ def format_conclusion(result: DetectionScore, outcome: DemoResults) -> str:
 
 
 def format_noise(outcome: DemoResults) -> str:
-    lines = ["This machine, per benchmark: noise floor (10 pairs of equal commits), smallest change it could convict"]
+    lines = [
+        "This machine, per benchmark: noise floor (10 pairs of equal commits), smallest change it could convict"
+    ]
     for series, floor in sorted(outcome.noise_floor.items(), key=lambda item: item[0].label):
-        lines.append(f"  {series.label}: {format_percent(floor)}, {format_percent(outcome.minimum_detectable_effect[series])}")
+        lines.append(
+            f"  {series.label}: {format_percent(floor)}, {format_percent(outcome.minimum_detectable_effect[series])}"
+        )
     return "\n".join(lines)

@@ -55,9 +55,17 @@ def format_finding(finding: DoctorFinding) -> str:
     level = click.style(f"{finding.level.value:<9}", fg=COLOURS[finding.level])
     head = f"{level}{finding.subject:<13}"
     lines = textwrap.wrap(finding.sentence, TEXT_WIDTH - 22, break_long_words=False, break_on_hyphens=False)
-    lines += textwrap.wrap(
-        f"-> {finding.advice}", TEXT_WIDTH - 22, subsequent_indent="   ", break_long_words=False, break_on_hyphens=False
-    ) if finding.advice else []  # fmt: skip
+    lines += (
+        textwrap.wrap(
+            f"-> {finding.advice}",
+            TEXT_WIDTH - 22,
+            subsequent_indent="   ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        if finding.advice
+        else []
+    )
     return "\n".join((head if index == 0 else " " * 22) + line for index, line in enumerate(lines))
 
 

@@ -20,18 +20,32 @@ from perfci.runner.git_repository import GitRepository
 from perfci.service.incidents.local_incidents import evaluate_local_project
 from perfci.service.uploads.import_files import ingest_path
 from perfci.service.uploads.unresolved_units import parse_metric_unit
-from perfci.store.queries.measurements import load_change_points, load_latest_result_id, series_with_results_since
+from perfci.store.queries.measurements import (
+    load_change_points,
+    load_latest_result_id,
+    series_with_results_since,
+)
 
 
 @click.command("ingest")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH...")
 @click.option(
-    "--format", "format_name", type=click.Choice(["auto", *READER_MODULES]), default="auto", help="auto: by content  [default]"
+    "--format",
+    "format_name",
+    type=click.Choice(["auto", *READER_MODULES]),
+    default="auto",
+    help="auto: by content  [default]",
 )
-@click.option("--commit", "sha", metavar="SHA", help="of files that name none  [default: HEAD of the repository here]")
+@click.option(
+    "--commit", "sha", metavar="SHA", help="of files that name none  [default: HEAD of the repository here]"
+)
 @click.option("--machine", default="", metavar="NAME", help="of files that name none")
-@click.option("--direction", type=click.Choice(["lower", "higher"]), help="which is better, of files that do not say")
-@click.option("--metric", "meanings", multiple=True, metavar="NAME=UNIT:DIRECTION", help="what an unknown one means")
+@click.option(
+    "--direction", type=click.Choice(["lower", "higher"]), help="which is better, of files that do not say"
+)
+@click.option(
+    "--metric", "meanings", multiple=True, metavar="NAME=UNIT:DIRECTION", help="what an unknown one means"
+)
 @json_option
 @global_options
 def command(
@@ -68,7 +82,10 @@ def command(
                 update_change_points(tx, config.project, series_ids, build_policy(config))
                 found = len(load_change_points(tx, config.project))
             evaluate_local_project(store, config)
-            click.echo(f"{format_count(found, 'change point')} in the histories of {config.project}", err=json_file == "-")
+            click.echo(
+                f"{format_count(found, 'change point')} in the histories of {config.project}",
+                err=json_file == "-",
+            )
     if json_file:
         write_json(json_file, reports)
 
@@ -88,5 +105,7 @@ def commit_named(sha: str | None, line: Mapping[str, Commit]) -> Commit | None:
     if len(found) == 1:
         return found[0]
     if len(sha) not in (40, 64) or set(sha.lower()) - set("0123456789abcdef"):
-        raise PerfciError(f"--commit {sha}: expected a full sha, or the start of one on the line of HEAD here")
+        raise PerfciError(
+            f"--commit {sha}: expected a full sha, or the start of one on the line of HEAD here"
+        )
     return Commit(sha.lower())

@@ -50,7 +50,9 @@ def command(once: bool) -> None:
                 click.echo("another process judges here, and does what waits")
                 return
             followed = [f"{one.drain()} runs of GitHub followed" for one in reports]
-            click.echo(", ".join([f"{judged} uploads judged", f"{messages.drain()} messages sent", *followed]))
+            click.echo(
+                ", ".join([f"{judged} uploads judged", f"{messages.drain()} messages sent", *followed])
+            )
             return
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -71,5 +73,11 @@ def _github_app_loops(config: Config, store: Store) -> tuple[list[LeasedLoop], l
     if not config.settings.app.id:
         return [], []
     app = build_app(config)
-    reports = LeasedLoop(store, INBOX_LEASE, InboxWorker(store, WorkflowRunHandler(store, app, config.settings)))
-    return [reports], [LeasedLoop(store, POLL_LEASE, ReconciliationPoll(store, app), interval_s=POLL_INTERVAL.total_seconds())]
+    reports = LeasedLoop(
+        store, INBOX_LEASE, InboxWorker(store, WorkflowRunHandler(store, app, config.settings))
+    )
+    return [reports], [
+        LeasedLoop(
+            store, POLL_LEASE, ReconciliationPoll(store, app), interval_s=POLL_INTERVAL.total_seconds()
+        )
+    ]

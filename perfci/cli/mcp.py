@@ -92,7 +92,15 @@ class AssistantTools:
 
     @property
     def all_tools(self) -> tuple[ToolFunction, ...]:
-        return (self.list_projects, self.list_open_incidents, self.get_incident, self.compare_commits, self.get_verdict, self.find_series, self.get_points)
+        return (
+            self.list_projects,
+            self.list_open_incidents,
+            self.get_incident,
+            self.compare_commits,
+            self.get_verdict,
+            self.find_series,
+            self.get_points,
+        )
 
     def list_projects(self) -> dict[str, Any]:
         """List the projects of this server."""
@@ -109,7 +117,9 @@ class AssistantTools:
 
     def compare_commits(self, base: str, head: str, project: str = "") -> dict[str, Any]:
         """Tell what changed between two commits that were compared, by the verdict of every series, worst first."""
-        return _serialize_response(self._client.get_comparison(project or self._project, base, head, limit=MAX_ITEMS))
+        return _serialize_response(
+            self._client.get_comparison(project or self._project, base, head, limit=MAX_ITEMS)
+        )
 
     def get_verdict(self, number: int, project: str = "") -> dict[str, Any]:
         """Show one verdict by its id, with every process and sample it rests on."""

@@ -11,13 +11,33 @@ from pathlib import Path
 import click
 
 from perfci.cli.shared.context import current_repository, load_repository_config, write_json
-from perfci.cli.shared.options import bench_option, global_options, json_option, smoke_option, suite_option, wait_option
+from perfci.cli.shared.options import (
+    bench_option,
+    global_options,
+    json_option,
+    smoke_option,
+    suite_option,
+    wait_option,
+)
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.measure.open_session import open_workbench, prepare_scope
-from perfci.measure.profiles import TABLES_FILE, TRACE_FILE, ProfiledCell, ProfileReport, ProfileRow, profile_cells
+from perfci.measure.profiles import (
+    TABLES_FILE,
+    TRACE_FILE,
+    ProfiledCell,
+    ProfileReport,
+    ProfileRow,
+    profile_cells,
+)
 from perfci.model import PerfciError, Status
 from perfci.report.escaping import make_printable
-from perfci.report.number_format import DisplayScale, choose_scale, format_count, format_number, format_percent
+from perfci.report.number_format import (
+    DisplayScale,
+    choose_scale,
+    format_count,
+    format_number,
+    format_percent,
+)
 from perfci.report.text_tables import align_table
 from perfci.runner.frozen_suite import Cell
 from perfci.runner.locks import machine_lock
@@ -44,15 +64,24 @@ class ProfileCommandLine:
 @bench_option
 @smoke_option
 @click.option("--all", "every", is_flag=True, help=f"also profile more than {MAX_CELLS} cells")
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="instead of .perfci/profiles/COMMIT")
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="DIR", help="instead of .perfci/profiles/COMMIT"
+)
 @click.option("--only-ranges", is_flag=True, help="run in NVTX ranges and write nothing, for nsys to record")
 @wait_option
 @json_option
 @global_options
 def command(
-    revision: str, suite: Path | None, bench: str, smoke: bool, all_cells: bool, out: Path | None, only_ranges: bool,
-    no_wait: bool, json_file: str | None,
-) -> int:  # fmt: skip
+    revision: str,
+    suite: Path | None,
+    bench: str,
+    smoke: bool,
+    all_cells: bool,
+    out: Path | None,
+    only_ranges: bool,
+    no_wait: bool,
+    json_file: str | None,
+) -> int:
     """Profile benchmarks at REV (the working tree when absent): phases, kernels, operators, Python lines, a trace.
 
     Each matching cell runs in a fresh process of the measured environment, as it is measured, and nothing is stored.
@@ -69,17 +98,27 @@ def command(
         folder = None if only_ranges else out or repository.private_folder / "profiles" / commit.short_sha
         owner = f"perfci profile in {config.root}"
         with machine_lock(config.lock_path, owner=owner, wait=not no_wait, on_wait=progress.report):
-            progress.report(f"profiling {format_count(len(subject.cells), 'cell')} at {commit.short_sha} {commit.subject}")
+            progress.report(
+                f"profiling {format_count(len(subject.cells), 'cell')} at {commit.short_sha} {commit.subject}"
+            )
             try:
                 for profiled in profile_cells(workbench, commit, subject.cells, folder):
                     found.append(profiled)
                     if json_file != "-":
-                        click.echo("\n".join(format_profile(profiled, ProfileCommandLine(revision and commit.sha, suite, smoke))))
+                        click.echo(
+                            "\n".join(
+                                format_profile(
+                                    profiled, ProfileCommandLine(revision and commit.sha, suite, smoke)
+                                )
+                            )
+                        )
             except KeyboardInterrupt:
                 progress.report("interrupted; the profiles shown are complete")
                 return 130
     if json_file:
-        write_json(json_file, {"commit": commit, "profiles": [serialize_profile(profiled) for profiled in found]})
+        write_json(
+            json_file, {"commit": commit, "profiles": [serialize_profile(profiled) for profiled in found]}
+        )
     return exit_code(found)
 
 
@@ -139,7 +178,12 @@ def format_phase_table(tables: ProfileReport, scale: DisplayScale) -> str:
     for row in tables.phases:
         device = on_device.get(row.name)
         host = (row.name, scale.format_value(row.seconds), format_percent(row.share))
-        rows.append((*host, *((scale.format_value(device.seconds), format_percent(device.share)) if device else ("", ""))))
+        rows.append(
+            (
+                *host,
+                *((scale.format_value(device.seconds), format_percent(device.share)) if device else ("", "")),
+            )
+        )
     return align_table(("phase", "host time", "share", "device time", "share"), rows) + "\n"
 
 
@@ -147,7 +191,12 @@ def format_table(headings: tuple[str, str, str, str], rows: Sequence[ProfileRow]
     if not rows:
         return f"{headings[0]}s: none was seen\n"
     shown = [
-        (truncate_name(make_printable(row.name)), scale.format_value(row.seconds), format_percent(row.share), format_number(row.calls) if row.calls else "")
+        (
+            truncate_name(make_printable(row.name)),
+            scale.format_value(row.seconds),
+            format_percent(row.share),
+            format_number(row.calls) if row.calls else "",
+        )
         for row in rows[:MAX_ROWS_SHOWN]
     ]
     return align_table(headings, shown) + "\n"
@@ -164,13 +213,24 @@ def relative_path(path: Path) -> str:
 
 def nsys_command(cell: Cell, folder: Path, command_line: ProfileCommandLine) -> str:
     """The same cell once more under nsys: two profilers cannot record one process, so ours only opens the ranges."""
-    again = ["perfci", "profile", *([command_line.revision] if command_line.revision else []), "--bench", cell_regex(cell)]
+    again = [
+        "perfci",
+        "profile",
+        *([command_line.revision] if command_line.revision else []),
+        "--bench",
+        cell_regex(cell),
+    ]
     again += ["--suite", str(command_line.suite)] if command_line.suite else []
     again += ["--smoke"] if command_line.smoke else []
     recorder = [
-        "nsys", "profile", "--trace=cuda,nvtx", "--capture-range=cudaProfilerApi", "--capture-range-end=stop",
-        "--force-overwrite=true", f"--output={relative_path(folder / 'nsys')}",
-    ]  # fmt: skip
+        "nsys",
+        "profile",
+        "--trace=cuda,nvtx",
+        "--capture-range=cudaProfilerApi",
+        "--capture-range-end=stop",
+        "--force-overwrite=true",
+        f"--output={relative_path(folder / 'nsys')}",
+    ]
     return shlex.join([*recorder, *again, "--only-ranges"])
 
 

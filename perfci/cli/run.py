@@ -9,9 +9,21 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.shared.context import current_repository, load_repository_config, open_store_to_write, write_json
+from perfci.cli.shared.context import (
+    current_repository,
+    load_repository_config,
+    open_store_to_write,
+    write_json,
+)
 from perfci.cli.shared.flush_report import print_report
-from perfci.cli.shared.options import bench_option, global_options, json_option, smoke_option, suite_option, wait_option
+from perfci.cli.shared.options import (
+    bench_option,
+    global_options,
+    json_option,
+    smoke_option,
+    suite_option,
+    wait_option,
+)
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.measure.compare_range import RangeResult, run_range
 from perfci.measure.open_session import open_workbench, prepare_scope
@@ -33,7 +45,9 @@ MOST_COMMITS = 1000
 @suite_option
 @bench_option
 @smoke_option
-@click.option("--rounds", type=click.IntRange(1, 1000), help="how often every commit is visited  [default: 5]")
+@click.option(
+    "--rounds", type=click.IntRange(1, 1000), help="how often every commit is visited  [default: 5]"
+)
 @click.option("--confirm/--no-confirm", default=True, help="measure fresh pairs for every suspected change")
 @wait_option
 @click.option("--send", is_flag=True, help="send the runs to [client] server as well")
@@ -41,9 +55,17 @@ MOST_COMMITS = 1000
 @json_option
 @global_options
 def command(
-    revision: str, suite: Path | None, bench: str, smoke: bool, rounds: int | None, confirm: bool, no_wait: bool,
-    send: bool, server: str, json_file: str | None,
-) -> int:  # fmt: skip
+    revision: str,
+    suite: Path | None,
+    bench: str,
+    smoke: bool,
+    rounds: int | None,
+    confirm: bool,
+    no_wait: bool,
+    send: bool,
+    server: str,
+    json_file: str | None,
+) -> int:
     """Measure commits in rounds: every round visits each commit once in random order.
 
     REV is a commit, branch or tag (HEAD when absent); RANGE is A..B along the first-parent line, A itself excluded.
@@ -59,7 +81,10 @@ def command(
         count = rounds or config.settings.run.rounds
         with (
             machine_lock(
-                config.lock_path, owner=f"perfci run in {config.root}", wait=not no_wait, on_wait=progress.report
+                config.lock_path,
+                owner=f"perfci run in {config.root}",
+                wait=not no_wait,
+                on_wait=progress.report,
             ),
             closing(open_store_to_write(config)) as store,
         ):
@@ -67,7 +92,9 @@ def command(
             messages = repository.find_messages(commits[-1].sha, EXPECT_TRAILER, MOST_COMMITS)
             save_commit_trailers(store, config.project, messages, datetime.now(UTC))
             evaluate_local_project(store, config)
-            runs = [run for uid in result.sessions for run in load_session_runs(store, uid)] if address else []
+            runs = (
+                [run for uid in result.sessions for run in load_session_runs(store, uid)] if address else []
+            )
     write_report(result, commits, json_file)
     if address:
         print_report(upload_runs(config, address, runs), address, err=True)

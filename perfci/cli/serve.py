@@ -9,7 +9,12 @@ from typing import Any
 
 import click
 
-from perfci.cli.shared.context import config_file_option, current_config, open_store_to_read, open_store_to_write
+from perfci.cli.shared.context import (
+    config_file_option,
+    current_config,
+    open_store_to_read,
+    open_store_to_write,
+)
 from perfci.cli.shared.log_setup import configure_logging
 from perfci.cli.shared.options import global_options
 from perfci.cli.shared.supervised_process import SupervisedProcess
@@ -25,11 +30,15 @@ from perfci_web.write_access import READ_ONLY_NOTICE, allows_writes
 @click.option("--port", type=click.IntRange(0, 65535), help="instead of [server] port; 0 picks a free one")
 @click.option("--workers", type=click.IntRange(1, 64), help="processes, instead of [server] workers")
 @click.option("--migrate", is_flag=True, help="bring an older database to this version's schema first")
-@click.option("--no-worker", is_flag=True, help="judge no uploads here: `perfci judge-worker` does, somewhere")
+@click.option(
+    "--no-worker", is_flag=True, help="judge no uploads here: `perfci judge-worker` does, somewhere"
+)
 @click.option("--read-only", is_flag=True, help="accept no changes")
 @click.option("--writable", is_flag=True, help="fail where it would have to be read-only")
 @global_options
-def command(read_only: bool, writable: bool, migrate: bool, no_worker: bool, **server_options: str | int | None) -> None:
+def command(
+    read_only: bool, writable: bool, migrate: bool, no_worker: bool, **server_options: str | int | None
+) -> None:
     """Show what the store holds and take uploads, until interrupted.
 
     On this machine it needs no login. On another address it is read-only unless [access] mode says who is who.
@@ -57,9 +66,12 @@ def serve_dashboard(config: Config, *, read_only: bool = False, writable: bool =
 
     with closing(store), _run_judge_worker(config, open_to_changes and server.worker) as beside:
         serving: dict[str, Any] = {
-            "read_only": not open_to_changes, "settings": config.settings, "secrets": config.secrets,
-            "every_second": beside.ensure_running, "on_ready": ready,
-        }  # fmt: skip
+            "read_only": not open_to_changes,
+            "settings": config.settings,
+            "secrets": config.secrets,
+            "every_second": beside.ensure_running,
+            "on_ready": ready,
+        }
         if server.workers == 1:
             serve(store, server.host, server.port, **serving)
             return

@@ -15,7 +15,9 @@ from perfci.model import PerfciError
 from perfci.net.shapes.access import NewToken, ScopeName, TokenShape
 from perfci.service.accounts.accounts import DEFAULT_TOKEN_DAYS, MAX_TOKEN_DAYS
 
-all_projects_option = click.option("--all-projects", is_flag=True, help="for every project of this store, not only one")
+all_projects_option = click.option(
+    "--all-projects", is_flag=True, help="for every project of this store, not only one"
+)
 
 
 @click.group("token")
@@ -34,11 +36,19 @@ def command() -> None:
     help="may be repeated",
 )
 @click.option("--name", default="", help="what it is for, such as 'nightly'")
-@click.option("--expires", default=f"{DEFAULT_TOKEN_DAYS}d", show_default=True, metavar="DAYSd", help=f"at most {MAX_TOKEN_DAYS}d")
+@click.option(
+    "--expires",
+    default=f"{DEFAULT_TOKEN_DAYS}d",
+    show_default=True,
+    metavar="DAYSd",
+    help=f"at most {MAX_TOKEN_DAYS}d",
+)
 @all_projects_option
 @backend_option
 @global_options
-def create_command(scopes: tuple[ScopeName, ...], name: str, expires: str, all_projects: bool, server: str) -> None:
+def create_command(
+    scopes: tuple[ScopeName, ...], name: str, expires: str, all_projects: bool, server: str
+) -> None:
     """Make a token and print it; nobody can see it again."""
     asked = tuple(sorted(set(scopes)))
     wanted = parse_request(NewToken, name=name or ", ".join(asked), scopes=asked, days=_parse_days(expires))
@@ -67,7 +77,9 @@ def list_command(all_projects: bool, server: str, json_file: str | None) -> None
         return
     for one in found:
         used = f"last used {one.last_used_at:%Y-%m-%d %H:%M}" if one.last_used_at else "never used"
-        click.echo(f"{one.uid}  {_format_state(one):<20}  {' '.join(one.scopes)}  …{one.last4}  {used}  {one.name}")
+        click.echo(
+            f"{one.uid}  {_format_state(one):<20}  {' '.join(one.scopes)}  …{one.last4}  {used}  {one.name}"
+        )
     if not found:
         click.echo("no tokens here")
 

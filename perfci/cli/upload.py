@@ -26,7 +26,9 @@ def command(paths: tuple[Path, ...], server: str, json_file: str | None) -> int:
     config = current_config()
     address = resolve_server(config, server)
     runs = (
-        run for path in paths for run in read_runs(path, config.project, lambda text: click.echo(f"  {text}", err=True))
+        run
+        for path in paths
+        for run in read_runs(path, config.project, lambda text: click.echo(f"  {text}", err=True))
     )
     flushed = upload_runs(config, address, runs)
     print_report(flushed, address, err=json_file == "-")

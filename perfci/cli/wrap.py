@@ -9,7 +9,12 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.shared.context import current_repository, load_repository_config, open_store_to_write, write_json
+from perfci.cli.shared.context import (
+    current_repository,
+    load_repository_config,
+    open_store_to_write,
+    write_json,
+)
 from perfci.cli.shared.options import global_options, json_option, wait_option
 from perfci.cli.shared.terminal_progress import TerminalProgress, format_duration
 from perfci.formats.step_log import STEP_FIELDS
@@ -39,9 +44,15 @@ MAX_NAME_LENGTH = 200
 
 @click.command("wrap", context_settings={"allow_interspersed_args": False})
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
-@click.option("--name", default="", metavar="NAME", help="of the benchmark  [default: wrap. and the script's name]")
-@click.option("--steps", type=click.Path(path_type=Path), metavar="FILE", help="where the script writes its steps")
-@click.option("--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="how many processes")
+@click.option(
+    "--name", default="", metavar="NAME", help="of the benchmark  [default: wrap. and the script's name]"
+)
+@click.option(
+    "--steps", type=click.Path(path_type=Path), metavar="FILE", help="where the script writes its steps"
+)
+@click.option(
+    "--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="how many processes"
+)
 @wait_option
 @json_option
 @global_options
@@ -57,7 +68,9 @@ def command(
     if name and not (name.strip() and name.isprintable() and len(name) <= MAX_NAME_LENGTH):
         raise PerfciError(f"{name!r} cannot be a benchmark's name; give --name a short printable one")
     if steps and (steps.is_dir() or not steps.absolute().parent.is_dir()):
-        raise PerfciError(f"--steps {steps} cannot be written by the script; name a file in a folder that is there")
+        raise PerfciError(
+            f"--steps {steps} cannot be written by the script; name a file in a folder that is there"
+        )
     script = find_script(command)
     repository = current_repository()
     config = load_repository_config(repository)
@@ -69,15 +82,23 @@ def command(
         closing(open_store_to_write(config)) as store,
     ):
         result = wrap_script(
-            store, config, script, commit, name=name, steps=steps, repeat=repeat,
+            store,
+            config,
+            script,
+            commit,
+            name=name,
+            steps=steps,
+            repeat=repeat,
             output=sys.stderr.fileno() if json_file == "-" else None,
             on_process_end=lambda index, wrapped: report_process(index, wrapped, repeat, progress),
-        )  # fmt: skip
+        )
     write_report(result, json_file)
     return exit_code(result)
 
 
-def report_process(index: int, script_process: ScriptProcess, repeat: int, progress: TerminalProgress) -> None:
+def report_process(
+    index: int, script_process: ScriptProcess, repeat: int, progress: TerminalProgress
+) -> None:
     """Say how one process ended, and what of its lines could not be used."""
     how = "interrupted" if script_process.interrupted else script_process.status
     reason = f": {script_process.reason}" if script_process.reason else ""
@@ -139,7 +160,9 @@ def format_metrics(result: ScriptRunResult) -> Iterator[str]:
     yield f"{processes}, {format_count(steps, 'step')}, {dropped} of them dropped as warm-up ({WARMUP_RULE})\n"
     width = max(len(metric.name) for metric in result.levels)
     for metric, levels in result.levels.items():
-        lowest, highest = (format_quantity(edge, metric.unit, metric.name) for edge in (min(levels), max(levels)))
+        lowest, highest = (
+            format_quantity(edge, metric.unit, metric.name) for edge in (min(levels), max(levels))
+        )
         notes = [f"{lowest} to {highest}"] if lowest != highest else []
         notes += ["a witness, not judged"] if metric in INFORMATIONAL_METRICS else []
         told = f"  {metric.name:<{width}}  {format_quantity(median(levels), metric.unit, metric.name)}"
@@ -180,7 +203,12 @@ def serialize_result(result: ScriptRunResult) -> dict[str, object]:
             for metric, levels in result.levels.items()
         ],
         "change_points": [
-            {"metric": move.series.metric.name, "commit": move.commit, "last_good": move.last_good, "rel": move.relative_change}
+            {
+                "metric": move.series.metric.name,
+                "commit": move.commit,
+                "last_good": move.last_good,
+                "rel": move.relative_change,
+            }
             for move in result.change_points
         ],
     }

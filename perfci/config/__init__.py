@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from perfci.config.loader import RESERVED_PROJECTS, Config, check_project_name, load_config, load_project_tables
+from perfci.config.loader import (
+    RESERVED_PROJECTS,
+    Config,
+    check_project_name,
+    load_config,
+    load_project_tables,
+)
 from perfci.config.measurement_tables import (
     AblationTable,
     EnvironmentTable,

@@ -19,7 +19,10 @@ def load_asv_config(path: Path) -> dict[str, Any]:
     suite = {"path": str(values.get("benchmark_dir", "benchmarks"))}
     timeout = values.get("default_benchmark_timeout")
     return {
-        "project": {"name": str(values.get("project", "")), "branch": str((values.get("branches") or [""])[0] or "")},
+        "project": {
+            "name": str(values.get("project", "")),
+            "branch": str((values.get("branches") or [""])[0] or ""),
+        },
         "suite": suite | ({"timeout_s": float(timeout)} if timeout else {}),
         "environment": {
             "requirements": tuple(_list_requirements(requirements)),
@@ -49,7 +52,9 @@ def _asv_commands(values: Mapping[str, Any], path: Path) -> list[str]:
 
 def _load_commented_json(path: Path) -> dict[str, Any]:
     """asv's configuration is JSON with ``//`` comments and trailing commas."""
-    text = re.sub(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', lambda m: m.group(1) or "", path.read_text(), flags=re.S)
+    text = re.sub(
+        r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', lambda m: m.group(1) or "", path.read_text(), flags=re.S
+    )
     text = re.sub(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', lambda m: m.group(1) or "", text)
     try:
         values = json.loads(text)

@@ -15,7 +15,9 @@ from perfci.model import PerfciError
 SERVICE_TABLES = ("store", "server", "access", "app", "client", "notify", "retention")
 """The tables of a service, which runs where nobody edits files; what is measured belongs into the repository."""
 
-MISSPELLING_CUTOFF = 0.9  # a misspelling; the variables that Kubernetes sets for a service of our name (0.82 at most) are not
+MISSPELLING_CUTOFF = (
+    0.9  # a misspelling; the variables that Kubernetes sets for a service of our name (0.82 at most) are not
+)
 SPECIAL_NAMES = {("store", "url"): "PERFCI_DB"}
 
 
@@ -25,7 +27,11 @@ def variable_name(table: str, key: str) -> str:
 
 def apply_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
     """The settings of the file with those of the environment in their place; an empty variable says nothing."""
-    places = {variable_name(table, key): (table, key) for table in SERVICE_TABLES for key in _table_fields(settings, table)}
+    places = {
+        variable_name(table, key): (table, key)
+        for table in SERVICE_TABLES
+        for key in _table_fields(settings, table)
+    }
     _reject_misspelled(environ, list(places))
     for name, (table, key) in places.items():
         if (table, key) not in SPECIAL_NAMES and (text := environ.get(name, "").strip()):
@@ -34,7 +40,9 @@ def apply_environment(settings: Settings, environ: Mapping[str, str]) -> Setting
 
 
 def read_secrets(environ: Mapping[str, str]) -> Secrets:
-    return Secrets.model_validate({key: environ.get(f"PERFCI_{key.upper()}", "") for key in Secrets.model_fields})
+    return Secrets.model_validate(
+        {key: environ.get(f"PERFCI_{key.upper()}", "") for key in Secrets.model_fields}
+    )
 
 
 def _table_fields(settings: Settings, table: str) -> Mapping[str, Any]:

@@ -21,7 +21,9 @@ from perfci.model import PerfciError
 
 CONFIG_NAME = "perfci.toml"
 ASV_CONFIG_NAME = "asv.conf.json"
-RESERVED_PROJECTS = frozenset({"api", "x", "embed", "badge", "static", "healthz", "readyz", "metrics", "login"})
+RESERVED_PROJECTS = frozenset(
+    {"api", "x", "embed", "badge", "static", "healthz", "readyz", "metrics", "login"}
+)
 
 
 class Config(ConfigTable):
@@ -52,15 +54,25 @@ def load_config(
     """
     environ = os.environ if environ is None else environ
     settings = apply_environment(_read_settings(root, file), environ)
-    url = db or environ.get("PERFCI_DB", "") or settings.store.url or f"sqlite:///{root / '.perfci' / 'perfci.db'}"
+    url = (
+        db
+        or environ.get("PERFCI_DB", "")
+        or settings.store.url
+        or f"sqlite:///{root / '.perfci' / 'perfci.db'}"
+    )
     job = read_github_job(environ)
     unnamed = slug or (job.repository if job else "") or root.name
     name = project or environ.get("PERFCI_PROJECT", "") or settings.project.name or unnamed
     lock = environ.get("PERFCI_LOCK") or os.path.join(tempfile.gettempdir(), "perfci-machine.lock")
     return Config(
-        root=root, settings=settings, database_url=_to_database_url(url), project=check_project_name(name), lock_path=Path(lock),
-        secrets=read_secrets(environ), github=job,
-    )  # fmt: skip
+        root=root,
+        settings=settings,
+        database_url=_to_database_url(url),
+        project=check_project_name(name),
+        lock_path=Path(lock),
+        secrets=read_secrets(environ),
+        github=job,
+    )
 
 
 def load_project_tables(path: Path) -> dict[str, Any]:
@@ -72,7 +84,9 @@ def load_project_tables(path: Path) -> dict[str, Any]:
 
 def check_project_name(name: str) -> str:
     if name.lower() in RESERVED_PROJECTS or not name.strip() or len(name) > 200 or not name.isprintable():
-        raise PerfciError(f"{name!r} cannot be a project's name; set another with --project or [project] name")
+        raise PerfciError(
+            f"{name!r} cannot be a project's name; set another with --project or [project] name"
+        )
     return name
 
 
@@ -106,5 +120,7 @@ def _parse_settings(values: dict[str, Any], path: Path) -> Settings:
     for kind, tables in (("model", settings.model), ("ladder", settings.ablation)):
         names = [table.name for table in tables]
         if twice := [name for name in names if names.count(name) > 1]:
-            raise PerfciError(f"{path}: two [[{kind}]] tables are called {twice[0]!r}; every {kind} needs its own name")
+            raise PerfciError(
+                f"{path}: two [[{kind}]] tables are called {twice[0]!r}; every {kind} needs its own name"
+            )
     return settings

@@ -29,9 +29,15 @@ class EnvironmentTable(ConfigTable):
     requirements: tuple[
         str, ...
     ] = ()  # what pip installs into a cached environment, e.g. "torch==2.13.0" or "-r req.txt"
-    lock_files: tuple[str, ...] = ()  # files of the commit whose content decides whether an environment can be reused
-    build: tuple[str, ...] = ()  # commands run in the commit's work tree; {target} is the folder they install into
-    paths: tuple[str, ...] = ()  # folders of the work tree to import from; empty = src/ where it exists, else the root
+    lock_files: tuple[
+        str, ...
+    ] = ()  # files of the commit whose content decides whether an environment can be reused
+    build: tuple[
+        str, ...
+    ] = ()  # commands run in the commit's work tree; {target} is the folder they install into
+    paths: tuple[
+        str, ...
+    ] = ()  # folders of the work tree to import from; empty = src/ where it exists, else the root
     preload: tuple[str, ...] = ("torch", "torch._dynamo")
 
 
@@ -136,7 +142,9 @@ class ModelTable(ConfigTable):
     @property
     def options(self) -> dict[str, Any]:
         """What is given beside the hooks, as plain values."""
-        values = self.model_dump(include={"params", "sla", "tokens_per_batch", "reference", "requests", "steps"})
+        values = self.model_dump(
+            include={"params", "sla", "tokens_per_batch", "reference", "requests", "steps"}
+        )
         values["params"] = {name: list(choices) for name, choices in self.params.items()}
         return {name: value for name, value in values.items() if value}
 

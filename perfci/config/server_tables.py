@@ -37,7 +37,9 @@ class ServerTable(ConfigTable):
     requests_per_minute: int = Field(default=600, ge=1)  # of one user, token or address, for each process
     log: Literal["text", "json"] = "text"
     worker: bool = True  # start the process that judges uploads
-    judge_every_s: float = Field(default=1.0, gt=0, le=3600)  # how long that process sleeps when nothing waits
+    judge_every_s: float = Field(
+        default=1.0, gt=0, le=3600
+    )  # how long that process sleeps when nothing waits
 
 
 class AccessTable(ConfigTable):
@@ -58,7 +60,9 @@ class AccessTable(ConfigTable):
 
 
 class AppTable(ConfigTable):
-    id: str = Field(default="", pattern=r"^[A-Za-z0-9._-]*$")  # client id or number; empty = this server is no App
+    id: str = Field(
+        default="", pattern=r"^[A-Za-z0-9._-]*$"
+    )  # client id or number; empty = this server is no App
     key_file: str = ""  # the private key, where PERFCI_APP_PRIVATE_KEY does not hold it
     api: HttpAddress = "https://api.github.com"
     gate: Literal["advisory", "block"] = "advisory"

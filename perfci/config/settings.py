@@ -72,12 +72,16 @@ def parse_project_tables(values: Mapping[str, Any]) -> ProjectTables:
 
 def apply_project_tables(settings: Settings, tables: ProjectTables) -> Settings:
     """The settings of a server as they are for one project."""
-    given = {name: table for name in ProjectTables.model_fields if (table := getattr(tables, name)) is not None}
+    given = {
+        name: table for name in ProjectTables.model_fields if (table := getattr(tables, name)) is not None
+    }
     return settings.model_copy(update=given)
 
 
 def format_validation_error(error: ValidationError) -> str:
-    first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")  # a misspelt key is missed as well
+    first = min(
+        error.errors(), key=lambda one: one["type"] != "extra_forbidden"
+    )  # a misspelt key is missed as well
     place = [str(part) for part in first["loc"]]
     if first["type"] == "missing":
         return f"{'.'.join(place)} is missing"

@@ -55,7 +55,10 @@ def format_score_table(result: DetectionScore, commits: dict[str, Commit]) -> st
 
 def format_errors(result: DetectionScore, commits: dict[str, Commit]) -> list[str]:
     """One line per miss or false alarm."""
-    lines = [f"missed: {p.kind} of {p.benchmark} at {commits[p.sha].short_sha} ({p.subject})" for p in result.misses]
+    lines = [
+        f"missed: {p.kind} of {p.benchmark} at {commits[p.sha].short_sha} ({p.subject})"
+        for p in result.misses
+    ]
     lines += [
         f"false alarm: {v.kind} of {v.series.label} at {commits[v.head].short_sha} ({commits[v.head].subject})"
         for v in result.false_alarms
@@ -81,15 +84,30 @@ def _verdict_key(verdict: Verdict) -> tuple[str, str, VerdictKind]:
     return (verdict.head, verdict.series.benchmark.name, verdict.kind)
 
 
-def _planted_row(planted: PlantedChange, verdict: Verdict | None, commits: dict[str, Commit]) -> tuple[str, ...]:
+def _planted_row(
+    planted: PlantedChange, verdict: Verdict | None, commits: dict[str, Commit]
+) -> tuple[str, ...]:
     about = f"{planted.kind} of about {format_percent(abs(planted.relative_change))}"
-    left = ("✓" if verdict else "✗", commits[planted.sha].short_sha, _truncate(planted.subject), planted.benchmark, about)
+    left = (
+        "✓" if verdict else "✗",
+        commits[planted.sha].short_sha,
+        _truncate(planted.subject),
+        planted.benchmark,
+        about,
+    )
     return (*left, *_verdict_cells(verdict))
 
 
 def _unplanted_row(verdict: Verdict, commits: dict[str, Commit]) -> tuple[str, ...]:
     commit = commits[verdict.head]
-    return ("✗", commit.short_sha, _truncate(commit.subject), verdict.series.benchmark.name, "nothing", *_verdict_cells(verdict))
+    return (
+        "✗",
+        commit.short_sha,
+        _truncate(commit.subject),
+        verdict.series.benchmark.name,
+        "nothing",
+        *_verdict_cells(verdict),
+    )
 
 
 def _verdict_cells(verdict: Verdict | None) -> tuple[str, str, str]:
@@ -97,7 +115,9 @@ def _verdict_cells(verdict: Verdict | None) -> tuple[str, str, str]:
         return ("nothing", "", "")
     change = "" if verdict.ratio is None else " " + format_signed_percent(verdict.ratio - 1)
     bounds = verdict.interval
-    interval = f"[{format_signed_percent(bounds.lo - 1)}, {format_signed_percent(bounds.hi - 1)}]" if bounds else ""
+    interval = (
+        f"[{format_signed_percent(bounds.lo - 1)}, {format_signed_percent(bounds.hi - 1)}]" if bounds else ""
+    )
     return (f"{verdict.kind}{change}", interval, str(verdict.pairs))
 
 

@@ -75,7 +75,9 @@ def load_demo_results(repository: GitRepository, config: Config) -> DemoResults:
         measured = _load_judged_processes(store, config.project)
         with store.read() as tx:
             verdicts = [record.verdict for record in load_verdict_records(tx, config.project)]
-    return DemoResults(commits, verdicts, compute_noise_floors(measured, line), minimum_detectable_effects(measured, line))
+    return DemoResults(
+        commits, verdicts, compute_noise_floors(measured, line), minimum_detectable_effects(measured, line)
+    )
 
 
 def _has_finished_session(store: Store, project: str) -> bool:

@@ -40,7 +40,10 @@ METRIC_OF_BENCHMARK = {TRAINING: "time", GENERATION: "time", MEMORY: "peak_memor
 PLANTED_CHANGES: Mapping[str, tuple[tuple[str, PlantedEffect, float], ...]] = {
     "Generate without gradients and without sorting": ((GENERATION, "faster", -0.38),),
     "Compute the loss in double precision": ((TRAINING, "slower", 0.4), (MEMORY, "more_memory", 0.32)),
-    'Revert "Compute the loss in double precision"': ((TRAINING, "faster", -0.28), (MEMORY, "less_memory", -0.24)),
+    'Revert "Compute the loss in double precision"': (
+        (TRAINING, "faster", -0.28),
+        (MEMORY, "less_memory", -0.24),
+    ),
     "Report the accuracy of every training step": ((TRAINING, "slower", 0.32),),
     "Keep the last logits for the notebooks": ((MEMORY, "more_memory", 0.19),),
     "Generate with any model that scores tokens": ((GENERATION, "slower", 2.0),),
@@ -64,7 +67,9 @@ class PlantedChange:
 def make_sample_repository(folder: Path) -> None:
     """Make the repository, work tree checked out, in a folder that is empty or not there yet."""
     if folder.exists() and any(folder.iterdir()):
-        raise PerfciError(f"the sample repository needs an empty folder, and {folder} is not; name another or empty it")
+        raise PerfciError(
+            f"the sample repository needs an empty folder, and {folder} is not; name another or empty it"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     _run_git(folder, "init", "--quiet", "--template=", "--object-format=sha1", "--initial-branch=main")
     patches = sorted(str(patch) for patch in PATCHES_FOLDER.glob("*.patch"))
@@ -77,7 +82,9 @@ def make_sample_repository(folder: Path) -> None:
 def read_planted_changes(repo: Path) -> list[PlantedChange]:
     """Read back from the repository's notes what was planted, oldest commit first."""
     return [
-        PlantedChange(sha, subject, row["benchmark"], row["metric"], KIND_OF_EFFECT[row["change"]], row["about"])
+        PlantedChange(
+            sha, subject, row["benchmark"], row["metric"], KIND_OF_EFFECT[row["change"]], row["about"]
+        )
         for sha, text in _read_log(repo, "%s%x00%N")
         for subject, _, note in [text.partition("\0")]
         for row in _parse_note(note)
@@ -99,7 +106,15 @@ def _parse_note(note: str) -> list[dict[str, Any]]:
 
 def _read_log(repo: Path, log_format: str) -> list[tuple[str, str]]:
     """Sha and the asked fields of every commit, oldest first."""
-    log = _run_git(repo, "log", "--reverse", "--first-parent", f"--notes={NOTES_REF}", f"--format=%H%x00{log_format}%x1e", "main")
+    log = _run_git(
+        repo,
+        "log",
+        "--reverse",
+        "--first-parent",
+        f"--notes={NOTES_REF}",
+        f"--format=%H%x00{log_format}%x1e",
+        "main",
+    )
     records = [record.strip("\n").partition("\0") for record in log.split("\x1e")]
     return [(sha, rest) for sha, _, rest in records if sha]
 
@@ -120,10 +135,16 @@ def _run_git(folder: Path, *arguments: str) -> str:
         **COMMITTER,
     }
     try:
-        done = subprocess.run(["git", *arguments], cwd=folder, env=environment, capture_output=True, encoding="utf-8")
+        done = subprocess.run(
+            ["git", *arguments], cwd=folder, env=environment, capture_output=True, encoding="utf-8"
+        )
     except FileNotFoundError:
-        raise PerfciError("git was not found; install it (2.32 or newer) to make the sample repository") from None
+        raise PerfciError(
+            "git was not found; install it (2.32 or newer) to make the sample repository"
+        ) from None
     if done.returncode != 0:
         reason = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()[-1]
-        raise PerfciError(f"git {arguments[0]} failed while handling the sample repository {folder}: {reason}")
+        raise PerfciError(
+            f"git {arguments[0]} failed while handling the sample repository {folder}: {reason}"
+        )
     return done.stdout

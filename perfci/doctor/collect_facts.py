@@ -31,14 +31,20 @@ def probe_environment(python: str) -> SoftwareFacts:
     """What the measured interpreter has installed, and what perfci's measuring tools find in it."""
     try:
         done = subprocess.run(
-            [python, str(PROBE)], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, stdin=subprocess.DEVNULL
+            [python, str(PROBE)],
+            capture_output=True,
+            text=True,
+            timeout=PROBE_TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
         )
         told = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError) as error:
         raise PerfciError(f"the interpreter {python} does not run: {error}") from None
     except ValueError:
         last = done.stderr.strip().splitlines()[-1:] or [f"status {done.returncode}"]
-        raise PerfciError(f"the interpreter {python} does not tell what it has installed: {last[0]}") from None
+        raise PerfciError(
+            f"the interpreter {python} does not tell what it has installed: {last[0]}"
+        ) from None
     return parse_software_facts(told)
 
 
@@ -189,7 +195,10 @@ def read_free_disk(folder: Path) -> int:
 
 def load_recorded_suite(config: Config, suite: str) -> RecordedSuite | None:
     """What the newest session measured of this suite, where the store can be read and has one."""
-    with contextlib.suppress(PerfciError), contextlib.closing(open_store(config.database_url, create=False)) as store:
+    with (
+        contextlib.suppress(PerfciError),
+        contextlib.closing(open_store(config.database_url, create=False)) as store,
+    ):
         return _load_recorded_suite(store, config.project, suite)
     return None
 

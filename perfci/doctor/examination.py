@@ -69,18 +69,24 @@ def check_newest_commit(repository: GitRepository | None) -> tuple[Commit | None
     return commit, ok("repository", f"{repository.root} at {commit.short_sha} {commit.subject}")
 
 
-def check_build(repository: GitRepository, commit: Commit, config: Config) -> tuple[PreparedCommit | None, DoctorFinding]:
+def check_build(
+    repository: GitRepository, commit: Commit, config: Config
+) -> tuple[PreparedCommit | None, DoctorFinding]:
     advice = "see [environment] in perfci.toml; nothing of this commit can be measured"
     try:
         prepared = prepare_commit(repository, commit, config.settings.environment)
     except PerfciError as error:
         return None, problem("build", str(error), advice)
     if prepared.failure_reason:
-        return prepared, problem("build", f"{commit.short_sha} cannot be built: {prepared.failure_reason}", advice)
+        return prepared, problem(
+            "build", f"{commit.short_sha} cannot be built: {prepared.failure_reason}", advice
+        )
     return prepared, ok("build", f"{commit.short_sha} is imported from {', '.join(prepared.paths)}")
 
 
-def check_environment(prepared: PreparedCommit | None, config: Config, gpus: tuple[str, ...]) -> Iterator[DoctorFinding]:
+def check_environment(
+    prepared: PreparedCommit | None, config: Config, gpus: tuple[str, ...]
+) -> Iterator[DoctorFinding]:
     """What the interpreter that measures has installed."""
     python = prepared.python if prepared is not None else config.settings.environment.python or sys.executable
     try:
@@ -101,7 +107,9 @@ def check_suite(target: DoctorTarget, repository: GitRepository, commit: Commit)
             sources = collect_facts.read_sources(workbench.suite.folder)
             name = workbench.suite.name
     except PerfciError as error:
-        yield problem("suite", str(error), "a suite is what `perfci init` writes, or any folder of asv benchmarks")
+        yield problem(
+            "suite", str(error), "a suite is what `perfci init` writes, or any folder of asv benchmarks"
+        )
         return
     benchmarks = found.benchmarks
     yield from suite.check_modules(found.errors)
@@ -109,8 +117,12 @@ def check_suite(target: DoctorTarget, repository: GitRepository, commit: Commit)
         {benchmark.name: benchmark.type for benchmark in benchmarks.values()},
         len(expand_cells(benchmarks.values(), "", settings.suite.timeout_s)),
     )
-    written = [one for module, source in sources.items() for one in suite.list_written_functions(source, module)]
-    yield from suite.check_written_functions(suite.exclude_failed_modules(written, found.errors), benchmarks.keys())
+    written = [
+        one for module, source in sources.items() for one in suite.list_written_functions(source, module)
+    ]
+    yield from suite.check_written_functions(
+        suite.exclude_failed_modules(written, found.errors), benchmarks.keys()
+    )
     imports = [one for module, source in sources.items() for one in suite.list_imported_names(source, module)]
     yield from suite.check_imported_names(imports, benchmarks.keys())
     groups = ((one.owner, group, one.reason) for one in found.omissions for group in one.omitted_metrics)
@@ -119,13 +131,19 @@ def check_suite(target: DoctorTarget, repository: GitRepository, commit: Commit)
     yield from suite.check_lost_benchmarks(versions, collect_facts.load_recorded_suite(target.config, name))
 
 
-def run_noise_check(target: DoctorTarget, prepared: PreparedCommit | None, holder: str, on_progress: OnProgress) -> Iterator[DoctorFinding]:
+def run_noise_check(
+    target: DoctorTarget, prepared: PreparedCommit | None, holder: str, on_progress: OnProgress
+) -> Iterator[DoctorFinding]:
     """About a minute of A/A, where there is a commit to measure with and nobody else measures."""
     if target.repository is None or prepared is None or prepared.failure_reason:
-        yield warning("noise", "not measured, since there is no commit that can be", "repair what is said above")
+        yield warning(
+            "noise", "not measured, since there is no commit that can be", "repair what is said above"
+        )
         return
     if holder:
-        yield warning("noise", "not measured, so as not to disturb who measures", "run perfci doctor after that")
+        yield warning(
+            "noise", "not measured, so as not to disturb who measures", "run perfci doctor after that"
+        )
         return
     on_progress("measuring equals for about a minute (--quick leaves that out)")
     config = target.config

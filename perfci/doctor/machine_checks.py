@@ -49,14 +49,20 @@ def check_machine(facts: MachineFacts) -> Iterator[DoctorFinding]:
 def check_cores(facts: MachineFacts) -> DoctorFinding:
     told = format_count(facts.cores, "core")
     if facts.quota_cores is not None and facts.quota_cores < facts.cores:
-        often = f", which stopped it in {facts.stopped_share:.0%} of the periods so far" if facts.stopped_share else ""
+        often = (
+            f", which stopped it in {facts.stopped_share:.0%} of the periods so far"
+            if facts.stopped_share
+            else ""
+        )
         return warning(
             "cores",
             f"{told}, but the control group allows only the time of {facts.quota_cores:g}{often}",
             "give the container whole cores (--cpuset-cpus) instead of a share of their time (--cpus)",
         )
     if facts.cores == 1:
-        return warning("cores", "one core, which everything else runs on too", "measure with two cores or more")
+        return warning(
+            "cores", "one core, which everything else runs on too", "measure with two cores or more"
+        )
     return ok("cores", f"{told}, no quota below that")
 
 
@@ -128,7 +134,9 @@ def check_lock(holder: str) -> DoctorFinding:
 
 def check_database(display_url: str, exists: bool, problem_text: str) -> DoctorFinding:
     if problem_text:
-        return problem("database", problem_text.rstrip("."), "see `perfci db --help`, or name another store with --db")
+        return problem(
+            "database", problem_text.rstrip("."), "see `perfci db --help`, or name another store with --db"
+        )
     if not exists:
         return ok("database", f"{display_url} does not exist yet: the first `perfci run` makes it")
     return ok("database", f"{display_url} has the current schema")

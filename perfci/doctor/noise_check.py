@@ -53,20 +53,29 @@ def check_noise(measurement: AAMeasurement, judge: JudgeTable) -> list[DoctorFin
     )
     seen = {pairs: compute_detectable_effect(measurement.shift, pairs, judge) for pairs in FORECAST_PAIRS}
     figures = {"pairs": len(measurement.log_ratios), "noise_floor": floor}
-    foretold = {f"visible_with_{pairs}_pairs": effect for pairs, effect in seen.items() if math.isfinite(effect)}
-    return [replace(ok("noise", told), figures=figures), replace(check_detectable_effect(seen, judge), figures=foretold)]
+    foretold = {
+        f"visible_with_{pairs}_pairs": effect for pairs, effect in seen.items() if math.isfinite(effect)
+    }
+    return [
+        replace(ok("noise", told), figures=figures),
+        replace(check_detectable_effect(seen, judge), figures=foretold),
+    ]
 
 
 def check_detectable_effect(smallest_effects: dict[int, float], judge: JudgeTable) -> DoctorFinding:
     """``visible`` is the smallest effect seen with so many pairs, as a ratio minus one."""
-    seen = "; ".join(f"{pairs} pairs see {_format_effect(effect)}" for pairs, effect in smallest_effects.items())
+    seen = "; ".join(
+        f"{pairs} pairs see {_format_effect(effect)}" for pairs, effect in smallest_effects.items()
+    )
     bar = f"{judge.bar:.0%}"
     enough = [pairs for pairs, effect in smallest_effects.items() if effect <= judge.bar]
     if not enough:
         advice = "quieten the machine (see the warnings), judge by exact counts, or raise [judge] bar in perfci.toml"
         return problem("noise", f"too much to promise {bar}: {seen}", advice)
     if enough[0] > min(smallest_effects):
-        return warning("noise", f"{bar} needs {enough[0]} pairs: {seen}", "see the warnings about the machine, if any")
+        return warning(
+            "noise", f"{bar} needs {enough[0]} pairs: {seen}", "see the warnings about the machine, if any"
+        )
     return ok("noise", f"little enough for {bar}: {seen}")
 
 
@@ -92,9 +101,13 @@ def _format_effect(effect: float) -> str:
 
 
 def measure_aa_pairs(
-    repository: GitRepository, settings: Settings, commit: Commit, *, seconds: float = BUDGET_S,
+    repository: GitRepository,
+    settings: Settings,
+    commit: Commit,
+    *,
+    seconds: float = BUDGET_S,
     on_pair: Callable[[int], None] = lambda pairs: None,
-) -> AAMeasurement:  # fmt: skip
+) -> AAMeasurement:
     """Measure pairs of one commit with itself, as ``perfci compare X X`` does, into a store that is thrown away."""
     ours = settings.model_copy(update={"suite": SuiteTable()})
     begin = time.monotonic()
@@ -109,7 +122,9 @@ def measure_aa_pairs(
             if number >= FORECAST_PAIRS[0] and time.monotonic() > begin + seconds:
                 break
             on_pair(number)
-            for visit in visit_plan.plan_pair(commit.sha, commit.sha, subject.cells, number, 2 * number, session.seed):
+            for visit in visit_plan.plan_pair(
+                commit.sha, commit.sha, subject.cells, number, 2 * number, session.seed
+            ):
                 session.measure_visit(visit)
     return build_aa_measurement(session, commit.sha, time.monotonic() - begin)
 
@@ -123,4 +138,6 @@ def build_aa_measurement(session: MeasurementSession, sha: str, seconds: float) 
     (series,) = select_judged_series(measured)
     base, head = ([p for p in measured[series] if p.role is role] for role in (Role.BASE, Role.HEAD))
     sides = SideCosts.from_processes(series, base, head)
-    return AAMeasurement(series.label, seconds, tuple(float(one) for one in sides.head - sides.base), sides.estimate_shift())
+    return AAMeasurement(
+        series.label, seconds, tuple(float(one) for one in sides.head - sides.base), sides.estimate_shift()
+    )

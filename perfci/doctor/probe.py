@@ -112,7 +112,9 @@ def probe_bench() -> dict[str, Any]:
         device = shim.this_device()
         measured, why = shim.MEASURED[device.kind]
         seen = watch_idle_gpu()
-        counted = importlib.import_module("perfci.bench.call_counts.instruction_counter").instructions(lambda: None)
+        counted = importlib.import_module("perfci.bench.call_counts.instruction_counter").instructions(
+            lambda: None
+        )
     except Exception as error:
         return {"bench": {"error": format_error(error)}}
     power = seen.readings["power"]

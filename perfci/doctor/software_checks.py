@@ -61,7 +61,9 @@ class SoftwareFacts:
     bench: BenchFacts = BenchFacts()
 
 
-def check_software(facts: SoftwareFacts, *, asv_runner: str, gpus: tuple[str, ...]) -> Iterator[DoctorFinding]:
+def check_software(
+    facts: SoftwareFacts, *, asv_runner: str, gpus: tuple[str, ...]
+) -> Iterator[DoctorFinding]:
     """``asv_runner`` is the version that perfci is written for, ``gpus`` what the driver's own tool lists."""
     yield check_python(facts)
     yield check_torch(facts.torch, gpus)
@@ -75,9 +77,7 @@ def check_python(facts: SoftwareFacts) -> DoctorFinding:
     oldest, newest = (".".join(map(str, version)) for version in SUPPORTED_PYTHONS)
     told = f"{facts.python} at {facts.executable}"
     if not SUPPORTED_PYTHONS[0] <= parse_version(facts.python)[:2] <= SUPPORTED_PYTHONS[1]:
-        advice = (
-            f"name another interpreter with [environment] python in perfci.toml; {oldest} to {newest} are supported"
-        )
+        advice = f"name another interpreter with [environment] python in perfci.toml; {oldest} to {newest} are supported"
         return problem("Python", told, advice)
     return ok("Python", told)
 
@@ -87,7 +87,9 @@ def check_git(version: str) -> DoctorFinding:
     if not version:
         return problem("git", "there is no git here", f"install git {needed} or newer")
     if parse_version(version)[:2] < MIN_GIT:
-        return problem("git", f"git {version} is too old to read commits safely", f"install git {needed} or newer")
+        return problem(
+            "git", f"git {version} is too old to read commits safely", f"install git {needed} or newer"
+        )
     return ok("git", version)
 
 
@@ -101,7 +103,9 @@ def check_torch(torch: TorchFacts, gpus: tuple[str, ...]) -> DoctorFinding:
         return problem("torch", told, f"install torch {'.'.join(map(str, MIN_TORCH))} or newer")
     if gpus and not torch.devices:
         advice = (
-            "install a CUDA build of torch" if torch.build == "CPU" else "compare the driver with torch's CUDA version"
+            "install a CUDA build of torch"
+            if torch.build == "CPU"
+            else "compare the driver with torch's CUDA version"
         )
         return problem("torch", f"{told}, although the driver lists {format_names(list(gpus))}", advice)
     return ok("torch", told)
@@ -113,7 +117,9 @@ def _describe_devices(torch: TorchFacts) -> str:
 
 def check_asv(facts: SoftwareFacts, expected: str) -> DoctorFinding:
     if facts.asv_error:
-        return problem("asv", f"importing asv_runner fails: {facts.asv_error}", f"install asv_runner=={expected} there")
+        return problem(
+            "asv", f"importing asv_runner fails: {facts.asv_error}", f"install asv_runner=={expected} there"
+        )
     told = f"asv_runner {facts.asv_runner} knows {', '.join(facts.types)}"
     if facts.asv_runner != expected:
         advice = f"install asv_runner=={expected} there: timings and versions of benchmarks shift between its releases"
@@ -126,7 +132,9 @@ def check_plugin(plugin: PluginFacts, registered: tuple[str, ...]) -> DoctorFind
     told, module = f"{plugin.name} {plugin.version}", re.sub(r"[-.]+", "_", plugin.name)
     if not plugin.name.startswith("asv_bench"):
         sentence = f"{told} is installed and never discovered: asv looks for names that begin with asv_bench"
-        return problem("plugin", sentence, f"have its author spell the distribution {module}, with underscores")
+        return problem(
+            "plugin", sentence, f"have its author spell the distribution {module}, with underscores"
+        )
     if plugin.errors:
         sentence = f"{told} does not import, so its benchmarks do not exist: {plugin.errors[0]}"
         return problem("plugin", sentence, f"make `import {module}` work there, or uninstall {plugin.name}")
@@ -135,7 +143,11 @@ def check_plugin(plugin: PluginFacts, registered: tuple[str, ...]) -> DoctorFind
         return problem("plugin", sentence, "its modules in benchmarks/ need a list export_as_benchmark")
     missing = [name for name in plugin.types if name not in registered]
     if missing:
-        return problem("plugin", f"{told} is there, but asv did not register {format_names(missing)}", "reinstall it there")
+        return problem(
+            "plugin",
+            f"{told} is there, but asv did not register {format_names(missing)}",
+            "reinstall it there",
+        )
     return ok("plugin", f"{told} adds {', '.join(plugin.types)}")
 
 
@@ -169,7 +181,9 @@ def check_gpu(bench: BenchFacts) -> Iterator[DoctorFinding]:
 
 
 def _report_shared_gpu(detail: str) -> DoctorFinding:
-    return problem("GPU", f"somebody else uses it: {detail}", "end that program: nothing measured beside it is judged")
+    return problem(
+        "GPU", f"somebody else uses it: {detail}", "end that program: nothing measured beside it is judged"
+    )
 
 
 def _report_throttled_gpu(detail: str) -> DoctorFinding:

@@ -56,7 +56,9 @@ def check_benchmark_count(types: Mapping[str, str], cells: int) -> DoctorFinding
     return ok("suite", f"{format_count(len(types), 'benchmark')} in {format_count(cells, 'cell')}: {kinds}")
 
 
-def check_lost_benchmarks(versions: Mapping[str, str], recorded: RecordedSuite | None) -> Iterator[DoctorFinding]:
+def check_lost_benchmarks(
+    versions: Mapping[str, str], recorded: RecordedSuite | None
+) -> Iterator[DoctorFinding]:
     """Compare with the last recorded run: a benchmark that went missing looks like good news otherwise."""
     if recorded is None:
         yield ok("history", "no run is recorded yet to compare the suite with")
@@ -65,7 +67,9 @@ def check_lost_benchmarks(versions: Mapping[str, str], recorded: RecordedSuite |
     if lost:
         sentence = f"measured on {recorded.day} and not in the suite any more: {format_names(lost)}"
         yield problem("history", sentence, "restore what was not removed on purpose")
-    changed = sorted(name for name, version in recorded.versions.items() if versions.get(name, version) != version)
+    changed = sorted(
+        name for name, version in recorded.versions.items() if versions.get(name, version) != version
+    )
     if changed:
         sentence = f"rewritten since {recorded.day}, so that its history begins anew: {format_names(changed)}"
         yield warning("history", sentence, "set a version attribute where old and new numbers mean the same")
@@ -74,13 +78,19 @@ def check_lost_benchmarks(versions: Mapping[str, str], recorded: RecordedSuite |
         yield ok("history", sentence)
 
 
-def exclude_failed_modules(functions: Iterable[WrittenFunction], errors: Iterable[tuple[str, str]]) -> list[WrittenFunction]:
+def exclude_failed_modules(
+    functions: Iterable[WrittenFunction], errors: Iterable[tuple[str, str]]
+) -> list[WrittenFunction]:
     """Leave out the functions of modules that failed to import, which are named already."""
     failed = [module.partition(".")[2] for module, _ in errors]
-    return [one for one in functions if not any(not name or one.place.startswith(f"{name}.") for name in failed)]
+    return [
+        one for one in functions if not any(not name or one.place.startswith(f"{name}.") for name in failed)
+    ]
 
 
-def check_written_functions(functions: Iterable[WrittenFunction], discovered: Collection[str]) -> Iterator[DoctorFinding]:
+def check_written_functions(
+    functions: Iterable[WrittenFunction], discovered: Collection[str]
+) -> Iterator[DoctorFinding]:
     """Functions that were written to be measured and will not be. ``found`` are the names discovered."""
     known = {name.rpartition(".")[2] for name in discovered}
     for function in functions:
@@ -92,7 +102,9 @@ def check_written_functions(functions: Iterable[WrittenFunction], discovered: Co
 
 def _check_declared_metrics(function: WrittenFunction) -> Iterator[DoctorFinding]:
     if SILENT_DECORATORS.issuperset(function.decorators):
-        sentence = f"{function.place} (line {function.line}) declares no metric, so it fails when it is measured"
+        sentence = (
+            f"{function.place} (line {function.line}) declares no metric, so it fails when it is measured"
+        )
         yield problem("suite", sentence, "put @metrics(Metric(name, unit), ...) above it, from perfci.bench")
 
 
@@ -104,7 +116,9 @@ def _check_overlooked(function: WrittenFunction) -> Iterator[DoctorFinding]:
     elif LOOKALIKE_NAMES.match(function.name):
         rest = function.name.partition("_")[2]
         sentence = f"{told} looks like a benchmark and matches no type"
-        yield warning("suite", sentence, f"call it time_{rest} to have it timed, or _{function.name} to keep it apart")
+        yield warning(
+            "suite", sentence, f"call it time_{rest} to have it timed, or _{function.name} to keep it apart"
+        )
 
 
 def check_imported_names(imports: Iterable[str], discovered: Collection[str]) -> Iterator[DoctorFinding]:
@@ -112,7 +126,9 @@ def check_imported_names(imports: Iterable[str], discovered: Collection[str]) ->
     for place in sorted(set(imports) & set(discovered)):
         sentence = f"{place} is measured as a benchmark of its own, because that module imports the name"
         yield warning(
-            "suite", sentence, "import the module it is from instead, or set its attribute skip_benchmark = True"
+            "suite",
+            sentence,
+            "import the module it is from instead, or set its attribute skip_benchmark = True",
         )
 
 
@@ -145,7 +161,12 @@ def list_imported_names(source: str, module: str) -> list[str]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return []
-    return [f"{module}.{alias.name}" for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    return [
+        f"{module}.{alias.name}"
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    ]
 
 
 def _iterate_functions(body: Iterable[ast.stmt], owner: str) -> Iterator[WrittenFunction]:

@@ -62,7 +62,9 @@ class FormatReader(Protocol):
 
     def can_read(self, path: Path, head: bytes) -> bool: ...
 
-    def read_documents(self, path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]: ...
+    def read_documents(
+        self, path: Path, defaults: ImportDefaults, warn: WarnCallback
+    ) -> Iterator[ImportedRun]: ...
 
 
 class FormatWriter(Protocol):
@@ -126,18 +128,24 @@ def detect_format(path: Path) -> str:
     if found is None and len(head) == HEAD_BYTES:
         found = _match_reader(path, read_bytes(path))
     if found is None:
-        raise PerfciError(f"{path} holds no results that perfci knows: expected one of {', '.join(READER_MODULES)}.")
+        raise PerfciError(
+            f"{path} holds no results that perfci knows: expected one of {', '.join(READER_MODULES)}."
+        )
     return found
 
 
-def read_documents(path: Path, format_name: str, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
+def read_documents(
+    path: Path, format_name: str, defaults: ImportDefaults, warn: WarnCallback
+) -> Iterator[ImportedRun]:
     """Read runs one after the other, each with the keys that make it arrive once."""
     if not path.exists():
         raise PerfciError(f"There is no file or folder {path}.")
     return get_reader(format_name).read_documents(path, defaults, warn)
 
 
-def read_runs(path: Path, format_name: str, project: str, warn: WarnCallback = lambda _: None) -> Iterator[Run]:
+def read_runs(
+    path: Path, format_name: str, project: str, warn: WarnCallback = lambda _: None
+) -> Iterator[Run]:
     """Read runs one after the other, telling ``warn`` what had to be left out."""
     return (document.run for document in read_documents(path, format_name, ImportDefaults(project), warn))
 

@@ -16,7 +16,17 @@ from perfci.store.queries.measurements import load_points_by_sha
 from perfci.verdicts.process_levels import point_level
 
 CSV_COLUMNS = (
-    *("project", "commit", "committed_at", "benchmark", "version", "parameters", "metric", "unit", "direction"),
+    *(
+        "project",
+        "commit",
+        "committed_at",
+        "benchmark",
+        "version",
+        "parameters",
+        "metric",
+        "unit",
+        "direction",
+    ),
     *("machine", "variant", "status", "value", "ci_lo", "ci_hi", "processes", "samples"),
 )
 
@@ -26,23 +36,38 @@ SAMPLE_COLUMNS = (*CSV_COLUMNS, "process", "role", "pair", "round", "order", "pl
 CsvRow = tuple[object, ...]
 
 
-def export_csv(tx: Session, project: str, *, samples: bool, write_name: Callable[[str], str] = str) -> Iterator[str]:
+def export_csv(
+    tx: Session, project: str, *, samples: bool, write_name: Callable[[str], str] = str
+) -> Iterator[str]:
     """Lines of CSV sorted by commit, benchmark, version, parameters, metric, machine, variant: the same store gives
     the same bytes. Parameters, machine and variant are JSON objects, so that no two of them read alike. ``named`` is
     how names are written, for a spreadsheet runs some of them as formulas.
     """
     yield _format_line(SAMPLE_COLUMNS if samples else CSV_COLUMNS)
     for _, of_commit in groupby(load_points_by_sha(tx, project), key=lambda pair: pair[1].commit.sha):
-        rows = sorted((_sort_key(series), _point_row(project, series, point, write_name), point) for series, point in of_commit)
+        rows = sorted(
+            (_sort_key(series), _point_row(project, series, point, write_name), point)
+            for series, point in of_commit
+        )
         for _, row, point in rows:
-            yield from (_format_line((*row, *sample)) for sample in _sample_rows(point)) if samples else [_format_line(row)]
+            yield from (
+                (_format_line((*row, *sample)) for sample in _sample_rows(point))
+                if samples
+                else [_format_line(row)]
+            )
 
 
 def _sort_key(series: Series) -> tuple[str, ...]:
     metric = series.metric
     return (
         *(series.benchmark.name, series.benchmark.version, _format_pairs(series.parameters), metric.name),
-        *(_format_machine(series.machine), _format_pairs(series.variant.values), metric.unit, metric.direction, series.harness),
+        *(
+            _format_machine(series.machine),
+            _format_pairs(series.variant.values),
+            metric.unit,
+            metric.direction,
+            series.harness,
+        ),
     )
 
 

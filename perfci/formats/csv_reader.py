@@ -27,7 +27,17 @@ from perfci.formats.value_parsing import (
     to_pairs,
     to_text,
 )
-from perfci.model import Clock, Commit, Machine, NamedValues, PerfciError, Process, Role, SampleSummary, Status
+from perfci.model import (
+    Clock,
+    Commit,
+    Machine,
+    NamedValues,
+    PerfciError,
+    Process,
+    Role,
+    SampleSummary,
+    Status,
+)
 
 ON_CHANGED_BODY: Literal["refuse", "add"] = "refuse"
 
@@ -44,7 +54,9 @@ CsvRecord = dict[str, str]
 
 
 def can_read(path: Path, head: bytes) -> bool:
-    columns = [name.strip(' "') for name in head.split(b"\n", 1)[0].decode(errors="replace").strip().split(",")]
+    columns = [
+        name.strip(' "') for name in head.split(b"\n", 1)[0].decode(errors="replace").strip().split(",")
+    ]
     return all(name in columns for name in REQUIRED_COLUMNS)
 
 
@@ -82,12 +94,16 @@ def _read_rows(body: bytes, path: Path, warn: WarnCallback) -> Iterator[CsvRecor
     try:
         missing = [name for name in REQUIRED_COLUMNS if name not in (reader.fieldnames or ())]
         if missing:
-            raise PerfciError(f"{path} has no column {missing[0]}: expected a header with {' and '.join(REQUIRED_COLUMNS)}.")
+            raise PerfciError(
+                f"{path} has no column {missing[0]}: expected a header with {' and '.join(REQUIRED_COLUMNS)}."
+            )
         for row in reader:
             if None in row.values() or "" in row:
                 warn("a row with more or fewer cells than the header is left out")
             else:
-                yield _warn_of_bad_value({name.strip(): _unescape_cell(cell) for name, cell in row.items()}, warn)
+                yield _warn_of_bad_value(
+                    {name.strip(): _unescape_cell(cell) for name, cell in row.items()}, warn
+                )
     except csv.Error as error:
         raise PerfciError(f"{path}, line {reader.line_num}, is damaged: {error}.") from error
 
@@ -121,21 +137,44 @@ def _add_series(run: RunBuilder, rows: Sequence[CsvRecord], defaults: ImportDefa
     known = unit_conversion.identify_metric(name, unit, direction)
     numbers = [number for one in rows if (number := _parse_number(one.get("value", ""))) is not None]
     if known is None:
-        run.add_unresolved(benchmark, parameters, name, numbers, Clock.VALUE, row, unit_conversion.unresolved_reason(name, unit))
+        run.add_unresolved(
+            benchmark,
+            parameters,
+            name,
+            numbers,
+            Clock.VALUE,
+            row,
+            unit_conversion.unresolved_reason(name, unit),
+        )
         return
     status = row.get("status", "ok") or "ok"
     if status != Status.OK or not numbers:
         ended = Status(status) if status in set(Status) and status != Status.OK else Status.FAILED
-        run.add_without_value(benchmark, parameters, known.metric, ended, "the table holds no value", version=version)
+        run.add_without_value(
+            benchmark, parameters, known.metric, ended, "the table holds no value", version=version
+        )
     elif row.get("sample"):
-        run.add_processes(benchmark, parameters, known.metric, _build_processes(rows, known.conversion), version=version)
+        run.add_processes(
+            benchmark, parameters, known.metric, _build_processes(rows, known.conversion), version=version
+        )
     elif len(rows) > 1:
-        run.add_samples(benchmark, parameters, known.metric, map(known.conversion.convert, numbers), Clock.VALUE, version=version)
+        run.add_samples(
+            benchmark,
+            parameters,
+            known.metric,
+            map(known.conversion.convert, numbers),
+            Clock.VALUE,
+            version=version,
+        )
     else:
         low, high = (_parse_number(row.get(name, "")) for name in ("ci_lo", "ci_hi"))
         ends = [end if end is None else known.conversion.convert(end) for end in (low, high)]
         run.add_summary(
-            benchmark, parameters, known.metric, SampleSummary(known.conversion.convert(numbers[0]), ends[0], ends[1]), version=version
+            benchmark,
+            parameters,
+            known.metric,
+            SampleSummary(known.conversion.convert(numbers[0]), ends[0], ends[1]),
+            version=version,
         )
 
 
@@ -144,7 +183,9 @@ def _build_processes(rows: Iterable[CsvRecord], scale: unit_conversion.UnitConve
     found: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for row in rows:
         if (number := _parse_number(row.get("sample", ""))) is not None:
-            found[tuple(row.get(name, "") for name in ("process", "role", "pair", "round", "order"))].append(number)
+            found[tuple(row.get(name, "") for name in ("process", "role", "pair", "round", "order"))].append(
+                number
+            )
     for (index, role, pair, turn, order), samples in found.items():
         yield Process(
             index=_parse_whole(index) or 0,

@@ -24,7 +24,9 @@ LIST_START = re.compile(rb"\s*\[\s*\{")
 
 
 def can_read(path: Path, head: bytes) -> bool:
-    return LIST_START.match(head) is not None and all(mark in head for mark in (b'"name"', b'"unit"', b'"value"'))
+    return LIST_START.match(head) is not None and all(
+        mark in head for mark in (b'"name"', b'"unit"', b'"value"')
+    )
 
 
 def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
@@ -34,13 +36,19 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
         raise PerfciError(f'{path} is no generic file: expected a list of {{"name", "unit", "value"}}.')
     run = RunBuilder(TOOL, str(path), defaults, warn, started_at=file_modified_at(path))
     for entry in map(as_mapping, content):
-        name, unit, value = to_text(entry.get("name")), to_text(entry.get("unit")), parse_finite(entry.get("value"))
+        name, unit, value = (
+            to_text(entry.get("name")),
+            to_text(entry.get("unit")),
+            parse_finite(entry.get("value")),
+        )
         if not name or value is None:
             warn("an entry without a name or a number is left out")
             continue
         known = unit_conversion.identify_metric("value", unit, defaults.direction)
         if known is None:
-            run.add_unresolved(name, (), "value", [value], Clock.VALUE, entry, unit_conversion.unresolved_reason(name, unit))
+            run.add_unresolved(
+                name, (), "value", [value], Clock.VALUE, entry, unit_conversion.unresolved_reason(name, unit)
+            )
         else:
             run.add_summary(name, (), known.metric, SampleSummary(known.conversion.convert(value)))
     yield run.build(body)

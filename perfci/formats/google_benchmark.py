@@ -37,8 +37,25 @@ AGGREGATES = {"mean", "median", "stddev", "cv", "BigO", "RMS", "min", "max"}
 """Rows that the library computed from others; a name's end is all that tells them in files before 1.5."""
 
 KNOWN_FIELDS = {
-    *("name", "family_index", "per_family_instance_index", "run_name", "run_type", "repetitions", "repetition_index"),
-    *("threads", "iterations", "real_time", "cpu_time", "time_unit", "label", "error_occurred", "error_message"),
+    *(
+        "name",
+        "family_index",
+        "per_family_instance_index",
+        "run_name",
+        "run_type",
+        "repetitions",
+        "repetition_index",
+    ),
+    *(
+        "threads",
+        "iterations",
+        "real_time",
+        "cpu_time",
+        "time_unit",
+        "label",
+        "error_occurred",
+        "error_message",
+    ),
     *("skipped", "skip_message", "aggregate_name", "aggregate_unit", "allocs_per_iter", "max_bytes_used"),
     *("big_o", "rms", "cpu_coefficient", "real_coefficient", "net_heap_growth", "total_allocated_bytes"),
 }
@@ -60,7 +77,9 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
         defaults,
         warn,
         started_at=parse_time(context.get("date")) or file_modified_at(path),
-        environment=to_pairs({name: context.get(name) for name in ("num_cpus", "mhz_per_cpu", "cpu_scaling_enabled")}),
+        environment=to_pairs(
+            {name: context.get(name) for name in ("num_cpus", "mhz_per_cpu", "cpu_scaling_enabled")}
+        ),
         variant=to_pairs({"build": context.get("library_build_type")}),
     )
     if context.get("cpu_scaling_enabled") is True:
@@ -79,12 +98,16 @@ def _group_repetitions(rows: Iterable[object]) -> dict[tuple[str, NamedValues], 
     return found
 
 
-def _add_benchmark(run: RunBuilder, name: str, parameters: NamedValues, rows: Sequence[Mapping[str, Any]]) -> None:
+def _add_benchmark(
+    run: RunBuilder, name: str, parameters: NamedValues, rows: Sequence[Mapping[str, Any]]
+) -> None:
     good = [row for row in rows if not (row.get("error_occurred") is True or row.get("skipped"))]
     if not good:
         said = to_text(rows[0].get("error_message")) or to_text(rows[0].get("skip_message"))
         status = Status.FAILED if rows[0].get("error_occurred") is True else Status.SKIPPED
-        run.add_without_value(name, parameters, Metric("time", "seconds"), status, said or "the benchmark gave no reason")
+        run.add_without_value(
+            name, parameters, Metric("time", "seconds"), status, said or "the benchmark gave no reason"
+        )
         return
     scale = unit_conversion.find_conversion(to_text(good[0].get("time_unit")) or "ns")
     for field, (metric, clock) in CLOCKS.items():
@@ -104,7 +127,16 @@ def _add_benchmark(run: RunBuilder, name: str, parameters: NamedValues, rows: Se
             run.add_samples(name, parameters, RATES[field], _finite_values(good, field), Clock.INFORMATIONAL)
         elif values := _finite_values(good, field):
             reason = "a counter has no unit in this format, and nobody knows which way is good"
-            run.add_unresolved(name, parameters, field, values, Clock.VALUE, good[0], reason, boundaries=ProcessBoundaries.PROCESS)
+            run.add_unresolved(
+                name,
+                parameters,
+                field,
+                values,
+                Clock.VALUE,
+                good[0],
+                reason,
+                boundaries=ProcessBoundaries.PROCESS,
+            )
 
 
 def _finite_values(rows: Iterable[Mapping[str, Any]], field: str) -> list[float]:

@@ -58,7 +58,9 @@ def _add_command(run: RunBuilder, entry: Mapping[str, Any], warn: WarnCallback) 
         run.add_summary(name, parameters, TIME_METRIC, SampleSummary(median))
     cpu = [parse_finite(entry.get("user")), parse_finite(entry.get("system"))]
     if cpu[0] is not None and cpu[1] is not None:
-        run.add_samples(name, parameters, Metric("mean_cpu_time", "seconds"), [cpu[0] + cpu[1]], Clock.INFORMATIONAL)
+        run.add_samples(
+            name, parameters, Metric("mean_cpu_time", "seconds"), [cpu[0] + cpu[1]], Clock.INFORMATIONAL
+        )
     return None
 
 

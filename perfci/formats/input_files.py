@@ -25,7 +25,11 @@ MAX_FILE_BYTES = 256 * MIB
 MAX_ARCHIVE_BYTES = 4096 * MIB
 """The sum of everything in an archive, unpacked."""
 
-DECOMPRESSORS: dict[bytes, Callable[[IO[bytes]], Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+DECOMPRESSORS: dict[bytes, Callable[[IO[bytes]], Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\x00": lzma.open,
+}
 
 MAGIC_BYTES = max(map(len, DECOMPRESSORS))
 
@@ -104,7 +108,9 @@ class ArchiveTree:
     def read_file(self, name: PurePosixPath) -> bytes:
         start, size = self._members[name]
         if size > MAX_FILE_BYTES:
-            raise PerfciError(f"{name} holds more than {MAX_FILE_BYTES // MIB} MiB, which no result file does.")
+            raise PerfciError(
+                f"{name} holds more than {MAX_FILE_BYTES // MIB} MiB, which no result file does."
+            )
         self._file.seek(start)
         body = self._file.read(size)
         if len(body) < size:
@@ -134,7 +140,9 @@ def open_tree(path: Path) -> Iterator[FileTree]:
             while chunk := content.read(MIB):
                 plain.write(chunk)
                 if plain.tell() > MAX_ARCHIVE_BYTES:
-                    raise PerfciError(f"The archive {path} unpacks to more than {MAX_ARCHIVE_BYTES // MIB} MiB.")
+                    raise PerfciError(
+                        f"The archive {path} unpacks to more than {MAX_ARCHIVE_BYTES // MIB} MiB."
+                    )
         plain.seek(0)
         yield ArchiveTree(path, plain)
 
@@ -152,7 +160,9 @@ def _open_decompressed(file: IO[bytes]) -> Iterator[IO[bytes]]:
     """The content of a file, decompressed as it is read."""
     start = file.read(MAGIC_BYTES)
     file.seek(0)
-    opener = next((opener for magic, opener in DECOMPRESSORS.items() if start.startswith(magic)), contextlib.nullcontext)
+    opener = next(
+        (opener for magic, opener in DECOMPRESSORS.items() if start.startswith(magic)), contextlib.nullcontext
+    )
     with opener(file) as content:
         yield content
 

@@ -65,7 +65,9 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
             warn,
             started_at=file_modified_at(path),
             machine=Machine(accelerator=to_text(device.get("name")), accelerators=1),
-            environment=to_pairs({name: device.get(name) for name in ("sm_version", "ptx_version", "ecc_state")}),
+            environment=to_pairs(
+                {name: device.get(name) for name in ("sm_version", "ptx_version", "ecc_state")}
+            ),
         )
         for benchmark in map(as_mapping, benchmarks):
             for state in map(as_mapping, as_list(benchmark.get("states"))):
@@ -80,7 +82,11 @@ def _add_state(run: RunBuilder, name: str, state: Mapping[str, Any], path: Path,
     parameters = _read_parameters(state)
     if state.get("is_skipped") is True:
         return run.add_without_value(
-            name, parameters, TIME_METRICS["nv/cold/time/gpu/mean"][0], Status.SKIPPED, to_text(state.get("skip_reason"))
+            name,
+            parameters,
+            TIME_METRICS["nv/cold/time/gpu/mean"][0],
+            Status.SKIPPED,
+            to_text(state.get("skip_reason")),
         )
     summaries = _summaries_by_tag(state)
     for tag, (metric, told) in TIME_METRICS.items():
@@ -90,7 +96,10 @@ def _add_state(run: RunBuilder, name: str, state: Mapping[str, Any], path: Path,
             run.add_samples(name, parameters, metric, samples, Clock.DEVICE)
         elif value is not None:
             run.add_summary(
-                name, parameters, metric, SampleSummary(value, n=parse_count(summaries.get("nv/cold/sample_size", {}).get("value")))
+                name,
+                parameters,
+                metric,
+                SampleSummary(value, n=parse_count(summaries.get("nv/cold/sample_size", {}).get("value"))),
             )
     for tag, metric in RATE_METRICS.items():
         if (value := parse_finite(summaries.get(tag, {}).get("value"))) is not None:
@@ -103,7 +112,10 @@ def _summaries_by_tag(state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     stored = state.get("summaries")
     tagged = [(to_text(as_mapping(one).get("tag")), as_mapping(one).get("data")) for one in as_list(stored)]
     tagged += [(tag, as_mapping(one).get("values")) for tag, one in as_mapping(stored).items()]
-    return {tag: {to_text(as_mapping(v).get("name")): _parse_value(as_mapping(v)) for v in as_list(values)} for tag, values in tagged}
+    return {
+        tag: {to_text(as_mapping(v).get("name")): _parse_value(as_mapping(v)) for v in as_list(values)}
+        for tag, values in tagged
+    }
 
 
 def _parse_value(stored: Mapping[str, Any]) -> object:
@@ -147,5 +159,8 @@ def _find_beside(folder: Path, name: PurePosixPath) -> Path | None:
 
 def _read_parameters(state: Mapping[str, Any]) -> NamedValues:
     return to_pairs(
-        {to_text(as_mapping(one).get("name")): as_mapping(one).get("value") for one in as_list(state.get("axis_values"))}
+        {
+            to_text(as_mapping(one).get("name")): as_mapping(one).get("value")
+            for one in as_list(state.get("axis_values"))
+        }
     )

@@ -47,11 +47,17 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
     content, body = read_json(path)
     content = as_mapping(content)
     config, report = as_mapping(content.get("config")), as_mapping(content.get("report", content))
-    targets = {name: as_mapping(one) for name, one in report.items() if any(key in as_mapping(one) for key in MEASURED_QUANTITIES)}
+    targets = {
+        name: as_mapping(one)
+        for name, one in report.items()
+        if any(key in as_mapping(one) for key in MEASURED_QUANTITIES)
+    }
     if not targets:
         raise PerfciError(f"{path} is no file of {TOOL}: no target of it has latency or memory.")
     if not config:
-        warn("a report alone does not say what was measured: read benchmark.json, which has the configuration too")
+        warn(
+            "a report alone does not say what was measured: read benchmark.json, which has the configuration too"
+        )
     environment = as_mapping(config.get("environment"))
     run = RunBuilder(
         TOOL,
@@ -91,7 +97,12 @@ def _add_target(
         for field, value in memory.items():
             if parse_finite(value) is not None:
                 run.add_samples(
-                    name, parameters, Metric(field, "bytes"), [round(value * MB)], Clock.VALUE, boundaries=boundaries
+                    name,
+                    parameters,
+                    Metric(field, "bytes"),
+                    [round(value * MB)],
+                    Clock.VALUE,
+                    boundaries=boundaries,
                 )
     _add_derived(run, name, target, parameters)
 
@@ -107,7 +118,9 @@ def _add_derived(run: RunBuilder, name: str, target: Mapping[str, Any], paramete
         value = parse_finite(energy.get(part))
         if value is not None and joules:
             clock = Clock.VALUE if part == "total" else Clock.INFORMATIONAL
-            run.add_samples(name, parameters, Metric(f"energy_{part}", joules.unit), [joules.convert(value)], clock)
+            run.add_samples(
+                name, parameters, Metric(f"energy_{part}", joules.unit), [joules.convert(value)], clock
+            )
 
 
 def _read_parameters(config: Mapping[str, Any]) -> NamedValues:

@@ -44,7 +44,9 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
     commit = parse_commit(
         found.get("id"),
         committed_at=parse_time(found.get("time")),
-        branch="" if (branch := to_text(found.get("branch"))).startswith("(") else branch,  # "(detached head)"
+        branch=""
+        if (branch := to_text(found.get("branch"))).startswith("(")
+        else branch,  # "(detached head)"
         dirty=found.get("dirty") is True,
     )
     run = RunBuilder(
@@ -80,9 +82,11 @@ def _add_benchmark(run: RunBuilder, entry: Mapping[str, Any], warn: WarnCallback
         warn("rounds were not saved: give --benchmark-save-data, or no pair of commits can be compared")
         quartiles = parse_finite(stats.get("q1")), parse_finite(stats.get("q3"))
         run.add_summary(
-            name, parameters, metric,
+            name,
+            parameters,
+            metric,
             SampleSummary(middle, q25=quartiles[0], q75=quartiles[1], n=parse_count(stats.get("rounds"))),
-        )  # fmt: skip
+        )
     else:
         run.add_without_value(name, parameters, metric, Status.FAILED, "the benchmark has no numbers")
 

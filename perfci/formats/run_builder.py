@@ -68,14 +68,21 @@ class RunBuilder:
         self._tool, self._what, self._warn = tool, source_name, warn
         self._given, self._started_at = defaults, started_at
         self._commit = commit or defaults.commit or _raise_no_commit(source_name)
-        self._machine = _sanitize_machine(machine) if machine else Machine(name=defaults.machine or UNKNOWN_MACHINE)
-        self._environment, self._variant = Environment(_sanitize_pairs(environment)), Variant(_sanitize_pairs(variant))
+        self._machine = (
+            _sanitize_machine(machine) if machine else Machine(name=defaults.machine or UNKNOWN_MACHINE)
+        )
+        self._environment, self._variant = (
+            Environment(_sanitize_pairs(environment)),
+            Variant(_sanitize_pairs(variant)),
+        )
         self._results: dict[Series, Result] = {}
         self._quarantined: list[UnknownUnitResult] = []
         if commit is None:
             warn(f"{tool} does not say which commit it measured: taken to be {self._commit.short_sha}")
         if not machine and not defaults.machine:
-            warn(f"{tool} does not say on which machine it measured: give --machine NAME, or all machines are one line")
+            warn(
+                f"{tool} does not say on which machine it measured: give --machine NAME, or all machines are one line"
+            )
 
     def add_samples(
         self,
@@ -102,30 +109,61 @@ class RunBuilder:
             )
         groups = [(one,) for one in numbers] if process_per_sample else [tuple(numbers)] if numbers else []
         if not groups:
-            return self.add_without_value(benchmark, parameters, metric, Status.FAILED, "no sample is a number", version=version)
-        processes = tuple(Process(index, samples=group, clock=clock, flags=flags) for index, group in enumerate(groups))
+            return self.add_without_value(
+                benchmark, parameters, metric, Status.FAILED, "no sample is a number", version=version
+            )
+        processes = tuple(
+            Process(index, samples=group, clock=clock, flags=flags) for index, group in enumerate(groups)
+        )
         summary = _summarize(processes, boundaries)
-        self._add_result(benchmark, parameters, metric, version, Status.OK, processes, summary, boundaries, number)
+        self._add_result(
+            benchmark, parameters, metric, version, Status.OK, processes, summary, boundaries, number
+        )
         return None
 
     def add_processes(
-        self, benchmark: str, parameters: NamedValues, metric: Metric, processes: Iterable[Process], *, version: str = ""
+        self,
+        benchmark: str,
+        parameters: NamedValues,
+        metric: Metric,
+        processes: Iterable[Process],
+        *,
+        version: str = "",
     ) -> None:
         """Processes that a file tells apart."""
         known = tuple(processes)
-        self._add_result(benchmark, parameters, metric, version, Status.OK, known, None, ProcessBoundaries.PROCESS)
+        self._add_result(
+            benchmark, parameters, metric, version, Status.OK, known, None, ProcessBoundaries.PROCESS
+        )
 
     def add_summary(
-        self, benchmark: str, parameters: NamedValues, metric: Metric, summary: SampleSummary, *, version: str = ""
+        self,
+        benchmark: str,
+        parameters: NamedValues,
+        metric: Metric,
+        summary: SampleSummary,
+        *,
+        version: str = "",
     ) -> None:
         """What a tool computed from samples that it did not write: shown and segmented, never compared in pairs."""
-        self._add_result(benchmark, parameters, metric, version, Status.OK, (), summary, ProcessBoundaries.UNKNOWN)
+        self._add_result(
+            benchmark, parameters, metric, version, Status.OK, (), summary, ProcessBoundaries.UNKNOWN
+        )
 
     def add_without_value(
-        self, benchmark: str, parameters: NamedValues, metric: Metric, status: Status, reason: str, *, version: str = ""
+        self,
+        benchmark: str,
+        parameters: NamedValues,
+        metric: Metric,
+        status: Status,
+        reason: str,
+        *,
+        version: str = "",
     ) -> None:
         """A result without a number, and why."""
-        self._add_result(benchmark, parameters, metric, version, status, (), None, ProcessBoundaries.UNKNOWN, None, reason)
+        self._add_result(
+            benchmark, parameters, metric, version, status, (), None, ProcessBoundaries.UNKNOWN, None, reason
+        )
 
     def add_unresolved(
         self,
@@ -165,7 +203,9 @@ class RunBuilder:
             origin=(("format", self._tool), ("file", Path(self._what).name)),
             results=tuple(self._results.values()),
         )
-        key = _hash_parts(project, self._tool, self._commit.sha, str(self._commit.dirty), repr(machine), body_hash)
+        key = _hash_parts(
+            project, self._tool, self._commit.sha, str(self._commit.dirty), repr(machine), body_hash
+        )
         return ImportedRun(run, key, body_hash, unresolved=tuple(self._quarantined))
 
     def _add_result(
@@ -188,7 +228,9 @@ class RunBuilder:
         known = self._results.get(series)
         self._results[series] = new if known is None else _merge_results(known, new)
 
-    def _build_series(self, benchmark: str, parameters: NamedValues, metric: Metric, version: str) -> Series | None:
+    def _build_series(
+        self, benchmark: str, parameters: NamedValues, metric: Metric, version: str
+    ) -> Series | None:
         """The series of a result, if its names are fit to be shown."""
         names = [benchmark, metric.name, *(one for pair in parameters for one in pair)]
         wrong = next((name for name in names if not _is_name(name)), None)
@@ -196,12 +238,19 @@ class RunBuilder:
             self._warn(f"{benchmark} has more than {MAX_PARAMETERS} parameters; left out")
             return None
         if wrong is not None:
-            self._warn(f"{wrong[:60]!a} is no name: 1 to {MAX_NAME_LENGTH} characters without control characters; left out")
+            self._warn(
+                f"{wrong[:60]!a} is no name: 1 to {MAX_NAME_LENGTH} characters without control characters; left out"
+            )
             return None
         if len(self._results) >= MAX_RESULTS:
             raise PerfciError(f"{self._what} holds more than {MAX_RESULTS} results, which no run does.")
         return Series(
-            Benchmark(benchmark, sanitize_text(version)), parameters, metric, self._machine, self._variant, self._tool
+            Benchmark(benchmark, sanitize_text(version)),
+            parameters,
+            metric,
+            self._machine,
+            self._variant,
+            self._tool,
         )
 
 
@@ -230,14 +279,21 @@ def _merge_results(existing: Result, new: Result) -> Result:
     processes = (*existing.processes, *more)
     boundaries = existing.boundaries if existing.boundaries is new.boundaries else ProcessBoundaries.UNKNOWN
     return replace(
-        new, processes=processes, boundaries=boundaries, summary=_summarize(processes, boundaries) or new.summary
+        new,
+        processes=processes,
+        boundaries=boundaries,
+        summary=_summarize(processes, boundaries) or new.summary,
     )
 
 
 def _summarize(processes: Iterable[Process], boundaries: ProcessBoundaries) -> SampleSummary | None:
     """One number for samples of which nobody knows the process; known processes have levels of their own."""
     samples = [sample for process in processes for sample in process.samples]
-    return SampleSummary(median(samples), n=len(samples)) if samples and boundaries is not ProcessBoundaries.PROCESS else None
+    return (
+        SampleSummary(median(samples), n=len(samples))
+        if samples and boundaries is not ProcessBoundaries.PROCESS
+        else None
+    )
 
 
 def _raise_no_commit(source_name: str) -> Commit:

@@ -116,12 +116,18 @@ DocumentSha = Annotated[str, Field(pattern=r"^[0-9a-f]{7,64}$")]
 DocumentIndex = Annotated[int, Field(ge=0, le=INT32)]
 DocumentCount = Annotated[int, Field(ge=1, le=INT64)]
 DocumentNumber = Annotated[FiniteFloat, BeforeValidator(_require_exact)]
-DocumentSamples = Annotated[tuple[FiniteFloat, ...], FailFast(), Field(max_length=MAX_SAMPLES), BeforeValidator(_require_all_exact)]
+DocumentSamples = Annotated[
+    tuple[FiniteFloat, ...], FailFast(), Field(max_length=MAX_SAMPLES), BeforeValidator(_require_all_exact)
+]
 DocumentNames = Annotated[tuple[DocumentName, ...], Field(max_length=1_000)]
 NO_OTHER_KEYS = {"additionalProperties": False}
 """In the published schema: a key that is no name is refused, not merely left unsaid."""
-ObservedPairs = Annotated[dict[DocumentName, DocumentText], Field(max_length=1_000, json_schema_extra=NO_OTHER_KEYS)]
-ChosenPairs = Annotated[dict[DocumentName, DocumentLine], Field(max_length=MAX_PARAMETERS, json_schema_extra=NO_OTHER_KEYS)]
+ObservedPairs = Annotated[
+    dict[DocumentName, DocumentText], Field(max_length=1_000, json_schema_extra=NO_OTHER_KEYS)
+]
+ChosenPairs = Annotated[
+    dict[DocumentName, DocumentLine], Field(max_length=MAX_PARAMETERS, json_schema_extra=NO_OTHER_KEYS)
+]
 
 
 class DocumentPart(BaseModel):
@@ -190,9 +196,13 @@ class _ProcessSchema:
         rules = part["schema"]["fields"]
         fields = [dataclass_field(name, rule["schema"], kw_only=True) for name, rule in rules.items()]
         arguments = dataclass_args_schema("process", fields)
-        return dataclass_schema(Process, arguments, list(rules), post_init=True, slots=True, config=part["config"])
+        return dataclass_schema(
+            Process, arguments, list(rules), post_init=True, slots=True, config=part["config"]
+        )
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
         return handler(ProcessPart.__pydantic_core_schema__)
 
 
@@ -208,7 +218,9 @@ class ResultPart(DocumentPart):
     number: DocumentCount | None = None
     boundaries: ProcessBoundaries = ProcessBoundaries.PROCESS
     summary: SummaryPart | None = None
-    processes: Annotated[tuple[Annotated[Process, _ProcessSchema()], ...], FailFast(), Field(max_length=MAX_PROCESSES)] = ()
+    processes: Annotated[
+        tuple[Annotated[Process, _ProcessSchema()], ...], FailFast(), Field(max_length=MAX_PROCESSES)
+    ] = ()
 
     @model_validator(mode="after")
     def _has_numbers(self) -> Self:
@@ -263,7 +275,9 @@ def dump_run(run: Run) -> str:
         text = json.dumps(run_to_content(run), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
         RunDocument.model_validate_json(text.encode())
     except ValidationError as error:
-        raise PerfciError(f"The run of {run.commit.short_sha} does not fit {SCHEMA}: {_describe_first_error(error)}") from error
+        raise PerfciError(
+            f"The run of {run.commit.short_sha} does not fit {SCHEMA}: {_describe_first_error(error)}"
+        ) from error
     except ValueError as error:
         raise PerfciError(f"The run of {run.commit.short_sha} does not fit {SCHEMA}: {error}.") from error
     return text
@@ -279,8 +293,17 @@ def idempotency_key(run: Run) -> str:
     """
     origin = dict(run.origin)
     place = [origin.get(name, "") for name in ("run_id", "attempt", "job")]
-    parts: list[object] = [run.project, run.commit.sha, _drop_empty(_machine_to_content(run.machine)), run.suite]
-    parts += [*place, *([] if place[0] else [run.session]), *([run.variant.values] if run.variant.values else [])]
+    parts: list[object] = [
+        run.project,
+        run.commit.sha,
+        _drop_empty(_machine_to_content(run.machine)),
+        run.suite,
+    ]
+    parts += [
+        *place,
+        *([] if place[0] else [run.session]),
+        *([run.variant.values] if run.variant.values else []),
+    ]
     parts += [{"step": origin["step"]}] if place[0] and origin.get("step") else []
     by_hand = {} if place[0] else {"environment": run.environment.values, "harness": run.harness}
     if more := _drop_empty({"dirty": run.commit.dirty or None, **by_hand}):
@@ -346,7 +369,11 @@ def _describe_first_error(error: ValidationError) -> str:
     """``results[3].processes[0].pair: Input should be a valid integer (found 'x'), and 2 more faults``."""
     faults = error.errors(include_url=False)
     place = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in faults[0]["loc"]).lstrip(".")
-    found = "" if faults[0]["type"] in ("json_invalid", "missing") else f" (found {repr(faults[0]['input'])[:80]})"
+    found = (
+        ""
+        if faults[0]["type"] in ("json_invalid", "missing")
+        else f" (found {repr(faults[0]['input'])[:80]})"
+    )
     more = f", and {len(faults) - 1} more faults" if len(faults) > 1 else ""
     return f"{place or 'document'}: {faults[0]['msg']}{found}{more}."
 
@@ -366,7 +393,9 @@ def run_from_document(document: RunDocument) -> Run:
         started_at=document.started_at,
         finished_at=document.finished_at,
         origin=to_named_values(document.origin),
-        results=tuple(_result_from_part(part, machine, variant, document.harness) for part in document.results),
+        results=tuple(
+            _result_from_part(part, machine, variant, document.harness) for part in document.results
+        ),
     )
 
 
@@ -428,7 +457,9 @@ def _machine_to_content(machine: Machine) -> dict[str, Any]:
 def _result_of_run_to_content(result: Result, run: Run) -> dict[str, Any]:
     series = result.series
     if (series.machine, series.variant, series.harness) != (run.machine, run.variant, run.harness):
-        raise PerfciError(f"{series.label} was measured on another machine, variant or harness than its run says.")
+        raise PerfciError(
+            f"{series.label} was measured on another machine, variant or harness than its run says."
+        )
     return result_to_content(result)
 
 
@@ -456,7 +487,9 @@ def result_to_content(result: Result) -> dict[str, Any]:
 
 def _summary_to_content(summary: SampleSummary) -> dict[str, Any]:
     ci = None if summary.ci_lo is None and summary.ci_hi is None else [summary.ci_lo, summary.ci_hi]
-    return _drop_empty({"value": summary.value, "ci": ci, "q25": summary.q25, "q75": summary.q75, "n": summary.n})
+    return _drop_empty(
+        {"value": summary.value, "ci": ci, "q25": summary.q25, "q75": summary.q75, "n": summary.n}
+    )
 
 
 def _process_to_content(process: Process) -> dict[str, Any]:
@@ -467,7 +500,9 @@ def _process_to_content(process: Process) -> dict[str, Any]:
 
 def _drop_empty(fields: dict[str, Any], keep: tuple[str, ...] = ()) -> dict[str, Any]:
     """What is not known is absent, never null or empty; zero and false are known."""
-    return {name: value for name, value in fields.items() if name in keep or value not in (None, "", (), [], {})}
+    return {
+        name: value for name, value in fields.items() if name in keep or value not in (None, "", (), [], {})
+    }
 
 
 def _pairs_to_object(pairs: NamedValues) -> dict[str, str]:

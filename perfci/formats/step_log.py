@@ -66,7 +66,9 @@ def parse_steps(body: bytes) -> StepLog:
     for number, line in enumerate(body.split(b"\n"), start=1):
         if line.strip():
             reader.read_line(number, line)
-    return StepLog(tuple(reader.steps), tuple(reader.errors), reader.divergence, tuple(sorted(reader.unknown_keys)))
+    return StepLog(
+        tuple(reader.steps), tuple(reader.errors), reader.divergence, tuple(sorted(reader.unknown_keys))
+    )
 
 
 class _StepReader:
@@ -94,7 +96,11 @@ class _StepReader:
     def _parse_step(self, line_number: int, values: Mapping[str, Any]) -> TrainingStep:
         number = _parse_whole(values, "step")
         tokens, memory = _parse_non_negative(values, "tokens"), _parse_non_negative(values, "memory")
-        t, given, waited = _parse_finite(values, "t"), _parse_non_negative(values, "step_time"), _parse_non_negative(values, "data_time")
+        t, given, waited = (
+            _parse_finite(values, "t"),
+            _parse_non_negative(values, "step_time"),
+            _parse_non_negative(values, "data_time"),
+        )
         loss = _parse_number(values, "loss")
         if t is None and given is None:
             raise StepLineError('has neither "t" nor "step_time"')
@@ -107,7 +113,8 @@ class _StepReader:
             seconds = None
         if waited is not None and seconds is not None and waited > seconds:
             self._add_error(
-                line_number, f"data_time {waited:g} is longer than its step of {seconds:g} s, which includes it"
+                line_number,
+                f"data_time {waited:g} is longer than its step of {seconds:g} s, which includes it",
             )
             waited = None
         if loss is not None and not math.isfinite(loss):
@@ -120,7 +127,9 @@ class _StepReader:
         if self._last is None or (number == self._first and number < self._last):
             return None
         if number <= self._last:
-            raise StepLineError(f"is step {number} after step {self._last}; only one process may write steps, in order")
+            raise StepLineError(
+                f"is step {number} after step {self._last}; only one process may write steps, in order"
+            )
         return number - self._last
 
     def _add_error(self, line_number: int, message: str) -> None:

@@ -29,7 +29,9 @@ class KnownMetric(NamedTuple):
 UNIT_CONVERSIONS: dict[str, UnitConversion] = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), UnitConversion("seconds")),
     **dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), UnitConversion("seconds", 1, 10**3)),
-    **dict.fromkeys(("us", "µs", "μs", "usec", "microsecond", "microseconds"), UnitConversion("seconds", 1, 10**6)),
+    **dict.fromkeys(
+        ("us", "µs", "μs", "usec", "microsecond", "microseconds"), UnitConversion("seconds", 1, 10**6)
+    ),
     **dict.fromkeys(("ns", "nsec", "nanosecond", "nanoseconds"), UnitConversion("seconds", 1, 10**9)),
     **dict.fromkeys(("min", "minute", "minutes"), UnitConversion("seconds", 60)),
     **dict.fromkeys(("b", "byte", "bytes"), UnitConversion("bytes")),
@@ -51,8 +53,14 @@ UNIT_CONVERSIONS: dict[str, UnitConversion] = {
     "w": UnitConversion("watts"),
     **dict.fromkeys(("tok", "toks", "token", "tokens"), UnitConversion("tokens")),
     **dict.fromkeys(("req", "reqs", "request", "requests"), UnitConversion("requests")),
-    **{name: UnitConversion(f"{name}s") for name in ("sample", "image", "item", "step", "iteration", "op", "call", "row")},
-    **{f"{name}s": UnitConversion(f"{name}s") for name in ("sample", "image", "item", "step", "iteration", "op", "call", "row")},
+    **{
+        name: UnitConversion(f"{name}s")
+        for name in ("sample", "image", "item", "step", "iteration", "op", "call", "row")
+    },
+    **{
+        f"{name}s": UnitConversion(f"{name}s")
+        for name in ("sample", "image", "item", "step", "iteration", "op", "call", "row")
+    },
 }
 """Units in lower case. A megabyte is 10^6 here and a mebibyte 2^20, as the standard has it (IEC 80000-13)."""
 
@@ -75,7 +83,10 @@ SMALLER_IS_BETTER, BIGGER = ("seconds", "bytes", "joules", "watts"), ("/seconds"
 
 UNIT_SUFFIX_PATTERNS = (
     (re.compile(r"(?P<name>.+?)\s*[(\[](?P<unit>[^()\[\]]+)[)\]]"), None),
-    (re.compile(r"(.+_)?(?P<what>tok|token|request|sample|image|step|item)s?_?(?:per|/)_?s(?:ec|econd)?"), "/s"),
+    (
+        re.compile(r"(.+_)?(?P<what>tok|token|request|sample|image|step|item)s?_?(?:per|/)_?s(?:ec|econd)?"),
+        "/s",
+    ),
     (re.compile(r"(?P<name>.+)_(?P<unit>ns|us|ms|seconds|secs?|s|bytes|kib|mib|gib|kb|mb|gb)"), None),
 )
 """Names that end in their unit: ``median_ttft_ms``, ``load_time(ms)``, ``tokens_per_second``."""
@@ -92,15 +103,18 @@ METRIC_RULES: tuple[tuple[str, str, Direction], ...] = (
     # vLLM: request and token rates, and the latency of a whole batch
     (r"latency|elapsed_time|duration|e2el|ttft|tpot|itl", "s", "lower"),
     (r"(requests_per_second|request_throughput|request_goodput|goodput)", "requests/s", "higher"),
-    (r"(tokens_per_second|output_throughput|total_token_throughput|token_throughput|max_output_tokens_per_s)",
-     "tokens/s", "higher"),
+    (
+        r"(tokens_per_second|output_throughput|total_token_throughput|token_throughput|max_output_tokens_per_s)",
+        "tokens/s",
+        "higher",
+    ),
     # executorch, torchao, gpt-fast
     (r"tokens?_per_sec(ond)?|tok/s|generate_tok_s", "tokens/s", "higher"),
     (r"memory_bandwidth", "gb/s", "higher"),
     (r"(.*[_-])?tflops", "tflops", "higher"),
     (r"(.*[_-])?gbps", "gb/s", "higher"),
     (r"(.*_)?(loss|perplexity)", "loss", "lower"),
-)  # fmt: skip
+)
 """Metrics by name, where a file says no unit: what these projects' own documentation and code give them."""
 
 
@@ -115,7 +129,11 @@ def find_conversion(unit: str) -> UnitConversion | None:
     if not slash or top is None or bottom is None:
         return None
     below = bottom.unit if bottom.unit == "seconds" else bottom.unit.removesuffix("s")
-    return UnitConversion(f"{top.unit}/{'s' if below == 'seconds' else below}", top.multiplier * bottom.divisor, top.divisor * bottom.multiplier)
+    return UnitConversion(
+        f"{top.unit}/{'s' if below == 'seconds' else below}",
+        top.multiplier * bottom.divisor,
+        top.divisor * bottom.multiplier,
+    )
 
 
 def identify_metric(name: str, unit: str = "", direction: Direction | None = None) -> KnownMetric | None:

@@ -61,7 +61,9 @@ def parse_json_lines(body: bytes, source_name: str) -> list[Any]:
     except PerfciError:
         if len(lines) < 2:
             raise
-        values = [parse_json(line, f"{source_name}, line {number}") for number, line in enumerate(lines, start=1)]
+        values = [
+            parse_json(line, f"{source_name}, line {number}") for number, line in enumerate(lines, start=1)
+        ]
     return [one for value in values for one in (value if isinstance(value, list) else [value])]
 
 
@@ -132,7 +134,11 @@ def sanitize_text(text: str) -> str:
 def parse_commit(sha: object, **fields: Any) -> Commit | None:
     """A commit as a file names it; nothing where it does not."""
     found = to_text(sha).lower()
-    return Commit(found, **{**fields, "branch": sanitize_text(fields.get("branch", ""))}) if SHA_PATTERN.fullmatch(found) else None
+    return (
+        Commit(found, **{**fields, "branch": sanitize_text(fields.get("branch", ""))})
+        if SHA_PATTERN.fullmatch(found)
+        else None
+    )
 
 
 def _require_storable_text(content: Any) -> None:

@@ -38,8 +38,26 @@ LOAD_FIELDS = (
 """What the load was: another one is another line."""
 
 IGNORED_FIELDS = {
-    *("date", "endpoint_type", "label", "tokenizer_id", "duration", "completed", "failed", "total_input_tokens"),
-    *("total_input", "total_output_tokens", "input_lens", "output_lens", "ttfts", "itls", "generated_texts", "errors"),
+    *(
+        "date",
+        "endpoint_type",
+        "label",
+        "tokenizer_id",
+        "duration",
+        "completed",
+        "failed",
+        "total_input_tokens",
+    ),
+    *(
+        "total_input",
+        "total_output_tokens",
+        "input_lens",
+        "output_lens",
+        "ttfts",
+        "itls",
+        "generated_texts",
+        "errors",
+    ),
     *("start_times", "rps_change_events", "max_concurrent_requests", "best_of"),
 }
 
@@ -68,12 +86,16 @@ SUMMARY_FIELD = re.compile(r"(?P<which>mean|median|std|p\d+(?:\.\d+)?)_(?P<what>
 
 
 def can_read(path: Path, head: bytes) -> bool:
-    return b'"benchmark_values"' not in head and any(all(mark in head for mark in marks) for marks in COMMAND_MARKS)
+    return b'"benchmark_values"' not in head and any(
+        all(mark in head for mark in marks) for marks in COMMAND_MARKS
+    )
 
 
 def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """A run for each object. The command is told by what it wrote, for none of them names itself."""
-    objects = [one for one in parse_json_lines(read_bytes(path, MAX_BYTES), str(path)) if isinstance(one, dict)]
+    objects = [
+        one for one in parse_json_lines(read_bytes(path, MAX_BYTES), str(path)) if isinstance(one, dict)
+    ]
     readers = [(_find_reader(content), content) for content in objects]
     if not any(reader for reader, _ in readers):
         raise PerfciError(f"{path} is no file of vllm bench: expected latency, serve or throughput.")
@@ -105,7 +127,9 @@ def _find_reader(content: Mapping[str, Any]) -> CommandReader | None:
     return _read_throughput if "requests_per_second" in content else None
 
 
-def _read_latency(run: RunBuilder, content: Mapping[str, Any], parameters: NamedValues, warn: WarnCallback) -> None:
+def _read_latency(
+    run: RunBuilder, content: Mapping[str, Any], parameters: NamedValues, warn: WarnCallback
+) -> None:
     metric, mean = Metric("latency", "seconds"), parse_finite(content.get("avg_latency"))
     if latencies := as_list(content.get("latencies")):
         run.add_samples("latency", parameters, metric, latencies, Clock.WALL)
@@ -115,13 +139,17 @@ def _read_latency(run: RunBuilder, content: Mapping[str, Any], parameters: Named
         run.add_without_value("latency", parameters, metric, Status.FAILED, "no latency was measured")
 
 
-def _read_throughput(run: RunBuilder, content: Mapping[str, Any], parameters: NamedValues, warn: WarnCallback) -> None:
+def _read_throughput(
+    run: RunBuilder, content: Mapping[str, Any], parameters: NamedValues, warn: WarnCallback
+) -> None:
     for name, metric in THROUGHPUT_METRICS.items():
         if name in content:
             run.add_samples("throughput", parameters, metric, [content[name]], Clock.WALL)
 
 
-def _read_serve(run: RunBuilder, content: Mapping[str, Any], parameters: NamedValues, warn: WarnCallback) -> None:
+def _read_serve(
+    run: RunBuilder, content: Mapping[str, Any], parameters: NamedValues, warn: WarnCallback
+) -> None:
     """Rates of the whole load, and the latencies of its requests: all of them with ``--save-detailed``, else sums."""
     failed = _failed_requests_reason(content)
     for name, metric in RATE_METRICS.items():
@@ -136,11 +164,15 @@ def _read_serve(run: RunBuilder, content: Mapping[str, Any], parameters: NamedVa
     for name, values in raw.items():
         run.add_samples("serve", parameters, Metric(name, "seconds"), values, Clock.WALL)
     if not raw:
-        warn("requests were not saved: give --save-detailed, or latencies of two commits cannot be compared in pairs")
+        warn(
+            "requests were not saved: give --save-detailed, or latencies of two commits cannot be compared in pairs"
+        )
     _add_summaries(run, content, parameters, raw)
 
 
-def _add_summaries(run: RunBuilder, content: Mapping[str, Any], parameters: NamedValues, raw: Mapping[str, object]) -> None:
+def _add_summaries(
+    run: RunBuilder, content: Mapping[str, Any], parameters: NamedValues, raw: Mapping[str, object]
+) -> None:
     """What vLLM computed: medians stand in for requests that were not saved, all else is only shown."""
     for name, value in content.items():
         found, number = SUMMARY_FIELD.fullmatch(name), parse_finite(value)
@@ -148,7 +180,12 @@ def _add_summaries(run: RunBuilder, content: Mapping[str, Any], parameters: Name
             continue
         what, seconds = found["what"], number / 1000
         if found["which"] == "median" and what not in raw:
-            run.add_summary("serve", parameters, Metric(what, "seconds"), SampleSummary(seconds, n=parse_count(content.get("completed"))))
+            run.add_summary(
+                "serve",
+                parameters,
+                Metric(what, "seconds"),
+                SampleSummary(seconds, n=parse_count(content.get("completed"))),
+            )
         elif found["which"] != "median":
             shown = Metric(f"{what}_{found['which'].replace('.', '_')}", "seconds")
             run.add_samples("serve", parameters, shown, [seconds], Clock.INFORMATIONAL)
@@ -187,7 +224,9 @@ def _read_variant(content: Mapping[str, Any]) -> NamedValues:
     """What ``--metadata KEY=VALUE`` added, which somebody chose to say; dates and versions only date it."""
     known = {*LOAD_FIELDS, *IGNORED_FIELDS, *RATE_METRICS}
     said = {name: value for name, value in content.items() if name not in known and isinstance(value, str)}
-    return to_pairs({name: value for name, value in said.items() if not re.search(r"version|commit|sha|date|time", name)})
+    return to_pairs(
+        {name: value for name, value in said.items() if not re.search(r"version|commit|sha|date|time", name)}
+    )
 
 
 def _parse_date(value: object) -> datetime | None:

@@ -67,7 +67,9 @@ class GitHubApp:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._now: Callable[[], float] = retry_policy.now if retry_policy else time.time
-        self._connect = partial(open_github_client, base_url=base_url, retry_policy=retry_policy, transport=transport)
+        self._connect = partial(
+            open_github_client, base_url=base_url, retry_policy=retry_policy, transport=transport
+        )
         self._app_client = self._connect(lambda: key.sign_jwt(self._now()))
         self._tokens: dict[Any, MintedToken] = {}
         self._lock = threading.Lock()
@@ -76,7 +78,9 @@ class GitHubApp:
         """Under whose name comments and checks of this App appear."""
         found = self._app_client.get_app()
         if not found.slug:
-            raise PerfciError(f"GitHub tells no short name of App {found.id}, by which its comments would be known.")
+            raise PerfciError(
+                f"GitHub tells no short name of App {found.id}, by which its comments would be known."
+            )
         return CommentAuthor(f"{found.slug}[bot]", found.id)
 
     def find_installation(self, repository: str) -> int | None:
@@ -94,12 +98,18 @@ class GitHubApp:
         """A client that may do these things in these repositories (by number) and nothing else."""
         if not repositories:
             raise PerfciError("A token of the GitHub App is made for named repositories; none was named.")
-        return self._connect(lambda: self._installation_token(installation, tuple(sorted(repositories)), permissions))
+        return self._connect(
+            lambda: self._installation_token(installation, tuple(sorted(repositories)), permissions)
+        )
 
-    def _installation_token(self, installation: int, repositories: tuple[int, ...], permissions: Mapping[str, str]) -> str:
+    def _installation_token(
+        self, installation: int, repositories: tuple[int, ...], permissions: Mapping[str, str]
+    ) -> str:
         wanted = (installation, repositories, tuple(sorted(permissions.items())))
         with self._lock:
             held = self._tokens.get(wanted)
             if held is None or held.expires_at.timestamp() - self._now() < MIN_TOKEN_LIFETIME_S:
-                held = self._tokens[wanted] = self._app_client.create_installation_token(installation, repositories, permissions)
+                held = self._tokens[wanted] = self._app_client.create_installation_token(
+                    installation, repositories, permissions
+                )
             return held.token

@@ -49,7 +49,15 @@ def read_archive(archive: bytes) -> dict[str, bytes]:
             entries = opened.infolist()
             _check_entries(entries, announced, len(archive))
             return _read_entries(opened, [one for one in entries if KNOWN_FILES.fullmatch(one.filename)])
-    except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, ValueError, OSError) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        struct.error,
+        EOFError,
+        NotImplementedError,
+        ValueError,
+        OSError,
+    ) as error:
         raise _invalid_artifact(f"its zip is damaged ({type(error).__name__})") from None
 
 
@@ -59,7 +67,11 @@ def _count_entries(archive: bytes) -> int:
     if len(end) < END_SIZE or not end.startswith(END_SIGNATURE):
         raise _invalid_artifact("it is no zip, or was cut off")
     disk, first, here, count, size, start, comment = struct.unpack("<4H2LH", end[4:])
-    if archive[-END_SIZE - ZIP64_SIZE :].startswith(ZIP64_SIGNATURE) or 0xFFFF in (here, count) or 0xFFFFFFFF in (size, start):
+    if (
+        archive[-END_SIZE - ZIP64_SIZE :].startswith(ZIP64_SIGNATURE)
+        or 0xFFFF in (here, count)
+        or 0xFFFFFFFF in (size, start)
+    ):
         raise _invalid_artifact("it is a zip64, made for more than perfci takes")
     if disk or first or comment or here != count or start + size != len(archive) - END_SIZE:
         raise _invalid_artifact("its zip is not as GitHub makes them")
@@ -104,7 +116,11 @@ def _read_entries(opened: ZipFile, entries: Sequence[ZipInfo]) -> dict[str, byte
 
 def _inflate_entry(opened: ZipFile, entry: ZipInfo, remaining_bytes: int) -> bytes:
     """One file, counted while it comes: the sizes in a zip are only what somebody says."""
-    most = min(MAX_FILE_BYTES, remaining_bytes, max(ALWAYS_ALLOWED_BYTES, entry.compress_size * MAX_COMPRESSION_RATIO))
+    most = min(
+        MAX_FILE_BYTES,
+        remaining_bytes,
+        max(ALWAYS_ALLOWED_BYTES, entry.compress_size * MAX_COMPRESSION_RATIO),
+    )
     got = bytearray()
     with opened.open(entry) as packed:
         while piece := packed.read(READ_CHUNK_BYTES):
@@ -117,7 +133,9 @@ def _inflate_entry(opened: ZipFile, entry: ZipInfo, remaining_bytes: int) -> byt
 
 
 def _invalid_artifact(reason: str) -> InvalidArtifact:
-    return InvalidArtifact(f"The artifact cannot be what `perfci github compare` hands over: {reason}. Nothing of it was read.")
+    return InvalidArtifact(
+        f"The artifact cannot be what `perfci github compare` hands over: {reason}. Nothing of it was read."
+    )
 
 
 def select_run_documents(files: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -45,25 +45,37 @@ class GitHubClient:
 
     def get_installation(self, repository: str) -> shapes.InstallationRef:
         """Where this App is installed for a repository; GitHub answers to the App's signature."""
-        return self._request_one(shapes.InstallationRef, ask.GET_INSTALLATION, repository_path_values(repository))
+        return self._request_one(
+            shapes.InstallationRef, ask.GET_INSTALLATION, repository_path_values(repository)
+        )
 
     def create_installation_token(
         self, installation: int, repositories: Sequence[int], permissions: Mapping[str, str]
     ) -> shapes.MintedToken:
         """A token for some repositories and permissions of an installation; GitHub answers to the App's signature."""
         asked = {"repository_ids": list(repositories), "permissions": dict(permissions)}
-        return self._request_one(shapes.MintedToken, ask.CREATE_INSTALLATION_TOKEN, {"installation_id": installation}, asked)
+        return self._request_one(
+            shapes.MintedToken, ask.CREATE_INSTALLATION_TOKEN, {"installation_id": installation}, asked
+        )
 
     def get_repository(self, repository: str) -> shapes.RepositoryDetails:
-        return self._request_one(shapes.RepositoryDetails, ask.GET_REPOSITORY, repository_path_values(repository))
+        return self._request_one(
+            shapes.RepositoryDetails, ask.GET_REPOSITORY, repository_path_values(repository)
+        )
 
     def get_permission(self, repository: str, login: str) -> shapes.Permission:
-        return self._request_one(shapes.Permission, ask.GET_PERMISSION, repository_path_values(repository) | {"username": login})
+        return self._request_one(
+            shapes.Permission, ask.GET_PERMISSION, repository_path_values(repository) | {"username": login}
+        )
 
     def get_pull(self, repository: str, number: int) -> shapes.PullRequest:
-        return self._request_one(shapes.PullRequest, ask.GET_PULL, repository_path_values(repository) | {"pull_number": number})
+        return self._request_one(
+            shapes.PullRequest, ask.GET_PULL, repository_path_values(repository) | {"pull_number": number}
+        )
 
-    def list_open_pulls(self, repository: str, head_owner: str, head_branch: str) -> Iterator[shapes.PullRequest]:
+    def list_open_pulls(
+        self, repository: str, head_owner: str, head_branch: str
+    ) -> Iterator[shapes.PullRequest]:
         """Open pull requests from a branch of that name in any repository of that owner."""
         query = {"state": "open", "head": f"{head_owner}:{head_branch}"}
         return self._list_all(shapes.PullRequest, ask.LIST_PULLS, repository_path_values(repository), query)
@@ -75,15 +87,23 @@ class GitHubClient:
 
     def list_pulls_of_commit(self, repository: str, sha: str) -> Iterator[shapes.PullRequest]:
         """The pull requests that brought a commit; of one that is on no branch yet, those that would."""
-        return self._list_all(shapes.PullRequest, ask.LIST_PULLS_OF_COMMIT, repository_path_values(repository) | {"commit_sha": require_full_sha(sha)})
+        return self._list_all(
+            shapes.PullRequest,
+            ask.LIST_PULLS_OF_COMMIT,
+            repository_path_values(repository) | {"commit_sha": require_full_sha(sha)},
+        )
 
     def list_comments(self, repository: str, number: int) -> Iterator[shapes.Comment]:
-        return self._list_all(shapes.Comment, ask.LIST_COMMENTS, repository_path_values(repository) | {"issue_number": number})
+        return self._list_all(
+            shapes.Comment, ask.LIST_COMMENTS, repository_path_values(repository) | {"issue_number": number}
+        )
 
     def list_comments_since(self, repository: str, since: datetime) -> Iterator[shapes.Comment]:
         """Comments on all issues and pull requests that were written or edited since then, the newest first."""
         query = {"since": f"{since:%Y-%m-%dT%H:%M:%SZ}", "sort": "updated", "direction": "desc"}
-        return self._list_all(shapes.Comment, ask.LIST_REPOSITORY_COMMENTS, repository_path_values(repository), query)
+        return self._list_all(
+            shapes.Comment, ask.LIST_REPOSITORY_COMMENTS, repository_path_values(repository), query
+        )
 
     def create_comment(self, repository: str, number: int, body: str) -> shapes.Comment:
         where = repository_path_values(repository) | {"issue_number": number}
@@ -99,40 +119,71 @@ class GitHubClient:
     def list_newest_issues(self, repository: str, label: str) -> tuple[shapes.Issue, ...]:
         """The hundred that were opened last, closed ones too."""
         query = {"labels": label, "state": "all", "sort": "created", "direction": "desc", "per_page": 100}
-        return self._request_one(tuple[shapes.Issue, ...], ask.LIST_ISSUES, repository_path_values(repository), query=query)
+        return self._request_one(
+            tuple[shapes.Issue, ...], ask.LIST_ISSUES, repository_path_values(repository), query=query
+        )
 
-    def create_issue(self, repository: str, title: str, body: str, labels: Sequence[str] = ()) -> shapes.Issue:
+    def create_issue(
+        self, repository: str, title: str, body: str, labels: Sequence[str] = ()
+    ) -> shapes.Issue:
         asked = {"title": title, "body": body, "labels": list(labels)}
         return self._request_one(shapes.Issue, ask.CREATE_ISSUE, repository_path_values(repository), asked)
 
     def list_checks(self, repository: str, sha: str, name: str) -> Iterator[shapes.CheckRun]:
         """Checks of that name on a commit, those that another one followed too."""
-        where, query = repository_path_values(repository) | {"ref": require_full_sha(sha)}, {"check_name": name, "filter": "all"}
+        where, query = (
+            repository_path_values(repository) | {"ref": require_full_sha(sha)},
+            {"check_name": name, "filter": "all"},
+        )
         pages = self._requester.iter_pages(ask.LIST_CHECKS, where, query)
-        return (one for page in pages for one in self._parse(shapes.CheckRuns, ask.LIST_CHECKS, where, page).check_runs)
+        return (
+            one
+            for page in pages
+            for one in self._parse(shapes.CheckRuns, ask.LIST_CHECKS, where, page).check_runs
+        )
 
     def create_check(self, repository: str, check: Mapping[str, Any]) -> shapes.CheckRun:
         return self._request_one(shapes.CheckRun, ask.CREATE_CHECK, repository_path_values(repository), check)
 
     def update_check(self, repository: str, number: int, check: Mapping[str, Any]) -> shapes.CheckRun:
-        return self._request_one(shapes.CheckRun, ask.UPDATE_CHECK, repository_path_values(repository) | {"check_run_id": number}, check)
+        return self._request_one(
+            shapes.CheckRun,
+            ask.UPDATE_CHECK,
+            repository_path_values(repository) | {"check_run_id": number},
+            check,
+        )
 
     def list_statuses(self, repository: str, sha: str) -> Iterator[shapes.CommitStatus]:
         """The newest first."""
-        return self._list_all(shapes.CommitStatus, ask.LIST_STATUSES, repository_path_values(repository) | {"ref": require_full_sha(sha)})
+        return self._list_all(
+            shapes.CommitStatus,
+            ask.LIST_STATUSES,
+            repository_path_values(repository) | {"ref": require_full_sha(sha)},
+        )
 
     def create_status(self, repository: str, sha: str, status: Mapping[str, str]) -> shapes.CommitStatus:
-        return self._request_one(shapes.CommitStatus, ask.CREATE_STATUS, repository_path_values(repository) | {"sha": require_full_sha(sha)}, status)
+        return self._request_one(
+            shapes.CommitStatus,
+            ask.CREATE_STATUS,
+            repository_path_values(repository) | {"sha": require_full_sha(sha)},
+            status,
+        )
 
     def get_workflow_run(self, repository: str, run: int) -> shapes.WorkflowRun:
-        return self._request_one(shapes.WorkflowRun, ask.GET_WORKFLOW_RUN, repository_path_values(repository) | {"run_id": run})
+        return self._request_one(
+            shapes.WorkflowRun, ask.GET_WORKFLOW_RUN, repository_path_values(repository) | {"run_id": run}
+        )
 
     def list_completed_runs(self, repository: str, event: str) -> Iterator[shapes.WorkflowRun]:
         """Runs of any workflow that such events started and that are over, the newest first; a thousand at most."""
         query = {"event": event, "status": "completed", "exclude_pull_requests": True}
         where, operation = repository_path_values(repository), ask.LIST_WORKFLOW_RUNS
         pages = self._requester.iter_pages(operation, where, query)
-        return (one for page in pages for one in self._parse(shapes.WorkflowRuns, operation, where, page).workflow_runs)
+        return (
+            one
+            for page in pages
+            for one in self._parse(shapes.WorkflowRuns, operation, where, page).workflow_runs
+        )
 
     def list_run_artifacts(self, repository: str, run: int, name: str) -> tuple[shapes.Artifact, ...]:
         """Artifacts of that name, one for each attempt that made it."""
@@ -164,12 +215,18 @@ class GitHubClient:
         return self._parse(response_type, operation, path_values, found.content)
 
     def _list_all(
-        self, response_type: type[T], operation: GitHubOperation, path_values: PathValues, query: Mapping[str, Any] | None = None
+        self,
+        response_type: type[T],
+        operation: GitHubOperation,
+        path_values: PathValues,
+        query: Mapping[str, Any] | None = None,
     ) -> Iterator[T]:
         for page in self._requester.iter_pages(operation, path_values, query):
             yield from self._parse(tuple[response_type, ...], operation, path_values, page)  # type: ignore[valid-type]
 
-    def _parse(self, response_type: type[T], operation: GitHubOperation, path_values: PathValues, content: bytes) -> T:
+    def _parse(
+        self, response_type: type[T], operation: GitHubOperation, path_values: PathValues, content: bytes
+    ) -> T:
         try:
             return shapes.parse_payload(response_type, content)
         except shapes.UnexpectedPayload as error:

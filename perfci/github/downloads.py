@@ -19,7 +19,9 @@ class DownloadLimits:
     timeout_s: float = 120.0
 
 
-def download_file(http: httpx.Client, url: str, file_label: str, limits: DownloadLimits, now: Callable[[], float]) -> bytes:
+def download_file(
+    http: httpx.Client, url: str, file_label: str, limits: DownloadLimits, now: Callable[[], float]
+) -> bytes:
     """The address is as good as a key to the file, so no sentence tells more of it than the host."""
     target = _check_url(url, file_label, http.base_url.scheme)
     request = http.build_request("GET", target, headers={"Accept-Encoding": "identity"})
@@ -28,22 +30,33 @@ def download_file(http: httpx.Client, url: str, file_label: str, limits: Downloa
         found = http.send(request, stream=True)
         try:
             if found.status_code != 200:
-                raise GitHubError(f"{target.host} did not hand over {file_label}: {found.status_code}. Try again later.", 503)
+                raise GitHubError(
+                    f"{target.host} did not hand over {file_label}: {found.status_code}. Try again later.",
+                    503,
+                )
             return _read_body(found, file_label, limits, lambda: now() > deadline)
         finally:
             found.close()
     except httpx.HTTPError as error:
-        raise GitHubNoResponse(f"{target.host} broke off {file_label} ({type(error).__name__}). Try again later.") from None
+        raise GitHubNoResponse(
+            f"{target.host} broke off {file_label} ({type(error).__name__}). Try again later."
+        ) from None
 
 
-def _read_body(response: httpx.Response, file_label: str, limits: DownloadLimits, is_late: Callable[[], bool]) -> bytes:
+def _read_body(
+    response: httpx.Response, file_label: str, limits: DownloadLimits, is_late: Callable[[], bool]
+) -> bytes:
     got = bytearray()
     for piece in response.iter_raw():
         got += piece
         if len(got) > limits.max_bytes:
-            raise PerfciError(f"{file_label} is larger than {limits.max_bytes:,} bytes, the most that perfci takes.")
+            raise PerfciError(
+                f"{file_label} is larger than {limits.max_bytes:,} bytes, the most that perfci takes."
+            )
         if is_late():
-            raise PerfciError(f"{file_label} did not come within {limits.timeout_s:g} s; perfci gave up on it.")
+            raise PerfciError(
+                f"{file_label} did not come within {limits.timeout_s:g} s; perfci gave up on it."
+            )
     return bytes(got)
 
 

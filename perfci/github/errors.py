@@ -28,7 +28,9 @@ class GitHubNoResponse(PerfciError):
 class GitHubError(PerfciError):
     """GitHub answered, and not with what was asked for; ``after_s`` is how long it wants to be left alone."""
 
-    def __init__(self, message: str, status: int, *, is_rate_limited: bool = False, retry_after_s: float | None = None) -> None:
+    def __init__(
+        self, message: str, status: int, *, is_rate_limited: bool = False, retry_after_s: float | None = None
+    ) -> None:
         super().__init__(message)
         self.status, self.is_rate_limited, self.retry_after_s = status, is_rate_limited, retry_after_s
 
@@ -64,10 +66,15 @@ class ErrorBody:
         return _printable(f"{self.message} ({faults})" if faults else self.message)
 
 
-def error_from_response(operation: GitHubOperation, path_values: Mapping[str, str | int], response: httpx.Response, now: float) -> GitHubError:
+def error_from_response(
+    operation: GitHubOperation, path_values: Mapping[str, str | int], response: httpx.Response, now: float
+) -> GitHubError:
     """The answer as an exception that speaks to whoever asked."""
     said = _error_message(response)
-    aim, told = operation.describe(path_values), f"{response.status_code} {said or response.reason_phrase}".rstrip()
+    aim, told = (
+        operation.describe(path_values),
+        f"{response.status_code} {said or response.reason_phrase}".rstrip(),
+    )
     if is_rate_limit(response, said):
         return _rate_limit_error(aim, told, response, now)
     needs = _permission_hint(operation, response)
@@ -80,7 +87,9 @@ def error_from_response(operation: GitHubOperation, path_values: Mapping[str, st
     if response.is_redirect:
         sentence = f"GitHub knows it by another address, so perfci did not {aim}: use the repository's name of today."
     elif response.is_server_error:
-        sentence = f"GitHub could not {aim}: {told}. Try again later; www.githubstatus.com says how GitHub is."
+        sentence = (
+            f"GitHub could not {aim}: {told}. Try again later; www.githubstatus.com says how GitHub is."
+        )
     return GitHubError(sentence, response.status_code, retry_after_s=_retry_after(response))
 
 
@@ -122,7 +131,11 @@ def _parse_seconds(text: str) -> float | None:
 def _permission_hint(operation: GitHubOperation, answer: httpx.Response) -> str:
     """GitHub names the permission for some tokens; else it is the one that its documentation names."""
     named = answer.headers.get("x-accepted-github-permissions", "")
-    needs = [" and ".join(_format_permissions(one)) for one in named.split(";")] if named else operation.permissions
+    needs = (
+        [" and ".join(_format_permissions(one)) for one in named.split(";")]
+        if named
+        else operation.permissions
+    )
     return f" The token needs the permission {_printable(' or '.join(needs))}." if needs else ""
 
 

@@ -15,9 +15,13 @@ def find_pulls_of_run(client: GitHubClient, run: WorkflowRun) -> list[PullReques
     """
     repository, head = run.repository.full_name, run.head_repository
     if head is None or run.head_branch is None:
-        raise ReportOutdated(f"Workflow run {run.id} of {repository} came from a fork that is gone; it has no report.")
+        raise ReportOutdated(
+            f"Workflow run {run.id} of {repository} came from a fork that is gone; it has no report."
+        )
     owner = head.full_name.partition("/")[0]
-    found = [one for one in client.list_open_pulls(repository, owner, run.head_branch) if _is_pull_from(one, head)]
+    found = [
+        one for one in client.list_open_pulls(repository, owner, run.head_branch) if _is_pull_from(one, head)
+    ]
     if not found:
         raise ReportOutdated(f"No open pull request of {repository} comes from {owner}:{run.head_branch}.")
     still = [one for one in found if one.head.sha == run.head_sha]

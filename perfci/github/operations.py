@@ -24,7 +24,9 @@ class GitHubOperation:
     repeatable: bool = True
 
     def build_url(self, path_values: Mapping[str, str | int]) -> str:
-        return self.path.lstrip("/").format_map({name: quote(str(value), safe="") for name, value in path_values.items()})
+        return self.path.lstrip("/").format_map(
+            {name: quote(str(value), safe="") for name, value in path_values.items()}
+        )
 
     def describe(self, path_values: Mapping[str, str | int]) -> str:
         """What was to be done, in words that end the sentence "GitHub refused to ..."."""
@@ -52,70 +54,123 @@ WRITE_COMMENTS = ("pull_requests: write", "issues: write")
 
 GET_REPOSITORY = GitHubOperation("GET", REPOSITORY_PATH, "read {owner}/{repo}", ("metadata: read",))
 GET_PERMISSION = GitHubOperation(
-    "GET", REPOSITORY_PATH + "/collaborators/{username}/permission", "read what {username} may do in {owner}/{repo}",
+    "GET",
+    REPOSITORY_PATH + "/collaborators/{username}/permission",
+    "read what {username} may do in {owner}/{repo}",
     ("metadata: read",),
-)  # fmt: skip
+)
 
 GET_PULL = GitHubOperation(
-    "GET", REPOSITORY_PATH + "/pulls/{pull_number}", "read pull request {owner}/{repo}#{pull_number}", ("pull_requests: read",)
-)
-LIST_PULLS = GitHubOperation("GET", REPOSITORY_PATH + "/pulls", "list the pull requests of {owner}/{repo}", ("pull_requests: read",))
-LIST_PULLS_OF_COMMIT = GitHubOperation(
-    "GET", REPOSITORY_PATH + "/commits/{commit_sha}/pulls", "find the pull requests that brought {commit_sha} to {owner}/{repo}",
+    "GET",
+    REPOSITORY_PATH + "/pulls/{pull_number}",
+    "read pull request {owner}/{repo}#{pull_number}",
     ("pull_requests: read",),
-)  # fmt: skip
-LIST_COMMENTS = GitHubOperation(
-    "GET", REPOSITORY_PATH + "/issues/{issue_number}/comments", "list the comments on {owner}/{repo}#{issue_number}", READ_COMMENTS
 )
-LIST_REPOSITORY_COMMENTS = GitHubOperation("GET", REPOSITORY_PATH + "/issues/comments", "list the newest comments in {owner}/{repo}", READ_COMMENTS)
+LIST_PULLS = GitHubOperation(
+    "GET", REPOSITORY_PATH + "/pulls", "list the pull requests of {owner}/{repo}", ("pull_requests: read",)
+)
+LIST_PULLS_OF_COMMIT = GitHubOperation(
+    "GET",
+    REPOSITORY_PATH + "/commits/{commit_sha}/pulls",
+    "find the pull requests that brought {commit_sha} to {owner}/{repo}",
+    ("pull_requests: read",),
+)
+LIST_COMMENTS = GitHubOperation(
+    "GET",
+    REPOSITORY_PATH + "/issues/{issue_number}/comments",
+    "list the comments on {owner}/{repo}#{issue_number}",
+    READ_COMMENTS,
+)
+LIST_REPOSITORY_COMMENTS = GitHubOperation(
+    "GET", REPOSITORY_PATH + "/issues/comments", "list the newest comments in {owner}/{repo}", READ_COMMENTS
+)
 CREATE_COMMENT = GitHubOperation(
-    "POST", REPOSITORY_PATH + "/issues/{issue_number}/comments", "comment on {owner}/{repo}#{issue_number}", WRITE_COMMENTS,
+    "POST",
+    REPOSITORY_PATH + "/issues/{issue_number}/comments",
+    "comment on {owner}/{repo}#{issue_number}",
+    WRITE_COMMENTS,
     repeatable=False,
-)  # fmt: skip
+)
 UPDATE_COMMENT = GitHubOperation(
-    "PATCH", REPOSITORY_PATH + "/issues/comments/{comment_id}", "edit comment {comment_id} of {owner}/{repo}", WRITE_COMMENTS
+    "PATCH",
+    REPOSITORY_PATH + "/issues/comments/{comment_id}",
+    "edit comment {comment_id} of {owner}/{repo}",
+    WRITE_COMMENTS,
 )
 DELETE_COMMENT = GitHubOperation(
-    "DELETE", REPOSITORY_PATH + "/issues/comments/{comment_id}", "delete comment {comment_id} of {owner}/{repo}", WRITE_COMMENTS
+    "DELETE",
+    REPOSITORY_PATH + "/issues/comments/{comment_id}",
+    "delete comment {comment_id} of {owner}/{repo}",
+    WRITE_COMMENTS,
 )
-LIST_ISSUES = GitHubOperation("GET", REPOSITORY_PATH + "/issues", "list the issues of {owner}/{repo}", ("issues: read",))
-CREATE_ISSUE = GitHubOperation("POST", REPOSITORY_PATH + "/issues", "open an issue in {owner}/{repo}", ("issues: write",), False)
+LIST_ISSUES = GitHubOperation(
+    "GET", REPOSITORY_PATH + "/issues", "list the issues of {owner}/{repo}", ("issues: read",)
+)
+CREATE_ISSUE = GitHubOperation(
+    "POST", REPOSITORY_PATH + "/issues", "open an issue in {owner}/{repo}", ("issues: write",), False
+)
 
 LIST_CHECKS = GitHubOperation(
-    "GET", REPOSITORY_PATH + "/commits/{ref}/check-runs", "list the checks of {ref} in {owner}/{repo}", ("checks: read",)
+    "GET",
+    REPOSITORY_PATH + "/commits/{ref}/check-runs",
+    "list the checks of {ref} in {owner}/{repo}",
+    ("checks: read",),
 )
-CREATE_CHECK = GitHubOperation("POST", REPOSITORY_PATH + "/check-runs", "create a check in {owner}/{repo}", ("checks: write",), False)
+CREATE_CHECK = GitHubOperation(
+    "POST", REPOSITORY_PATH + "/check-runs", "create a check in {owner}/{repo}", ("checks: write",), False
+)
 UPDATE_CHECK = GitHubOperation(
-    "PATCH", REPOSITORY_PATH + "/check-runs/{check_run_id}", "update check {check_run_id} of {owner}/{repo}", ("checks: write",)
+    "PATCH",
+    REPOSITORY_PATH + "/check-runs/{check_run_id}",
+    "update check {check_run_id} of {owner}/{repo}",
+    ("checks: write",),
 )
 LIST_STATUSES = GitHubOperation(
-    "GET", REPOSITORY_PATH + "/commits/{ref}/statuses", "list the statuses of {ref} in {owner}/{repo}", ("statuses: read",)
+    "GET",
+    REPOSITORY_PATH + "/commits/{ref}/statuses",
+    "list the statuses of {ref} in {owner}/{repo}",
+    ("statuses: read",),
 )
 CREATE_STATUS = GitHubOperation(
-    "POST", REPOSITORY_PATH + "/statuses/{sha}", "set the status of {sha} in {owner}/{repo}", ("statuses: write",), False
+    "POST",
+    REPOSITORY_PATH + "/statuses/{sha}",
+    "set the status of {sha} in {owner}/{repo}",
+    ("statuses: write",),
+    False,
 )
 
 GET_WORKFLOW_RUN = GitHubOperation(
-    "GET", REPOSITORY_PATH + "/actions/runs/{run_id}", "read workflow run {run_id} of {owner}/{repo}", ("actions: read",)
+    "GET",
+    REPOSITORY_PATH + "/actions/runs/{run_id}",
+    "read workflow run {run_id} of {owner}/{repo}",
+    ("actions: read",),
 )
 LIST_WORKFLOW_RUNS = GitHubOperation(
     "GET", REPOSITORY_PATH + "/actions/runs", "list the workflow runs of {owner}/{repo}", ("actions: read",)
 )
 LIST_ARTIFACTS = GitHubOperation(
-    "GET", REPOSITORY_PATH + "/actions/runs/{run_id}/artifacts", "list the artifacts of workflow run {run_id} of {owner}/{repo}",
+    "GET",
+    REPOSITORY_PATH + "/actions/runs/{run_id}/artifacts",
+    "list the artifacts of workflow run {run_id} of {owner}/{repo}",
     ("actions: read",),
-)  # fmt: skip
+)
 LIST_REPOSITORY_ARTIFACTS = GitHubOperation(
     "GET", REPOSITORY_PATH + "/actions/artifacts", "list the artifacts of {owner}/{repo}", ("actions: read",)
 )
 DOWNLOAD_ARTIFACT = GitHubOperation(
-    "GET", REPOSITORY_PATH + "/actions/artifacts/{artifact_id}/{archive_format}",
-    "download artifact {artifact_id} of {owner}/{repo}", ("actions: read",),
-)  # fmt: skip
+    "GET",
+    REPOSITORY_PATH + "/actions/artifacts/{artifact_id}/{archive_format}",
+    "download artifact {artifact_id} of {owner}/{repo}",
+    ("actions: read",),
+)
 GET_APP = GitHubOperation("GET", "/app", "read which App this is")
-GET_INSTALLATION = GitHubOperation("GET", REPOSITORY_PATH + "/installation", "find who installed this App for {owner}/{repo}")
+GET_INSTALLATION = GitHubOperation(
+    "GET", REPOSITORY_PATH + "/installation", "find who installed this App for {owner}/{repo}"
+)
 CREATE_INSTALLATION_TOKEN = GitHubOperation(
-    "POST", "/app/installations/{installation_id}/access_tokens", "make a token for installation {installation_id}"
+    "POST",
+    "/app/installations/{installation_id}/access_tokens",
+    "make a token for installation {installation_id}",
 )
 """May be asked for twice: a token that nobody got ends by itself."""
 

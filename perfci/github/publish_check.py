@@ -13,7 +13,9 @@ STATE_OF_CONCLUSION = {"success": "success", "neutral": "success", "skipped": "s
 """A status knows neither neutral nor timed out: advice passes with its text, what broke is an error."""
 
 
-def publish_check(client: GitHubClient, author: CommentAuthor, repository: str, sha: str, check: CheckReport) -> tuple[str, list[str]]:
+def publish_check(
+    client: GitHubClient, author: CommentAuthor, repository: str, sha: str, check: CheckReport
+) -> tuple[str, list[str]]:
     """Where the check is, and what had to be written for it."""
     try:
         return _publish_check_run(client, author, repository, sha, check)
@@ -29,7 +31,9 @@ def publish_check(client: GitHubClient, author: CommentAuthor, repository: str, 
         raise GitHubError(f"{refused} Without it a commit status would do, but: {error}", 403) from None
 
 
-def _publish_check_run(client: GitHubClient, author: CommentAuthor, repository: str, sha: str, check: CheckReport) -> tuple[str, list[str]]:
+def _publish_check_run(
+    client: GitHubClient, author: CommentAuthor, repository: str, sha: str, check: CheckReport
+) -> tuple[str, list[str]]:
     found = _find_newest_check(client, author, repository, sha, check)
     if found is not None and _is_same_check(found, check):
         return found.html_url or "", []
@@ -41,7 +45,9 @@ def _publish_check_run(client: GitHubClient, author: CommentAuthor, repository: 
     return made.html_url or "", [check.name]
 
 
-def _find_newest_check(client: GitHubClient, author: CommentAuthor, repository: str, sha: str, check: CheckReport) -> CheckRun | None:
+def _find_newest_check(
+    client: GitHubClient, author: CommentAuthor, repository: str, sha: str, check: CheckReport
+) -> CheckRun | None:
     """Ids of checks grow; another App may use our names and ids, and its checks are not ours to change."""
     ours = [
         one
@@ -77,7 +83,9 @@ def _is_same_check(check_run: CheckRun, check: CheckReport) -> bool:
     ) and check.details_url in ("", check_run.details_url)
 
 
-def _publish_status(client: GitHubClient, repository: str, sha: str, check: CheckReport) -> tuple[str, list[str]]:
+def _publish_status(
+    client: GitHubClient, repository: str, sha: str, check: CheckReport
+) -> tuple[str, list[str]]:
     """GitHub shows the newest status of a name, whoever set it."""
     asked = _status_body(check)
     newest = next((one for one in client.list_statuses(repository, sha) if one.context == check.name), None)
@@ -89,7 +97,11 @@ def _publish_status(client: GitHubClient, repository: str, sha: str, check: Chec
 def _status_body(check: CheckReport) -> dict[str, str]:
     line = check.status_text or check.title
     line = line if len(line) <= MAX_STATUS_LENGTH else line[: MAX_STATUS_LENGTH - 1] + "…"
-    state = "pending" if check.conclusion is None else check.status or STATE_OF_CONCLUSION.get(check.conclusion, "error")
+    state = (
+        "pending"
+        if check.conclusion is None
+        else check.status or STATE_OF_CONCLUSION.get(check.conclusion, "error")
+    )
     asked = {"state": state, "context": check.name, "description": line}
     return asked | ({"target_url": check.details_url} if check.details_url else {})
 

@@ -17,7 +17,9 @@ def publish_comment(client: GitHubClient, author: CommentAuthor, report: PullRep
     """
     ours = _list_own_comments(client, author, report.repository, report.pull, report.key)
     if not ours:
-        return (_create_comment(client, author, report), ["comment"]) if report.may_create_comment else ("", [])
+        return (
+            (_create_comment(client, author, report), ["comment"]) if report.may_create_comment else ("", [])
+        )
     first, *others = ours
     written = []
     if not _is_same_text(first.body, report.comment_body):
@@ -30,7 +32,13 @@ def publish_comment(client: GitHubClient, author: CommentAuthor, report: PullRep
 
 
 def mark_comment_outdated(
-    client: GitHubClient, author: CommentAuthor, repository: str, pull: int, key: str, head: str, mark_outdated: Callable[[str], str]
+    client: GitHubClient,
+    author: CommentAuthor,
+    repository: str,
+    pull: int,
+    key: str,
+    head: str,
+    mark_outdated: Callable[[str], str],
 ) -> str:
     """Where a comment on another commit than the head stands, told to be of the past; nowhere, where there is none."""
     for one in _list_own_comments(client, author, repository, pull, key)[:1]:
@@ -44,9 +52,15 @@ def mark_comment_outdated(
     return ""
 
 
-def _list_own_comments(client: GitHubClient, author: CommentAuthor, repository: str, pull: int, key: str) -> list[Comment]:
+def _list_own_comments(
+    client: GitHubClient, author: CommentAuthor, repository: str, pull: int, key: str
+) -> list[Comment]:
     """The oldest first. Anybody can type the mark, and text of users may stand in others of ours: it comes first."""
-    found = [one for one in client.list_comments(repository, pull) if one.body.startswith(comment_marker(key)) and _is_by(one, author)]
+    found = [
+        one
+        for one in client.list_comments(repository, pull)
+        if one.body.startswith(comment_marker(key)) and _is_by(one, author)
+    ]
     return sorted(found, key=lambda one: one.id)
 
 

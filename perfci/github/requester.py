@@ -44,7 +44,9 @@ class GitHubRetryPolicy:
 class GitHubRequester:
     """``door`` knows the address and no token: that is added to requests of the API and of nothing else."""
 
-    def __init__(self, http: httpx.Client, token: Callable[[], str], retry_policy: GitHubRetryPolicy | None = None) -> None:
+    def __init__(
+        self, http: httpx.Client, token: Callable[[], str], retry_policy: GitHubRetryPolicy | None = None
+    ) -> None:
         self._http = http
         self._token = token
         self.retry_policy = retry_policy or GitHubRetryPolicy()
@@ -54,11 +56,18 @@ class GitHubRequester:
         return str(self._http.base_url).rstrip("/")
 
     def send(
-        self, operation: GitHubOperation, path_values: PathValues, *, query: Mapping[str, Any] | None = None, body: Any = None
+        self,
+        operation: GitHubOperation,
+        path_values: PathValues,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
     ) -> httpx.Response:
         return self._send_with_retries(operation, path_values, operation.build_url(path_values), query, body)
 
-    def iter_pages(self, operation: GitHubOperation, path_values: PathValues, query: Mapping[str, Any] | None = None) -> Iterator[bytes]:
+    def iter_pages(
+        self, operation: GitHubOperation, path_values: PathValues, query: Mapping[str, Any] | None = None
+    ) -> Iterator[bytes]:
         """Every page of a list, as GitHub links them."""
         url, asked = operation.build_url(path_values), {"per_page": PER_PAGE} | dict(query or {})
         for _ in range(MAX_PAGES):
@@ -67,10 +76,14 @@ class GitHubRequester:
             if "next" not in found.links:
                 return
             url, asked = self._require_same_host(found.links["next"]["url"]), {}
-        raise PerfciError(f"GitHub has more than {MAX_PAGES * PER_PAGE} entries where perfci was to "
-                          f"{operation.describe(path_values)}; so many are not read.")  # fmt: skip
+        raise PerfciError(
+            f"GitHub has more than {MAX_PAGES * PER_PAGE} entries where perfci was to "
+            f"{operation.describe(path_values)}; so many are not read."
+        )
 
-    def download_file(self, operation: GitHubOperation, path_values: PathValues, file_label: str, limits: DownloadLimits) -> bytes:
+    def download_file(
+        self, operation: GitHubOperation, path_values: PathValues, file_label: str, limits: DownloadLimits
+    ) -> bytes:
         """A file that GitHub keeps elsewhere: the one redirect that is followed, without the token."""
         request = self._build_request(operation, operation.build_url(path_values))
 
@@ -78,12 +91,19 @@ class GitHubRequester:
             found = self._send_once(operation, path_values, request)
             if found.status_code != 302:
                 raise error_from_response(operation, path_values, found, self.retry_policy.now())
-            return download_file(self._http, found.headers.get("location", ""), file_label, limits, self.retry_policy.now)
+            return download_file(
+                self._http, found.headers.get("location", ""), file_label, limits, self.retry_policy.now
+            )
 
         return self._retry(operation, send_once)
 
     def _send_with_retries(
-        self, operation: GitHubOperation, path_values: PathValues, url: str, query: Mapping[str, Any] | None, body: Any
+        self,
+        operation: GitHubOperation,
+        path_values: PathValues,
+        url: str,
+        query: Mapping[str, Any] | None,
+        body: Any,
     ) -> httpx.Response:
         request = self._build_request(operation, url, query, body)
 
@@ -103,17 +123,25 @@ class GitHubRequester:
             "X-GitHub-Api-Version": API_VERSION,
             "Authorization": f"Bearer {_require_sendable(self._token())}",
         }
-        return self._http.build_request(operation.method, url, params=query or None, json=body, headers=headers)
+        return self._http.build_request(
+            operation.method, url, params=query or None, json=body, headers=headers
+        )
 
-    def _send_once(self, operation: GitHubOperation, path_values: PathValues, request: httpx.Request) -> httpx.Response:
+    def _send_once(
+        self, operation: GitHubOperation, path_values: PathValues, request: httpx.Request
+    ) -> httpx.Response:
         try:
             return self._http.send(request)
         except NOT_SENT_ERRORS as error:
-            raise GitHubUnreachable(f"{request.url.host} could not be reached to {operation.describe(path_values)}: "
-                              f"{_error_text(error)}. Nothing was done there.") from error  # fmt: skip
+            raise GitHubUnreachable(
+                f"{request.url.host} could not be reached to {operation.describe(path_values)}: "
+                f"{_error_text(error)}. Nothing was done there."
+            ) from error
         except httpx.HTTPError as error:
-            raise GitHubNoResponse(f"{request.url.host} was to {operation.describe(path_values)} and did not answer: {_error_text(error)}. "
-                             "It may be done or not; asking again finds out.") from error  # fmt: skip
+            raise GitHubNoResponse(
+                f"{request.url.host} was to {operation.describe(path_values)} and did not answer: {_error_text(error)}. "
+                "It may be done or not; asking again finds out."
+            ) from error
 
     def _retry(self, operation: GitHubOperation, send_once: Callable[[], T]) -> T:
         waited_s = 0.0
@@ -136,7 +164,10 @@ class GitHubRequester:
         if isinstance(error, GitHubError) and error.is_rate_limited:
             return error.retry_after_s
         again = isinstance(error, GitHubUnreachable) or (
-            operation.repeatable and (isinstance(error, GitHubNoResponse) or (isinstance(error, GitHubError) and error.is_transient))
+            operation.repeatable
+            and (
+                isinstance(error, GitHubNoResponse) or (isinstance(error, GitHubError) and error.is_transient)
+            )
         )
         if not again:
             return None
@@ -149,16 +180,20 @@ class GitHubRequester:
         if (target.scheme, target.host, target.port) != (base.scheme, base.host, base.port) or not (
             target.path.startswith(base.path)
         ):
-            raise PerfciError(f"{base.host} links its next page at {target.host}, where the token must not go. "
-                              "Give the address that it calls its own.")  # fmt: skip
+            raise PerfciError(
+                f"{base.host} links its next page at {target.host}, where the token must not go. "
+                "Give the address that it calls its own."
+            )
         return url
 
 
 def _require_sendable(token: str) -> str:
     """A header that cannot be sent would be shown by whoever refuses to send it."""
     if not token.isascii() or not token.isprintable() or " " in token or not token:
-        raise PerfciError("The token for GitHub is empty or holds a character that no token has: a blank, a line's end "
-                          "or a letter with an accent. Give it as GitHub showed it.")  # fmt: skip
+        raise PerfciError(
+            "The token for GitHub is empty or holds a character that no token has: a blank, a line's end "
+            "or a letter with an accent. Give it as GitHub showed it."
+        )
     return token
 
 

@@ -51,11 +51,15 @@ def compute_noise_floors(tx: Transaction, project: str, policy: Policy) -> list[
         floor = noise_model.compute_noise_floor(ratios)
         rule = policy.rule_for(series)
         if floor is not None:
-            found.append(SeriesNoiseFloor(series, floor, len(ratios), rule.bar if floor else rule.effective_exact_bar))
+            found.append(
+                SeriesNoiseFloor(series, floor, len(ratios), rule.bar if floor else rule.effective_exact_bar)
+            )
     return sorted(found, key=lambda one: (-one.noise_floor, one.series.label))
 
 
-def _compute_window(tx: Transaction, project: str, policy: Policy, days: int | None, now: datetime) -> CalibrationWindow:
+def _compute_window(
+    tx: Transaction, project: str, policy: Policy, days: int | None, now: datetime
+) -> CalibrationWindow:
     since = EPOCH if days is None else now - timedelta(days=days)
     tallies = count_aa_verdicts(tx, project, since)
     questions = list(load_verdict_sequences(tx, project, since))
@@ -76,9 +80,14 @@ def get_suite_name(count: VerdictCount) -> str:
     return "/".join(part for part in (count.suite, file if dot else "") if part)
 
 
-def _group_meters(counts: Sequence[VerdictCount], name_of: Callable[[VerdictCount], MeterName]) -> dict[MeterName, FalseAlarmMeter]:
+def _group_meters(
+    counts: Sequence[VerdictCount], name_of: Callable[[VerdictCount], MeterName]
+) -> dict[MeterName, FalseAlarmMeter]:
     names = sorted({name_of(one) for one in counts})
-    return {name: count_false_alarms(_count_verdicts([one for one in counts if name_of(one) == name])) for name in names}
+    return {
+        name: count_false_alarms(_count_verdicts([one for one in counts if name_of(one) == name]))
+        for name in names
+    }
 
 
 def _count_verdicts(counts: Sequence[VerdictCount]) -> Counter[StagedKind]:

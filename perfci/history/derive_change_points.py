@@ -50,20 +50,28 @@ class SeriesHistories:
             found.summaries,
         )
 
-    def find_change_points(self, policy: Policy, memory: SegmentationCache | None = None) -> dict[Series, list[ChangePoint]]:
+    def find_change_points(
+        self, policy: Policy, memory: SegmentationCache | None = None
+    ) -> dict[Series, list[ChangePoint]]:
         """The change points of every one of them; a witness and what the policy leaves out have none."""
         judged = {series: self.levels_by_series[series] for series in self.judged if policy.is_judged(series)}
         measured = {series: line for series, line in judged.items() if series not in self.summary_only}
         summarised = {series: line for series, line in judged.items() if series in self.summary_only}
         return (
             {series: [] for series in sorted(self.levels_by_series, key=lambda series: series.label)}
-            | find_change_points_of_levels(measured, self.repeating.__contains__, rules=policy.rule_for, cache=memory)
+            | find_change_points_of_levels(
+                measured, self.repeating.__contains__, rules=policy.rule_for, cache=memory
+            )
             | segment_histories(summarised, rules=policy.rule_for, cache=memory)
         )
 
 
 def update_change_points(
-    tx: Transaction, project: str, series_ids: Collection[int], policy: Policy, memory: SegmentationCache = MEMORY
+    tx: Transaction,
+    project: str,
+    series_ids: Collection[int],
+    policy: Policy,
+    memory: SegmentationCache = MEMORY,
 ) -> dict[Series, list[ChangePoint]]:
     """Derive the change points of these series anew and store them, with the levels that had to be computed."""
     histories = SeriesHistories.load(tx, series_ids)

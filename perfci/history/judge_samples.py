@@ -13,7 +13,13 @@ import perfci
 from perfci.model import Measured, MetricClass, PerfciError, Process, Role, Series
 from perfci.stats.location_shift import NoisePrior, Shift
 from perfci.store import Store
-from perfci.store.queries.decisions import AAResult, DecisionRecord, LookRecord, load_aa_results, load_latest_verdict_id
+from perfci.store.queries.decisions import (
+    AAResult,
+    DecisionRecord,
+    LookRecord,
+    load_aa_results,
+    load_latest_verdict_id,
+)
 from perfci.verdicts.compare.noise_prior import PairNoise, pooled_noise_prior
 from perfci.verdicts.compare.pairwise import Look
 from perfci.verdicts.judged_series import group_judged_by_commit
@@ -52,9 +58,15 @@ class NoisePriors:
     def get_aa_log_ratios(self, series: Series) -> list[float]:
         return [one.log_ratio for one in self.aa_results.get(series, ())]
 
-    def add_spread(self, key: Hashable, metric_class: MetricClass, series: Series, unpooled_shift: Shift | None) -> None:
+    def add_spread(
+        self, key: Hashable, metric_class: MetricClass, series: Series, unpooled_shift: Shift | None
+    ) -> None:
         """Remember what the pairs of one question say by themselves, for it and the others to borrow."""
-        spread = PairNoise.from_shift(metric_class, unpooled_shift, self.aa_results.get(series, ())) if unpooled_shift else None
+        spread = (
+            PairNoise.from_shift(metric_class, unpooled_shift, self.aa_results.get(series, ()))
+            if unpooled_shift
+            else None
+        )
         if spread is not None:
             self.spreads[key] = spread
 
@@ -62,7 +74,9 @@ class NoisePriors:
         return pooled_noise_prior(self.spreads, key)
 
 
-def find_complete_pairs(readings: ProcessesByCommit, base: str, head: str, pair_commits: PairCommits) -> list[int]:
+def find_complete_pairs(
+    readings: ProcessesByCommit, base: str, head: str, pair_commits: PairCommits
+) -> list[int]:
     """The pairs that compared these two commits, in the order they were measured; half of one is none.
 
     Where a session was interrupted between base and head, the base alone would pass for a head that was never there.
@@ -79,7 +93,9 @@ def find_complete_pairs(readings: ProcessesByCommit, base: str, head: str, pair_
     )
 
 
-def select_judged_sides(readings: ProcessesByCommit, base: str, head: str, pairs: Sequence[int]) -> dict[Series, PairedProcesses]:
+def select_judged_sides(
+    readings: ProcessesByCommit, base: str, head: str, pairs: Sequence[int]
+) -> dict[Series, PairedProcesses]:
     """The judged series with the processes that these pairs gave on both sides."""
     chosen = set(pairs)
     mine = {sha: [one for one in rows if one[1].pair in chosen] for sha, rows in readings.items()}
@@ -102,7 +118,9 @@ def build_look_record(look: Look, pairs_spent: int, prior: NoisePrior | None) ->
     )
 
 
-def build_decision_record(method: str, rule: Rule, looks: Sequence[LookRecord], *, aa_verdicts_until: int = 0) -> DecisionRecord:
+def build_decision_record(
+    method: str, rule: Rule, looks: Sequence[LookRecord], *, aa_verdicts_until: int = 0
+) -> DecisionRecord:
     return DecisionRecord(method, asdict(rule), aa_verdicts_until, tuple(looks), made_by=SOFTWARE_VERSIONS)
 
 
@@ -110,7 +128,9 @@ def parse_rule(record: DecisionRecord) -> Rule:
     """The rule as it was; one that a newer perfci wrote may have fields that this one does not know."""
     known = {one.name for one in fields(Rule)}
     if unknown := sorted(set(record.rule) - known):
-        raise PerfciError(f"a verdict was decided by a rule with {', '.join(unknown)}, unknown here: update perfci")
+        raise PerfciError(
+            f"a verdict was decided by a rule with {', '.join(unknown)}, unknown here: update perfci"
+        )
     given: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in record.rule.items()
     }
@@ -118,7 +138,11 @@ def parse_rule(record: DecisionRecord) -> Rule:
 
 
 def parse_prior(record: LookRecord) -> NoisePrior | None:
-    return None if record.prior_sd is None or record.prior_df is None else NoisePrior(record.prior_sd, record.prior_df)
+    return (
+        None
+        if record.prior_sd is None or record.prior_df is None
+        else NoisePrior(record.prior_sd, record.prior_df)
+    )
 
 
 def _select_role(processes: Sequence[Process], role: Role) -> list[Process]:

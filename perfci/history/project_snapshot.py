@@ -48,7 +48,9 @@ class ProjectSnapshot:
     @classmethod
     def load(cls, tx: Transaction, project: str, policy: Policy) -> ProjectSnapshot:
         timetable = VisitIndex(load_commits_newest_first(tx, project), load_visits(tx, project))
-        series = {one: row_id for one, row_id in load_judged_series(tx, project).items() if policy.is_judged(one)}
+        series = {
+            one: row_id for one, row_id in load_judged_series(tx, project).items() if policy.is_judged(one)
+        }
         verdicts = [record.verdict for record in load_verdict_records(tx, project)]
         changes = add_confirmed_steps(load_change_points(tx, project), verdicts, timetable.positions)
         return cls(tx, project, policy, timetable, series, verdicts, changes)
@@ -56,7 +58,9 @@ class ProjectSnapshot:
     def build_move_context(self, canaries: Sequence[str]) -> HistoryContext:
         around: dict[Series, set[str]] = defaultdict(set)
         for change in self.changes:
-            around[change.series].update(self.visit_index.find_nearby(change.commit, change.series.machine, MAX_SIDE_POINTS))
+            around[change.series].update(
+                self.visit_index.find_nearby(change.commit, change.series.machine, MAX_SIDE_POINTS)
+            )
         return HistoryContext(
             self.project,
             self.visit_index.commits,
@@ -70,31 +74,46 @@ class ProjectSnapshot:
 
     def load_newest_points(self) -> dict[Series, list[LevelPoint]]:
         """The newest points of every judged series."""
-        ends = {machine: self.visit_index.find_newest(machine, MAX_SIDE_POINTS + NEWEST_POINTS) for machine in self._machines()}
+        ends = {
+            machine: self.visit_index.find_newest(machine, MAX_SIDE_POINTS + NEWEST_POINTS)
+            for machine in self._machines()
+        }
         wanted = {series: ends[series.machine] for series in self.series}
         points = self._load_points(wanted)
-        measured = {series: points.measured.get(row_id, {}).values() for series, row_id in self.series.items()}
+        measured = {
+            series: points.measured.get(row_id, {}).values() for series, row_id in self.series.items()
+        }
         judged = select_judged_series(measured, lambda some: self._load_samples(some, wanted))
-        return {series: points.merge_points(self.series[series], self.visit_index.positions) for series in judged}
+        return {
+            series: points.merge_points(self.series[series], self.visit_index.positions) for series in judged
+        }
 
-    def load_release_lines(self, releases: Sequence[Release], newest: Mapping[Series, Sequence[LevelPoint]]) -> list[CreepHistory]:
+    def load_release_lines(
+        self, releases: Sequence[Release], newest: Mapping[Series, Sequence[LevelPoint]]
+    ) -> list[CreepHistory]:
         """Every judged series with its points around each release."""
         if not releases:
             return []
         near = {
-            (release, machine): frozenset(self.visit_index.find_nearby(release.sha, machine, RELEASE_REACH_FACTOR * RELEASE_SIDE_POINTS))
+            (release, machine): frozenset(
+                self.visit_index.find_nearby(release.sha, machine, RELEASE_REACH_FACTOR * RELEASE_SIDE_POINTS)
+            )
             for release in releases
             for machine in self._machines()
         }
         steps, verdicts = group_by_series(self.changes), group_by_series(self.verdicts)
         of_machine = {
-            machine: frozenset[str]().union(*(near[one, machine] for one in releases)) for machine in self._machines()
+            machine: frozenset[str]().union(*(near[one, machine] for one in releases))
+            for machine in self._machines()
         }
         seen = self._load_seen_points({series: of_machine[series.machine] for series in newest})
         return [
             CreepHistory(
                 series,
-                {one: [point for point in seen[series] if point.sha in near[one, series.machine]] for one in releases},
+                {
+                    one: [point for point in seen[series] if point.sha in near[one, series.machine]]
+                    for one in releases
+                },
                 newest[series],
                 steps.get(series, ()),
                 verdicts.get(series, ()),
@@ -105,18 +124,26 @@ class ProjectSnapshot:
     def _machines(self) -> set[Machine]:
         return {series.machine for series in self.series}
 
-    def _load_seen_points(self, shas_by_series: Mapping[Series, Collection[str]]) -> dict[Series, list[LevelPoint]]:
+    def _load_seen_points(
+        self, shas_by_series: Mapping[Series, Collection[str]]
+    ) -> dict[Series, list[LevelPoint]]:
         """The judged points of some series at the commits wanted of each, oldest first."""
         points = self._load_points(shas_by_series)
         known = (series for series in shas_by_series if series in self.series)
-        return {series: points.merge_points(self.series[series], self.visit_index.positions) for series in known}
+        return {
+            series: points.merge_points(self.series[series], self.visit_index.positions) for series in known
+        }
 
     def _load_points(self, shas_by_series: Mapping[Series, Collection[str]]) -> _LoadedPoints:
         ids = {series: self.series[series] for series in shas_by_series if series in self.series}
-        shas_of = {row_id: frozenset(shas_by_series[series]) for series, row_id in ids.items()}  # a series takes long to hash
+        shas_of = {
+            row_id: frozenset(shas_by_series[series]) for series, row_id in ids.items()
+        }  # a series takes long to hash
         shas = frozenset[str]().union(*shas_of.values())
         found = load_levels_at(self.tx, self.project, shas, shas_of)
-        return _LoadedPoints.load(self.tx, [(sha, row) for sha, row in found if sha in shas_of[row.series_id]])
+        return _LoadedPoints.load(
+            self.tx, [(sha, row) for sha, row in found if sha in shas_of[row.series_id]]
+        )
 
     def _load_samples(
         self, selected: Collection[Series], shas_by_series: Mapping[Series, Collection[str]]

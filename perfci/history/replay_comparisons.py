@@ -46,7 +46,9 @@ class ReplayResult:
 def replay_project(store: Store, project: str, policy: Policy) -> ReplayResult:
     """Judge every stored comparison and every history of a project again."""
     with store.read() as tx:
-        return ReplayResult(list(_replay_verdicts(tx, project, policy)), list(replay_histories(tx, project, policy)))
+        return ReplayResult(
+            list(_replay_verdicts(tx, project, policy)), list(replay_histories(tx, project, policy))
+        )
 
 
 def _replay_verdicts(tx: Transaction, project: str, policy: Policy) -> Iterator[ReplayedVerdict]:
@@ -58,7 +60,14 @@ def _replay_verdicts(tx: Transaction, project: str, policy: Policy) -> Iterator[
         if mine:
             looks = {record.id: reached.get(record.id) or _build_legacy_decision(record) for record in mine}
             known = load_aa_results(tx, project, looks[mine[0].id].aa_verdicts_until)
-            yield from _replay_session(session, mine, looks, SessionSamples.from_rows(load_session_processes(tx, session.uid)), policy, known)
+            yield from _replay_session(
+                session,
+                mine,
+                looks,
+                SessionSamples.from_rows(load_session_processes(tx, session.uid)),
+                policy,
+                known,
+            )
 
 
 def _build_legacy_decision(record: VerdictRecord) -> DecisionRecord:
@@ -67,14 +76,21 @@ def _build_legacy_decision(record: VerdictRecord) -> DecisionRecord:
 
 
 def _replay_session(
-    session: SessionRecord, records: Sequence[VerdictRecord], decisions_by_id: Mapping[int, DecisionRecord], samples: SessionSamples,
-    policy: Policy, aa_results: Mapping[Series, Sequence[AAResult]],
-) -> list[ReplayedVerdict]:  # fmt: skip
+    session: SessionRecord,
+    records: Sequence[VerdictRecord],
+    decisions_by_id: Mapping[int, DecisionRecord],
+    samples: SessionSamples,
+    policy: Policy,
+    aa_results: Mapping[Series, Sequence[AAResult]],
+) -> list[ReplayedVerdict]:
     judged = [record for record in records if policy.is_judged(record.verdict.series)]
     if session.kind == "history":
         again = _replay_rounds([record.verdict for record in judged], samples, policy)
     else:
-        again = [_replay_pairs(record.verdict, decisions_by_id[record.id], samples, policy, aa_results) for record in judged]
+        again = [
+            _replay_pairs(record.verdict, decisions_by_id[record.id], samples, policy, aa_results)
+            for record in judged
+        ]
     if session.kind == "confirm" or any(decisions_by_id[record.id].rate for record in judged):
         again = control_false_discoveries(again, FALSE_DISCOVERY_RATE)
     now = {record.id: verdict for record, verdict in zip(judged, again, strict=True)}
@@ -83,20 +99,30 @@ def _replay_session(
 
 def _replay_rounds(stored: Sequence[Verdict], samples: SessionSamples, policy: Policy) -> list[Verdict]:
     """As a session in rounds screens its neighbours; what has no samples here stays as it is."""
-    spreads = compute_pair_noise(samples.group_by_series(), [(verdict.base, verdict.head) for verdict in stored])
+    spreads = compute_pair_noise(
+        samples.group_by_series(), [(verdict.base, verdict.head) for verdict in stored]
+    )
     return [_replay_round(verdict, samples, policy, spreads.get(verdict.series)) for verdict in stored]
 
 
-def _replay_round(verdict: Verdict, samples: SessionSamples, policy: Policy, spread: NoisePrior | None) -> Verdict:
+def _replay_round(
+    verdict: Verdict, samples: SessionSamples, policy: Policy, spread: NoisePrior | None
+) -> Verdict:
     if not all(samples.get_round_sides(verdict)):
         return verdict
-    return samples.replay_rounds(verdict, policy.rule_for(verdict.series), spread.sd if spread else None) or verdict
+    return (
+        samples.replay_rounds(verdict, policy.rule_for(verdict.series), spread.sd if spread else None)
+        or verdict
+    )
 
 
 def _replay_pairs(
-    verdict: Verdict, decision: DecisionRecord, samples: SessionSamples, policy: Policy,
+    verdict: Verdict,
+    decision: DecisionRecord,
+    samples: SessionSamples,
+    policy: Policy,
     aa_results: Mapping[Series, Sequence[AAResult]],
-) -> Verdict:  # fmt: skip
+) -> Verdict:
     """As a look at all pairs that were bought, with what was known of their noise."""
     aa = [one.log_ratio for one in aa_results.get(verdict.series, ())]
     last = decision.looks[-1] if decision.looks else None

@@ -27,4 +27,8 @@ def save_summaries(tx: Transaction, process_ids: Sequence[int]) -> None:
 
 
 def _summarize_results(results: Iterable[ResultProcesses]) -> dict[int, ResultSummary]:
-    return {result_id: found for result_id, processes in results if (found := summarize_result(processes)) is not None}
+    return {
+        result_id: found
+        for result_id, processes in results
+        if (found := summarize_result(processes)) is not None
+    }

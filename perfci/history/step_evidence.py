@@ -31,7 +31,9 @@ class BoundaryComparison:
         return self.new.sigmas < self.old.sigmas
 
 
-def compare_boundaries(tx: Transaction, members: Sequence[IncidentMember], old: str, new: str, last_good: str) -> tuple[BoundaryComparison, ...]:
+def compare_boundaries(
+    tx: Transaction, members: Sequence[IncidentMember], old: str, new: str, last_good: str
+) -> tuple[BoundaryComparison, ...]:
     """Those of the largest members that were measured at both edges."""
     largest = members[:MAX_TESTED_SERIES]
     lines = JudgedHistories.load(tx, [member.series_id for member in largest])
@@ -41,13 +43,24 @@ def compare_boundaries(tx: Transaction, members: Sequence[IncidentMember], old: 
         seen = [LevelPoint(sha, level) for sha, level in lines.get_levels(member.series_id)]
         was, now = estimate_step(seen, old), estimate_step(seen, new)
         if was is not None and now is not None:
-            found.append(BoundaryComparison(series[member.series_id].label, _move_member(member, seen, now.index, new, last_good), was, now))
+            found.append(
+                BoundaryComparison(
+                    series[member.series_id].label,
+                    _move_member(member, seen, now.index, new, last_good),
+                    was,
+                    now,
+                )
+            )
     return tuple(found)
 
 
-def _move_member(member: IncidentMember, seen: Sequence[LevelPoint], at: int, commit: str, last_good: str) -> IncidentMember:
+def _move_member(
+    member: IncidentMember, seen: Sequence[LevelPoint], at: int, commit: str, last_good: str
+) -> IncidentMember:
     """The move as it would be at this place: what follows against what went before, as far as a step is heard."""
     before = median([one.level for one in seen[max(0, at - MAX_SIDE_POINTS) : at]])
     after = median([one.level for one in seen[at : at + MAX_SIDE_POINTS]])
     rel = after / before - 1 if before else member.relative_change
-    return replace(member, commit=commit, last_good=last_good, relative_change=rel, before=before, after=after)
+    return replace(
+        member, commit=commit, last_good=last_good, relative_change=rel, before=before, after=after
+    )

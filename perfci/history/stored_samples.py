@@ -49,9 +49,15 @@ class SessionSamples:
         if sides is None or not any(sides):
             return None
         return interim_look(
-            verdict.series, verdict.base, verdict.head, *sides,
-            rule=rule, aa_log_ratios=aa, prior=parse_prior(record) if record else None, stage=verdict.stage,
-        )  # fmt: skip
+            verdict.series,
+            verdict.base,
+            verdict.head,
+            *sides,
+            rule=rule,
+            aa_log_ratios=aa,
+            prior=parse_prior(record) if record else None,
+            stage=verdict.stage,
+        )
 
     def replay_rounds(self, verdict: Verdict, rule: Rule, prior_sd: float | None) -> Verdict | None:
         """A screening of two neighbours; None where a side gave nothing."""
@@ -71,7 +77,9 @@ class SessionSamples:
 
     def find_pairs(self, verdict: Verdict, record: LookRecord | None = None) -> list[int]:
         """The pairs of this verdict's question, the first ones of them where a look was taken before the last."""
-        found = find_complete_pairs(self._get_cell_processes(verdict), verdict.base, verdict.head, self.pair_commits)
+        found = find_complete_pairs(
+            self._get_cell_processes(verdict), verdict.base, verdict.head, self.pair_commits
+        )
         return found[: record.spent] if record else found
 
     def collect_evidence(self, verdict: Verdict, decision: DecisionRecord) -> tuple[int, ...]:
@@ -80,11 +88,16 @@ class SessionSamples:
         chosen = [row for row in self.rows if row.series == verdict.series]
         if decision.method != METHOD_ROUNDS:
             chosen = [row for row in chosen if row.process.pair in pairs]
-        return tuple(dict.fromkeys(row.id for sha in (verdict.base, verdict.head) for row in chosen if row.sha == sha))
+        return tuple(
+            dict.fromkeys(row.id for sha in (verdict.base, verdict.head) for row in chosen if row.sha == sha)
+        )
 
     def _get_cell_processes(self, verdict: Verdict) -> dict[str, list[Measured]]:
         cell = verdict.series.cell
-        return {sha: _select_cell(self.processes_by_sha.get(sha, ()), cell) for sha in (verdict.base, verdict.head)}
+        return {
+            sha: _select_cell(self.processes_by_sha.get(sha, ()), cell)
+            for sha in (verdict.base, verdict.head)
+        }
 
 
 def _select_cell(rows: Iterable[tuple[Series, Process]], cell: str) -> list[Measured]:

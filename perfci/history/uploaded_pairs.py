@@ -65,7 +65,9 @@ class UploadedPairs:
         current = [record for record in told if record.superseded_by is None]
         standing = frozenset(record.verdict for record in current if record.session_uid == uid)
         later = find_later_sessions(tx, uid, {record.session_uid for record in current})
-        settled = frozenset(_build_question_key(record.verdict) for record in current if record.session_uid in later)
+        settled = frozenset(
+            _build_question_key(record.verdict) for record in current if record.session_uid in later
+        )
         return cls(project, uid, samples, load_aa_results(tx, project, until), until, standing, settled)
 
     def judge(self, policy: Policy) -> list[VerdictDecision]:
@@ -73,7 +75,11 @@ class UploadedPairs:
 
         They were looked at once, so they are held to what convicts, and to the false discovery rate of all together.
         """
-        decided = [one for base, head in _list_compared_commits(self.samples) for one in self._judge_commits(base, head, policy)]
+        decided = [
+            one
+            for base, head in _list_compared_commits(self.samples)
+            for one in self._judge_commits(base, head, policy)
+        ]
         verdicts = control_false_discoveries([verdict for verdict, _ in decided], FALSE_DISCOVERY_RATE)
         told = [
             (replace(verdict, evidence=self.samples.collect_evidence(verdict, reached)), reached)
@@ -82,7 +88,8 @@ class UploadedPairs:
         return [
             (verdict, reached)
             for verdict, reached in told
-            if verdict not in self.current_verdicts and _build_question_key(verdict) not in self.answered_questions
+            if verdict not in self.current_verdicts
+            and _build_question_key(verdict) not in self.answered_questions
         ]
 
     def _judge_commits(self, base: str, head: str, policy: Policy) -> list[VerdictDecision]:
@@ -107,7 +114,9 @@ class UploadedPairs:
         rule, aa = policy.rule_for(series), [one.log_ratio for one in self.aa_results.get(series, ())]
         seen = interim_look(series, base, head, *sides, rule=rule, aa_log_ratios=aa, stage=Stage.CONFIRMATION)
         looked = build_look_record(seen, len(pairs), None)
-        return seen.verdict, build_decision_record(METHOD_PAIRS, rule, [looked], aa_verdicts_until=self.aa_verdicts_until)
+        return seen.verdict, build_decision_record(
+            METHOD_PAIRS, rule, [looked], aa_verdicts_until=self.aa_verdicts_until
+        )
 
 
 def _list_compared_commits(samples: SessionSamples) -> list[tuple[str, str]]:
@@ -120,7 +129,9 @@ def _build_question_key(verdict: Verdict) -> tuple[Series, str, str]:
     return verdict.series, verdict.base, verdict.head
 
 
-def save_verdicts(tx: Transaction, project: str, uid: str, verdict_decisions: Sequence[VerdictDecision], now: datetime) -> None:
+def save_verdicts(
+    tx: Transaction, project: str, uid: str, verdict_decisions: Sequence[VerdictDecision], now: datetime
+) -> None:
     """Store verdicts and how they were reached; those they replace are marked, never edited."""
     ids = add_verdicts(tx, project, uid, [verdict for verdict, _ in verdict_decisions], now)
     reached = (replace(record, rate=FALSE_DISCOVERY_RATE) for _, record in verdict_decisions)

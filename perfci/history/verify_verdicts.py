@@ -11,7 +11,13 @@ from perfci.history.judge_samples import METHOD_ROUNDS, SOFTWARE_VERSIONS, parse
 from perfci.history.stored_samples import SessionSamples
 from perfci.model import Series, Verdict
 from perfci.store import Store
-from perfci.store.queries.decisions import AAResult, DecisionRecord, LookRecord, load_aa_results, load_decisions
+from perfci.store.queries.decisions import (
+    AAResult,
+    DecisionRecord,
+    LookRecord,
+    load_aa_results,
+    load_decisions,
+)
 from perfci.store.queries.measurements import load_session_processes, load_verdict_records
 from perfci.store.queries.records import VerdictRecord
 from perfci.verdicts.compare.false_discovery import control_false_discoveries
@@ -54,7 +60,9 @@ def verify_verdicts(store: Store, project: str) -> VerificationResult:
     return VerificationResult(len(known), len(records) - len(known), differences)
 
 
-def _find_differences(tx: Transaction, project: str, recorded: Sequence[RecordedDecision]) -> Iterator[VerdictDifference]:
+def _find_differences(
+    tx: Transaction, project: str, recorded: Sequence[RecordedDecision]
+) -> Iterator[VerdictDifference]:
     """Session by session: only one has its samples in memory."""
     equals: dict[int, AAResultsBySeries] = {}
     for uid in dict.fromkeys(record.session_uid for record, _ in recorded):
@@ -65,18 +73,29 @@ def _find_differences(tx: Transaction, project: str, recorded: Sequence[Recorded
         yield from _verify_session(mine, samples, equals)
 
 
-def _verify_session(recorded: Sequence[RecordedDecision], samples: SessionSamples, aa_results: Mapping[int, AAResultsBySeries]) -> Iterator[VerdictDifference]:
+def _verify_session(
+    recorded: Sequence[RecordedDecision], samples: SessionSamples, aa_results: Mapping[int, AAResultsBySeries]
+) -> Iterator[VerdictDifference]:
     again = []
     for record, reached in recorded:
         looks = _replay_looks(record.verdict, reached, samples, aa_results[reached.aa_verdicts_until])
-        told = [text for taken, seen in zip(reached.looks, looks, strict=True) for text in _compare_looks(taken, seen)]
+        told = [
+            text
+            for taken, seen in zip(reached.looks, looks, strict=True)
+            for text in _compare_looks(taken, seen)
+        ]
         yield from (VerdictDifference(record, text, reached.made_by) for text in told)
         again.append(_rebuild_verdict(record.verdict, reached, looks[-1], samples))
     for (record, reached), now in zip(recorded, _apply_discovery_control(recorded, again), strict=True):
-        yield from (VerdictDifference(record, text, reached.made_by) for text in _compare_verdicts(record.verdict, now))
+        yield from (
+            VerdictDifference(record, text, reached.made_by)
+            for text in _compare_verdicts(record.verdict, now)
+        )
 
 
-def _replay_looks(verdict: Verdict, decision: DecisionRecord, samples: SessionSamples, aa_results: AAResultsBySeries) -> list[Look | None]:
+def _replay_looks(
+    verdict: Verdict, decision: DecisionRecord, samples: SessionSamples, aa_results: AAResultsBySeries
+) -> list[Look | None]:
     rule = parse_rule(decision)
     if decision.method == METHOD_ROUNDS:
         seen = samples.replay_rounds(verdict, rule, decision.looks[-1].prior_sd)
@@ -85,16 +104,22 @@ def _replay_looks(verdict: Verdict, decision: DecisionRecord, samples: SessionSa
     return [samples.replay_pairs(verdict, rule, taken, aa) for taken in decision.looks]
 
 
-def _rebuild_verdict(stored: Verdict, decision: DecisionRecord, look: Look | None, samples: SessionSamples) -> Verdict | None:
+def _rebuild_verdict(
+    stored: Verdict, decision: DecisionRecord, look: Look | None, samples: SessionSamples
+) -> Verdict | None:
     return replace(look.verdict, evidence=samples.collect_evidence(stored, decision)) if look else None
 
 
-def _apply_discovery_control(recorded: Sequence[RecordedDecision], replayed: Sequence[Verdict | None]) -> list[Verdict | None]:
+def _apply_discovery_control(
+    recorded: Sequence[RecordedDecision], replayed: Sequence[Verdict | None]
+) -> list[Verdict | None]:
     """Hold back what was held back among the verdicts that were told together."""
     result = list(replayed)
     for rate in {reached.rate for _, reached in recorded} - {None}:
         places = [k for k, one in enumerate(replayed) if recorded[k][1].rate == rate and one is not None]
-        held = control_false_discoveries([one for k in places if (one := replayed[k]) is not None], rate or 0.0)
+        held = control_false_discoveries(
+            [one for k in places if (one := replayed[k]) is not None], rate or 0.0
+        )
         for k, one in zip(places, held, strict=True):
             result[k] = one
     return result

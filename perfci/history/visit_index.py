@@ -26,7 +26,9 @@ class VisitIndex:
         measured = {record.sha for record in records}
         on_the_line = _follow_first_parents(clean, measured)
         self.by_sha = {commit.sha: commit for commit in newest_first}
-        self.commits = [commit for commit in reversed(newest_first) if not commit.dirty and commit.sha in on_the_line]
+        self.commits = [
+            commit for commit in reversed(newest_first) if not commit.dirty and commit.sha in on_the_line
+        ]
         self.positions = {commit.sha: at for at, commit in enumerate(self.commits)}
         self.visits = _group_visits(records)
         self.weekly_numbers = _number_commits(records)

@@ -44,9 +44,18 @@ class AblationResult:
 
 
 def run_ablation(
-    store: Store, workbench: MeasurementRunner, config: Config, scope: SessionScope, commit: Commit, table: AblationTable,
-    groups: Sequence[VariantGroup], progress: SessionProgress, *, goals: Sequence[Goal] = (), budget_s: float | None = None,
-) -> AblationResult:  # fmt: skip
+    store: Store,
+    workbench: MeasurementRunner,
+    config: Config,
+    scope: SessionScope,
+    commit: Commit,
+    table: AblationTable,
+    groups: Sequence[VariantGroup],
+    progress: SessionProgress,
+    *,
+    goals: Sequence[Goal] = (),
+    budget_s: float | None = None,
+) -> AblationResult:
     """Measure all good steps in every round until each is known against the one before it, and the last to the first.
 
     A step that fails, or fails parity only when more rounds are known, falls; those above it are judged again.
@@ -54,7 +63,14 @@ def run_ablation(
     policy = VariantPolicy.from_policy(build_policy(config))
     scope = replace(scope, cells=select_variant_cells(scope.cells, groups))
     session = open_session(
-        store, workbench, config.project, scope, VARIANTS_KIND, identity=repr(groups), on_process=progress.report_process, on_message=progress.report
+        store,
+        workbench,
+        config.project,
+        scope,
+        VARIANTS_KIND,
+        identity=repr(groups),
+        on_process=progress.report_process,
+        on_message=progress.report,
     )
     lineup = VariantSession(session, commit.sha, groups, policy, goals)
     deadline = None if budget_s is None else time.monotonic() + budget_s
@@ -65,10 +81,14 @@ def run_ablation(
     while (now := _find_rejected_steps(lineup)) != fallen:
         fallen = now
         questions = [q for family in groups for q in _build_questions(lineup, family, fallen)]
-        decided = AdaptivePairing(session, questions, policy, Stage.CONFIRMATION, deadline, build_look_callback(progress)).measure_until_decided()
+        decided = AdaptivePairing(
+            session, questions, policy, Stage.CONFIRMATION, deadline, build_look_callback(progress)
+        ).measure_until_decided()
     session.finish()
     ladders = [_build_ablation(lineup, family, table, fallen or {}, decided) for family in groups]
-    return AblationResult(session.uid, commit, session.statuses, ladders, lineup.list_numerics(), lineup, decided)
+    return AblationResult(
+        session.uid, commit, session.statuses, ladders, lineup.list_numerics(), lineup, decided
+    )
 
 
 def list_good_steps(group: VariantGroup, rejected: Mapping[Cell, str]) -> list[Cell]:
@@ -76,7 +96,9 @@ def list_good_steps(group: VariantGroup, rejected: Mapping[Cell, str]) -> list[C
     return [cell for cell in group.cells.values() if cell not in rejected]
 
 
-def _build_questions(variants: VariantSession, group: VariantGroup, rejected: Mapping[Cell, str]) -> list[Question]:
+def _build_questions(
+    variants: VariantSession, group: VariantGroup, rejected: Mapping[Cell, str]
+) -> list[Question]:
     good = list_good_steps(group, rejected)
     asked = [*itertools.pairwise(good), (good[0], good[-1])] if len(good) > 1 else []
     return [variants.build_question(below, above, good) for below, above in dict.fromkeys(asked)]
@@ -86,7 +108,9 @@ def _find_rejected_steps(variants: VariantSession) -> dict[Cell, str]:
     """The steps that compute something else, or that never ended well, each with the reason."""
     rejections, found = variants.find_rejections(), {}
     for cell in (cell for family in variants.groups for cell in family.cells.values()):
-        if cell is not variants.baseline(cell) and (reason := variants.get_rejection_reason(cell, rejections)):
+        if cell is not variants.baseline(cell) and (
+            reason := variants.get_rejection_reason(cell, rejections)
+        ):
             found[cell] = f"rejected: fails parity, {reason}"
         elif failure := _describe_failure(variants, cell):
             found[cell] = failure
@@ -102,7 +126,13 @@ def _describe_failure(variants: VariantSession, cell: Cell) -> str:
     return f"{word}: {worst.reason}" if worst.reason else word
 
 
-def _build_ablation(variants: VariantSession, group: VariantGroup, table: AblationTable, rejected: Mapping[Cell, str], verdicts_by_question: QuestionVerdicts) -> Ablation:
+def _build_ablation(
+    variants: VariantSession,
+    group: VariantGroup,
+    table: AblationTable,
+    rejected: Mapping[Cell, str],
+    verdicts_by_question: QuestionVerdicts,
+) -> Ablation:
     good = list_good_steps(group, rejected)
     names = {cell: table.steps[number].name for number, cell in group.cells.items()}
     below = dict(zip(good[1:], good, strict=False))
@@ -119,4 +149,6 @@ def _build_ablation(variants: VariantSession, group: VariantGroup, table: Ablati
         return AblationStep(step, cell.parameters, verdicts(below[cell], cell), names[below[cell]])
 
     total = verdicts(good[0], good[-1]) if len(good) > 1 else ()
-    return Ablation(table.name, group.benchmark, group.shared_parameters, tuple(map(rung, range(len(table.steps)))), total)
+    return Ablation(
+        table.name, group.benchmark, group.shared_parameters, tuple(map(rung, range(len(table.steps)))), total
+    )

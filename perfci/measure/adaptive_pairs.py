@@ -90,8 +90,15 @@ class AdaptivePairing:
             return {}
         told = [(question, verdict) for question, verdicts in self.verdicts.items() for verdict in verdicts]
         held = control_false_discoveries([verdict for _, verdict in told], self.false_discovery_rate)
-        doubtful = [question for (question, before), now in zip(told, held, strict=True) if now.kind is not before.kind]
-        looks, spent = self.policy.default.planned_looks, {one: len(self._find_complete_pairs(one)) for one in doubtful}
+        doubtful = [
+            question
+            for (question, before), now in zip(told, held, strict=True)
+            if now.kind is not before.kind
+        ]
+        looks, spent = (
+            self.policy.default.planned_looks,
+            {one: len(self._find_complete_pairs(one)) for one in doubtful},
+        )
         return {question: next_look(looks, pairs) - pairs for question, pairs in spent.items()}
 
     def _restore(self) -> None:
@@ -140,9 +147,16 @@ class AdaptivePairing:
         self.verdicts[question] = [verdict for verdict, _ in looks]
         if not looks:
             return 0 if spent else self.policy.default.looks[0]
-        return max(0, min(max(more for _, more in looks), MAX_REPLACEMENT_FACTOR * self.policy.default.max_pairs - spent))
+        return max(
+            0,
+            min(
+                max(more for _, more in looks), MAX_REPLACEMENT_FACTOR * self.policy.default.max_pairs - spent
+            ),
+        )
 
-    def _judge_series(self, question: Question, series: Series, sides: PairedProcesses, pairs_spent: int) -> tuple[Verdict, int]:
+    def _judge_series(
+        self, question: Question, series: Series, sides: PairedProcesses, pairs_spent: int
+    ) -> tuple[Verdict, int]:
         prior = self._noise.get_prior((question, series))
         seen = self._take_look(question, series, sides, prior)
         verdict = replace(seen.verdict, evidence=self._collect_evidence(question, series))
@@ -152,21 +166,35 @@ class AdaptivePairing:
             self._record_look(question, series, build_look_record(seen, pairs_spent, prior))
         return verdict, seen.pairs_to_buy or self._count_missing_confirmation_pairs(verdict)
 
-    def _take_look(self, question: Question, series: Series, sides: PairedProcesses, prior: NoisePrior | None) -> Look:
+    def _take_look(
+        self, question: Question, series: Series, sides: PairedProcesses, prior: NoisePrior | None
+    ) -> Look:
         return interim_look(
-            series, question.base, question.head, *sides, rule=self.policy.rule_for(series), prior=prior,
-            aa_log_ratios=self._noise.get_aa_log_ratios(series), stage=self.stage,
-        )  # fmt: skip
+            series,
+            question.base,
+            question.head,
+            *sides,
+            rule=self.policy.rule_for(series),
+            prior=prior,
+            aa_log_ratios=self._noise.get_aa_log_ratios(series),
+            stage=self.stage,
+        )
 
     def _record_look(self, question: Question, series: Series, look_taken: LookRecord) -> None:
         looks = self._looks.setdefault((question, series), [])
         looks.append(look_taken)
-        reached = build_decision_record(METHOD_PAIRS, self.policy.rule_for(series), looks, aa_verdicts_until=self._noise.aa_verdicts_until)
+        reached = build_decision_record(
+            METHOD_PAIRS, self.policy.rule_for(series), looks, aa_verdicts_until=self._noise.aa_verdicts_until
+        )
         self.session.decisions[series, question.base, question.head] = reached
 
     def _count_missing_confirmation_pairs(self, verdict: Verdict) -> int:
         """How many pairs a move still needs before it may convict; one that was counted exactly needs none."""
-        if self.stage is not Stage.CONFIRMATION or verdict.kind not in MOVE_KINDS or is_exact_verdict(verdict):
+        if (
+            self.stage is not Stage.CONFIRMATION
+            or verdict.kind not in MOVE_KINDS
+            or is_exact_verdict(verdict)
+        ):
             return 0
         return max(0, min(CONFIRMATION_PAIRS, self.policy.default.max_pairs) - verdict.pairs)
 
@@ -177,7 +205,9 @@ class AdaptivePairing:
 
     def _find_complete_pairs(self, question: Question) -> list[int]:
         """The pairs of this question that were measured, whatever became of them."""
-        return find_complete_pairs(question.collect_processes(self.session), question.base, question.head, self._pairs)
+        return find_complete_pairs(
+            question.collect_processes(self.session), question.base, question.head, self._pairs
+        )
 
     def _collect_evidence(self, question: Question, series: Series) -> tuple[int, ...]:
         """The stored processes that were looked at, each once: those of an A/A run are the same commit's twice."""

@@ -53,9 +53,17 @@ class CommitComparison:
 
 
 def run_comparison(
-    store: Store, workbench: MeasurementRunner, config: Config, scope: SessionScope, base: Commit, head: Commit, progress: SessionProgress,
-    *, strict: bool = False, budget_s: float | None = None,
-) -> CommitComparison:  # fmt: skip
+    store: Store,
+    workbench: MeasurementRunner,
+    config: Config,
+    scope: SessionScope,
+    base: Commit,
+    head: Commit,
+    progress: SessionProgress,
+    *,
+    strict: bool = False,
+    budget_s: float | None = None,
+) -> CommitComparison:
     """Compare; the same commit on both sides is an A/A run, whose spread becomes the noise floor of its series.
 
     So are two commits that differ in no file the benchmarks can see (``[suite] unseen``).
@@ -63,13 +71,21 @@ def run_comparison(
     policy = build_policy(config, strict=strict)
     equals = workbench.repository.has_identical_inputs(base, head, config.settings.suite.ignored_files)
     session = open_session(
-        store, workbench, config.project, scope, "aa" if equals else "compare", identity=f"{base.sha}..{head.sha}",
-        on_process=progress.report_process, on_message=progress.report,
-    )  # fmt: skip
+        store,
+        workbench,
+        config.project,
+        scope,
+        "aa" if equals else "compare",
+        identity=f"{base.sha}..{head.sha}",
+        on_process=progress.report_process,
+        on_message=progress.report,
+    )
     questions = [Question(base.sha, head.sha, cell) for cell in scope.cells]
     progress.start_stage("pairs", 2 * policy.default.looks[0] * len(questions))
     deadline = None if budget_s is None else time.monotonic() + budget_s
-    pairing = AdaptivePairing(session, questions, policy, Stage.SCREENING, deadline, build_look_callback(progress))
+    pairing = AdaptivePairing(
+        session, questions, policy, Stage.SCREENING, deadline, build_look_callback(progress)
+    )
     first = [verdict for verdicts in pairing.measure_until_decided().values() for verdict in verdicts]
     late = deadline is not None and time.monotonic() >= deadline
     record_verdicts(session, first)
@@ -80,11 +96,21 @@ def run_comparison(
     current = [*settled.verdicts, *(v for v in first if v.series not in places)]
     pooled = pool_series_shifts(((series, shift) for (_, series), shift in pairing.shifts.items()), policy)
     return CommitComparison(
-        session.uid, base, head, [*session.statuses, *settled.statuses], current, pooled,
-        diff_environments(workbench.environment(base.sha), workbench.environment(head.sha)), _has_interleaved_processes(session), late,
-        settled.session, equals,
-    )  # fmt: skip
+        session.uid,
+        base,
+        head,
+        [*session.statuses, *settled.statuses],
+        current,
+        pooled,
+        diff_environments(workbench.environment(base.sha), workbench.environment(head.sha)),
+        _has_interleaved_processes(session),
+        late,
+        settled.session,
+        equals,
+    )
 
 
 def _has_interleaved_processes(session: MeasurementSession) -> bool:
-    return any(ALTERNATING_FLAG in process.flags for rows in session.processes_by_sha.values() for _, process in rows)
+    return any(
+        ALTERNATING_FLAG in process.flags for rows in session.processes_by_sha.values() for _, process in rows
+    )

@@ -38,7 +38,9 @@ def compare_files(base_path: Path, head_path: Path, policy: Policy, on_message: 
     chosen = [list(dict.fromkeys(run.variant for run in side)) for side in runs]
     of_variants = all(len(side) == 1 for side in chosen) and chosen[0] != chosen[1]
     if of_variants:
-        on_message(f"the environments differ: {chosen[0][0].label or 'unknown'} → {chosen[1][0].label or 'unknown'}")
+        on_message(
+            f"the environments differ: {chosen[0][0].label or 'unknown'} → {chosen[1][0].label or 'unknown'}"
+        )
     base, head = (collect_recorded_series(side, by_variant=not of_variants) for side in runs)
     if not base.keys() & head.keys():
         raise PerfciError(
@@ -48,7 +50,12 @@ def compare_files(base_path: Path, head_path: Path, policy: Policy, on_message: 
     sessions = {run.session for side in runs for run in side}
     shas = (commits[0].sha, commits[1].sha)
     found = judge_recorded_series(base, head, shas, policy, one_session=len(sessions) == 1)
-    return FileComparison(commits[0], commits[1], control_false_discoveries(found, FALSE_DISCOVERY_RATE), _pair_processes(base, head))
+    return FileComparison(
+        commits[0],
+        commits[1],
+        control_false_discoveries(found, FALSE_DISCOVERY_RATE),
+        _pair_processes(base, head),
+    )
 
 
 def _read_runs(path: Path, on_message: OnMessage) -> list[Run]:
@@ -82,5 +89,11 @@ def _build_content_commit(path: Path) -> Commit:
     return Commit(sha256(read_bytes(path)).hexdigest()[:40])
 
 
-def _pair_processes(base: dict[SeriesKey, RecordedSeries], head: dict[SeriesKey, RecordedSeries]) -> dict[Series, PairedProcesses]:
-    return {head[key].series: (list(base[key].processes), list(head[key].processes)) for key in head if key in base}
+def _pair_processes(
+    base: dict[SeriesKey, RecordedSeries], head: dict[SeriesKey, RecordedSeries]
+) -> dict[Series, PairedProcesses]:
+    return {
+        head[key].series: (list(base[key].processes), list(head[key].processes))
+        for key in head
+        if key in base
+    }

@@ -34,12 +34,25 @@ class RangeResult:
 
 
 def run_range(
-    store: Store, workbench: MeasurementRunner, config: Config, scope: SessionScope, rounds: int, progress: SessionProgress, *,
+    store: Store,
+    workbench: MeasurementRunner,
+    config: Config,
+    scope: SessionScope,
+    rounds: int,
+    progress: SessionProgress,
+    *,
     confirm: bool = True,
-) -> RangeResult:  # fmt: skip
+) -> RangeResult:
     """Measure, screen and (unless told not to) settle every suspicion on fresh interleaved pairs."""
     session = open_session(
-        store, workbench, config.project, scope, "history", rounds=rounds, on_process=progress.report_process, on_message=progress.report
+        store,
+        workbench,
+        config.project,
+        scope,
+        "history",
+        rounds=rounds,
+        on_process=progress.report_process,
+        on_message=progress.report,
     )
     progress.start_stage("rounds", len(scope.commits) * len(scope.cells) * rounds)
     measure_rounds(session, scope, rounds, progress)
@@ -48,9 +61,13 @@ def run_range(
     record_verdicts(session, attach_evidence(session, screening))
     with store.begin() as tx:
         update_change_points(tx, config.project, series_of_session(tx, session.uid), policy)
-    settled = confirm_changes(session, scope, nominated, policy, progress) if confirm else ConfirmationResult()
+    settled = (
+        confirm_changes(session, scope, nominated, policy, progress) if confirm else ConfirmationResult()
+    )
     session.finish()
     places = {(v.series, v.base, v.head) for v in settled.verdicts}
     current = [*settled.verdicts, *(v for v in screening if (v.series, v.base, v.head) not in places)]
     sessions = [session.uid, settled.session] if settled.session else [session.uid]
-    return RangeResult(sessions, [*session.statuses, *settled.statuses], current, settled.verdicts, session.work_s)
+    return RangeResult(
+        sessions, [*session.statuses, *settled.statuses], current, settled.verdicts, session.work_s
+    )

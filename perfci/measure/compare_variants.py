@@ -46,14 +46,30 @@ class VariantComparison:
 
 
 def run_variants(
-    store: Store, workbench: MeasurementRunner, config: Config, scope: SessionScope, commit: Commit, groups: Sequence[VariantGroup],
-    progress: SessionProgress, *, goals: Sequence[Goal] = (), strict: bool = False, budget_s: float | None = None,
-) -> VariantComparison:  # fmt: skip
+    store: Store,
+    workbench: MeasurementRunner,
+    config: Config,
+    scope: SessionScope,
+    commit: Commit,
+    groups: Sequence[VariantGroup],
+    progress: SessionProgress,
+    *,
+    goals: Sequence[Goal] = (),
+    strict: bool = False,
+    budget_s: float | None = None,
+) -> VariantComparison:
     """Compare every variant with the first of its family; one that computes something else is measured no further."""
     policy = VariantPolicy.from_policy(build_policy(config, strict=strict))
     scope = replace(scope, cells=select_variant_cells(scope.cells, groups))
     session = open_session(
-        store, workbench, config.project, scope, VARIANTS_KIND, identity=repr(groups), on_process=progress.report_process, on_message=progress.report
+        store,
+        workbench,
+        config.project,
+        scope,
+        VARIANTS_KIND,
+        identity=repr(groups),
+        on_process=progress.report_process,
+        on_message=progress.report,
     )
     lineup = VariantSession(session, commit.sha, groups, policy, goals)
     progress.start_stage("rounds", policy.default.looks[0] * len(scope.cells))
@@ -62,10 +78,14 @@ def run_variants(
     decided = _screen_variants(lineup, deadline, progress)
     fresh = _confirm_variants(lineup, scope, decided, progress)
     session.finish()
-    return VariantComparison(session.uid, commit, [*session.statuses, *fresh], _build_variants(lineup, decided), lineup, decided)
+    return VariantComparison(
+        session.uid, commit, [*session.statuses, *fresh], _build_variants(lineup, decided), lineup, decided
+    )
 
 
-def _build_variants(variant_session: VariantSession, verdicts_by_question: QuestionVerdicts) -> VariantResults:
+def _build_variants(
+    variant_session: VariantSession, verdicts_by_question: QuestionVerdicts
+) -> VariantResults:
     """Of a variant that was rejected no verdict is given."""
     rejections = variant_session.find_rejections()
     contrasts = [
@@ -75,27 +95,51 @@ def _build_variants(variant_session: VariantSession, verdicts_by_question: Quest
         for verdict in verdicts
     ]
     varied = dict.fromkeys(name for family in variant_session.groups for name in family.varied_parameters)
-    return VariantResults(tuple(varied), tuple(contrasts), tuple(rejections), tuple(variant_session.list_numerics()))
+    return VariantResults(
+        tuple(varied), tuple(contrasts), tuple(rejections), tuple(variant_session.list_numerics())
+    )
 
 
-def _screen_variants(variant_session: VariantSession, deadline: float | None, progress: SessionProgress) -> QuestionVerdicts:
+def _screen_variants(
+    variant_session: VariantSession, deadline: float | None, progress: SessionProgress
+) -> QuestionVerdicts:
     rejections = variant_session.find_rejections()
     questions = []
     for family in variant_session.groups:
         base, *others = variant_session.select_good_variants(family, rejections).values()
         questions += [variant_session.build_question(base, cell, (base, cell)) for cell in others]
-    return AdaptivePairing(variant_session.session, questions, variant_session.policy, Stage.SCREENING, deadline, build_look_callback(progress)).measure_until_decided()
+    return AdaptivePairing(
+        variant_session.session,
+        questions,
+        variant_session.policy,
+        Stage.SCREENING,
+        deadline,
+        build_look_callback(progress),
+    ).measure_until_decided()
 
 
-def _confirm_variants(variant_session: VariantSession, scope: SessionScope, verdicts_by_question: QuestionVerdicts, progress: SessionProgress) -> Sequence[Status]:
+def _confirm_variants(
+    variant_session: VariantSession,
+    scope: SessionScope,
+    verdicts_by_question: QuestionVerdicts,
+    progress: SessionProgress,
+) -> Sequence[Status]:
     """Put what fresh pairs say of every suspected move in the place of the suspicion."""
-    suspected = [question for question, verdicts in verdicts_by_question.items() if any(one.kind in MOVE_KINDS for one in verdicts)]
+    suspected = [
+        question
+        for question, verdicts in verdicts_by_question.items()
+        if any(one.kind in MOVE_KINDS for one in verdicts)
+    ]
     if not suspected:
         return []
-    fresh, found = measure_fresh_pairs(variant_session.session, scope, suspected, variant_session.policy, progress)
+    fresh, found = measure_fresh_pairs(
+        variant_session.session, scope, suspected, variant_session.policy, progress
+    )
     fresh.finish()
     asked = [question for question, verdicts in found.items() for _ in verdicts]
-    verdicts = control_false_discoveries([verdict for verdicts in found.values() for verdict in verdicts], FALSE_DISCOVERY_RATE)
+    verdicts = control_false_discoveries(
+        [verdict for verdicts in found.values() for verdict in verdicts], FALSE_DISCOVERY_RATE
+    )
     verdicts_by_question |= {question: [] for question in found}
     for question, verdict in zip(asked, verdicts, strict=True):
         verdicts_by_question[question].append(verdict)

@@ -27,32 +27,53 @@ class ConfirmationResult:
 
 
 def confirm_changes(
-    session: MeasurementSession, scope: SessionScope, candidates: Sequence[Verdict], policy: Policy, progress: SessionProgress
+    session: MeasurementSession,
+    scope: SessionScope,
+    candidates: Sequence[Verdict],
+    policy: Policy,
+    progress: SessionProgress,
 ) -> ConfirmationResult:
     """Convict or acquit each suspicion on pairs that no earlier look has seen, then control the false discoveries."""
     if not candidates:
         return ConfirmationResult()
     fresh, found = measure_fresh_pairs(session, scope, build_questions(candidates, scope), policy, progress)
-    verdicts = control_false_discoveries([verdict for verdicts in found.values() for verdict in verdicts], FALSE_DISCOVERY_RATE)
+    verdicts = control_false_discoveries(
+        [verdict for verdicts in found.values() for verdict in verdicts], FALSE_DISCOVERY_RATE
+    )
     record_verdicts(fresh, verdicts, false_discovery_rate=FALSE_DISCOVERY_RATE)
     fresh.finish()
     return ConfirmationResult(fresh.uid, verdicts, fresh.statuses)
 
 
 def measure_fresh_pairs(
-    session: MeasurementSession, scope: SessionScope, questions: Sequence[Question], policy: Policy, progress: SessionProgress
+    session: MeasurementSession,
+    scope: SessionScope,
+    questions: Sequence[Question],
+    policy: Policy,
+    progress: SessionProgress,
 ) -> tuple[MeasurementSession, dict[Question, list[Verdict]]]:
     """Ask the same questions on fresh pairs, measured by fresh processes in a session of their own."""
     progress.start_stage("fresh pairs", 2 * policy.default.looks[0] * len(questions))
     progress.report(f"{format_count(len(questions), 'suspected change')} to settle on fresh pairs")
     session.workbench.restart_environments()
     fresh = open_session(
-        session.store, session.workbench, session.project, scope, "confirm", identity=session.uid,
-        on_process=progress.report_process, on_message=progress.report,
-    )  # fmt: skip
+        session.store,
+        session.workbench,
+        session.project,
+        scope,
+        "confirm",
+        identity=session.uid,
+        on_process=progress.report_process,
+        on_message=progress.report,
+    )
     pairing = AdaptivePairing(
-        fresh, questions, policy, Stage.CONFIRMATION, on_look=build_look_callback(progress), false_discovery_rate=FALSE_DISCOVERY_RATE
-    )  # fmt: skip
+        fresh,
+        questions,
+        policy,
+        Stage.CONFIRMATION,
+        on_look=build_look_callback(progress),
+        false_discovery_rate=FALSE_DISCOVERY_RATE,
+    )
     return fresh, pairing.measure_until_decided()
 
 

@@ -36,7 +36,9 @@ class MeasurementSession:
     processes_by_sha: dict[str, list[Measured]] = field(default_factory=dict)  # by sha
     row_ids: dict[tuple[str, Series], list[int]] = field(default_factory=dict)  # row ids by sha and series
     processes_by_id: dict[int, Process] = field(default_factory=dict)  # by row id
-    decisions: dict[tuple[Series, str, str], DecisionRecord] = field(default_factory=dict)  # by series, base and head
+    decisions: dict[tuple[Series, str, str], DecisionRecord] = field(
+        default_factory=dict
+    )  # by series, base and head
     statuses: list[Status] = field(default_factory=list)
     work_s: float = 0.0  # what setup, run and teardown took inside the processes
     _runs: dict[str, int] = field(default_factory=dict)
@@ -70,7 +72,9 @@ class MeasurementSession:
             return
         first, *others = visits
         variants = first.variant_groups  # of one commit, which is then visited once for each
-        rows: Sequence[Sequence[Cell]] = [[cell] * len(visits) for cell in first.cells] if others else variants
+        rows: Sequence[Sequence[Cell]] = (
+            [[cell] * len(visits) for cell in first.cells] if others else variants
+        )
         sides = visits if others else [first] * max(map(len, variants))
         index = Counter[CommitVisit]()
         for measured in self.workbench.visit_interleaved([side.sha for side in sides], rows):
@@ -82,7 +86,9 @@ class MeasurementSession:
         """All that the processes of one cell gave at one commit."""
         return self._cells.get((sha, cell.name), ())
 
-    def _store_outcome(self, visit: CommitVisit, index: int, outcome: CellOutcome, discovery: Discovery) -> None:
+    def _store_outcome(
+        self, visit: CommitVisit, index: int, outcome: CellOutcome, discovery: Discovery
+    ) -> None:
         rows = list(self._build_rows(visit, index, outcome, discovery))
         with self.store.begin() as tx:
             ids = add_processes(tx, self._get_run_id(tx, visit.sha), rows)
@@ -103,10 +109,17 @@ class MeasurementSession:
         if sha not in self._runs:
             bench = self.workbench
             run = Run(
-                project=self.project, session=self.uid, commit=self.commits[sha], machine=bench.machine,
-                environment=bench.environment(sha), variant=bench.variant(sha), suite=bench.suite.name,
-                harness=bench.harness, started_at=datetime.now(UTC), origin=self._origin,
-            )  # fmt: skip
+                project=self.project,
+                session=self.uid,
+                commit=self.commits[sha],
+                machine=bench.machine,
+                environment=bench.environment(sha),
+                variant=bench.variant(sha),
+                suite=bench.suite.name,
+                harness=bench.harness,
+                started_at=datetime.now(UTC),
+                origin=self._origin,
+            )
             self._runs[sha] = add_run(tx, run)  # type: ignore[arg-type]
         return self._runs[sha]
 
@@ -116,21 +129,39 @@ class MeasurementSession:
         job = self.workbench.origin
         return (*job, ("step", self.uid)) if job else ()
 
-    def _build_rows(self, visit: CommitVisit, index: int, outcome: CellOutcome, discovery: Discovery) -> Iterable[Measured]:
+    def _build_rows(
+        self, visit: CommitVisit, index: int, outcome: CellOutcome, discovery: Discovery
+    ) -> Iterable[Measured]:
         name = outcome.cell.benchmark
         benchmark = discovery.benchmarks.get(name) or self.benchmarks[name]
         for one in outcome.metrics or _build_failed_metrics(benchmark, outcome):
             series = Series(
-                benchmark=Benchmark(name, benchmark.version), parameters=outcome.cell.parameters,
-                metric=Metric(one.name, one.unit, one.direction), machine=self.workbench.machine,
-                variant=self.workbench.variant(visit.sha), harness=self.workbench.harness,
-            )  # fmt: skip
-            yield series, Process(
-                index=index, role=visit.role_of(outcome.cell), status=one.status, samples=one.samples, clock=one.clock,
-                pair=visit.pair, round=visit.round, order=visit.order, started_at=outcome.started_at,
-                duration_s=outcome.duration_s, reason=one.reason, exit_code=outcome.exit_code,
-                stderr_tail=outcome.stderr_tail, flags=outcome.flags,
-            )  # fmt: skip
+                benchmark=Benchmark(name, benchmark.version),
+                parameters=outcome.cell.parameters,
+                metric=Metric(one.name, one.unit, one.direction),
+                machine=self.workbench.machine,
+                variant=self.workbench.variant(visit.sha),
+                harness=self.workbench.harness,
+            )
+            yield (
+                series,
+                Process(
+                    index=index,
+                    role=visit.role_of(outcome.cell),
+                    status=one.status,
+                    samples=one.samples,
+                    clock=one.clock,
+                    pair=visit.pair,
+                    round=visit.round,
+                    order=visit.order,
+                    started_at=outcome.started_at,
+                    duration_s=outcome.duration_s,
+                    reason=one.reason,
+                    exit_code=outcome.exit_code,
+                    stderr_tail=outcome.stderr_tail,
+                    flags=outcome.flags,
+                ),
+            )
 
 
 def _build_failed_metrics(benchmark: DiscoveredBenchmark, outcome: CellOutcome) -> Iterable[MeasuredMetric]:
@@ -138,6 +169,12 @@ def _build_failed_metrics(benchmark: DiscoveredBenchmark, outcome: CellOutcome) 
     for declared in benchmark.metrics:
         metric = declared.metric
         yield MeasuredMetric(
-            name=metric.name, unit=metric.unit, direction=metric.direction, clock=declared.clock, number=1, samples=(),
-            status=outcome.status, reason=outcome.reason,
-        )  # fmt: skip
+            name=metric.name,
+            unit=metric.unit,
+            direction=metric.direction,
+            clock=declared.clock,
+            number=1,
+            samples=(),
+            status=outcome.status,
+            reason=outcome.reason,
+        )

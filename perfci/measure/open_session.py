@@ -32,15 +32,22 @@ class SessionScope:
     cells: tuple[Cell, ...]
 
 
-def open_workbench(repository: GitRepository, config: Config, suite: Path | None, *, smoke: bool) -> MeasurementRunner:
+def open_workbench(
+    repository: GitRepository, config: Config, suite: Path | None, *, smoke: bool
+) -> MeasurementRunner:
     folder = suite if suite is not None else repository.root / config.settings.suite.path
     origin = config.github.origin if config.github else ()
     return MeasurementRunner(repository, config.settings, folder, smoke=smoke, origin=origin)
 
 
-def prepare_scope(workbench: MeasurementRunner, commits: Sequence[Commit], bench: str, on_message: OnMessage) -> SessionScope:
+def prepare_scope(
+    workbench: MeasurementRunner, commits: Sequence[Commit], bench: str, on_message: OnMessage
+) -> SessionScope:
     """Prepare every commit and list the cells; a suite that cannot be imported is a user's error, said at once."""
-    workbench.prepare(commits, lambda commit, failure: on_message(_format_build_failure(commit, failure)) if failure else None)
+    workbench.prepare(
+        commits,
+        lambda commit, failure: on_message(_format_build_failure(commit, failure)) if failure else None,
+    )
     discovery = _discover_benchmarks(workbench, commits)
     if not discovery.benchmarks and discovery.errors:
         module, error = discovery.errors[0]
@@ -89,9 +96,17 @@ def _format_no_match(bench: str, discovery: Discovery, workbench: MeasurementRun
 
 
 def open_session(
-    store: Store, workbench: MeasurementRunner, project: str, scope: SessionScope, kind: str, *, rounds: int = 0,
-    identity: str = "", on_process: OnProcess = lambda visit, outcome: None, on_message: OnMessage = lambda line: None,
-) -> MeasurementSession:  # fmt: skip
+    store: Store,
+    workbench: MeasurementRunner,
+    project: str,
+    scope: SessionScope,
+    kind: str,
+    *,
+    rounds: int = 0,
+    identity: str = "",
+    on_process: OnProcess = lambda visit, outcome: None,
+    on_message: OnMessage = lambda line: None,
+) -> MeasurementSession:
     """Start a session, or take up the unfinished one that asked for exactly the same."""
     spec = _compute_spec_hash(workbench, scope, kind, rounds, identity)
     with store.read() as tx:
@@ -99,20 +114,34 @@ def open_session(
         count = len(load_sessions(tx, project)) if known is None else 0
     uid = known.uid if known else f"{kind}-{spec[:8]}-{count}-{secrets.token_hex(4)}"
     seed = known.seed if known else int.from_bytes(hashlib.sha256(uid.encode()).digest()[:4], "big")
-    session = MeasurementSession(store, workbench, project, uid, seed, scope.commits, scope.discovery.benchmarks, on_process)
+    session = MeasurementSession(
+        store, workbench, project, uid, seed, scope.commits, scope.discovery.benchmarks, on_process
+    )
     if known:
         session.resume()
-        on_message(f"resuming an interrupted session: {sum(map(len, session.processes_by_sha.values()))} readings are there already")
+        on_message(
+            f"resuming an interrupted session: {sum(map(len, session.processes_by_sha.values()))} readings are there already"
+        )
     else:
         session.start(kind, spec, rounds)
     return session
 
 
-def _compute_spec_hash(workbench: MeasurementRunner, scope: SessionScope, kind: str, rounds: int, identity: str) -> str:
+def _compute_spec_hash(
+    workbench: MeasurementRunner, scope: SessionScope, kind: str, rounds: int, identity: str
+) -> str:
     settings = workbench.settings
     asked = [
-        kind, rounds, identity, sorted(scope.commits), [cell.name for cell in scope.cells], workbench.suite.digest,
-        repr(workbench.machine), workbench.smoke, settings.environment.model_dump(), settings.run.model_dump(),
+        kind,
+        rounds,
+        identity,
+        sorted(scope.commits),
+        [cell.name for cell in scope.cells],
+        workbench.suite.digest,
+        repr(workbench.machine),
+        workbench.smoke,
+        settings.environment.model_dump(),
+        settings.run.model_dump(),
         workbench.harness,
-    ]  # fmt: skip
+    ]
     return hashlib.sha256(json.dumps(asked, default=str).encode()).hexdigest()

@@ -59,7 +59,9 @@ class ProfiledCell:
     tables: ProfileReport | None = None
 
 
-def profile_cells(workbench: MeasurementRunner, commit: Commit, cells: Sequence[Cell], out: Path | None) -> Iterator[ProfiledCell]:
+def profile_cells(
+    workbench: MeasurementRunner, commit: Commit, cells: Sequence[Cell], out: Path | None
+) -> Iterator[ProfiledCell]:
     """Profile one cell after the other into ``out/<cell>/``; without ``out`` they run in NVTX ranges only."""
     folders = {} if out is None else {cell.name: out.resolve() / folder_name(cell) for cell in cells}
     if out is not None:
@@ -85,13 +87,17 @@ def _remove_old_profiles(out: Path, folders: Iterable[Path]) -> None:
         for file in (folder / name for folder in folders for name in (TRACE_FILE, TABLES_FILE)):
             file.unlink(missing_ok=True)
     except OSError as error:
-        raise PerfciError(f"{out} cannot be written: {error.strerror}; name another folder with --out") from None
+        raise PerfciError(
+            f"{out} cannot be written: {error.strerror}; name another folder with --out"
+        ) from None
 
 
 def _build_profiled_cell(outcome: CellOutcome, folder: Path | None) -> ProfiledCell:
     if outcome.status is not Status.OK or folder is None:
         return ProfiledCell(outcome.cell, outcome.status, outcome.reason)
-    return ProfiledCell(outcome.cell, Status.OK, "", folder=folder, tables=parse_tables((folder / TABLES_FILE).read_text()))
+    return ProfiledCell(
+        outcome.cell, Status.OK, "", folder=folder, tables=parse_tables((folder / TABLES_FILE).read_text())
+    )
 
 
 def parse_tables(text: str) -> ProfileReport:

@@ -50,8 +50,14 @@ def plan_visits(questions: Sequence[Question], number: int, seed: int) -> Sequen
     """One more pair of questions that are all about the same commits, or all about variants of one."""
     base, head = questions[0].base, questions[0].head
     if questions[0].base_cell is None:
-        return visit_plan.plan_pair(base, head, [question.cell for question in questions], number, 2 * number, seed)
+        return visit_plan.plan_pair(
+            base, head, [question.cell for question in questions], number, 2 * number, seed
+        )
     groups: dict[Cell, dict[Cell, None]] = {}
     for question in questions:
         groups.setdefault(question.round_cells[0], {}).update(dict.fromkeys(question.round_cells))
-    return (visit_plan.plan_variant_visit(head, [tuple(group) for group in groups.values()], number, 2 * number, seed),)
+    return (
+        visit_plan.plan_variant_visit(
+            head, [tuple(group) for group in groups.values()], number, 2 * number, seed
+        ),
+    )

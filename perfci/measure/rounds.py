@@ -21,18 +21,22 @@ from perfci.verdicts.judged_series import group_judged_by_commit
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.rule import MOVE_KINDS
 
-RENEW_AFTER_S = 30.0  # a fresh environment parent costs about 3 s: at most a tenth of the time goes into starting them
+RENEW_AFTER_S = (
+    30.0  # a fresh environment parent costs about 3 s: at most a tenth of the time goes into starting them
+)
 
 NeighbourPairs = Sequence[tuple[str, str]]
 
 
-def measure_rounds(session: MeasurementSession, scope: SessionScope, rounds: int, progress: SessionProgress) -> None:
+def measure_rounds(
+    session: MeasurementSession, scope: SessionScope, rounds: int, progress: SessionProgress
+) -> None:
     """Visit every commit once per round; what an interrupted session has already is not measured again."""
     there = {
         (sha, series.cell, process.round)
         for sha, rows in session.processes_by_sha.items()
         for series, process in rows
-    }  # fmt: skip
+    }
     renewed, last = time.monotonic(), -1
     for visit in visit_plan.plan_rounds(list(scope.commits), scope.cells, rounds, session.seed):
         cells = [cell for cell in visit.cells if (visit.sha, cell.name, visit.round) not in there]
@@ -51,7 +55,9 @@ def pair_neighbours(scope: SessionScope) -> NeighbourPairs:
     return list(itertools.pairwise(scope.commits))
 
 
-def screen_neighbours(session: MeasurementSession, pairs: NeighbourPairs, policy: Policy) -> tuple[list[Verdict], list[Verdict]]:
+def screen_neighbours(
+    session: MeasurementSession, pairs: NeighbourPairs, policy: Policy
+) -> tuple[list[Verdict], list[Verdict]]:
     """Every neighbour screened on its own, and the verdicts that are worth fresh pairs."""
     gated = group_judged_by_commit(session.processes_by_sha)
     measured = {series: by_sha for series, by_sha in gated.items() if policy.is_judged(series)}
@@ -59,18 +65,27 @@ def screen_neighbours(session: MeasurementSession, pairs: NeighbourPairs, policy
     spread = {series: prior.sd for series, prior in compute_pair_noise(measured, pairs).items()}
     verdicts = [
         screen(
-            series, base, head, by_sha.get(base, []), by_sha.get(head, []),
-            rule=rules[series], prior_sd=spread.get(series),
+            series,
+            base,
+            head,
+            by_sha.get(base, []),
+            by_sha.get(head, []),
+            rule=rules[series],
+            prior_sd=spread.get(series),
         )
         for series, by_sha in measured.items()
         for base, head in pairs
         if base in by_sha or head in by_sha
-    ]  # fmt: skip
+    ]
     for one in verdicts:
         known = NoisePrior(spread[one.series], PRIOR_DF) if spread.get(one.series) else None
         taken = build_look_record(Look(one, tail=ALPHA), one.pairs, known)
-        session.decisions[one.series, one.base, one.head] = build_decision_record(METHOD_ROUNDS, rules[one.series], [taken])
-    nominated = [nomination.verdict for nomination in select_candidates(measured, pairs, rules=rules.__getitem__)]
+        session.decisions[one.series, one.base, one.head] = build_decision_record(
+            METHOD_ROUNDS, rules[one.series], [taken]
+        )
+    nominated = [
+        nomination.verdict for nomination in select_candidates(measured, pairs, rules=rules.__getitem__)
+    ]
     places = {(v.series, v.base, v.head) for v in nominated}
     flagged = [v for v in verdicts if v.kind in MOVE_KINDS and (v.series, v.base, v.head) not in places]
     return verdicts, nominated + flagged

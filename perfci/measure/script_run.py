@@ -98,14 +98,24 @@ class ScriptRunResult:
         for wrapped in self.processes:
             if wrapped.status is Status.OK:
                 for metric, (clock, samples) in wrapped.readings.items():
-                    found.setdefault(metric, []).append(process_level(Process(0, samples=samples, clock=clock)))
+                    found.setdefault(metric, []).append(
+                        process_level(Process(0, samples=samples, clock=clock))
+                    )
         return found
 
 
 def wrap_script(
-    store: Store, config: Config, script: Script, commit: Commit, *, name: str = "", steps: Path | None = None,
-    repeat: int = 1, output: int | None = None, on_process_end: Callable[[int, ScriptProcess], None] = lambda *_: None,
-) -> ScriptRunResult:  # fmt: skip
+    store: Store,
+    config: Config,
+    script: Script,
+    commit: Commit,
+    *,
+    name: str = "",
+    steps: Path | None = None,
+    repeat: int = 1,
+    output: int | None = None,
+    on_process_end: Callable[[int, ScriptProcess], None] = lambda *_: None,
+) -> ScriptRunResult:
     """Run a script ``repeat`` times, one process after the other, and store each as soon as it has ended.
 
     It ends early when the script fails, is interrupted or writes no steps: the next process would do the same.
@@ -122,7 +132,9 @@ def wrap_script(
         if wrapped.status is not Status.OK or wrapped.interrupted or not wrapped.readings:
             break
     moves = place.finish()
-    return ScriptRunResult(place.benchmark, place.parameters, commit, place.session, store.display_name, processes, moves)
+    return ScriptRunResult(
+        place.benchmark, place.parameters, commit, place.session, store.display_name, processes, moves
+    )
 
 
 def _run_once(script: Script, steps: Path | None, output: int | None) -> tuple[ScriptResult, StepLog]:
@@ -145,7 +157,9 @@ def build_script_process(end: ScriptResult, log: StepLog) -> ScriptProcess:
     warmup = warmup_length([[seconds for _, seconds in timed]])
     whole = status is Status.OK and not end.interrupted
     readings = dict(_collect_readings(end, log.steps, timed[warmup:], completed=whole)) if timed else {}
-    return ScriptProcess(status, reason, end.exit_code, end.interrupted, len(log.steps), warmup, end.wall_s, readings, log)
+    return ScriptProcess(
+        status, reason, end.exit_code, end.interrupted, len(log.steps), warmup, end.wall_s, readings, log
+    )
 
 
 def _classify_exit(end: ScriptResult) -> tuple[Status, str]:
@@ -155,11 +169,18 @@ def _classify_exit(end: ScriptResult) -> tuple[Status, str]:
         return Status.FAILED, f"the script exited with code {end.exit_code}"
     if end.exit_code == -signal.SIGKILL:
         return Status.OOM, "the script was killed with SIGKILL, as the kernel does when memory runs out"
-    return Status.CRASHED, f"the script was ended by signal {-end.exit_code} ({signal.strsignal(-end.exit_code)})"
+    return (
+        Status.CRASHED,
+        f"the script was ended by signal {-end.exit_code} ({signal.strsignal(-end.exit_code)})",
+    )
 
 
 def _collect_readings(
-    end: ScriptResult, steps: Sequence[TrainingStep], steady: Sequence[tuple[TrainingStep, float]], *, completed: bool
+    end: ScriptResult,
+    steps: Sequence[TrainingStep],
+    steady: Sequence[tuple[TrainingStep, float]],
+    *,
+    completed: bool,
 ) -> Iterator[tuple[Metric, tuple[Clock, tuple[float, ...]]]]:
     """What was read, judged metrics first; a process that did not come to its own end has no figures of the whole."""
     waits = [(step.data_seconds, seconds) for step, seconds in steady if step.data_seconds is not None]
@@ -186,9 +207,13 @@ def _collect_readings(
 class _ScriptSession:
     """Where the processes of one script go: a session and a run, which begin with the first process that is stored."""
 
-    def __init__(self, store: Store, config: Config, script: Script, commit: Commit, name: str, repeat: int) -> None:
+    def __init__(
+        self, store: Store, config: Config, script: Script, commit: Commit, name: str, repeat: int
+    ) -> None:
         self.benchmark = name or f"wrap.{script.name}"
-        self.parameters: NamedValues = () if name or not script.arguments else (("arguments", shlex.join(script.arguments)),)
+        self.parameters: NamedValues = (
+            () if name or not script.arguments else (("arguments", shlex.join(script.arguments)),)
+        )
         self.session = ""
         self._store, self._config, self._commit, self._repeat = store, config, commit, repeat
         python, torch = read_interpreter_versions(script)
@@ -201,7 +226,10 @@ class _ScriptSession:
     def store_process(self, round_number: int, end: ScriptResult, script_process: ScriptProcess) -> None:
         """Store one process; one that failed before its first step is written down under the step time."""
         readings: ScriptReadings = script_process.readings or {STEP_TIME: (Clock.WALL, ())}
-        rows = [(self._build_series(m), self._build_process(m, readings, round_number, end, script_process)) for m in readings]
+        rows = [
+            (self._build_series(m), self._build_process(m, readings, round_number, end, script_process))
+            for m in readings
+        ]
         self._measured += rows
         with self._store.begin() as tx:
             if not self.session:
@@ -219,27 +247,47 @@ class _ScriptSession:
         touched = {series for series, _ in self._measured}
         with self._store.begin() as tx:
             finish_session(tx, self.session, datetime.now(UTC))
-            series_ids = [row_id for row_id, one in load_project_series(tx, project).items() if one in touched]
+            series_ids = [
+                row_id for row_id, one in load_project_series(tx, project).items() if one in touched
+            ]
             found = update_change_points(tx, project, series_ids, policy)
         return [point for points in found.values() for point in points]
 
     def _build_run(self, uid: str, end: ScriptResult) -> Run:
         return Run(
-            project=self._config.project, session=uid, commit=self._commit, machine=self._machine,
-            environment=self._environment, variant=self._variant, suite="wrap", harness=HARNESS,
+            project=self._config.project,
+            session=uid,
+            commit=self._commit,
+            machine=self._machine,
+            environment=self._environment,
+            variant=self._variant,
+            suite="wrap",
+            harness=HARNESS,
             started_at=end.started_at,
-        )  # fmt: skip
+        )
 
     def _build_series(self, metric: Metric) -> Series:
         benchmark = Benchmark(self.benchmark, "1")
         return Series(benchmark, self.parameters, metric, self._machine, self._variant, HARNESS)
 
     def _build_process(
-        self, metric: Metric, readings: ScriptReadings, round_number: int, end: ScriptResult, script_process: ScriptProcess
+        self,
+        metric: Metric,
+        readings: ScriptReadings,
+        round_number: int,
+        end: ScriptResult,
+        script_process: ScriptProcess,
     ) -> Process:
         clock, samples = readings[metric]
         return Process(
-            index=0, round=round_number, status=script_process.status, samples=samples, clock=clock, reason=script_process.reason,
-            started_at=end.started_at, duration_s=end.wall_s, exit_code=end.exit_code,
+            index=0,
+            round=round_number,
+            status=script_process.status,
+            samples=samples,
+            clock=clock,
+            reason=script_process.reason,
+            started_at=end.started_at,
+            duration_s=end.wall_s,
+            exit_code=end.exit_code,
             flags=("interrupted",) if script_process.interrupted else (),
-        )  # fmt: skip
+        )

@@ -49,8 +49,12 @@ class VariantGroup:
 
 def build_assignments(axes: Sequence[VariantAxis]) -> list[ParameterAssignment]:
     """Every combination of the values, the first of each together being the baseline."""
-    if twice := next((axis.name for k, axis in enumerate(axes) if axis.name in {a.name for a in axes[:k]}), ""):
-        raise PerfciError(f"--vary names the parameter {twice} twice: give all its values at once, as in {twice}=a,b,c")
+    if twice := next(
+        (axis.name for k, axis in enumerate(axes) if axis.name in {a.name for a in axes[:k]}), ""
+    ):
+        raise PerfciError(
+            f"--vary names the parameter {twice} twice: give all its values at once, as in {twice}=a,b,c"
+        )
     return [
         dict(zip((axis.name for axis in axes), values, strict=True))
         for values in itertools.product(*(axis.values for axis in axes))
@@ -74,7 +78,9 @@ def group_variants(cells: Iterable[Cell], assignments: Sequence[ParameterAssignm
     ]
 
 
-def require_known_parameters(cells: Sequence[Cell], assignments: Sequence[ParameterAssignment], source: str) -> None:
+def require_known_parameters(
+    cells: Sequence[Cell], assignments: Sequence[ParameterAssignment], source: str
+) -> None:
     """One sentence for a parameter or a value that no benchmark has, listing what there is; ``what`` begins it."""
     values: dict[str, dict[str, None]] = {}
     for cell in cells:
@@ -83,13 +89,19 @@ def require_known_parameters(cells: Sequence[Cell], assignments: Sequence[Parame
     for name, asked in (pair for assignment in assignments for pair in assignment.items()):
         if name not in values:
             there = f"there are {_format_list(values)}" if values else "the benchmarks have no parameters"
-            raise PerfciError(f"{source}: no benchmark here has a parameter {name!r}{_suggest_name(name, values)}; {there}")
+            raise PerfciError(
+                f"{source}: no benchmark here has a parameter {name!r}{_suggest_name(name, values)}; {there}"
+            )
         if not any(is_same_value(value, asked) for value in values[name]):
             close = _suggest_name(asked, values[name])
-            raise PerfciError(f"{source}: {name} has no value {asked!r}{close}; it has {_format_list(values[name])}")
+            raise PerfciError(
+                f"{source}: {name} has no value {asked!r}{close}; it has {_format_list(values[name])}"
+            )
     if not group_variants(cells, assignments):
         told = ", ".join(f"{name}={value}" for name, value in assignments[0].items())
-        raise PerfciError(f"{source}: no benchmark has both {told} and another of the variants, all else being equal")
+        raise PerfciError(
+            f"{source}: no benchmark has both {told} and another of the variants, all else being equal"
+        )
 
 
 def is_same_value(value: str, typed: str) -> bool:

@@ -50,15 +50,21 @@ class VariantSession:
         """Measure everything once: what refuses to be timed then is not measured again."""
         groups = [tuple(family.cells.values()) for family in self.groups]
         if not self.session.processes_by_sha:
-            self.session.measure_visit(visit_plan.plan_variant_visit(self.sha, groups, 0, 0, self.session.seed))
+            self.session.measure_visit(
+                visit_plan.plan_variant_visit(self.sha, groups, 0, 0, self.session.seed)
+            )
 
     def build_question(self, base: Cell, head: Cell, round_cells: Sequence[Cell]) -> Question:
         return Question(self.sha, self.sha, head, base, tuple(round_cells))
 
-    def select_good_variants(self, group: VariantGroup, rejections: Sequence[VariantRejection]) -> dict[int, Cell]:
+    def select_good_variants(
+        self, group: VariantGroup, rejections: Sequence[VariantRejection]
+    ) -> dict[int, Cell]:
         """The baseline, and of the others those that nothing is known against."""
         return {
-            number: cell for number, cell in group.cells.items() if number == 0 or not self.get_rejection_reason(cell, rejections)
+            number: cell
+            for number, cell in group.cells.items()
+            if number == 0 or not self.get_rejection_reason(cell, rejections)
         }
 
     def get_rejection_reason(self, cell: Cell, rejections: Sequence[VariantRejection]) -> str:
@@ -109,7 +115,9 @@ class VariantSession:
     def _compare_numerics(self, series: Series, base: Cell, sides: PairedProcesses) -> NumericsCheck | None:
         if self.policy.class_of(series) is not MetricClass.NUMERICS:
             return None
-        return numeric_parity.check_numerics(series, base.parameters, *sides, find_tolerance(self.goals, series, self.policy))
+        return numeric_parity.check_numerics(
+            series, base.parameters, *sides, find_tolerance(self.goals, series, self.policy)
+        )
 
 
 def find_tolerance(goals: Sequence[Goal], series: Series, policy: Policy) -> float | None:

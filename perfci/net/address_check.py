@@ -39,7 +39,9 @@ def resolve_host(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-def resolve_checked(host: str, port: int, allowed_networks: Sequence[IpNetwork] = (), resolver: Resolver = resolve_host) -> list[str]:
+def resolve_checked(
+    host: str, port: int, allowed_networks: Sequence[IpNetwork] = (), resolver: Resolver = resolve_host
+) -> list[str]:
     """The addresses of a host, if every one of them may be reached; connect to these and ask no resolver again.
 
     One bad address among good ones refuses them all: a name that answers differently each time is how a check is

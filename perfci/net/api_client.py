@@ -29,8 +29,20 @@ from perfci.net.shapes.expected_changes import (
 from perfci.net.shapes.github_jobs import NewRepositoryBinding, RepositoryBindingShape
 from perfci.net.shapes.incidents import IncidentDetailShape, IncidentPage, IncidentPatch, IncidentShape
 from perfci.net.shapes.problem_details import ProblemDetails
-from perfci.net.shapes.reporting_schedules import ReportingScheduleChange, ReportingSchedulePage, ReportingScheduleShape
-from perfci.net.shapes.runs import NewProject, ProjectPage, ProjectShape, RunPage, RunShape, UploadReceipt, Visibility
+from perfci.net.shapes.reporting_schedules import (
+    ReportingScheduleChange,
+    ReportingSchedulePage,
+    ReportingScheduleShape,
+)
+from perfci.net.shapes.runs import (
+    NewProject,
+    ProjectPage,
+    ProjectShape,
+    RunPage,
+    RunShape,
+    UploadReceipt,
+    Visibility,
+)
 from perfci.net.shapes.series import (
     CommitPage,
     CommitShape,
@@ -123,7 +135,12 @@ class ApiClient:
         return self._list_all(SeriesPage, f"{_project_path(project)}/series", **filters)
 
     def get_points(self, project: str, series: str, **filters: Any) -> SeriesPointsShape:
-        return self._request(SeriesPointsShape, "GET", f"{_project_path(project)}/series/{series}/points", params=_drop_none(filters))
+        return self._request(
+            SeriesPointsShape,
+            "GET",
+            f"{_project_path(project)}/series/{series}/points",
+            params=_drop_none(filters),
+        )
 
     def list_commits(self, project: str, **filters: Any) -> Iterator[CommitShape]:
         return self._list_all(CommitPage, f"{_project_path(project)}/commits", **filters)
@@ -139,13 +156,19 @@ class ApiClient:
 
     def get_comparison(self, project: str, base: str, head: str, **filters: Any) -> ComparisonPage:
         """How many verdicts of each kind stand between two commits, with the first of them, worst first."""
-        return self._request(ComparisonPage, "GET", _comparison_path(project, base, head), params=_drop_none(filters))
+        return self._request(
+            ComparisonPage, "GET", _comparison_path(project, base, head), params=_drop_none(filters)
+        )
 
-    def list_comparison_verdicts(self, project: str, base: str, head: str, **filters: Any) -> Iterator[VerdictShape]:
+    def list_comparison_verdicts(
+        self, project: str, base: str, head: str, **filters: Any
+    ) -> Iterator[VerdictShape]:
         """All verdicts between two commits, worst first."""
         return self._list_all(ComparisonPage, _comparison_path(project, base, head), **filters)
 
-    def list_result_summaries(self, project: str, base: str, head: str, **filters: Any) -> Iterator[ResultSummaryShape]:
+    def list_result_summaries(
+        self, project: str, base: str, head: str, **filters: Any
+    ) -> Iterator[ResultSummaryShape]:
         """What every series came to at two commits, compared or not."""
         return self._list_all(ResultSummaryPage, f"{_comparison_path(project, base, head)}/levels", **filters)
 
@@ -161,12 +184,17 @@ class ApiClient:
     def get_incident(self, project: str, number: int) -> IncidentDetailShape:
         return self._request(IncidentDetailShape, "GET", f"{_project_path(project)}/incidents/{number}")
 
-    def change_incident(self, project: str, number: int, change: IncidentPatch, revision: int) -> IncidentDetailShape:
+    def change_incident(
+        self, project: str, number: int, change: IncidentPatch, revision: int
+    ) -> IncidentDetailShape:
         """Change an incident as it was seen; ``Refused`` with 412 where somebody was faster."""
         return self._request(
-            IncidentDetailShape, "PATCH", f"{_project_path(project)}/incidents/{number}",
-            json=change.model_dump(mode="json", exclude_unset=True), headers={"If-Match": f'"{revision}"'},
-        )  # fmt: skip
+            IncidentDetailShape,
+            "PATCH",
+            f"{_project_path(project)}/incidents/{number}",
+            json=change.model_dump(mode="json", exclude_unset=True),
+            headers={"If-Match": f'"{revision}"'},
+        )
 
     def undo_incident(self, project: str, number: int, revision: int) -> IncidentShape:
         """Take back the last change of state of an incident as it was seen."""
@@ -179,13 +207,17 @@ class ApiClient:
     def add_expected_changes(self, project: str, changes: NewExpectedChanges) -> AddedExpectedChanges:
         """Tell what was announced of a commit that came to the main branch; told twice it is kept once."""
         asked = changes.model_dump(mode="json", exclude_none=True)
-        return self._request(AddedExpectedChanges, "POST", f"{_project_path(project)}/announcements", json=asked)
+        return self._request(
+            AddedExpectedChanges, "POST", f"{_project_path(project)}/announcements", json=asked
+        )
 
     def list_tokens(self, project: str) -> Iterator[TokenShape]:
         return self._list_all(TokenPage, f"{_project_path(project)}/tokens")
 
     def create_token(self, project: str, new_token: NewToken) -> CreatedToken:
-        return self._request(CreatedToken, "POST", f"{_project_path(project)}/tokens", json=new_token.model_dump(mode="json"))
+        return self._request(
+            CreatedToken, "POST", f"{_project_path(project)}/tokens", json=new_token.model_dump(mode="json")
+        )
 
     def revoke_token(self, project: str, uid: str) -> None:
         self._send("DELETE", f"{_project_path(project)}/tokens/{uid}")
@@ -196,7 +228,9 @@ class ApiClient:
 
     def bind_repository(self, project: str, binding: NewRepositoryBinding) -> RepositoryBindingShape:
         asked = binding.model_dump(mode="json", exclude_none=True)
-        return self._request(RepositoryBindingShape, "PUT", f"{_project_path(project)}/repository", json=asked)
+        return self._request(
+            RepositoryBindingShape, "PUT", f"{_project_path(project)}/repository", json=asked
+        )
 
     def unbind_repository(self, project: str) -> None:
         self._send("DELETE", f"{_project_path(project)}/repository")
@@ -206,7 +240,9 @@ class ApiClient:
 
     def set_member(self, project: str, member: str, role: RoleAssignment) -> ProjectMemberShape:
         path = f"{_project_path(project)}/members/{encode_segment(member)}"
-        return self._request(ProjectMemberShape, "PUT", path, json=role.model_dump(mode="json", exclude_none=True))
+        return self._request(
+            ProjectMemberShape, "PUT", path, json=role.model_dump(mode="json", exclude_none=True)
+        )
 
     def remove_member(self, project: str, member: str) -> None:
         self._send("DELETE", f"{_project_path(project)}/members/{encode_segment(member)}")
@@ -222,14 +258,20 @@ class ApiClient:
     def list_reporting_schedules(self, project: str) -> tuple[ReportingScheduleShape, ...]:
         return self._request(ReportingSchedulePage, "GET", f"{_project_path(project)}/expectations").items
 
-    def set_reporting_schedule(self, project: str, schedule: ReportingScheduleChange) -> tuple[ReportingScheduleShape, ...]:
+    def set_reporting_schedule(
+        self, project: str, schedule: ReportingScheduleChange
+    ) -> tuple[ReportingScheduleShape, ...]:
         asked = schedule.model_dump(mode="json", exclude_unset=True)
-        return self._request(ReportingSchedulePage, "PUT", f"{_project_path(project)}/expectations", json=asked).items
+        return self._request(
+            ReportingSchedulePage, "PUT", f"{_project_path(project)}/expectations", json=asked
+        ).items
 
     def export_project(self, project: str, extension: str) -> Iterator[bytes]:
         """A whole project as a file, piece by piece; ``ending`` is csv, json, pytorch.json or asv.tar."""
         try:
-            with self._http.stream("GET", f"{API_PREFIX}{_project_path(project)}/export.{extension}") as answer:
+            with self._http.stream(
+                "GET", f"{API_PREFIX}{_project_path(project)}/export.{extension}"
+            ) as answer:
                 if not answer.is_success:
                     answer.read()
                     raise error_from_response(self.server, answer)
@@ -254,8 +296,9 @@ class ApiClient:
         except ValidationError as error:
             raise ApiError(
                 f"{self.server} answered something else than perfci does: is this its address?",
-                status=502, body=answer.content[:1000],
-            ) from error  # fmt: skip
+                status=502,
+                body=answer.content[:1000],
+            ) from error
 
     def _send(self, method: str, path: str, **request_options: Any) -> httpx.Response:
         try:

@@ -12,7 +12,14 @@ import httpcore
 import httpx
 
 from perfci.model import PerfciError
-from perfci.net.address_check import ForbiddenAddress, IpNetwork, Resolver, is_within, resolve_checked, resolve_host
+from perfci.net.address_check import (
+    ForbiddenAddress,
+    IpNetwork,
+    Resolver,
+    is_within,
+    resolve_checked,
+    resolve_host,
+)
 
 TIMEOUT_S = 5.0
 """A receiver that takes longer is asked again later; others are waiting."""
@@ -62,7 +69,9 @@ def send_request(
     target = parse_destination(url)
     addresses = resolve_checked(target.host, _port(target), allowed_networks, resolver)
     if _port(target) != TLS_PORT and not all(is_within(one, allowed_networks) for one in addresses):
-        raise ForbiddenAddress(f"{target.host}: outside [notify] allow_networks only https on port 443 is used.")
+        raise ForbiddenAddress(
+            f"{target.host}: outside [notify] allow_networks only https on port 443 is used."
+        )
     deadline = time.monotonic() + timeout_s
     timeout = {"connect": timeout_s, "read": timeout_s, "write": timeout_s, "pool": timeout_s}
     told = {"Host": target.netloc.decode(), "User-Agent": "perfci", "Content-Length": str(len(body))} | dict(
@@ -78,10 +87,20 @@ def send_request(
                 method, str(target), headers=list(told.items()), content=body, extensions={"timeout": timeout}
             ) as answer,
         ):
-            found = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers}
+            found = {
+                name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers
+            }
             return CheckedResponse(answer.status, found, _read_prefix(answer.iter_stream(), max_bytes))
-    except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, ssl.SSLError, OSError) as error:
-        raise HostUnreachable(f"{target.host} did not answer: {type(error).__name__} {error}".strip()) from error
+    except (
+        httpcore.TimeoutException,
+        httpcore.NetworkError,
+        httpcore.ProtocolError,
+        ssl.SSLError,
+        OSError,
+    ) as error:
+        raise HostUnreachable(
+            f"{target.host} did not answer: {type(error).__name__} {error}".strip()
+        ) from error
 
 
 class CheckedTransport(httpx.BaseTransport):
@@ -94,9 +113,13 @@ class CheckedTransport(httpx.BaseTransport):
         told = {name: value for name, value in asked.headers.items() if name not in CONNECTION_HEADERS}
         try:
             found = send_request(
-                asked.method, str(asked.url), body=asked.read(), headers=told, allowed_networks=self._allowed_networks,
+                asked.method,
+                str(asked.url),
+                body=asked.read(),
+                headers=told,
+                allowed_networks=self._allowed_networks,
                 max_bytes=self._max_bytes,
-            )  # fmt: skip
+            )
         except HostUnreachable as error:
             raise httpx.ReadError(str(error)) from error
         return httpx.Response(found.status, headers=dict(found.headers), content=found.body)
@@ -113,7 +136,9 @@ def parse_destination(url: str) -> httpx.URL:
     except (httpx.InvalidURL, ValueError) as error:
         raise PerfciError(f"{url!r} is no address: {error}.") from error
     if target.scheme not in ("https", "http") or not target.host:
-        raise PerfciError(f"{url!r} is no address to send to; expected for example https://hooks.example.com/T0/B1.")
+        raise PerfciError(
+            f"{url!r} is no address to send to; expected for example https://hooks.example.com/T0/B1."
+        )
     if target.userinfo:
         raise PerfciError("An address may hold no user name or password: whoever sees it would know them.")
     return target
@@ -150,7 +175,9 @@ class _PinnedBackend(httpcore.SyncBackend):
         failed: Exception = httpcore.ConnectError(f"no address of {host} left to try")
         for address in self._addresses:
             try:
-                stream = super().connect_tcp(address, port, _remaining_s(self._deadline), local_address, socket_options)
+                stream = super().connect_tcp(
+                    address, port, _remaining_s(self._deadline), local_address, socket_options
+                )
                 return _DeadlineStream(stream, self._deadline)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failed = error
@@ -184,7 +211,9 @@ class _DeadlineStream(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        return _DeadlineStream(self._stream.start_tls(ssl_context, server_hostname, _remaining_s(self._deadline)), self._deadline)
+        return _DeadlineStream(
+            self._stream.start_tls(ssl_context, server_hostname, _remaining_s(self._deadline)), self._deadline
+        )
 
     def get_extra_info(self, info: str) -> Any:
         return self._stream.get_extra_info(info)

@@ -37,7 +37,12 @@ class GitHubJobAuth(httpx.Auth):
     requires_response_body = True
 
     def __init__(self, token_url: str, request_token: str, server: str, project: str) -> None:
-        self._token_url, self._request_token, self._server, self._project = token_url, request_token, server.rstrip("/"), project
+        self._token_url, self._request_token, self._server, self._project = (
+            token_url,
+            request_token,
+            server.rstrip("/"),
+            project,
+        )
         self._token = ""
 
     def auth_flow(self, request: httpx.Request) -> AuthFlow:
@@ -75,7 +80,9 @@ def _parse_response(response_type: type[T], sender: str, response: httpx.Respons
     try:
         return response_type.model_validate_json(response.content)
     except ValidationError as error:
-        raise ApiError(f"{sender} gave this job no token, but something else.", status=401, body=b"") from error
+        raise ApiError(
+            f"{sender} gave this job no token, but something else.", status=401, body=b""
+        ) from error
 
 
 def _as_unauthorized(error: ApiError) -> ApiError:

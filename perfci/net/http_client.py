@@ -22,14 +22,22 @@ def open_http_client(
     transport: httpx.BaseTransport | None = None,
 ) -> httpx.Client:
     """A client of one server. It follows no redirect: a token must not reach a host that nobody named."""
-    headers = {"User-Agent": f"perfci/{__version__}"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    headers = {"User-Agent": f"perfci/{__version__}"} | (
+        {"Authorization": f"Bearer {token}"} if token else {}
+    )
     try:
         return httpx.Client(
-            base_url=_parse_base_url(base_url), headers=headers, auth=auth, timeout=timeout_s, transport=transport,
+            base_url=_parse_base_url(base_url),
+            headers=headers,
+            auth=auth,
+            timeout=timeout_s,
+            transport=transport,
             follow_redirects=False,
-        )  # fmt: skip
+        )
     except (httpx.InvalidURL, UnicodeEncodeError) as error:
-        raise PerfciError(f"{base_url!r} is no server's address, or the token is no token: {error}.") from None
+        raise PerfciError(
+            f"{base_url!r} is no server's address, or the token is no token: {error}."
+        ) from None
 
 
 def wsgi_transport(app: Any) -> httpx.BaseTransport:

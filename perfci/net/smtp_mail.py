@@ -32,7 +32,9 @@ class MailServer:
     sender: str = "perfci@localhost"
 
 
-def build_message(server: MailServer, to: str, subject: str, text: str, uid: str, sent_at: datetime) -> EmailMessage:
+def build_message(
+    server: MailServer, to: str, subject: str, text: str, uid: str, sent_at: datetime
+) -> EmailMessage:
     """A message that is the same one however often it is sent: mail programs show a ``Message-ID`` once."""
     found = EmailMessage()
     domain = server.sender.rpartition("@")[2] or "localhost"
@@ -57,7 +59,9 @@ def send_mail(message: EmailMessage, server: MailServer) -> None:
                 connection.login(server.user, server.password)
             connection.send_message(message)
     except (smtplib.SMTPException, OSError) as error:
-        raise HostUnreachable(f"The mail server {server.host} did not take it: {type(error).__name__} {error}") from error
+        raise HostUnreachable(
+            f"The mail server {server.host} did not take it: {type(error).__name__} {error}"
+        ) from error
 
 
 def parse_recipient(address: str) -> str:
@@ -68,5 +72,7 @@ def parse_recipient(address: str) -> str:
 
 def _connect(server: MailServer) -> smtplib.SMTP:
     if server.tls == "tls":
-        return smtplib.SMTP_SSL(server.host, server.port, timeout=TIMEOUT_S, context=ssl.create_default_context())
+        return smtplib.SMTP_SSL(
+            server.host, server.port, timeout=TIMEOUT_S, context=ssl.create_default_context()
+        )
     return smtplib.SMTP(server.host, server.port, timeout=TIMEOUT_S)

@@ -72,7 +72,13 @@ class _FlushPass:
     last_problem: str = ""
 
 
-def _send_until_done(spool: Spool, client: ApiClient, documents: list[SpooledDocument], retry_policy: FlushRetryPolicy, report: FlushReport) -> list[SpooledDocument]:
+def _send_until_done(
+    spool: Spool,
+    client: ApiClient,
+    documents: list[SpooledDocument],
+    retry_policy: FlushRetryPolicy,
+    report: FlushReport,
+) -> list[SpooledDocument]:
     """Go through the documents again and again until none is left, or the time is up; answer those that stay."""
     start, attempt = retry_policy.monotonic(), 0
     held: list[SpooledDocument] = []
@@ -82,7 +88,10 @@ def _send_until_done(spool: Spool, client: ApiClient, documents: list[SpooledDoc
         held, left = [*held, *went.blocked], went.to_retry
         if not left:
             break
-        pause = max(went.retry_after_s, retry_policy.random_fraction() * min(MAX_BACKOFF_S, INITIAL_BACKOFF_S * 2**attempt))
+        pause = max(
+            went.retry_after_s,
+            retry_policy.random_fraction() * min(MAX_BACKOFF_S, INITIAL_BACKOFF_S * 2**attempt),
+        )
         if retry_policy.would_exceed(start, pause):
             _add_message(report, went.last_problem)
             break
@@ -91,7 +100,9 @@ def _send_until_done(spool: Spool, client: ApiClient, documents: list[SpooledDoc
     return [*held, *left]
 
 
-def _send_pass(spool: Spool, client: ApiClient, documents: Sequence[SpooledDocument], report: FlushReport) -> _FlushPass:
+def _send_pass(
+    spool: Spool, client: ApiClient, documents: Sequence[SpooledDocument], report: FlushReport
+) -> _FlushPass:
     went = _FlushPass()
     for place, item in enumerate(documents):
         met = _send_document(spool, client, item, report)
@@ -101,14 +112,19 @@ def _send_pass(spool: Spool, client: ApiClient, documents: Sequence[SpooledDocum
             break
         if isinstance(met, ApiError) and met.is_transient:
             went.to_retry.append(item)
-            went.last_problem, went.retry_after_s = str(met), max(went.retry_after_s, met.retry_after_s or 0.0)
+            went.last_problem, went.retry_after_s = (
+                str(met),
+                max(went.retry_after_s, met.retry_after_s or 0.0),
+            )
         elif met is not None:
             went.blocked.append(item)
             _add_message(report, str(met))
     return went
 
 
-def _send_document(spool: Spool, client: ApiClient, document: SpooledDocument, report: FlushReport) -> ApiError | ServerUnreachable | None:
+def _send_document(
+    spool: Spool, client: ApiClient, document: SpooledDocument, report: FlushReport
+) -> ApiError | ServerUnreachable | None:
     """Send one document; what it met is answered, unless it is settled one way or the other."""
     try:
         receipt = client.upload_run(document.compressed_body, document.key)

@@ -31,14 +31,20 @@ def format_ablation(ablation: Ablation, policy: Policy) -> str:
         return ""
     if not shown:
         return f"{ablation_heading(ablation)}\n\n{format_rejected_steps(ablation)}\nfewer than two steps can be compared\n"
-    parts = [ablation_heading(ablation), *(_format_metric(ablation, series) for series in shown), format_rejected_steps(ablation)]
+    parts = [
+        ablation_heading(ablation),
+        *(_format_metric(ablation, series) for series in shown),
+        format_rejected_steps(ablation),
+    ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def render_ablations_markdown(ablations: Sequence[Ablation], policy: Policy) -> str:
     """The same in one code block for each benchmark: columns line up everywhere."""
     texts = [(one.name, text) for one in ablations if (text := format_ablation(one, policy))]
-    return "\n".join(f"### ladder {code_span(name)}\n\n{code_block(text.splitlines())}\n" for name, text in texts)
+    return "\n".join(
+        f"### ladder {code_span(name)}\n\n{code_block(text.splitlines())}\n" for name, text in texts
+    )
 
 
 def ablation_heading(ablation: Ablation) -> str:
@@ -49,13 +55,20 @@ def ablation_heading(ablation: Ablation) -> str:
 
 def format_rejected_steps(ablation: Ablation) -> str:
     """One line for each step that does not count, and why."""
-    return "\n".join(f"✕ {make_printable(rung.name)} {make_printable(rung.rejection_reason, 300)}" for rung in ablation.steps if rung.rejection_reason)
+    return "\n".join(
+        f"✕ {make_printable(rung.name)} {make_printable(rung.rejection_reason, 300)}"
+        for rung in ablation.steps
+        if rung.rejection_reason
+    )
 
 
 def _format_metric(ablation: Ablation, series: Series) -> str:
     lines = list_metric_rows(ablation, series.metric.name)
     levels = format_levels([line.level for line in lines], series.metric)
-    rows = [_step_row(line, level, series, previous) for line, level, previous in _pair_with_previous(lines, levels)]
+    rows = [
+        _step_row(line, level, series, previous)
+        for line, level, previous in _pair_with_previous(lines, levels)
+    ]
     total = find_total_verdict(ablation, series.metric.name)
     if total is not None and len(ablation.accepted_steps) > 2:
         rows.append(_total_row(total))
@@ -63,7 +76,9 @@ def _format_metric(ablation: Ablation, series: Series) -> str:
     return "\n".join([make_printable(series.metric.name), *(f"  {line}" for line in table.splitlines())])
 
 
-def _pair_with_previous(step_results: Sequence[AblationRow], levels: Sequence[str]) -> list[tuple[AblationRow, str, str]]:
+def _pair_with_previous(
+    step_results: Sequence[AblationRow], levels: Sequence[str]
+) -> list[tuple[AblationRow, str, str]]:
     """Each line with the name of the step right before it, be that good or fallen."""
     names = ["", *(line.step.name for line in step_results)]
     return list(zip(step_results, levels, names, strict=False))
@@ -74,9 +89,21 @@ def _step_row(step_result: AblationRow, level: str, series: Series, previous: st
     if rung.rejection_reason:
         return ("✕", make_printable(rung.name), "", "", "", "", "", rung.rejection_reason.partition(":")[0])
     if step_result.verdict is None:
-        return ("", make_printable(rung.name), level, "", "", "", "", "" if not rung.compared_with else "not measured")
+        return (
+            "",
+            make_printable(rung.name),
+            level,
+            "",
+            "",
+            "",
+            "",
+            "" if not rung.compared_with else "not measured",
+        )
     against = f"against {make_printable(rung.compared_with)}" if rung.compared_with != previous else ""
-    return (*_verdict_cells(step_result.verdict, make_printable(rung.name), level), against or _note_cell(step_result.verdict))
+    return (
+        *_verdict_cells(step_result.verdict, make_printable(rung.name), level),
+        against or _note_cell(step_result.verdict),
+    )
 
 
 def _total_row(total: Verdict) -> tuple[str, ...]:

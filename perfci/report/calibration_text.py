@@ -32,7 +32,9 @@ def format_calibration(calibration: Calibration) -> str:
     ever = calibration.windows[0]
     parts = [false_alarm_sentence(ever)]
     if ever.comparisons:
-        parts += [align_table(HEADINGS, [row for window in calibration.windows for row in _window_rows(window)])]
+        parts += [
+            align_table(HEADINGS, [row for window in calibration.windows for row in _window_rows(window)])
+        ]
     parts += [candidates_sentence(ever.candidates), confirmations_sentence(ever.confirmations)]
     parts += [format_floor_table(calibration.floors)] if calibration.floors else []
     return "\n\n".join(parts) + "\n"
@@ -58,16 +60,20 @@ def format_rate_interval(rate: FalseAlarmRate) -> str:
     low, high = rate.interval
     if not rate.verdicts:
         return ""
-    return f"{format_percent(low)} to {format_percent(high)}" if rate.alarms else f"up to {format_percent(high)}"
+    return (
+        f"{format_percent(low)} to {format_percent(high)}" if rate.alarms else f"up to {format_percent(high)}"
+    )
 
 
 def candidates_sentence(candidates: CandidateCounts) -> str:
     if not candidates.total:
         return "No first look has suspected a change between two different commits yet."
     fates = {
-        "confirmed on fresh pairs": candidates.confirmed, "refuted by them": candidates.refuted,
-        "left undecided": candidates.undecided, "not looked at again": candidates.unsettled,
-    }  # fmt: skip
+        "confirmed on fresh pairs": candidates.confirmed,
+        "refuted by them": candidates.refuted,
+        "left undecided": candidates.undecided,
+        "not looked at again": candidates.unsettled,
+    }
     told = ", ".join(f"{count:,} {fate}" for fate, count in fates.items() if count)
     suspected = f"Between different commits, first looks suspected {format_count(candidates.total, 'change')}: {told}."
     return f"{suspected}\n{REFUTED_NOTE}" if candidates.refuted else suspected
@@ -94,7 +100,11 @@ def format_floor_table(floors: Sequence[SeriesNoiseFloor]) -> str:
         )
         for floor in floors[:MAX_FLOORS_SHOWN]
     ]
-    more = f"\n... and {len(floors) - MAX_FLOORS_SHOWN:,} quieter ones, see --json" if len(floors) > MAX_FLOORS_SHOWN else ""
+    more = (
+        f"\n... and {len(floors) - MAX_FLOORS_SHOWN:,} quieter ones, see --json"
+        if len(floors) > MAX_FLOORS_SHOWN
+        else ""
+    )
     return align_table(FLOOR_HEADINGS, rows, frozenset({3})) + more
 
 
@@ -113,9 +123,15 @@ def _window_rows(window: CalibrationWindow) -> Iterator[tuple[str, ...]]:
 def _meter_row(name: str, meter: FalseAlarmMeter) -> tuple[str, ...]:
     first, last = meter.screening, meter.confirmed
     return (
-        make_printable(name), f"{first.verdicts:,}", f"{first.alarms:,}", format_share(first), format_rate_interval(first),
-        f"{last.alarms:,}", format_share(last), format_rate_interval(last),
-    )  # fmt: skip
+        make_printable(name),
+        f"{first.verdicts:,}",
+        f"{first.alarms:,}",
+        format_share(first),
+        format_rate_interval(first),
+        f"{last.alarms:,}",
+        format_share(last),
+        format_rate_interval(last),
+    )
 
 
 # ------------------------------------------------------------------ for programs
@@ -124,7 +140,9 @@ def _meter_row(name: str, meter: FalseAlarmMeter) -> tuple[str, ...]:
 def serialize_calibration(project: str, calibration: Calibration) -> JsonFields:
     return {
         "project": project,
-        "last_compared_with_itself": calibration.last_compared_at.isoformat(timespec="seconds") if calibration.last_compared_at else None,
+        "last_compared_with_itself": calibration.last_compared_at.isoformat(timespec="seconds")
+        if calibration.last_compared_at
+        else None,
         "windows": [_serialize_window(window) for window in calibration.windows],
         "noise_floors": [serialize_noise_floor(floor) for floor in calibration.floors],
     }

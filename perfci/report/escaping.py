@@ -41,7 +41,9 @@ def strip_quotes(value: str) -> str:
 
 def code_span(text: str, *, in_table: bool = False, limit: int = MAX_NAME_LENGTH) -> str:
     """Fence a name for GitHub's Markdown so that nothing inside is read as markup, a mention or a table cell."""
-    clean = re.sub(f"`{{{MAX_BACKTICKS},}}", lambda run: REPLACEMENT * len(run[0]), make_printable(text, limit))
+    clean = re.sub(
+        f"`{{{MAX_BACKTICKS},}}", lambda run: REPLACEMENT * len(run[0]), make_printable(text, limit)
+    )
     clean = clean.replace("|", r"\|") if in_table else clean
     fence = "`" * (_longest_backtick_run(clean) + 1)
     padding = " " if clean.startswith("`") or clean.endswith("`") or not clean.strip() else ""

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 
 from perfci.model import Interval, cell_name
 from perfci.report.escaping import code_span, make_printable
-from perfci.report.number_format import choose_scale, format_quantity, format_signed_percent, format_significant
+from perfci.report.number_format import (
+    choose_scale,
+    format_quantity,
+    format_signed_percent,
+    format_significant,
+)
 from perfci.report.text_tables import align_table
 from perfci.report.verdict_sentences import level_change_phrase
 from perfci.verdicts.goals.goal_clauses import compute_unit_factor
@@ -14,7 +19,12 @@ from perfci.verdicts.goals.goal_verdict import ClauseVerdict, GoalOutcome, GoalV
 from perfci.verdicts.goals.tradeoffs import Tradeoff
 from perfci.verdicts.variants.variant_contrast import get_benchmark_owner
 
-GLYPHS = {GoalOutcome.MET: "✓", GoalOutcome.BROKEN: "✕", GoalOutcome.UNDECIDED: "?", GoalOutcome.REJECTED: "✕"}
+GLYPHS = {
+    GoalOutcome.MET: "✓",
+    GoalOutcome.BROKEN: "✕",
+    GoalOutcome.UNDECIDED: "?",
+    GoalOutcome.REJECTED: "✕",
+}
 HEADINGS = ("", "clause", "benchmark", "found", "95 % interval", "")
 LEFT_ALIGNED = frozenset({0, 1, 2, 5})
 
@@ -61,7 +71,11 @@ def trade_sentence(trade: Tradeoff) -> str:
 def _format_trade_side(trade: Tradeoff, *, gain: bool) -> str:
     verdict = trade.gain if gain else trade.cost
     metric = verdict.series.metric
-    return f"{make_printable(metric.name)} {level_change_phrase(verdict.ratio, metric)}" if verdict.ratio else make_printable(metric.name)
+    return (
+        f"{make_printable(metric.name)} {level_change_phrase(verdict.ratio, metric)}"
+        if verdict.ratio
+        else make_printable(metric.name)
+    )
 
 
 def _clause_row(clause_verdict: ClauseVerdict) -> tuple[str, ...]:
@@ -69,8 +83,12 @@ def _clause_row(clause_verdict: ClauseVerdict) -> tuple[str, ...]:
         GLYPHS[clause_verdict.outcome],
         make_printable(clause_verdict.clause.text),
         make_printable(clause_verdict.series.cell) if clause_verdict.series else "",
-        "" if clause_verdict.estimate is None else format_clause_value(clause_verdict, clause_verdict.estimate),
-        "" if clause_verdict.interval is None else format_clause_interval(clause_verdict, clause_verdict.interval),
+        ""
+        if clause_verdict.estimate is None
+        else format_clause_value(clause_verdict, clause_verdict.estimate),
+        ""
+        if clause_verdict.interval is None
+        else format_clause_interval(clause_verdict, clause_verdict.interval),
         clause_note(clause_verdict),
     )
 
@@ -89,7 +107,9 @@ def format_clause_value(clause_verdict: ClauseVerdict, value: float) -> str:
     if clause_verdict.clause.is_ratio or clause_verdict.series is None:
         return f"{value:.3f}x"
     metric = clause_verdict.series.metric
-    return format_quantity(value * compute_unit_factor(clause_verdict.clause, metric.unit), metric.unit, metric.name)
+    return format_quantity(
+        value * compute_unit_factor(clause_verdict.clause, metric.unit), metric.unit, metric.name
+    )
 
 
 def format_clause_interval(clause_verdict: ClauseVerdict, interval: Interval) -> str:
@@ -102,7 +122,9 @@ def format_clause_interval(clause_verdict: ClauseVerdict, interval: Interval) ->
     metric = clause_verdict.series.metric
     per = compute_unit_factor(clause_verdict.clause, metric.unit)
     shown = choose_scale((interval.lo * per, interval.hi * per), metric.unit, metric.name)
-    return f"[{format_significant(interval.lo * per / shown.factor)}, {shown.format_value(interval.hi * per)}]"
+    return (
+        f"[{format_significant(interval.lo * per / shown.factor)}, {shown.format_value(interval.hi * per)}]"
+    )
 
 
 def _format_deviation(ratio: float) -> str:
@@ -121,7 +143,15 @@ def _single_goal_lines(goal: GoalVerdict) -> list[str]:
 def _clause_line(clause_verdict: ClauseVerdict) -> str:
     """What was found is told in a unit, which a suite may have made up."""
     cell = f" {code_span(clause_verdict.series.cell)}" if clause_verdict.series else ""
-    known = [code_span(format_clause_value(clause_verdict, clause_verdict.estimate))] if clause_verdict.estimate is not None else []
-    known += [code_span(format_clause_interval(clause_verdict, clause_verdict.interval))] if clause_verdict.interval else []
+    known = (
+        [code_span(format_clause_value(clause_verdict, clause_verdict.estimate))]
+        if clause_verdict.estimate is not None
+        else []
+    )
+    known += (
+        [code_span(format_clause_interval(clause_verdict, clause_verdict.interval))]
+        if clause_verdict.interval
+        else []
+    )
     said = [code_span(clause_note(clause_verdict))] if clause_note(clause_verdict) else []
     return f"  - {GLYPHS[clause_verdict.outcome]} {code_span(clause_verdict.clause.text)}{cell}: {', '.join([*known, *said])}"

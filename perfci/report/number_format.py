@@ -21,10 +21,19 @@ UNIT_STEPS = {
 
 SHARE_SUFFIXES = frozenset(
     {
-        "active", "attainment", "busy", "efficiency", "fragmentation", "mfu", "padding", "share", "sparsity", "stall",
+        "active",
+        "attainment",
+        "busy",
+        "efficiency",
+        "fragmentation",
+        "mfu",
+        "padding",
+        "share",
+        "sparsity",
+        "stall",
         "utilisation",
     }
-)  # fmt: skip
+)
 """A ratio whose name ends in one of these words is a part of a whole and reads as a percentage; any other ratio (a
 speedup, a growth, a real-time factor) is a plain number."""
 

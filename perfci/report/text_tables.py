@@ -17,7 +17,19 @@ from perfci.report.verdict_sentences import (
     verdict_advice,
 )
 
-HEADINGS = ("", "verdict", "benchmark", "metric", "base", "head", "change", "95 % interval", "pairs", "noise", "MDE")
+HEADINGS = (
+    "",
+    "verdict",
+    "benchmark",
+    "metric",
+    "base",
+    "head",
+    "change",
+    "95 % interval",
+    "pairs",
+    "noise",
+    "MDE",
+)
 LEFT_ALIGNED = frozenset({0, 1, 2, 3})
 """The columns that hold words; numbers line up on the right."""
 
@@ -37,16 +49,21 @@ def format_verdict_table(verdicts: Iterable[Verdict]) -> str:
 def format_advice(verdicts: Iterable[Verdict]) -> str:
     """One line for each verdict that is no plain answer."""
     open_ones = [verdict for verdict in rank_verdicts(verdicts) if verdict_advice(verdict)]
-    return "\n".join(f"{verdict_glyph(one)} {make_printable(one.series.label)}: {verdict_advice(one)}" for one in open_ones)
+    return "\n".join(
+        f"{verdict_glyph(one)} {make_printable(one.series.label)}: {verdict_advice(one)}" for one in open_ones
+    )
 
 
-def align_table(headings: Sequence[str], rows: Sequence[Sequence[str]], left_aligned: frozenset[int] = frozenset({0})) -> str:
+def align_table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], left_aligned: frozenset[int] = frozenset({0})
+) -> str:
     """Lay out columns by their width on screen; a column that is empty in every row is left out."""
     used = [k for k, heading in enumerate(headings) if any(row[k] for row in rows)]
     lines = [[line[k] for k in used] for line in (headings, *rows)]
     widths = [max(_display_width(line[k]) for line in lines) for k in range(len(used))]
     return "\n".join(
-        "  ".join(_pad_cell(cell, widths[k], used[k] in left_aligned) for k, cell in enumerate(line)).rstrip() for line in lines
+        "  ".join(_pad_cell(cell, widths[k], used[k] in left_aligned) for k, cell in enumerate(line)).rstrip()
+        for line in lines
     )
 
 

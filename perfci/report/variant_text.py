@@ -45,7 +45,9 @@ def rejection_sentence(rejection: VariantRejection) -> str:
 
 
 def rejected_variant_name(rejection: VariantRejection) -> str:
-    return make_printable(cell_name(get_benchmark_owner(rejection.benchmark) or rejection.benchmark, rejection.parameters))
+    return make_printable(
+        cell_name(get_benchmark_owner(rejection.benchmark) or rejection.benchmark, rejection.parameters)
+    )
 
 
 def _nothing_compared_text(comparison: VariantResults) -> str:
@@ -53,14 +55,18 @@ def _nothing_compared_text(comparison: VariantResults) -> str:
 
 
 def _rejected_count(comparison: VariantResults) -> str:
-    return f", {format_count(len(comparison.rejections), 'variant')} rejected" if comparison.rejections else ""
+    return (
+        f", {format_count(len(comparison.rejections), 'variant')} rejected" if comparison.rejections else ""
+    )
 
 
 def _group_keys(comparison: VariantResults) -> list[VariantGroupKey]:
     """Every benchmark that has something to say, in the order of the suite."""
     verdicts = [contrast.verdict.series for contrast in comparison.contrasts]
     series = [*verdicts, *(one.series for one in comparison.numerics)]
-    return list(dict.fromkeys((one.benchmark.name, _shared_parameters(one.parameters, comparison)) for one in series))
+    return list(
+        dict.fromkeys((one.benchmark.name, _shared_parameters(one.parameters, comparison)) for one in series)
+    )
 
 
 def _shared_parameters(parameters: NamedValues, comparison: VariantResults) -> NamedValues:
@@ -69,16 +75,29 @@ def _shared_parameters(parameters: NamedValues, comparison: VariantResults) -> N
 
 def _format_group(group_key: VariantGroupKey, comparison: VariantResults) -> str:
     benchmark, rest = group_key
-    mine = [one for one in comparison.contrasts if _is_in_group(group_key, one.verdict.series.benchmark.name, one, comparison)]
-    heading = make_printable(benchmark + "".join(f", {name}={strip_quotes(value)}" for name, value in rest), 200)
+    mine = [
+        one
+        for one in comparison.contrasts
+        if _is_in_group(group_key, one.verdict.series.benchmark.name, one, comparison)
+    ]
+    heading = make_printable(
+        benchmark + "".join(f", {name}={strip_quotes(value)}" for name, value in rest), 200
+    )
     metrics = list(dict.fromkeys(one.verdict.series.metric.name for one in mine))
-    rows = [_contrast_row(one, comparison) for metric in metrics for one in mine if one.verdict.series.metric.name == metric]
+    rows = [
+        _contrast_row(one, comparison)
+        for metric in metrics
+        for one in mine
+        if one.verdict.series.metric.name == metric
+    ]
     table = align_table(HEADINGS, rows, LEFT_ALIGNED) if rows else ""
     lines = [*table.splitlines(), *_numerics_lines(group_key, comparison)]
     return "\n".join([heading, *(f"  {line}" for line in lines)])
 
 
-def _is_in_group(group_key: VariantGroupKey, benchmark: str, contrast: VariantContrast, comparison: VariantResults) -> bool:
+def _is_in_group(
+    group_key: VariantGroupKey, benchmark: str, contrast: VariantContrast, comparison: VariantResults
+) -> bool:
     return (benchmark, _shared_parameters(contrast.verdict.series.parameters, comparison)) == group_key
 
 
@@ -115,13 +134,19 @@ def _verdict_cell(verdict: Verdict) -> str:
         return f"{verdict_label(verdict)}: about {format_count(verdict.pairs_to_decide, 'more pair')} would decide"
     if verdict.ratio is not None and verdict.kind is not VerdictKind.INCONCLUSIVE:
         return verdict_label(verdict)
-    why = verdict.reason.partition(": ")[2] if verdict.ratio is not None else ""  # the numbers stand in the row
+    why = (
+        verdict.reason.partition(": ")[2] if verdict.ratio is not None else ""
+    )  # the numbers stand in the row
     return f"{verdict_label(verdict)}: {make_printable(why or verdict.reason, 200)}"
 
 
 def _numerics_lines(group_key: VariantGroupKey, comparison: VariantResults) -> Iterable[str]:
     """In which numbers a variant agrees with its baseline, and where that is not known."""
-    mine = [one for one in comparison.numerics if (one.series.benchmark.name, _shared_parameters(one.series.parameters, comparison)) == group_key]
+    mine = [
+        one
+        for one in comparison.numerics
+        if (one.series.benchmark.name, _shared_parameters(one.series.parameters, comparison)) == group_key
+    ]
     for name in dict.fromkeys(variant_name(one.series.parameters, comparison.varied) for one in mine):
         own = [one for one in mine if variant_name(one.series.parameters, comparison.varied) == name]
         if agreeing := _join_metric_names(own, ParityOutcome.AGREES):

@@ -30,7 +30,9 @@ def verdict_sentence(verdict: Verdict) -> str:
     """Say what was decided, by how much, and how far to believe it."""
     name = series_name(verdict.series)
     if verdict.kind in CHANGE_KINDS and verdict.ratio is not None:
-        suspicion = "; seen while screening, not yet confirmed on fresh pairs" if is_candidate(verdict) else ""
+        suspicion = (
+            "; seen while screening, not yet confirmed on fresh pairs" if is_candidate(verdict) else ""
+        )
         return f"{name} {change_phrase(verdict)}{suspicion}{_noise_suffix(verdict)}"
     if verdict.kind is VerdictKind.UNCHANGED and verdict.ratio is not None:
         return f"{name} unchanged: {_estimate_phrase(verdict)}{_mde_suffix(verdict)}"
@@ -82,7 +84,11 @@ def count_by_kind(verdicts: Iterable[Verdict]) -> list[VerdictKindCount]:
     """How often each word occurs, the severest first; a suspicion is counted apart from what was confirmed."""
     found = Counter((one.kind, is_candidate(one)) for one in verdicts)
     order = [(kind, suspected) for kind in SEVERITY_ORDER for suspected in (False, True)]
-    return [_kind_count(kind, suspected, found[kind, suspected]) for kind, suspected in order if found[kind, suspected]]
+    return [
+        _kind_count(kind, suspected, found[kind, suspected])
+        for kind, suspected in order
+        if found[kind, suspected]
+    ]
 
 
 def counts_sentence(verdicts: Iterable[Verdict]) -> str:
@@ -123,13 +129,19 @@ def overview_sentence(
     if open_regressions:
         worst = most_severe(open_regressions)
         several = "Worst: " if len(open_regressions) > 1 else ""
-        return PageSummary(format_count(len(open_regressions), "open regression"), f"{several}{verdict_sentence(worst)}")
+        return PageSummary(
+            format_count(len(open_regressions), "open regression"), f"{several}{verdict_sentence(worst)}"
+        )
     if incidents:
-        return PageSummary(format_count(incidents, "open incident"), f"No regression is confirmed by fresh pairs, in {scope}")
+        return PageSummary(
+            format_count(incidents, "open incident"), f"No regression is confirmed by fresh pairs, in {scope}"
+        )
     if not series:
         return PageSummary("Nothing was measured yet")
     return (
-        PageSummary(f"No open regression in {scope}") if compared else PageSummary("Nothing was compared yet", f"Measured: {scope}")
+        PageSummary(f"No open regression in {scope}")
+        if compared
+        else PageSummary("Nothing was compared yet", f"Measured: {scope}")
     )
 
 
@@ -146,7 +158,9 @@ def trend_sentence(trend: Trend) -> PageSummary:
         return PageSummary(f"{name} has no measured value yet", "".join(failures))
     if not trend.levels:
         shown = format_quantity(trend.last_level, metric.unit, metric.name)
-        return PageSummary(f"{name} was {shown} at {trend.measured_dots[-1].commit.sha[:10]}", "".join(failures))
+        return PageSummary(
+            f"{name} was {shown} at {trend.measured_dots[-1].commit.sha[:10]}", "".join(failures)
+        )
     shown = format_quantity(trend.levels[-1].value, metric.unit, metric.name)
     return PageSummary(f"{name} stands at {shown}", "; ".join([*_change_history(trend), *failures]))
 
@@ -159,7 +173,11 @@ def unavailable_sentence(series: Series, reason: str) -> PageSummary:
 
 def mark_sentence(mark: ChangeMark, metric: Metric) -> str:
     """Say one change point in words."""
-    states = {"convicted": "confirmed on fresh pairs", "candidate": "candidate", "refuted": "looked at, not confirmed"}
+    states = {
+        "convicted": "confirmed on fresh pairs",
+        "candidate": "candidate",
+        "refuted": "looked at, not confirmed",
+    }
     return f"{level_change_phrase(mark.ratio, metric)}, {states[mark.state]}"
 
 
@@ -170,7 +188,9 @@ def most_severe(verdicts: Sequence[Verdict]) -> Verdict:
 
 def rank_verdicts(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """Order verdicts as they deserve attention: by kind, then by size, then by name."""
-    return sorted(verdicts, key=lambda one: (SEVERITY_ORDER.index(one.kind), -_change_size(one), one.series.label))
+    return sorted(
+        verdicts, key=lambda one: (SEVERITY_ORDER.index(one.kind), -_change_size(one), one.series.label)
+    )
 
 
 def verdict_advice(verdict: Verdict) -> str:
@@ -243,14 +263,20 @@ def _reason_suffix(verdict: Verdict) -> str:
 
 def _kind_count(kind: VerdictKind, suspected: bool, count: int) -> VerdictKindCount:
     plural = "s" if kind in CHANGE_KINDS and count != 1 else ""
-    return VerdictKindCount(f"{'suspected ' if suspected else ''}{kind_label(kind)}{plural}", TONES[kind], count)
+    return VerdictKindCount(
+        f"{'suspected ' if suspected else ''}{kind_label(kind)}{plural}", TONES[kind], count
+    )
 
 
 def _change_history(trend: Trend) -> list[str]:
     """What is recorded; whether anybody looked for more is not known here, so nothing is ruled out."""
     moves = [mark for mark in trend.marks if mark.state == "convicted"]
     candidates = [mark for mark in trend.marks if mark.state == "candidate"]
-    parts = [f"It {level_change_phrase(moves[-1].ratio, trend.series.metric)} at {moves[-1].commit[:10]}"] if moves else []
+    parts = (
+        [f"It {level_change_phrase(moves[-1].ratio, trend.series.metric)} at {moves[-1].commit[:10]}"]
+        if moves
+        else []
+    )
     parts += [f"{format_count(len(candidates), 'candidate change')} not confirmed"] if candidates else []
     return parts or [f"No change is recorded over {format_count(trend.commit_count, 'commit')}"]
 

@@ -100,5 +100,7 @@ def _parse_metric(message: Mapping[str, Any]) -> MeasuredMetric:
     )
 
 
-def build_failed_outcome(cell: Cell, reason: str, status: Status = Status.FAILED, stderr_tail: str = "") -> CellOutcome:
+def build_failed_outcome(
+    cell: Cell, reason: str, status: Status = Status.FAILED, stderr_tail: str = ""
+) -> CellOutcome:
     return CellOutcome(cell, status, reason, (), datetime.now(UTC), 0.0, 0.0, None, stderr_tail, ())

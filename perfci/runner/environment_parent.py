@@ -33,9 +33,15 @@ class EnvironmentParent:
     """
 
     def __init__(
-        self, python: str, suite: FrozenSuite, *, launch: str = "fork", threads: int = 1, preload: Sequence[str] = (),
+        self,
+        python: str,
+        suite: FrozenSuite,
+        *,
+        launch: str = "fork",
+        threads: int = 1,
+        preload: Sequence[str] = (),
         variables: Mapping[str, str] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._python = python
         self._worker_settings = WorkerSettings(suite, launch, dict(variables or {}), self._exit_reason)
         self._scratch = tempfile.mkdtemp(prefix="perfci-")
@@ -90,9 +96,15 @@ class EnvironmentParent:
         try:
             with self._open_log("wb") as log:
                 return subprocess.Popen(
-                    command, pass_fds=[child_socket.fileno()], env=env, cwd=self._scratch, start_new_session=True,
-                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log,
-                )  # fmt: skip
+                    command,
+                    pass_fds=[child_socket.fileno()],
+                    env=env,
+                    cwd=self._scratch,
+                    start_new_session=True,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=log,
+                )
         except OSError as error:
             raise PerfciError(f"the interpreter {self._python} does not start: {error.strerror}") from None
 

@@ -68,7 +68,9 @@ class Cell:
 def find_suite(folder: Path) -> Path:
     """Accept the folder of the benchmarks, or one whose asv.conf.json names it."""
     if not folder.is_dir():
-        raise PerfciError(f"there is no suite folder {folder}; make one with `perfci init`, or name yours with --suite")
+        raise PerfciError(
+            f"there is no suite folder {folder}; make one with `perfci init`, or name yours with --suite"
+        )
     if (folder / "asv.conf.json").exists() and (folder / "benchmarks").is_dir():
         return folder / "benchmarks"
     return folder
@@ -132,7 +134,9 @@ def parse_benchmarks(messages: Iterable[Mapping[str, Any]]) -> dict[str, Discove
 
 
 def _parse_metric(message: Mapping[str, Any]) -> DeclaredMetric:
-    return DeclaredMetric(Metric(message["name"], message["unit"], message["direction"]), Clock(message["clock"]))
+    return DeclaredMetric(
+        Metric(message["name"], message["unit"], message["direction"]), Clock(message["clock"])
+    )
 
 
 def expand_cells(benchmarks: Iterable[DiscoveredBenchmark], pattern: str, timeout_s: float) -> list[Cell]:
@@ -151,7 +155,12 @@ def _expand_grid(benchmark: DiscoveredBenchmark, default_timeout_s: float) -> It
     for index, values in enumerate(itertools.product(*benchmark.params)):
         parameters = tuple(zip(_parameter_names(benchmark), values, strict=True))
         yield Cell(
-            benchmark.name, index if values else None, parameters, timeout_s, benchmark.setup_cache_key, cache_timeout_s
+            benchmark.name,
+            index if values else None,
+            parameters,
+            timeout_s,
+            benchmark.setup_cache_key,
+            cache_timeout_s,
         )
 
 

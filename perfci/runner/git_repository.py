@@ -57,16 +57,22 @@ class GitRepository:
     def main_branch(self) -> str:
         """The default branch of the origin, as it was when it was cloned; nothing where that is not known."""
         try:
-            return self._run_git("symbolic-ref", "--short", "--quiet", "refs/remotes/origin/HEAD").removeprefix("origin/")
+            return self._run_git(
+                "symbolic-ref", "--short", "--quiet", "refs/remotes/origin/HEAD"
+            ).removeprefix("origin/")
         except PerfciError:
             return ""
 
     def resolve(self, revision: str) -> str:
         """Turn a revision as a user types it into a full sha; nothing that looks like an option gets past."""
         if revision.startswith("-") or not revision.strip():
-            raise PerfciError(f"{revision!r} is no revision: a commit, branch or tag was expected, not an option")
+            raise PerfciError(
+                f"{revision!r} is no revision: a commit, branch or tag was expected, not an option"
+            )
         try:
-            return self._run_git("rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}")
+            return self._run_git(
+                "rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}"
+            )
         except PerfciError:
             raise PerfciError(
                 f"there is no commit {revision!r} in {self.root}; give a branch, a tag or a sha that `git log` knows"
@@ -111,7 +117,10 @@ class GitRepository:
             f"--grep=^{pattern}",
         )
         found = self._run_git(*asked, f"--format={LOG_FORMAT}%x00%B%x00", self.resolve(revision), "--")
-        return [(_parse_commit("\0".join(one), ""), message) for *one, message in _split_records(found.split("\0"))]
+        return [
+            (_parse_commit("\0".join(one), ""), message)
+            for *one, message in _split_records(found.split("\0"))
+        ]
 
     def tags(self) -> dict[str, tuple[str, ...]]:
         """The tags of every commit that has one."""
@@ -131,7 +140,11 @@ class GitRepository:
     def content_digest(self, sha: str, ignored_files: Sequence[str] = ()) -> str:
         """A digest of a commit's files without those that fit a pattern; ``*`` reaches into folders as well."""
         files = self._run_git("ls-tree", "-r", "-z", "--full-tree", _require_full_sha(sha)).split("\0")
-        kept = (one for one in files if not any(fnmatchcase(one.partition("\t")[2], pattern) for pattern in ignored_files))
+        kept = (
+            one
+            for one in files
+            if not any(fnmatchcase(one.partition("\t")[2], pattern) for pattern in ignored_files)
+        )
         return hashlib.sha256("\0".join(kept).encode("utf-8", "surrogateescape")).hexdigest()
 
     def has_identical_inputs(self, first: Commit, second: Commit, ignored_files: Sequence[str]) -> bool:
@@ -148,12 +161,21 @@ class GitRepository:
         if tree == self._run_git("rev-parse", head.sha + "^{tree}"):
             return head
         when = (head.committed_at or datetime.now(UTC)).isoformat()
-        identity = {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER")
-                    for what, value in (("NAME", "perfci"), ("EMAIL", "perfci@localhost"), ("DATE", when))}  # fmt: skip
+        identity = {
+            f"GIT_{who}_{what}": value
+            for who in ("AUTHOR", "COMMITTER")
+            for what, value in (("NAME", "perfci"), ("EMAIL", "perfci@localhost"), ("DATE", when))
+        }
         sha = _run_git(
-            self._private_clone(), "commit-tree", tree, "-p", head.sha, "-m", "uncommitted changes",
+            self._private_clone(),
+            "commit-tree",
+            tree,
+            "-p",
+            head.sha,
+            "-m",
+            "uncommitted changes",
             env=self._object_variables() | identity,
-        )  # fmt: skip
+        )
         return Commit(sha, "uncommitted changes", "", datetime.now(UTC), (head.sha,), self.branch, dirty=True)
 
     def checkout(self, sha: str) -> Path:
@@ -204,14 +226,26 @@ class GitRepository:
             unfinished = self.private_folder / "clone.partial"
             shutil.rmtree(unfinished, ignore_errors=True)
             _run_git(
-                self.root, "clone", "--quiet", "--bare", "--shared", "--no-tags", "--", str(self.root), str(unfinished)
+                self.root,
+                "clone",
+                "--quiet",
+                "--bare",
+                "--shared",
+                "--no-tags",
+                "--",
+                str(self.root),
+                str(unfinished),
             )
             os.replace(unfinished, clone)
         return clone
 
     def _shallow_hint(self) -> str:
         shallow = self._run_git("rev-parse", "--is-shallow-repository") == "true"
-        return " (this clone is shallow: fetch the whole history with `git fetch --unshallow`)" if shallow else ""
+        return (
+            " (this clone is shallow: fetch the whole history with `git fetch --unshallow`)"
+            if shallow
+            else ""
+        )
 
     def _run_git(self, *arguments: str) -> str:
         return _run_git(self.root, *arguments)
@@ -241,8 +275,12 @@ def _split_records(fields: Sequence[str]) -> Iterator[Sequence[str]]:
 
 def _parse_commit(line: str, branch: str) -> Commit:
     sha, parents, _, committed, author, names, subject = line.split("\0", 6)
-    tags = tuple(sorted(name.removeprefix(TAG_PREFIX) for name in names.split(", ") if name.startswith(TAG_PREFIX)))
-    return Commit(sha, subject, author, datetime.fromisoformat(committed), tuple(parents.split()), branch, tags)
+    tags = tuple(
+        sorted(name.removeprefix(TAG_PREFIX) for name in names.split(", ") if name.startswith(TAG_PREFIX))
+    )
+    return Commit(
+        sha, subject, author, datetime.fromisoformat(committed), tuple(parents.split()), branch, tags
+    )
 
 
 def _require_full_sha(sha: str) -> str:
@@ -263,5 +301,7 @@ def _run_git(folder: Path, *arguments: str, env: dict[str, str] | None = None) -
         raise PerfciError("git was not found; install git 2.25 or newer and put it on the PATH") from None
     except GitCommandError as error:
         text = str(error.stderr).strip().removeprefix("stderr: ").strip("' \n")
-        raise PerfciError(f"git {arguments[0]} failed: {text.splitlines()[-1] if text else error.status}") from None
+        raise PerfciError(
+            f"git {arguments[0]} failed: {text.splitlines()[-1] if text else error.status}"
+        ) from None
     return str(out)

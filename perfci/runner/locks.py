@@ -24,7 +24,9 @@ def machine_lock(
         if not _try_lock(handle):
             holder = _describe_holder(handle)
             if not wait:
-                raise PerfciError(f"this machine is already being measured by {holder}; wait for it, or drop --no-wait")
+                raise PerfciError(
+                    f"this machine is already being measured by {holder}; wait for it, or drop --no-wait"
+                )
             on_wait(f"waiting for {holder}, so that two measurements do not disturb each other")
             while not _try_lock(handle):
                 time.sleep(0.5)
@@ -51,8 +53,10 @@ def _open_lock(path: Path) -> int:
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     except OSError as error:
-        raise PerfciError(f"the machine lock {path} cannot be opened ({error.strerror}); set PERFCI_LOCK to a path "
-                          "that every user of this machine may write") from None  # fmt: skip
+        raise PerfciError(
+            f"the machine lock {path} cannot be opened ({error.strerror}); set PERFCI_LOCK to a path "
+            "that every user of this machine may write"
+        ) from None
     return handle
 
 

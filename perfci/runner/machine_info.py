@@ -25,7 +25,13 @@ def describe_machine() -> Machine:
 def describe_environment(*, python: str, torch: str) -> Environment:
     """Record what may explain a step that no commit made: versions, driver, kernel."""
     _, driver = _query_nvidia_smi()
-    seen = {"python": python, "torch": torch, "driver": driver, "kernel": platform.release(), "libc": _libc_version()}
+    seen = {
+        "python": python,
+        "torch": torch,
+        "driver": driver,
+        "kernel": platform.release(),
+        "libc": _libc_version(),
+    }
     return Environment(to_named_values({name: value for name, value in seen.items() if value}))
 
 
@@ -38,7 +44,10 @@ def _cpu_model() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+    return next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
+        platform.machine(),
+    )
 
 
 def _libc_version() -> str:
@@ -52,7 +61,9 @@ def _query_nvidia_smi() -> tuple[list[str], str]:
         return [], ""
     query = [tool, "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
-        lines = subprocess.run(query, capture_output=True, text=True, timeout=30, check=True).stdout.splitlines()
+        lines = subprocess.run(
+            query, capture_output=True, text=True, timeout=30, check=True
+        ).stdout.splitlines()
     except (OSError, subprocess.SubprocessError):
         return [], ""
     rows = [[part.strip() for part in line.split(",")] for line in lines if line.strip()]

@@ -31,8 +31,14 @@ class MeasurementRunner:
     harness = HARNESS_VERSION
 
     def __init__(
-        self, repository: GitRepository, settings: Settings, suite_folder: Path, *, smoke: bool = False, origin: NamedValues = ()
-    ) -> None:  # fmt: skip
+        self,
+        repository: GitRepository,
+        settings: Settings,
+        suite_folder: Path,
+        *,
+        smoke: bool = False,
+        origin: NamedValues = (),
+    ) -> None:
         self.repository = repository
         self.settings = settings
         self.smoke = smoke
@@ -58,11 +64,15 @@ class MeasurementRunner:
         self.restart_environments()
         shutil.rmtree(self._caches, ignore_errors=True)
 
-    def prepare(self, commits: Sequence[Commit], report: Callable[[Commit, str], None] = lambda *_: None) -> None:
+    def prepare(
+        self, commits: Sequence[Commit], report: Callable[[Commit, str], None] = lambda *_: None
+    ) -> None:
         """Check out and build every commit before anything is measured, so that no build disturbs a measurement."""
         for commit in commits:
             if commit.sha not in self._prepared:
-                prepared = self._freeze_commit_suite(prepare_commit(self.repository, commit, self.settings.environment))
+                prepared = self._freeze_commit_suite(
+                    prepare_commit(self.repository, commit, self.settings.environment)
+                )
                 self._prepared[commit.sha] = prepared
                 report(commit, prepared.failure_reason)
 
@@ -70,7 +80,9 @@ class MeasurementRunner:
         """Import the suite against one commit and list what it holds."""
         prepared = self._prepared[sha]
         if prepared.failure_reason:
-            raise PerfciError(f"commit {prepared.commit.short_sha} cannot be measured: {prepared.failure_reason}")
+            raise PerfciError(
+                f"commit {prepared.commit.short_sha} cannot be measured: {prepared.failure_reason}"
+            )
         return self._parent(prepared).worker().discover(prepared)
 
     def visit(self, sha: str, cells: Sequence[Cell]) -> Iterator[CellResult]:
@@ -89,7 +101,9 @@ class MeasurementRunner:
         spare = wanted == "always" or (wanted == "auto" and not self.machine.accelerators)
         return spare and not any(self._prepared[sha].failure_reason for sha in shas)
 
-    def visit_interleaved(self, shas: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Iterator[Sequence[CellResult]]:
+    def visit_interleaved(
+        self, shas: Sequence[str], rows: Sequence[Sequence[Cell]]
+    ) -> Iterator[Sequence[CellResult]]:
         """Visit several commits (or one, several times) at once; the processes of each row of cells take turns.
 
         The k-th cell of a row is measured at the k-th commit.
@@ -101,11 +115,15 @@ class MeasurementRunner:
             parent = self._parent(prepared)
             desk = parent.worker(used[parent])
             cells = [row[place] for row in rows if place < len(row)]
-            stays.append(desk.start_session(prepared, cells, self._caches, concurrent_visits=len(shas), core=core))
+            stays.append(
+                desk.start_session(prepared, cells, self._caches, concurrent_visits=len(shas), core=core)
+            )
             used[parent] += 1
         return run_interleaved(stays, rows)
 
-    def profile(self, sha: str, cells: Sequence[Cell], output_folders: Mapping[str, Path]) -> Iterator[CellOutcome]:
+    def profile(
+        self, sha: str, cells: Sequence[Cell], output_folders: Mapping[str, Path]
+    ) -> Iterator[CellOutcome]:
         """Profile cells, each into the folder of its name; those without one run in NVTX ranges and write nothing."""
         prepared = self._prepared[sha]
         if prepared.failure_reason:
@@ -180,14 +198,19 @@ class MeasurementRunner:
         wanted = [m for m in self.settings.environment.preload if m.split(".")[0] not in prepared.modules]
         sources = [*suite.folder.rglob("*.py"), *prepared.tree.rglob("*.py")]
         roots = {name.split(".")[0].encode() for name in wanted}
-        used = {root for source in sources for root in roots if root in _read_bytes(source)} if roots else set()
+        used = (
+            {root for source in sources for root in roots if root in _read_bytes(source)} if roots else set()
+        )
         return [name for name in wanted if name.split(".")[0].encode() in used]
 
 
 def build_failure_results(prepared: PreparedCommit, cells: Sequence[Cell]) -> Iterator[CellResult]:
     """A commit that does not build is a result of every cell, with the build's log."""
     for cell in cells:
-        yield build_failed_outcome(cell, prepared.failure_reason, stderr_tail=prepared.build_log), Discovery({}, ())
+        yield (
+            build_failed_outcome(cell, prepared.failure_reason, stderr_tail=prepared.build_log),
+            Discovery({}, ()),
+        )
 
 
 def _path_in_repository(repository: GitRepository, folder: Path) -> Path:

@@ -13,7 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from perfci.model import PerfciError
-from perfci.runner.cell_outcomes import CellOutcome, Discovery, build_failed_outcome, parse_omissions, parse_outcome
+from perfci.runner.cell_outcomes import (
+    CellOutcome,
+    Discovery,
+    build_failed_outcome,
+    parse_omissions,
+    parse_outcome,
+)
 from perfci.runner.frozen_suite import Cell, FrozenSuite, parse_benchmarks
 from perfci.runner.prepare_commit import PreparedCommit
 from perfci.runner.turn_scheduler import TurnScheduler
@@ -63,7 +69,11 @@ class MeasurementWorker:
         return stay.discovery
 
     def measure(
-        self, prepared: PreparedCommit, cells: Sequence[Cell], caches: Path, profiles: ProfileRequest | None = None
+        self,
+        prepared: PreparedCommit,
+        cells: Sequence[Cell],
+        caches: Path,
+        profiles: ProfileRequest | None = None,
     ) -> Iterator[CellResult]:
         """Run each cell once in a fresh process, yielding every outcome as soon as it is there.
 
@@ -76,9 +86,14 @@ class MeasurementWorker:
         stay.finish()
 
     def start_session(
-        self, prepared: PreparedCommit, cells: Sequence[Cell], caches: Path | None, profiles: ProfileRequest | None = None,
-        concurrent_visits: int = 1, core: int = 0,
-    ) -> WorkerSession:  # fmt: skip
+        self,
+        prepared: PreparedCommit,
+        cells: Sequence[Cell],
+        caches: Path | None,
+        profiles: ProfileRequest | None = None,
+        concurrent_visits: int = 1,
+        core: int = 0,
+    ) -> WorkerSession:
         """Import the commit and the suite; each of the cells then waits for its start.
 
         ``abreast`` is how many commits are visited at once; what can be measured on one core then takes turns on
@@ -97,7 +112,8 @@ class MeasurementWorker:
             "env": dict(about.variables),
             "launch": about.launch,
             "core": core,
-            "visit_timeout_s": IMPORT_TIMEOUT_S + concurrent_visits * sum(c.timeout_s + c.setup_cache_timeout_s for c in cells),
+            "visit_timeout_s": IMPORT_TIMEOUT_S
+            + concurrent_visits * sum(c.timeout_s + c.setup_cache_timeout_s for c in cells),
         }
         self.connection.sendall(json.dumps(request).encode() + b"\n")
         first = self.read_message()
@@ -105,7 +121,9 @@ class MeasurementWorker:
             errors = tuple((error["module"], error["error"]) for error in first["errors"])
             found = Discovery(parse_benchmarks(first["benchmarks"]), errors, parse_omissions(first["notes"]))
             return WorkerSession(self, found)
-        reason = "importing the suite did not end" if first.get("timed_out") else "importing the suite crashed"
+        reason = (
+            "importing the suite did not end" if first.get("timed_out") else "importing the suite crashed"
+        )
         reason = f"{reason} (status {first.get('status')})"
         return WorkerSession(self, Discovery({}, ((about.suite.name, reason),)), ended_reason=reason)
 
@@ -141,7 +159,9 @@ class WorkerSession:
             message = self.worker.read_message()
             if message["event"] == "cell":
                 return parse_outcome(cell, message)
-            self.ended_reason = f"the process that supervised this cell ended (status {message.get('status')})"
+            self.ended_reason = (
+                f"the process that supervised this cell ended (status {message.get('status')})"
+            )
         return build_failed_outcome(cell, self.ended_reason)
 
     def finish(self) -> None:
@@ -149,7 +169,9 @@ class WorkerSession:
             self.worker.read_message()
 
 
-def run_interleaved(sessions: Sequence[WorkerSession], rows: Sequence[Sequence[Cell]]) -> Iterator[Sequence[CellResult]]:
+def run_interleaved(
+    sessions: Sequence[WorkerSession], rows: Sequence[Sequence[Cell]]
+) -> Iterator[Sequence[CellResult]]:
     """Run the cells of each row at once, one a stay, their processes taking turns; yield what they gave together."""
     for row in rows:
         running = sessions[: len(row)]
@@ -181,7 +203,9 @@ def _start_next_cell(session: WorkerSession) -> socket.socket:
     return ours
 
 
-def _cell_message(cell: Cell, caches: Path | None, sha: str, profiles: ProfileRequest | None) -> dict[str, Any]:
+def _cell_message(
+    cell: Cell, caches: Path | None, sha: str, profiles: ProfileRequest | None
+) -> dict[str, Any]:
     cache = ""
     if cell.setup_cache_key is not None and caches is not None:
         cache = str(caches / sha / cell.setup_cache_key.replace(os.sep, "_"))
@@ -191,5 +215,6 @@ def _cell_message(cell: Cell, caches: Path | None, sha: str, profiles: ProfileRe
         "timeout_s": cell.timeout_s,
         "cache_dir": cache,
         "setup_cache_timeout_s": cell.setup_cache_timeout_s,
-        "profile": profiles and {"folder": profiles.folders.get(cell.name, ""), "roots": dict(profiles.roots)},
+        "profile": profiles
+        and {"folder": profiles.folders.get(cell.name, ""), "roots": dict(profiles.roots)},
     }

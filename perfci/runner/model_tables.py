@@ -46,7 +46,9 @@ def freeze_suite_with_models(folder: Path, models: Sequence[ModelTable], private
 
 def render_models_module(models: Sequence[ModelTable]) -> str:
     """One ModelBench for each table; its hooks' text holds their dotted names, which the version follows."""
-    return MODULE_HEADER + "".join(f"\n\nclass {model.name}(ModelBench):\n{''.join(_render_class_body(model))}" for model in models)
+    return MODULE_HEADER + "".join(
+        f"\n\nclass {model.name}(ModelBench):\n{''.join(_render_class_body(model))}" for model in models
+    )
 
 
 def _render_class_body(model: ModelTable) -> Iterator[str]:

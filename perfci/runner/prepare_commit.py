@@ -51,7 +51,9 @@ def prepare_commit(repository: GitRepository, commit: Commit, settings: Environm
             python = ensure_environment(repository, tree, settings)
             built = build_commit(repository, commit, tree, python, settings)
         except BuildFailed as failed:
-            return PreparedCommit(commit, tree, sys.executable, (), (), failure_reason=str(failed), build_log=failed.log)
+            return PreparedCommit(
+                commit, tree, sys.executable, (), (), failure_reason=str(failed), build_log=failed.log
+            )
     paths = (str(built),) if built else list_import_paths(tree, settings.paths)
     return PreparedCommit(commit, tree, python, paths, list_top_level_modules(paths))
 
@@ -94,7 +96,9 @@ def ensure_environment(repository: GitRepository, tree: Path, settings: Environm
     shutil.rmtree(folder, ignore_errors=True)
     requirements = [word for line in settings.requirements for word in shlex.split(line)]
     _run_step([base, "-m", "venv", str(folder)], tree, {}, "making the environment")
-    _run_step([str(python), "-m", "pip", "install", _runner_requirement(), *requirements], tree, {}, "pip install")
+    _run_step(
+        [str(python), "-m", "pip", "install", _runner_requirement(), *requirements], tree, {}, "pip install"
+    )
     (folder / "ready").touch()
     return str(python)
 
@@ -103,7 +107,9 @@ def _interpreter_version(python: str) -> str:
     try:
         return subprocess.run([python, "-VV"], capture_output=True, text=True, check=True, timeout=60).stdout
     except (OSError, subprocess.SubprocessError):
-        raise PerfciError(f"[environment] python: {python!r} does not run; give the path of a Python 3.11+") from None
+        raise PerfciError(
+            f"[environment] python: {python!r} does not run; give the path of a Python 3.11+"
+        ) from None
 
 
 def _runner_requirement() -> str:
@@ -120,7 +126,9 @@ def _read_lock_file(tree: Path, name: str) -> str:
 # ------------------------------------------------------------------ builds
 
 
-def build_commit(repository: GitRepository, commit: Commit, tree: Path, python: str, settings: EnvironmentTable) -> Path | None:
+def build_commit(
+    repository: GitRepository, commit: Commit, tree: Path, python: str, settings: EnvironmentTable
+) -> Path | None:
     """Run the configured commands once per commit; what they install lands in a folder of this commit's own."""
     if not settings.build:
         return None
@@ -139,18 +147,31 @@ def build_commit(repository: GitRepository, commit: Commit, tree: Path, python: 
     return target
 
 
-def _run_build_command(command: str, tree: Path, root: Path, python: str, target: Path, cache: Path, sha: str) -> None:
+def _run_build_command(
+    command: str, tree: Path, root: Path, python: str, target: Path, cache: Path, sha: str
+) -> None:
     """Run one command in asv's notation: ``in-dir=DIR``, ``NAME=value`` and ``return-code=any`` may come first."""
     env_dir = str(Path(python).parent.parent)
     wheels = [str(path) for path in cache.glob("*.whl")]
-    places = {"target": str(target), "build_dir": str(tree), "build_cache_dir": str(cache), "env_dir": env_dir,
-              "conf_dir": str(root), "commit": sha, "wheel_file": wheels[0] if len(wheels) == 1 else ""}  # fmt: skip
+    places = {
+        "target": str(target),
+        "build_dir": str(tree),
+        "build_cache_dir": str(cache),
+        "env_dir": env_dir,
+        "conf_dir": str(root),
+        "commit": sha,
+        "wheel_file": wheels[0] if len(wheels) == 1 else "",
+    }
     if "{wheel_file}" in command and len(wheels) != 1:
-        raise BuildFailed(f"build: {len(wheels)} wheels in the cache where {{wheel_file}} needs exactly one", "")
+        raise BuildFailed(
+            f"build: {len(wheels)} wheels in the cache where {{wheel_file}} needs exactly one", ""
+        )
     try:
         words = [word.format(**places) for word in shlex.split(command)]
     except (KeyError, IndexError, ValueError) as error:
-        raise PerfciError(f"[environment] build: {command!r} has a placeholder that is not known: {error}") from None
+        raise PerfciError(
+            f"[environment] build: {command!r} has a placeholder that is not known: {error}"
+        ) from None
     folder, variables, any_code = tree, {"PIP_TARGET": str(target)}, False
     while words and "=" in words[0] and not words[0].startswith("-"):
         name, _, value = words.pop(0).partition("=")
@@ -165,12 +186,21 @@ def _run_build_command(command: str, tree: Path, root: Path, python: str, target
         _run_step(argv, folder, variables, "build", any_code=any_code)
 
 
-def _run_step(argv: list[str], folder: Path, variables: dict[str, str], step_name: str, *, any_code: bool = False) -> None:
+def _run_step(
+    argv: list[str], folder: Path, variables: dict[str, str], step_name: str, *, any_code: bool = False
+) -> None:
     try:
         done = subprocess.run(
-            argv, cwd=folder, env={**os.environ, **variables}, stdin=subprocess.DEVNULL, text=True, errors="replace",
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=BUILD_TIMEOUT_S,
-        )  # fmt: skip
+            argv,
+            cwd=folder,
+            env={**os.environ, **variables},
+            stdin=subprocess.DEVNULL,
+            text=True,
+            errors="replace",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=BUILD_TIMEOUT_S,
+        )
     except FileNotFoundError:
         raise BuildFailed(f"{step_name}: there is no program {argv[0]!r}", "") from None
     except subprocess.TimeoutExpired:

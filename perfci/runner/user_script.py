@@ -80,7 +80,9 @@ def find_script(command: Sequence[str]) -> Script:
 
 
 def _build_script(command: Sequence[str], program: str, name: str, name_positions: set[int]) -> Script:
-    return Script(tuple(command), program, name, tuple(w for i, w in enumerate(command) if i not in name_positions))
+    return Script(
+        tuple(command), program, name, tuple(w for i, w in enumerate(command) if i not in name_positions)
+    )
 
 
 def read_interpreter_versions(script: Script) -> tuple[str, str]:
@@ -90,7 +92,9 @@ def read_interpreter_versions(script: Script) -> tuple[str, str]:
         return "", ""
     try:
         asked = [interpreter, "-c", VERSIONS_CODE]
-        told = subprocess.run(asked, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL).stdout
+        told = subprocess.run(
+            asked, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
+        ).stdout
     except (OSError, subprocess.SubprocessError):
         return "", ""
     python, torch, *_ = [*told.split(), "", ""]
@@ -115,8 +119,11 @@ def run_script(script: Script, variables: Mapping[str, str], *, output: int | No
     started_at, begin = datetime.now(UTC), time.monotonic()
     process = subprocess.Popen(
         [sys.executable, "-S", "-E", "-c", LAUNCH_CODE, str(os.getpid()), script.program, *script.command],
-        env={**os.environ, **variables}, stdin=subprocess.DEVNULL, stdout=output, start_new_session=True,
-    )  # fmt: skip
+        env={**os.environ, **variables},
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        start_new_session=True,
+    )
     interrupted = False
     try:
         status, usage = _wait_for(process)

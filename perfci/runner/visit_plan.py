@@ -40,17 +40,24 @@ def plan_rounds(shas: Sequence[str], cells: Sequence[Cell], count: int, seed: in
             yield CommitVisit(sha, _shuffle(dice, cells), number * len(shas) + place, round=number)
 
 
-def plan_pair(base: str, head: str, cells: Sequence[Cell], number: int, order: int, seed: int) -> tuple[CommitVisit, CommitVisit]:
+def plan_pair(
+    base: str, head: str, cells: Sequence[Cell], number: int, order: int, seed: int
+) -> tuple[CommitVisit, CommitVisit]:
     """Measure base and head next to each other, in random order (A B or B A) but with the cells in the same order."""
     dice = random.Random(f"{seed}/pair/{base}/{head}/{number}")
     shuffled = _shuffle(dice, cells)
     sides = [(base, Role.BASE), (head, Role.HEAD)]
     dice.shuffle(sides)
-    first, second = (CommitVisit(sha, shuffled, order + place, role, pair=number) for place, (sha, role) in enumerate(sides))
+    first, second = (
+        CommitVisit(sha, shuffled, order + place, role, pair=number)
+        for place, (sha, role) in enumerate(sides)
+    )
     return first, second
 
 
-def plan_variant_visit(sha: str, variant_groups: Sequence[Sequence[Cell]], number: int, order: int, seed: int) -> CommitVisit:
+def plan_variant_visit(
+    sha: str, variant_groups: Sequence[Sequence[Cell]], number: int, order: int, seed: int
+) -> CommitVisit:
     """Measure the variants of each benchmark of one commit next to each other, all in random order.
 
     Each group holds the variants of one benchmark, the first of which is the base. One visit imports the commit once,

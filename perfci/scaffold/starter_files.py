@@ -47,7 +47,11 @@ def find_model(root: Path) -> TorchModel | None:
         if tree is None:
             continue
         for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef) and _is_torch_module(node) and _is_buildable_without_arguments(node):
+            if (
+                isinstance(node, ast.ClassDef)
+                and _is_torch_module(node)
+                and _is_buildable_without_arguments(node)
+            ):
                 found.append((TorchModel(_import_path(root, path), node.name), node.name))
             elif isinstance(node, ast.Call):
                 called.add(_last_name(node.func))
@@ -59,7 +63,9 @@ def _python_files(root: Path) -> Iterator[Path]:
     for path in sorted(root.rglob("*.py")):
         parts = path.relative_to(root).parts
         skipped = any(part.startswith((".", "test_")) or part in SKIPPED_FOLDERS for part in parts)
-        in_environment = any((root.joinpath(*parts[:i]) / "pyvenv.cfg").exists() for i in range(1, len(parts)))
+        in_environment = any(
+            (root.joinpath(*parts[:i]) / "pyvenv.cfg").exists() for i in range(1, len(parts))
+        )
         if not skipped and not in_environment:
             yield path
 

@@ -218,4 +218,8 @@ jobs:
 
 def render_measure_workflow(branch: str = "") -> str:
     """The workflow that measures, for the history of a branch; of an unknown one, for the two usual names."""
-    return MEASURE_WORKFLOW.replace(DEFAULT_BRANCHES, f'branches: ["{branch}"]') if PLAIN_BRANCH_NAME.fullmatch(branch) else MEASURE_WORKFLOW
+    return (
+        MEASURE_WORKFLOW.replace(DEFAULT_BRANCHES, f'branches: ["{branch}"]')
+        if PLAIN_BRANCH_NAME.fullmatch(branch)
+        else MEASURE_WORKFLOW
+    )

@@ -89,7 +89,9 @@ class Lease:
 
         def beat() -> None:
             while not over.wait(self._ttl_s / HEARTBEATS_PER_TTL):
-                with contextlib.suppress(PerfciError):  # a database that does not answer ends the work, not the beating
+                with contextlib.suppress(
+                    PerfciError
+                ):  # a database that does not answer ends the work, not the beating
                     self._renew()
 
         thread = threading.Thread(target=beat, name=f"perfci-lease-{self._name}", daemon=True)

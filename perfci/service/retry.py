@@ -9,7 +9,9 @@ FIRST_WAIT, MAX_WAIT = timedelta(seconds=30), timedelta(hours=2)
 """Doubled from try to try: ten tries are over after five hours, by when a person has to look anyway."""
 
 
-def compute_next_attempt(now: datetime, attempts: int, *, final: bool, retry_after_s: float | None) -> datetime | None:
+def compute_next_attempt(
+    now: datetime, attempts: int, *, final: bool, retry_after_s: float | None
+) -> datetime | None:
     """After so many tries; never where the last answer was final. ``after_s`` is what the other side asked for."""
     if final or attempts >= MAX_ATTEMPTS:
         return None

@@ -47,7 +47,9 @@ class BoundaryEvidence:
     after: float
 
 
-def compute_boundary_evidence(before: Floats, after: Floats, reach: int, sigma: float, min_size: float) -> BoundaryEvidence:
+def compute_boundary_evidence(
+    before: Floats, after: Floats, reach: int, sigma: float, min_size: float
+) -> BoundaryEvidence:
     """The evidence of the points before and after, of which so many next to the boundary tell the size.
 
     ``sigma`` is the noise of the whole line, ``least`` the smallest size that counts.
@@ -58,8 +60,11 @@ def compute_boundary_evidence(before: Floats, after: Floats, reach: int, sigma: 
     return BoundaryEvidence(
         size=size,
         strength=_relative_strength(left, right, abs(size) / min_size if min_size else math.inf),
-        z_score=abs(size) / (MEDIAN_ERROR_RATIO * math.sqrt(left.variance_of_median(sigma) + right.variance_of_median(sigma))),
-        required_z_score=MIN_SIGMAS_SHORT_SIDE if len(before) < SHORT_SIDE_POINTS or len(after) < SHORT_SIDE_POINTS else MIN_SIGMAS,
+        z_score=abs(size)
+        / (MEDIAN_ERROR_RATIO * math.sqrt(left.variance_of_median(sigma) + right.variance_of_median(sigma))),
+        required_z_score=MIN_SIGMAS_SHORT_SIDE
+        if len(before) < SHORT_SIDE_POINTS or len(after) < SHORT_SIDE_POINTS
+        else MIN_SIGMAS,
         before=left.median,
         after=right.median,
     )
@@ -87,7 +92,9 @@ class _SortedSide:
     def variance_of_median(self, sigma: float) -> float:
         """Variance of its mean; what a quiet side shows is moderated by the noise of the whole line (Smyth 2004)."""
         own, degrees = (MAD_TO_SIGMA * median_of_sorted(self.distances)) ** 2, len(self) - 1
-        return max(own, (degrees * own + SERIES_NOISE_DF * sigma**2) / (degrees + SERIES_NOISE_DF)) / len(self)
+        return max(own, (degrees * own + SERIES_NOISE_DF * sigma**2) / (degrees + SERIES_NOISE_DF)) / len(
+            self
+        )
 
     def core_points(self) -> Floats:
         """The three quarters nearest to the median."""

@@ -14,7 +14,13 @@ from itertools import pairwise
 import numpy as np
 
 from perfci.stats.boundary_evidence import BoundaryEvidence, median_of_sorted, sort_points
-from perfci.stats.boundary_test import MAX_SIDE_POINTS, MAX_SPIKE_POINTS, BoundaryTest, RemovedBoundary, boundary_span
+from perfci.stats.boundary_test import (
+    MAX_SIDE_POINTS,
+    MAX_SPIKE_POINTS,
+    BoundaryTest,
+    RemovedBoundary,
+    boundary_span,
+)
 from perfci.stats.location import Floats
 from perfci.stats.preprocessing import CLIP_REACH
 from perfci.stats.segmentation import MIN_SEGMENT_POINTS
@@ -66,11 +72,18 @@ def _relocate_boundary(logs: Floats, boundary: int, evidence: BoundaryEvidence, 
     Segmentation sees spikes pulled in towards their neighbours, and the last points before a step, where spikes went
     before them, towards the level that follows.
     """
-    first, last = min(max(first, boundary - RELOCATION_REACH), boundary), max(min(last, boundary + RELOCATION_REACH), boundary)
+    first, last = (
+        min(max(first, boundary - RELOCATION_REACH), boundary),
+        max(min(last, boundary + RELOCATION_REACH), boundary),
+    )
     near = logs[first:last]
     costs = np.concatenate([[0.0], np.cumsum(np.abs(near - evidence.before) - np.abs(near - evidence.after))])
     best = int(costs.argmin())
-    return first + best if costs[boundary - first] - costs[best] > MIN_RELOCATION_GAIN * abs(evidence.after - evidence.before) else boundary
+    return (
+        first + best
+        if costs[boundary - first] - costs[best] > MIN_RELOCATION_GAIN * abs(evidence.after - evidence.before)
+        else boundary
+    )
 
 
 def _prune_assuming_independence(test: BoundaryTest, boundaries: Sequence[int]) -> list[int]:
@@ -99,9 +112,16 @@ def _replay_removals(test: BoundaryTest, candidates: Sequence[int]) -> list[int]
     before, and the last boundary is proven not less than the one that went instead, the others go in the same order.
     """
     known, edges = test.previous, test.edges(candidates)
-    if not known.removed or test.unchanged_points != known.point_count or candidates != known.candidates or not _has_same_mode_switches(test):
+    if (
+        not known.removed
+        or test.unchanged_points != known.point_count
+        or candidates != known.candidates
+        or not _has_same_mode_switches(test)
+    ):
         return edges[1:-1]
-    test.cache.evidence |= {place: found for place, found in known.evidence.items() if place[2] < known.point_count}
+    test.cache.evidence |= {
+        place: found for place, found in known.evidence.items() if place[2] < known.point_count
+    }
     seen: list[int] = []
     for gone in known.removed:
         last, own = edges[-2], gone.strength

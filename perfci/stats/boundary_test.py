@@ -99,7 +99,11 @@ class BoundaryTest:
         if start == 0 and at < SHORT_SIDE_POINTS:
             return REJECTED_STRENGTH
         found = self.find_evidence(place)
-        if end - at <= MAX_SPIKE_POINTS and k + 2 < len(edges) and found.size * self.find_evidence(boundary_span(edges, k + 1)).size < 0:
+        if (
+            end - at <= MAX_SPIKE_POINTS
+            and k + 2 < len(edges)
+            and found.size * self.find_evidence(boundary_span(edges, k + 1)).size < 0
+        ):
             return REJECTED_STRENGTH
         sigmas = found.z_score / (error_inflation * found.required_z_score)
         proof = sigmas if sigmas < found.strength else found.strength
@@ -110,7 +114,9 @@ class BoundaryTest:
         if found is None:
             start, at, end = span
             found = self.previous.evidence.get(span) if end <= self.unchanged_points else None
-            found = found or compute_boundary_evidence(self.logs[start:at], self.logs[at:end], self.reach, self.sigma, self.min_size)
+            found = found or compute_boundary_evidence(
+                self.logs[start:at], self.logs[at:end], self.reach, self.sigma, self.min_size
+            )
             self.cache.evidence[span] = found
         return found
 
@@ -119,7 +125,11 @@ class BoundaryTest:
         if found is None:
             found = self.previous.mode_switches.get(span)
             last = min(len(self.logs), span[1] + SWITCH_WINDOW)
-            if found is None or max(span[2], found.end) > self.unchanged_points or not (found.is_final or found.end == last):
+            if (
+                found is None
+                or max(span[2], found.end) > self.unchanged_points
+                or not (found.is_final or found.end == last)
+            ):
                 sides = self.find_evidence(span)
                 found = classify_mode_switch(self.logs[:last], span[1], sides.before, sides.after)
             self.cache.mode_switches[span] = found
@@ -129,4 +139,8 @@ class BoundaryTest:
 def boundary_span(edges: Sequence[int], k: int) -> BoundarySpan:
     """Where to look for what is said of the boundary ``k``; ``max`` and ``min`` would take three times as long."""
     start, at, end = edges[k - 1], edges[k], edges[k + 1]
-    return start if start > at - MAX_SIDE_POINTS else at - MAX_SIDE_POINTS, at, end if end < at + MAX_SIDE_POINTS else at + MAX_SIDE_POINTS
+    return (
+        start if start > at - MAX_SIDE_POINTS else at - MAX_SIDE_POINTS,
+        at,
+        end if end < at + MAX_SIDE_POINTS else at + MAX_SIDE_POINTS,
+    )

@@ -61,7 +61,11 @@ def spending_plan(information: Sequence[float], looks: Sequence[int], cap: int) 
     plan: list[float] = []
     for k, (share, look) in enumerate(zip(information, looks, strict=True)):
         allowed = 1.0 if look >= cap else min(max(share, look / cap), (1 + look / cap) / 2)
-        by_the_clock = plan[-1] + (1 - plan[-1]) * (look - looks[k - 1]) / (cap - looks[k - 1]) if plan else INFORMATION_STEP
+        by_the_clock = (
+            plan[-1] + (1 - plan[-1]) * (look - looks[k - 1]) / (cap - looks[k - 1])
+            if plan
+            else INFORMATION_STEP
+        )
         plan.append(max(INFORMATION_STEP * math.floor(allowed / INFORMATION_STEP + 1e-9), by_the_clock))
     return tuple(plan)
 

@@ -60,7 +60,9 @@ def detect_change_points(values: Sequence[float], min_effect: float = 0.05) -> l
     return detect_change_points_in_many([values], min_effect)[0]
 
 
-def detect_change_points_in_many(series: Sequence[Sequence[float]], min_effect: float = 0.05) -> list[list[tuple[int, float]]]:
+def detect_change_points_in_many(
+    series: Sequence[Sequence[float]], min_effect: float = 0.05
+) -> list[list[tuple[int, float]]]:
     """The same for many series at once; each stands alone, together they are only faster."""
     nothing, found = SegmentedSeries(np.empty(0), min_effect), []
     for start in range(0, len(series), SERIES_PER_BATCH):
@@ -69,18 +71,34 @@ def detect_change_points_in_many(series: Sequence[Sequence[float]], min_effect: 
     return found
 
 
-def update_segmentations(previous: Sequence[SegmentedSeries], values: Sequence[Sequence[float] | Floats]) -> list[SegmentedSeries]:
+def update_segmentations(
+    previous: Sequence[SegmentedSeries], values: Sequence[Sequence[float] | Floats]
+) -> list[SegmentedSeries]:
     """Each known line as it is now: longer, shorter or corrected; only what changed is looked at."""
     now = [_validate_values(one) for one in values]
     same = [_common_prefix_length(old.values, new) for old, new in zip(previous, now, strict=True)]
-    grown = [SegmentedSeries(new, old.bar) if len(new) < MIN_POINTS else old for old, new in zip(previous, now, strict=True)]
-    changed = [k for k, new in enumerate(now) if len(new) >= MIN_POINTS and not _is_unchanged(previous[k].values, new, same[k])]
-    read = preprocessing.preprocess_series([now[k] for k in changed], [(previous[k]._preprocessed, same[k]) for k in changed])
-    valid = [_reusable_prefix_length(previous[k]._preprocessed, line, same[k]) for k, line in zip(changed, read, strict=True)]
+    grown = [
+        SegmentedSeries(new, old.bar) if len(new) < MIN_POINTS else old
+        for old, new in zip(previous, now, strict=True)
+    ]
+    changed = [
+        k
+        for k, new in enumerate(now)
+        if len(new) >= MIN_POINTS and not _is_unchanged(previous[k].values, new, same[k])
+    ]
+    read = preprocessing.preprocess_series(
+        [now[k] for k in changed], [(previous[k]._preprocessed, same[k]) for k in changed]
+    )
+    valid = [
+        _reusable_prefix_length(previous[k]._preprocessed, line, same[k])
+        for k, line in zip(changed, read, strict=True)
+    ]
     partitions = _update_partitions([previous[k]._partition for k in changed], read, valid)
     for k, line, kept, partition in zip(changed, read, valid, partitions, strict=True):
         old = previous[k]
-        trial = BoundaryTest(line.logs, partition.cumulative_sums, line.sigma, old.bar, old._test_cache, same[k] if kept else 0)
+        trial = BoundaryTest(
+            line.logs, partition.cumulative_sums, line.sigma, old.bar, old._test_cache, same[k] if kept else 0
+        )
         steps = prune_boundaries(trial, partition.boundaries)
         grown[k] = SegmentedSeries(now[k], old.bar, steps, line, partition, trial.cache)
     return grown
@@ -106,17 +124,28 @@ def _is_unchanged(old: Floats, new: Floats, prefix_length: int) -> bool:
     return prefix_length == len(old) == len(new)
 
 
-def _reusable_prefix_length(old: PreprocessedSeries | None, new: PreprocessedSeries, prefix_length: int) -> int:
+def _reusable_prefix_length(
+    old: PreprocessedSeries | None, new: PreprocessedSeries, prefix_length: int
+) -> int:
     """For how many first points all that segmentation looks at is the same: none if they are read in other units."""
     if old is None or (old.sigma, old.scale) != (new.sigma, new.scale):
         return 0
     return preprocessing.count_unaffected_medians(prefix_length, preprocessing.CLIP_REACH)
 
 
-def _update_partitions(previous: Sequence[Partition], preprocessed: Sequence[PreprocessedSeries], reusable: Sequence[int]) -> list[Partition]:
+def _update_partitions(
+    previous: Sequence[Partition], preprocessed: Sequence[PreprocessedSeries], reusable: Sequence[int]
+) -> list[Partition]:
     more: dict[int, Floats] = {}
-    for together in preprocessing.batch_by_key([(line.point_count, reusable[k]) for k, line in enumerate(preprocessed)]):
-        more |= zip(together, preprocessing.clip_spikes([preprocessed[k] for k in together], reusable[together[0]]), strict=True)
+    for together in preprocessing.batch_by_key(
+        [(line.point_count, reusable[k]) for k, line in enumerate(preprocessed)]
+    ):
+        more |= zip(
+            together,
+            preprocessing.clip_spikes([preprocessed[k] for k in together], reusable[together[0]]),
+            strict=True,
+        )
     return extend_partitions(
-        [partition.truncate(reusable[k]) for k, partition in enumerate(previous)], [more[k] for k in range(len(preprocessed))]
+        [partition.truncate(reusable[k]) for k, partition in enumerate(previous)],
+        [more[k] for k in range(len(preprocessed))],
     )

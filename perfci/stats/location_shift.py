@@ -120,7 +120,9 @@ def unpaired_shift(base: Floats, head: Floats) -> Shift:
     df = total**2 / (share_base**2 / max(len(kept_base) - 1, 1) + share_head**2 / max(len(kept_head) - 1, 1))
     mean = float(kept_head.mean() - kept_base.mean())
     ranked = float(np.median(np.subtract.outer(head, base)))
-    return _combine_mean_and_hodges_lehmann(mean, ranked, Shift(mean, math.sqrt(total), df, min(len(base), len(head)), "unpaired"))
+    return _combine_mean_and_hodges_lehmann(
+        mean, ranked, Shift(mean, math.sqrt(total), df, min(len(base), len(head)), "unpaired")
+    )
 
 
 def _combine_mean_and_hodges_lehmann(mean: float, hodges_lehmann: float, shift: Shift) -> Shift:
@@ -151,7 +153,11 @@ def within_mode_shift(base: Floats, head: Floats) -> Shift | None:
     if min(len(base), len(head)) < 4:
         return None
     readings = [(modes, _fisher_exact_p_value(modes)) for modes in _match_modes(base, head)]
-    likely = [modes for k, (modes, chance) in enumerate(readings) if chance > (STRICT_TEST_LEVEL if k == 0 else MIX_TEST_LEVEL)]
+    likely = [
+        modes
+        for k, (modes, chance) in enumerate(readings)
+        if chance > (STRICT_TEST_LEVEL if k == 0 else MIX_TEST_LEVEL)
+    ]
     found = [fit for modes in likely if (fit := _fit_within_mode_shift(modes)) is not None]
     if not found or len(found) < len(likely):
         return None
@@ -242,21 +248,31 @@ def _span_shifts(shifts: Sequence[Shift]) -> Shift:
     least = min(shifts, key=lambda one: abs(one.centre))
     bounds = [one.bounds() for one in shifts]
     low, high = least.bounds()
-    return replace(least, extra_below=low - min(low for low, _ in bounds), extra_above=max(high for _, high in bounds) - high)
+    return replace(
+        least,
+        extra_below=low - min(low for low, _ in bounds),
+        extra_above=max(high for _, high in bounds) - high,
+    )
 
 
 def _fisher_exact_p_value(modes: tuple[ModeMembers, ModeMembers]) -> float:
     """How likely base and head visit the modes as unequally by chance: Fisher's (1922) exact test of a 2 x 2 table."""
     (low_base, low_head), (high_base, high_head) = ((len(b), len(h)) for b, h in modes)
     low, base, total = low_base + low_head, low_base + high_base, low_base + low_head + high_base + high_head
-    ways = [math.comb(low, k) * math.comb(total - low, base - k) for k in range(min(low, base) + 1) if base - k >= 0]
+    ways = [
+        math.comb(low, k) * math.comb(total - low, base - k)
+        for k in range(min(low, base) + 1)
+        if base - k >= 0
+    ]
     seen = math.comb(low, low_base) * math.comb(total - low, base - low_base)
     return sum(way for way in ways if way <= seen) / math.comb(total, base)
 
 
 def _mode_gap(modes: tuple[ModeMembers, ModeMembers]) -> float:
     """How far the upper mode lies above the lower, on the sides that visit both."""
-    gaps = [float(high.mean() - low.mean()) for low, high in zip(*modes, strict=True) if len(low) and len(high)]
+    gaps = [
+        float(high.mean() - low.mean()) for low, high in zip(*modes, strict=True) if len(low) and len(high)
+    ]
     return sum(gaps) / len(gaps)
 
 
@@ -282,7 +298,9 @@ def _is_contradicted(shift: Shift, prior_error: float, prior_df: float) -> bool:
     if prior_error <= 0:
         return True
     ratio = (shift.error / prior_error) ** 2
-    return float(min(fdtr(shift.df, prior_df, ratio), fdtrc(shift.df, prior_df, ratio))) < STRICT_TEST_LEVEL / 2
+    return (
+        float(min(fdtr(shift.df, prior_df, ratio), fdtrc(shift.df, prior_df, ratio))) < STRICT_TEST_LEVEL / 2
+    )
 
 
 def _blend_paired_and_unpaired(base: Floats, head: Floats) -> Shift:
@@ -336,7 +354,11 @@ def _inlier_pairs(ratios: Floats) -> np.ndarray:
 def _robust_sigma(residuals: Floats, centres: int) -> float:
     """A robust sigma of residuals; the smallest are left out, they are zero by construction of the median."""
     distances = np.sort(np.abs(residuals))[centres:]
-    return max(MAD_TO_SIGMA * float(np.median(distances)), LEVEL_RESOLUTION) if len(distances) else LEVEL_RESOLUTION
+    return (
+        max(MAD_TO_SIGMA * float(np.median(distances)), LEVEL_RESOLUTION)
+        if len(distances)
+        else LEVEL_RESOLUTION
+    )
 
 
 def _floored_variance(side: Floats) -> float:
@@ -346,10 +368,13 @@ def _floored_variance(side: Floats) -> float:
 def _split_modes(side: Floats) -> tuple[Floats, Floats] | None:
     """Split a side at its widest gap; None when the halves are not clearly apart."""
     ordered = np.sort(side)
-    cut = int(np.argmax(np.round(np.diff(ordered), 9))) + 1  # gaps that are equal but for rounding: the lowest
+    cut = (
+        int(np.argmax(np.round(np.diff(ordered), 9))) + 1
+    )  # gaps that are equal but for rounding: the lowest
     low, high = ordered[:cut], ordered[cut:]
     within = math.sqrt(
-        (float(((low - low.mean()) ** 2).sum()) + float(((high - high.mean()) ** 2).sum())) / max(len(side) - 2, 1)
+        (float(((low - low.mean()) ** 2).sum()) + float(((high - high.mean()) ** 2).sum()))
+        / max(len(side) - 2, 1)
     )
     apart = float(high.mean() - low.mean()) >= MODE_SEPARATION * max(within, LEVEL_RESOLUTION)
     return (low, high) if apart else None

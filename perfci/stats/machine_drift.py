@@ -59,17 +59,25 @@ def correct_machine_drift(values: Floats, cell_ids: Ints, series_ids: Ints) -> D
     return best
 
 
-def _fit_without_drift(values: Floats, cell_ids: Ints, series_ids: Ints) -> tuple[DriftCorrectedValues, float]:
+def _fit_without_drift(
+    values: Floats, cell_ids: Ints, series_ids: Ints
+) -> tuple[DriftCorrectedValues, float]:
     residuals = values - cell_levels(values, np.ones(len(values)), cell_ids)
     sds = _estimate_sds(residuals, np.zeros(len(values)), series_ids)
     return DriftCorrectedValues(values, sds), _mean_log_likelihood(residuals, sds)
 
 
-def _backfit_drift(values: Floats, cell_ids: Ints, series_ids: Ints, reach: int) -> tuple[DriftCorrectedValues, float]:
+def _backfit_drift(
+    values: Floats, cell_ids: Ints, series_ids: Ints, reach: int
+) -> tuple[DriftCorrectedValues, float]:
     calm = _fit_without_drift(values, cell_ids, series_ids)[0]
     for _ in range(BACKFITTING_PASSES):
         residuals = values - cell_levels(calm.values, calm.sds, cell_ids)
-        votes = np.clip(residuals / _estimate_sds(residuals, np.zeros(len(values)), series_ids), -RESIDUAL_CLIP_SIGMAS, RESIDUAL_CLIP_SIGMAS)
+        votes = np.clip(
+            residuals / _estimate_sds(residuals, np.zeros(len(values)), series_ids),
+            -RESIDUAL_CLIP_SIGMAS,
+            RESIDUAL_CLIP_SIGMAS,
+        )
         shared = neighbour_mean(votes, cell_ids, reach)
         shared -= np.quantile(shared, BASELINE_QUANTILE)
         explained = _drift_effect(shared, residuals, series_ids)
@@ -158,8 +166,15 @@ class CommitLevels:
 
 def estimate_commit_levels(corrected: Sequence[DriftCorrectedValues]) -> CommitLevels:
     """A level per commit; how precise the values are is known from all commits, which share one machine."""
-    levels = np.array([weighted_huber_location(side.values, side.sds) if len(side.values) else math.nan for side in corrected])
-    errors = np.array([1 / math.sqrt((1 / side.sds**2).sum()) if len(side.values) else math.nan for side in corrected])
+    levels = np.array(
+        [
+            weighted_huber_location(side.values, side.sds) if len(side.values) else math.nan
+            for side in corrected
+        ]
+    )
+    errors = np.array(
+        [1 / math.sqrt((1 / side.sds**2).sum()) if len(side.values) else math.nan for side in corrected]
+    )
     known = float(sum(len(side.values) - 1 for side in corrected if len(side.values) > 1))
     counted = sum(len(side.values) for side in corrected)
     return CommitLevels(levels, errors * math.sqrt(counted / max(known, 1.0)), known)
@@ -195,10 +210,16 @@ def segment_commit_levels(commit_levels: CommitLevels, *, penalty: float) -> lis
 def find_alternative_steps(commit_levels: CommitLevels, step: CommitLevelStep) -> list[CommitLevelStep]:
     """The places next to a move that explain the levels nearly as well: within the 95 % likelihood region."""
     line = _select_measured(commit_levels)
-    first, at, last = (int(np.searchsorted(line.positions, place)) for place in (step.start, step.index, step.end))
+    first, at, last = (
+        int(np.searchsorted(line.positions, place)) for place in (step.start, step.index, step.end)
+    )
     best = _split_cost(line, first, at, last)
     near = [place for place in (at - 1, at + 1) if first < place < last]
-    return [_measure_step(line, first, place, last) for place in near if _split_cost(line, first, place, last) - best < MAX_DEVIANCE_LOSS]
+    return [
+        _measure_step(line, first, place, last)
+        for place in near
+        if _split_cost(line, first, place, last) - best < MAX_DEVIANCE_LOSS
+    ]
 
 
 MAX_SIDE_COMMITS = 3
@@ -246,8 +267,13 @@ def _split_cost(commits: _MeasuredCommits, start: int, boundary: int, end: int) 
 
 
 def _measure_step(commits: _MeasuredCommits, start: int, boundary: int, end: int) -> CommitLevelStep:
-    before, after = slice(max(start, boundary - MAX_SIDE_COMMITS), boundary), slice(boundary, min(end, boundary + MAX_SIDE_COMMITS))
-    means = [float(np.average(commits.levels[side], weights=commits.weights[side])) for side in (before, after)]
+    before, after = (
+        slice(max(start, boundary - MAX_SIDE_COMMITS), boundary),
+        slice(boundary, min(end, boundary + MAX_SIDE_COMMITS)),
+    )
+    means = [
+        float(np.average(commits.levels[side], weights=commits.weights[side])) for side in (before, after)
+    ]
     error = math.sqrt(sum(1 / float(commits.weights[side].sum()) for side in (before, after)))
     first, last = int(commits.positions[start]), int(commits.positions[end - 1]) + 1
     return CommitLevelStep(int(commits.positions[boundary]), means[1] - means[0], error, first, last)

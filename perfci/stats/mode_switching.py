@@ -36,7 +36,9 @@ def classify_mode_switch(logs: Floats, boundary: int, old_level: float, new_leve
     begun_after = len(stays) > 1 and stays[1][0] >= boundary - first
     if len(stays) < MIN_RUNS or begun_after:
         return ModeSwitch(False, is_final=begun_after, end=len(logs))
-    this = next((k for k, (_, end, there) in enumerate(stays) if there and end > boundary - first), len(stays) - 1)
+    this = next(
+        (k for k, (_, end, there) in enumerate(stays) if there and end > boundary - first), len(stays) - 1
+    )
     others = [end - start for k, (start, end, there) in enumerate(stays) if there and k != this]
     is_one = stays[this][1] - stays[this][0] < max(LONG_RUN_FACTOR * max(others, default=0), LONG_RUN_POINTS)
     return ModeSwitch(is_one, is_final=is_one and this < len(stays) - 1, end=len(logs))

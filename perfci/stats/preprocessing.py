@@ -49,7 +49,9 @@ class PreprocessedSeries:
         return len(self.logs)
 
 
-def preprocess_series(values: Sequence[Floats], previous: Sequence[tuple[PreprocessedSeries | None, int]]) -> list[PreprocessedSeries]:
+def preprocess_series(
+    values: Sequence[Floats], previous: Sequence[tuple[PreprocessedSeries | None, int]]
+) -> list[PreprocessedSeries]:
     """The lines of such values, each of at least eight; of a line that is known, so many first points are the same."""
     rows = [_to_logs(one) for one in values]
     same = [_prefix_in_same_scale(previous[k], unit) for k, (_, unit) in enumerate(rows)]
@@ -67,7 +69,11 @@ def batch_by_key(keys: Sequence[tuple[int, int]]) -> list[list[int]]:
     found: dict[tuple[int, int], list[int]] = defaultdict(list)
     for place, key in enumerate(keys):
         found[key].append(place)
-    return [places[k : k + ROWS_PER_BATCH] for _, places in sorted(found.items()) for k in range(0, len(places), ROWS_PER_BATCH)]
+    return [
+        places[k : k + ROWS_PER_BATCH]
+        for _, places in sorted(found.items())
+        for k in range(0, len(places), ROWS_PER_BATCH)
+    ]
 
 
 def _to_logs(values: Floats) -> tuple[Floats, float]:
@@ -84,13 +90,17 @@ def _prefix_in_same_scale(previous: tuple[PreprocessedSeries | None, int], scale
     return same if line is not None and line.scale == scale else 0
 
 
-def _update_running_medians(logs: Floats, previous: Sequence[PreprocessedSeries | None], prefix_length: int) -> Floats:
+def _update_running_medians(
+    logs: Floats, previous: Sequence[PreprocessedSeries | None], prefix_length: int
+) -> Floats:
     """Running medians; those that no new point is near to are known."""
     first = count_unaffected_medians(prefix_length, NOISE_REACH)
     fresh = running_median(logs, NOISE_REACH, first)
     if not first:
         return fresh
-    return np.hstack([np.stack([line.running_medians[:first] for line in previous if line is not None]), fresh])
+    return np.hstack(
+        [np.stack([line.running_medians[:first] for line in previous if line is not None]), fresh]
+    )
 
 
 def estimate_noise(logs: Floats, running_medians: Floats) -> Floats:

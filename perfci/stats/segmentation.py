@@ -51,7 +51,11 @@ class Partition:
 
     def truncate(self, points: int) -> Partition:
         """The same of fewer points."""
-        return Partition(self.cumulative_sums[: points + 1], self.costs[: points + 1], self.last_segment_starts[: points + 1])
+        return Partition(
+            self.cumulative_sums[: points + 1],
+            self.costs[: points + 1],
+            self.last_segment_starts[: points + 1],
+        )
 
 
 EMPTY_PARTITION = Partition(np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int32))
@@ -64,11 +68,17 @@ def segment_series(scaled: Sequence[Floats]) -> list[list[int]]:
 
 def extend_partitions(partitions: Sequence[Partition], new_points: Sequence[Floats]) -> list[Partition]:
     """Each partition with more points, in units of the noise; lines of like lengths are solved together."""
-    order = sorted(range(len(partitions)), key=lambda row: (len(partitions[row].cumulative_sums), len(new_points[row])))
+    order = sorted(
+        range(len(partitions)), key=lambda row: (len(partitions[row].cumulative_sums), len(new_points[row]))
+    )
     found: dict[int, Partition] = {}
     for start in range(0, len(order), ROWS_PER_BATCH):
         block = order[start : start + ROWS_PER_BATCH]
-        found |= zip(block, _solve_batch([partitions[row] for row in block], [new_points[row] for row in block]), strict=True)
+        found |= zip(
+            block,
+            _solve_batch([partitions[row] for row in block], [new_points[row] for row in block]),
+            strict=True,
+        )
     return [found[row] for row in range(len(partitions))]
 
 
@@ -82,15 +92,22 @@ def _solve_batch(partitions: Sequence[Partition], new_points: Sequence[Floats]) 
     begins = np.zeros(sums.shape, dtype=np.int32)
     for row, (old, new) in enumerate(zip(partitions, new_points, strict=True)):
         size = len(old.cumulative_sums)
-        sums[row, :size], costs[row, :size], begins[row, :size] = old.cumulative_sums, old.costs, old.last_segment_starts
+        sums[row, :size], costs[row, :size], begins[row, :size] = (
+            old.cumulative_sums,
+            old.costs,
+            old.last_segment_starts,
+        )
         sums[row, size - 1 : sizes[row]] = np.cumsum(np.concatenate([old.cumulative_sums[-1:], new]))
     _fill_costs(sums, costs, begins, min(len(old.cumulative_sums) for old in partitions))
     return [
-        Partition(sums[row, :n].copy(), costs[row, :n].copy(), begins[row, :n].copy()) for row, n in enumerate(sizes)
+        Partition(sums[row, :n].copy(), costs[row, :n].copy(), begins[row, :n].copy())
+        for row, n in enumerate(sizes)
     ]
 
 
-def _fill_costs(cumulative_sums: Floats, costs: Floats, last_segment_starts: NDArray[np.int32], first: int) -> None:
+def _fill_costs(
+    cumulative_sums: Floats, costs: Floats, last_segment_starts: NDArray[np.int32], first: int
+) -> None:
     """Cost of the best partition of so many points, from ``first`` on.
 
     A segment of m points with the sum s costs its squares less s * s / m.

@@ -171,7 +171,9 @@ def build_series(row: Any, machine: Machine, variant: Variant) -> Series:
 
 
 def build_summary(row: Any) -> SampleSummary | None:
-    return None if row.value is None else SampleSummary(row.value, row.ci_lo, row.ci_hi, row.q25, row.q75, row.n)
+    return (
+        None if row.value is None else SampleSummary(row.value, row.ci_lo, row.ci_hi, row.q25, row.q75, row.n)
+    )
 
 
 def build_verdict(row: Any, series: Series) -> Verdict:

@@ -71,7 +71,9 @@ def execute_sql(tx: Session, statement: str, parameters: Sequence[Any] = ()) -> 
     It is for what is asked with every upload.
     """
     with _wrap_driver_errors(tx):
-        return _driver_connection(tx).execute(statement if is_sqlite(tx) else statement.replace("?", "%s"), parameters)
+        return _driver_connection(tx).execute(
+            statement if is_sqlite(tx) else statement.replace("?", "%s"), parameters
+        )
 
 
 def insert_rows(
@@ -87,8 +89,12 @@ def insert_rows(
         some = rows[start : start + MAX_ROWS_PER_INSERT]
         names = ", ".join(f'"{name}"' for name in some[0])
         all_places = ", ".join([f"({placeholders(len(some[0]))})"] * len(some))
-        insert = f"INSERT INTO {table.name} ({names}) VALUES {all_places}{known} RETURNING {', '.join(returning)}"
-        found += execute_sql(tx, insert, [to_column_value(value) for row in some for value in row.values()]).fetchall()
+        insert = (
+            f"INSERT INTO {table.name} ({names}) VALUES {all_places}{known} RETURNING {', '.join(returning)}"
+        )
+        found += execute_sql(
+            tx, insert, [to_column_value(value) for row in some for value in row.values()]
+        ).fetchall()
     return found
 
 
@@ -108,7 +114,9 @@ def bulk_insert(tx: Session, table: sa.Table, columns: Sequence[str], rows: Sequ
     names = ", ".join(f'"{name}"' for name in columns)
     with _wrap_driver_errors(tx):
         if is_sqlite(tx):
-            _driver_connection(tx).executemany(f"INSERT INTO {table.name} ({names}) VALUES ({placeholders(len(columns))})", rows)
+            _driver_connection(tx).executemany(
+                f"INSERT INTO {table.name} ({names}) VALUES ({placeholders(len(columns))})", rows
+            )
             return
         binary = f"COPY {table.name} ({names}) FROM STDIN (FORMAT BINARY)"  # text takes four times as long to write
         with _driver_connection(tx).cursor() as cursor, cursor.copy(binary) as copy:
@@ -138,7 +146,9 @@ def _wrap_driver_errors(tx: Session) -> Iterator[None]:
         if not isinstance(error, base):
             raise
         lost = dialect.is_disconnect(error, tx.connection().connection, None)
-        raise DBAPIError.instance("(by the driver)", None, error, base, connection_invalidated=lost) from error
+        raise DBAPIError.instance(
+            "(by the driver)", None, error, base, connection_invalidated=lost
+        ) from error
 
 
 def lock_for_migration(connection: sa.Connection) -> None:
@@ -182,7 +192,9 @@ def writer_lock(database: Path) -> Iterator[None]:
 
     Who does not queue is still kept apart by the database itself, and so is everybody where no queue can be made.
     """
-    descriptor = os.open(database.with_name(database.name + "-turn"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    descriptor = os.open(
+        database.with_name(database.name + "-turn"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666
+    )
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

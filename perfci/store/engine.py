@@ -45,7 +45,13 @@ class Store:
     """An open database. ``begin`` writes, ``read`` reads; both hand out the session that every query function takes."""
 
     def __init__(
-        self, url: str, display_name: str, engine: sa.Engine, *, read_only: bool = False, queue_path: Path | None = None
+        self,
+        url: str,
+        display_name: str,
+        engine: sa.Engine,
+        *,
+        read_only: bool = False,
+        queue_path: Path | None = None,
     ) -> None:
         self.url = url
         self._display_name = display_name
@@ -111,7 +117,11 @@ class Store:
     def read(self) -> Iterator[Session]:
         """One consistent view of the database, whatever others write meanwhile."""
         info = {"ids": self._ids.child(), SERIES_CACHE: self._series}
-        with translate_errors(self._display_name), Session(self._reading, expire_on_commit=False, info=info) as tx, tx.begin():
+        with (
+            translate_errors(self._display_name),
+            Session(self._reading, expire_on_commit=False, info=info) as tx,
+            tx.begin(),
+        ):
             yield tx
 
     def close(self) -> None:
@@ -152,7 +162,9 @@ def open_store(url: str, *, create: bool, durable: bool = False, pool: int = POO
         with translate_errors(shown):
             found = read_schema(engine, shown)
             if found is None and create:
-                from perfci.store.schema import migrate  # Alembic takes long to import: only where it migrates
+                from perfci.store.schema import (
+                    migrate,
+                )  # Alembic takes long to import: only where it migrates
 
                 migrate(engine)
                 found = read_schema(engine, shown)
@@ -160,7 +172,9 @@ def open_store(url: str, *, create: bool, durable: bool = False, pool: int = POO
     except BaseException:
         engine.dispose()
         raise
-    return Store(url, shown, engine, read_only=read_only, queue_path=sqlite_path(address) if durable else None)
+    return Store(
+        url, shown, engine, read_only=read_only, queue_path=sqlite_path(address) if durable else None
+    )
 
 
 def parse_database_url(url: str) -> sa.URL:
@@ -168,11 +182,15 @@ def parse_database_url(url: str) -> sa.URL:
     try:
         address = sa.make_url(url)
     except SQLAlchemyError as error:
-        raise PerfciError(f"Not a database URL: {url!r}; expected for example sqlite:///.perfci/perfci.db.") from error
+        raise PerfciError(
+            f"Not a database URL: {url!r}; expected for example sqlite:///.perfci/perfci.db."
+        ) from error
     if address.get_backend_name() not in ("sqlite", "postgresql"):
         raise PerfciError(f"The database of {url!r} is neither SQLite nor PostgreSQL.")
     if address.get_backend_name() == "sqlite" and address.database in (None, "", ":memory:"):
-        raise PerfciError(f"The database {url!r} names no file; expected for example sqlite:///.perfci/perfci.db.")
+        raise PerfciError(
+            f"The database {url!r} names no file; expected for example sqlite:///.perfci/perfci.db."
+        )
     return address
 
 
@@ -186,12 +204,16 @@ def format_address(address: sa.URL) -> str:
     return str(sqlite_path(address) or address.render_as_string(hide_password=True))
 
 
-def make_engine(address: sa.URL, *, read_only: bool = False, durable: bool = False, pool: int = POOL_SIZE) -> sa.Engine:
+def make_engine(
+    address: sa.URL, *, read_only: bool = False, durable: bool = False, pool: int = POOL_SIZE
+) -> sa.Engine:
     path = sqlite_path(address)
     if path is None:
         return _make_server_engine(address, pool)
     if read_only:
-        engine = sa.create_engine("sqlite://", creator=lambda: _connect_read_only(path), poolclass=sa.QueuePool)
+        engine = sa.create_engine(
+            "sqlite://", creator=lambda: _connect_read_only(path), poolclass=sa.QueuePool
+        )
     else:
         engine = sa.create_engine(address, connect_args={"timeout": BUSY_TIMEOUT_S})
     pragmas = () if read_only else (*PRAGMAS, "synchronous=FULL") if durable else PRAGMAS
@@ -204,9 +226,13 @@ def _make_server_engine(address: sa.URL, pool: int) -> sa.Engine:
     if address.drivername == "postgresql":
         address = address.set(drivername="postgresql+psycopg")
     try:
-        engine = sa.create_engine(address, pool_size=pool, connect_args={"connect_timeout": CONNECT_TIMEOUT_S})
+        engine = sa.create_engine(
+            address, pool_size=pool, connect_args={"connect_timeout": CONNECT_TIMEOUT_S}
+        )
     except ModuleNotFoundError as error:
-        raise PerfciError(f"PostgreSQL needs a driver: run `pip install 'psycopg[binary]'` ({error}).") from error
+        raise PerfciError(
+            f"PostgreSQL needs a driver: run `pip install 'psycopg[binary]'` ({error})."
+        ) from error
     sa.event.listen(engine, "checkin", _mark_idle)
     sa.event.listen(engine, "checkout", partial(_ping_if_idle, engine.dialect))
     return engine
@@ -216,7 +242,9 @@ def _mark_idle(_connection: object, record: sa.pool.ConnectionPoolEntry) -> None
     record.info[IDLE_SINCE] = time.monotonic()
 
 
-def _ping_if_idle(dialect: sa.Dialect, connection: Any, record: sa.pool.ConnectionPoolEntry, _proxy: object) -> None:
+def _ping_if_idle(
+    dialect: sa.Dialect, connection: Any, record: sa.pool.ConnectionPoolEntry, _proxy: object
+) -> None:
     """Replace the connections of a server that was restarted; to ask it every time takes as long as many a question."""
     if time.monotonic() - record.info.get(IDLE_SINCE, math.inf) > IDLE_PING_AFTER_S:
         try:
@@ -232,7 +260,9 @@ def read_schema(engine: sa.Engine, display_name: str) -> str | None:
         if not tables:
             return None
         if "alembic_version" not in tables or "projects" not in tables:
-            raise PerfciError(f"The database {display_name} holds other tables than perfci's: name another one with --db.")
+            raise PerfciError(
+                f"The database {display_name} holds other tables than perfci's: name another one with --db."
+            )
         return str(connection.scalar(sa.text("SELECT version_num FROM alembic_version")))
 
 

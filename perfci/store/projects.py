@@ -91,4 +91,6 @@ def _check_visibility(visibility: str) -> str:
 
 def _build_projects(rows: Iterable[Any]) -> Iterator[Project]:
     for row in rows:
-        yield Project(row.id, row.slug, row.visibility, row.version, row.settings, row.archived_at is not None)
+        yield Project(
+            row.id, row.slug, row.visibility, row.version, row.settings, row.archived_at is not None
+        )

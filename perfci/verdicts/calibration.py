@@ -60,7 +60,9 @@ def count_false_alarms(verdict_counts: Mapping[StagedKind, int]) -> FalseAlarmMe
 
     looked, alarmed = count(Stage.SCREENING, TESTED_KINDS), count(Stage.SCREENING, ALARM_KINDS)
     nominated = count(Stage.SCREENING, MOVE_KINDS)
-    convicted = count(Stage.CONFIRMATION, ALARM_KINDS) + alarmed - nominated  # a crash is no nomination: it stands at once
+    convicted = (
+        count(Stage.CONFIRMATION, ALARM_KINDS) + alarmed - nominated
+    )  # a crash is no nomination: it stands at once
     settled = looked - nominated + count(Stage.CONFIRMATION, TESTED_KINDS)
     everything = sum(verdict_counts.values())
     aside = everything - looked - count(Stage.CONFIRMATION, TESTED_KINDS)
@@ -100,7 +102,9 @@ def count_candidates(verdict_histories: Iterable[Sequence[StagedKind]]) -> Candi
         for k, (stage, kind) in enumerate(verdicts)
         if stage is Stage.SCREENING and kind in MOVE_KINDS
     ]
-    return CandidateCounts(*(fates.count(fate) for fate in ("confirmed", "refuted", "undecided", "unsettled")))
+    return CandidateCounts(
+        *(fates.count(fate) for fate in ("confirmed", "refuted", "undecided", "unsettled"))
+    )
 
 
 def _candidate_fate(kind: VerdictKind, next_verdict: StagedKind | None) -> str:
@@ -108,7 +112,11 @@ def _candidate_fate(kind: VerdictKind, next_verdict: StagedKind | None) -> str:
         return "unsettled"
     if next_verdict[1] is kind:
         return "confirmed"
-    return "refuted" if next_verdict[1] in TESTED_KINDS and next_verdict[1] is not VerdictKind.INCONCLUSIVE else "undecided"
+    return (
+        "refuted"
+        if next_verdict[1] in TESTED_KINDS and next_verdict[1] is not VerdictKind.INCONCLUSIVE
+        else "undecided"
+    )
 
 
 def count_confirmations(verdict_histories: Iterable[Sequence[StagedKind]]) -> ConfirmationCounts:

@@ -12,7 +12,8 @@ from perfci.model import Series, Verdict, VerdictKind
 
 EXPECT_TRAILER = "Perfci-Expect:"
 TRAILER_PATTERN = re.compile(
-    EXPECT_TRAILER + r" +(\S{1,200}) +([+\-\N{MINUS SIGN}]?\d{1,6}(?:\.\d{1,6})?) ?% +(\S.{0,499})", re.IGNORECASE
+    EXPECT_TRAILER + r" +(\S{1,200}) +([+\-\N{MINUS SIGN}]?\d{1,6}(?:\.\d{1,6})?) ?% +(\S.{0,499})",
+    re.IGNORECASE,
 )
 """As git has trailers: a metric, a benchmark or both, by name or with ``*``; the change of the value; a reason."""
 
@@ -45,10 +46,14 @@ class ExpectedChange:
 
     def matches_series(self, series: Series) -> bool:
         benchmark, cell, metric = series.benchmark.name, series.cell, series.metric.name
-        return any(fnmatchcase(name, self.match) for name in (metric, benchmark, cell, f"{benchmark}.{metric}"))
+        return any(
+            fnmatchcase(name, self.match) for name in (metric, benchmark, cell, f"{benchmark}.{metric}")
+        )
 
     def covers_verdict(self, verdict: Verdict) -> bool:
-        return verdict.ratio is not None and self.allows_change(verdict.series, verdict.ratio - 1, verdict.noise_floor or 0.0)
+        return verdict.ratio is not None and self.allows_change(
+            verdict.series, verdict.ratio - 1, verdict.noise_floor or 0.0
+        )
 
     def allows_change(self, series: Series, relative_change: float, noise: float) -> bool:
         """Whether a change is the announced one: of this series, in this direction, and no larger than noise allows."""
@@ -57,16 +62,24 @@ class ExpectedChange:
 
     def compute_outcome(self, verdicts: Iterable[Verdict]) -> ExpectationOutcome:
         """What was found of it among the changes that are worse."""
-        worse = [one for one in verdicts if one.kind is VerdictKind.REGRESSION and self.matches_series(one.series)]
+        worse = [
+            one for one in verdicts if one.kind is VerdictKind.REGRESSION and self.matches_series(one.series)
+        ]
         if not worse:
             return ExpectationOutcome.NOT_SEEN
-        return ExpectationOutcome.AS_EXPECTED if all(map(self.covers_verdict, worse)) else ExpectationOutcome.MORE_THAN_EXPECTED
+        return (
+            ExpectationOutcome.AS_EXPECTED
+            if all(map(self.covers_verdict, worse))
+            else ExpectationOutcome.MORE_THAN_EXPECTED
+        )
 
 
 def parse_expected_changes(text: str) -> list[ExpectedChange]:
     """The announcements in the description of a pull request; a line that is written in another way is none."""
     lines = (TRAILER_PATTERN.fullmatch(line.strip()) for line in text.splitlines())
-    found = (ExpectedChange(one[1], _parse_change(one[2]), _replace_unprintable(one[3])) for one in lines if one)
+    found = (
+        ExpectedChange(one[1], _parse_change(one[2]), _replace_unprintable(one[3])) for one in lines if one
+    )
     return [one for one in found if one.change and one.match.isprintable()][:MAX_EXPECTED_CHANGES]
 
 

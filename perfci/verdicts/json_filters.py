@@ -30,12 +30,17 @@ def judge_document(document: Mapping[str, Any]) -> Document:
     if operation not in ("compare", "decide"):
         raise PerfciError(f'expected "op" to be "compare" or "decide", found {operation!r}')
     cases = _require_list(document, "cases")
-    rule = Rule(bar=_require_share(document, "min_effect", 0.05), max_pairs=int(document.get("max_pairs", 20)))
+    rule = Rule(
+        bar=_require_share(document, "min_effect", 0.05), max_pairs=int(document.get("max_pairs", 20))
+    )
     read = [_parse_case(case) for case in cases]
     if operation == "decide":
         priors = _noise_priors(read, initial_pairs=rule.looks[0])
         return {
-            "results": [one if isinstance(one, dict) else _answer_decide(one, rule, priors[k]) for k, one in enumerate(read)]
+            "results": [
+                one if isinstance(one, dict) else _answer_decide(one, rule, priors[k])
+                for k, one in enumerate(read)
+            ]
         }
     found = _shrink_shifts(read)
     return {"results": _compare_cases(read, found, rule), **_serialize_pools(read, found, rule)}
@@ -50,14 +55,20 @@ def detect_document(document: Mapping[str, Any]) -> Document:
     min_effect = _require_share(document, "min_effect", 0.05)
     results = [_validate_series(one, require_positive=min_effect > 0) for one in series]
     good = [k for k, result in enumerate(results) if "error" not in result]
-    for k, points in zip(good, detect_change_points_in_many([series[k]["values"] for k in good], min_effect), strict=True):
+    for k, points in zip(
+        good, detect_change_points_in_many([series[k]["values"] for k in good], min_effect), strict=True
+    ):
         results[k]["change_points"] = [{"index": index, "rel": rel} for index, rel in points]
     return {"results": results}
 
 
-def _compare_cases(cases: Sequence[Document | ParsedCase], shifts: Mapping[int, Shift], rule: Rule) -> list[Document]:
+def _compare_cases(
+    cases: Sequence[Document | ParsedCase], shifts: Mapping[int, Shift], rule: Rule
+) -> list[Document]:
     """Screening and conviction of every case; variance and false discoveries are shared inside a group only."""
-    answers = [one if isinstance(one, dict) else _answer_compare(one, shifts[k], rule) for k, one in enumerate(cases)]
+    answers = [
+        one if isinstance(one, dict) else _answer_compare(one, shifts[k], rule) for k, one in enumerate(cases)
+    ]
     for members in _group_cases(cases).values():
         tested = [answers[k]["p_value"] for k in members]
         for k, accepted in zip(members, fdr.benjamini_hochberg(tested), strict=True):
@@ -127,7 +138,12 @@ def _answer_decide(case: ParsedCase, rule: Rule, prior: NoisePrior | None) -> Do
     more, tail = plan_next_look(case.costs, rule, limits, prior)
     found = case.costs.estimate_shift(prior)
     decision = "more" if more else limits.classify(found, tail).value
-    return {"id": case.id, "decision": decision, **({"more_pairs": more} if more else {}), **_serialize_shift(found, tail)}
+    return {
+        "id": case.id,
+        "decision": decision,
+        **({"more_pairs": more} if more else {}),
+        **_serialize_shift(found, tail),
+    }
 
 
 def _serialize_shift(shift: Shift, tail: float = 0.025) -> Document:
@@ -136,10 +152,15 @@ def _serialize_shift(shift: Shift, tail: float = 0.025) -> Document:
     return {"ratio": math.exp(shift.centre), "ci": [math.exp(low), math.exp(high)] if known else None}
 
 
-def _serialize_pools(cases: Sequence[Document | ParsedCase], shifts_by_case: Mapping[int, Shift], rule: Rule) -> Document:
+def _serialize_pools(
+    cases: Sequence[Document | ParsedCase], shifts_by_case: Mapping[int, Shift], rule: Rule
+) -> Document:
     """What the cases of each group have in common, every case counting once; nothing where no case has a group."""
     shifts = {name: [shifts_by_case[k] for k in members] for name, members in _group_cases(cases).items()}
-    pools = [_serialize_pool(name, pool_benchmarks(wrap_single_shifts(among), rule.bar)) for name, among in shifts.items()]
+    pools = [
+        _serialize_pool(name, pool_benchmarks(wrap_single_shifts(among), rule.bar))
+        for name, among in shifts.items()
+    ]
     return {"groups": pools} if pools else {}
 
 
@@ -171,7 +192,10 @@ def _shrink_shifts(cases: Sequence[Document | ParsedCase]) -> dict[int, Shift]:
 
 
 def _noise_priors(
-    parsed_cases: Sequence[Document | ParsedCase], own_shifts: Mapping[int, Shift] | None = None, *, initial_pairs: int | None = None
+    parsed_cases: Sequence[Document | ParsedCase],
+    own_shifts: Mapping[int, Shift] | None = None,
+    *,
+    initial_pairs: int | None = None,
 ) -> dict[int, NoisePrior | None]:
     """What each case knows of its noise beforehand: from its group, and from its own comparisons of equals.
 
@@ -179,7 +203,11 @@ def _noise_priors(
     it is still growing of those it ``begun`` with. Lending is the same as between benchmarks of one session.
     """
     priors: dict[int, NoisePrior | None] = dict.fromkeys(range(len(parsed_cases)))
-    alone = [[k] for k, one in enumerate(parsed_cases) if isinstance(one, ParsedCase) and one.group is None and one.aa_log_ratios]
+    alone = [
+        [k]
+        for k, one in enumerate(parsed_cases)
+        if isinstance(one, ParsedCase) and one.group is None and one.aa_log_ratios
+    ]
     for members in (*_group_cases(parsed_cases).values(), *alone):
         cases = {k: one for k in members if isinstance(one := parsed_cases[k], ParsedCase)}
         shifts = {k: own_shifts[k] if own_shifts else one.costs.estimate_shift() for k, one in cases.items()}
@@ -187,7 +215,9 @@ def _noise_priors(
     return priors
 
 
-def _group_noise_priors(cases: Mapping[int, ParsedCase], own_shifts: Mapping[int, Shift], initial_pairs: int | None) -> dict[int, NoisePrior | None]:
+def _group_noise_priors(
+    cases: Mapping[int, ParsedCase], own_shifts: Mapping[int, Shift], initial_pairs: int | None
+) -> dict[int, NoisePrior | None]:
     """What cases lend to each other; to those without a past they all lend the same."""
     spreads: dict[Hashable, PairNoise] = {}
     for k, one in cases.items():
@@ -196,14 +226,24 @@ def _group_noise_priors(cases: Mapping[int, ParsedCase], own_shifts: Mapping[int
             spreads[k] = spread
     plain = next((k for k, spread in spreads.items() if spread.aa_variance is None), None)
     shared = None if plain is None else pooled_noise_prior(spreads, plain)
-    return {k: pooled_noise_prior(spreads, k) if k in spreads and spreads[k].aa_variance else shared for k in cases}
+    return {
+        k: pooled_noise_prior(spreads, k) if k in spreads and spreads[k].aa_variance else shared
+        for k in cases
+    }
 
 
 def _validate_series(series: Mapping[str, Any], *, require_positive: bool) -> Document:
     try:
         values = np.asarray(series["values"], dtype=float)
-        if values.ndim != 1 or not values.size or not np.isfinite(values).all() or (require_positive and (values <= 0).any()):
-            raise ValueError(f'expected a list of {"positive " if require_positive else ""}finite numbers in "values"')
+        if (
+            values.ndim != 1
+            or not values.size
+            or not np.isfinite(values).all()
+            or (require_positive and (values <= 0).any())
+        ):
+            raise ValueError(
+                f'expected a list of {"positive " if require_positive else ""}finite numbers in "values"'
+            )
     except (KeyError, TypeError, ValueError) as wrong:
         return _error_result(series, wrong)
     return {"id": series.get("id")}

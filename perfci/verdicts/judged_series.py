@@ -22,10 +22,14 @@ def select_judged_series(processes: Mapping[Series, Sequence[Process]]) -> list[
     A metric that was read with two clocks is judged by its CPU time, except where the benchmark mostly waits for it.
     What was declared a witness is never judged, nor what no process could read beside other metrics it gave.
     """
-    return select_judged_by_status(collect_statuses(processes), lambda cpu, wall: is_cpu_bound(processes[cpu], processes[wall]))
+    return select_judged_by_status(
+        collect_statuses(processes), lambda cpu, wall: is_cpu_bound(processes[cpu], processes[wall])
+    )
 
 
-def select_judged_by_status(statuses: StatusesBySeries, computes: Callable[[Series, Series], bool]) -> list[Series]:
+def select_judged_by_status(
+    statuses: StatusesBySeries, computes: Callable[[Series, Series], bool]
+) -> list[Series]:
     """The same of what is known without samples; ``bound`` says of CPU time and its wall twin whether it computes."""
     twins = find_cpu_twins(statuses)
     waiting = {cpu for cpu, wall in twins.items() if not computes(cpu, wall)}
@@ -34,7 +38,9 @@ def select_judged_by_status(statuses: StatusesBySeries, computes: Callable[[Seri
     return [
         series
         for series, given in statuses.items()
-        if series not in witnesses and not _is_informational(given) and not (key_without_metric(series) in gave and _is_unavailable(given))
+        if series not in witnesses
+        and not _is_informational(given)
+        and not (key_without_metric(series) in gave and _is_unavailable(given))
     ]
 
 
@@ -56,13 +62,17 @@ def find_cpu_twins(statuses: StatusesBySeries) -> dict[Series, Series]:
     return found
 
 
-def group_judged_by_commit(measured: Mapping[str, Iterable[tuple[Series, Process]]]) -> dict[Series, ProcessesByCommit]:
+def group_judged_by_commit(
+    measured: Mapping[str, Iterable[tuple[Series, Process]]],
+) -> dict[Series, ProcessesByCommit]:
     """Turn what each commit gave into the judged series with their processes by commit."""
     found: dict[Series, ProcessesByCommit] = {}
     for sha, rows in measured.items():
         for series, process in rows:
             found.setdefault(series, {}).setdefault(sha, []).append(process)
-    together = {series: [process for one in by_sha.values() for process in one] for series, by_sha in found.items()}
+    together = {
+        series: [process for one in by_sha.values() for process in one] for series, by_sha in found.items()
+    }
     twins = find_cpu_twins(collect_statuses(together))
     return {
         series: _add_failures(found[series], found[twins[series]]) if series in twins else found[series]

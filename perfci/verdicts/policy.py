@@ -39,7 +39,10 @@ class MetricClassRule:
     floor: float = 0.0
 
     def matches_metric(self, metric: Metric) -> bool:
-        return bool(re.fullmatch(self.name_pattern, metric.name, MATCH_FLAGS) and re.fullmatch(self.unit_pattern, metric.unit, MATCH_FLAGS))
+        return bool(
+            re.fullmatch(self.name_pattern, metric.name, MATCH_FLAGS)
+            and re.fullmatch(self.unit_pattern, metric.unit, MATCH_FLAGS)
+        )
 
     def build_rule(self, default: Rule) -> Rule:
         bar = min(max(default.bar, self.min_bar), self.max_bar)
@@ -50,21 +53,36 @@ class MetricClassRule:
 SECONDS_UNIT = r"(seconds|s|ms|us|ns)(/.*)?"
 BYTES_UNIT = r"(bytes|[kmgt]i?b)"
 RATE_UNIT = r".*/(s|seconds?)"
-NUMERICS_UNIT = rf"(?!({SECONDS_UNIT}|{BYTES_UNIT}|counts?)$).*"  # the time of a loss, or its memory, is no loss
+NUMERICS_UNIT = (
+    rf"(?!({SECONDS_UNIT}|{BYTES_UNIT}|counts?)$).*"  # the time of a loss, or its memory, is no loss
+)
 STARTUP_METRIC = r"(.*_)?(compile|compilation|cold|warm_start|startup|import|build|first_output)(_.*)?"
 
 CLASS_RULES: tuple[MetricClassRule, ...] = (
     # whether it still computes the same, bitwise in one type: torchtitan compares the losses of two commits with
     # assert-equal; a loss that varies between processes has the bar of time
-    MetricClassRule(MetricClass.NUMERICS, "numerics", r"(.*_)?(loss|perplexity|grad_norm)(_.*)?", NUMERICS_UNIT, exact_bar=0.0),
-    MetricClassRule(MetricClass.NUMERICS, "numerics", r"max_(absolute_|relative_)?error", NUMERICS_UNIT, exact_bar=0.0),
+    MetricClassRule(
+        MetricClass.NUMERICS,
+        "numerics",
+        r"(.*_)?(loss|perplexity|grad_norm)(_.*)?",
+        NUMERICS_UNIT,
+        exact_bar=0.0,
+    ),
+    MetricClassRule(
+        MetricClass.NUMERICS, "numerics", r"max_(absolute_|relative_)?error", NUMERICS_UNIT, exact_bar=0.0
+    ),
     # one operator more is a change of the code: what repeats exactly has no noise to allow for (DESIGN 6)
     MetricClassRule(MetricClass.COUNT, "counts", unit_pattern=r"counts?|flops?|instructions", exact_bar=0.0),
     # peaks hardly vary: 5 % even where time is allowed more, and the allocator's own step is no change; what it
     # reserves moves by segments, what it hands out by blocks (study of detection, 6.1); peaks that are counted
     # tensor by tensor know no blocks
     MetricClassRule(
-        MetricClass.MEMORY, "memory", r"(.*_)?(reserved|inactive|pool)(_.*)?", "bytes", max_bar=0.05, floor=ALLOCATOR_SEGMENT_BYTES
+        MetricClass.MEMORY,
+        "memory",
+        r"(.*_)?(reserved|inactive|pool)(_.*)?",
+        "bytes",
+        max_bar=0.05,
+        floor=ALLOCATOR_SEGMENT_BYTES,
     ),
     MetricClassRule(
         MetricClass.MEMORY,
@@ -76,7 +94,9 @@ CLASS_RULES: tuple[MetricClassRule, ...] = (
     ),
     MetricClassRule(MetricClass.MEMORY, "memory", unit_pattern=BYTES_UNIT, max_bar=0.05),
     # one sample a process, with caches on disk in between: PyTorch's dashboard allows compile latency 15 %
-    MetricClassRule(MetricClass.COMPILE, "compile and start time", STARTUP_METRIC, SECONDS_UNIT, min_bar=0.15),
+    MetricClassRule(
+        MetricClass.COMPILE, "compile and start time", STARTUP_METRIC, SECONDS_UNIT, min_bar=0.15
+    ),
     # a quantile far out rests on few requests (study of measuring, 6: thresholds by class)
     MetricClassRule(MetricClass.TAIL, "tails", r"(.*_)?p99?\d(_.*)?", SECONDS_UNIT, min_bar=0.10),
     # attainment moves by whole requests: one in a hundred is no change
@@ -115,12 +135,16 @@ class PolicyOverride:
         return re.search(self.match, series.label) is not None
 
     def apply_to(self, class_rule: Rule, default: Rule, series: Series) -> Rule:
-        floor = self.floor_bytes if self.floor_bytes is not None and series.metric.unit == "bytes" else self.floor
+        floor = (
+            self.floor_bytes if self.floor_bytes is not None and series.metric.unit == "bytes" else self.floor
+        )
         changed = class_rule if floor is None else replace(class_rule, floor=floor)
         if self.bar is None:
             return changed
         about = "" if self.bar == default.bar else f"the policy {self.match!r}"
-        return replace(changed, bar=self.bar or class_rule.bar, exact_bar=None if self.bar else 0.0, subject=about)
+        return replace(
+            changed, bar=self.bar or class_rule.bar, exact_bar=None if self.bar else 0.0, subject=about
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,9 @@ def summarize_result(processes: Sequence[Process]) -> ResultSummary | None:
 
 def select_usable(processes: Sequence[Process]) -> list[Process]:
     """Processes that ended well and that nothing is known against; other flags only tell how one was measured."""
-    return [process for process in processes if process.status is Status.OK and not disqualifying_flags(process)]
+    return [
+        process for process in processes if process.status is Status.OK and not disqualifying_flags(process)
+    ]
 
 
 def select_disqualified(processes: Sequence[Process]) -> list[Process]:
@@ -76,7 +78,11 @@ def steady_levels(base: Sequence[Process], head: Sequence[Process]) -> tuple[lis
 
     def level(process: Process) -> float:
         turns = shared.get(process.pair)
-        return _clock_level(process.samples[cut:], process.clock) if turns is None else trimmed_mean(process.samples[:turns])
+        return (
+            _clock_level(process.samples[cut:], process.clock)
+            if turns is None
+            else trimmed_mean(process.samples[:turns])
+        )
 
     return [level(process) for process in base], [level(process) for process in head]
 
@@ -109,7 +115,9 @@ def is_cpu_bound(cpu: Sequence[Process], wall: Sequence[Process]) -> bool:
 
 def is_clearly_cpu_bound(cpu: Mapping[int, float], wall: Mapping[int, float]) -> bool:
     """Whether levels at some commit show it already: were the share of every sample small, theirs would be."""
-    return any(level >= MIN_CPU_SHARE * wall[commit] for commit, level in cpu.items() if wall.get(commit, 0) > 0)
+    return any(
+        level >= MIN_CPU_SHARE * wall[commit] for commit, level in cpu.items() if wall.get(commit, 0) > 0
+    )
 
 
 def key_without_metric(series: Series) -> tuple[object, ...]:

@@ -36,7 +36,9 @@ class Api:
         return self.client.get(f"/api/v1{path}", **more)
 
     def upload(self, run: Run, **headers: str) -> TestResponse:
-        return self.send(run_document.dump_run(run).encode(), key=run_document.idempotency_key(run), **headers)
+        return self.send(
+            run_document.dump_run(run).encode(), key=run_document.idempotency_key(run), **headers
+        )
 
     def send(self, body: bytes, *, key: str = "0" * 64, packed: bool = False, **headers: str) -> TestResponse:
         """Post a body to /runs as it is."""

@@ -40,9 +40,15 @@ def test_tells_and_lists_them_the_last_first(client: ApiClient) -> None:
     found = list(client.list_expected_changes(PROJECT))
     assert (kept, [one.match for one in found]) == (2, ["training.*", "peak_bytes"])
     assert found[1] == ExpectedChangeShape(
-        commit=a_sha(12), match="peak_bytes", relative_change=0.03, reason="the cache holds two layers", source="#12",
-        merged_at=NOON, recorded_by="local", recorded_at=NOW,
-    )  # fmt: skip
+        commit=a_sha(12),
+        match="peak_bytes",
+        relative_change=0.03,
+        reason="the cache holds two layers",
+        source="#12",
+        merged_at=NOON,
+        recorded_by="local",
+        recorded_at=NOW,
+    )
 
 
 def test_told_twice_they_are_kept_once_and_looked_at_once(client: ApiClient, store: Store) -> None:
@@ -66,7 +72,9 @@ def test_told_twice_they_are_kept_once_and_looked_at_once(client: ApiClient, sto
     ],
     ids=["a branch", "nothing", "two lines", "too much", "no reason", "too many", "another word"],
 )
-def test_what_nobody_could_have_written_is_refused(client: ApiClient, api: Api, changes: dict[str, Any]) -> None:
+def test_what_nobody_could_have_written_is_refused(
+    client: ApiClient, api: Api, changes: dict[str, Any]
+) -> None:
     body = TOLD.model_dump(mode="json") | changes
 
     assert api.client.post(f"/api/v1{P}", json=body).status_code == 400
@@ -87,13 +95,23 @@ PUSHED = JobGrant("1", 1, a_sha(12), baseline=True, event="push")
     ("grant", "sha", "objection"),
     [
         (PUSHED, a_sha(12), ""),
-        (PUSHED, a_sha(11), "This token is for the commit 0000000ccccc, and what was announced is of 0000000bcccc."),
+        (
+            PUSHED,
+            a_sha(11),
+            "This token is for the commit 0000000ccccc, and what was announced is of 0000000bcccc.",
+        ),
         (JobGrant("1", 1, a_sha(12), baseline=True, event="workflow_dispatch"), a_sha(11), ""),
-        (JobGrant("1", 1, a_sha(12), pull_request=7, event="pull_request"), a_sha(12), "A history is written by push"),
+        (
+            JobGrant("1", 1, a_sha(12), pull_request=7, event="pull_request"),
+            a_sha(12),
+            "A history is written by push",
+        ),
     ],
     ids=["of its own commit", "of another one", "started by hand", "of a pull request"],
 )
-def test_a_job_tells_what_was_announced_of_what_it_may_write(grant: JobGrant, sha: str, objection: str) -> None:
+def test_a_job_tells_what_was_announced_of_what_it_may_write(
+    grant: JobGrant, sha: str, objection: str
+) -> None:
     found = expected_change_refusal(grant, sha)
 
     assert found.startswith(objection)

@@ -25,7 +25,12 @@ from tests.support.builders import NOON, PROJECT, a_commit, a_result, a_run, a_s
 def client(api: Api, store: Store) -> Iterator[ApiClient]:
     for number in (1, 2, 3):
         api.upload(
-            a_run(a_result(), commit=a_commit(number), session=f"s{number}", started_at=NOON + timedelta(hours=number))
+            a_run(
+                a_result(),
+                commit=a_commit(number),
+                session=f"s{number}",
+                started_at=NOON + timedelta(hours=number),
+            )
         )
     with store.begin() as tx:
         add_verdicts(tx, PROJECT, "s2", [a_verdict(evidence=(1, 2))], NOW)
@@ -42,13 +47,21 @@ def test_reads_what_the_server_tells(client: ApiClient) -> None:
     (series,) = client.list_series(PROJECT)
 
     assert series.id == series_identity(PROJECT, a_series())
-    assert [one.commit for one in client.get_points(PROJECT, series.id).points] == [a_sha(1), a_sha(2), a_sha(3)]
-    assert client.get_comparison(PROJECT, a_sha(1), a_sha(2)).counts == {"regression": 1}
-    assert [one.verdict for one in client.list_comparison_verdicts(PROJECT, a_sha(1), a_sha(2), limit=1)] == ["regression"]
-    assert [(one.series, one.base, one.head) for one in client.list_result_summaries(PROJECT, a_sha(1), a_sha(2))] == [
-        (series.id, 1.0, 1.0)
+    assert [one.commit for one in client.get_points(PROJECT, series.id).points] == [
+        a_sha(1),
+        a_sha(2),
+        a_sha(3),
     ]
-    assert [len(client.get_verdict(PROJECT, one.id).processes) for one in client.list_verdicts(PROJECT)] == [2]
+    assert client.get_comparison(PROJECT, a_sha(1), a_sha(2)).counts == {"regression": 1}
+    assert [one.verdict for one in client.list_comparison_verdicts(PROJECT, a_sha(1), a_sha(2), limit=1)] == [
+        "regression"
+    ]
+    assert [
+        (one.series, one.base, one.head) for one in client.list_result_summaries(PROJECT, a_sha(1), a_sha(2))
+    ] == [(series.id, 1.0, 1.0)]
+    assert [len(client.get_verdict(PROJECT, one.id).processes) for one in client.list_verdicts(PROJECT)] == [
+        2
+    ]
 
 
 def test_lists_what_measured(client: ApiClient) -> None:

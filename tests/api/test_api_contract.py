@@ -55,7 +55,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Flask, st
         with store.begin() as tx:
             ingest.ingest_run(tx, a_run(a_result(a_series("suite.a"), a_process(1.0, 2.0))), "0" * 64, "body")
             made = accounts.create_token(tx, AuditContext(LOCAL, NOW), None, "contract", {Scope.ADMIN})
-        app = create_app(store, read_only=False, clock=lambda: NOW, settings=Settings.model_validate(SETTINGS))
+        app = create_app(
+            store, read_only=False, clock=lambda: NOW, settings=Settings.model_validate(SETTINGS)
+        )
         yield app, made.text
         app.extensions["perfci_api"].group.close()
 
@@ -64,7 +66,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Flask, st
 def contract(served: tuple[Flask, str]) -> BaseSchema:
     """What the application says of itself. What to send is worked out from it by the one process that sends it."""
     CONFIG.projects.default.update(base_url="http://localhost")
-    schema = schemathesis.openapi.from_dict(json.loads(json.dumps(build_document(ALL_OPERATIONS, enforced=True))), config=CONFIG)
+    schema = schemathesis.openapi.from_dict(
+        json.loads(json.dumps(build_document(ALL_OPERATIONS, enforced=True))), config=CONFIG
+    )
     schema.app, _ = served
     return schema
 

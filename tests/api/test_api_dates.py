@@ -22,7 +22,9 @@ def test_takes_a_date_with_a_zone() -> None:
     )
 
 
-@pytest.mark.parametrize("value", [0, 1.5, True, "0", "1772366400", "2026-03-01", "2026-03-01T12:00:00", "soon"])
+@pytest.mark.parametrize(
+    "value", [0, 1.5, True, "0", "1772366400", "2026-03-01", "2026-03-01T12:00:00", "soon"]
+)
 def test_takes_no_number_and_no_time_without_a_zone(value: object) -> None:
     with pytest.raises(ProblemError) as refused:
         parse_body(json.dumps({"due_at": value}).encode(), IncidentPatch)

@@ -31,7 +31,12 @@ def said(api: Api, **changes: object) -> int:
 def test_lists_what_is_expected(api: Api, watched: None) -> None:
     [item] = api.get(P).json["items"]
 
-    assert (item["suite"], item["branch"], item["series"], item["set_by"]) == ("benchmarks", "main", 1, "learned")
+    assert (item["suite"], item["branch"], item["series"], item["set_by"]) == (
+        "benchmarks",
+        "main",
+        1,
+        "learned",
+    )
     assert "every_s" not in item
     assert item["last_run_at"] >= NOON.isoformat()[:19]
 
@@ -52,6 +57,10 @@ def test_without_a_cadence_it_is_learned_again(api: Api, watched: None) -> None:
     assert api.get(P).json["items"][0]["set_by"] == "learned"
 
 
-@pytest.mark.parametrize(("changes", "status"), [({"id": 9}, 404), ({"every_s": 1}, 400), ({"often": 1}, 400)])
-def test_what_cannot_be_expected_is_refused(api: Api, watched: None, changes: dict[str, object], status: int) -> None:
+@pytest.mark.parametrize(
+    ("changes", "status"), [({"id": 9}, 404), ({"every_s": 1}, 400), ({"often": 1}, 400)]
+)
+def test_what_cannot_be_expected_is_refused(
+    api: Api, watched: None, changes: dict[str, object], status: int
+) -> None:
     assert said(api, **changes) == status

@@ -35,7 +35,10 @@ def test_lists_what_waits_with_what_the_file_said(api: Api, waiting: Path) -> No
     [item] = api.get(f"{P}/quarantine/results").json["items"]
 
     assert item["reason"] == "which way is good is not known of encode in points"
-    assert (item["benchmark"], item["found"]) == ("encode", {"name": "encode", "unit": "points", "value": 12.5})
+    assert (item["benchmark"], item["found"]) == (
+        "encode",
+        {"name": "encode", "unit": "points", "value": 12.5},
+    )
 
 
 def resolved(api: Api, number: int, unit: str = "points", direction: str = "higher") -> int:
@@ -51,8 +54,9 @@ def test_a_meaning_makes_a_result_of_what_waited(api: Api, store: Store, waiting
     with store.read() as tx:
         [result] = measurements.load_run(tx, 1).results
         assert (result.series.metric, result.summary and result.summary.value) == (
-            Metric("value", "seconds", "lower"), 0.0125,
-        )  # fmt: skip
+            Metric("value", "seconds", "lower"),
+            0.0125,
+        )
         assert [one.kind for one in outbox.load_due_work(tx, ["judge"], 10, NOW)] == ["judge"]
     assert api.get(f"{P}/quarantine/results").json["items"] == []
 

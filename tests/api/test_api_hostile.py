@@ -57,12 +57,17 @@ def bomb(mebibytes: int) -> bytes:
     for _ in range(mebibytes):
         checksum = zlib.crc32(piece, checksum)
     return (
-        gzip.compress(b"", 9)[:10] + packed * mebibytes + packer.flush() + struct.pack("<LL", checksum, mebibytes * MIB)
+        gzip.compress(b"", 9)[:10]
+        + packed * mebibytes
+        + packer.flush()
+        + struct.pack("<LL", checksum, mebibytes * MIB)
     )
 
 
 def deep(opening: bytes, closing: bytes) -> bytes:
-    return raw(b'"environment":{"torch":"2.13.0"}', b'"environment":' + opening * 200_000 + b"1" + closing * 200_000)
+    return raw(
+        b'"environment":{"torch":"2.13.0"}', b'"environment":' + opening * 200_000 + b"1" + closing * 200_000
+    )
 
 
 def parameters(count: int) -> bytes:
@@ -108,7 +113,7 @@ PLAIN: dict[str, tuple[int, bytes]] = {
     "no sha": (400, with_text("commit.sha", "main; rm -rf /")),
     "a reserved project": (409, with_text("project", "static")),
     "9 MiB": (413, b" " * (9 * MIB)),
-}  # fmt: skip
+}
 
 
 def a_thousand_keys(times: int) -> bytes:
@@ -120,7 +125,10 @@ PACKED: dict[str, tuple[int, Callable[[], bytes]]] = {
     "a bomb of 1 GiB": (413, lambda: bomb(1024)),
     "33 MiB": (413, lambda: bomb(33)),
     "a million parameters": (400, lambda: gzip.compress(parameters(1_000_000), 1)),
-    "eight million empty lists": (413, lambda: gzip.compress(b'{"results":[' + b"[]," * 8_000_000 + b"[]]}", 1)),
+    "eight million empty lists": (
+        413,
+        lambda: gzip.compress(b'{"results":[' + b"[]," * 8_000_000 + b"[]]}", 1),
+    ),
     "a thousand keys a thousand times": (
         400,
         lambda: gzip.compress(b'{"results":[' + a_thousand_keys(1_000) + b"]}", 1),
@@ -155,13 +163,17 @@ HEADERS: dict[str, tuple[int, dict[str, str]]] = {
 def rows(store: Store) -> dict[str, int]:
     with store.read() as tx:
         tables = (ProjectRow, SessionRow, RunRow, SeriesRow, ProcessRow)
-        return {one.__tablename__: tx.scalar(sa.select(sa.func.count()).select_from(one)) or 0 for one in tables}
+        return {
+            one.__tablename__: tx.scalar(sa.select(sa.func.count()).select_from(one)) or 0 for one in tables
+        }
 
 
 def assert_refused(api: Api, store: Store, status: int, send: Callable[[], Any]) -> None:
     answer = send()
 
-    assert (answer.status_code, answer.content_type) == (status, "application/problem+json"), answer.data[:300]
+    assert (answer.status_code, answer.content_type) == (status, "application/problem+json"), answer.data[
+        :300
+    ]
     assert len(answer.data) < 10_000
     assert set(rows(store).values()) == {0}
 
@@ -192,7 +204,14 @@ def test_takes_what_only_looks_hostile(api: Api) -> None:
     def named(text: str) -> Run:
         return a_run(a_result(), session=text)
 
-    names = ["'; DROP TABLE runs; --", "<script>alert(1)</script>", "名前 שם", "../../etc/passwd", "x" * 500, "a{}:b~c"]
+    names = [
+        "'; DROP TABLE runs; --",
+        "<script>alert(1)</script>",
+        "名前 שם",
+        "../../etc/passwd",
+        "x" * 500,
+        "a{}:b~c",
+    ]
 
     assert [api.upload(named(name)).status_code for name in names] == [201] * len(names)
     listed = api.get("/projects/acme:model/runs").json["items"]
@@ -230,8 +249,11 @@ def test_a_bomb_takes_no_more_memory_than_it_may_unpack_to(tmp_path: Path) -> No
     places = os.pathsep.join(str(one) for one in (Path(__file__).parent, Path(__file__).parent.parent))
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script), f"sqlite:///{tmp_path}/perfci.db"],
-        env=os.environ | {"PYTHONPATH": places}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        env=os.environ | {"PYTHONPATH": places},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
 
     assert int(done.stdout) < 100 * 1024  # KiB: the 32 MiB it may unpack to, and its pieces
 

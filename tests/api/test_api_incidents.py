@@ -30,7 +30,9 @@ def incidents(store: Store) -> None:
     )
 
 
-def send(api: Api, method: str, path: str, body: Mapping[str, Any], revision: int | None = None) -> TestResponse:
+def send(
+    api: Api, method: str, path: str, body: Mapping[str, Any], revision: int | None = None
+) -> TestResponse:
     headers = {} if revision is None else {"If-Match": f'"{revision}"'}
     return api.client.open(f"/api/v1{P}{path}", method=method, json=body, headers=headers)
 
@@ -73,7 +75,10 @@ def test_one_incident_tells_its_series_suspects_and_history(api: Api) -> None:
 
 def test_a_change_needs_the_revision_that_was_seen(api: Api) -> None:
     assert send(api, "PATCH", "/incidents/1", {"state": "investigating"}).status_code == 428
-    assert send(api, "PATCH", "/incidents/1", {"state": "investigating", "assignee": "ada"}, 1).status_code == 200
+    assert (
+        send(api, "PATCH", "/incidents/1", {"state": "investigating", "assignee": "ada"}, 1).status_code
+        == 200
+    )
 
     late = send(api, "PATCH", "/incidents/1", {"state": "invalid"}, 1)
 
@@ -93,7 +98,9 @@ def test_a_change_needs_the_revision_that_was_seen(api: Api) -> None:
         ({"duplicate_of": 1, "state": "duplicate"}, 409),
     ],
 )
-def test_what_cannot_be_is_a_problem_and_changes_nothing(api: Api, body: Mapping[str, Any], status: int) -> None:
+def test_what_cannot_be_is_a_problem_and_changes_nothing(
+    api: Api, body: Mapping[str, Any], status: int
+) -> None:
     assert send(api, "PATCH", "/incidents/1", body, 1).status_code == status
 
     assert api.get(f"{P}/incidents/1").get_json()["revision"] == 1
@@ -118,7 +125,9 @@ def test_many_at_once_say_which_took_it(api: Api) -> None:
     send(api, "PATCH", "/incidents/2", {"assignee": "bob"}, 1)
     seen = [{"number": number, "revision": 1} for number in (1, 2, 3, 77)]
 
-    found = send(api, "POST", "/incidents/bulk", {"incidents": seen, "change": {"state": "invalid", "reason": "noise"}})
+    found = send(
+        api, "POST", "/incidents/bulk", {"incidents": seen, "change": {"state": "invalid", "reason": "noise"}}
+    )
 
     assert found.get_json() == {
         "changed": [1, 3],
@@ -173,7 +182,12 @@ def test_health_counts_what_was_nothing(api: Api) -> None:
 
     found = api.get(f"{P}/incidents/health").get_json()
 
-    assert (found["paged"], found["judged"], found["false_rate"], found["hours_to_triage"]) == (3, 2, 0.5, 24.0)
+    assert (found["paged"], found["judged"], found["false_rate"], found["hours_to_triage"]) == (
+        3,
+        2,
+        0.5,
+        24.0,
+    )
 
 
 def test_a_benchmark_goes_into_quarantine_and_out_again(api: Api) -> None:

@@ -73,7 +73,10 @@ class Jobs(Api):
     def audit(self, slug: str = PROJECT) -> list[tuple[str, str, str]]:
         with self.store.read() as tx:
             found = find_project(tx, slug)
-            return [(one.actor, one.action, one.subject) for one in audit.list_entries(tx, found.id if found else -1)][::-1]
+            return [
+                (one.actor, one.action, one.subject)
+                for one in audit.list_entries(tx, found.id if found else -1)
+            ][::-1]
 
 
 class Job:
@@ -128,14 +131,22 @@ def test_writes_down_what_jobs_were_let_do(jobs: Jobs) -> None:
 
 
 def test_a_job_tells_what_was_announced_of_its_own_commit_and_a_pull_request_of_none(jobs: Jobs) -> None:
-    said = {"commit": a_job()["sha"], "source": "#12", "items": [{"match": "peak", "change": 0.03, "reason": "meant"}]}
+    said = {
+        "commit": a_job()["sha"],
+        "source": "#12",
+        "items": [{"match": "peak", "change": 0.03, "reason": "meant"}],
+    }
     ask = partial(jobs.client.post, "/api/v1/projects/acme:model/announcements")
 
     pushed, proposed = jobs.job(a_job()), jobs.job(of_pull_request(jti="b"))
     told = [ask(json=said, headers=one.headers) for one in (pushed, proposed)]
     other = ask(json=said | {"commit": "f" * 40}, headers=pushed.headers)
 
-    assert [(one.status_code, one.json.get("kept")) for one in (*told, other)] == [(200, 1), (403, None), (403, None)]
+    assert [(one.status_code, one.json.get("kept")) for one in (*told, other)] == [
+        (200, 1),
+        (403, None),
+        (403, None),
+    ]
     assert jobs.audit()[-1][1:] == ("announcement.tell", f"#12 at {said['commit'][:12]}")
 
 
@@ -180,7 +191,9 @@ def test_tells_the_reason_in_the_audit_log_once_a_day(jobs: Jobs) -> None:
     assert jobs.audit("acme/none") == [(job, "job.refuse.unbound", "acme/none")]
 
 
-def test_logs_what_nobody_signed_and_keeps_no_line_of_it(jobs: Jobs, caplog: pytest.LogCaptureFixture) -> None:
+def test_logs_what_nobody_signed_and_keeps_no_line_of_it(
+    jobs: Jobs, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("INFO", logger="perfci.jobs")
 
     answer = jobs.client.post("/api/v1/oidc/token", json={"project": PROJECT, "token": "a.b.c"})
@@ -235,10 +248,17 @@ def test_a_pull_request_writes_comparisons_and_no_history(jobs: Jobs, store: Sto
 def test_a_pull_request_changes_nothing_that_is_known_of_a_commit(jobs: Jobs, store: Store) -> None:
     jobs.job(a_job(jti="push")).send(measured(session="of main"))
     job = jobs.job(of_pull_request(12))
-    lies: dict[str, Any] = {"subject": "Poisoned", "position": 99, "branch": "evil", "parents": (a_commit(8).sha,)}
+    lies: dict[str, Any] = {
+        "subject": "Poisoned",
+        "position": 99,
+        "branch": "evil",
+        "parents": (a_commit(8).sha,),
+    }
 
     sent = [
-        job.send(measured(BASE, session="pr", commit=a_commit(1, **lies), origin=(*ORIGIN, ("step", "pairs")))),
+        job.send(
+            measured(BASE, session="pr", commit=a_commit(1, **lies), origin=(*ORIGIN, ("step", "pairs")))
+        ),
         job.send(measured(HEAD, session="pr", commit=a_commit(6, **lies))),
     ]
 
@@ -297,7 +317,14 @@ def test_started_by_hand_on_another_ref_it_brings_none(jobs: Jobs) -> None:
 
 @pytest.mark.parametrize(
     "origin",
-    [{}, {"run_id": "4712"}, {"attempt": "3"}, {"attempt": "0"}, {"attempt": "²"}, {"run_id": "4711", "attempt": ""}],
+    [
+        {},
+        {"run_id": "4712"},
+        {"attempt": "3"},
+        {"attempt": "0"},
+        {"attempt": "²"},
+        {"run_id": "4711", "attempt": ""},
+    ],
 )
 def test_a_job_writes_only_what_its_run_measured(jobs: Jobs, origin: dict[str, str]) -> None:
     told = tuple((dict(ORIGIN) | origin).items()) if origin else ()
@@ -306,7 +333,9 @@ def test_a_job_writes_only_what_its_run_measured(jobs: Jobs, origin: dict[str, s
     status, said = job.send(measured(origin=tuple((name, value) for name, value in told if value)))
 
     assert status == 403
-    assert said.startswith("This token is for what the run 4711 of GitHub Actions measured until its attempt 2")
+    assert said.startswith(
+        "This token is for what the run 4711 of GitHub Actions measured until its attempt 2"
+    )
 
 
 def test_a_job_started_again_sends_what_an_earlier_attempt_measured(jobs: Jobs) -> None:
@@ -318,7 +347,10 @@ def test_a_job_joins_no_session_of_others(jobs: Jobs) -> None:
 
     status, said = jobs.job(of_pull_request()).send(measured(HEAD, session="nightly", commit=a_commit(6)))
 
-    assert (status, said.partition(":")[0]) == (403, "The session nightly belongs to another origin than this token")
+    assert (status, said.partition(":")[0]) == (
+        403,
+        "The session nightly belongs to another origin than this token",
+    )
 
 
 def test_a_job_writes_to_its_own_project_only(jobs: Jobs, store: Store) -> None:
@@ -348,7 +380,9 @@ def test_binds_by_the_typed_client(jobs: Jobs) -> None:
     with closing(open_http_client("http://localhost:8787", transport=wsgi_transport(jobs.app))) as way:
         client = ApiClient(way)
 
-        bound = client.bind_repository(PROJECT, NewRepositoryBinding(repository="acme/b", repository_id=1, owner_id=2))
+        bound = client.bind_repository(
+            PROJECT, NewRepositoryBinding(repository="acme/b", repository_id=1, owner_id=2)
+        )
         found = client.get_repository_binding(PROJECT)
         client.unbind_repository(PROJECT)
 
@@ -380,8 +414,9 @@ def test_says_that_the_server_must_know_its_own_address(api: Api) -> None:
     answer = api.client.post("/api/v1/oidc/token", json={"project": PROJECT, "token": "a.b.c"})
 
     assert (answer.status_code, answer.json["detail"]) == (
-        409, "This server takes no tokens of GitHub's jobs: its operator has not set [server] public_url."
-    )  # fmt: skip
+        409,
+        "This server takes no tokens of GitHub's jobs: its operator has not set [server] public_url.",
+    )
 
 
 def test_asks_to_come_back_while_the_issuer_is_silent(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:

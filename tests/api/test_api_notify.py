@@ -62,12 +62,16 @@ def test_what_cannot_be_a_destination_is_refused(api: Api, body: Mapping[str, An
     assert api.get(f"{P}/destinations").get_json()["items"] == []
 
 
-@pytest.mark.parametrize("name", ["x" * 101, "a~E2~80~AEb", "a~0Ab"], ids=["long", "turned round", "two lines"])
+@pytest.mark.parametrize(
+    "name", ["x" * 101, "a~E2~80~AEb", "a~0Ab"], ids=["long", "turned round", "two lines"]
+)
 def test_a_name_that_no_list_could_tell_is_refused(api: Api, name: str) -> None:
     refused = put(api, name, HOOK)
 
     assert (refused.status_code, refused.content_type) == (409, "application/problem+json")
-    assert refused.get_json()["detail"] == ("The name of a destination is one line of at most 100 visible characters.")
+    assert refused.get_json()["detail"] == (
+        "The name of a destination is one line of at most 100 visible characters."
+    )
     assert api.get(f"{P}/destinations").get_json()["items"] == []
 
 

@@ -23,7 +23,9 @@ def test_is_valid_openapi(served: Any) -> None:
 
 def test_describes_every_operation_once(served: Any) -> None:
     told = {
-        (path, method): one["operationId"] for path, item in served["paths"].items() for method, one in item.items()
+        (path, method): one["operationId"]
+        for path, item in served["paths"].items()
+        for method, one in item.items()
     }
 
     assert told == {(openapi_path(one), one.method.lower()): one.name for one in ALL_OPERATIONS}

@@ -38,9 +38,11 @@ def filled(api: Api, store: Store) -> Api:
         level = 1.0 if number < 4 else 1.2
         processes = (a_process(level, index=0), a_process(level, index=1))
         run = a_run(
-            a_result(None, *processes), commit=a_commit(number), session=f"s{number}",
+            a_result(None, *processes),
+            commit=a_commit(number),
+            session=f"s{number}",
             started_at=NOON + timedelta(hours=number),
-        )  # fmt: skip
+        )
         assert api.upload(run).status_code == 201
     change = a_change_point(commit=a_sha(4), last_good=a_sha(3))
     with store.begin() as tx:
@@ -77,9 +79,11 @@ def test_narrows_verdicts_to_parts_of_shas(filled: Api) -> None:
 
 def test_gives_a_run_back_as_the_document_it_was(filled: Api) -> None:
     run = a_run(
-        a_result(None, a_process(1.0, index=0), a_process(1.0, index=1)), commit=a_commit(1), session="s1",
+        a_result(None, a_process(1.0, index=0), a_process(1.0, index=1)),
+        commit=a_commit(1),
+        session="s1",
         started_at=NOON + timedelta(hours=1),
-    )  # fmt: skip
+    )
 
     answer = filled.get(f"{P}/runs/{run_document.idempotency_key(run)}")
 
@@ -132,7 +136,10 @@ def test_tells_a_verdict_with_the_samples_it_rests_on(filled: Api) -> None:
     whole = of(filled, f"/verdicts/{listed['id']}")
 
     assert (whole["verdict"], whole["session"]) == ("regression", "s4")
-    assert [(one["commit"], one["samples"]) for one in whole["processes"]] == [(a_sha(3), [1.0]), (a_sha(4), [1.2])]
+    assert [(one["commit"], one["samples"]) for one in whole["processes"]] == [
+        (a_sha(3), [1.0]),
+        (a_sha(4), [1.2]),
+    ]
 
 
 def test_compares_two_commits_by_what_was_decided(filled: Api) -> None:
@@ -220,5 +227,6 @@ def test_refuses_with_a_problem(filled: Api, path: str, status: int, says: str) 
 
 def test_knows_no_project_of_another_spelling(filled: Api) -> None:
     assert [
-        filled.get(f"/projects/{name}/runs").status_code for name in ("acme~2Fmodel", "acme", "a~00b", "~ED~A0~80")
+        filled.get(f"/projects/{name}/runs").status_code
+        for name in ("acme~2Fmodel", "acme", "a~00b", "~ED~A0~80")
     ] == [404] * 4

@@ -60,7 +60,10 @@ def test_keeps_what_an_upload_came_to_while_its_samples_are_at_hand(api: Api, st
 
     with store.read() as tx:
         kept = load_levels_of_series(tx, [one.id for one in measurements.search_series(tx, "acme/model")])
-    assert {one.status: one.result_summary for one in kept} == {"ok": ResultSummary(3.0, Clock.WALL, 3.0), "failed": None}
+    assert {one.status: one.result_summary for one in kept} == {
+        "ok": ResultSummary(3.0, Clock.WALL, 3.0),
+        "failed": None,
+    }
 
 
 def test_promises_to_judge_what_it_stored(api: Api, store: Store) -> None:
@@ -96,7 +99,9 @@ def test_keeps_pull_requests_pairs_and_dirty_trees_out_of_the_history(api: Api, 
 
 def test_several_first_uploads_of_a_project_are_all_taken(api: Api) -> None:
     with ThreadPoolExecutor(4) as threads:
-        statuses = list(threads.map(lambda n: api.upload(a_run(a_result(), session=f"s{n}")).status_code, range(12)))
+        statuses = list(
+            threads.map(lambda n: api.upload(a_run(a_result(), session=f"s{n}")).status_code, range(12))
+        )
 
     assert statuses == [201] * 12
 

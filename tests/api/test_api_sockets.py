@@ -65,7 +65,9 @@ def exchange(server: Server, *pieces: bytes, half_close: bool = False) -> bytes:
 
 def _is_whole(answer: bytes) -> bool:
     head, end, body = answer.partition(b"\r\n\r\n")
-    length = next((int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), None)
+    length = next(
+        (int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), None
+    )
     return bool(end) and length is not None and len(body) >= length
 
 
@@ -104,7 +106,9 @@ def test_a_client_that_stops_listening_is_stored_once(server: Server) -> None:
 
 def test_a_body_without_a_length_is_taken(server: Server) -> None:
     head, body, _ = a_request("chunked", **{"Content-Length": "", "Transfer-Encoding": "chunked"})
-    chunks = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in (body[:50], body[50:])) + b"0\r\n\r\n"
+    chunks = (
+        b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in (body[:50], body[50:])) + b"0\r\n\r\n"
+    )
 
     assert status_of(exchange(server, head, chunks)) == 201
 

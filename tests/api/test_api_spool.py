@@ -54,13 +54,20 @@ def client(line: Line) -> Iterator[ApiClient]:
 def spool(tmp_path: Path) -> Spool:
     spool = Spool(tmp_path / "spool")
     run = a_run(a_result())
-    spool.put(run_document.dump_run(run).encode(), run_document.idempotency_key(run), SERVER, now_ms=1_700_000_000_000)
+    spool.put(
+        run_document.dump_run(run).encode(),
+        run_document.idempotency_key(run),
+        SERVER,
+        now_ms=1_700_000_000_000,
+    )
     return spool
 
 
 def at(days: float) -> FlushRetryPolicy:
     """A job that comes so many days later, and tries once."""
-    return FlushRetryPolicy(give_up_after_s=0.0, now_ms=lambda: 1_700_000_000_000 + int(days * DAY_MS), sleep=lambda _: None)
+    return FlushRetryPolicy(
+        give_up_after_s=0.0, now_ms=lambda: 1_700_000_000_000 + int(days * DAY_MS), sleep=lambda _: None
+    )
 
 
 def test_what_three_days_of_no_network_held_back_arrives(spool: Spool, client: ApiClient, line: Line) -> None:
@@ -74,7 +81,9 @@ def test_what_three_days_of_no_network_held_back_arrives(spool: Spool, client: A
     assert (len(flushed.sent), flushed.waiting) == (1, 0)
 
 
-def test_what_arrived_with_its_answer_lost_is_known_three_days_later(spool: Spool, client: ApiClient, line: Line) -> None:
+def test_what_arrived_with_its_answer_lost_is_known_three_days_later(
+    spool: Spool, client: ApiClient, line: Line
+) -> None:
     line.loses_answers = True
     flush_spool(spool, client, at(0))
 
@@ -84,7 +93,9 @@ def test_what_arrived_with_its_answer_lost_is_known_three_days_later(spool: Spoo
     assert (len(flushed.already_stored), len(flushed.sent), flushed.waiting) == (1, 0, 0)
 
 
-def test_the_database_that_measured_a_run_knows_it_already(store: Store, client: ApiClient, spool: Spool) -> None:
+def test_the_database_that_measured_a_run_knows_it_already(
+    store: Store, client: ApiClient, spool: Spool
+) -> None:
     with store.begin() as tx:
         start_session(tx, PROJECT, "session-1", "history", "", 0, 1, NOON)
         add_run(tx, a_run(a_result()))

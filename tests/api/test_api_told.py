@@ -30,18 +30,25 @@ def test_a_slowdown_that_was_uploaded_is_told_once(api: Api, store: Store) -> No
     worker = JudgeWorker(store, lambda _: ProjectPolicies(), clock=lambda: NOW)
     with a_hook() as hook:
         means = SenderConfig(HERE, build_link=lambda project, number: f"https://perf/{number}")
-        courier = LeasedLoop(store, NOTIFICATION_LEASE, partial(deliver_notifications, store, means), lambda: NOW)
+        courier = LeasedLoop(
+            store, NOTIFICATION_LEASE, partial(deliver_notifications, store, means), lambda: NOW
+        )
         for number in range(1, 31):
             level = 1.3 if number >= STEP else 1.0
             processes = [a_process(level * chance.gauss(1, 0.002), index=k) for k in range(3)]
             moment = NOON + timedelta(hours=number)
             run = a_run(
-                a_result(series, *processes), commit=a_commit(number), session=f"nightly-{number}", started_at=moment
+                a_result(series, *processes),
+                commit=a_commit(number),
+                session=f"nightly-{number}",
+                started_at=moment,
             )
             assert api.upload(run).status_code == 201
             if number == 1:
                 address = f"/api/v1/projects/{encode_segment(PROJECT)}/destinations/team"
-                assert api.client.put(address, json={"kind": "webhook", "address": hook.url}).status_code == 201
+                assert (
+                    api.client.put(address, json={"kind": "webhook", "address": hook.url}).status_code == 201
+                )
             worker.run_once()
             courier.run_once()
 

@@ -16,7 +16,13 @@ class Training:
     """A model, its optimizer and one batch."""
 
     def __init__(
-        self, sizes: Sizes, precision: str, *, batch: int, checkpointing: str = "none", optimizer: str = "fused"
+        self,
+        sizes: Sizes,
+        precision: str,
+        *,
+        batch: int,
+        checkpointing: str = "none",
+        optimizer: str = "fused",
     ) -> None:
         settle()
         self.precision = precision

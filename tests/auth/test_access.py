@@ -42,7 +42,14 @@ def server_admin() -> Actor:
     return Actor("user", "user:github/1", {EVERY_PROJECT_ID: ProjectRole.ADMIN})
 
 
-NEEDS = (AccessRequirement.PUBLIC, AccessRequirement.READ, AccessRequirement.WRITE_RESULTS, AccessRequirement.TRIAGE, AccessRequirement.ADMIN, AccessRequirement.SERVER)
+NEEDS = (
+    AccessRequirement.PUBLIC,
+    AccessRequirement.READ,
+    AccessRequirement.WRITE_RESULTS,
+    AccessRequirement.TRIAGE,
+    AccessRequirement.ADMIN,
+    AccessRequirement.SERVER,
+)
 IN_A_PRIVATE_PROJECT: list[tuple[Actor, tuple[int, ...]]] = [
     (ANONYMOUS, (200, 404, 401, 401, 401, 401)),
     (person(), (200, 404, 404, 404, 404, 403)),
@@ -66,7 +73,9 @@ def test_decides_in_a_private_project_as_the_table_says(actor: Actor, expected: 
     told = tuple(authorize(actor, Project(), need).status for need in NEEDS)
 
     assert told == expected
-    assert all(authorize(actor, Project(), need).allowed == (told[NEEDS.index(need)] == 200) for need in NEEDS)
+    assert all(
+        authorize(actor, Project(), need).allowed == (told[NEEDS.index(need)] == 200) for need in NEEDS
+    )
 
 
 @pytest.mark.parametrize(("actor", "expected"), IN_A_PRIVATE_PROJECT)
@@ -81,8 +90,12 @@ def test_lets_everybody_read_a_public_project_and_tells_a_stranger_what_is_missi
 
 
 @pytest.mark.parametrize("need", NEEDS)
-@pytest.mark.parametrize("actor", [ANONYMOUS, person(), person(p2=ProjectRole.ADMIN), token(Scope.ADMIN, project=2)])
-def test_answers_a_stranger_alike_for_a_private_project_and_for_none(actor: Actor, need: AccessRequirement) -> None:
+@pytest.mark.parametrize(
+    "actor", [ANONYMOUS, person(), person(p2=ProjectRole.ADMIN), token(Scope.ADMIN, project=2)]
+)
+def test_answers_a_stranger_alike_for_a_private_project_and_for_none(
+    actor: Actor, need: AccessRequirement
+) -> None:
     assert authorize(actor, Project(), need) == authorize(actor, None, need)
 
 
@@ -114,13 +127,28 @@ def test_takes_the_higher_of_a_role_here_and_a_role_everywhere() -> None:
 def test_refuses_before_the_project_is_known_whom_no_project_could_admit() -> None:
     asked = [ANONYMOUS, token(Scope.READ), token(Scope.WRITE), person(), READ_ONLY_LOCAL, LOCAL]
 
-    assert [authorize_without_project(one, AccessRequirement.WRITE_RESULTS).status for one in asked] == [401, 403, 200, 200, 403, 200]
+    assert [authorize_without_project(one, AccessRequirement.WRITE_RESULTS).status for one in asked] == [
+        401,
+        403,
+        200,
+        200,
+        403,
+        200,
+    ]
     assert authorize_without_project(ANONYMOUS, AccessRequirement.PUBLIC).allowed
 
 
 def test_gives_those_who_see_the_same_one_sight() -> None:
     assert person(p1=ProjectRole.READER).visibility_key == person(p1=ProjectRole.READER).visibility_key
-    assert len({one.visibility_key for one in (ANONYMOUS, person(), person(p1=ProjectRole.READER), LOCAL, READ_ONLY_LOCAL)}) == 5
+    assert (
+        len(
+            {
+                one.visibility_key
+                for one in (ANONYMOUS, person(), person(p1=ProjectRole.READER), LOCAL, READ_ONLY_LOCAL)
+            }
+        )
+        == 5
+    )
 
 
 def test_shows_a_private_project_to_its_members_only() -> None:

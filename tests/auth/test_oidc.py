@@ -105,7 +105,11 @@ TOKENS: dict[str, tuple[Callable[[], str], RefusalReason, str]] = {
     "alg ES256": (lambda: signed(a_job(), a_curve(), algorithm="ES256"), RefusalReason.ALGORITHM, NOT_SIGNED),
     "alg PS256": (lambda: signed(a_job(), algorithm="PS256"), RefusalReason.ALGORITHM, NOT_SIGNED),
     "alg RS512": (lambda: signed(a_job(), algorithm="RS512"), RefusalReason.ALGORITHM, NOT_SIGNED),
-    "alg in small letters": (lambda: by_hand({"alg": "rs256", "kid": KID}, a_job()), RefusalReason.ALGORITHM, NOT_SIGNED),
+    "alg in small letters": (
+        lambda: by_hand({"alg": "rs256", "kid": KID}, a_job()),
+        RefusalReason.ALGORITHM,
+        NOT_SIGNED,
+    ),
     "kid missing": (lambda: signed(a_job(), kid=None), RefusalReason.KEY, NOT_SIGNED),
     "kid unknown": (lambda: signed(a_job(), kid="key-2"), RefusalReason.KEY, NOT_SIGNED),
     "kid a path": (lambda: signed(a_job(), kid="../../../dev/null"), RefusalReason.KEY, NOT_SIGNED),
@@ -113,8 +117,16 @@ TOKENS: dict[str, tuple[Callable[[], str], RefusalReason, str]] = {
     "kid no text": (lambda: by_hand({"alg": "RS256", "kid": 1}, a_job()), RefusalReason.SHAPE, NO_TOKEN),
     "kid of a curve": (lambda: signed(a_job(), kid="curve"), RefusalReason.KEY, NOT_SIGNED),
     "kid of a shared secret": (lambda: signed(a_job(), kid="secret"), RefusalReason.KEY, NOT_SIGNED),
-    "kid of a key that seals": (lambda: signed(a_job(), a_key("sealing"), kid="sealing"), RefusalReason.KEY, NOT_SIGNED),
-    "kid of another algorithm": (lambda: signed(a_job(), a_key("other use"), kid="other use"), RefusalReason.KEY, NOT_SIGNED),
+    "kid of a key that seals": (
+        lambda: signed(a_job(), a_key("sealing"), kid="sealing"),
+        RefusalReason.KEY,
+        NOT_SIGNED,
+    ),
+    "kid of another algorithm": (
+        lambda: signed(a_job(), a_key("other use"), kid="other use"),
+        RefusalReason.KEY,
+        NOT_SIGNED,
+    ),
     "kid of a weak key": (lambda: signed(a_job(), kid="weak"), RefusalReason.KEY, NOT_SIGNED),
     "kid of a broken key": (lambda: signed(a_job(), kid="broken"), RefusalReason.KEY, NOT_SIGNED),
     "kid of half a key": (lambda: signed(a_job(), kid="half"), RefusalReason.KEY, NOT_SIGNED),
@@ -124,8 +136,16 @@ TOKENS: dict[str, tuple[Callable[[], str], RefusalReason, str]] = {
     "jwk": (lambda: signed(a_job(), a_key("evil"), jwk=published("evil")), RefusalReason.HEADER, NOT_SIGNED),
     "jku beside a good signature": (lambda: signed(a_job(), jku=ELSEWHERE), RefusalReason.HEADER, NOT_SIGNED),
     "signed by a stranger": (lambda: signed(a_job(), a_key("evil")), RefusalReason.SIGNATURE, NOT_SIGNED),
-    "signed by another key of the issuer": (lambda: signed(a_job(), a_key("ours")), RefusalReason.SIGNATURE, NOT_SIGNED),
-    "not signed": (lambda: by_hand({"alg": "RS256", "kid": KID}, a_job()), RefusalReason.SIGNATURE, NOT_SIGNED),
+    "signed by another key of the issuer": (
+        lambda: signed(a_job(), a_key("ours")),
+        RefusalReason.SIGNATURE,
+        NOT_SIGNED,
+    ),
+    "not signed": (
+        lambda: by_hand({"alg": "RS256", "kid": KID}, a_job()),
+        RefusalReason.SIGNATURE,
+        NOT_SIGNED,
+    ),
     "changed after signing": (changed_after_signing, RefusalReason.SIGNATURE, NOT_SIGNED),
 }
 
@@ -140,7 +160,11 @@ CLAIMS: dict[str, tuple[dict[str, Any], RefusalReason, str]] = {
     "audience as GitHub sets it": ({"aud": "https://github.com/acme"}, RefusalReason.AUDIENCE, OTHER_SERVER),
     "audience of another server": ({"aud": "https://perf.example.org"}, RefusalReason.AUDIENCE, OTHER_SERVER),
     "audience with a slash": ({"aud": f"{AUDIENCE}/"}, RefusalReason.AUDIENCE, OTHER_SERVER),
-    "audience of two": ({"aud": [AUDIENCE, "https://perf.example.org"]}, RefusalReason.AUDIENCE, OTHER_SERVER),
+    "audience of two": (
+        {"aud": [AUDIENCE, "https://perf.example.org"]},
+        RefusalReason.AUDIENCE,
+        OTHER_SERVER,
+    ),
     "audience as a list": ({"aud": [AUDIENCE]}, RefusalReason.AUDIENCE, OTHER_SERVER),
     "audience missing": ({"aud": None}, RefusalReason.AUDIENCE, OTHER_SERVER),
     "expired": ({"iat": SECOND - 330, "exp": SECOND - 30}, RefusalReason.EXPIRED, NOT_NOW),
@@ -159,9 +183,17 @@ CLAIMS: dict[str, tuple[dict[str, Any], RefusalReason, str]] = {
     "repository missing": ({"repository": None}, RefusalReason.CLAIMS, MISSING_CLAIMS),
     "repository_id missing": ({"repository_id": None}, RefusalReason.CLAIMS, MISSING_CLAIMS),
     "repository_id as a number": ({"repository_id": REPOSITORY_ID}, RefusalReason.CLAIMS, MISSING_CLAIMS),
-    "repository_id with a zero before it": ({"repository_id": f"0{REPOSITORY_ID}"}, RefusalReason.CLAIMS, MISSING_CLAIMS),
+    "repository_id with a zero before it": (
+        {"repository_id": f"0{REPOSITORY_ID}"},
+        RefusalReason.CLAIMS,
+        MISSING_CLAIMS,
+    ),
     "repository_owner_id missing": ({"repository_owner_id": None}, RefusalReason.CLAIMS, MISSING_CLAIMS),
-    "repository_owner_id as a number": ({"repository_owner_id": OWNER_ID}, RefusalReason.CLAIMS, MISSING_CLAIMS),
+    "repository_owner_id as a number": (
+        {"repository_owner_id": OWNER_ID},
+        RefusalReason.CLAIMS,
+        MISSING_CLAIMS,
+    ),
     "event_name missing": ({"event_name": None}, RefusalReason.CLAIMS, MISSING_CLAIMS),
     "ref missing": ({"ref": None}, RefusalReason.CLAIMS, MISSING_CLAIMS),
     "sha missing": ({"sha": None}, RefusalReason.CLAIMS, MISSING_CLAIMS),
@@ -169,10 +201,20 @@ CLAIMS: dict[str, tuple[dict[str, Any], RefusalReason, str]] = {
     "run_id missing": ({"run_id": None}, RefusalReason.CLAIMS, MISSING_CLAIMS),
     "run_attempt missing": ({"run_attempt": None}, RefusalReason.CLAIMS, MISSING_CLAIMS),
     "job_workflow_ref missing": ({"job_workflow_ref": None}, RefusalReason.CLAIMS, MISSING_CLAIMS),
-    "a line feed in a claim": ({"repository": "acme/model\nforged line"}, RefusalReason.CLAIMS, MISSING_CLAIMS),
-    "another repository": ({"repository": "rival/own", "repository_id": "7"}, RefusalReason.REPOSITORY, NOT_BOUND),
+    "a line feed in a claim": (
+        {"repository": "acme/model\nforged line"},
+        RefusalReason.CLAIMS,
+        MISSING_CLAIMS,
+    ),
+    "another repository": (
+        {"repository": "rival/own", "repository_id": "7"},
+        RefusalReason.REPOSITORY,
+        NOT_BOUND,
+    ),
     "a repository that took the name": (
-        {"repository_id": "99", "repository_owner_id": "98"}, RefusalReason.REPOSITORY, NOT_BOUND
+        {"repository_id": "99", "repository_owner_id": "98"},
+        RefusalReason.REPOSITORY,
+        NOT_BOUND,
     ),
     "another owner since": ({"repository_owner_id": "98"}, RefusalReason.OWNER, NOT_BOUND),
     "event pull_request_target": ({"event_name": "pull_request_target"}, RefusalReason.EVENT, NOT_BOUND),
@@ -180,17 +222,31 @@ CLAIMS: dict[str, tuple[dict[str, Any], RefusalReason, str]] = {
     "event of nobody": ({"event_name": "Push"}, RefusalReason.EVENT, NOT_BOUND),
     "a pull request of no number": ({"event_name": "pull_request"}, RefusalReason.REF, NOT_BOUND),
     "another workflow": (
-        {"job_workflow_ref": "acme/model/.github/workflows/other.yml@refs/heads/main"}, RefusalReason.WORKFLOW, NOT_BOUND
+        {"job_workflow_ref": "acme/model/.github/workflows/other.yml@refs/heads/main"},
+        RefusalReason.WORKFLOW,
+        NOT_BOUND,
     ),
     "the same workflow of another repository": (
-        {"job_workflow_ref": f"rival/own/{WORKFLOW}@refs/heads/main"}, RefusalReason.WORKFLOW, NOT_BOUND
+        {"job_workflow_ref": f"rival/own/{WORKFLOW}@refs/heads/main"},
+        RefusalReason.WORKFLOW,
+        NOT_BOUND,
     ),
-    "another repository with our workflow behind an @": ({"job_workflow_ref": OTHER_PATH}, RefusalReason.WORKFLOW, NOT_BOUND),
+    "another repository with our workflow behind an @": (
+        {"job_workflow_ref": OTHER_PATH},
+        RefusalReason.WORKFLOW,
+        NOT_BOUND,
+    ),
     "a workflow with an @ in its name": (
-        {"job_workflow_ref": f"acme/model/{WORKFLOW}@other.yml@refs/heads/main"}, RefusalReason.WORKFLOW, NOT_BOUND
+        {"job_workflow_ref": f"acme/model/{WORKFLOW}@other.yml@refs/heads/main"},
+        RefusalReason.WORKFLOW,
+        NOT_BOUND,
     ),
-    "a workflow without a ref": ({"job_workflow_ref": f"acme/model/{WORKFLOW}"}, RefusalReason.WORKFLOW, NOT_BOUND),
-}  # fmt: skip
+    "a workflow without a ref": (
+        {"job_workflow_ref": f"acme/model/{WORKFLOW}"},
+        RefusalReason.WORKFLOW,
+        NOT_BOUND,
+    ),
+}
 
 
 @pytest.mark.parametrize("case", TOKENS)
@@ -240,10 +296,14 @@ def test_asks_for_the_environment_that_was_bound(environment: str | None, is_let
 
 @pytest.mark.parametrize("event", ["push", "schedule", "workflow_dispatch"])
 def test_lets_a_job_of_a_named_ref_write_the_baseline(event: str) -> None:
-    assert judged(signed(a_job(event_name=event))) == JobGrant("4711", 1, SHA, None, baseline=True, event=event)
+    assert judged(signed(a_job(event_name=event))) == JobGrant(
+        "4711", 1, SHA, None, baseline=True, event=event
+    )
 
 
-@pytest.mark.parametrize("ref", ["refs/heads/feature", "refs/tags/main", "refs/heads/Main", "refs/heads/main/x"])
+@pytest.mark.parametrize(
+    "ref", ["refs/heads/feature", "refs/tags/main", "refs/heads/Main", "refs/heads/main/x"]
+)
 def test_lets_a_job_of_another_ref_write_no_baseline(ref: str) -> None:
     told = {"ref": ref, "job_workflow_ref": f"acme/model/{WORKFLOW}@{ref}"}
 
@@ -253,7 +313,9 @@ def test_lets_a_job_of_another_ref_write_no_baseline(ref: str) -> None:
 def test_lets_a_pull_request_write_no_baseline_whatever_its_ref() -> None:
     bound = Repository(refs=("refs/heads/main", "refs/pull/12/merge"))
 
-    assert judged(signed(of_pull_request(12)), bound) == JobGrant("4711", 1, SHA, 12, baseline=False, event="pull_request")
+    assert judged(signed(of_pull_request(12)), bound) == JobGrant(
+        "4711", 1, SHA, 12, baseline=False, event="pull_request"
+    )
 
 
 def test_knows_a_repository_by_its_numbers_after_it_was_renamed() -> None:

@@ -22,7 +22,9 @@ def outcome(measure: Callable[..., dict[str, Any]], *parameters: object) -> Any:
         report = measure(*parameters, "smoke")
     except Exception as error:
         return f"{type(error).__name__}: {error}"
-    return {row["name"]: row["samples"] if row["status"] == "ok" else row["reason"] for row in report["metrics"]}
+    return {
+        row["name"]: row["samples"] if row["status"] == "ok" else row["reason"] for row in report["metrics"]
+    }
 
 
 def unsynchronised() -> Any:

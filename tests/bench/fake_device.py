@@ -19,7 +19,9 @@ class FakeMarker:
         self.at_s = max(self.device.host_s, self.device.done_s)
 
     def elapsed_time(self, end: FakeMarker) -> float:
-        assert self.device.done_s <= self.device.host_s, "the events were read before the device had passed them"
+        assert self.device.done_s <= self.device.host_s, (
+            "the events were read before the device had passed them"
+        )
         assert self.at_s is not None
         assert end.at_s is not None
         return (end.at_s - self.at_s) * 1000

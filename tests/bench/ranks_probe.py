@@ -87,7 +87,9 @@ def says(rank: int) -> dict[str, tuple[int, int]]:
 
 
 def talks_and_is_silent(rank: int) -> tuple[float, float]:
-    return communication_seconds(lambda: dist.all_reduce(torch.zeros(1000))), communication_seconds(lambda: None)
+    return communication_seconds(lambda: dist.all_reduce(torch.zeros(1000))), communication_seconds(
+        lambda: None
+    )
 
 
 def outcome(function: Callable[..., Any], *arguments: Any, timeout_s: float = 60.0) -> Any:
@@ -104,7 +106,9 @@ def left() -> list[str]:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    child_processes.FAILURE_GRACE_S = 60.0  # a machine that is busy lets a rank wait before it can tell of itself
+    child_processes.FAILURE_GRACE_S = (
+        60.0  # a machine that is busy lets a rank wait before it can tell of itself
+    )
     scenes = {
         "why_not_fork": fork_obstacle(),
         "results": outcome(ranks_and_sums, 0.5),

@@ -100,7 +100,15 @@ def test_runs_under_plain_asv(tmp_path: Path) -> None:
     sha = _git(repository, "rev-parse", "HEAD")
     subprocess.run([*asv, "machine", "--yes", "--machine", "here"], check=True, capture_output=True, **here)
 
-    options = ["--set-commit-hash", sha, "--machine", "here", "--record-samples", "--launch-method", "forkserver"]
+    options = [
+        "--set-commit-hash",
+        sha,
+        "--machine",
+        "here",
+        "--record-samples",
+        "--launch-method",
+        "forkserver",
+    ]
     done = subprocess.run(
         [*asv, "run", "-E", f"existing:{sys.executable}", *options, "-a", "rounds=1", "--bench", SOME],
         capture_output=True,
@@ -116,7 +124,9 @@ def test_runs_under_plain_asv(tmp_path: Path) -> None:
     measured = [value for row in values.values() for value in row if not math.isnan(value)]
     assert len(measured) == SOME_CELLS - 1
     assert all(value > 0 for value in measured)
-    assert [len(samples) for samples in _asv_results(results, "samples")["training.Optimizer.time_update"]] == [12] * 3
+    assert [
+        len(samples) for samples in _asv_results(results, "samples")["training.Optimizer.time_update"]
+    ] == [12] * 3
 
 
 @pytest.mark.slow
@@ -158,16 +168,30 @@ def _copy_in_a_repository(folder: Path) -> Path:
     shutil.copytree(SUITE, repository / "benchmarks", ignore=ignored)
     _git(repository, "init", "--quiet", "--initial-branch=main")
     _git(repository, "add", "--all")
-    _git(repository, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "--quiet", "--message", "Start")
+    _git(
+        repository,
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@example.org",
+        "commit",
+        "--quiet",
+        "--message",
+        "Start",
+    )
     return repository
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        ["git", *arguments], cwd=folder, check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 def _asv_results(folder: Path, column: str) -> dict[str, Any]:
     (file,) = [path for path in folder.glob("*.json") if path.name != "machine.json"]
     document = json.loads(file.read_text())
     at = document["result_columns"].index(column)
-    return {name: row[at] for name, row in document["results"].items() if len(row) > at}  # asv cuts trailing nulls
+    return {
+        name: row[at] for name, row in document["results"].items() if len(row) > at
+    }  # asv cuts trailing nulls

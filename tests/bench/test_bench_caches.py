@@ -60,7 +60,10 @@ def test_locks_are_not_part_of_the_state(tmp_path: Path) -> None:
 
 
 def test_the_place_of_a_cache_in_its_sources_is_not_part_of_the_state(tmp_path: Path) -> None:
-    states = [fingerprint_caches([cache(tmp_path / name, k_dot_py=f"load('{tmp_path / name}/k')")]) for name in ("a", "b")]
+    states = [
+        fingerprint_caches([cache(tmp_path / name, k_dot_py=f"load('{tmp_path / name}/k')")])
+        for name in ("a", "b")
+    ]
 
     assert states[0] == states[1]
 

@@ -125,7 +125,9 @@ def test_says_where_a_child_hangs(tmp_path: Path) -> None:
         assert until(children[0].result_pipe.poll)
         assert until((tmp_path / "waits").exists)
 
-        with pytest.raises(TimeoutError, match=r"^child 1 did not end within 0.1 s: child 1 is in waits_for_ever \(te"):
+        with pytest.raises(
+            TimeoutError, match=r"^child 1 did not end within 0.1 s: child 1 is in waits_for_ever \(te"
+        ):
             wait_for_results(children, 0.1)
 
 
@@ -162,7 +164,9 @@ def test_a_fresh_child_is_another_interpreter_with_the_same_paths() -> None:
     children: list[ChildProcess] = []
 
     with ending_children(children):
-        children.append(start_child("fresh", functools.partial(os.getenv, "PERFCI_TOLD"), {"PERFCI_TOLD": "yes"}))
+        children.append(
+            start_child("fresh", functools.partial(os.getenv, "PERFCI_TOLD"), {"PERFCI_TOLD": "yes"})
+        )
         children.append(start_child("fresh", functools.partial(Path.exists, Path(__file__))))
 
         assert wait_for_results(children, 60) == ["yes", True]

@@ -40,7 +40,10 @@ def test_counts_what_is_compiled_again() -> None:
 
 
 def test_compiling_is_over_when_no_call_compiles_any_more() -> None:
-    at_once, at_the_third = compile_in_process(compiling.growing, [4]), compile_in_process(compiling.growing, [4, 5, 6])
+    at_once, at_the_third = (
+        compile_in_process(compiling.growing, [4]),
+        compile_in_process(compiling.growing, [4, 5, 6]),
+    )
 
     assert (at_once.calls, at_the_third.calls) == (1, 3)
     assert at_once.seconds > 0
@@ -54,7 +57,10 @@ def test_what_never_stops_compiling_has_no_steady_state(monkeypatch: pytest.Monk
 
 
 def test_a_second_compilation_counts_from_nothing() -> None:
-    counts = [(c.graphs, c.graph_breaks, c.recompiles) for c in (compile_in_process(compiling.broken, 1) for _ in range(2))]
+    counts = [
+        (c.graphs, c.graph_breaks, c.recompiles)
+        for c in (compile_in_process(compiling.broken, 1) for _ in range(2))
+    ]
 
     assert counts[0] == counts[1]
 
@@ -92,7 +98,9 @@ def test_ends_a_compilation_that_takes_too_long() -> None:
 def test_skips_inductor_where_it_has_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CXX", "/nowhere/g++")
 
-    with pytest.raises(SkipNotImplemented, match=r"inductor has no compiler here: the cold compilation: .*No working"):
+    with pytest.raises(
+        SkipNotImplemented, match=r"inductor has no compiler here: the cold compilation: .*No working"
+    ):
         compile_twice(compiling.activated, str(tmp_path / "diary"), timing=TIMING)
 
 
@@ -102,7 +110,9 @@ def test_skips_inductor_where_it_has_no_compiler(monkeypatch: pytest.MonkeyPatch
 def test_a_warm_compilation_finds_all_that_the_cold_one_made(tmp_path: Path) -> None:
     cold, warm = compile_twice(compiling.activated, str(tmp_path / "diary"), timing=TIMING)
 
-    (pid, cache, before), (other_pid, other_cache, _) = map(str.split, (tmp_path / "diary").read_text().splitlines())
+    (pid, cache, before), (other_pid, other_cache, _) = map(
+        str.split, (tmp_path / "diary").read_text().splitlines()
+    )
     assert pid != other_pid
     assert before == "0"
     assert cache == other_cache

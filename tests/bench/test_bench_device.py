@@ -117,7 +117,10 @@ def test_refuses_what_a_gpu_would_only_emulate(
 
 def test_a_cpu_refuses_float8_alone() -> None:
     assert Cpu().unsupported_reason(torch.bfloat16) is None
-    assert Cpu().unsupported_reason(torch.float8_e4m3fn) == "no CPU multiplies float8 natively: its speed says nothing"
+    assert (
+        Cpu().unsupported_reason(torch.float8_e4m3fn)
+        == "no CPU multiplies float8 natively: its speed says nothing"
+    )
 
 
 def test_apples_allocator_gives_what_it_has_and_no_peaks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,9 @@ def measured(watts: float, tick_s: float, call_s: float) -> Reading | Absent:
     with pytest.MonkeyPatch.context() as monkeypatch:
         gpu.install(monkeypatch)
         monkeypatch.setattr("perfci.bench.devices.energy_meter.perf_counter", lambda: gpu.host_s)
-        monkeypatch.setattr("perfci.bench.devices.energy_meter.open_gpu", lambda uuid: Counter(gpu, watts, tick_s))
+        monkeypatch.setattr(
+            "perfci.bench.devices.energy_meter.open_gpu", lambda uuid: Counter(gpu, watts, tick_s)
+        )
         return joules_per_call(gpu.launching(call_s), device=gpu)
 
 
@@ -47,7 +49,9 @@ def test_counts_the_joules_of_a_call() -> None:
 
 @settings(max_examples=30)
 @given(watts=st.floats(20, 1000), tick_s=st.floats(0.005, 0.2), call_s=st.floats(1e-3, 0.05))
-def test_is_exact_to_a_look_at_the_counter_however_coarse_that_is(watts: float, tick_s: float, call_s: float) -> None:
+def test_is_exact_to_a_look_at_the_counter_however_coarse_that_is(
+    watts: float, tick_s: float, call_s: float
+) -> None:
     reading = measured(watts, tick_s, call_s)
 
     look_s = 0.005 + 2 * call_s

@@ -30,7 +30,9 @@ def step_that_holds(most: int, tried: list[int] | None = None) -> Callable[[int]
 @given(most=st.integers(0, 5000), start=st.integers(1, 300), limit=st.integers(1, 4096))
 @settings(deadline=None, derandomize=True, max_examples=200)
 def test_finds_the_last_batch_that_fits(most: int, start: int, limit: int) -> None:
-    assert find_largest_batch(step_that_holds(most), FakeDevice(), start=start, limit=limit) == min(most, limit)
+    assert find_largest_batch(step_that_holds(most), FakeDevice(), start=start, limit=limit) == min(
+        most, limit
+    )
 
 
 def test_doubles_and_then_halves_the_gap() -> None:

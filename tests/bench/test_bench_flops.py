@@ -45,7 +45,9 @@ def test_counts_a_block_forward_and_backward_as_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    "shape", [{}, {"key_heads": 1}, {"key_heads": 2}, {"length": 1, "keys": 48}], ids=["plain", "mqa", "gqa", "decode"]
+    "shape",
+    [{}, {"key_heads": 1}, {"key_heads": 2}, {"length": 1, "keys": 48}],
+    ids=["plain", "mqa", "gqa", "decode"],
 )
 def test_counts_attention_on_a_cpu_as_attention_under_math(shape: dict[str, int]) -> None:
     run = attention(**shape)
@@ -138,7 +140,9 @@ def test_agrees_with_the_formula_of_palm_on_a_whole_training_step() -> None:
     model = tiny.TinyGPT()
     parameters = sum(layer.weight.numel() for layer in model.modules() if isinstance(layer, torch.nn.Linear))
 
-    per_token = model_flops_per_token(parameters, tiny.LAYERS, tiny.HEADS, tiny.WIDTH // tiny.HEADS, tiny.LENGTH)
+    per_token = model_flops_per_token(
+        parameters, tiny.LAYERS, tiny.HEADS, tiny.WIDTH // tiny.HEADS, tiny.LENGTH
+    )
 
     assert count_flops(lambda: model.loss(tiny.some_tokens()).backward()) == TOKENS * per_token
 

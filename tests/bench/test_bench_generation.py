@@ -122,7 +122,9 @@ def test_says_that_a_stream_had_no_time_to_settle(cpu: FakeDevice) -> None:
     assert [flag.split(":")[0] for flag in measured.flags] == ["unsettled"]
 
 
-def test_says_that_a_measured_request_compiled_something(cpu: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_says_that_a_measured_request_compiled_something(
+    cpu: FakeDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
     requests, compiled = iter(range(100)), []
     monkeypatch.setattr("perfci.bench.timers.warmup.count_compile_events", lambda: len(compiled))
 
@@ -202,9 +204,15 @@ def test_counts_every_sequence_of_a_batch_in_rates(cpu: FakeDevice) -> None:
 
 
 def test_shows_rates_and_percentiles_as_witnesses(cpu: FakeDevice) -> None:
-    measured = measure_stream(tokens(cpu), device=cpu, requests=64, audio_seconds=lambda chunk: 0.1, warmup_s=0.01)
+    measured = measure_stream(
+        tokens(cpu), device=cpu, requests=64, audio_seconds=lambda chunk: 0.1, warmup_s=0.01
+    )
 
-    shown = {name for name, reading in measured.readings.items() if getattr(reading, "clock", None) is Clock.INFORMATIONAL}
+    shown = {
+        name
+        for name, reading in measured.readings.items()
+        if getattr(reading, "clock", None) is Clock.INFORMATIONAL
+    }
 
     assert shown == {"ttft_p50", "ttft_p90", "e2el_p50", "e2el_p90", "generate_tok_s", "tpot_slope", "rtfx"}
     assert read(measured, "e2el_p90").samples == pytest.approx([0.05])
@@ -218,7 +226,9 @@ def test_withholds_a_percentile_from_too_few_requests(cpu: FakeDevice) -> None:
 
 
 def test_measures_sound_by_its_length(cpu: FakeDevice) -> None:
-    measured = measure_stream(tokens(cpu), device=cpu, requests=1, audio_seconds=lambda chunk: 0.1 * (chunk > 0))
+    measured = measure_stream(
+        tokens(cpu), device=cpu, requests=1, audio_seconds=lambda chunk: 0.1 * (chunk > 0)
+    )
 
     assert read(measured, "rtf").samples == pytest.approx([0.05])
     assert read(measured, "rtfx").samples == pytest.approx([20.0])

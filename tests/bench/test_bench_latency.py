@@ -184,7 +184,9 @@ def test_tells_a_tail_only_from_as_many_requests_as_early_stopping_asks(share: f
 
 
 @pytest.mark.parametrize("share", [0.9, 0.99])
-def test_needs_so_many_that_the_second_largest_is_beyond_the_percentile_by_exact_counting(share: float) -> None:
+def test_needs_so_many_that_the_second_largest_is_beyond_the_percentile_by_exact_counting(
+    share: float,
+) -> None:
     def risk(n: int) -> Fraction:
         inside = Fraction(share).limit_denominator(100)
         return inside**n + n * (1 - inside) * inside ** (n - 1)
@@ -290,7 +292,9 @@ def test_tells_which_objective_too_few_requests_keep() -> None:
     sla = latency.parse_sla({"e2el_p90": 5.0, "ttft_p50": 2.0})
 
     assert latency.describe_violations(FOUR, latency.parse_sla({"e2el_p75": 5.0})) == ()
-    assert latency.describe_violations(FOUR, sla) == ("sla: 75.0% of 4 requests keep e2el_p90 <= 5, 90% were asked for",)
+    assert latency.describe_violations(FOUR, sla) == (
+        "sla: 75.0% of 4 requests keep e2el_p90 <= 5, 90% were asked for",
+    )
 
 
 seconds = st.floats(min_value=0, max_value=1e4, allow_nan=False)
@@ -321,7 +325,9 @@ def test_gaps_add_up_to_what_follows_the_first_token(one: RequestTrace) -> None:
 def test_tpot_and_ttft_add_up_to_the_whole(one: RequestTrace) -> None:
     tpot = latency.tpot(one)
 
-    assert tpot is None or tpot * (one.output_tokens - 1) + latency.ttft(one) == pytest.approx(latency.e2el(one))
+    assert tpot is None or tpot * (one.output_tokens - 1) + latency.ttft(one) == pytest.approx(
+        latency.e2el(one)
+    )
 
 
 @given(st.lists(seconds, min_size=1, max_size=50), st.integers(662, 700))

@@ -110,8 +110,14 @@ def test_counts_the_gradients_that_backward_makes() -> None:
 @pytest.mark.parametrize(
     ("optimizer", "expected"),
     [
-        (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, foreach=False), 3 * 400),  # weight, gradient, momentum
-        (lambda p: torch.optim.AdamW(p, lr=0.1, fused=True), 4 * 400 + 4),  # weight, gradient, two moments, step
+        (
+            lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, foreach=False),
+            3 * 400,
+        ),  # weight, gradient, momentum
+        (
+            lambda p: torch.optim.AdamW(p, lr=0.1, fused=True),
+            4 * 400 + 4,
+        ),  # weight, gradient, two moments, step
     ],
 )
 def test_counts_the_state_of_the_optimizer(
@@ -127,7 +133,9 @@ def test_counts_the_state_of_the_optimizer(
 
 def test_counts_indices_and_values_of_a_sparse_tensor() -> None:
     def work() -> None:
-        torch.sparse_coo_tensor(torch.zeros(1, 10, dtype=torch.int64), torch.ones(10), (5,), check_invariants=False)
+        torch.sparse_coo_tensor(
+            torch.zeros(1, 10, dtype=torch.int64), torch.ones(10), (5,), check_invariants=False
+        )
 
     assert peak_tensor_bytes(work) == 10 * 8 + 10 * 4
 
@@ -193,7 +201,9 @@ print(peak_tensor_bytes(step), peak_tensor_bytes(step))
 
 
 def test_gives_the_same_number_in_every_process(capsys: pytest.CaptureFixture[str]) -> None:
-    elsewhere = subprocess.run([sys.executable, "-c", TRAINING], capture_output=True, text=True, check=True).stdout
+    elsewhere = subprocess.run(
+        [sys.executable, "-c", TRAINING], capture_output=True, text=True, check=True
+    ).stdout
     exec(TRAINING, {})
 
     assert capsys.readouterr().out == elsewhere
@@ -212,7 +222,9 @@ def test_allocator_peaks_forget_what_was_before(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     for name in ("synchronize", "empty_cache"):
         monkeypatch.setattr(torch.cuda, name, lambda: None)
-    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: peak.update({"allocated_bytes.all.peak": 0}))
+    monkeypatch.setattr(
+        torch.cuda, "reset_peak_memory_stats", lambda: peak.update({"allocated_bytes.all.peak": 0})
+    )
     monkeypatch.setattr(torch.cuda, "memory_stats", lambda: peak)
 
     assert peak_allocated_bytes(lambda: peak.update({"allocated_bytes.all.peak": 70})) == 70
@@ -360,7 +372,9 @@ def test_counts_events_over_a_call_that_finds_its_memory_there() -> None:
     device = AllocatingDevice(stats=dict(QUIET))
     allocations = iter([9, 40, 7])
 
-    readings = allocator_readings(device, lambda: device.happen(reserved=1, num_device_alloc=next(allocations)))
+    readings = allocator_readings(
+        device, lambda: device.happen(reserved=1, num_device_alloc=next(allocations))
+    )
 
     assert readings["num_device_alloc"] == Reading((7.0,), Clock.EXACT)
     assert readings["num_ooms"] == Reading((0.0,), Clock.EXACT)  # the one of long ago is not counted
@@ -373,7 +387,9 @@ def test_every_allocator_reading_is_declared_and_absent_where_there_is_no_alloca
 
     assert list(readings) == [metric.name for metric in MEMORY_METRICS]
     assert {metric.unit for metric in MEMORY_METRICS} <= UNITS
-    assert all(isinstance(reading, Absent) and "CPU (AVX2)" in reading.reason for reading in readings.values())
+    assert all(
+        isinstance(reading, Absent) and "CPU (AVX2)" in reading.reason for reading in readings.values()
+    )
 
 
 def test_an_allocator_without_peaks_gives_no_peaks() -> None:

@@ -105,7 +105,10 @@ def test_gives_step_phases_and_rates_from_one_run() -> None:
 def test_shows_rates_and_judges_times() -> None:
     found = measure(Trained, "training")
 
-    assert {name for name, row in found.items() if row.get("clock") == "witness"} >= {"tokens_per_s", "flop_per_s"}
+    assert {name for name, row in found.items() if row.get("clock") == "witness"} >= {
+        "tokens_per_s",
+        "flop_per_s",
+    }
     assert found["cpu_step_time"]["clock"] == "cpu"
 
 
@@ -291,7 +294,9 @@ def test_says_what_a_hook_gives_wrongly(hooks: Mapping[str, Any], sentence: str)
 
 def test_notices_a_loss_that_becomes_nan_on_the_way() -> None:
     steps = iter(range(1000))
-    late = bench_with(loss=lambda self, model, batch: model(batch).mean() * (float("nan") if next(steps) > 5 else 1))
+    late = bench_with(
+        loss=lambda self, model, batch: model(batch).mean() * (float("nan") if next(steps) > 5 else 1)
+    )
 
     with pytest.raises(ValueError, match=r"^the loss is nan after \d+ steps: its speed says nothing$"):
         measure(late, "training")

@@ -133,7 +133,9 @@ def test_a_leaked_master_copy_weighs_four_bytes_a_parameter(healthy_training: Ca
     assert leaked.fake_peak_bytes - healthy_training.fake_peak_bytes == four_bytes_each
 
 
-def generation(*, cached: bool = True, compute: Callable[[torch.Tensor], torch.Tensor] = lambda x: x) -> CallCounts:
+def generation(
+    *, cached: bool = True, compute: Callable[[torch.Tensor], torch.Tensor] = lambda x: x
+) -> CallCounts:
     """Answer a prompt greedily; without the cache every token reads all that came before again."""
     kept: list[Any] = []
 
@@ -156,8 +158,12 @@ def test_losing_the_cache_lowers_the_operators_and_multiplies_the_operations() -
 
     # All tokens at once are more bytes than one, and nothing is kept that could be weighed.
     assert moved(cached, uncached) == {
-        "flops", "operators", "kv_cache_bytes", "peak_tensor_bytes", "fake_peak_bytes"
-    }  # fmt: skip
+        "flops",
+        "operators",
+        "kv_cache_bytes",
+        "peak_tensor_bytes",
+        "fake_peak_bytes",
+    }
     assert uncached.operators < cached.operators
     assert uncached.flops > 7.5 * cached.flops
     assert uncached.kv_cache_bytes == 0
@@ -185,7 +191,9 @@ def well_fetched(tokens: torch.Tensor) -> torch.Tensor:
     return tokens.pin_memory().to(FAKE_DEVICE, non_blocking=True)
 
 
-@pytest.mark.skipif(torch.accelerator.is_available(), reason="memory is really pinned for the accelerator here")
+@pytest.mark.skipif(
+    torch.accelerator.is_available(), reason="memory is really pinned for the accelerator here"
+)
 @pytest.mark.parametrize(
     ("fetch", "moves"),
     [

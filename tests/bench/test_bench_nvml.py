@@ -33,7 +33,9 @@ def test_answers_in_si_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_says_which_question_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_nvml(tmp_path, monkeypatch, millijoules=None)
 
-    with pytest.raises(NvmlUnavailable, match="NVML answers nvmlDeviceGetTotalEnergyConsumption with: Not Supported"):
+    with pytest.raises(
+        NvmlUnavailable, match="NVML answers nvmlDeviceGetTotalEnergyConsumption with: Not Supported"
+    ):
         open_gpu("GPU-fake").energy()
 
 
@@ -74,7 +76,9 @@ def test_says_that_the_library_is_missing(monkeypatch: pytest.MonkeyPatch) -> No
         open_gpu("GPU-fake")
 
 
-def test_samples_first_then_at_intervals_and_once_when_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_first_then_at_intervals_and_once_when_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     install_nvml(tmp_path, monkeypatch, celsius=[50, 51, 52, 53, 54])
     waits: list[float] = []
 
@@ -110,7 +114,9 @@ def test_samples_from_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.M
 
     assert set(sampled.samples["sm_clock"]) == {1.98e9}
     assert len(sampled.samples["sm_clock"]) >= 2
-    assert sampled.missing_reasons == {"busy_share": "NVML answers nvmlDeviceGetUtilizationRates with: Not Supported"}
+    assert sampled.missing_reasons == {
+        "busy_share": "NVML answers nvmlDeviceGetUtilizationRates with: Not Supported"
+    }
 
 
 def test_says_that_the_sampler_failed_and_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,7 +95,12 @@ def test_names_the_step_at_which_a_loss_is_no_number() -> None:
 def test_does_not_take_a_broken_reference_for_a_passed_test() -> None:
     broken = NumericsRecord((7.0, math.inf, 6.0, 6.0), REFERENCE.grad_norms)
 
-    rejects(REFERENCE, broken, BITWISE_TOLERANCE, "rejected: parity failed: loss of the reference at step 1 is inf")
+    rejects(
+        REFERENCE,
+        broken,
+        BITWISE_TOLERANCE,
+        "rejected: parity failed: loss of the reference at step 1 is inf",
+    )
 
 
 def test_does_not_compare_runs_of_unequal_length() -> None:
@@ -143,7 +148,9 @@ def test_rejects_outputs_that_are_too_far_away() -> None:
 )
 def test_rejects_outputs_that_cannot_be_compared(outputs: torch.Tensor, said: str) -> None:
     with pytest.raises(ParityFailed, match=re.escape(said)):
-        check_parity(NumericsRecord((), (), outputs), NumericsRecord((), (), torch.ones(2)), default_tolerance("fp8"))
+        check_parity(
+            NumericsRecord((), (), outputs), NumericsRecord((), (), torch.ones(2)), default_tolerance("fp8")
+        )
 
 
 @pytest.mark.parametrize(
@@ -221,7 +228,9 @@ def test_stops_recording_at_the_first_loss_that_is_no_number() -> None:
 
 
 def test_asks_for_one_number_per_step() -> None:
-    with pytest.raises(ValueError, match=re.escape("the loss at step 0 has shape (4,); one number was expected")):
+    with pytest.raises(
+        ValueError, match=re.escape("the loss at step 0 has shape (4,); one number was expected")
+    ):
         record_numerics(lambda step: (torch.ones(4), 1.0), 1)
 
 

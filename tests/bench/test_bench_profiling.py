@@ -189,7 +189,9 @@ def test_what_runs_at_the_same_time_is_busy_once() -> None:
 def test_the_call_that_starts_the_tracer_is_left_out() -> None:
     first, second = Event(PHASE_PREFIX + "the call that starts the tracer", 0, 900), call(1000, 1100)
 
-    tables = build_tables([first, Event("aten::mm", 10, 890, first), second, Event("aten::mm", 1010, 1020, second)])
+    tables = build_tables(
+        [first, Event("aten::mm", 10, 890, first), second, Event("aten::mm", 1010, 1020, second)]
+    )
 
     assert told(tables.operators) == {"aten::mm": (10, 1, 1)}
     assert tables.in_operators == pytest.approx(0.1)
@@ -231,7 +233,12 @@ def profiled(folder: Path) -> Profile:
 def test_a_step_is_its_phases(profiled: Profile) -> None:
     phases = {row.name: row for row in profiled.phases}
 
-    assert set(phases) - {WAIT_RANGE.removeprefix(PHASE_PREFIX)} == {"forward", "backward", "optimizer", OUTSIDE_PHASES}
+    assert set(phases) - {WAIT_RANGE.removeprefix(PHASE_PREFIX)} == {
+        "forward",
+        "backward",
+        "optimizer",
+        OUTSIDE_PHASES,
+    }
     assert sum(row.share for row in profiled.phases) == pytest.approx(1)
     assert sum(row.seconds for row in profiled.phases) == pytest.approx(profiled.seconds)
 
@@ -280,7 +287,9 @@ def test_a_device_that_the_profiler_does_not_know_is_waited_for_and_named(
     assert device.synchronised >= found.calls
 
 
-def test_every_call_is_prepared_and_none_of_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_call_is_prepared_and_none_of_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(line_sampler, "MIN_CPU_S", 0.02)
     happened: list[str] = []
 
@@ -299,7 +308,9 @@ def test_every_call_is_prepared_and_none_of_it_is_told(tmp_path: Path, monkeypat
     assert not {row.name for row in found.operators} & {"aten::mm", "aten::matmul"}
 
 
-@pytest.mark.parametrize(("call_s", "calls"), [(0.0, 1), (0.001, 10), (0.05, 10), (0.1, 5), (0.26, 2), (30.0, 1)])
+@pytest.mark.parametrize(
+    ("call_s", "calls"), [(0.0, 1), (0.001, 10), (0.05, 10), (0.1, 5), (0.26, 2), (30.0, 1)]
+)
 def test_short_calls_are_recorded_more_often(call_s: float, calls: int) -> None:
     assert calls_to_record(call_s) == calls
 
@@ -353,7 +364,9 @@ def test_only_the_warm_calls_are_between_start_and_stop(monkeypatch: pytest.Monk
 def test_without_cuda_there_are_no_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     Nvtx(monkeypatch, initialised=False)
 
-    with pytest.raises(SkipNotImplemented, match="it did not use CUDA, so there are no ranges that nsys could show"):
+    with pytest.raises(
+        SkipNotImplemented, match="it did not use CUDA, so there are no ranges that nsys could show"
+    ):
         run_nvtx_ranges(lambda mark: None, device=FakeDevice())
 
 

@@ -15,7 +15,14 @@ import tiny_gpt as tiny
 import torch
 from fake_device import FakeDevice
 
-from perfci.bench.call_counts import COUNT_METRICS, FAKE_DEVICE, CallCounts, count_call, count_operators, fake_tensors
+from perfci.bench.call_counts import (
+    COUNT_METRICS,
+    FAKE_DEVICE,
+    CallCounts,
+    count_call,
+    count_operators,
+    fake_tensors,
+)
 from perfci.bench.call_counts import instruction_counter as counter_of_instructions
 from perfci.bench.call_counts.graph_counts import GraphCounts, count_generated_kernels, count_graphs
 from perfci.bench.call_counts.instruction_counter import count_instructions
@@ -46,7 +53,9 @@ def test_counts_operators_that_give_nothing_back() -> None:
 def test_counts_the_same_whichever_way_gradients_are_off() -> None:
     model, tokens = tiny.TinyGPT(), tiny.some_tokens()
 
-    without = [count_operators(off(lambda: model(tokens))) for off in (torch.no_grad(), torch.inference_mode())]
+    without = [
+        count_operators(off(lambda: model(tokens))) for off in (torch.no_grad(), torch.inference_mode())
+    ]
 
     assert without[0] == without[1] > 40
 
@@ -108,7 +117,10 @@ def test_waits_for_a_copy_to_the_host_unless_told_otherwise() -> None:
         (lambda x: x.sum(dtype=torch.float32), 4),
         (lambda x: torch.ones(100).add_(x), 0),
         (lambda x: x.view(torch.int16), 0),
-        (lambda x: torch.nn.functional.layer_norm(x, (100,)), 0),  # its statistics are wider, its result is not
+        (
+            lambda x: torch.nn.functional.layer_norm(x, (100,)),
+            0,
+        ),  # its statistics are wider, its result is not
         (lambda x: x.argmax(), 0),
     ],
 )
@@ -134,18 +146,26 @@ def test_a_conversion_to_a_wider_type_is_no_operator_and_its_way_back_is_one() -
     ("copy", "expected"),
     [
         (lambda x: x.to(FAKE_DEVICE), (400, 400, 0)),
-        (lambda x: x.to(FAKE_DEVICE, non_blocking=True), (400, 400, 0)),  # waits all the same: nothing pinned it
+        (
+            lambda x: x.to(FAKE_DEVICE, non_blocking=True),
+            (400, 400, 0),
+        ),  # waits all the same: nothing pinned it
         (lambda x: x.pin_memory().to(FAKE_DEVICE), (400, 0, 400)),
         (lambda x: x.pin_memory().to(FAKE_DEVICE, non_blocking=True), (400, 0, 0)),
         (lambda x: x.pin_memory()[:50].to(FAKE_DEVICE, non_blocking=True), (200, 0, 0)),
         (lambda x: torch.empty(100, device=FAKE_DEVICE).copy_(x), (400, 400, 0)),
-        (lambda x: torch.empty(100, device=FAKE_DEVICE).copy_(x.pin_memory(), non_blocking=True), (400, 0, 0)),
+        (
+            lambda x: torch.empty(100, device=FAKE_DEVICE).copy_(x.pin_memory(), non_blocking=True),
+            (400, 0, 0),
+        ),
         (lambda x: x.to(FAKE_DEVICE).cpu(), (400, 400, 0)),
         (lambda x: x.to("cpu"), (0, 0, 0)),
         (lambda x: x.clone(), (0, 0, 0)),
     ],
 )
-@pytest.mark.skipif(torch.accelerator.is_available(), reason="memory is really pinned for the accelerator here")
+@pytest.mark.skipif(
+    torch.accelerator.is_available(), reason="memory is really pinned for the accelerator here"
+)
 def test_counts_bytes_copied_to_a_device_and_why_the_host_waited(
     copy: Callable[[torch.Tensor], torch.Tensor], expected: tuple[int, int, int]
 ) -> None:
@@ -154,7 +174,11 @@ def test_counts_bytes_copied_to_a_device_and_why_the_host_waited(
 
         proxies = count_call(lambda: copy(x))
 
-    assert (proxies.copied_to_device_bytes, proxies.pageable_copy_bytes, proxies.blocking_copy_bytes) == expected
+    assert (
+        proxies.copied_to_device_bytes,
+        proxies.pageable_copy_bytes,
+        proxies.blocking_copy_bytes,
+    ) == expected
     assert proxies.upcast_bytes == 0
 
 
@@ -213,18 +237,27 @@ def test_peak_is_the_same_without_computing() -> None:
 
     assert proxies.fake_peak_bytes == proxies.peak_tensor_bytes
     assert isinstance(proxies.fake_peak_bytes, int)
-    assert count_call(lambda: None, rebuild=lambda: whole(torch.float64)).fake_peak_bytes > proxies.fake_peak_bytes
+    assert (
+        count_call(lambda: None, rebuild=lambda: whole(torch.float64)).fake_peak_bytes
+        > proxies.fake_peak_bytes
+    )
 
 
 def test_a_value_that_is_only_kept_needs_no_computing() -> None:
     logged = []
 
-    assert count_call(lambda: None, rebuild=lambda: logged.append(torch.ones(3).sum().item())).fake_peak_bytes == 12 + 4
+    assert (
+        count_call(lambda: None, rebuild=lambda: logged.append(torch.ones(3).sum().item())).fake_peak_bytes
+        == 12 + 4
+    )
 
 
 @pytest.mark.parametrize(
     "needs_values",
-    [lambda: 1 if torch.ones(3).sum() > 2 else 0, lambda: torch.zeros(torch.ones(3).nonzero().shape[0] * 2 + 1)],
+    [
+        lambda: 1 if torch.ones(3).sum() > 2 else 0,
+        lambda: torch.zeros(torch.ones(3).nonzero().shape[0] * 2 + 1),
+    ],
     ids=["branch", "size"],
 )
 def test_the_peak_is_absent_where_values_decide(needs_values: Callable[[], object]) -> None:
@@ -344,9 +377,17 @@ def test_launches_are_absent_where_nothing_launches() -> None:
 
 def test_counts_launches_and_neither_kernels_nor_copies() -> None:
     names = [
-        "aten::mm", "cudaLaunchKernel", "sgemm_128x128", "cudaMemcpyAsync", "Memcpy HtoD", "cudaLaunchKernelExC",
-        "cuLaunchKernelEx", "cudaGraphLaunch", "hipExtModuleLaunchKernel", "cudaStreamSynchronize",
-    ]  # fmt: skip
+        "aten::mm",
+        "cudaLaunchKernel",
+        "sgemm_128x128",
+        "cudaMemcpyAsync",
+        "Memcpy HtoD",
+        "cudaLaunchKernelExC",
+        "cuLaunchKernelEx",
+        "cudaGraphLaunch",
+        "hipExtModuleLaunchKernel",
+        "cudaStreamSynchronize",
+    ]
 
     assert count_launch_events(names) == 5
 
@@ -364,7 +405,9 @@ def test_the_launches_of_a_device_are_read_between_two_waits(monkeypatch: pytest
             order.append(device.synchronised)
 
         def events(self) -> list[object]:
-            return [torch.autograd.profiler_util.FunctionEvent(0, "cudaLaunchKernel", 0, 0, 1) for _ in range(3)]
+            return [
+                torch.autograd.profiler_util.FunctionEvent(0, "cudaLaunchKernel", 0, 0, 1) for _ in range(3)
+            ]
 
     monkeypatch.setattr("torch.profiler.profile", Profile)
 
@@ -403,7 +446,11 @@ def test_reads_the_counter_as_the_kernel_lays_it_out() -> None:
 
 @pytest.mark.parametrize(
     ("number", "word"),
-    [(errno.ENOENT, "offers no counter"), (errno.EACCES, "perf_event_paranoid"), (errno.ENOSYS, "not implemented")],
+    [
+        (errno.ENOENT, "offers no counter"),
+        (errno.EACCES, "perf_event_paranoid"),
+        (errno.ENOSYS, "not implemented"),
+    ],
 )
 def test_names_what_forbids_counting(monkeypatch: pytest.MonkeyPatch, number: int, word: str) -> None:
     def refuse(kind: int, event: int) -> int:
@@ -418,7 +465,9 @@ def test_names_what_forbids_counting(monkeypatch: pytest.MonkeyPatch, number: in
 
 
 def test_a_shared_counter_is_no_counter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counter_of_instructions, "_open_counter", lambda kind, event: os.open(os.devnull, os.O_RDONLY))
+    monkeypatch.setattr(
+        counter_of_instructions, "_open_counter", lambda kind, event: os.open(os.devnull, os.O_RDONLY)
+    )
     monkeypatch.setattr(counter_of_instructions, "_count_call", lambda counter, function: 0)
 
     assert "shared" in count_instructions(lambda: None).reason
@@ -428,7 +477,9 @@ def test_a_shared_counter_is_no_counter(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_every_count_is_a_declared_metric_with_a_known_unit() -> None:
-    assert [metric.name for metric in COUNT_METRICS] == [field.name for field in dataclasses.fields(CallCounts)]
+    assert [metric.name for metric in COUNT_METRICS] == [
+        field.name for field in dataclasses.fields(CallCounts)
+    ]
     assert {metric.unit for metric in COUNT_METRICS} == {"FLOP", "count", "bytes", "instructions"} <= UNITS
 
 
@@ -445,16 +496,30 @@ def test_readings_are_exact_but_for_instructions() -> None:
 def test_nothing_that_was_not_counted_is_zero() -> None:
     proxies = count_call(lambda: None)
 
-    absent = {field.name for field in dataclasses.fields(CallCounts) if isinstance(getattr(proxies, field.name), Absent)}
+    absent = {
+        field.name
+        for field in dataclasses.fields(CallCounts)
+        if isinstance(getattr(proxies, field.name), Absent)
+    }
 
-    assert absent >= {"fake_peak_bytes", "parameter_bytes", "optimizer_state_bytes", "kv_cache_bytes", "graph_breaks"}
+    assert absent >= {
+        "fake_peak_bytes",
+        "parameter_bytes",
+        "optimizer_state_bytes",
+        "kv_cache_bytes",
+        "graph_breaks",
+    }
 
 
 def test_repeats_exactly_in_a_fresh_process_of_another_hash_seed() -> None:
     here = everything()
     elsewhere = subprocess.run(
         [sys.executable, "-c", "import test_bench_proxies; print(test_bench_proxies.everything())"],
-        env={**os.environ, "PYTHONHASHSEED": "22", "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parents[1])])},
+        env={
+            **os.environ,
+            "PYTHONHASHSEED": "22",
+            "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parents[1])]),
+        },
         capture_output=True,
         text=True,
         check=True,
@@ -477,9 +542,12 @@ def everything() -> str:
         return float(loss.item())
 
     proxies = count_call(
-        step, rebuild=trained_once, compiled_function=lambda: model.loss(tiny.some_tokens()), parameters=model.parameters(),
+        step,
+        rebuild=trained_once,
+        compiled_function=lambda: model.loss(tiny.some_tokens()),
+        parameters=model.parameters(),
         optimizer=optimizer,
-    )  # fmt: skip
+    )
     return str(dataclasses.replace(proxies, instructions=0))
 
 

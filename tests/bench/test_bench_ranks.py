@@ -28,7 +28,12 @@ def probed() -> dict[str, Any]:
     """Every scene once; the environment names an interface that does not exist, since only loopback may be used."""
     done = subprocess.run(
         [sys.executable, str(PROBE)],
-        env={**os.environ, **ONE_THREAD, "GLOO_SOCKET_IFNAME": "nowhere", "PYTHONPATH": os.pathsep.join(sys.path)},
+        env={
+            **os.environ,
+            **ONE_THREAD,
+            "GLOO_SOCKET_IFNAME": "nowhere",
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        },
         capture_output=True,
         text=True,
     )
@@ -117,7 +122,9 @@ def test_starts_ranks_from_nothing_where_a_fork_would_not_be_faithful() -> None:
 
 def test_takes_the_device_samples_of_the_slowest_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     device = FakeDevice().install(monkeypatch, "perfci.bench.processes.distributed_ranks")
-    monkeypatch.setattr(distributed_ranks, "max_over_ranks", lambda *values: tuple(1.5 * value for value in values))
+    monkeypatch.setattr(
+        distributed_ranks, "max_over_ranks", lambda *values: tuple(1.5 * value for value in values)
+    )
 
     timing = time_ranks(device.launching(0.004), device=device, number=5, warmup_s=0.1)
 
@@ -147,5 +154,7 @@ def test_does_not_measure_ranks_that_would_share_a_gpu(monkeypatch: pytest.Monke
     monkeypatch.setattr("torch.cuda.device_count", functools.partial(int, 1))
 
     assert missing_ranks_reason(1, FakeDevice(kind="cuda")) == ""
-    assert missing_ranks_reason(2, FakeDevice(kind="cuda")) == "2 ranks need a GPU each, and this machine has 1"
+    assert (
+        missing_ranks_reason(2, FakeDevice(kind="cuda")) == "2 ranks need a GPU each, and this machine has 1"
+    )
     assert missing_ranks_reason(1, FakeDevice(kind="mps")) == "this torch has no torch.distributed for mps"

@@ -25,14 +25,26 @@ def test_reports_every_metric_of_one_run_with_its_clock() -> None:
 
     assert report["metrics"] == [
         {
-            "name": "time", "unit": "seconds", "direction": "lower", "status": "ok", "reason": "",
-            "clock": "device", "number": 4, "samples": [0.5, 0.25],
+            "name": "time",
+            "unit": "seconds",
+            "direction": "lower",
+            "status": "ok",
+            "reason": "",
+            "clock": "device",
+            "number": 4,
+            "samples": [0.5, 0.25],
         },
         {
-            "name": "peak", "unit": "bytes", "direction": "lower", "status": "ok", "reason": "",
-            "clock": "exact", "number": 1, "samples": [12.0],
+            "name": "peak",
+            "unit": "bytes",
+            "direction": "lower",
+            "status": "ok",
+            "reason": "",
+            "clock": "exact",
+            "number": 1,
+            "samples": [12.0],
         },
-    ]  # fmt: skip
+    ]
 
 
 def test_puts_cpu_seconds_under_the_metrics_own_name() -> None:
@@ -47,16 +59,22 @@ def test_puts_cpu_seconds_under_the_metrics_own_name() -> None:
 def test_takes_a_bare_number_and_a_list_for_readings() -> None:
     report = returning({"time": [1, 2], "peak": 3})()
 
-    assert [(row["clock"], row["samples"]) for row in report["metrics"]] == [("value", [1.0, 2.0]), ("value", [3.0])]
+    assert [(row["clock"], row["samples"]) for row in report["metrics"]] == [
+        ("value", [1.0, 2.0]),
+        ("value", [3.0]),
+    ]
 
 
 def test_says_why_a_metric_is_not_there() -> None:
     report = returning({"time": informational(1.0), "peak": Absent("this machine has no allocator")})()
 
     assert report["metrics"][1] == {
-        "name": "peak", "unit": "bytes", "direction": "lower",
-        "status": "skipped", "reason": "this machine has no allocator",
-    }  # fmt: skip
+        "name": "peak",
+        "unit": "bytes",
+        "direction": "lower",
+        "status": "skipped",
+        "reason": "this machine has no allocator",
+    }
 
 
 def test_passes_on_what_has_to_be_known_of_the_whole_run() -> None:

@@ -61,7 +61,9 @@ def test_counts_what_a_request_waited_for_the_one_before(cpu: FakeDevice) -> Non
     assert [latency.e2el(trace) for trace in served.from_start.wall] == pytest.approx([4.0, 4.0, 1.0])
 
 
-def test_sees_the_same_queue_by_the_cpu_clock_though_it_stands_still_while_the_worker_sleeps(cpu: FakeDevice) -> None:
+def test_sees_the_same_queue_by_the_cpu_clock_though_it_stands_still_while_the_worker_sleeps(
+    cpu: FakeDevice,
+) -> None:
     served = serve(StreamRequest(working(cpu, 4.0, 4.0, 1.0), cpu), [1.0, 2.0, 20.0])
 
     assert [latency.e2el(trace) for trace in served.from_arrival.cpu] == pytest.approx([4.0, 7.0, 1.0])

@@ -33,7 +33,9 @@ from perfci.model import Clock
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
     monkeypatch.delitem(sys.modules, "torch._dynamo.utils", raising=False)
-    return FakeDevice(uuid=None).install(monkeypatch, "perfci.bench.timers.timed_blocks", "perfci.bench.timers.warmup")
+    return FakeDevice(uuid=None).install(
+        monkeypatch, "perfci.bench.timers.timed_blocks", "perfci.bench.timers.warmup"
+    )
 
 
 @pytest.fixture
@@ -189,7 +191,9 @@ samples = st.lists(st.floats(1e-6, 1e3), min_size=6, max_size=60)
 
 
 @given(samples, st.floats(1e-3, 1e3), st.randoms())
-def test_the_precision_depends_on_neither_unit_nor_order(values: list[float], unit: float, dice: random.Random) -> None:
+def test_the_precision_depends_on_neither_unit_nor_order(
+    values: list[float], unit: float, dice: random.Random
+) -> None:
     shuffled = [value * unit for value in values]
     dice.shuffle(shuffled)
 
@@ -214,7 +218,12 @@ def test_the_interval_holds_the_true_median_as_often_as_it_says() -> None:
 
 
 def test_without_samples_or_at_a_median_of_zero_nothing_is_known() -> None:
-    assert relative_half_width([]) == relative_half_width([1.0] * 5) == relative_half_width([0.0] * 9) == math.inf
+    assert (
+        relative_half_width([])
+        == relative_half_width([1.0] * 5)
+        == relative_half_width([0.0] * 9)
+        == math.inf
+    )
 
 
 # Warm-up
@@ -279,7 +288,9 @@ def test_keeps_and_flags_a_function_whose_allocator_never_settles(gpu: FakeDevic
 
 
 @pytest.mark.parametrize(("factor", "way"), [(0.97, "faster"), (1.03, "slower")])
-def test_flags_calls_that_still_changed_when_the_cap_was_reached(cpu: FakeDevice, factor: float, way: str) -> None:
+def test_flags_calls_that_still_changed_when_the_cap_was_reached(
+    cpu: FakeDevice, factor: float, way: str
+) -> None:
     call_s = itertools.accumulate(itertools.repeat(factor), lambda before, by: before * by, initial=1e-2)
 
     warmed = warm_up(lambda: cpu.work(next(call_s)), cpu, cap_s=0.3)
@@ -307,7 +318,9 @@ def test_waits_for_the_sm_clock_of_an_nvidia_gpu(
     assert (warmed.calls, warmed.unsettled_reason) == (3 + 6, "")
 
 
-def test_flags_an_sm_clock_that_still_moved(gpu: FakeDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flags_an_sm_clock_that_still_moved(
+    gpu: FakeDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     install_nvml(tmp_path, monkeypatch, sm_mhz=[210, 400] * 50)
     gpu.uuid = "GPU-fake"
 
@@ -332,7 +345,12 @@ def test_nothing_but_the_function_runs_between_the_last_warm_up_call_and_the_fir
 def test_runs_what_it_is_told_between_two_rounds(cpu: FakeDevice) -> None:
     happened: list[str] = []
 
-    warm_up(lambda: happened.append("call") or cpu.work(1e-2), cpu, 0.5, between_rounds=lambda: happened.append("between"))
+    warm_up(
+        lambda: happened.append("call") or cpu.work(1e-2),
+        cpu,
+        0.5,
+        between_rounds=lambda: happened.append("between"),
+    )
 
     assert happened == ["call", "between"] * 5 + ["call"]
 
@@ -357,7 +375,9 @@ def collecting() -> Iterator[None]:
     gc.freeze()
 
 
-def test_the_collector_is_off_until_the_last_block_and_on_again_after(collecting: None, cpu: FakeDevice) -> None:
+def test_the_collector_is_off_until_the_last_block_and_on_again_after(
+    collecting: None, cpu: FakeDevice
+) -> None:
     seen: list[bool] = []
 
     def function() -> None:

@@ -85,7 +85,9 @@ def test_does_not_repeat_a_crash_for_every_metric() -> None:
     (result,) = Path().glob("*.json")
     result.unlink()  # as when the process that measured was killed after it had begun
 
-    with pytest.raises(RuntimeError, match=r"the process that measured Sample.measure_it ended before it had a result"):
+    with pytest.raises(
+        RuntimeError, match=r"the process that measured Sample.measure_it ended before it had a result"
+    ):
         bench.track_it_peak(1)
 
 
@@ -122,7 +124,9 @@ def test_a_real_asv_measures_every_cell_once(tmp_path: Path) -> None:
     subprocess.run([*asv, "machine", "--yes"], cwd=tmp_path, env=environment, check=True, capture_output=True)
 
     options = ["-E", f"existing:{sys.executable}", "--launch-method", "forkserver"]
-    done = subprocess.run([*asv, "run", *options], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [*asv, "run", *options], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert sorted((tmp_path / "log").read_text().split()) == ["1", "2"]

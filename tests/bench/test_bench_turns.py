@@ -13,7 +13,9 @@ from perfci.bench.timers.turn_taking import agree_on_calls, offer_turn
 def offers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the harness of a measured process was offered."""
     heard: list[str] = []
-    harness = SimpleNamespace(turns=SimpleNamespace(offer=lambda: heard.append("turn"), agree=lambda number: 17))
+    harness = SimpleNamespace(
+        turns=SimpleNamespace(offer=lambda: heard.append("turn"), agree=lambda number: 17)
+    )
     monkeypatch.setitem(sys.modules, "perfci_harness.turn_slots", harness)
     return heard
 

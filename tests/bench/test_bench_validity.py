@@ -17,14 +17,18 @@ from perfci.bench.readings import UNITS, Absent, Reading, informational, metrics
 from perfci.model import Clock
 
 
-def watched(folder: Path, monkeypatch: pytest.MonkeyPatch, **answers: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
+def watched(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, **answers: Any
+) -> tuple[tuple[str, ...], dict[str, Any]]:
     install_nvml(folder, monkeypatch, **answers)
     with monitor_device(FakeDevice(), interval_s=0.01) as seen:
         pass
     return seen.flags, seen.readings
 
 
-def test_a_healthy_gpu_alone_has_no_flag_and_every_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_healthy_gpu_alone_has_no_flag_and_every_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     flags, readings = watched(tmp_path, monkeypatch)
 
     assert flags == ()
@@ -38,7 +42,9 @@ def test_a_healthy_gpu_alone_has_no_flag_and_every_reading(tmp_path: Path, monke
     }
 
 
-def test_what_is_read_can_be_declared_and_is_never_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_read_can_be_declared_and_is_never_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, readings = watched(tmp_path, monkeypatch)
 
     told = metrics(*CONDITION_METRICS)(lambda: readings)()
@@ -57,7 +63,9 @@ def test_what_is_read_can_be_declared_and_is_never_judged(tmp_path: Path, monkey
         (0x80, "HW power brake"),
     ],
 )
-def test_flags_whatever_slowed_the_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bit: int, name: str) -> None:
+def test_flags_whatever_slowed_the_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bit: int, name: str
+) -> None:
     flags, readings = watched(tmp_path, monkeypatch, reasons=[bit, 0])
 
     samples = len(readings["sm_clock"].samples)
@@ -90,7 +98,9 @@ def test_a_power_cap_is_throttling_below_three_quarters_of_the_highest_clock(
 
 
 def test_flags_another_process_on_the_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True) as other:
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True
+    ) as other:
         name = {f"name of {other.pid}": "/opt/bin/trainer"}
         flags, readings = watched(tmp_path, monkeypatch, pids=f"{os.getpid()} {other.pid}", **name)
         other.communicate(b"\n")
@@ -103,7 +113,9 @@ def test_flags_another_process_on_the_gpu(tmp_path: Path, monkeypatch: pytest.Mo
 def test_flags_a_process_that_came_or_went_while_we_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True) as other:
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True
+    ) as other:
         looks = ["", str(other.pid)] if when == "came" else [str(other.pid), ""]
         flags, _ = watched(tmp_path, monkeypatch, pids=looks)
         other.communicate(b"\n")
@@ -133,7 +145,9 @@ def test_what_nvml_refuses_is_absent_with_its_reason(tmp_path: Path, monkeypatch
     assert flags == ()
     assert readings["power"] == Absent("NVML answers nvmlDeviceGetPowerUsage with: Not Supported")
     assert readings["sm_active"] == Absent("SM activity needs a Hopper GPU or newer, or DCGM")
-    assert readings["gpu_neighbours"].reason.startswith("NVML answers nvmlDeviceGetComputeRunningProcesses with")
+    assert readings["gpu_neighbours"].reason.startswith(
+        "NVML answers nvmlDeviceGetComputeRunningProcesses with"
+    )
 
 
 def test_without_nvml_every_reading_is_absent_but_the_share_a_cpu_worked() -> None:

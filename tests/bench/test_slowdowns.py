@@ -106,9 +106,17 @@ def test_every_patch_belongs_to_a_mutant() -> None:
 LOST = Mutant("lost", frozenset({"generation.tpot"}), {"generation.ttft": "it may"})
 
 
-def verdict(kind: str, ratio: float | None = None, half: float = 0.0, levels: tuple[float, float] = (0, 0)) -> Any:
+def verdict(
+    kind: str, ratio: float | None = None, half: float = 0.0, levels: tuple[float, float] = (0, 0)
+) -> Any:
     interval = None if ratio is None else {"lo": ratio - half, "hi": ratio + half}
-    return {"kind": kind, "ratio": ratio, "interval": interval, "base_level": levels[0], "head_level": levels[1]}
+    return {
+        "kind": kind,
+        "ratio": ratio,
+        "interval": interval,
+        "base_level": levels[0],
+        "head_level": levels[1],
+    }
 
 
 CAUGHT = {"generation.tpot": verdict("regression", 2.0, 0.1)}
@@ -131,7 +139,11 @@ def test_a_metric_nobody_named_must_not_move(kind: str) -> None:
 
 @pytest.mark.parametrize(
     "verdicts",
-    [{}, {"generation.tpot": verdict("inconclusive", 1.5, 0.6)}, {"generation.tpot": verdict("improvement", 0.5)}],
+    [
+        {},
+        {"generation.tpot": verdict("inconclusive", 1.5, 0.6)},
+        {"generation.tpot": verdict("improvement", 0.5)},
+    ],
 )
 def test_what_had_to_be_caught_is_missed_unless_it_is_a_regression(verdicts: Any) -> None:
     one = Trial(LOST, verdicts, exit_code=1)

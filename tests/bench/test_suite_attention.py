@@ -18,7 +18,9 @@ from benchmarks import attention
 from benchmarks.attention import AttentionCase, Implementations, SharedHeads, SparseMasks, causal_mask
 from perfci.bench.parity import ParityFailed
 
-pytestmark = pytest.mark.skipif(attention.DEVICE != "cpu", reason="asks for what only a CPU refuses, at smoke sizes")
+pytestmark = pytest.mark.skipif(
+    attention.DEVICE != "cpu", reason="asks for what only a CPU refuses, at smoke sizes"
+)
 
 LENGTH, HEADS = attention.KERNELS.lengths[0], attention.KERNELS.heads
 FLASH, MATH = "aten::_scaled_dot_product_flash_attention_for_cpu", "aten::_scaled_dot_product_attention_math"
@@ -32,10 +34,14 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("implementation", ["math", "flash", "hand-written"])
 def test_an_implementation_gives_every_metric_a_cpu_has(implementation: str) -> None:
-    rows, flags = measured(Implementations(), "attention", implementation, LENGTH, HEADS, "fp32", True, "hot", "smoke")
+    rows, flags = measured(
+        Implementations(), "attention", implementation, LENGTH, HEADS, "fp32", True, "hot", "smoke"
+    )
 
     assert {name for name, row in rows.items() if row["status"] != "ok"} == {"peak_allocated_bytes"}
-    assert {"forward_time", "cpu_forward_time", "backward_time", "peak_tensor_bytes", "flop_rate"} <= set(rows)
+    assert {"forward_time", "cpu_forward_time", "backward_time", "peak_tensor_bytes", "flop_rate"} <= set(
+        rows
+    )
     assert flags[0] == "ran: " + {"math": MATH, "flash": FLASH}.get(
         implementation, "eager matrix products, all scores materialised"
     )
@@ -98,13 +104,18 @@ def test_falling_back_to_math_shows_in_the_peak_and_not_in_the_operations() -> N
 
     scores = attention.KERNELS.batch * HEADS * LENGTH**2
     assert math["peak_tensor_bytes"]["samples"][0] - flash["peak_tensor_bytes"]["samples"][0] > 4 * scores
-    assert math["flops"]["samples"] == flash["flops"]["samples"] == [12 * scores * attention.KERNELS.head_width]
+    assert (
+        math["flops"]["samples"] == flash["flops"]["samples"] == [12 * scores * attention.KERNELS.head_width]
+    )
 
 
 def test_a_causal_pass_is_useful_in_half_its_square() -> None:
     case = AttentionCase.random(LENGTH, HEADS, HEADS, torch.float32)
 
-    assert case.useful_flops(causal=False) == 4 * attention.KERNELS.batch * HEADS * LENGTH**2 * case.query.shape[-1]
+    assert (
+        case.useful_flops(causal=False)
+        == 4 * attention.KERNELS.batch * HEADS * LENGTH**2 * case.query.shape[-1]
+    )
     assert case.useful_flops(causal=True) == case.useful_flops(causal=False) / 2
 
 

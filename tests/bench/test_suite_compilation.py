@@ -10,7 +10,15 @@ import pytest
 import torch
 
 from benchmarks import compilation
-from benchmarks.compilation import Compile, CudaGraphs, FrontEnd, LaunchBoundStep, Lengths, capture_graph, pool_bytes
+from benchmarks.compilation import (
+    Compile,
+    CudaGraphs,
+    FrontEnd,
+    LaunchBoundStep,
+    Lengths,
+    capture_graph,
+    pool_bytes,
+)
 from benchmarks.workload_sizes import DEVICE
 
 on_cpu = pytest.mark.skipif(DEVICE != "cpu", reason="asks for what only a CPU refuses")
@@ -66,7 +74,9 @@ def test_rejects_a_compiled_step_that_computes_something_else(monkeypatch: pytes
 
 
 @on_cpu
-@pytest.mark.parametrize(("mode", "reason"), [("reduce-overhead", "CUDA graphs"), ("max-autotune", "on a GPU")])
+@pytest.mark.parametrize(
+    ("mode", "reason"), [("reduce-overhead", "CUDA graphs"), ("max-autotune", "on a GPU")]
+)
 def test_skips_modes_that_are_for_gpus(mode: str, reason: str) -> None:
     with pytest.raises(NotImplementedError, match=reason):
         Compile().setup(mode, "smoke")
@@ -97,7 +107,8 @@ def test_records_after_warming_up_aside_and_replays_what_it_recorded(monkeypatch
 
 def test_counts_the_segments_of_its_own_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     segments = [
-        {"segment_pool_id": pool, "total_size": size} for pool, size in [((0, 0), 1), ((0, 7), 20), ((0, 7), 300)]
+        {"segment_pool_id": pool, "total_size": size}
+        for pool, size in [((0, 0), 1), ((0, 7), 20), ((0, 7), 300)]
     ]
     monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: segments)
 

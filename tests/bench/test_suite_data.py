@@ -41,7 +41,9 @@ one_core_may_do = pytest.mark.filterwarnings("ignore:This DataLoader will create
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
     monkeypatch.setattr(data, "DATA", DATA)
-    monkeypatch.setattr(data, "time_on_host", lambda *args, **more: data.time_blocks(*args, **more, **DATA.timing))
+    monkeypatch.setattr(
+        data, "time_on_host", lambda *args, **more: data.time_blocks(*args, **more, **DATA.timing)
+    )
 
 
 @one_core_may_do
@@ -189,7 +191,9 @@ def test_a_codec_is_timed_per_gigabyte_that_comes_out(codec: str) -> None:
 
     assert rows["decompress_time"]["unit"] == "seconds/GB"
     assert 0 < rows["compressed_size"]["samples"][0] < 1
-    for seconds_per_gb, bandwidth in zip(rows["decompress_time"]["samples"], rows["bandwidth"]["samples"], strict=True):
+    for seconds_per_gb, bandwidth in zip(
+        rows["decompress_time"]["samples"], rows["bandwidth"]["samples"], strict=True
+    ):
         assert seconds_per_gb * bandwidth == pytest.approx(1e9)
 
 

@@ -74,7 +74,9 @@ def test_rejects_ranks_that_do_not_share_their_gradients(probed: dict[str, Any])
 
 
 def test_a_ring_computes_what_one_process_computes(probed: dict[str, Any]) -> None:
-    part = 2 * PARALLEL.heads * PARALLEL.length // 2 * PARALLEL.head_width * 4  # keys and values of one rank, fp32
+    part = (
+        2 * PARALLEL.heads * PARALLEL.length // 2 * PARALLEL.head_width * 4
+    )  # keys and values of one rank, fp32
 
     # Forward sends one part; backward sends it again, and its gradients there and back.
     assert probed["ring"]["communication_bytes"] == [4 * part]
@@ -123,7 +125,9 @@ def test_asks_the_allocator_of_a_gpu_for_the_peak(monkeypatch: pytest.MonkeyPatc
 def test_finds_the_longest_sequence_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
 
-    def run_ranks(_: object, ranks: int, implementation: str, world: int, length: int, **options: float) -> None:
+    def run_ranks(
+        _: object, ranks: int, implementation: str, world: int, length: int, **options: float
+    ) -> None:
         tried.append(length)
         if length > 3000:
             raise ChildOutOfMemory("rank 1 of 2: OutOfMemoryError: CUDA out of memory")
@@ -138,7 +142,9 @@ def test_the_attention_of_gpus_takes_what_the_ring_gives_it() -> None:
     with FakeTensorMode():
         query, key, value = (torch.empty(1, 3, 64, 16, device="cuda", dtype=torch.bfloat16) for _ in range(3))
         mixed, weight = ring_attention.local_attention(query, key, value, causal=True)
-        gradients = ring_attention.local_attention_backward(mixed, query, key, value, mixed, weight, causal=True)
+        gradients = ring_attention.local_attention_backward(
+            mixed, query, key, value, mixed, weight, causal=True
+        )
 
     assert (mixed.shape, weight.shape, weight.dtype) == (query.shape, query.shape[:3], torch.float32)
     assert [gradient.shape for gradient in gradients] == [query.shape] * 3

@@ -28,7 +28,9 @@ def test_a_pass_takes_two_operations_per_token_and_parameter(kind: str) -> None:
 
     parameters = rows["parameter_bytes"]["samples"][0] / 4
     assert rows["flops"]["samples"] == [2 * KERNELS.tokens * parameters]
-    assert {"forward_time", "backward_time", "flop_rate"} < {name for name in rows if rows[name]["status"] == "ok"}
+    assert {"forward_time", "backward_time", "flop_rate"} < {
+        name for name in rows if rows[name]["status"] == "ok"
+    }
 
 
 @pytest.mark.parametrize("expansion", [3, 4])
@@ -52,7 +54,9 @@ def test_a_looped_loss_shows_in_the_count_of_operators() -> None:
 
 
 def test_a_loss_that_is_another_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(losses, "batched_loss", lambda logits, targets: losses.looped_loss(logits, targets) * 1.01)
+    monkeypatch.setattr(
+        losses, "batched_loss", lambda logits, targets: losses.looped_loss(logits, targets) * 1.01
+    )
 
     with pytest.raises(ParityFailed, match="rejected"):
         LossOverK().measure_loss("batched", KERNELS.losses, "fp32", "smoke")

@@ -64,7 +64,10 @@ def test_revokes_a_token_of_this_project_only(capsys: pytest.CaptureFixture[str]
     [
         (["--expires", "400d"], "A token lives for 1 to 365 days, not 400."),
         (["--expires", "soon"], "A number of days was expected, such as 90d, not 'soon'."),
-        (["--project", "none"], "There is no project none in this store: make it with `perfci project create none`."),
+        (
+            ["--project", "none"],
+            "There is no project none in this store: make it with `perfci project create none`.",
+        ),
     ],
 )
 def test_says_what_is_wrong_with_a_wish(
@@ -76,7 +79,9 @@ def test_says_what_is_wrong_with_a_wish(
 
 
 def test_makes_a_project_public(capsys: pytest.CaptureFixture[str], here: Path) -> None:
-    assert told(capsys, "project", "set", "acme/model", "--visibility", "public")[1] == "acme/model is public\n"
+    assert (
+        told(capsys, "project", "set", "acme/model", "--visibility", "public")[1] == "acme/model is public\n"
+    )
     assert told(capsys, "project", "list")[1] == "public   acme/model\n"
 
     store = open_store(f"sqlite:///{here}/perfci.db", create=False)
@@ -114,7 +119,9 @@ def test_refuses_tables_with_a_misspelt_key(capsys: pytest.CaptureFixture[str], 
 
 
 def test_grants_and_withdraws_a_role(capsys: pytest.CaptureFixture[str]) -> None:
-    assert told(capsys, "project", "grant", "proxy/ada", "sheriff")[1] == "proxy/ada is sheriff of acme/model\n"
+    assert (
+        told(capsys, "project", "grant", "proxy/ada", "sheriff")[1] == "proxy/ada is sheriff of acme/model\n"
+    )
     assert told(capsys, "project", "members")[1] == "sheriff  proxy/ada  ada\n"
     assert told(capsys, "project", "withdraw", "proxy/ada")[1] == "proxy/ada is no member any more\n"
     assert told(capsys, "project", "withdraw", "proxy/ada")[0] == 2

@@ -15,9 +15,25 @@ from perfci.cli import run_cli
 from perfci.model import Environment, Series
 from perfci.store import Store, open_store
 from perfci.store.queries.measurements import load_history, search_series
-from perfci.store.writes.ingest import add_run, add_verdicts, finish_session, replace_change_points, start_session
+from perfci.store.writes.ingest import (
+    add_run,
+    add_verdicts,
+    finish_session,
+    replace_change_points,
+    start_session,
+)
 from perfci.verdicts.history.change_point_detection import find_change_points
-from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha, a_verdict
+from tests.support.builders import (
+    NOON,
+    PROJECT,
+    a_commit,
+    a_process,
+    a_result,
+    a_run,
+    a_series,
+    a_sha,
+    a_verdict,
+)
 from tests.support.level_histories import seen_levels, stepping
 
 LENGTH = 40
@@ -51,8 +67,13 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     path = tmp_path_factory.mktemp("past") / "perfci.db"
     with closing(open_store(f"sqlite:///{path}", create=True)) as store:
-        measure(store, {series: {one.sha: one.level for one in seen_levels(level, length=LENGTH, noise=0.002, seed=k)}
-                        for k, (series, level) in enumerate(levels.items())})  # fmt: skip
+        measure(
+            store,
+            {
+                series: {one.sha: one.level for one in seen_levels(level, length=LENGTH, noise=0.002, seed=k)}
+                for k, (series, level) in enumerate(levels.items())
+            },
+        )
         look_for_changes(store)
         with store.begin() as tx:
             start_session(tx, PROJECT, "pairs", "confirm", "spec", 7, 0, NOON + timedelta(hours=LENGTH + 1))
@@ -73,17 +94,23 @@ def measure(store: Store, levels: Mapping[Series, Mapping[str, float]]) -> None:
             add_run(
                 tx,
                 a_run(
-                    *results, commit=commit, session=f"nightly-{number}", environment=driver, started_at=moment,
+                    *results,
+                    commit=commit,
+                    session=f"nightly-{number}",
+                    environment=driver,
+                    started_at=moment,
                     machine=STEP.machine,
                 ),
-            )  # fmt: skip
+            )
             finish_session(tx, f"nightly-{number}", moment)
 
 
 def look_for_changes(store: Store) -> None:
     with store.begin() as tx:
         for row in search_series(tx, PROJECT):
-            replace_change_points(tx, PROJECT, row.series, find_change_points(row.series, load_history(tx, row.id)))
+            replace_change_points(
+                tx, PROJECT, row.series, find_change_points(row.series, load_history(tx, row.id))
+            )
 
 
 def alerts(*arguments: str) -> int:
@@ -127,7 +154,9 @@ Suspects, likeliest first
 """
 
 
-def test_lists_what_asks_a_person_and_explains_the_rest(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lists_what_asks_a_person_and_explains_the_rest(
+    stored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert alerts("list") == 0
 
     assert capsys.readouterr().out == LISTED
@@ -145,7 +174,9 @@ def test_the_list_is_there_for_programs(stored: Path, capsys: pytest.CaptureFixt
     assert found["creeps"][0]["release"] == "v1.0"
 
 
-def test_shows_one_incident_by_the_beginning_of_its_name(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shows_one_incident_by_the_beginning_of_its_name(
+    stored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     alerts("list", "--json")
     name = json.loads(capsys.readouterr().out)["incidents"][1]["id"]
 
@@ -157,7 +188,10 @@ def test_shows_one_incident_by_the_beginning_of_its_name(stored: Path, capsys: p
 def test_a_name_that_no_incident_has_is_refused(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert alerts("show", "zzz") == 2
 
-    assert "no incident of acme/model begins with 'zzz'; perfci alerts list shows them" in capsys.readouterr().err
+    assert (
+        "no incident of acme/model begins with 'zzz'; perfci alerts list shows them"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_budget_of_no_page_holds_everything_back(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,7 +51,9 @@ def test_says_when_there_is_no_repository(here: Path, capsys: pytest.CaptureFixt
     assert list(here.iterdir()) == []
 
 
-def test_names_the_last_line_when_the_suite_does_not_import(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_the_last_line_when_the_suite_does_not_import(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     GitProject(here).commit("Broken", benchmarks__suite="import nowhere_to_be_found\n")
 
     assert run_cli(["run"]) == 2
@@ -104,7 +106,9 @@ def test_refuses_a_database_that_is_none(
     project: GitProject, tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str
 ) -> None:
     path = tmp_path / "broken.db"
-    path.mkdir() if damage == "directory" else path.write_bytes(b"this is no database, whatever its name says" * 100)
+    path.mkdir() if damage == "directory" else path.write_bytes(
+        b"this is no database, whatever its name says" * 100
+    )
 
     assert run_cli(["run", "--db", str(path)]) == 2
     assert "Traceback" not in capsys.readouterr().err

@@ -50,11 +50,23 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
             at = NOW - timedelta(days=NIGHTS - night, hours=1)
             kind = WORSE if night in (5, 50) else SAME
             ratio = 1.06 if kind is WORSE else 1.01
-            say(store, f"aa-{night}", "aa", at, [equal(TIME, kind, ratio=ratio), equal(COUNT, SAME, ratio=1.0)])
+            say(
+                store,
+                f"aa-{night}",
+                "aa",
+                at,
+                [equal(TIME, kind, ratio=ratio), equal(COUNT, SAME, ratio=1.0)],
+            )
             if kind is WORSE:
                 fresh = equal(TIME, WORSE if night == 5 else SAME, FRESH)
                 say(store, f"confirm-{night}", "confirm", at + timedelta(minutes=9), [fresh])
-        say(store, "pr", "compare", NOW, [a_verdict(TIME, WORSE, stage=LOOK), a_verdict(COUNT, WORSE, stage=LOOK)])
+        say(
+            store,
+            "pr",
+            "compare",
+            NOW,
+            [a_verdict(TIME, WORSE, stage=LOOK), a_verdict(COUNT, WORSE, stage=LOOK)],
+        )
         say(store, "pr-fresh", "confirm", NOW, [a_verdict(TIME, SAME), a_verdict(COUNT, WORSE)])
         say(store, "again", "compare", NOW, [a_verdict(COUNT, SAME, stage=LOOK)])
     return path
@@ -96,10 +108,19 @@ def test_tells_programs_the_same(stored: Path, capsys: pytest.CaptureFixture[str
     found = json.loads(read(stored, capsys, "--json"))
 
     ever, lately = found["windows"]
-    assert (ever["false_alarms"]["convicted"]["alarms"], lately["false_alarms"]["convicted"]["alarms"]) == (1, 0)
+    assert (ever["false_alarms"]["convicted"]["alarms"], lately["false_alarms"]["convicted"]["alarms"]) == (
+        1,
+        0,
+    )
     assert ever["different_commits"] == {
-        "suspected": 2, "confirmed": 1, "refuted": 1, "undecided": 0, "unsettled": 0, "convicted": 1, "retracted": 1,
-    }  # fmt: skip
+        "suspected": 2,
+        "confirmed": 1,
+        "refuted": 1,
+        "undecided": 0,
+        "unsettled": 0,
+        "convicted": 1,
+        "retracted": 1,
+    }
 
 
 def test_the_floor_of_a_noisy_series_raises_its_bar(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,7 +139,10 @@ def test_superseding_an_alarm_does_not_hide_it(stored: Path, capsys: pytest.Capt
 
     after = json.loads(read(stored, capsys, "--json"))["windows"][0]["false_alarms"]
     assert after["first_look"]["alarms"] == before["first_look"]["alarms"] == 2
-    assert (after["convicted"]["alarms"], after["convicted"]["verdicts"]) == (1, before["convicted"]["verdicts"] + 1)
+    assert (after["convicted"]["alarms"], after["convicted"]["verdicts"]) == (
+        1,
+        before["convicted"]["verdicts"] + 1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -147,7 +171,9 @@ def test_what_was_said_cannot_be_taken_out_of_the_database(
     assert read(stored, capsys) == before
 
 
-def test_a_project_that_never_compared_equals_is_told_how(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_project_that_never_compared_equals_is_told_how(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     open_store(f"sqlite:///{here}/perfci.db", create=True).close()
 
     assert read(here / "perfci.db", capsys) == (

@@ -14,7 +14,13 @@ from perfci.cli import run_cli
 from perfci.model import Clock, Point, Process, Role, Series, Stage, Status
 from perfci.store import open_store
 from perfci.store.queries.measurements import load_change_points, load_verdict_records
-from perfci.store.writes.ingest import add_run, add_verdicts, replace_change_points, start_session, upsert_commits
+from perfci.store.writes.ingest import (
+    add_run,
+    add_verdicts,
+    replace_change_points,
+    start_session,
+    upsert_commits,
+)
 from perfci.verdicts.compare.pairwise import interim_look
 from perfci.verdicts.history.change_point_detection import find_change_points as moves_of
 from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series
@@ -30,12 +36,16 @@ def stored(here: Path) -> Path:
     with closing(open_store(f"sqlite:///{here}/perfci.db", create=True)) as store, store.begin() as tx:
         upsert_commits(tx, PROJECT, [a_commit(number) for number in range(1, 21)])
         start_session(tx, PROJECT, "pairs", "confirm", "spec", 7, 0, NOON)
-        sides = {series: [side(series, role) for role in (Role.BASE, Role.HEAD)] for series in (STEP, OPERATORS)}
+        sides = {
+            series: [side(series, role) for role in (Role.BASE, Role.HEAD)] for series in (STEP, OPERATORS)
+        }
         for number in (0, 1):
             results = [a_result(series, *both[number]) for series, both in sides.items()]
             add_run(tx, a_run(*results, commit=a_commit(number + 1), session="pairs"))
         shas = a_commit(1).sha, a_commit(2).sha
-        verdicts = [interim_look(one, *shas, *both, stage=Stage.CONFIRMATION).verdict for one, both in sides.items()]
+        verdicts = [
+            interim_look(one, *shas, *both, stage=Stage.CONFIRMATION).verdict for one, both in sides.items()
+        ]
         add_verdicts(tx, PROJECT, "pairs", verdicts, NOON + timedelta(hours=1))
         start_session(tx, PROJECT, "line", "history", "spec-2", 7, 1, NOON)
         for number in range(1, 21):
@@ -76,10 +86,15 @@ def test_what_is_stored_is_never_edited(stored: Path, capsys: pytest.CaptureFixt
     checked(stored, capsys, "[judge]\nbar = 0.3\n")
 
     with closing(open_store(f"sqlite:///{stored}/perfci.db", create=False)) as store, store.read() as tx:
-        assert (load_verdict_records(tx, PROJECT, current_only=False), load_change_points(tx, PROJECT)) == before
+        assert (
+            load_verdict_records(tx, PROJECT, current_only=False),
+            load_change_points(tx, PROJECT),
+        ) == before
 
 
-def test_a_history_shows_the_change_points_that_come_and_go(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_history_shows_the_change_points_that_come_and_go(
+    stored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = checked(stored, capsys)
     ((new,),) = [one["new"] for one in found["change_points"]]  # type: ignore[attr-defined]
     with closing(open_store(f"sqlite:///{stored}/perfci.db", create=False)) as store, store.begin() as tx:
@@ -98,7 +113,9 @@ def test_what_is_not_judged_any_more_says_so(stored: Path, capsys: pytest.Captur
 
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith("regression (conviction) -> not judged")
-    assert lines[-1] == "2 verdicts and 3 series replayed: 2 and 0 of them would differ; what is stored stands"
+    assert (
+        lines[-1] == "2 verdicts and 3 series replayed: 2 and 0 of them would differ; what is stored stands"
+    )
 
 
 def test_the_policy_it_was_judged_by_says_the_same(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:

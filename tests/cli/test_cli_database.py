@@ -36,7 +36,9 @@ def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize("verb", ["run", "export", "serve"])
-def test_refuses_a_schema_newer_than_itself(measured: Path, capsys: pytest.CaptureFixture[str], verb: str) -> None:
+def test_refuses_a_schema_newer_than_itself(
+    measured: Path, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
     with sqlite3.connect(measured) as database:
         database.execute("update alembic_version set version_num = 'from_the_future'")
 
@@ -55,7 +57,9 @@ def test_says_when_the_folder_of_the_database_cannot_be_made(
 ) -> None:
     (tmp_path / "file").write_text("no folder")
 
-    assert str(tmp_path / "file") in complaint(["run", "--db", f"sqlite:///{tmp_path}/file/perfci.db"], capsys)
+    assert str(tmp_path / "file") in complaint(
+        ["run", "--db", f"sqlite:///{tmp_path}/file/perfci.db"], capsys
+    )
 
 
 def test_says_what_to_do_when_there_is_no_database_to_read(

@@ -44,7 +44,9 @@ ASK = collect_facts.probe_environment
 
 @pytest.fixture(autouse=True)
 def asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collect_facts, "probe_environment", lambda python: seen_once(python, os.environ.get("PYTHONPATH")))
+    monkeypatch.setattr(
+        collect_facts, "probe_environment", lambda python: seen_once(python, os.environ.get("PYTHONPATH"))
+    )
 
 
 def findings(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, list[dict[str, Any]]]:
@@ -72,8 +74,12 @@ def test_finds_nothing_wrong_with_what_is_measured(here: Path, capsys: pytest.Ca
     assert about(found, "Python") == [("ok", f"{sys.version.split()[0]} at {sys.executable}")]
     assert about(found, "lock") == [("ok", "nobody else measures on this machine")]
     assert [f["subject"] for f in found if f["subject"] in ("cores", "load", "memory", "clock", "disk")] == [
-        "cores", "load", "memory", "clock", "disk"
-    ]  # fmt: skip
+        "cores",
+        "load",
+        "memory",
+        "clock",
+        "disk",
+    ]
 
 
 def test_finds_what_will_silently_not_be_measured(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,14 +112,18 @@ def test_finds_what_will_silently_not_be_measured(here: Path, capsys: pytest.Cap
         "serving.Kernels.bench_softmax (line 10)",
         "serving.Kernels.measure_layer (line 11) declares no metric, so it fails when it",
     ]
-    assert [level for level, sentence in told if sentence.startswith("serving.Chat leaves out training")] == ["ok"]
+    assert [level for level, sentence in told if sentence.startswith("serving.Chat leaves out training")] == [
+        "ok"
+    ]
 
 
 def test_misses_what_the_last_run_measured(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     project = GitProject(here)
     project.commit("First", benchmarks__suite=HEALTHY)
     assert run_cli(["run", "--rounds", "1"]) == 0
-    project.commit("Second", benchmarks__suite=HEALTHY.replace("time_nothing", "_time_nothing").replace("7", "8"))
+    project.commit(
+        "Second", benchmarks__suite=HEALTHY.replace("time_nothing", "_time_nothing").replace("7", "8")
+    )
 
     code, found = findings(capsys)
 
@@ -162,7 +172,9 @@ def test_outside_a_repository_it_examines_the_rest(here: Path, capsys: pytest.Ca
     assert about(found, "asv")[0][0] in ("ok", "warning")
 
 
-def test_an_interpreter_that_does_not_run_is_a_finding(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interpreter_that_does_not_run_is_a_finding(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     toml = '[environment]\npython = "/no/such/python"\nrequirements = ["torch"]\n'
     GitProject(here).commit("First", benchmarks__suite=HEALTHY, **{"perfci.toml": toml})
 
@@ -237,7 +249,11 @@ def test_shows_a_level_a_subject_a_sentence_and_what_to_do() -> None:
 
 
 def test_ends_with_a_count() -> None:
-    nothing, little, much = ok("git", "2.39"), warning("load", "5", "wait"), problem("disk", "full", "free some")
+    nothing, little, much = (
+        ok("git", "2.39"),
+        warning("load", "5", "wait"),
+        problem("disk", "full", "free some"),
+    )
 
     assert format_conclusion([nothing]) == "everything is as it should be"
     assert format_conclusion([nothing, little, much, much]) == "2 problems, 1 warning"

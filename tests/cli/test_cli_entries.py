@@ -66,7 +66,9 @@ COUNTS = "measure_step_counts"
 def project(here: Path) -> GitProject:
     project = GitProject(here)
     project.commit("Nothing")
-    project.commit("A network", mypkg__net=NET.format(layers=1), **{"mypkg/__init__.py": "", "perfci.toml": TABLE})
+    project.commit(
+        "A network", mypkg__net=NET.format(layers=1), **{"mypkg/__init__.py": "", "perfci.toml": TABLE}
+    )
     return project
 
 
@@ -103,7 +105,9 @@ def test_a_table_is_measured_like_a_suite(project: GitProject, capsys: pytest.Ca
 
 
 @pytest.mark.slow
-def test_a_name_that_leads_nowhere_fails_its_own_cells(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_that_leads_nowhere_fails_its_own_cells(
+    project: GitProject, capsys: pytest.CaptureFixture[str]
+) -> None:
     project.write("perfci.toml", TABLE + '    stream = "mypkg.net:streem"\n')
 
     code = run_cli(["run", "--smoke", "--rounds", "1", "--bench", f"({COUNTS}|measure_stream_counts)\\(1"])
@@ -111,7 +115,10 @@ def test_a_name_that_leads_nowhere_fails_its_own_cells(project: GitProject, caps
     err = capsys.readouterr().err
     ended = {(row["benchmark"], row["status"]) for row in exported(capsys) if row["status"] != "skipped"}
     assert code == 1
-    assert "failed: LookupError: model 'gpt' in perfci.toml has stream = 'mypkg.net:streem', but mypkg.net" in err
+    assert (
+        "failed: LookupError: model 'gpt' in perfci.toml has stream = 'mypkg.net:streem', but mypkg.net"
+        in err
+    )
     assert ended == {(f"entries.gpt.{COUNTS}", "ok"), ("entries.gpt.measure_stream_counts", "failed")}
 
 
@@ -139,7 +146,9 @@ def test_tables_join_a_suite_that_is_there_and_leave_its_folder_alone(project: G
     assert [path.name for path in (project.folder / "benchmarks").iterdir()] == ["suite.py"]
 
 
-def test_a_suite_named_by_hand_is_measured_alone(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_suite_named_by_hand_is_measured_alone(
+    project: GitProject, capsys: pytest.CaptureFixture[str]
+) -> None:
     project.write("other/suite.py", "def track_one(): return 1\n")
     project.write("perfci.toml", "[environment]\npreload = []\n" + textwrap.dedent(TABLE))
 
@@ -167,9 +176,11 @@ def test_takes_the_table_that_the_page_shows(project: GitProject) -> None:
     (model,) = load_config(project.folder, {}).settings.model
 
     assert model.hooks == {
-        "build": "mypkg.models:build", "batch": "mypkg.data:batch", "loss": "mypkg.train:loss",
+        "build": "mypkg.models:build",
+        "batch": "mypkg.data:batch",
+        "loss": "mypkg.train:loss",
         "stream": "mypkg.serve:stream",
-    }  # fmt: skip
+    }
     assert model.options == {"params": {"batch": [1, 8]}, "sla": {"e2el_p90": 2.0}, "requests": 64}
 
 
@@ -177,13 +188,19 @@ WRONG = {
     ("build =", "biuld ="): "unknown key 'model.0.biuld'; did you mean 'build'?",
     ("[[model]]", "[[models]]"): "unknown key 'models'; did you mean 'model'?",
     ('name = "gpt"', ""): "perfci.toml: model.0.name is missing",
-    ('"gpt"', '"gpt-2"'): "model.0.name: a Python name that begins with a letter was expected, such as 'gpt_small', "
+    (
+        '"gpt"',
+        '"gpt-2"',
+    ): "model.0.name: a Python name that begins with a letter was expected, such as 'gpt_small', "
     "found 'gpt-2'",
     ("net:build", "net.build"): "model.0.build: a function's dotted name was expected, such as "
     "'package.module:function', found 'mypkg.net.build'",
     ("[1, 8]", "[]"): "model.0.params.batch: ",
     ("[1, 8]", "[nan]"): "model.0.params.batch.0",
-    ("params =", "sla = { e2el_p90 = -1.0 }\nparams ="): "model.0.sla.e2el_p90: Input should be greater than 0",
+    (
+        "params =",
+        "sla = { e2el_p90 = -1.0 }\nparams =",
+    ): "model.0.sla.e2el_p90: Input should be greater than 0",
 }
 
 

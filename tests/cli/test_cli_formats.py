@@ -17,7 +17,9 @@ from perfci.cli import run_cli
 def custom(here: Path) -> Path:
     path = here / "custom.json"
     path.write_text(
-        json.dumps([{"name": "encode", "unit": "ms", "value": 12.5}, {"name": "cpu", "unit": "x", "value": 1}])
+        json.dumps(
+            [{"name": "encode", "unit": "ms", "value": 12.5}, {"name": "cpu", "unit": "x", "value": 1}]
+        )
     )
     return path
 
@@ -59,7 +61,10 @@ def test_what_nobody_knows_is_kept_apart_and_said(custom: Path, capsys: pytest.C
 @pytest.mark.parametrize(
     ("option", "says"),
     [
-        (["--commit", "main"], "--commit main: expected a full sha, or the start of one on the line of HEAD here"),
+        (
+            ["--commit", "main"],
+            "--commit main: expected a full sha, or the start of one on the line of HEAD here",
+        ),
         (["--metric", "cpu"], "--metric cpu: expected NAME=UNIT:lower or NAME=UNIT:higher"),
     ],
 )
@@ -72,10 +77,14 @@ def test_a_wrong_option_is_explained(
 
 def git(*command: str) -> str:
     author = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
-    return subprocess.run(["git", *author, *command], check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        ["git", *author, *command], check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
-def test_inside_a_repository_its_head_is_meant_and_known(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inside_a_repository_its_head_is_meant_and_known(
+    custom: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     git("init", "-q", "-b", "main")
     git("commit", "-q", "--allow-empty", "-m", "First")
     git("commit", "-q", "--allow-empty", "-m", "Second")
@@ -133,7 +142,13 @@ def test_a_short_sha_is_completed_from_the_repository(here: Path, capsys: pytest
 
 
 def hyperfine(path: Path, *seconds: float) -> str:
-    entry = {"command": "train", "times": seconds, "exit_codes": [0] * len(seconds), "user": 1.0, "system": 0.0}
+    entry = {
+        "command": "train",
+        "times": seconds,
+        "exit_codes": [0] * len(seconds),
+        "user": 1.0,
+        "system": 0.0,
+    }
     path.write_text(json.dumps({"results": [entry]}))
     return str(path)
 
@@ -142,7 +157,9 @@ def test_the_level_of_what_was_read_is_kept(here: Path) -> None:
     run_cli(["ingest", hyperfine(here / "it.json", 3.0, 1.0, 2.0), "--commit", SHA, "--machine", "box"])
 
     with closing(sqlite3.connect(here / ".perfci" / "perfci.db")) as database:
-        levels = database.execute("select r.level from results r join processes p on p.result_id = r.id").fetchall()
+        levels = database.execute(
+            "select r.level from results r join processes p on p.result_id = r.id"
+        ).fetchall()
     assert levels[0] == (2.0,)
 
 

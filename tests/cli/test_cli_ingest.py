@@ -14,10 +14,15 @@ from perfci.cli import run_cli
 BENCHMARKS = {
     "version": 2,
     "suite.time_step": {
-        "code": "", "name": "suite.time_step", "param_names": [], "params": [], "type": "time", "unit": "seconds",
+        "code": "",
+        "name": "suite.time_step",
+        "param_names": [],
+        "params": [],
+        "type": "time",
+        "unit": "seconds",
         "version": "1",
     },
-}  # fmt: skip
+}
 
 
 def asv_results(folder: Path, values: list[float | None]) -> Path:
@@ -28,16 +33,25 @@ def asv_results(folder: Path, values: list[float | None]) -> Path:
     (machine / "machine.json").write_text(json.dumps({"machine": "box", "version": 1}))
     for number, value in enumerate(values):
         result = {
-            "commit_hash": f"{number:040x}", "env_name": "virtualenv-py3.11", "date": 1_700_000_000_000 + number * 1000,
-            "params": {"machine": "box", "python": "3.11"}, "python": "3.11", "requirements": {}, "env_vars": {},
+            "commit_hash": f"{number:040x}",
+            "env_name": "virtualenv-py3.11",
+            "date": 1_700_000_000_000 + number * 1000,
+            "params": {"machine": "box", "python": "3.11"},
+            "python": "3.11",
+            "requirements": {},
+            "env_vars": {},
             "result_columns": ["result", "params", "version", "started_at", "duration"],
-            "results": {"suite.time_step": [[value], [], "1", 1_700_000_000_000, 0.5]}, "durations": {}, "version": 2,
-        }  # fmt: skip
+            "results": {"suite.time_step": [[value], [], "1", 1_700_000_000_000, 0.5]},
+            "durations": {},
+            "version": 2,
+        }
         (machine / f"{number:08x}-virtualenv-py3.11.json").write_text(json.dumps(result))
     return folder / "results"
 
 
-def test_reads_asv_results_and_finds_the_step_in_their_history(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reads_asv_results_and_finds_the_step_in_their_history(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     noise = [0.0, 0.001, -0.001, 0.002, -0.002]
     results = asv_results(here, [(1.0 if n < 20 else 1.3) * (1 + noise[n % 5]) for n in range(40)])
 
@@ -48,7 +62,9 @@ def test_reads_asv_results_and_finds_the_step_in_their_history(here: Path, capsy
     ]
 
     assert run_cli(["ingest", str(results), "--project", "box"]) == 0
-    assert capsys.readouterr().out == f"{results}: 0 new runs, 40 known, 0 values, 0 samples into project box\n"
+    assert (
+        capsys.readouterr().out == f"{results}: 0 new runs, 40 known, 0 values, 0 samples into project box\n"
+    )
 
 
 def test_exports_what_was_read(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,7 +83,9 @@ def test_exports_what_was_read(here: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"results": ' + "[" * 5000, "\0\1\2"])
-def test_refuses_a_file_that_is_no_result(here: Path, capsys: pytest.CaptureFixture[str], content: str) -> None:
+def test_refuses_a_file_that_is_no_result(
+    here: Path, capsys: pytest.CaptureFixture[str], content: str
+) -> None:
     (here / "broken.json").write_text(content)
 
     assert run_cli(["ingest", "broken.json"]) == 2

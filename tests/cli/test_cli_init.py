@@ -42,7 +42,11 @@ def test_init_run_and_compare_need_no_edit(here: Path, capsys: pytest.CaptureFix
     project.commit("A network", net=NET)
     project.commit("Describe it", net=NET + "    # A network.\n")
 
-    codes = [run_cli(["init"]), run_cli(["run", "--smoke", "--rounds", "1"]), run_cli(["compare", "HEAD~1", *HASTY])]
+    codes = [
+        run_cli(["init"]),
+        run_cli(["run", "--smoke", "--rounds", "1"]),
+        run_cli(["compare", "HEAD~1", *HASTY]),
+    ]
 
     out = capsys.readouterr().out
     assert codes == [0, 0, 0]
@@ -75,7 +79,9 @@ def test_init_never_overwrites(here: Path, capsys: pytest.CaptureFixture[str]) -
     ]
 
 
-def test_init_says_nothing_of_a_workflow_that_was_there(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_init_says_nothing_of_a_workflow_that_was_there(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     GitProject(here).commit("First", net=NET)
     run_cli(["init"])
     capsys.readouterr()
@@ -98,7 +104,9 @@ def test_picks_the_module_that_no_other_is_built_from(here: Path) -> None:
 
 def test_leaves_modules_alone_that_need_arguments(here: Path) -> None:
     project = GitProject(here)
-    project.write("net.py", "from torch import nn\nclass Net(nn.Module):\n    def __init__(self, width): pass\n")
+    project.write(
+        "net.py", "from torch import nn\nclass Net(nn.Module):\n    def __init__(self, width): pass\n"
+    )
     project.write("broken.py", "def (")
 
     assert find_model(here) is None
@@ -106,7 +114,9 @@ def test_leaves_modules_alone_that_need_arguments(here: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_starter_without_a_model_of_ones_own_measures_too(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_starter_without_a_model_of_ones_own_measures_too(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     GitProject(here).commit("Nothing to measure yet", thing="X = 1\n")
 
     codes = [run_cli(["init"]), run_cli(["run", "--smoke", "--rounds", "1"])]
@@ -116,7 +126,8 @@ def test_a_starter_without_a_model_of_ones_own_measures_too(here: Path, capsys: 
 
 
 @pytest.mark.parametrize(
-    ("branch", "listed"), [("release/2.x", ["release/2.x"]), ("", ["main", "master"]), ("a+b", ["main", "master"])]
+    ("branch", "listed"),
+    [("release/2.x", ["release/2.x"]), ("", ["main", "master"]), ("a+b", ["main", "master"])],
 )
 def test_the_workflow_measures_the_default_branch(
     here: Path, branch: str, listed: list[str], capsys: pytest.CaptureFixture[str]
@@ -141,10 +152,13 @@ def test_the_workflow_compares_equals_at_night_and_remembers_them(here: Path) ->
     workflow = yaml.safe_load(render_starter_files(here, "here")[".github/workflows/perf.yml"])
     pull_request, night = (workflow["jobs"][name] for name in ("compare", "equals"))
 
-    kept = [step["with"]["path"] for job in (pull_request, night) for step in job["steps"] if "cache" in str(step)]
+    kept = [
+        step["with"]["path"] for job in (pull_request, night) for step in job["steps"] if "cache" in str(step)
+    ]
 
     assert (pull_request["if"], night["if"]) == (
-        "github.event_name == 'pull_request'", "github.event_name == 'schedule'",
-    )  # fmt: skip
+        "github.event_name == 'pull_request'",
+        "github.event_name == 'schedule'",
+    )
     assert kept == [".perfci/perfci.db", ".perfci/perfci.db"]
     assert "perfci compare HEAD HEAD --smoke" in night["steps"][-2]["run"]

@@ -42,9 +42,14 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     env = {**os.environ, "STARTED": str(folder / "started")}
     command = [sys.executable, "-m", "perfci.cli", *arguments]
     return subprocess.Popen(
-        command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        command,
+        cwd=folder,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         preexec_fn=hears_ctrl_c,
-    )  # fmt: skip
+    )
 
 
 def hears_ctrl_c() -> None:
@@ -121,7 +126,9 @@ def test_a_second_run_waits_for_the_first(here: Path) -> None:
     assert (here / "spans").read_text() == "begin\nend\n" * 4
 
 
-def test_a_process_killed_by_the_kernel_for_memory_says_so(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_process_killed_by_the_kernel_for_memory_says_so(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     group = memory_group(f"perfci-test-{os.getpid()}")
     suite = f"""
         import os

@@ -64,7 +64,9 @@ def test_jobs_upload_without_a_secret_what_they_may(
 
     told = capsys.readouterr().err.splitlines()
     assert (of_main, of_pull_request, into_history, of_a_stranger) == (0, 0, 1, 1)
-    assert told[0].startswith(f"  {address} answers 403: A history is written by push, schedule and workflow_dispatch")
+    assert told[0].startswith(
+        f"  {address} answers 403: A history is written by push, schedule and workflow_dispatch"
+    )
     assert told[1].startswith(f"  {address} answers 403: No project of this name takes uploads from this job")
     assert stored(here) == {"main": "history", "pairs": "compare"}
     assert issuer.published == 1

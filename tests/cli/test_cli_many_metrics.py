@@ -48,7 +48,9 @@ def told(path: Path) -> dict[str, tuple[str, str]]:
     return {verdict["series"]["metric"]["name"]: (verdict["kind"], verdict["reason"]) for verdict in verdicts}
 
 
-def test_compare_judges_each_metric_once_and_no_witness(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_judges_each_metric_once_and_no_witness(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     a_project(here, 1000, 1200)
 
     code = run_cli(["compare", "HEAD~1", "HEAD", "--json", "told.json"])
@@ -90,11 +92,13 @@ def test_history_looks_for_changes_in_judged_metrics_only(here: Path) -> None:
     with sqlite3.connect(here / ".perfci" / "perfci.db") as database:
         moved = database.execute(
             "select s.metric from change_points c join series s on c.series_id = s.id"
-        ).fetchall()  # fmt: skip
+        ).fetchall()
     assert moved == [("peak",)]
 
 
-def test_a_head_that_fails_has_failed_in_each_judged_metric(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_head_that_fails_has_failed_in_each_judged_metric(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     a_project(here, 1000, None)
 
     code = run_cli(["compare", "HEAD~1", "HEAD", "--json", "told.json"])
@@ -105,7 +109,9 @@ def test_a_head_that_fails_has_failed_in_each_judged_metric(here: Path, capsys: 
     assert all("float() argument must be" in reason for _, reason in found.values())
 
 
-def test_throttled_processes_leave_the_comparison_open(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_throttled_processes_leave_the_comparison_open(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     project = a_project(here, 1000)
     project.commit("Throttle", thing="BYTES, FLAGS = 1000, ('throttled: SM clock at 60 %',)\n")
 
@@ -113,7 +119,10 @@ def test_throttled_processes_leave_the_comparison_open(here: Path, capsys: pytes
 
     reason = "There is nothing to judge: 5 of 10 processes, flagged throttled: SM clock at 60 %."
     assert code == 3
-    assert told(here / "told.json") == {"cpu_ttft": ("inconclusive", reason), "peak": ("inconclusive", reason)}
+    assert told(here / "told.json") == {
+        "cpu_ttft": ("inconclusive", reason),
+        "peak": ("inconclusive", reason),
+    }
 
 
 def test_pairs_are_not_bought_for_ever_where_most_of_them_are_flagged(here: Path) -> None:

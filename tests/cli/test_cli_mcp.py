@@ -49,9 +49,11 @@ def database(here: Path) -> str:
         for number in range(1, 6):
             processes = [a_process(1.0 if number < 4 else 1.2, index=index) for index in range(2)]
             one = a_run(
-                a_result(None, *processes), commit=a_commit(number), session=f"s{number}",
+                a_result(None, *processes),
+                commit=a_commit(number),
+                session=f"s{number}",
                 started_at=NOON + timedelta(hours=number),
-            )  # fmt: skip
+            )
             ingest_run(tx, one, f"key {number}", "body")
         replace_change_points(tx, PROJECT, a_series(), [a_change_point(commit=a_sha(4), last_good=a_sha(3))])
         add_verdicts(tx, PROJECT, "s4", [a_verdict(base=a_sha(3), head=a_sha(4), evidence=(5, 7))], NOON)
@@ -101,10 +103,20 @@ def test_answers_as_the_api_does(database: str) -> None:
     assert answers["points"] == of_api(database, f"/series/{SERIES}/points?most=200")
     assert answers["open_incidents"] == {"items": [], "more": False}
     assert "no incident" in answers["incident"].lower()
-    assert answers["tools"] == ["projects", "open_incidents", "incident", "compare", "verdict", "series", "points"]
+    assert answers["tools"] == [
+        "projects",
+        "open_incidents",
+        "incident",
+        "compare",
+        "verdict",
+        "series",
+        "points",
+    ]
 
 
-def test_answers_as_the_verbs_with_json_do(database: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_answers_as_the_verbs_with_json_do(
+    database: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with closing(open_store(database, create=False)) as store:
         look(store, NOON + timedelta(days=2), told("a1", a_move("x"), a_move("y")), told("b1", a_move("z")))
 
@@ -115,7 +127,11 @@ def test_answers_as_the_verbs_with_json_do(database: str, here: Path, capsys: py
 
     with open_api_client(load_config(here, db=database, project=PROJECT), "") as client:
         tools = AssistantTools(client, PROJECT)
-        listed, one, known = tools.list_open_incidents()["items"], tools.get_incident(1), tools.list_projects()["items"]
+        listed, one, known = (
+            tools.list_open_incidents()["items"],
+            tools.get_incident(1),
+            tools.list_projects()["items"],
+        )
 
     assert same(verb("alerts", "list")["incidents"], listed)
     assert same(verb("alerts", "show", "1"), one)
@@ -128,4 +144,6 @@ def same(verb: Any, tool: Any) -> bool:
         return all(same(verb.get(name), value) for name, value in tool.items())
     if isinstance(tool, list):
         return len(verb) == len(tool) and all(map(same, verb, tool))
-    return verb == tool or (isinstance(tool, str) and datetime.fromisoformat(verb) == datetime.fromisoformat(tool))
+    return verb == tool or (
+        isinstance(tool, str) and datetime.fromisoformat(verb) == datetime.fromisoformat(tool)
+    )

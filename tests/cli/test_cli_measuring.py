@@ -38,7 +38,9 @@ def rows(project: GitProject, query: str) -> list[tuple]:
         return database.execute(query).fetchall()
 
 
-def test_run_finds_the_commit_that_needs_more(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_finds_the_commit_that_needs_more(
+    project: GitProject, capsys: pytest.CaptureFixture[str]
+) -> None:
     code = run_cli(["run", "HEAD~3..HEAD", "--rounds", "2", "--json"])
 
     told = json.loads(capsys.readouterr().out)
@@ -82,7 +84,9 @@ def test_the_level_of_every_commit_is_kept_as_it_is_measured(project: GitProject
     assert rows(project, "select count(*), count(level), max(level) from results") == [(2, 2, 1200.0)]
 
 
-def test_compare_convicts_on_pairs_no_look_has_seen(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_convicts_on_pairs_no_look_has_seen(
+    project: GitProject, capsys: pytest.CaptureFixture[str]
+) -> None:
     code = run_cli(["compare", "HEAD~2", "HEAD"])
 
     out = capsys.readouterr().out
@@ -127,7 +131,11 @@ def test_what_all_together_leave_in_doubt_gets_more_pairs(
     run_cli(["compare", "HEAD~1", "HEAD", "--json"])
 
     verdicts = json.loads(capsys.readouterr().out)["verdicts"]
-    held = [(v["series"]["parameters"], v["pairs"]) for v in verdicts if "Held back" in v["reason"] and v["pairs"] < 20]
+    held = [
+        (v["series"]["parameters"], v["pairs"])
+        for v in verdicts
+        if "Held back" in v["reason"] and v["pairs"] < 20
+    ]
     assert held == []
     assert [v["kind"] for v in verdicts].count("regression") >= 4
 
@@ -144,8 +152,10 @@ def test_convicts_what_varies_on_ten_fresh_pairs(here: Path, capsys: pytest.Capt
 
     assert run_cli(["compare", "HEAD~1", "HEAD"]) == 1
 
-    of_confirmation = "from processes p join results r on p.result_id = r.id join runs u on r.run_id = u.id " \
-                      "join sessions s on u.session_id = s.id where s.kind = 'confirm'"  # fmt: skip
+    of_confirmation = (
+        "from processes p join results r on p.result_id = r.id join runs u on r.run_id = u.id "
+        "join sessions s on u.session_id = s.id where s.kind = 'confirm'"
+    )
     assert rows(project, f"select count(*), count(distinct p.pair) {of_confirmation}") == [(20, 10)]
     assert "10 pairs" in capsys.readouterr().out
 
@@ -178,7 +188,9 @@ def test_commits_that_look_alike_are_equals_and_fail_nothing(
     code = run_cli(["compare", "HEAD~1", "HEAD", "--markdown", "told.md", "--json", "told.json"])
 
     told = capsys.readouterr().out
-    alarm = "No file that the benchmarks can see differs: whatever moved is a false alarm, and is counted as one."
+    alarm = (
+        "No file that the benchmarks can see differs: whatever moved is a false alarm, and is counted as one."
+    )
     assert code == 0
     assert told.endswith(f"\n{alarm}\n")
     assert f"\n**Equals:** {alarm}\n" in (project.folder / "told.md").read_text(encoding="utf-8")
@@ -212,7 +224,10 @@ def test_a_head_that_fails_where_the_base_works_is_a_regression(
     assert code == 1
     assert captured.out.splitlines()[3].startswith("1 failed. suite.track_bytes · peak failed at ")
     assert (
-        captured.err.count("failed: TypeError: returned NoneType; a number or a mapping with samples was expected") == 1
+        captured.err.count(
+            "failed: TypeError: returned NoneType; a number or a mapping with samples was expected"
+        )
+        == 1
     )
 
 
@@ -230,7 +245,9 @@ def test_run_exits_with_1_when_some_cells_failed(here: Path, capsys: pytest.Capt
     assert run_cli(["run", "--rounds", "1"]) == 1
 
 
-def test_a_resumed_run_measures_only_what_is_missing(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_resumed_run_measures_only_what_is_missing(
+    project: GitProject, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run_cli(["run", "HEAD~2..HEAD", "--rounds", "2", "--no-confirm"]) == 0
     with sqlite3.connect(project.folder / ".perfci" / "perfci.db") as database:
         database.execute("delete from processes where id > 3")
@@ -239,11 +256,16 @@ def test_a_resumed_run_measures_only_what_is_missing(project: GitProject, capsys
     assert run_cli(["run", "HEAD~2..HEAD", "--rounds", "2", "--no-confirm"]) == 0
 
     assert "resuming an interrupted session: 3 readings are there already" in capsys.readouterr().err
-    assert rows(project, "select count(*), count(distinct session_id) from processes p join results r on "
-                "p.result_id = r.id join runs on r.run_id = runs.id") == [(8, 1)]  # fmt: skip
+    assert rows(
+        project,
+        "select count(*), count(distinct session_id) from processes p join results r on "
+        "p.result_id = r.id join runs on r.run_id = runs.id",
+    ) == [(8, 1)]
 
 
-def test_a_series_that_wanders_by_itself_has_its_bar_raised(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_series_that_wanders_by_itself_has_its_bar_raised(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     wandering = """
         import random
         import thing
@@ -258,12 +280,18 @@ def test_a_series_that_wanders_by_itself_has_its_bar_raised(here: Path, capsys: 
 
     assert run_cli(["compare", "HEAD", "HEAD", "--json", "told.json"]) == 0
     (verdict,) = json.loads((here / "told.json").read_text())["verdicts"]
-    wandered = [abs(math.log(ratio)) for (ratio,) in rows(project, "select ratio from verdicts order by id")[:3]]
+    wandered = [
+        abs(math.log(ratio)) for (ratio,) in rows(project, "select ratio from verdicts order by id")[:3]
+    ]
     assert len(floors) == 3
-    assert verdict["noise_floor"] == pytest.approx(math.expm1(1.96 * (sum(w * w for w in wandered) / 3) ** 0.5))
+    assert verdict["noise_floor"] == pytest.approx(
+        math.expm1(1.96 * (sum(w * w for w in wandered) / 3) ** 0.5)
+    )
 
 
-def test_half_a_pair_of_an_interrupted_comparison_does_not_pass_for_a_missing_head(project: GitProject) -> None:
+def test_half_a_pair_of_an_interrupted_comparison_does_not_pass_for_a_missing_head(
+    project: GitProject,
+) -> None:
     asked = ["compare", "HEAD~2", "HEAD~3", "--bench", "track_bytes"]
     run_cli(asked)
     with sqlite3.connect(project.folder / ".perfci" / "perfci.db") as database:

@@ -50,7 +50,9 @@ def test_a_benchmark_is_put_into_quarantine_listed_and_let_out(
     ]
 
 
-def test_one_metric_of_a_benchmark_is_another_quarantine(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_metric_of_a_benchmark_is_another_quarantine(
+    stored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     alerts("quarantine", "add", "train.time_step", "--metric", "step_time")
     capsys.readouterr()
 
@@ -58,7 +60,9 @@ def test_one_metric_of_a_benchmark_is_another_quarantine(stored: Path, capsys: p
     assert alerts("quarantine", "list", "--json") == 0
 
     told = capsys.readouterr()
-    assert told.err == ("perfci: train.time_step is not in quarantine: perfci alerts quarantine list shows what is.\n")
+    assert told.err == (
+        "perfci: train.time_step is not in quarantine: perfci alerts quarantine list shows what is.\n"
+    )
     [item] = json.loads(told.out)
     assert (item["benchmark"], item["metric"], item["actor"]) == ("train.time_step", "step_time", "local")
 
@@ -100,7 +104,10 @@ def test_lists_what_is_expected_as_the_api_does(stored: Path, capsys: pytest.Cap
     [
         (("1",), "Say one of --every TIME, --learn and --mute."),
         (("1", "--mute", "--learn"), "Say one of --every TIME, --learn and --mute."),
-        (("1", "--every", "daily"), "--every takes a time from 1m to 366d, such as 90m, 12h or 7d, found 'daily'"),
+        (
+            ("1", "--every", "daily"),
+            "--every takes a time from 1m to 366d, such as 90m, 12h or 7d, found 'daily'",
+        ),
         (("1", "--every", "0m"), "--every takes a time from 1m to 366d"),
         (("1", "--every", "367d"), "--every takes a time from 1m to 366d"),
         (("9", "--mute"), "Nothing is expected under the number 9: see `perfci alerts expect list`."),

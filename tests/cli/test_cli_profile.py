@@ -92,20 +92,32 @@ ON_A_GPU = ProfileReport(
         ProfileRow("backward", 0.008, 0.2, 1),
     ),
     device_phases=(ProfileRow("backward", 0.024, 2 / 3, 800), ProfileRow("forward", 0.012, 1 / 3, 412)),
-    kernels=(ProfileRow("nvjet_tst_256x128_64x4", 0.030, 0.8333, 48), ProfileRow("elementwise_kernel" * 5, 0.006, 0.1667, 1164)),
+    kernels=(
+        ProfileRow("nvjet_tst_256x128_64x4", 0.030, 0.8333, 48),
+        ProfileRow("elementwise_kernel" * 5, 0.006, 0.1667, 1164),
+    ),
     operators=(ProfileRow("cudaLaunchKernel", 0.012, 0.6, 1212), ProfileRow("aten::mm", 0.008, 0.4, 96)),
     lines=(
         ProfileRow("gpt/block.py:31: x = x + self.mlp(x)", 0.0123, 0.75, 0),
-        ProfileRow("perfci/bench/groups/training_loop.py:62: self._scaler.scale(loss).backward()", 0.0041, 0.25, 0),
+        ProfileRow(
+            "perfci/bench/groups/training_loop.py:62: self._scaler.scale(loss).backward()", 0.0041, 0.25, 0
+        ),
     ),
     missing={},
 )
 
 NO_KERNELS = "CPU (AVX512) runs no kernels of its own"
 ON_A_CPU = replace(
-    ON_A_GPU, device="CPU (AVX512)", kind="cpu", calls=1, busy=None, phases=(), device_phases=(), kernels=(),
+    ON_A_GPU,
+    device="CPU (AVX512)",
+    kind="cpu",
+    calls=1,
+    busy=None,
+    phases=(),
+    device_phases=(),
+    kernels=(),
     missing=dict.fromkeys(("busy", "device_phases", "kernels"), NO_KERNELS),
-)  # fmt: skip
+)
 
 
 def read(profiled: ProfiledCell) -> str:
@@ -132,7 +144,9 @@ def test_a_profile_of_a_cpu_says_what_there_is_not(here: Path) -> None:
 def test_the_line_for_nsys_repeats_what_was_asked(here: Path) -> None:
     cell = a_cell("train.GPT.measure_training", "8", "'bf16'")
 
-    words = shlex.split(verb.nsys_command(cell, here / "out", verb.ProfileCommandLine("4c1be0a9d2", Path("my suite"), True)))
+    words = shlex.split(
+        verb.nsys_command(cell, here / "out", verb.ProfileCommandLine("4c1be0a9d2", Path("my suite"), True))
+    )
 
     again = words[words.index("perfci") :]
     assert again[:4] == ["perfci", "profile", "4c1be0a9d2", "--bench"]
@@ -144,7 +158,11 @@ def test_the_line_for_nsys_repeats_what_was_asked(here: Path) -> None:
     ("status", "reason", "said"),
     [
         (Status.SKIPPED, "no GPU", "train.GPT.measure_training: not profiled: no GPU\n"),
-        (Status.TIMEOUT, "did not end within 60 s", "train.GPT.measure_training: timeout: did not end within 60 s\n"),
+        (
+            Status.TIMEOUT,
+            "did not end within 60 s",
+            "train.GPT.measure_training: timeout: did not end within 60 s\n",
+        ),
         (Status.OK, "", "train.GPT.measure_training: ran in NVTX ranges\n"),
     ],
 )
@@ -172,7 +190,9 @@ def test_the_exit_code_tells_whether_all_were_profiled(statuses: str, code: int)
 def test_a_cell_has_a_folder_that_tells_its_name(values: tuple[str, ...], folder: str) -> None:
     name = folder_name(a_cell("train.GPT.measure_training", *values))
 
-    assert name == folder if not folder.endswith("-") else re.fullmatch(re.escape(folder) + "[0-9a-f]{8}", name)
+    assert (
+        name == folder if not folder.endswith("-") else re.fullmatch(re.escape(folder) + "[0-9a-f]{8}", name)
+    )
 
 
 def test_two_cells_never_share_a_folder() -> None:
@@ -229,7 +249,9 @@ def test_a_step_and_a_timed_function_are_profiled_where_they_are_measured(
         "suite.time_broken": "failed",
         "suite.timeraw_json": "skipped",
     }
-    training, sort = (told[name]["tables"] for name in ("suite.Model.measure_training(4)", "suite.Sort.time_sort"))
+    training, sort = (
+        told[name]["tables"] for name in ("suite.Model.measure_training(4)", "suite.Sort.time_sort")
+    )
     lines = {row["name"].split(":")[0] for row in training["lines"]}
     assert {"net.py", "perfci/bench/groups/training_loop.py"} <= lines
     assert sum(row["share"] for row in training["phases"]) == pytest.approx(1)
@@ -245,7 +267,9 @@ def test_a_step_and_a_timed_function_are_profiled_where_they_are_measured(
 @pytest.fixture
 def small(here: Path) -> GitProject:
     project = GitProject(here)
-    project.commit("Begin", benchmarks__suite="def time_nothing(): sum(range(1000))\ndef time_broken(): nothing()\n")
+    project.commit(
+        "Begin", benchmarks__suite="def time_nothing(): sum(range(1000))\ndef time_broken(): nothing()\n"
+    )
     return project
 
 
@@ -282,7 +306,9 @@ def test_ranges_for_nsys_need_a_gpu(small: GitProject, capsys: pytest.CaptureFix
     assert not Path(".perfci/profiles").exists()
 
 
-def test_many_cells_are_refused_unless_all_are_wanted(small: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_cells_are_refused_unless_all_are_wanted(
+    small: GitProject, capsys: pytest.CaptureFixture[str]
+) -> None:
     many = "def time_it(k): pass\ntime_it.params = [['a', *range(10)]]\n"
     small.write("benchmarks/suite.py", many)
 
@@ -295,7 +321,9 @@ def test_many_cells_are_refused_unless_all_are_wanted(small: GitProject, capsys:
     )
 
 
-def test_a_folder_that_cannot_be_written_is_said_at_once(small: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_cannot_be_written_is_said_at_once(
+    small: GitProject, capsys: pytest.CaptureFixture[str]
+) -> None:
     (small.folder / "taken").touch()
 
     code = run_cli(["profile", "--out", "taken"])
@@ -323,7 +351,10 @@ def test_an_environment_without_perfci_is_told_what_to_install(
 
 def a_python_with_asv_only(folder: Path) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
-    packages, ours = next((folder / "venv" / "lib").iterdir()) / "site-packages", Path(sysconfig.get_path("purelib"))
+    packages, ours = (
+        next((folder / "venv" / "lib").iterdir()) / "site-packages",
+        Path(sysconfig.get_path("purelib")),
+    )
     for name in ("asv_runner", "importlib_metadata", "zipp"):
         if (ours / name).exists():
             (packages / name).symlink_to(ours / name)

@@ -90,7 +90,10 @@ def test_a_terminal_has_one_moving_line_that_gives_way_to_others(
     progress.report_process(VISIT, ended("suite.time_b"))
     progress.report("the machine is in use")
 
-    long, short = "  rounds: 1/3, about 10 s left  suite.time_long_name", "  rounds: 2/3, about 2 s left  suite.time_b"
+    long, short = (
+        "  rounds: 1/3, about 10 s left  suite.time_long_name",
+        "  rounds: 2/3, about 2 s left  suite.time_b",
+    )
     cleared = "\r" + " " * len(short) + "\r"
     assert capsys.readouterr().err == f"\r{long}\r{short.ljust(len(long))}{cleared}the machine is in use\n"
 

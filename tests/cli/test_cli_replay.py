@@ -69,10 +69,15 @@ def replayed(capsys: pytest.CaptureFixture[str], expected: int) -> str:
     return capsys.readouterr().out
 
 
-def test_every_verdict_comes_out_bit_for_bit_the_same(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_verdict_comes_out_bit_for_bit_the_same(
+    copied: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     ((verdicts,),) = rows(copied, "select count(*) from verdicts")
 
-    assert replayed(capsys, 0) == f"{verdicts} verdicts reached again from the stored samples: bit for bit the same\n"
+    assert (
+        replayed(capsys, 0)
+        == f"{verdicts} verdicts reached again from the stored samples: bit for bit the same\n"
+    )
 
 
 def test_a_changed_sample_is_told(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,7 +123,9 @@ def test_as_json(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert told["differences"] == []
 
 
-def test_a_policy_replayed_with_what_was_known_says_the_same(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_policy_replayed_with_what_was_known_says_the_same(
+    copied: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run_cli(["check", "--dry-run", "--json", "--db", "sqlite:///perfci.db"]) == 0
 
     assert json.loads(capsys.readouterr().out)["verdicts"] == []

@@ -27,7 +27,9 @@ def of_session(process: subprocess.Popen[str]) -> list[str]:
 
 
 def judges_of(process: subprocess.Popen[str]) -> set[str]:
-    listed = subprocess.run(["pgrep", "-s", str(process.pid), "-f", "judge-worker"], capture_output=True, text=True)
+    listed = subprocess.run(
+        ["pgrep", "-s", str(process.pid), "-f", "judge-worker"], capture_output=True, text=True
+    )
     return set(listed.stdout.split())
 
 
@@ -71,7 +73,9 @@ def test_a_judge_that_died_is_started_again(here: Path) -> None:
         os.kill(int(first[0]), signal.SIGKILL)
 
         assert until(
-            lambda: set(subprocess.run(worker.split(), capture_output=True, text=True).stdout.split()) - {*first}
+            lambda: (
+                set(subprocess.run(worker.split(), capture_output=True, text=True).stdout.split()) - {*first}
+            )
         )
 
 
@@ -106,7 +110,9 @@ def test_a_server_without_logins_is_read_only_on_a_network(here: Path) -> None:
     assert refused.value.code in (403, 405)
 
 
-def test_writing_without_logins_on_a_network_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_writing_without_logins_on_a_network_is_refused(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code = run_cli(["serve", "--host", "0.0.0.0", "--writable"])
 
     assert code == 2

@@ -35,7 +35,9 @@ MODULE = """
 
 
 def ten_lines() -> str:
-    (block,) = [text for text in re.findall(r"```python\n(.*?)```", README.read_text(), re.S) if "ModelBench" in text]
+    (block,) = [
+        text for text in re.findall(r"```python\n(.*?)```", README.read_text(), re.S) if "ModelBench" in text
+    ]
     return str(block)
 
 
@@ -56,9 +58,18 @@ def test_the_ten_lines_of_the_readme_give_every_group_of_metrics(
     measured = {(row["benchmark"].rpartition("_")[2], row["metric"]) for row in rows if row["status"] == "ok"}
     assert code == 0
     assert {
-        ("training", "step_time"), ("training", "cpu_step_time"), ("training", "data_stall"),
-        ("counts", "flops"), ("counts", "host_syncs"), ("numerics", "loss_at_step_k"),
-        ("generation", "ttft"), ("generation", "tpot"), ("generation", "itl"), ("generation", "e2el"),
-        ("stages", "prefill"), ("stages", "decode_share"), ("start", "cold_start_time"),
-    } <= measured  # fmt: skip
+        ("training", "step_time"),
+        ("training", "cpu_step_time"),
+        ("training", "data_stall"),
+        ("counts", "flops"),
+        ("counts", "host_syncs"),
+        ("numerics", "loss_at_step_k"),
+        ("generation", "ttft"),
+        ("generation", "tpot"),
+        ("generation", "itl"),
+        ("generation", "e2el"),
+        ("stages", "prefill"),
+        ("stages", "decode_share"),
+        ("start", "cold_start_time"),
+    } <= measured
     assert {row["status"] for row in rows} == {"ok", "skipped"}

@@ -45,7 +45,10 @@ def test_lists_them_under_their_headings_by_number(stored: Path, capsys: pytest.
 
 def test_sets_a_state_and_shows_what_became_of_it(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
-        alerts("set", "1", "--state", "investigating", "--assignee", "ada", "--note", "looks like the tokenizer") == 0
+        alerts(
+            "set", "1", "--state", "investigating", "--assignee", "ada", "--note", "looks like the tokenizer"
+        )
+        == 0
     )
     capsys.readouterr()
 
@@ -58,7 +61,9 @@ def test_sets_a_state_and_shows_what_became_of_it(stored: Path, capsys: pytest.C
     assert "local  Note: looks like the tokenizer" in shown
 
 
-def test_an_old_link_by_its_derived_id_still_leads_there(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_old_link_by_its_derived_id_still_leads_there(
+    stored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert alerts("show", "b1", "--json") == 0
 
     assert json.loads(capsys.readouterr().out)["number"] == 2
@@ -102,12 +107,24 @@ def test_an_acceptance_gets_another_day(stored: Path, capsys: pytest.CaptureFixt
         (("set", "1", "--state", "accepted", "--reason", "wanted"), "Accepting needs a reason and a day"),
         (("set", "1", "--state", "fixed", "--revision", "7"), "was changed meanwhile"),
         (("set", "1", "--state", "snoozed", "--until", "soon"), "is no day"),
-        (("set", "1", "--until", "2099-01-01"), "--until goes with --state accepted or --state snoozed: say which."),
+        (
+            ("set", "1", "--until", "2099-01-01"),
+            "--until goes with --state accepted or --state snoozed: say which.",
+        ),
         (("set", "1", "--state", "fixed", "--until", "2099-01-01"), "--until goes with --state accepted or"),
         (("set", "1", "--duplicate-of", "2"), "The number of another incident goes with the state duplicate"),
-        (("set", "1", "--issue", "javascript:alert(1)"), "The issue must be an address that begins with https://"),
-        (("set", "1", "--fix", "HEAD"), "What fixes it must be a commit's sha: 7 to 64 of the characters 0-9 and a-f."),
-        (("set", "1", "--assignee", "x" * 101), "The assignee must be one line of at most 100 visible characters."),
+        (
+            ("set", "1", "--issue", "javascript:alert(1)"),
+            "The issue must be an address that begins with https://",
+        ),
+        (
+            ("set", "1", "--fix", "HEAD"),
+            "What fixes it must be a commit's sha: 7 to 64 of the characters 0-9 and a-f.",
+        ),
+        (
+            ("set", "1", "--assignee", "x" * 101),
+            "The assignee must be one line of at most 100 visible characters.",
+        ),
         (("set", "1", "--note", "\x1b[31mred"), "The note must be at most 4,000 visible characters."),
         (("set", "1", "2", "--revision", "1", "--state", "fixed"), "--revision is of one incident"),
         (("nudge", "1", "0"), "Incident 1 stays where it is by 0 commits"),
@@ -130,7 +147,9 @@ def test_takes_the_last_change_of_state_back(stored: Path, capsys: pytest.Captur
 
     assert alerts("undo", "1") == 0
 
-    assert capsys.readouterr().out.startswith("  ▲ #1  new  2 series got worse at 0000000ccc Change number 12")
+    assert capsys.readouterr().out.startswith(
+        "  ▲ #1  new  2 series got worse at 0000000ccc Change number 12"
+    )
     assert alerts("undo", "1") == 2
     assert "The last change of state of incident 1 was taken back already" in capsys.readouterr().err
 
@@ -144,7 +163,9 @@ def test_merges_and_splits(stored: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "#3  new  1 series got worse" in capsys.readouterr().out
 
 
-def test_tells_how_well_the_alarms_serve_and_what_commits_did(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tells_how_well_the_alarms_serve_and_what_commits_did(
+    stored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     alerts("set", "1", "--state", "invalid")
     capsys.readouterr()
 
@@ -157,7 +178,9 @@ def test_tells_how_well_the_alarms_serve_and_what_commits_did(stored: Path, caps
     assert json.loads(capsys.readouterr().out)["false_rate"] == 1.0
 
 
-def test_the_ledger_is_cut_where_it_is_long_and_says_so(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_ledger_is_cut_where_it_is_long_and_says_so(
+    stored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert alerts("ledger", "--limit", "1") == 0
     cut = capsys.readouterr()
     assert alerts("ledger", "--commit", "0000000c") == 0
@@ -183,7 +206,10 @@ def test_a_destination_that_is_none_says_why(stored: Path, capsys: pytest.Captur
     assert alerts("destination", "set", "x", "--kind", "email", "--address", "nobody") == 2
     assert "'nobody' is no mail address" in capsys.readouterr().err
 
-    assert alerts("destination", "set", "x", "--kind", "slack", "--address", "https://a.b/", "--quiet", "late") == 2
+    assert (
+        alerts("destination", "set", "x", "--kind", "slack", "--address", "https://a.b/", "--quiet", "late")
+        == 2
+    )
     assert "is no time of day" in capsys.readouterr().err
 
 
@@ -191,7 +217,11 @@ def test_a_destination_that_is_none_says_why(stored: Path, capsys: pytest.Captur
     ("name", "options", "sentence"),
     [
         ("", (), "The name of a destination is one line of at most 100 visible characters."),
-        ("x", ("--bench", "a\nb"), "A destination hears of at most 50 names of benchmarks, each at most 200 visible"),
+        (
+            "x",
+            ("--bench", "a\nb"),
+            "A destination hears of at most 50 names of benchmarks, each at most 200 visible",
+        ),
         ("x", ("--quiet", "25:00-07:00", "--digest", "daily@09:00"), "'25:00' is no time of day"),
         ("x", ("--quiet", "٢٢:٠٠-07:00"), "is no time of day"),
     ],
@@ -203,4 +233,7 @@ def test_a_destination_that_no_list_could_tell_is_refused(
     assert sentence in capsys.readouterr().err
 
     assert alerts("destination", "list") == 0
-    assert capsys.readouterr().out == "nobody is told of incidents: perfci alerts destination set adds somebody\n"
+    assert (
+        capsys.readouterr().out
+        == "nobody is told of incidents: perfci alerts destination set adds somebody\n"
+    )

@@ -49,7 +49,9 @@ def line(there: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
     monkeypatch.setenv("PERFCI_CLIENT_GIVE_UP_AFTER_S", "0")
     monkeypatch.setenv("PERFCI_TOKEN", "")
     monkeypatch.setattr(
-        send_runs, "open_http_client", lambda url, token: http_client.open_http_client(url, token=token, transport=line)
+        send_runs,
+        "open_http_client",
+        lambda url, token: http_client.open_http_client(url, token=token, transport=line),
     )
     yield line
     line.app.extensions["perfci_api"].group.close()
@@ -77,7 +79,9 @@ def test_sends_a_file_once(here: Path, line: Line, there: Store, capsys: pytest.
     assert stored(there) == 1
 
 
-def test_sends_what_was_exported(here: Path, line: Line, there: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sends_what_was_exported(
+    here: Path, line: Line, there: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
     exported = [run_document.dump_run(a_run(a_result(), session=session)) for session in ("one", "two")]
     (here / "runs.jsonl").write_text("".join(f"{one}\n" for one in exported))
 
@@ -124,7 +128,9 @@ def test_a_named_store_goes_before_a_configured_server(
     assert run_cli(["--db", "mine.db", "project", "list"]) == 0
     assert capsys.readouterr().out == "private  acme/mine\n"
     assert run_cli(["project", "list", "--db", "mine.db", "--server", SERVER]) == 2
-    assert capsys.readouterr().err == ("perfci: Say --server or --db: these verbs work on the one or on the other.\n")
+    assert capsys.readouterr().err == (
+        "perfci: Say --server or --db: these verbs work on the one or on the other.\n"
+    )
 
 
 def test_keeps_what_it_cannot_send_for_the_next_flush(
@@ -197,4 +203,7 @@ def test_what_is_measured_here_is_stored_there_as_well(
     assert code == 0
     assert sent == f"4 runs sent to {SERVER}"
     assert arrived.keys() == measured
-    assert sorted(arrived.values()) == ["compare", "history"]  # the rounds, and the pairs that settled what they raised
+    assert sorted(arrived.values()) == [
+        "compare",
+        "history",
+    ]  # the rounds, and the pairs that settled what they raised

@@ -112,8 +112,10 @@ def test_stores_what_variants_measured_and_leaves_histories_and_verdicts_alone(p
 def test_a_rejected_variant_is_measured_once(project: GitProject) -> None:
     run_cli(["compare", "--vary", "attn=sdpa,broken,flash", "--bench", "step"])
 
-    of_broken = "from processes p join results r on p.result_id = r.id join series s on r.series_id = s.id " \
-                "where s.parameters like '%broken%'"  # fmt: skip
+    of_broken = (
+        "from processes p join results r on p.result_id = r.id join series s on r.series_id = s.id "
+        "where s.parameters like '%broken%'"
+    )
     assert rows(project, f"select count(*) {of_broken}") == [(1,)]
 
 
@@ -142,7 +144,9 @@ def test_tells_both_sides_in_json(project: GitProject, capsys: pytest.CaptureFix
     assert (told["verdict"]["kind"], told["verdict"]["ratio"]) == ("improvement", 0.75)
 
 
-def test_a_ladder_goes_on_from_the_last_good_step(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_ladder_goes_on_from_the_last_good_step(
+    project: GitProject, capsys: pytest.CaptureFixture[str]
+) -> None:
     project.write("perfci.toml", LADDER)
 
     code = run_cli(["compare", "--ladder", "attention", "--bench", "step|loss"])
@@ -164,8 +168,12 @@ def test_a_ladder_goes_on_from_the_last_good_step(project: GitProject, capsys: p
     )
 
 
-def test_goals_are_judged_at_the_end_of_a_comparison(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
-    goal = '[[goal]]\nname = "fast"\nmatch = "flash"\nrequire = ["step_time <= 0.9x", "peak_allocated <= 1x"]\n'
+def test_goals_are_judged_at_the_end_of_a_comparison(
+    project: GitProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    goal = (
+        '[[goal]]\nname = "fast"\nmatch = "flash"\nrequire = ["step_time <= 0.9x", "peak_allocated <= 1x"]\n'
+    )
     project.commit("Faster", thing="MORE = -300\n", **{"perfci.toml": goal})
 
     code = run_cli(["compare", "HEAD~1", "HEAD", "--bench", "flash"])
@@ -190,12 +198,16 @@ def test_a_broken_goal_fails_where_no_regression_does(project: GitProject) -> No
 def test_an_undecided_goal_fails_only_when_strict(project: GitProject) -> None:
     project.write("perfci.toml", '[[goal]]\nrequire = ["step_time <= 1x", "peak_allocated <= 1x"]\n')
 
-    codes = [run_cli(["compare", "HEAD", "HEAD", "--bench", "step.*flash", *more]) for more in ([], ["--strict"])]
+    codes = [
+        run_cli(["compare", "HEAD", "HEAD", "--bench", "step.*flash", *more]) for more in ([], ["--strict"])
+    ]
 
     assert codes == [0, 3]
 
 
-def test_a_goal_declares_how_far_numerics_may_be_apart(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_goal_declares_how_far_numerics_may_be_apart(
+    project: GitProject, capsys: pytest.CaptureFixture[str]
+) -> None:
     project.write("perfci.toml", '[[goal]]\nname = "close"\nrequire = ["loss within 5%"]\n')
 
     code = run_cli(["compare", "--vary", "attn=sdpa,math", "--bench", "loss"])
@@ -254,7 +266,9 @@ def test_a_ladder_stands_where_a_step_does_not_run_and_measures_its_total(
     )
 
 
-def test_a_ladder_says_what_speed_was_paid_with(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_ladder_says_what_speed_was_paid_with(
+    project: GitProject, capsys: pytest.CaptureFixture[str]
+) -> None:
     project.write("perfci.toml", LADDER)
 
     run_cli(["compare", "--ladder", "attention", "--bench", "step|peak"])

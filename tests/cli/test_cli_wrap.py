@@ -66,7 +66,9 @@ def stored(project: GitProject, columns: str, where: str = "1") -> list[tuple]:
 TRAINED = ["--", sys.executable, "train.py"]
 
 
-def test_says_what_a_script_took_and_where_it_is_stored(project: GitProject, capfd: pytest.CaptureFixture[str]) -> None:
+def test_says_what_a_script_took_and_where_it_is_stored(
+    project: GitProject, capfd: pytest.CaptureFixture[str]
+) -> None:
     assert wrap(*TRAINED) == 0
 
     out, err = capfd.readouterr()
@@ -93,7 +95,9 @@ def test_says_what_a_script_took_and_where_it_is_stored(project: GitProject, cap
 def test_every_repetition_is_a_process_of_the_same_run(project: GitProject) -> None:
     assert wrap("--repeat", "3", *TRAINED) == 0
 
-    rows = stored(project, "p.round, length(p.samples) / 8, p.clock, u.id, c.sha, b.name", "s.metric = 'step_time'")
+    rows = stored(
+        project, "p.round, length(p.samples) / 8, p.clock, u.id, c.sha, b.name", "s.metric = 'step_time'"
+    )
     sha = project.git("rev-parse", "HEAD")
     assert rows == [(round_number, 18, "wall", 1, sha, "wrap.train") for round_number in range(3)]
 
@@ -125,7 +129,9 @@ def test_options_of_the_script_need_no_double_dash(project: GitProject) -> None:
     assert stored(project, "s.parameters", "s.metric = 'wall'") == [('[["arguments","--json --repeat 7"]]',)]
 
 
-def test_a_changed_working_tree_is_stored_as_such(project: GitProject, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_changed_working_tree_is_stored_as_such(
+    project: GitProject, capfd: pytest.CaptureFixture[str]
+) -> None:
     project.write("train.py", TRAIN.format(step=0.2))
 
     assert wrap(*TRAINED) == 0
@@ -134,7 +140,9 @@ def test_a_changed_working_tree_is_stored_as_such(project: GitProject, capfd: py
     assert stored(project, "distinct c.dirty") == [(1,)]
 
 
-def test_the_three_lines_it_asks_for_work_as_they_are(project: GitProject, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_three_lines_it_asks_for_work_as_they_are(
+    project: GitProject, capfd: pytest.CaptureFixture[str]
+) -> None:
     silent = script(project, "for step in range(3): pass\n")
     assert wrap(*silent) == 4
     assert capfd.readouterr().err.endswith(
@@ -156,8 +164,12 @@ def test_the_page_that_explains_it_shows_these_lines() -> None:
     assert f"```text\n{SNIPPET}\n```" in page
 
 
-def test_steps_without_a_time_are_not_measured(project: GitProject, capfd: pytest.CaptureFixture[str]) -> None:
-    once = script(project, "import os; open(os.environ['PERFCI_STEPS'], 'w').write('{\"step\": 1, \"t\": 1}')")
+def test_steps_without_a_time_are_not_measured(
+    project: GitProject, capfd: pytest.CaptureFixture[str]
+) -> None:
+    once = script(
+        project, "import os; open(os.environ['PERFCI_STEPS'], 'w').write('{\"step\": 1, \"t\": 1}')"
+    )
 
     assert wrap(*once) == 4
     assert "none of the 1 step has a time, so nothing was measured" in capfd.readouterr().err
@@ -187,7 +199,9 @@ def test_a_script_that_fails_before_its_first_step_is_a_result_too(project: GitP
 def test_a_loss_that_is_no_number_fails_however_fast_it_was(
     project: GitProject, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    diverging = script(project, TRAIN.format(step=0.1).replace("3 - step / 10", "float('nan') if step > 6 else 1"))
+    diverging = script(
+        project, TRAIN.format(step=0.1).replace("3 - step / 10", "float('nan') if step > 6 else 1")
+    )
 
     assert wrap(*diverging) == 1
 
@@ -211,7 +225,9 @@ def test_names_the_first_lines_it_cannot_read_and_keeps_the_rest(
     assert stored(project, "length(p.samples) / 8", "s.metric = 'step_time'") == [(2,)]
 
 
-def test_reads_a_file_of_your_choice_and_only_what_this_run_added(project: GitProject, tmp_path: Path) -> None:
+def test_reads_a_file_of_your_choice_and_only_what_this_run_added(
+    project: GitProject, tmp_path: Path
+) -> None:
     (tmp_path / "log.jsonl").write_text('{"step": 0, "step_time": 50}\n')
 
     assert wrap("--steps", str(tmp_path / "log.jsonl"), *TRAINED) == 0
@@ -228,9 +244,13 @@ def test_json_on_stdout_is_json_whatever_the_script_prints(
     told = json.loads(out)
     assert told["benchmark"] == "wrap.train"
     assert told["metrics"][0] == {
-        "metric": "step_time", "unit": "seconds", "direction": "lower", "judged": True,
-        "value": pytest.approx(0.101), "levels": [pytest.approx(0.101)],
-    }  # fmt: skip
+        "metric": "step_time",
+        "unit": "seconds",
+        "direction": "lower",
+        "judged": True,
+        "value": pytest.approx(0.101),
+        "levels": [pytest.approx(0.101)],
+    }
     assert "trained" in err
 
 
@@ -263,7 +283,9 @@ def test_says_what_is_wrong_and_writes_nothing(
     assert not (project.folder / ".perfci" / "perfci.db").exists()
 
 
-def test_needs_a_command_and_a_name_that_can_be_shown(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+def test_needs_a_command_and_a_name_that_can_be_shown(
+    project: GitProject, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert wrap() == 2
     assert "Missing argument '-- COMMAND...'" in capsys.readouterr().err
     assert wrap("--name", "a\nb", *TRAINED) == 2

@@ -22,9 +22,26 @@ def test_a_change_found_at_its_own_commit_is_perfect() -> None:
 
     assert result.is_perfect
     assert format_score_table(result, COMMITS).splitlines()[1].split() == [
-        "✓", SLOW.short_sha, "Sleep", "a", "little", "train.time_step", "regression", "of", "about", "30.0", "%",
-        "regression", "+31.0", "%", "[+20.0", "%,", "+40.0", "%]", "10",
-    ]  # fmt: skip
+        "✓",
+        SLOW.short_sha,
+        "Sleep",
+        "a",
+        "little",
+        "train.time_step",
+        "regression",
+        "of",
+        "about",
+        "30.0",
+        "%",
+        "regression",
+        "+31.0",
+        "%",
+        "[+20.0",
+        "%,",
+        "+40.0",
+        "%]",
+        "10",
+    ]
 
 
 def test_a_change_found_elsewhere_is_a_miss_and_a_false_alarm() -> None:

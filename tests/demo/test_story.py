@@ -50,7 +50,10 @@ def visits(repository: Path, shas: list[str], tmp_path_factory: pytest.TempPathF
     probe = Path(__file__).with_name("story_probe.py")
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, str(probe), str(trees), *first.values()], env=environment, capture_output=True, text=True
+        [sys.executable, str(probe), str(trees), *first.values()],
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -66,7 +69,9 @@ def test_tells_twenty_four_commits_in_the_order_of_their_dates(repository: Path)
 
 def test_leaves_a_clean_work_tree_of_the_last_commit(repository: Path) -> None:
     assert git(repository, "status", "--porcelain") == ""
-    assert (repository / "perfci.toml").read_text() == '[project]\nname = "tinylm"\n\n[suite]\npath = "benchmarks"\n'
+    assert (
+        repository / "perfci.toml"
+    ).read_text() == '[project]\nname = "tinylm"\n\n[suite]\npath = "benchmarks"\n'
 
 
 def test_gives_the_same_shas_whatever_the_user_configured(
@@ -121,10 +126,15 @@ def test_plants_every_kind_of_change(planted: list[PlantedChange]) -> None:
         ("Generate with any model that scores tokens", GENERATION, "regression"),
         ("Follow the weights and gradients in histograms", TRAINING, "regression"),
     ]
-    assert all(abs(p.relative_change) >= 0.15 and (p.relative_change > 0) == (p.kind == "regression") for p in planted)
+    assert all(
+        abs(p.relative_change) >= 0.15 and (p.relative_change > 0) == (p.kind == "regression")
+        for p in planted
+    )
 
 
-def test_reverts_a_regression_three_commits_later(repository: Path, shas: list[str], planted: list[PlantedChange]) -> None:
+def test_reverts_a_regression_three_commits_later(
+    repository: Path, shas: list[str], planted: list[PlantedChange]
+) -> None:
     wrong, revert = planted[1].sha, planted[3].sha
 
     assert shas.index(revert) - shas.index(wrong) == 3
@@ -135,7 +145,10 @@ def test_tells_what_was_planted_in_notes_alone(repository: Path) -> None:
     everything = git(repository, "log", "--no-notes", "--patch", "--format=full", "main")
 
     assert "planted" not in everything
-    assert git(repository, "for-each-ref", "--format=%(refname)").split() == ["refs/heads/main", "refs/notes/planted"]
+    assert git(repository, "for-each-ref", "--format=%(refname)").split() == [
+        "refs/heads/main",
+        "refs/notes/planted",
+    ]
 
 
 @pytest.mark.slow
@@ -168,7 +181,9 @@ def test_innocent_commits_run_the_very_same_operators(
     visits: dict[str, Any], shas: list[str], planted: list[PlantedChange], benchmark: str
 ) -> None:
     moved = {p.sha for p in planted if p.benchmark == benchmark}
-    keeps_logits = {p.sha for p in planted if p.subject == "Keep the last logits for the notebooks"}  # one detach more
+    keeps_logits = {
+        p.sha for p in planted if p.subject == "Keep the last logits for the notebooks"
+    }  # one detach more
 
     for before, after in itertools.pairwise(shas):
         same = visits[after]["operators"][benchmark] == visits[before]["operators"][benchmark]

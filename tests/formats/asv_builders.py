@@ -46,7 +46,13 @@ def a_row(
     **stats: Any,
 ) -> list[Any]:
     """One benchmark: values, the grid they belong to, samples and statistics."""
-    values = {"result": result, "params": params or [], "version": version, "started_at": STARTED, "samples": samples}
+    values = {
+        "result": result,
+        "params": params or [],
+        "version": version,
+        "started_at": STARTED,
+        "samples": samples,
+    }
     row = [values.get(column, stats.get(column.removeprefix("stats_"))) for column in COLUMNS]
     while row and row[-1] is None:
         row.pop()
@@ -95,7 +101,10 @@ def _cells(loaded: Results, name: str) -> Iterator[tuple[tuple[str, ...], Any, A
 
 def assert_equal_to_asv(run: Run, file: Path, leaving_out: Collection[str] = ()) -> int:
     """Compare every cell of a run with asv's reading of its file; answer how many values were compared."""
-    ours = {(one.series.benchmark.name, tuple(value for _, value in one.series.parameters)): one for one in run.results}
+    ours = {
+        (one.series.benchmark.name, tuple(value for _, value in one.series.parameters)): one
+        for one in run.results
+    }
     ours = {cell: result for cell, result in ours.items() if cell[0] not in leaving_out}
     asvs = {cell: expected for cell, expected in as_asv_reads(file).items() if cell[0] not in leaving_out}
     assert ours.keys() == asvs.keys()
@@ -118,7 +127,9 @@ def _assert_equal_cell(result: Result, expected: dict[str, Any]) -> None:
         assert read == (value, *(stats.get(name) for name in ("q_25", "q_75", "repeat", "number")))
         ends = [stats.get(name) for name in ("ci_99_a", "ci_99_b")]
         assert [result.summary.ci_lo, result.summary.ci_hi] == [_finite_or_none(end) for end in ends]
-        assert [list(process.samples) for process in result.processes] == [one for one in [expected["samples"]] if one]
+        assert [list(process.samples) for process in result.processes] == [
+            one for one in [expected["samples"]] if one
+        ]
 
 
 def _finite_or_none(number: float | None) -> float | None:

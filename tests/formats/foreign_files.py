@@ -13,7 +13,9 @@ FILES = Path(__file__).parent / "files"
 PROJECT = "acme/model"
 
 
-def read(path: Path, format_name: str, commit: Commit | None = None, **given: str) -> tuple[ImportedRun, list[str]]:
+def read(
+    path: Path, format_name: str, commit: Commit | None = None, **given: str
+) -> tuple[ImportedRun, list[str]]:
     """The one run of a file, and what is said about the rest."""
     warnings: list[str] = []
     asked = ImportDefaults(PROJECT, commit or a_commit(), **given)  # type: ignore[arg-type]

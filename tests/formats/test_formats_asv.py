@@ -66,7 +66,11 @@ def test_reads_a_sampled_benchmark_with_everything_asv_knows(folder: AsvFolder) 
 
     [result] = run.results
     assert result.summary == SampleSummary(1.1, ci_lo=0.9, ci_hi=1.3, q25=1.0, q75=1.2, n=3)
-    assert (result.boundaries, result.number, result.series.metric.name) == (ProcessBoundaries.POOLED, 4, "time")
+    assert (result.boundaries, result.number, result.series.metric.name) == (
+        ProcessBoundaries.POOLED,
+        4,
+        "time",
+    )
     [process] = result.processes
     assert (process.samples, process.clock) == ((1.0, 1.1, 1.2), Clock.WALL)
     assert process.started_at == datetime.fromtimestamp(STARTED / 1000, UTC)
@@ -97,7 +101,9 @@ def test_null_is_a_failure_and_nan_a_skip(folder: AsvFolder) -> None:
     assert all(result.reason for result in results.values() if result.status is not Status.OK)
 
 
-def test_infinity_is_absent_where_it_is_a_bound_and_a_failure_where_it_is_the_value(folder: AsvFolder) -> None:
+def test_infinity_is_absent_where_it_is_a_bound_and_a_failure_where_it_is_the_value(
+    folder: AsvFolder,
+) -> None:
     one = a_row([2.0], ci_99_a=[-math.inf], ci_99_b=[math.inf])
     folder.result({"suite.time_it": one, "suite.track_loss": a_row([math.inf])})
 
@@ -221,7 +227,11 @@ def test_an_environment_that_its_parts_explain_needs_no_name() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/usr/bin/python3.11", "/home/ci/actions/Python/3.11.7/x64/bin/python", "/opt/conda/envs/py3.11/bin/python"],
+    [
+        "/usr/bin/python3.11",
+        "/home/ci/actions/Python/3.11.7/x64/bin/python",
+        "/opt/conda/envs/py3.11/bin/python",
+    ],
 )
 def test_the_path_of_an_interpreter_is_its_version(path: str) -> None:
     content = an_environment_file("existing-py" + path.replace("/", "_"), path)
@@ -236,8 +246,12 @@ def test_an_older_file_without_an_environment_name_still_has_its_parts() -> None
 
 
 def test_what_nobody_chose_is_the_environment(tmp_path: Path) -> None:
-    folder = AsvFolder(tmp_path / "results", arch="x86_64", gpu="H200", cpu="EPYC", num_cpu="8", ram="16424144896")
-    folder.result({"suite.time_it": a_row([1.0])}, params={"machine": "runner", "python": "3.11", "driver": "570"})
+    folder = AsvFolder(
+        tmp_path / "results", arch="x86_64", gpu="H200", cpu="EPYC", num_cpu="8", ram="16424144896"
+    )
+    folder.result(
+        {"suite.time_it": a_row([1.0])}, params={"machine": "runner", "python": "3.11", "driver": "570"}
+    )
 
     run = only_run(folder)
 
@@ -258,7 +272,15 @@ def test_a_machine_may_hide_its_hardware(folder: AsvFolder) -> None:
 
 @pytest.mark.parametrize(
     ("ram", "gb"),
-    [("16424144896", 15), (16424144896, 15), ("16039204", 15), ("16 GB", 16), ("", None), (None, None), ("lots", None)],
+    [
+        ("16424144896", 15),
+        (16424144896, 15),
+        ("16039204", 15),
+        ("16 GB", 16),
+        ("", None),
+        (None, None),
+        ("lots", None),
+    ],
 )
 def test_memory_is_read_in_any_of_its_spellings(ram: object, gb: int | None) -> None:
     assert parse_memory_gb(ram) == gb
@@ -276,7 +298,12 @@ def a_version_1_file(number: int = 1) -> dict[str, Any]:
             "suite.time_scalar": 0.25,
             "suite.time_failed": None,
             "suite.time_skipped": math.nan,
-            "suite.time_sampled": {"result": [1.1], "samples": [[1.0, 1.1, 1.2]], "stats": [stats], "params": []},
+            "suite.time_sampled": {
+                "result": [1.1],
+                "samples": [[1.0, 1.1, 1.2]],
+                "stats": [stats],
+                "params": [],
+            },
             "suite.time_bare_stats": {"result": 1.1, "samples": None, "stats": stats},
             "suite.time_grid": {
                 "result": [1.0, None, math.nan, 4.0],
@@ -335,14 +362,17 @@ def test_code_is_kept_for_the_version_that_asv_still_knows(folder: AsvFolder, st
 
     with store.read() as tx:
         benchmarks = [
-            record.series.benchmark for record in measurements.find_series(tx, PROJECT, "suite.time_it", "time")
+            record.series.benchmark
+            for record in measurements.find_series(tx, PROJECT, "suite.time_it", "time")
         ]
         code = {one.version: measurements.load_benchmark_code(tx, PROJECT, one) for one in benchmarks}
     assert code == {"v0": None, "v1": "def time_it(): ..."}
 
 
 def test_an_import_is_counted_and_the_second_changes_nothing(folder: AsvFolder, store: Store) -> None:
-    folder.result({"suite.time_it": a_row([1.1], samples=[[1.0, 1.2]]), "suite.time_grid": a_row(None, [["1"]])}, 1)
+    folder.result(
+        {"suite.time_it": a_row([1.1], samples=[[1.0, 1.2]]), "suite.time_grid": a_row(None, [["1"]])}, 1
+    )
     folder.result({"suite.time_it": a_row([1.1])}, 2)
 
     first = ingest_path(store, folder.path, "auto", PROJECT)

@@ -87,7 +87,14 @@ def git(folder: Path, *command: str) -> str:
 
 
 # Nothing like the machine of this test: asv stores only what differs from it.
-HARDWARE = {"machine": "runner", "os": "Linux", "arch": "dec_vax", "cpu": "KA780", "num_cpu": "3", "ram": "16424144896"}
+HARDWARE = {
+    "machine": "runner",
+    "os": "Linux",
+    "arch": "dec_vax",
+    "cpu": "KA780",
+    "num_cpu": "3",
+    "ram": "16424144896",
+}
 
 
 def measure(folder: Path) -> None:
@@ -101,7 +108,9 @@ def measure(folder: Path) -> None:
 def asv(folder: Path, *command: str) -> int:
     """Run asv with a home of its own, where it keeps what it knows of machines."""
     home = {**os.environ, "HOME": str(folder)}
-    return subprocess.run([sys.executable, "-m", "asv", *command], cwd=folder, env=home, capture_output=True).returncode
+    return subprocess.run(
+        [sys.executable, "-m", "asv", *command], cwd=folder, env=home, capture_output=True
+    ).returncode
 
 
 @pytest.fixture

@@ -66,7 +66,12 @@ def test_series_samples_and_metrics_come_back(tmp_path: Path) -> None:
 def test_every_way_to_end_comes_back_as_asv_knows_it(tmp_path: Path) -> None:
     run = a_run(
         a_result(a_series(parameters={"n": "1"})),
-        a_result(a_series(parameters={"n": "2"}), a_failed_process(Status.OOM), status=Status.OOM, reason="no memory"),
+        a_result(
+            a_series(parameters={"n": "2"}),
+            a_failed_process(Status.OOM),
+            status=Status.OOM,
+            reason="no memory",
+        ),
         a_result(a_series(parameters={"n": "3"}), processes=(), status=Status.SKIPPED, reason="no GPU"),
     )
 
@@ -88,7 +93,12 @@ def test_what_is_lost_is_said_once_each(tmp_path: Path) -> None:
 
     _, lost = written(tmp_path, *runs)
 
-    assert lost == [asv_writer.ENVIRONMENT_LOST, asv_writer.PAIRS_LOST, asv_writer.PROCESSES_POOLED, asv_writer.MACHINES_BY_NAME]
+    assert lost == [
+        asv_writer.ENVIRONMENT_LOST,
+        asv_writer.PAIRS_LOST,
+        asv_writer.PROCESSES_POOLED,
+        asv_writer.MACHINES_BY_NAME,
+    ]
 
 
 def test_runs_of_one_commit_in_one_environment_are_one_file(tmp_path: Path) -> None:
@@ -107,7 +117,9 @@ def test_a_variant_comes_back_as_an_environment(tmp_path: Path) -> None:
     [found], _ = written(tmp_path, a_run(a_result(a_series(variant=variant)), variant=variant))
 
     assert found.variant == variant
-    assert [path.name for path in tmp_path.glob("*/0*.json")] == ["00000001-virtualenv-py3.11-attnsdpa-OMP1.json"]
+    assert [path.name for path in tmp_path.glob("*/0*.json")] == [
+        "00000001-virtualenv-py3.11-attnsdpa-OMP1.json"
+    ]
 
 
 def test_a_long_environment_is_a_file_named_by_a_hash(tmp_path: Path) -> None:
@@ -165,7 +177,9 @@ def test_the_archive_holds_the_same_files(tmp_path: Path) -> None:
 
     with tarfile.open(fileobj=io.BytesIO(body)) as archive:
         found = {one.name: archive.extractfile(one).read() for one in archive}  # type: ignore[union-attr]
-    assert found == {f"results/{path.relative_to(tmp_path)}": path.read_bytes() for path in tmp_path.rglob("*.json")}
+    assert found == {
+        f"results/{path.relative_to(tmp_path)}": path.read_bytes() for path in tmp_path.rglob("*.json")
+    }
 
 
 def test_asvs_own_reader_finds_the_values(tmp_path: Path) -> None:
@@ -179,7 +193,9 @@ def test_asvs_own_reader_finds_the_values(tmp_path: Path) -> None:
 
 
 finite = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
-words = st.text(st.characters(codec="ascii", exclude_characters="\x00", min_codepoint=32), min_size=1, max_size=8)
+words = st.text(
+    st.characters(codec="ascii", exclude_characters="\x00", min_codepoint=32), min_size=1, max_size=8
+)
 
 
 @settings(deadline=None, max_examples=60)
@@ -198,7 +214,9 @@ def test_whatever_is_measured_comes_back(
     parameters: dict[str, str],
     higher: bool,
 ) -> None:
-    series = a_series(benchmark, metric, unit="x", parameters=parameters, direction="higher" if higher else "lower")
+    series = a_series(
+        benchmark, metric, unit="x", parameters=parameters, direction="higher" if higher else "lower"
+    )
     processes = [a_process(*one, index=place) for place, one in enumerate(samples)]
     run = a_run(a_result(series, *processes))
 
@@ -215,7 +233,9 @@ def git(folder: Path, *command: str) -> str:
 
 def test_asv_publishes_it(tmp_path: Path) -> None:
     config = {"version": 1, "project": "it", "repo": ".", "branches": ["main"], "benchmark_dir": "benchmarks"}
-    (tmp_path / "asv.conf.json").write_text(json.dumps(config | {"results_dir": "results", "html_dir": "html"}))
+    (tmp_path / "asv.conf.json").write_text(
+        json.dumps(config | {"results_dir": "results", "html_dir": "html"})
+    )
     git(tmp_path, "init", "-q", "-b", "main")
     runs = []
     for number in (1, 2):
@@ -224,16 +244,25 @@ def test_asv_publishes_it(tmp_path: Path) -> None:
         runs.append(
             a_run(
                 a_result(a_series(parameters={"n": "1"}), Process(0, samples=(1.0 * number,))),
-                a_result(a_series(parameters={"n": "2"}), processes=(), status=Status.SKIPPED, reason="no GPU"),
-                a_result(a_series("old.track_it", "value", unit="x"), processes=(), summary=a_summary(7.0),
-                         boundaries=ProcessBoundaries.UNKNOWN),
-                commit=commit, machine=a_machine(),
+                a_result(
+                    a_series(parameters={"n": "2"}), processes=(), status=Status.SKIPPED, reason="no GPU"
+                ),
+                a_result(
+                    a_series("old.track_it", "value", unit="x"),
+                    processes=(),
+                    summary=a_summary(7.0),
+                    boundaries=ProcessBoundaries.UNKNOWN,
+                ),
+                commit=commit,
+                machine=a_machine(),
             )
-        )  # fmt: skip
+        )
     asv_writer.write_folder(runs, tmp_path / "results", [].append)
 
     home = {**os.environ, "HOME": str(tmp_path)}
-    publish = subprocess.run([sys.executable, "-m", "asv", "publish"], cwd=tmp_path, env=home, capture_output=True)
+    publish = subprocess.run(
+        [sys.executable, "-m", "asv", "publish"], cwd=tmp_path, env=home, capture_output=True
+    )
 
     assert publish.returncode == 0, publish.stdout + publish.stderr
     graphs = (tmp_path / "html" / "graphs").rglob("old.track_it.json")

@@ -48,7 +48,9 @@ def test_is_refused_in_one_sentence(tmp_path: Path, name: str, hostile: str) -> 
 
 def test_a_grid_of_names_is_bounded(tmp_path: Path) -> None:
     path = tmp_path / "many.json"
-    entries = [{"name": f"b{number}", "unit": "s", "value": 1} for number in range(run_builder.MAX_RESULTS + 1)]
+    entries = [
+        {"name": f"b{number}", "unit": "s", "value": 1} for number in range(run_builder.MAX_RESULTS + 1)
+    ]
     path.write_text(json.dumps(entries))
 
     with pytest.raises(PerfciError, match=r"holds more than 10000 results, which no run does"):
@@ -57,7 +59,9 @@ def test_a_grid_of_names_is_bounded(tmp_path: Path) -> None:
 
 def test_so_is_the_number_of_processes(tmp_path: Path) -> None:
     path = tmp_path / "many.json"
-    path.write_text(json.dumps({"results": [{"command": "x", "times": [1.0] * (run_builder.MAX_PROCESSES + 1)}]}))
+    path.write_text(
+        json.dumps({"results": [{"command": "x", "times": [1.0] * (run_builder.MAX_PROCESSES + 1)}]})
+    )
 
     with pytest.raises(PerfciError, match=r"holds more than 10000 runs of one command"):
         list(read_documents(path, "hyperfine", ImportDefaults(PROJECT, Commit("abcdef1")), lambda _: None))

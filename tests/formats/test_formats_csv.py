@@ -53,7 +53,11 @@ def rows(text: str) -> list[dict[str, str]]:
 
 def test_a_point_is_a_row_of_exactly_these_columns(store: Store) -> None:
     series = a_series(parameters={"n": "8", "dtype": "'bf16'"}, variant=a_variant(python="3.12"))
-    ingested(store, 1, a_result(series, a_process(0.1, 0.3, 0.2), a_process(0.4, index=1), a_failed_process(index=2)))
+    ingested(
+        store,
+        1,
+        a_result(series, a_process(0.1, 0.3, 0.2), a_process(0.4, index=1), a_failed_process(index=2)),
+    )
 
     assert exported(store) == (
         "project,commit,committed_at,benchmark,version,parameters,metric,unit,direction,machine,variant,"
@@ -112,7 +116,11 @@ def test_rows_are_sorted_and_do_not_depend_on_the_order_of_arrival(tmp_path: Pat
 
 
 def test_samples_are_a_row_each_with_the_process_that_took_them(store: Store) -> None:
-    ingested(store, 1, a_result(a_series(), a_process(1.0, 2.0, index=0, round=5), a_process(3.0, index=1, order=2)))
+    ingested(
+        store,
+        1,
+        a_result(a_series(), a_process(1.0, 2.0, index=0, round=5), a_process(3.0, index=1, order=2)),
+    )
 
     found = rows(exported(store, samples=True))
 

@@ -27,7 +27,11 @@ def test_one_format_claims_a_file(path: Path) -> None:
 @pytest.mark.parametrize("name", ["asv", "perfci"])
 def test_one_format_claims_what_is_built(tmp_path: Path, name: str) -> None:
     path = tmp_path / "x"
-    content = run_document.dump_run(a_run()) if name == "perfci" else json.dumps(a_result_file({"a.time_b": a_row([1.0])}))
+    content = (
+        run_document.dump_run(a_run())
+        if name == "perfci"
+        else json.dumps(a_result_file({"a.time_b": a_row([1.0])}))
+    )
     path.write_text(content)
 
     head = read_head(path, HEAD_BYTES)

@@ -12,8 +12,12 @@ from perfci.formats.pytorch import perfci_records
 
 DOCS = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
 
-LOSSES = [value for module in (asv_writer, perfci_records) for name, value in vars(module).items()
-          if name.isupper() and isinstance(value, str) and " " in value]  # fmt: skip
+LOSSES = [
+    value
+    for module in (asv_writer, perfci_records)
+    for name, value in vars(module).items()
+    if name.isupper() and isinstance(value, str) and " " in value
+]
 
 
 @pytest.mark.parametrize("name", READER_MODULES)

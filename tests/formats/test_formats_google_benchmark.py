@@ -55,7 +55,9 @@ def test_an_authors_counter_is_quarantined() -> None:
 
 
 def test_old_rows_without_a_type_are_known_by_their_ending(tmp_path: Path) -> None:
-    rows = [{"name": name, "real_time": 2, "cpu_time": 1, "time_unit": "ms"} for name in ("BM_A", "BM_A_mean")]
+    rows = [
+        {"name": name, "real_time": 2, "cpu_time": 1, "time_unit": "ms"} for name in ("BM_A", "BM_A_mean")
+    ]
     (tmp_path / "x.json").write_text(json.dumps({"context": {"num_cpus": 2}, "benchmarks": rows}))
 
     assert list(named(read(tmp_path / "x.json", "google-benchmark")[0])) == ["BM_A · time", "BM_A · cpu_time"]

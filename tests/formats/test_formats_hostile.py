@@ -87,7 +87,10 @@ BROKEN_ROWS = {
     "axis is no list": ([[1.0], [3]], "malformed"),
     "more results than cells": (a_row([1.0, 2.0], [["1"]]), "span 1 cells, but it has 2 results"),
     "fewer results than cells": (a_row([1.0], [["1", "2"]]), "span 2 cells, but it has 1 results"),
-    "a grid without end": (a_row(None, [[str(number) for number in range(100)]] * 9), "span 1000000000000000000 cells"),
+    "a grid without end": (
+        a_row(None, [[str(number) for number in range(100)]] * 9),
+        "span 1000000000000000000 cells",
+    ),
     "a string": (a_row(["fast"]), "a value of type str is no number"),
     "a list": (a_row([[1.0]]), "a value of type list is no number"),
     "an object": (a_row([{"p50": 1.0}]), "a value of type dict is no number"),
@@ -124,7 +127,9 @@ ODD_BUT_HARMLESS = {
 @pytest.mark.parametrize("odd", list(ODD_BUT_HARMLESS))
 def test_what_only_describes_a_value_does_not_cost_the_value(tmp_path: Path, store: Store, odd: str) -> None:
     folder = AsvFolder(tmp_path / "results")
-    folder.result({"suite.time_it": ODD_BUT_HARMLESS[odd] or a_row([1.0])}, date=10**40 if odd == "date" else 1)
+    folder.result(
+        {"suite.time_it": ODD_BUT_HARMLESS[odd] or a_row([1.0])}, date=10**40 if odd == "date" else 1
+    )
 
     report = ingest_path(store, folder.path, "asv", PROJECT)
 
@@ -157,7 +162,9 @@ def test_equal_warnings_are_told_once_with_their_number(folder: AsvFolder, store
 
     report = ingest_path(store, folder.path, "asv", PROJECT)
 
-    assert report.warnings == ("suite.track_dict: a value of type dict is no number that perfci can compare (3 times)",)
+    assert report.warnings == (
+        "suite.track_dict: a value of type dict is no number that perfci can compare (3 times)",
+    )
 
 
 def an_archive(path: Path, members: dict[str, bytes], mode: Any = "w:xz") -> Path:
@@ -202,7 +209,10 @@ def test_links_in_an_archive_are_not_followed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["w:gz", "w:xz", "w:bz2", "w"])
 @pytest.mark.parametrize("keep", [0.2, 0.6])
 def test_a_truncated_archive_is_refused_whole(tmp_path: Path, store: Store, mode: str, keep: float) -> None:
-    noise = {f"results/runner/{number}.json": json.dumps(a_result_file(GOOD, number)).encode() for number in range(40)}
+    noise = {
+        f"results/runner/{number}.json": json.dumps(a_result_file(GOOD, number)).encode()
+        for number in range(40)
+    }
     archive = an_archive(tmp_path / "results.tar", noise, mode)
     archive.write_bytes(archive.read_bytes()[: int(archive.stat().st_size * keep)])
 

@@ -38,7 +38,11 @@ def test_an_older_file_holds_means_only() -> None:
     [result] = read(FOLDER / "2021.json", "nvbench")[0].run.results
 
     assert result.summary is not None
-    assert (result.summary.value, result.summary.n, result.boundaries) == (0.0023, 128, ProcessBoundaries.UNKNOWN)
+    assert (result.summary.value, result.summary.n, result.boundaries) == (
+        0.0023,
+        128,
+        ProcessBoundaries.UNKNOWN,
+    )
 
 
 def moved(tmp_path: Path, filename: str) -> Path:

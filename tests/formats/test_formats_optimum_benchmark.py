@@ -15,7 +15,9 @@ FOLDER = FILES / "optimum-benchmark"
 
 def metrics(path: Path = FOLDER / "benchmark.json") -> dict[tuple[str, str], tuple[float, ...]]:
     run = read(path, "optimum-benchmark")[0].run
-    return {(one.series.benchmark.name, one.series.metric.name): one.processes[0].samples for one in run.results}
+    return {
+        (one.series.benchmark.name, one.series.metric.name): one.processes[0].samples for one in run.results
+    }
 
 
 def test_each_target_is_a_benchmark_with_its_values() -> None:
@@ -39,7 +41,9 @@ def test_memory_that_only_repeats_another_is_left_out_and_said() -> None:
 def test_quotients_are_shown_and_energy_is_in_joules() -> None:
     found = named(read(FOLDER / "benchmark.json", "optimum-benchmark")[0])
 
-    shown = {one.series.metric.name for one in found.values() if one.processes[0].clock is Clock.INFORMATIONAL}
+    shown = {
+        one.series.metric.name for one in found.values() if one.processes[0].clock is Clock.INFORMATIONAL
+    }
     assert shown == {"throughput", "energy_cpu", "energy_gpu", "energy_ram"}
     assert metrics()["prefill", "energy_total"] == (14400.0,)
 
@@ -56,8 +60,10 @@ def test_what_was_configured_are_the_parameters() -> None:
 
     chosen = dict(run.results[0].series.parameters)
     assert (chosen["model"], chosen["torch_dtype"], chosen["input_shapes.batch_size"]) == (
-        "meta-llama/Llama-3.1-70B", "bfloat16", "1",
-    )  # fmt: skip
+        "meta-llama/Llama-3.1-70B",
+        "bfloat16",
+        "1",
+    )
 
 
 def test_a_report_alone_is_read_but_tells_neither_load_nor_process() -> None:
@@ -72,7 +78,10 @@ def test_several_processes_are_poured_together(tmp_path: Path) -> None:
     content["config"]["launcher"]["name"] = "torchrun"
     (tmp_path / "x.json").write_text(json.dumps(content))
 
-    assert read(tmp_path / "x.json", "optimum-benchmark")[0].run.results[0].boundaries is ProcessBoundaries.POOLED
+    assert (
+        read(tmp_path / "x.json", "optimum-benchmark")[0].run.results[0].boundaries
+        is ProcessBoundaries.POOLED
+    )
 
 
 def test_a_target_is_needed(tmp_path: Path) -> None:

@@ -52,7 +52,9 @@ def test_a_file_without_rounds_keeps_the_median_and_says_so() -> None:
     assert (result.processes, result.boundaries) == ((), ProcessBoundaries.UNKNOWN)
     assert result.summary is not None
     assert result.summary.value == pytest.approx(2.8545e-7)
-    assert "rounds were not saved: give --benchmark-save-data, or no pair of commits can be compared" in warnings
+    assert (
+        "rounds were not saved: give --benchmark-save-data, or no pair of commits can be compared" in warnings
+    )
 
 
 def changed(tmp_path: Path, **content: object) -> Path:
@@ -80,7 +82,9 @@ def test_cpu_timers_give_cpu_seconds(tmp_path: Path) -> None:
 
 
 def test_a_benchmark_without_numbers_failed(tmp_path: Path) -> None:
-    document, _ = read(changed(tmp_path, benchmarks=[{"fullname": "test_it", "stats": {}}]), "pytest-benchmark")
+    document, _ = read(
+        changed(tmp_path, benchmarks=[{"fullname": "test_it", "stats": {}}]), "pytest-benchmark"
+    )
 
     [result] = document.run.results
     assert (result.status, result.reason) == (Status.FAILED, "the benchmark has no numbers")
@@ -93,10 +97,14 @@ def test_another_list_is_refused(tmp_path: Path) -> None:
 
 def test_the_installed_tool_writes_what_is_read(tmp_path: Path) -> None:
     pytest.importorskip("pytest_benchmark", reason="pytest-benchmark is not installed")
-    (tmp_path / "test_it.py").write_text("def test_it(benchmark):\n    benchmark.pedantic(len, args=((),), rounds=3)\n")
+    (tmp_path / "test_it.py").write_text(
+        "def test_it(benchmark):\n    benchmark.pedantic(len, args=((),), rounds=3)\n"
+    )
     plugins = ["-p", "no:cacheprovider", "-p", "pytest_benchmark.plugin"]
     command = [sys.executable, "-m", "pytest", "-q", *plugins, "--benchmark-json=out.json"]
-    alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}  # no worker of ours
+    alone = {
+        name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")
+    }  # no worker of ours
     alone["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
 
     subprocess.run(command, cwd=tmp_path, env=alone, check=True, capture_output=True)

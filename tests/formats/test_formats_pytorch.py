@@ -44,7 +44,10 @@ def a_record(name: str = "median_ttft_ms", *values: object, **changes: Any) -> d
         "run_attempt": 1,
         "job_id": 3,
         "runners": [{"name": "h100", "type": "linux.aws.h100", "gpu_info": "NVIDIA H100", "gpu_count": 8}],
-        "benchmark": {"name": "vLLM benchmark", "extra_info": {"args": {"tensor_parallel_size": 8, "port": 8000}}},
+        "benchmark": {
+            "name": "vLLM benchmark",
+            "extra_info": {"args": {"tensor_parallel_size": 8, "port": 8000}},
+        },
         "model": {"name": "llama"},
         "metric": {"name": name, "benchmark_values": list(values or (12.5,)), "extra_info": {}},
         **changes,
@@ -65,7 +68,11 @@ def test_upstreams_sample_file_is_read_line_by_line() -> None:
     document, warnings = read(UPSTREAM, "pytorch")
 
     assert detect_format(UPSTREAM) == "pytorch"
-    assert [one.processes[0].samples for one in document.run.results] == [(3086359081,), (5712213247,), (40859830085,)]
+    assert [one.processes[0].samples for one in document.run.results] == [
+        (3086359081,),
+        (5712213247,),
+        (40859830085,),
+    ]
     assert "pytorch does not say which commit it measured: taken to be 00000001cc" in warnings
 
 
@@ -128,9 +135,13 @@ def test_packed_records_are_read(tmp_path: Path) -> None:
     assert len(read(path, "pytorch")[0].run.results) == 1
 
 
-@pytest.mark.parametrize("odd", [{"metric": 3}, {"metric": {"benchmark_values": [1]}}, {"runners": 7}, {"model": []}])
+@pytest.mark.parametrize(
+    "odd", [{"metric": 3}, {"metric": {"benchmark_values": [1]}}, {"runners": 7}, {"model": []}]
+)
 def test_odd_records_are_left_out_or_read_in_part(stored: Callable[..., Path], odd: dict[str, Any]) -> None:
-    runs = list(read_runs(stored(a_record("latency", 1.0), a_record("latency", 2.0, **odd)), "pytorch", PROJECT))
+    runs = list(
+        read_runs(stored(a_record("latency", 1.0), a_record("latency", 2.0, **odd)), "pytorch", PROJECT)
+    )
 
     assert 1 <= sum(len(run.results) for run in runs) <= 2
 
@@ -152,13 +163,15 @@ def a_full_run() -> Run:
             number=7,
         ),
         a_result(a_series("mem", "peak_memory", unit="bytes", machine=machine), a_process(2.0**40 + 1)),
-        a_result(a_series("bad", machine=machine), a_failed_process(), status=Status.FAILED, reason="no such layer"),
+        a_result(
+            a_series("bad", machine=machine), a_failed_process(), status=Status.FAILED, reason="no such layer"
+        ),
         a_result(a_series("skip", machine=machine), status=Status.SKIPPED, processes=(), reason="no GPU"),
         a_result(a_series("old", machine=machine), **pooled),
         machine=machine,
         commit=a_commit(3, tags=("v1",)),
         origin=(("run_id", "17"), ("attempt", "1"), ("job", "bench")),
-    )  # fmt: skip
+    )
 
 
 def through_their_database(content: bytes) -> bytes:
@@ -191,7 +204,9 @@ numbers = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e38, max_
 
 @settings(deadline=None)
 @given(samples=st.lists(st.lists(numbers, min_size=1, max_size=4), min_size=1, max_size=3))
-def test_all_samples_come_back_bit_by_bit(tmp_path_factory: pytest.TempPathFactory, samples: list[list[float]]) -> None:
+def test_all_samples_come_back_bit_by_bit(
+    tmp_path_factory: pytest.TempPathFactory, samples: list[list[float]]
+) -> None:
     processes = [a_process(*one, index=place) for place, one in enumerate(samples)]
 
     [run], _ = round_trip(a_run(a_result(a_series(), *processes)), tmp_path_factory.mktemp("trip"))
@@ -232,7 +247,9 @@ def test_units_and_names_mean(name: str, unit: str, metric: Metric, of_one: floa
     assert (known.metric, known.conversion.convert(1.0)) == (metric, of_one)
 
 
-@pytest.mark.parametrize(("name", "unit"), [("score", ""), ("load", "furlong"), ("cpu", "Percent"), ("n", "count")])
+@pytest.mark.parametrize(
+    ("name", "unit"), [("score", ""), ("load", "furlong"), ("cpu", "Percent"), ("n", "count")]
+)
 def test_what_nobody_can_know_is_not_guessed(name: str, unit: str) -> None:
     assert unit_conversion.identify_metric(name, unit) is None
 

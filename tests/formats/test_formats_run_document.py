@@ -33,7 +33,10 @@ from tests.support.builders import (
 
 def a_full_run() -> Run:
     """A run that uses every field."""
-    machine, variant = a_machine(accelerator="NVIDIA H200", accelerators=2, name="rack 4"), a_variant(python="3.12")
+    machine, variant = (
+        a_machine(accelerator="NVIDIA H200", accelerators=2, name="rack 4"),
+        a_variant(python="3.12"),
+    )
     place = {"machine": machine, "variant": variant}
     process = Process(
         index=4,
@@ -52,9 +55,14 @@ def a_full_run() -> Run:
     summary = a_summary(1.5, ci_lo=1.0, ci_hi=2.0, q25=1.25, q75=1.75, n=10)
     return a_run(
         a_result(a_series(parameters={"n": "8", "dtype": "'bf16'"}, **place), process, number=2**62),
-        a_result(a_series("suite.oom", **place), a_failed_process(Status.OOM, exit_code=-9), status=Status.OOM),
+        a_result(
+            a_series("suite.oom", **place), a_failed_process(Status.OOM, exit_code=-9), status=Status.OOM
+        ),
         a_result(a_series("suite.pooled", **place), boundaries=ProcessBoundaries.POOLED, summary=summary),
-        a_result(a_series("suite.speed", unit="tokens/s", direction="higher", **place), boundaries=ProcessBoundaries.UNKNOWN),
+        a_result(
+            a_series("suite.speed", unit="tokens/s", direction="higher", **place),
+            boundaries=ProcessBoundaries.UNKNOWN,
+        ),
         commit=a_commit(3, tags=("v1",), dirty=True),
         machine=machine,
         variant=variant,
@@ -148,7 +156,11 @@ def faulty(place: str, value: object) -> bytes:
         ("commit.sha", "../../x", "commit.sha: String should match pattern"),
         ("started_at", "yesterday", "started_at: Input should be a valid datetime"),
         ("started_at", "2026-03-01T12:00:00", "started_at: Input should have timezone info"),
-        ("started_at", "0001-01-01T00:00:00+23:00", "started_at: Value error, a date between 1900 and 3000 was"),
+        (
+            "started_at",
+            "0001-01-01T00:00:00+23:00",
+            "started_at: Value error, a date between 1900 and 3000 was",
+        ),
         ("started_at", 1_700_000_000, "started_at: Input should be a valid datetime"),
         (f"{FIRST}.samples.2", "fast", "results[0].processes[0].samples[2]: Input should be a valid number"),
         (f"{FIRST}.samples.2", True, "results[0].processes[0].samples[2]: Input should be a valid number"),
@@ -160,15 +172,35 @@ def faulty(place: str, value: object) -> bytes:
         (f"{FIRST}.pair", 2**31, "results[0].processes[0].pair: Input should be less than or equal"),
         (f"{FIRST}.role", "hero", "results[0].processes[0].role: Input should be 'base', 'head' or"),
         (f"{FIRST}.smaples", [], "results[0].processes[0].smaples: Unexpected keyword argument (found [])"),
-        (f"{FIRST}.duration_s", 2**53 + 1, "results[0].processes[0].duration_s: Value error, a whole number is"),
-        (f"{FIRST}.started_at", "3000-01-01T00:00:00Z", "results[0].processes[0].started_at: Value error, a date"),
+        (
+            f"{FIRST}.duration_s",
+            2**53 + 1,
+            "results[0].processes[0].duration_s: Value error, a whole number is",
+        ),
+        (
+            f"{FIRST}.started_at",
+            "3000-01-01T00:00:00Z",
+            "results[0].processes[0].started_at: Value error, a date",
+        ),
         (f"{FIRST}.index", "0", "results[0].processes[0].index: Input should be a valid integer (found '0')"),
-        ("results.0.processes", [], "results[0]: Value error, a result that is ok needs samples or a summary"),
+        (
+            "results.0.processes",
+            [],
+            "results[0]: Value error, a result that is ok needs samples or a summary",
+        ),
         ("results.0.direction", "up", "results[0].direction: Input should be 'lower' or 'higher'"),
-        ("results.0.number", 2**63, "results[0].number: Input should be less than or equal to 9223372036854775807"),
+        (
+            "results.0.number",
+            2**63,
+            "results[0].number: Input should be less than or equal to 9223372036854775807",
+        ),
         ("results.0.parameters.n", 8, "results[0].parameters.n: Input should be a valid string (found 8)"),
         ("results.0.paramters", {}, "results[0].paramters: Extra inputs are not permitted (found {})"),
-        ("results.2.summary.value", float("inf"), "results[2].summary.value: Input should be a finite number"),
+        (
+            "results.2.summary.value",
+            float("inf"),
+            "results[2].summary.value: Input should be a finite number",
+        ),
         ("machine.hostname", "box", "machine.hostname: Extra inputs are not permitted (found 'box')"),
         ("suite", "a\x00b", "suite: String should match pattern"),
         ("suite", "a\u202eb", "suite: String should match pattern"),
@@ -187,7 +219,9 @@ def test_further_faults_are_counted() -> None:
         run_document.read_run(b'{"schema": 1, "a": 1, "b": 1}')
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"schema": "perfci.run/1"'])
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"schema": "perfci.run/1"']
+)
 def test_what_is_no_document_at_all_is_one_sentence(body: bytes) -> None:
     with pytest.raises(PerfciError, match=r"^The run document is no valid perfci\.run/1: document: "):
         run_document.read_run(body)
@@ -218,7 +252,9 @@ def test_a_ci_run_is_known_by_its_id_and_a_local_one_by_its_session() -> None:
     origin = (("run_id", "17"), ("attempt", "1"), ("job", "bench"))
     ci, local = a_run(origin=origin), a_run()
 
-    assert run_document.idempotency_key(ci) == run_document.idempotency_key(a_run(origin=origin, session="again"))
+    assert run_document.idempotency_key(ci) == run_document.idempotency_key(
+        a_run(origin=origin, session="again")
+    )
     assert run_document.idempotency_key(local) != run_document.idempotency_key(a_run(session="again"))
 
 
@@ -239,14 +275,18 @@ def test_a_ci_run_is_known_by_its_id_and_a_local_one_by_its_session() -> None:
 def test_runs_that_differ_have_different_keys(change: dict[str, Any]) -> None:
     origin = (("run_id", "17"), ("attempt", "1"), ("job", "bench"))
 
-    assert run_document.idempotency_key(a_run(**{"origin": origin, **change})) != run_document.idempotency_key(
-        a_run(origin=origin)
-    )
+    assert run_document.idempotency_key(
+        a_run(**{"origin": origin, **change})
+    ) != run_document.idempotency_key(a_run(origin=origin))
 
 
 @pytest.mark.parametrize(
     "change",
-    [{"commit": a_commit(dirty=True)}, {"environment": an_environment(torch="2.12.0")}, {"harness": "perfci/2"}],
+    [
+        {"commit": a_commit(dirty=True)},
+        {"environment": an_environment(torch="2.12.0")},
+        {"harness": "perfci/2"},
+    ],
     ids=["dirty", "environment", "harness"],
 )
 def test_what_one_session_measures_twice_are_two_runs(change: dict[str, Any]) -> None:

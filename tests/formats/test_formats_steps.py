@@ -48,14 +48,19 @@ def test_keeps_what_else_a_step_says() -> None:
 
 
 def test_a_new_epoch_begins_where_the_first_step_comes_again() -> None:
-    log = parse_steps(lines(*({"step": step, "t": t} for step, t in [(0, 1), (1, 2), (2, 3), (0, 60), (1, 61)])))
+    log = parse_steps(
+        lines(*({"step": step, "t": t} for step, t in [(0, 1), (1, 2), (2, 3), (0, 60), (1, 61)]))
+    )
 
     assert seconds(log) == [None, 1.0, 1.0, None, 1.0]
     assert log.errors == ()
 
 
 def test_names_keys_that_mean_nothing_to_it() -> None:
-    assert parse_steps(lines({"step": 1, "step_time": 1, "lr": 0.1, "toekns": 5})).unknown_keys == ("lr", "toekns")
+    assert parse_steps(lines({"step": 1, "step_time": 1, "lr": 0.1, "toekns": 5})).unknown_keys == (
+        "lr",
+        "toekns",
+    )
 
 
 WRONG = {
@@ -86,7 +91,10 @@ def test_leaves_out_a_line_it_cannot_read_and_keeps_the_others(line: bytes, sent
 def test_says_where_time_goes_backwards_and_goes_on_from_there() -> None:
     log = parse_steps(lines(*({"step": step, "t": t} for step, t in enumerate([10.0, 11.0, 7.8, 8.3, 8.3]))))
 
-    assert log.errors == ('line 3 has a "t" that goes back by 3.2 s', 'line 5 has the same "t" as the line before')
+    assert log.errors == (
+        'line 3 has a "t" that goes back by 3.2 s',
+        'line 5 has the same "t" as the line before',
+    )
     assert seconds(log) == [None, 1.0, None, 0.5, None]
 
 
@@ -106,7 +114,10 @@ def test_refuses_a_wait_for_data_that_is_longer_than_its_step() -> None:
 
 @pytest.mark.parametrize("loss", ["NaN", "Infinity", "-Infinity"])
 def test_says_at_which_step_the_loss_was_lost(loss: str) -> None:
-    good, bad = {"step": 6, "step_time": 1, "loss": 2.0}, f'{{"step": 7, "step_time": 1, "loss": {loss}}}'.encode()
+    good, bad = (
+        {"step": 6, "step_time": 1, "loss": 2.0},
+        f'{{"step": 7, "step_time": 1, "loss": {loss}}}'.encode(),
+    )
 
     log = parse_steps(lines(good, bad, bad.replace(b"7", b"8")))
 
@@ -126,7 +137,9 @@ def test_a_file_that_never_came_holds_no_steps(tmp_path: Path) -> None:
     assert read_steps(tmp_path / "never.jsonl") == StepLog()
 
 
-VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.lists(st.integers())
+VALUES = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.lists(st.integers())
+)
 ROWS = st.dictionaries(st.sampled_from([*STEP_FIELDS, "other"]), VALUES) | VALUES
 
 

@@ -35,15 +35,43 @@ ODD: list[Any] = [
 ASV = {
     "runner/one.json": a_result_file(
         {
-            "suite.time_it": [[1.1, 2.0], [["1", "2"]], "v1", 1_700_000_000_000, [0.9], [4, 4], [[1.0, 1.2], None]],
+            "suite.time_it": [
+                [1.1, 2.0],
+                [["1", "2"]],
+                "v1",
+                1_700_000_000_000,
+                [0.9],
+                [4, 4],
+                [[1.0, 1.2], None],
+            ],
             "suite.time_failed": [None, []],
         },
-        result_columns=["result", "params", "version", "started_at", "stats_ci_99_a", "stats_number", "samples"],
+        result_columns=[
+            "result",
+            "params",
+            "version",
+            "started_at",
+            "stats_ci_99_a",
+            "stats_number",
+            "samples",
+        ],
     ),
     "benchmarks.json": {
-        "suite.time_it": {"type": "time", "unit": "s", "param_names": ["n"], "version": "v1", "direction": "lower"}
+        "suite.time_it": {
+            "type": "time",
+            "unit": "s",
+            "param_names": ["n"],
+            "version": "v1",
+            "direction": "lower",
+        }
     },
-    "runner/machine.json": {"machine": "runner", "version": 1, "cpu": "EPYC", "num_cpu": "2", "ram": "16424144896"},
+    "runner/machine.json": {
+        "machine": "runner",
+        "version": 1,
+        "cpu": "EPYC",
+        "num_cpu": "2",
+        "ram": "16424144896",
+    },
 }
 
 ASV_1 = {
@@ -54,7 +82,12 @@ ASV_1 = {
     "requirements": {"numpy": "1.8"},
     "results": {
         "suite.time_scalar": 0.25,
-        "suite.time_it": {"result": [1.1], "samples": [[1.0]], "stats": [{"ci_99": [0.9, 1.3]}], "params": []},
+        "suite.time_it": {
+            "result": [1.1],
+            "samples": [[1.0]],
+            "stats": [{"ci_99": [0.9, 1.3]}],
+            "params": [],
+        },
     },
     "started_at": {"suite.time_it": 1_500_000_000_000},
     "benchmark_version": {"suite.time_it": "v7"},
@@ -119,7 +152,12 @@ def test_run_documents(tmp_path: Path, store: Store, nth: int) -> None:
 
 
 FOREIGN = [
-    *("pytest-benchmark/with_data.json", "pytorch/record.json", "vllm/serve-detailed.json", "vllm/latency.json"),
+    *(
+        "pytest-benchmark/with_data.json",
+        "pytorch/record.json",
+        "vllm/serve-detailed.json",
+        "vllm/latency.json",
+    ),
     *("hyperfine/failed.json", "google-benchmark/once.json", "optimum-benchmark/benchmark.json"),
     *("nvbench/jsonbin.json", "nvbench/2021.json", "generic/custom.json"),
 ]
@@ -159,7 +197,13 @@ def with_every_entry_odd(content: Any, nth: int) -> Iterator[Any]:
 
 def entries(content: Any) -> Iterator[tuple[Any, Any]]:
     """Every entry of a JSON value as (its container, its key)."""
-    keys = list(content) if isinstance(content, dict) else range(len(content)) if isinstance(content, list) else ()
+    keys = (
+        list(content)
+        if isinstance(content, dict)
+        else range(len(content))
+        if isinstance(content, list)
+        else ()
+    )
     for key in keys:
         yield content, key
         yield from entries(content[key])

@@ -16,7 +16,17 @@ from perfci.model import Metric, PerfciError, Process, ProcessBoundaries, Result
 from perfci.report.escaping import escape_csv_cell
 from perfci.store import Store, open_store
 from perfci.store.writes import ingest
-from tests.support.builders import PROJECT, a_commit, a_pair, a_process, a_result, a_run, a_series, a_sha, a_variant
+from tests.support.builders import (
+    PROJECT,
+    a_commit,
+    a_pair,
+    a_process,
+    a_result,
+    a_run,
+    a_series,
+    a_sha,
+    a_variant,
+)
 
 CUSTOM, TABLE = FILES / "generic" / "custom.json", FILES / "csv" / "table.csv"
 
@@ -45,8 +55,10 @@ def test_a_value_that_is_no_number_is_said_and_kept_as_a_failure(tmp_path: Path)
     document, warnings = read(table, "csv")
 
     assert [(name, one.status.value) for name, one in named(document).items()] == [
-        ("x · value", "ok"), ("y · value", "failed"), ("z · value", "failed"),
-    ]  # fmt: skip
+        ("x · value", "ok"),
+        ("y · value", "failed"),
+        ("z · value", "failed"),
+    ]
     assert "'y': the value 'fast' is no finite number; taken as failed" in warnings
     assert not any("'z'" in one for one in warnings)
 
@@ -74,7 +86,9 @@ def exported_and_read(store: Store, tmp_path: Path, *results: Result) -> list[Re
         ingest.ingest_run(tx, run, "key", "body")
     path = tmp_path / "export.csv"
     with store.read() as tx:
-        path.write_text("".join(csv_export.export_csv(tx, PROJECT, samples=True, write_name=escape_csv_cell)), newline="")
+        path.write_text(
+            "".join(csv_export.export_csv(tx, PROJECT, samples=True, write_name=escape_csv_cell)), newline=""
+        )
     assert detect_format(path) == "csv"
     [found] = read_runs(path, "csv", PROJECT)
     assert (found.commit.sha, found.machine, found.variant) == (a_sha(1), run.machine, variant)
@@ -84,11 +98,15 @@ def exported_and_read(store: Store, tmp_path: Path, *results: Result) -> list[Re
 def test_our_own_samples_come_back_with_their_processes(store: Store, tmp_path: Path) -> None:
     series = a_series(parameters={"n": "8", "dtype": "'bf16'"}, variant=a_variant(python="3.12"))
 
-    [found] = exported_and_read(store, tmp_path, a_result(series, *a_pair(0, 1.0, 1 / 3), a_process(2.0, 3.0, index=2)))
+    [found] = exported_and_read(
+        store, tmp_path, a_result(series, *a_pair(0, 1.0, 1 / 3), a_process(2.0, 3.0, index=2))
+    )
 
     assert [(one.pair, one.role, one.samples) for one in found.processes] == [
-        (0, "base", (1.0,)), (0, "head", (1 / 3,)), (None, "history", (2.0, 3.0)),
-    ]  # fmt: skip
+        (0, "base", (1.0,)),
+        (0, "head", (1 / 3,)),
+        (None, "history", (2.0, 3.0)),
+    ]
     assert (found.series.parameters, found.series.metric) == (series.parameters, series.metric)
 
 
@@ -107,11 +125,17 @@ def test_one_value_a_row_is_a_summary() -> None:
     assert {(one.boundaries, one.processes) for one in run.results} == {(ProcessBoundaries.UNKNOWN, ())}
 
 
-cells = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc", "Cf", "Zl", "Zp")), min_size=1, max_size=9)
+cells = st.text(
+    st.characters(codec="utf-8", exclude_categories=("Cs", "Cc", "Cf", "Zl", "Zp")), min_size=1, max_size=9
+)
 
 
 @settings(deadline=None, max_examples=60)
-@given(benchmark=cells, parameter=cells, samples=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
+@given(
+    benchmark=cells,
+    parameter=cells,
+    samples=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1),
+)
 def test_any_name_and_number_survives_a_table(
     tmp_path_factory: pytest.TempPathFactory, benchmark: str, parameter: str, samples: list[float]
 ) -> None:

@@ -45,7 +45,11 @@ def test_requests_of_a_load_are_samples() -> None:
 def test_means_and_percentiles_are_shown_and_never_judged() -> None:
     document, _ = read(FOLDER / "serve-detailed.json", "vllm")
 
-    shown = {one.series.metric.name for one in document.run.results if one.processes[0].clock is Clock.INFORMATIONAL}
+    shown = {
+        one.series.metric.name
+        for one in document.run.results
+        if one.processes[0].clock is Clock.INFORMATIONAL
+    }
     assert shown == {f"{what}_{which}" for what in ("ttft", "tpot", "itl") for which in ("mean", "p99")}
 
 
@@ -88,7 +92,9 @@ def changed(tmp_path: Path, **content: object) -> Path:
     return path
 
 
-@pytest.mark.parametrize("odd", [{"itls": 3}, {"itls": [[1, "x"]]}, {"ttfts": None}, {"errors": ["x"]}, {"date": 7}])
+@pytest.mark.parametrize(
+    "odd", [{"itls": 3}, {"itls": [[1, "x"]]}, {"ttfts": None}, {"errors": ["x"]}, {"date": 7}]
+)
 def test_odd_arrays_are_read_as_far_as_they_go(tmp_path: Path, odd: dict[str, object]) -> None:
     document, _ = read(changed(tmp_path, **odd), "vllm")
 

@@ -59,7 +59,9 @@ def told_of_merge(proposal: dict[str, Any]) -> dict[str, Any]:
 def is_told(server: Server, proposal: dict[str, Any], delivery: str = "d-1") -> int:
     """GitHub has the pull request, and tells that it was closed."""
     server.hub.pulls = [proposal]
-    return post(server.web, "pull_request", asked_of_npm(lambda: told_of_merge(proposal)), delivery).status_code
+    return post(
+        server.web, "pull_request", asked_of_npm(lambda: told_of_merge(proposal)), delivery
+    ).status_code
 
 
 def kept(store: Store) -> list[ExpectedChangeRecord]:
@@ -79,8 +81,10 @@ def test_github_tells_of_a_merge_and_what_was_announced_is_kept(server: Server) 
         (line,) = [one for one in audit_log.list_entries(tx, found.id) if one.action == "announcement.tell"]
         assert [one.subject for one in outbox.load_due_work(tx, ["look"], 9, server.now)] == ["announcements"]
     assert (line.actor, line.subject, line.request_id) == (
-        "github-repository/1", f"#7 at {MERGE[:12]}", "d-1",
-    )  # fmt: skip
+        "github-repository/1",
+        f"#7 at {MERGE[:12]}",
+        "d-1",
+    )
 
 
 def test_told_twice_it_is_kept_once(server: Server) -> None:
@@ -126,9 +130,18 @@ NOBODY = "Nothing was announced by somebody who may write to the repository."
             "The project is bound to another repository by now.",
         ),
     ],
-    ids=["a stranger", "an account that is gone", "taken back", "another branch", "never merged", "another repository"],
+    ids=[
+        "a stranger",
+        "an account that is gone",
+        "taken back",
+        "another branch",
+        "never merged",
+        "another repository",
+    ],
 )
-def test_what_does_not_count_is_done_without_a_trace(server: Server, changes: dict[str, Any], why: str) -> None:
+def test_what_does_not_count_is_done_without_a_trace(
+    server: Server, changes: dict[str, Any], why: str
+) -> None:
     is_told(server, merged())
     server.hub.pulls = [merged() | changes]
 
@@ -152,25 +165,37 @@ Announce = Callable[..., int]
 
 
 @pytest.fixture
-def upload_job(job: Job, store: Store, hub: FakeGitHub, monkeypatch: pytest.MonkeyPatch) -> Iterator[Announce]:
+def upload_job(
+    job: Job, store: Store, hub: FakeGitHub, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Announce]:
     """A job of a push to main that brought some commits, with a token that may read pull requests."""
     with store.begin() as tx:
         create_project(tx, "acme/model", "private", NOON)
     app = create_app(store, read_only=False, clock=lambda: NOON)
     transport = httpx.WSGITransport(app=app)
     monkeypatch.setattr(
-        "perfci.cli.github.commands.open_github_client", lambda token, url: open_github_client(token, hub.description.base_url, transport=hub)
+        "perfci.cli.github.commands.open_github_client",
+        lambda token, url: open_github_client(token, hub.description.base_url, transport=hub),
     )
     monkeypatch.setattr(
-        send_runs, "build_client", lambda config, url: ApiClient(open_http_client("http://localhost:8787", transport=transport))
+        send_runs,
+        "build_client",
+        lambda config, url: ApiClient(open_http_client("http://localhost:8787", transport=transport)),
     )
 
     def announce(*proposals: dict[str, Any], commits: Sequence[str] = (MERGE,)) -> int:
         hub.pulls = list(proposals)
-        event = {"ref": "refs/heads/main", "before": BASE, "after": MERGE, "commits": [{"id": one} for one in commits]}
+        event = {
+            "ref": "refs/heads/main",
+            "before": BASE,
+            "after": MERGE,
+            "commits": [{"id": one} for one in commits],
+        }
         event["repository"] = {"id": 1, "full_name": "acme/model"}
         job.starts("push", event, TOKEN="t0ken", SHA=MERGE, REF="refs/heads/main")
-        return run_cli(["github", "announce", "--server", "https://perf.example.com", "--project", "acme/model"])
+        return run_cli(
+            ["github", "announce", "--server", "https://perf.example.com", "--project", "acme/model"]
+        )
 
     yield announce
     app.extensions["perfci_api"].group.close()
@@ -191,14 +216,19 @@ def test_the_job_that_uploads_tells_what_was_announced(
 def test_of_a_push_every_pull_request_is_asked_for(
     upload_job: Announce, store: Store, hub: FakeGitHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    slower = {"number": 8, "merge_commit_sha": HEAD, "body": "Perfci-Expect: step_time +5% it waits for the disk"}
+    slower = {
+        "number": 8,
+        "merge_commit_sha": HEAD,
+        "body": "Perfci-Expect: step_time +5% it waits for the disk",
+    }
     proposals = [merged(), merged(**slower)]
 
     code = upload_job(*proposals, commits=[HEAD, MERGE])
 
     assert (code, [(one.sha, one.match, one.source) for one in kept(store)]) == (
-        0, [(MERGE, "peak_bytes", "#7"), (MERGE, "step_time", "#8")],
-    )  # fmt: skip
+        0,
+        [(MERGE, "peak_bytes", "#7"), (MERGE, "step_time", "#8")],
+    )
     assert capsys.readouterr().out.endswith("2 announcements found, 2 told to https://perf.example.com\n")
 
 
@@ -210,7 +240,10 @@ def test_of_a_large_push_the_newest_commits_are_asked_for(
 
     upload_job(merged(), commits=older)
 
-    assert capsys.readouterr().out.splitlines()[0] == "of 1,201 commits that were pushed the newest 3 are looked at"
+    assert (
+        capsys.readouterr().out.splitlines()[0]
+        == "of 1,201 commits that were pushed the newest 3 are looked at"
+    )
     asked = [one.url.path.split("/")[-2] for one in hub.asked if one.url.path.endswith("/pulls")]
     assert asked == [MERGE, *older[:-3:-1]]
 
@@ -230,9 +263,12 @@ def test_of_a_large_push_the_newest_commits_are_asked_for(
     ids=["by a stranger", "into another branch", "another commit", "not merged"],
 )
 def test_the_job_tells_nothing_that_does_not_count(
-    upload_job: Announce, store: Store, capsys: pytest.CaptureFixture[str],
-    proposal: dict[str, Any], says: str,
-) -> None:  # fmt: skip
+    upload_job: Announce,
+    store: Store,
+    capsys: pytest.CaptureFixture[str],
+    proposal: dict[str, Any],
+    says: str,
+) -> None:
     assert upload_job(proposal) == 0
 
     assert (kept(store), capsys.readouterr().out) == ([], says)

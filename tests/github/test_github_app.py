@@ -34,7 +34,9 @@ def test_writes_under_no_name_that_github_does_not_tell(
 ) -> None:
     monkeypatch.setattr(hub, "handle_request", lambda asked: Response(200, json={"id": 7}))
 
-    with pytest.raises(PerfciError, match="GitHub tells no short name of App 7, by which its comments would be known"):
+    with pytest.raises(
+        PerfciError, match="GitHub tells no short name of App 7, by which its comments would be known"
+    ):
         app.comment_author()
 
 
@@ -77,7 +79,12 @@ def test_one_token_serves_until_five_minutes_before_its_end(app: GitHubApp, hub:
 def test_installations_repositories_and_permissions_share_no_token(app: GitHubApp, hub: FakeGitHub) -> None:
     metadata = {"metadata": "read"}
 
-    for client in (app.open_installation_client(44, [1]), app.open_installation_client(45, [1]), app.open_installation_client(44, [2, 1]), app.open_installation_client(44, [1], metadata)):
+    for client in (
+        app.open_installation_client(44, [1]),
+        app.open_installation_client(45, [1]),
+        app.open_installation_client(44, [2, 1]),
+        app.open_installation_client(44, [1], metadata),
+    ):
         client.get_repository("acme/model")
     app.open_installation_client(44, [1, 2]).get_repository("acme/model")
 
@@ -100,7 +107,13 @@ def test_neither_key_nor_token_shows(
     client = app.open_installation_client(44, [1])
 
     client.get_pull("acme/model", 7)
-    told = caplog.text + repr(vars(app)) + repr(vars(client)) + repr(app._tokens) + repr(AppKey("Iv1.7", app_keys[0]))
+    told = (
+        caplog.text
+        + repr(vars(app))
+        + repr(vars(client))
+        + repr(app._tokens)
+        + repr(AppKey("Iv1.7", app_keys[0]))
+    )
 
     assert "ghs_1" in hub.tokens
     assert "ghs_1" not in told

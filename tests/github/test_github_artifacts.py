@@ -16,7 +16,11 @@ import pytest
 from perfci.github import artifact_archive
 from perfci.github.artifact_archive import InvalidArtifact, read_archive, select_run_documents
 
-GOOD = {"findings.json": b'{"project": "acme/model"}', "runs/s-0.json": b"{}", "runs/s-1.json": b'{"more": 1}'}
+GOOD = {
+    "findings.json": b'{"project": "acme/model"}',
+    "runs/s-0.json": b"{}",
+    "runs/s-1.json": b'{"more": 1}',
+}
 MIB = 1024 * 1024
 
 
@@ -71,7 +75,9 @@ def zip64() -> bytes:
     """An end that names no numbers of its own, but those of a larger one before it."""
     archive = zipped(GOOD)
     end, start = archive[-22:], archive.index(b"PK\x01\x02")
-    larger = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, 3, 3, len(archive) - 22 - start, start)
+    larger = struct.pack(
+        "<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, 3, 3, len(archive) - 22 - start, start
+    )
     return archive[:-22] + larger + struct.pack("<4sLQL", b"PK\x06\x07", 0, len(archive) - 22, 1) + end
 
 
@@ -85,32 +91,50 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     "cut off": (lambda: zipped(GOOD)[:-1], "it is no zip, or was cut off"),
     "something before it": (lambda: b"#!/bin/sh\n" + zipped(GOOD), "its zip is not as GitHub makes them"),
     "a comment that hides another end": (
-        lambda: zipped(GOOD)[:-2] + struct.pack("<H", 22) + zipped({})[-22:], "its zip is not as GitHub makes them",
+        lambda: zipped(GOOD)[:-2] + struct.pack("<H", 22) + zipped({})[-22:],
+        "its zip is not as GitHub makes them",
     ),
     "zip64": (zip64, "it is a zip64, made for more than perfci takes"),
-    "zip64 by its size": (lambda: ended(zipped(GOOD), 12, 0xFFFFFFFF, "<L"), "it is a zip64, made for more than"),
+    "zip64 by its size": (
+        lambda: ended(zipped(GOOD), 12, 0xFFFFFFFF, "<L"),
+        "it is a zip64, made for more than",
+    ),
     "several disks": (lambda: ended(zipped(GOOD), 4, 1), "its zip is not as GitHub makes them"),
     "fewer announced": (
-        lambda: ended(ended(zipped(GOOD), 8, 1), 10, 1), "it holds another number of files than it says",
+        lambda: ended(ended(zipped(GOOD), 8, 1), 10, 1),
+        "it holds another number of files than it says",
     ),
     "thousands of entries": (of_thousands, "it holds more than 500 files"),
     "thousands, announced as two": (
-        lambda: ended(ended(of_thousands(), 8, 2), 10, 2), "it holds more than 500 files",
+        lambda: ended(ended(of_thousands(), 8, 2), 10, 2),
+        "it holds more than 500 files",
     ),
-    "a flat bomb": (lambda: zipped({"findings.json": b"0" * 20 * MIB}), "it unpacks to more than any comparison takes"),
+    "a flat bomb": (
+        lambda: zipped({"findings.json": b"0" * 20 * MIB}),
+        "it unpacks to more than any comparison takes",
+    ),
     "large without packing": (
-        lambda: zipped({"findings.json": b"0" * (artifact_archive.MAX_FILE_BYTES + 1)}, ZIP_STORED), "it unpacks to more than",
+        lambda: zipped({"findings.json": b"0" * (artifact_archive.MAX_FILE_BYTES + 1)}, ZIP_STORED),
+        "it unpacks to more than",
     ),
     "large together": (
-        lambda: zipped({f"runs/{n}.json": b"0" * 30 * MIB for n in range(3)}, ZIP_STORED), "it unpacks to more than",
+        lambda: zipped({f"runs/{n}.json": b"0" * 30 * MIB for n in range(3)}, ZIP_STORED),
+        "it unpacks to more than",
     ),
     "overlapping": (overlapping, "its files lie over each other"),
     "a file of a size it does not have": (
-        lambda: patched(zipped(GOOD), 24, 7), "its zip is damaged (BadZipFile)",
+        lambda: patched(zipped(GOOD), 24, 7),
+        "its zip is damaged (BadZipFile)",
     ),
     "longer than the archive": (lambda: patched(zipped(GOOD), 20, 5000), "its files lie over each other"),
-    "a symlink": (lambda: entry(mode=stat.S_IFLNK | 0o777), "it holds a link, or something else that is no file"),
-    "a device": (lambda: entry(mode=stat.S_IFCHR | 0o666), "it holds a link, or something else that is no file"),
+    "a symlink": (
+        lambda: entry(mode=stat.S_IFLNK | 0o777),
+        "it holds a link, or something else that is no file",
+    ),
+    "a device": (
+        lambda: entry(mode=stat.S_IFCHR | 0o666),
+        "it holds a link, or something else that is no file",
+    ),
     "a folder that is a link": (lambda: entry("runs/", b"", stat.S_IFLNK), "it holds a link"),
     "a folder with a body": (lambda: entry("runs/", b"{}"), "a name in it leads out of its folder"),
     "absolute": (lambda: entry("/etc/passwd"), "a name in it leads out of its folder"),
@@ -118,15 +142,20 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     "backslashes": (lambda: entry("..\\findings.json"), "a name in it leads out of its folder"),
     "a line in a name": (lambda: entry("runs/a\n.json"), "a name in it leads out of its folder"),
     "a name with an end in it": (
-        lambda: entry("findings.jsonX").replace(b".jsonX", b".json\0"), "a name in it leads out of its folder",
+        lambda: entry("findings.jsonX").replace(b".jsonX", b".json\0"),
+        "a name in it leads out of its folder",
     ),
     "encrypted": (lambda: patched(entry(), 8, 1, "<H"), "it is encrypted"),
-    "packed by other means": (lambda: zipped(GOOD, ZIP_BZIP2), "it is packed in another way than GitHub packs"),
+    "packed by other means": (
+        lambda: zipped(GOOD, ZIP_BZIP2),
+        "it is packed in another way than GitHub packs",
+    ),
     "two of one name": (twice, "a name occurs twice in it"),
     "two names for one": (
-        lambda: patched(zipped({"runs/a.json": b"{}"}), 51, ord("b"), "<B"), "its zip is damaged (BadZipFile)",
+        lambda: patched(zipped({"runs/a.json": b"{}"}), 51, ord("b"), "<B"),
+        "its zip is damaged (BadZipFile)",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("made", HOSTILE)

@@ -121,7 +121,9 @@ def test_a_comment_that_accepts_something_and_was_never_told_is_found(
 
     assert (found, [one["conclusion"] for one in server.hub.checks]) == ([1, 0], ["success"])
     assert server.deliveries() == ["d-1", "missed-comment-5000-1772364600"]
-    assert "found in acme/model, of which GitHub did not tell: comments that accept something (1)" in caplog.text
+    assert (
+        "found in acme/model, of which GitHub did not tell: comments that accept something (1)" in caplog.text
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,7 +136,9 @@ def test_a_comment_that_accepts_something_and_was_never_told_is_found(
     ],
     ids=["accepts nothing", "just now", "too old", "on an issue"],
 )
-def test_other_comments_are_left(server: Server, catching_up: ReconciliationPoll, comment: dict[str, Any]) -> None:
+def test_other_comments_are_left(
+    server: Server, catching_up: ReconciliationPoll, comment: dict[str, Any]
+) -> None:
     server.hub.runs, server.hub.comments = [], [comment]
 
     assert (catching_up(server.now), server.events()) == (0, [])
@@ -174,13 +178,17 @@ def test_a_merge_that_was_never_told_is_found(server: Server, catching_up: Recon
     ],
     ids=["announces nothing", "closed without a merge", "just now", "too old", "long untouched"],
 )
-def test_other_pull_requests_are_left(server: Server, catching_up: ReconciliationPoll, proposal: dict[str, Any]) -> None:
+def test_other_pull_requests_are_left(
+    server: Server, catching_up: ReconciliationPoll, proposal: dict[str, Any]
+) -> None:
     server.hub.runs, server.hub.pulls = [], [proposal]
 
     assert (catching_up(server.now), server.events()) == (0, [])
 
 
-def test_comments_that_cannot_be_asked_for_hold_up_no_run(server: Server, catching_up: ReconciliationPoll) -> None:
+def test_comments_that_cannot_be_asked_for_hold_up_no_run(
+    server: Server, catching_up: ReconciliationPoll
+) -> None:
     server.hub.troubles = [None, None, None, Told(403)]
     server.hub.comments = [said()]
 
@@ -200,13 +208,20 @@ def test_pages_are_read_until_they_are_too_old(server: Server, catching_up: Reco
     ("trouble", "why"),
     [
         (Told(503), "GitHub could not find who installed this App for acme/model: 503"),
-        (Told(429, {"Retry-After": "600"}), "GitHub lets perfci find who installed this App for acme/model only after"),
+        (
+            Told(429, {"Retry-After": "600"}),
+            "GitHub lets perfci find who installed this App for acme/model only after",
+        ),
         (Unmade, "could not be reached to find who installed this App for acme/model"),
     ],
     ids=["broken", "a limit", "down"],
 )
 def test_github_that_does_not_answer_is_asked_again_next_time(
-    server: Server, catching_up: ReconciliationPoll, caplog: pytest.LogCaptureFixture, trouble: Trouble, why: str
+    server: Server,
+    catching_up: ReconciliationPoll,
+    caplog: pytest.LogCaptureFixture,
+    trouble: Trouble,
+    why: str,
 ) -> None:
     server.hub.troubles = [trouble]
 

@@ -21,7 +21,9 @@ def test_reads_a_repository_by_name(client: GitHubClient) -> None:
     assert (found.id, found.owner.login, found.default_branch) == (1, "acme", "main")
 
 
-@pytest.mark.parametrize("name", ["acme", "acme/..", "acme/model/x", "acme/mo del", "../model", "-acme/model"])
+@pytest.mark.parametrize(
+    "name", ["acme", "acme/..", "acme/model/x", "acme/mo del", "../model", "-acme/model"]
+)
 def test_asks_for_no_name_that_is_no_repository(client: GitHubClient, hub: FakeGitHub, name: str) -> None:
     with pytest.raises(PerfciError, match="is no repository; expected for example acme/model"):
         client.get_repository(name)
@@ -51,17 +53,23 @@ def test_reads_all_pages_of_a_list(client: GitHubClient, hub: FakeGitHub) -> Non
 def test_reads_no_more_pages_than_github_can_fill(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.comments = [comment(number, "hello") for number in range(3001)]
 
-    with pytest.raises(PerfciError, match="GitHub has more than 3000 entries where perfci was to list the comments"):
+    with pytest.raises(
+        PerfciError, match="GitHub has more than 3000 entries where perfci was to list the comments"
+    ):
         list(client.list_comments("acme/model", 7))
 
     assert len(hub.asked) == 30
 
 
-def test_follows_no_page_to_another_host(hub: FakeGitHub, client: GitHubClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_follows_no_page_to_another_host(
+    hub: FakeGitHub, client: GitHubClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     link = {"Link": '<https://evil.example.net/repos/acme/model/issues/7/comments?page=2>; rel="next"'}
     monkeypatch.setattr(hub, "handle_request", lambda asked: Response(200, headers=link, json=[]))
 
-    with pytest.raises(PerfciError, match=r"links its next page at evil\.example\.net, where the token must not go"):
+    with pytest.raises(
+        PerfciError, match=r"links its next page at evil\.example\.net, where the token must not go"
+    ):
         list(client.list_comments("acme/model", 7))
 
 
@@ -74,7 +82,9 @@ def test_opens_an_issue_and_finds_it_again(client: GitHubClient, hub: FakeGitHub
     assert made.html_url == "https://github.com/acme/model/issues/1"
 
 
-def test_downloads_an_artifact_without_showing_the_token_to_its_host(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_downloads_an_artifact_without_showing_the_token_to_its_host(
+    client: GitHubClient, hub: FakeGitHub
+) -> None:
     hub.artifact = bytes(range(256)) * 20
     [artifact] = client.list_run_artifacts("acme/model", 4, "perfci-run")
 
@@ -88,7 +98,9 @@ def test_downloads_an_artifact_without_showing_the_token_to_its_host(client: Git
 def test_takes_no_artifact_above_the_limit(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.artifact = bytes(10_001)
 
-    with pytest.raises(PerfciError, match="artifact 5 is larger than 10,000 bytes, the most that perfci takes"):
+    with pytest.raises(
+        PerfciError, match="artifact 5 is larger than 10,000 bytes, the most that perfci takes"
+    ):
         client.download_artifact("acme/model", 5, ENOUGH)
 
 
@@ -96,7 +108,10 @@ def test_gives_up_on_an_artifact_that_drips(hub: FakeGitHub) -> None:
     hub.artifact = bytes(9_000)
     times = iter(range(0, 10_000, 50))
     impatient = open_github_client(
-        "t0ken", hub.description.base_url, retry_policy=GitHubRetryPolicy(now=lambda: float(next(times))), transport=hub
+        "t0ken",
+        hub.description.base_url,
+        retry_policy=GitHubRetryPolicy(now=lambda: float(next(times))),
+        transport=hub,
     )
 
     with pytest.raises(PerfciError, match="artifact 5 did not come within 120 s; perfci gave up on it"):
@@ -164,10 +179,12 @@ def test_believes_github_which_permission_it_wants(client: GitHubClient, hub: Fa
             "GitHub knows it by another address, so perfci did not read acme/model: use the repository's name of "
             "today.",
         ),
-        (Told(422, message="Validation\x1b[31m Failed"),
-         "GitHub refused to read acme/model: 422 Validation [31m Failed."),
+        (
+            Told(422, message="Validation\x1b[31m Failed"),
+            "GitHub refused to read acme/model: 422 Validation [31m Failed.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_says_what_was_asked_what_github_said_and_what_to_do(
     client: GitHubClient, hub: FakeGitHub, told: Told, sentence: str
 ) -> None:
@@ -215,7 +232,9 @@ def test_gives_up_on_a_server_that_stays_broken(client: GitHubClient, hub: FakeG
     assert len(hub.asked) == 5
 
 
-def test_never_writes_a_second_comment_for_an_answer_that_got_lost(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_never_writes_a_second_comment_for_an_answer_that_got_lost(
+    client: GitHubClient, hub: FakeGitHub
+) -> None:
     hub.troubles = [Dropped]
 
     with pytest.raises(GitHubNoResponse, match="It may be done or not; asking again finds out"):
@@ -256,9 +275,15 @@ def test_edits_again_whatever_happened(client: GitHubClient, hub: FakeGitHub) ->
 LIMITS = [
     pytest.param(Told(429, {"Retry-After": "30"}), 30.0, id="retry-after"),
     pytest.param(Told(403, {"Retry-After": "30"}, "secondary"), 30.0, id="secondary limit"),
-    pytest.param(Told(403, {}, "You have exceeded a secondary rate limit."), 60.0, id="secondary limit without a time"),
-    pytest.param(Told(403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1790000090"}), 90.0, id="reset"),
-    pytest.param(Told(429, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1789999999"}), 1.0, id="reset before"),
+    pytest.param(
+        Told(403, {}, "You have exceeded a secondary rate limit."), 60.0, id="secondary limit without a time"
+    ),
+    pytest.param(
+        Told(403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1790000090"}), 90.0, id="reset"
+    ),
+    pytest.param(
+        Told(429, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1789999999"}), 1.0, id="reset before"
+    ),
     pytest.param(Told(429, {"Retry-After": "soon"}), 60.0, id="no number"),
 ]
 
@@ -275,7 +300,9 @@ def test_waits_as_long_as_github_asks_even_before_it_writes(
 
 
 def test_waits_no_longer_than_its_patience_and_says_until_when(client: GitHubClient, hub: FakeGitHub) -> None:
-    hub.troubles = [Told(403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1790003600"}, "API rate limit")]
+    hub.troubles = [
+        Told(403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1790003600"}, "API rate limit")
+    ]
 
     with pytest.raises(GitHubError) as caught:
         client.get_repository("acme/model")

@@ -19,14 +19,31 @@ from perfci.github.pull_report import (
     ReportOutdated,
 )
 from perfci.model import PerfciError
-from tests.support.stateful_github import BOT, HEAD, NEWER, Dropped, FakeGitHub, Grant, Told, Unmade, comment, pull
+from tests.support.stateful_github import (
+    BOT,
+    HEAD,
+    NEWER,
+    Dropped,
+    FakeGitHub,
+    Grant,
+    Told,
+    Unmade,
+    comment,
+    pull,
+)
 
 US = CommentAuthor("perfci[bot]", 7)
 MARK = "<!-- perfci report acme/model -->"
 
 
-def check(title: str = "2 regressions", state: CheckState = "completed", conclusion: CheckConclusion | None = "neutral") -> CheckReport:
-    return CheckReport("perfci", "acme/model", state, title, "| table |", conclusion, "https://perf.example.com/acme:model")
+def check(
+    title: str = "2 regressions",
+    state: CheckState = "completed",
+    conclusion: CheckConclusion | None = "neutral",
+) -> CheckReport:
+    return CheckReport(
+        "perfci", "acme/model", state, title, "| table |", conclusion, "https://perf.example.com/acme:model"
+    )
 
 
 def report(comment: str = "2 regressions", told: CheckReport | None = None) -> PullReport:
@@ -46,8 +63,12 @@ def test_writes_a_check_and_a_comment(client: GitHubClient, hub: FakeGitHub) -> 
 
     [made] = hub.checks
     assert (made["name"], made["head_sha"], made["status"], made["conclusion"], made["output"]) == (
-        "perfci", HEAD, "completed", "neutral", {"title": "2 regressions", "summary": "| table |"},
-    )  # fmt: skip
+        "perfci",
+        HEAD,
+        "completed",
+        "neutral",
+        {"title": "2 regressions", "summary": "| table |"},
+    )
     assert bodies(hub) == [body("2 regressions")]
     assert found.written == ("perfci", "comment")
     assert (found.comment_url, found.check_url) == (hub.comments[0]["html_url"], made["html_url"])
@@ -81,7 +102,9 @@ def test_a_check_goes_from_queued_to_its_end(client: GitHubClient, hub: FakeGitH
     assert [(one["status"], one["conclusion"]) for one in hub.checks] == [("completed", "failure")]
 
 
-def test_a_check_that_ended_is_followed_by_a_new_one_and_that_one_counts(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_a_check_that_ended_is_followed_by_a_new_one_and_that_one_counts(
+    client: GitHubClient, hub: FakeGitHub
+) -> None:
     deliver_report(client, US, report())
 
     deliver_report(client, US, report("again", check("measuring again", "in_progress", None)))
@@ -106,7 +129,9 @@ def test_a_comment_on_an_older_commit_says_so_once(client: GitHubClient, hub: Fa
     before = len(hub.writes)
 
     for _ in range(2):
-        mark_comment_outdated(client, US, "acme/model", 7, "acme/model", NEWER, lambda text: f"Outdated: {text[-13:]}")
+        mark_comment_outdated(
+            client, US, "acme/model", 7, "acme/model", NEWER, lambda text: f"Outdated: {text[-13:]}"
+        )
 
     assert bodies(hub) == [body("Outdated: 2 regressions")]
     assert len(hub.writes) == before + 1
@@ -219,13 +244,15 @@ def test_without_permission_for_checks_a_status_says_it(client: GitHubClient, hu
 
     first, second = deliver_report(client, us, report()), deliver_report(client, us, report())
 
-    assert [(one["state"], one["context"], one["description"], one["target_url"]) for one in hub.statuses] == [
-        ("success", "perfci", "2 regressions", "https://perf.example.com/acme:model")
-    ]
+    assert [
+        (one["state"], one["context"], one["description"], one["target_url"]) for one in hub.statuses
+    ] == [("success", "perfci", "2 regressions", "https://perf.example.com/acme:model")]
     assert (first.written, second.written) == (("perfci as a commit status", "comment"), ())
 
 
-def test_a_token_that_may_read_checks_and_is_no_app_gets_a_status(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_a_token_that_may_read_checks_and_is_no_app_gets_a_status(
+    client: GitHubClient, hub: FakeGitHub
+) -> None:
     """What GitHub says to a person's token that has every permission."""
     hub.tokens["t0ken"] = Grant("ada", {"checks": "write", "statuses": "write", "pull_requests": "write"})
 
@@ -260,7 +287,9 @@ def test_a_status_has_a_word_for_every_check(
 def test_a_check_that_broke_is_neutral_and_its_status_an_error(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.tokens["t0ken"] = Grant("ada", {"statuses": "write", "pull_requests": "write"})
 
-    deliver_report(client, CommentAuthor("ada"), report("x", dataclasses.replace(check("Not run"), status="error")))
+    deliver_report(
+        client, CommentAuthor("ada"), report("x", dataclasses.replace(check("Not run"), status="error"))
+    )
 
     assert [one["state"] for one in hub.statuses] == ["error"]
 
@@ -312,11 +341,15 @@ def test_refuses_texts_that_github_would_not_take() -> None:
 
     with pytest.raises(PerfciError, match="with its hidden mark, has 65,537 characters; GitHub takes 65,536"):
         report("c" * (room + 1))
-    with pytest.raises(PerfciError, match="The summary of a check has 65,536 characters; GitHub takes 65,535"):
+    with pytest.raises(
+        PerfciError, match="The summary of a check has 65,536 characters; GitHub takes 65,535"
+    ):
         dataclasses.replace(check(), summary="s" * 65_536)
 
 
 @pytest.mark.parametrize(("state", "conclusion"), [("completed", None), ("in_progress", "success")])
-def test_a_check_ends_with_a_conclusion_and_never_before(state: CheckState, conclusion: CheckConclusion | None) -> None:
+def test_a_check_ends_with_a_conclusion_and_never_before(
+    state: CheckState, conclusion: CheckConclusion | None
+) -> None:
     with pytest.raises(PerfciError, match="has a conclusion when it is completed, and only then"):
         check("x", state, conclusion)

@@ -108,7 +108,9 @@ def merged(description: Description, schema: Any) -> tuple[dict[str, Any], set[s
 
 def test_names_permissions_as_github_does(description: Description) -> None:
     known = description.document["components"]["schemas"]["app-permissions"]["properties"]
-    needs = {tuple(one.split(": ")) for operation in ALL_OPERATIONS for one in operation.permissions} | set(PERMISSIONS.items())
+    needs = {tuple(one.split(": ")) for operation in ALL_OPERATIONS for one in operation.permissions} | set(
+        PERMISSIONS.items()
+    )
 
     assert [(name, level) for name, level in needs if level not in known[name]["enum"]] == []
 
@@ -144,7 +146,7 @@ def test_the_description_catches_what_it_is_here_for(description: Description) -
         ("GET", f"{here}/issues/7/comments", {"perpage": "100"}, None),
         ("GET", f"{here}/compare/feature/x...main", {}, None),
         ("POST", f"{prefix}/app/installations/4/access_tokens", {}, {"permissions": {"check": "write"}}),
-    ]  # fmt: skip
+    ]
 
     missed = [one for one in wrong if not is_caught(description, *one)]
 
@@ -173,5 +175,7 @@ def test_without_npm_these_tests_are_skipped_and_ci_asks_for_them(
     with pytest.raises(pytest.skip.Exception, match="npm was not found"):
         npm_packages.asked_of_npm(read)
     monkeypatch.setenv("PERFCI_TEST_NPM", "required")
-    with pytest.raises(pytest.fail.Exception, match=r"npm was not found.*PERFCI_TEST_NPM=required asks for it"):
+    with pytest.raises(
+        pytest.fail.Exception, match=r"npm was not found.*PERFCI_TEST_NPM=required asks for it"
+    ):
         npm_packages.asked_of_npm(read)

@@ -59,10 +59,14 @@ def test_takes_or_passes_over_every_event_that_github_sends() -> None:
 def test_reads_what_matters_from_what_github_sends() -> None:
     sent = asked_of_npm(examples)
 
-    pulled = next(read("pull_request", **one) for one in sent["pull_request"] if one["action"] == "synchronize")
+    pulled = next(
+        read("pull_request", **one) for one in sent["pull_request"] if one["action"] == "synchronize"
+    )
     labelled = next(read("pull_request", **one) for one in sent["pull_request"] if one["action"] == "labeled")
     again = next(read("check_suite", **one) for one in sent["check_suite"] if one["action"] == "rerequested")
-    pressed = next(read("check_run", **one) for one in sent["check_run"] if one["action"] == "requested_action")
+    pressed = next(
+        read("check_run", **one) for one in sent["check_run"] if one["action"] == "requested_action"
+    )
     ran = next(read("workflow_run", **one) for one in sent["workflow_run"] if one["action"] == "completed")
 
     assert isinstance(pulled, PullRequestEvent)
@@ -80,9 +84,15 @@ def test_reads_what_matters_from_what_github_sends() -> None:
 
 def test_reads_a_pull_request_from_a_fork() -> None:
     found = read(
-        "pull_request", action="opened", number=7, pull_request=pull(repository=2), repository=HERE, sender=ADA,
-        installation={"id": 44, "node_id": "x"}, unheard_of={"of": 1},
-    )  # fmt: skip
+        "pull_request",
+        action="opened",
+        number=7,
+        pull_request=pull(repository=2),
+        repository=HERE,
+        sender=ADA,
+        installation={"id": 44, "node_id": "x"},
+        unheard_of={"of": 1},
+    )
 
     assert isinstance(found, PullRequestEvent)
     assert found.pull_request.head.repo is not None
@@ -105,7 +115,9 @@ def test_tells_comments_on_pull_requests_from_those_on_issues() -> None:
     comment = {"id": 5, "body": "@perfci acknowledge", "user": ADA, "html_url": "https://github.com/x"}
     common = {"action": "created", "comment": comment, "repository": HERE, "sender": ADA}
 
-    on_pull = read("issue_comment", issue={"number": 7, "pull_request": {"url": "https://api.github.com/x"}}, **common)
+    on_pull = read(
+        "issue_comment", issue={"number": 7, "pull_request": {"url": "https://api.github.com/x"}}, **common
+    )
     on_issue = read("issue_comment", issue={"number": 8}, **common)
 
     assert isinstance(on_pull, IssueCommentEvent)
@@ -115,9 +127,15 @@ def test_tells_comments_on_pull_requests_from_those_on_issues() -> None:
 
 
 def test_reads_the_short_ones() -> None:
-    pushed = read("push", ref="refs/heads/main", before="0" * 40, after=HEAD, repository=HERE, commits=[{"id": "x"}])
+    pushed = read(
+        "push", ref="refs/heads/main", before="0" * 40, after=HEAD, repository=HERE, commits=[{"id": "x"}]
+    )
     installed = read(
-        "installation", action="created", installation={"id": 44, "account": ADA}, repositories=[HERE], sender=ADA
+        "installation",
+        action="created",
+        installation={"id": 44, "account": ADA},
+        repositories=[HERE],
+        sender=ADA,
     )
     pinged = read("ping", zen="Keep it logically awesome.", hook_id=9)
 
@@ -135,11 +153,14 @@ def test_reads_the_short_ones() -> None:
         (b"payload=%7B%7D", "the whole: Invalid JSON: expected value at line 1 column 1"),
         (b'{"zen": "x"}', "hook_id: Field required"),
         (b'{"zen": "\\ud800", "hook_id": 1}', "the whole: Invalid JSON"),
-        (b'{"zen": "x", "hook_id": 1, "deep": ' + b"[" * 100_000, "the whole: Invalid JSON: recursion limit exceeded"),
+        (
+            b'{"zen": "x", "hook_id": 1, "deep": ' + b"[" * 100_000,
+            "the whole: Invalid JSON: recursion limit exceeded",
+        ),
         (b'{"zen": "x", "hook_id": 1e999}', "hook_id: Input should be"),
         (b"\xff", "the whole: Invalid JSON"),
     ],
-)  # fmt: skip
+)
 def test_says_what_an_event_lacks(body: bytes, why: str) -> None:
     with pytest.raises(PerfciError) as caught:
         parse_event("ping", body)
@@ -166,12 +187,22 @@ def test_believes_githubs_own_example_of_a_signature() -> None:
 def test_two_secrets_hold_while_one_replaces_the_other() -> None:
     both = ["new", "old"]
 
-    assert [has_valid_signature(b"{}", signed(b"{}", secret), both) for secret in ("new", "old", "older")] == [True, True, False]
+    assert [
+        has_valid_signature(b"{}", signed(b"{}", secret), both) for secret in ("new", "old", "older")
+    ] == [True, True, False]
 
 
 @pytest.mark.parametrize(
     "header",
-    ["", "sha256=", "sha256=é", "sha1=" + "0" * 40, signed(b"{} ", "s"), signed(b"{}", "s").upper(), signed(b"{}", "")],
+    [
+        "",
+        "sha256=",
+        "sha256=é",
+        "sha1=" + "0" * 40,
+        signed(b"{} ", "s"),
+        signed(b"{}", "s").upper(),
+        signed(b"{}", ""),
+    ],
 )
 def test_believes_no_other_signature(header: str) -> None:
     assert not has_valid_signature(b"{}", header, ["s", ""])
@@ -190,11 +221,15 @@ def test_finds_the_pull_request_of_a_run_by_numbers(client: GitHubClient, hub: F
     assert [one.number for one in found] == [7]
 
 
-def test_branches_of_one_name_in_forks_of_one_owner_are_told_apart(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_branches_of_one_name_in_forks_of_one_owner_are_told_apart(
+    client: GitHubClient, hub: FakeGitHub
+) -> None:
     run = {"id": 4, "event": "pull_request", "head_sha": HEAD, "head_branch": "faster", "repository": HERE}
     hub.pulls = [pull(7, repository=2), pull(8, repository=2)]
     hub.pulls[0]["head"]["repo"] = {"id": 99, "full_name": "fork2/model-of-old"}
-    told = read("workflow_run", action="completed", repository=HERE, workflow_run=run | {"head_repository": FORK})
+    told = read(
+        "workflow_run", action="completed", repository=HERE, workflow_run=run | {"head_repository": FORK}
+    )
     assert isinstance(told, WorkflowRunEvent)
 
     assert [one.number for one in find_pulls_of_run(client, told.workflow_run)] == [8]
@@ -220,7 +255,9 @@ def test_a_run_without_an_open_pull_request_has_no_report(client: GitHubClient, 
 
 def test_a_run_of_a_fork_that_is_gone_has_no_report(client: GitHubClient, hub: FakeGitHub) -> None:
     run = {"id": 4, "event": "pull_request", "head_sha": HEAD, "head_branch": "faster", "repository": HERE}
-    told = read("workflow_run", action="completed", repository=HERE, workflow_run=run | {"head_repository": None})
+    told = read(
+        "workflow_run", action="completed", repository=HERE, workflow_run=run | {"head_repository": None}
+    )
     assert isinstance(told, WorkflowRunEvent)
 
     with pytest.raises(ReportOutdated, match="Workflow run 4 of acme/model came from a fork that is gone"):

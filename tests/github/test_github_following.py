@@ -28,7 +28,18 @@ from tests.support.github_app_server import description as description
 from tests.support.github_app_server import server as server
 from tests.support.npm_packages import asked_of_npm
 from tests.support.signed_webhooks import SECRET, a_bound_project, post, told_of_comment, told_of_run
-from tests.support.stateful_github import BASE, HEAD, NEWER, OWNER, Dropped, FakeGitHub, Told, Trouble, comment, pull
+from tests.support.stateful_github import (
+    BASE,
+    HEAD,
+    NEWER,
+    OWNER,
+    Dropped,
+    FakeGitHub,
+    Told,
+    Trouble,
+    comment,
+    pull,
+)
 
 
 def test_a_run_that_ended_becomes_comment_check_and_stored_runs(server: Server) -> None:
@@ -37,7 +48,9 @@ def test_a_run_that_ended_becomes_comment_check_and_stored_runs(server: Server) 
     assert server.works() == 1
 
     (said,), (check,) = server.hub.comments, server.hub.checks
-    assert said["body"].startswith(f"<!-- perfci report acme/model -->\n<!-- at {HEAD} -->\n### perfci: 1 regression")
+    assert said["body"].startswith(
+        f"<!-- perfci report acme/model -->\n<!-- at {HEAD} -->\n### perfci: 1 regression"
+    )
     assert f"[full report]({PAGE})" in said["body"]
     assert (said["issue"], said["user"]["login"]) == (7, "perfci[bot]")
     assert (check["name"], check["conclusion"], check["app"], check["details_url"]) == (
@@ -46,7 +59,10 @@ def test_a_run_that_ended_becomes_comment_check_and_stored_runs(server: Server) 
         {"id": 7},
         PAGE,
     )
-    assert [(one.commit.sha, dict(one.origin)["run_id"]) for one in server.runs()] == [(BASE, "17"), (HEAD, "17")]
+    assert [(one.commit.sha, dict(one.origin)["run_id"]) for one in server.runs()] == [
+        (BASE, "17"),
+        (HEAD, "17"),
+    ]
     assert (server.kinds(), server.events()) == ({"pairs": "compare"}, [("done", 0, "")])
 
 
@@ -114,7 +130,9 @@ def test_somebody_else_goes_on_where_one_died(server: Server, monkeypatch: pytes
     assert (len(server.hub.comments), len(server.runs()), server.events()) == (1, 2, [("done", 0, "")])
 
 
-def test_github_that_does_not_answer_is_asked_again_later(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+def test_github_that_does_not_answer_is_asked_again_later(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
     server.hub.troubles = [Told(503), Told(503)]
     server.is_told()
 
@@ -125,7 +143,10 @@ def test_github_that_does_not_answer_is_asked_again_later(server: Server, caplog
 
     assert (state, attempts) == ("waiting", 1)
     assert problem.startswith("GitHub could not make a token for installation 44: 503")
-    assert "17 (completed) of acme/model is tried again at 2026-03-01 12:00:30 UTC: GitHub could not" in caplog.text
+    assert (
+        "17 (completed) of acme/model is tried again at 2026-03-01 12:00:30 UTC: GitHub could not"
+        in caplog.text
+    )
     assert (server.events(), len(server.hub.comments)) == ([("done", 2, "")], 1)
 
 
@@ -139,7 +160,10 @@ def test_a_limit_is_waited_for(server: Server) -> None:
 
 
 def test_what_github_refuses_waits_for_a_person(server: Server, caplog: pytest.LogCaptureFixture) -> None:
-    server.hub.troubles = [None, Told(403, {"X-Accepted-GitHub-Permissions": "actions=read"}, "Not accessible")]
+    server.hub.troubles = [
+        None,
+        Told(403, {"X-Accepted-GitHub-Permissions": "actions=read"}, "Not accessible"),
+    ]
     server.is_told()
 
     server.works()
@@ -164,7 +188,12 @@ def test_what_was_given_up_begins_again_when_somebody_redelivers_it(server: Serv
 
     again = server.is_told()
 
-    assert (again, server.works(), server.events(), len(server.hub.comments)) == (202, 1, [("done", 0, "")], 1)
+    assert (again, server.works(), server.events(), len(server.hub.comments)) == (
+        202,
+        1,
+        [("done", 0, "")],
+        1,
+    )
 
 
 def test_it_is_given_up_after_five_hours(server: Server) -> None:
@@ -182,7 +211,9 @@ def test_it_is_given_up_after_five_hours(server: Server) -> None:
 def test_a_mistake_of_ours_is_tried_again_and_kept(
     server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("perfci.service.pulls.workflow_run_handler.find_pulls_of_run", lambda client, ran: 1 / 0)
+    monkeypatch.setattr(
+        "perfci.service.pulls.workflow_run_handler.find_pulls_of_run", lambda client, ran: 1 / 0
+    )
     server.is_told()
 
     server.works()
@@ -198,8 +229,14 @@ def gone(hub: FakeGitHub) -> None:
 @pytest.mark.parametrize(
     ("happens", "why"),
     [
-        (lambda hub: hub.pulls.__setitem__(0, pull(head=NEWER)), "acme/model#7 is at cccccccccccc by now and "),
-        (lambda hub: hub.pulls[0].update(state="closed"), "No open pull request of acme/model comes from acme:faster."),
+        (
+            lambda hub: hub.pulls.__setitem__(0, pull(head=NEWER)),
+            "acme/model#7 is at cccccccccccc by now and ",
+        ),
+        (
+            lambda hub: hub.pulls[0].update(state="closed"),
+            "No open pull request of acme/model comes from acme:faster.",
+        ),
         (gone, "Workflow run 17 of acme/model came from a fork that is gone; it has no report."),
         (
             lambda hub: hub.run.update(status="in_progress"),
@@ -214,7 +251,9 @@ def gone(hub: FakeGitHub) -> None:
             "The project is bound to another repository or",
         ),
         (
-            lambda hub: hub.run.update(repository={"id": 1, "full_name": "acme/model", "owner": OWNER | {"id": 11}}),
+            lambda hub: hub.run.update(
+                repository={"id": 1, "full_name": "acme/model", "owner": OWNER | {"id": 11}}
+            ),
             "The project is bound to another repository or workflow by now.",
         ),
     ],
@@ -245,15 +284,18 @@ def test_nothing_is_asked_for_a_project_that_is_bound_no_more(server: Server) ->
     assert server.hub.asked == []
 
 
-def test_a_project_without_the_name_of_its_repository_has_a_comment_of_its_own(server: Server, store: Store) -> None:
+def test_a_project_without_the_name_of_its_repository_has_a_comment_of_its_own(
+    server: Server, store: Store
+) -> None:
     a_bound_project(store, NOON, "team one/gpu")
 
     server.is_told()
     server.works()
 
     assert sorted(one["body"].splitlines()[0] for one in server.hub.comments) == [
-        "<!-- perfci report acme/model -->", "<!-- perfci report team%20one/gpu -->",
-    ]  # fmt: skip
+        "<!-- perfci report acme/model -->",
+        "<!-- perfci report team%20one/gpu -->",
+    ]
     assert sorted(one["name"] for one in server.hub.checks) == ["perfci", "perfci/team one/gpu"]
     assert len(server.runs("acme/model")) == 2
 
@@ -287,15 +329,23 @@ def test_a_comment_of_who_may_write_accepts_what_got_worse(server: Server) -> No
 
 
 def test_nothing_can_be_accepted_of_what_is_kept_no_more(server: Server) -> None:
-    post(server.web, "issue_comment", asked_of_npm(lambda: told_of_comment("/perfci accept aaaaaaaaaa because")))
+    post(
+        server.web,
+        "issue_comment",
+        asked_of_npm(lambda: told_of_comment("/perfci accept aaaaaaaaaa because")),
+    )
 
     server.works()
 
-    assert server.events() == [("done", 0, "No results of the newest commit are kept: they have to be measured again.")]
+    assert server.events() == [
+        ("done", 0, "No results of the newest commit are kept: they have to be measured again.")
+    ]
 
 
 @pytest.mark.parametrize("action", ["requested", "in_progress"])
-def test_while_a_newer_commit_is_measured_the_comment_says_of_which_one_it_is(server: Server, action: str) -> None:
+def test_while_a_newer_commit_is_measured_the_comment_says_of_which_one_it_is(
+    server: Server, action: str
+) -> None:
     server.is_told()
     server.works()
     server.hub.pulls = [pull(head=NEWER)]
@@ -316,7 +366,9 @@ def test_while_a_newer_commit_is_measured_the_comment_says_of_which_one_it_is(se
         ("failure", "Not run", "The measuring broke before anything was decided"),
     ],
 )
-def test_a_run_that_left_nothing_is_told_as_one(server: Server, conclusion: str, title: str, says: str) -> None:
+def test_a_run_that_left_nothing_is_told_as_one(
+    server: Server, conclusion: str, title: str, says: str
+) -> None:
     server.hub.artifact, server.hub.run = b"", {"conclusion": conclusion}
 
     server.is_told()
@@ -349,7 +401,9 @@ def test_the_audit_log_says_who_sent_it(server: Server) -> None:
     assert (line.actor, line.action, line.request_id) == ("github-repository/1", "run.receive", "d-1")
 
 
-def test_a_gate_turns_the_check_red(store: Store, hub: FakeGitHub, app_keys: tuple[str, str], tmp_path: Path) -> None:
+def test_a_gate_turns_the_check_red(
+    store: Store, hub: FakeGitHub, app_keys: tuple[str, str], tmp_path: Path
+) -> None:
     pem, hub.public_key = app_keys
     hub.artifact = artifact(tmp_path)
     a_bound_project(store, NOON)

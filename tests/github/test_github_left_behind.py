@@ -29,7 +29,9 @@ from tests.support.stateful_github import BASE, HEAD, NEWER, pull
 def test_what_a_job_really_hands_over_is_taken_whole(server: Server, job: Job) -> None:
     job.starts("pull_request", job.proposed())
     assert run_verb(["github", "compare"]) == 0
-    handed = {str(path.relative_to("perfci-results")): path for path in Path("perfci-results").rglob("*.json")}
+    handed = {
+        str(path.relative_to("perfci-results")): path for path in Path("perfci-results").rglob("*.json")
+    }
     server.hub.artifact = zipped({name: path.read_bytes() for name, path in handed.items()})
     server.hub.pulls, server.hub.run = [pull(head=job.head)], {"head_sha": job.head}
 
@@ -105,7 +107,14 @@ def test_what_is_about_another_commit_is_not_shown(server: Server, tmp_path: Pat
 
 
 def test_what_documents_say_of_themselves_is_not_believed(server: Server, tmp_path: Path) -> None:
-    lies = {"run_id": "99", "attempt": "77", "event": "push", "pull_request": "99", "job": "compare", "step": "0"}
+    lies = {
+        "run_id": "99",
+        "attempt": "77",
+        "event": "push",
+        "pull_request": "99",
+        "job": "compare",
+        "step": "0",
+    }
     liar = Commit(BASE, "Poisoned", "Eve", NOON, ("d" * 40,), "main", ("v1",), position=0)
     runs = (
         side(Role.BASE, BASE, project="rival/own", origin=tuple(sorted(lies.items())), commit=liar),
@@ -137,10 +146,19 @@ EQUAL = [a_process(1.0, role=role, pair=0) for role in (Role.BASE, Role.HEAD)]
             "session x: This token is for the commit aaaaaaaaaaaa, and the document is of ccccccc",
         ),
         (side(Role.HISTORY, BASE, step=5), "session x: This token is for the commit"),
-        (replace(COMPARED[1], results=(a_result(None, *EQUAL),)), "session x: only comparisons of what was committed"),
-        (side(Role.HEAD, HEAD, commit=Commit(HEAD, dirty=True)), "session x: only comparisons of what was committed"),
+        (
+            replace(COMPARED[1], results=(a_result(None, *EQUAL),)),
+            "session x: only comparisons of what was committed",
+        ),
+        (
+            side(Role.HEAD, HEAD, commit=Commit(HEAD, dirty=True)),
+            "session x: only comparisons of what was committed",
+        ),
         (side(Role.BASE, BASE[:12]), "session x: 'bbbbbbbbbbbb' is no commit's full sha"),
-        (side(Role.HEAD, HEAD, session="nightly"), "session nightly: The session nightly belongs to another origin"),
+        (
+            side(Role.HEAD, HEAD, session="nightly"),
+            "session nightly: The session nightly belongs to another origin",
+        ),
     ],
     ids=["another commit", "a history", "equals", "changed", "abbreviated", "foreign session"],
 )
@@ -171,7 +189,10 @@ def post_run(server: Server, run: Run) -> None:
         (b"{}", "runs/x.json is no valid perfci.run/1"),
         (b"\x1f\x8b" + b"0" * 100, "runs/x.json is no valid perfci.run/1"),
         (b"[" * 100_000, "runs/x.json is nested too deep."),
-        (b"[]," * 100_000 + b"[" * 200_000, "runs/x.json holds more objects, lists or values than any run has."),
+        (
+            b"[]," * 100_000 + b"[" * 200_000,
+            "runs/x.json holds more objects, lists or values than any run has.",
+        ),
         (b'{"project": 1, "project": 2}', "runs/x.json has a key twice in one object."),
     ],
     ids=["empty", "packed", "deep", "many", "twice"],

@@ -54,8 +54,14 @@ def test_asks_all_of_its_operations_as_github_describes_them_and_nothing_else(
     pem, hub.public_key = app_keys
 
     ask_everything(client)
-    ask_as_an_app(GitHubApp(AppKey("Iv1.7", pem), hub.description.base_url, retry_policy=patience, transport=hub))
+    ask_as_an_app(
+        GitHubApp(AppKey("Iv1.7", pem), hub.description.base_url, retry_policy=patience, transport=hub)
+    )
 
-    paths = [(one.method, one.url.raw_path.decode().partition("?")[0]) for one in hub.asked if one.url.host != STORE]
+    paths = [
+        (one.method, one.url.raw_path.decode().partition("?")[0])
+        for one in hub.asked
+        if one.url.host != STORE
+    ]
     assert {hub.description.operation(*one) for one in paths} == set(ALL_OPERATIONS)
     assert hub.wrong == []

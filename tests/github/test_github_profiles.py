@@ -31,9 +31,19 @@ SUITE = """
         assert thing.WORK == 10_000
 """
 TABLES = ProfileReport(
-    "cpu", "cpu", 4, 0.2, 0.5, None, (), (), (), (ProfileRow("aten::mm", 0.1, 0.5, 2),),
-    (ProfileRow("benchmarks/suite.py:4", 0.1, 0.5, 0),), {"kernels": "no GPU"},
-)  # fmt: skip
+    "cpu",
+    "cpu",
+    4,
+    0.2,
+    0.5,
+    None,
+    (),
+    (),
+    (),
+    (ProfileRow("aten::mm", 0.1, 0.5, 2),),
+    (ProfileRow("benchmarks/suite.py:4", 0.1, 0.5, 0),),
+    {"kernels": "no GPU"},
+)
 ASKED = ComparisonOptions(None, "", False, None, False, False, None, None)
 
 
@@ -78,12 +88,18 @@ def test_both_sides_are_profiled_unless_one_of_them_fails(here: Path) -> None:
     assert profiled(found) == ["suite.time_step"]
 
     assert sorted(path.name for path in Path("out").iterdir()) == [
-        "suite.time_step-base.trace.json.gz", "suite.time_step-base.txt",
-        "suite.time_step-head.trace.json.gz", "suite.time_step-head.txt",
-    ]  # fmt: skip
+        "suite.time_step-base.trace.json.gz",
+        "suite.time_step-base.txt",
+        "suite.time_step-head.trace.json.gz",
+        "suite.time_step-head.txt",
+    ]
     text = Path("out/suite.time_step-head.txt").read_text()
-    assert text.startswith(f"suite.time_step at {found.head.short_sha} Think harder\n4 calls of 200.0 ms on cpu;")
-    assert gzip.decompress(Path("out/suite.time_step-base.trace.json.gz").read_bytes()) == b'{"traceEvents": []}'
+    assert text.startswith(
+        f"suite.time_step at {found.head.short_sha} Think harder\n4 calls of 200.0 ms on cpu;"
+    )
+    assert (
+        gzip.decompress(Path("out/suite.time_step-base.trace.json.gz").read_bytes()) == b'{"traceEvents": []}'
+    )
 
 
 @pytest.mark.usefixtures("profiler")
@@ -113,7 +129,11 @@ def test_the_three_worst_slowdowns_are_chosen() -> None:
     times = [worse(f"time_{k}", 1.1 + k / 10) for k in range(4)]
     better = a_verdict(VerdictKind.IMPROVEMENT, 0.5, (0.4, 0.6), series=a_series("suite.faster"))
 
-    assert worst_slowdowns(told([*times, hungrier(), better])) == ["suite.time_3", "suite.time_2", "suite.time_1"]
+    assert worst_slowdowns(told([*times, hungrier(), better])) == [
+        "suite.time_3",
+        "suite.time_2",
+        "suite.time_1",
+    ]
 
 
 def test_a_cell_that_is_slower_in_two_metrics_is_profiled_once() -> None:

@@ -29,9 +29,11 @@ SECRETS = {"PERFCI_APP_ID": "Iv1.7", "PERFCI_APP_KEY_FILE": "app.pem", "PERFCI_A
 
 def deliver(url: str, body: bytes) -> int:
     headers = {
-        "Content-Type": "application/json", "X-GitHub-Event": "workflow_run", "X-GitHub-Delivery": "d-1",
+        "Content-Type": "application/json",
+        "X-GitHub-Event": "workflow_run",
+        "X-GitHub-Delivery": "d-1",
         "X-Hub-Signature-256": signature(body),
-    }  # fmt: skip
+    }
     asked = urllib.request.Request(f"{url.rstrip('/')}{PATH}", body, headers, method="POST")
     with urllib.request.urlopen(asked, timeout=30) as answer:
         return int(answer.status)
@@ -59,9 +61,14 @@ def test_a_webhook_becomes_comment_check_and_page_and_so_does_one_that_was_lost(
     database = f"sqlite:///{here}/server.db"
     numbers = ["--repository-id", "1", "--owner-id", "10", "--workflow", ".github/workflows/perf.yml"]
     assert run_cli(["project", "create", "acme/model", "--db", database]) == 0
-    assert run_cli(["project", "bind", "acme/model", *numbers, "--db", database, "--project", "acme/model"]) == 0
+    assert (
+        run_cli(["project", "bind", "acme/model", *numbers, "--db", database, "--project", "acme/model"]) == 0
+    )
 
-    with on_loopback(hub) as api, serving(here, **SECRETS, PERFCI_APP_API=api, PERFCI_DB=database) as (_, url):
+    with (
+        on_loopback(hub) as api,
+        serving(here, **SECRETS, PERFCI_APP_API=api, PERFCI_DB=database) as (_, url),
+    ):
         status = deliver(url, json.dumps(told_of_run()).encode())
         assert until(lambda: hub.comments and followed(database) == [17, 18])
 
@@ -93,11 +100,15 @@ def test_a_webhook_becomes_comment_check_and_page_and_so_does_one_that_was_lost(
         ),
     ],
     ids=["no key", "no file", "no PEM", "no secret"],
-)  # fmt: skip
+)
 def test_says_before_it_serves_what_is_missing(
-    here: Path, app_keys: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    given: dict[str, str], sentence: str,
-) -> None:  # fmt: skip
+    here: Path,
+    app_keys: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    given: dict[str, str],
+    sentence: str,
+) -> None:
     monkeypatch.setenv("PERFCI_APP_ID", "Iv1.7")
     for name, value in given.items():
         monkeypatch.setenv(name, app_keys[0] if value == "app" else value)
@@ -116,4 +127,7 @@ def test_follows_what_waits_and_ends(
 
     code = run_cli(["judge-worker", "--once"])
 
-    assert (code, capsys.readouterr().out) == (0, "0 uploads judged, 0 messages sent, 0 runs of GitHub followed\n")
+    assert (code, capsys.readouterr().out) == (
+        0,
+        "0 uploads judged, 0 messages sent, 0 runs of GitHub followed\n",
+    )

@@ -28,7 +28,9 @@ SUITE = """
 """
 ALWAYS = {"metadata": "read"}
 WORKFLOW = Grant(
-    "github-actions[bot]", ALWAYS | {"pull_requests": "write", "checks": "write", "actions": "read"}, app=15368
+    "github-actions[bot]",
+    ALWAYS | {"pull_requests": "write", "checks": "write", "actions": "read"},
+    app=15368,
 )
 
 
@@ -45,10 +47,17 @@ class Job:
         place = self.project.folder.parent
         (place / "event.json").write_text(json.dumps(event))
         given = {
-            "ACTIONS": "true", "EVENT_NAME": name, "EVENT_PATH": str(place / "event.json"),
-            "REPOSITORY": "acme/model", "RUN_ID": "17", "RUN_ATTEMPT": "1", "JOB": "bench",
-            "STEP_SUMMARY": str(place / "summary.md"), "OUTPUT": str(place / "outputs"), **variables,
-        }  # fmt: skip
+            "ACTIONS": "true",
+            "EVENT_NAME": name,
+            "EVENT_PATH": str(place / "event.json"),
+            "REPOSITORY": "acme/model",
+            "RUN_ID": "17",
+            "RUN_ATTEMPT": "1",
+            "JOB": "bench",
+            "STEP_SUMMARY": str(place / "summary.md"),
+            "OUTPUT": str(place / "outputs"),
+            **variables,
+        }
         for key, value in given.items():
             self.monkeypatch.setenv(f"GITHUB_{key}", value)
 
@@ -57,9 +66,12 @@ class Job:
         proposal = pull(head=self.head) | changes
         proposal["base"] = {**proposal["base"], "sha": self.target}
         return {
-            "action": "synchronize", "number": 7, "pull_request": proposal,
-            "repository": {"id": 1, "full_name": "acme/model"}, "sender": {"id": 3, "login": "ada"},
-        }  # fmt: skip
+            "action": "synchronize",
+            "number": 7,
+            "pull_request": proposal,
+            "repository": {"id": 1, "full_name": "acme/model"},
+            "sender": {"id": 3, "login": "ada"},
+        }
 
     @property
     def summary(self) -> str:
@@ -87,7 +99,8 @@ def github(hub: FakeGitHub, job: Job) -> FakeGitHub:
     hub.pulls = [pull(head=job.head)]
     hub.tokens = {"t0ken": WORKFLOW}
     job.monkeypatch.setattr(
-        "perfci.cli.github.commands.open_github_client", lambda token, url: open_github_client(token, hub.description.base_url, transport=hub)
+        "perfci.cli.github.commands.open_github_client",
+        lambda token, url: open_github_client(token, hub.description.base_url, transport=hub),
     )
     return hub
 
@@ -112,14 +125,18 @@ def test_what_was_measured_is_kept_for_a_server(job: Job) -> None:
 
     runs = [run_document.read_run(path) for path in sorted(Path("perfci-results/runs").iterdir())]
     assert {one.commit.sha for one in runs} >= {job.head}
-    assert len({run_document.idempotency_key(one) for one in runs}) == len(runs) == 4  # two commits, then fresh pairs
+    assert (
+        len({run_document.idempotency_key(one) for one in runs}) == len(runs) == 4
+    )  # two commits, then fresh pairs
 
 
 def test_what_equals_came_to_is_kept_for_a_server_too(job: Job) -> None:
     assert run_cli(["compare", "HEAD", "HEAD", "--results", "night"]) == 0
 
     (document,) = Path("night/runs").iterdir()
-    roles = {process.role for result in run_document.read_run(document).results for process in result.processes}
+    roles = {
+        process.role for result in run_document.read_run(document).results for process in result.processes
+    }
     assert roles == {Role.BASE, Role.HEAD}
 
 
@@ -215,7 +232,9 @@ def test_a_gate_turns_the_check_red(job: Job, github: FakeGitHub) -> None:
 
 
 def test_without_the_right_to_checks_a_status_says_that_it_is_advice(job: Job, github: FakeGitHub) -> None:
-    github.tokens = {"t0ken": Grant("github-actions[bot]", ALWAYS | {"pull_requests": "write", "statuses": "write"})}
+    github.tokens = {
+        "t0ken": Grant("github-actions[bot]", ALWAYS | {"pull_requests": "write", "statuses": "write"})
+    }
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
     run_cli(["github", "compare"])
 
@@ -224,7 +243,7 @@ def test_without_the_right_to_checks_a_status_says_that_it_is_advice(job: Job, g
     assert code == 0
     assert [(one["state"], one["description"]) for one in github.statuses] == [
         ("success", "1 regression (advisory)"),
-    ]  # fmt: skip
+    ]
 
 
 def test_whoever_may_write_accepts_what_a_commit_costs(job: Job, github: FakeGitHub) -> None:
@@ -242,7 +261,7 @@ def test_whoever_may_write_accepts_what_a_commit_costs(job: Job, github: FakeGit
     assert asked not in github.comments[0]["body"]
     assert [(one["conclusion"], one["output"]["title"]) for one in github.checks] == [
         ("success", "1 regression (accepted)"),
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize(
@@ -294,7 +313,9 @@ def test_without_results_there_is_nothing_to_accept(
     code = run_cli(["github", "report"])
 
     assert (code, github.writes) == (0, [])
-    assert capsys.readouterr().out == f"acme/model#7: no results of {job.head[:12]} are kept: measure it again\n"
+    assert (
+        capsys.readouterr().out == f"acme/model#7: no results of {job.head[:12]} are kept: measure it again\n"
+    )
 
 
 def test_other_talk_is_passed_over(job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]) -> None:
@@ -306,7 +327,10 @@ def test_other_talk_is_passed_over(job: Job, github: FakeGitHub, capsys: pytest.
         assert run_cli(["github", "report"]) == 0
 
     assert github.asked == []
-    assert capsys.readouterr().out.splitlines() == ["this comment accepts nothing of a pull request: nothing to do"] * 2
+    assert (
+        capsys.readouterr().out.splitlines()
+        == ["this comment accepts nothing of a pull request: nothing to do"] * 2
+    )
 
 
 @pytest.mark.parametrize(
@@ -353,7 +377,9 @@ def test_what_is_overtaken_is_told_and_fails_nothing(
     assert (codes, github.writes) == ([0, 0, 0], [])
 
 
-def test_while_a_newer_commit_is_measured_the_comment_says_of_which_one_it_is(job: Job, github: FakeGitHub) -> None:
+def test_while_a_newer_commit_is_measured_the_comment_says_of_which_one_it_is(
+    job: Job, github: FakeGitHub
+) -> None:
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
     run_cli(["github", "compare"])
     run_cli(["github", "report"])
@@ -429,7 +455,9 @@ def test_a_job_that_was_cancelled_says_so(job: Job, github: FakeGitHub) -> None:
     code = run_cli(["github", "report"])
 
     assert code == 0
-    assert [(check["conclusion"], check["output"]["title"]) for check in github.checks] == [("neutral", "Not run")]
+    assert [(check["conclusion"], check["output"]["title"]) for check in github.checks] == [
+        ("neutral", "Not run")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -456,7 +484,11 @@ def test_links_in_results_are_not_believed(job: Job, github: FakeGitHub) -> None
     run_cli(["github", "compare"])
     path = Path("perfci-results/findings.json")
     told = json.loads(path.read_text())
-    told["findings"] |= {"page": "https://evil.example", "accepted": "by the maintainers", "command": ["curl", "evil"]}
+    told["findings"] |= {
+        "page": "https://evil.example",
+        "accepted": "by the maintainers",
+        "command": ["curl", "evil"],
+    }
     told["findings"] |= {"alike": True}
     path.write_text(json.dumps(told))
 
@@ -477,27 +509,43 @@ def test_outside_of_a_job_it_says_what_does_the_same(here: Path, capsys: pytest.
     assert "this is no job of GitHub Actions" in capsys.readouterr().err
 
 
-def followed(head: str, fork: int, conclusion: str | None = "success", action: str = "completed") -> dict[str, Any]:
+def followed(
+    head: str, fork: int, conclusion: str | None = "success", action: str = "completed"
+) -> dict[str, Any]:
     """The event of a workflow run that a pull request of a fork started."""
     run_of_fork = {
-        "id": 17, "name": "perf", "path": ".github/workflows/perf.yml", "event": "pull_request",
-        "status": action, "conclusion": conclusion, "head_sha": head, "head_branch": "faster", "run_attempt": 1,
-        "repository": {"id": 1, "full_name": "acme/model"}, "html_url": "https://github.com/acme/model/actions/runs/17",
+        "id": 17,
+        "name": "perf",
+        "path": ".github/workflows/perf.yml",
+        "event": "pull_request",
+        "status": action,
+        "conclusion": conclusion,
+        "head_sha": head,
+        "head_branch": "faster",
+        "run_attempt": 1,
+        "repository": {"id": 1, "full_name": "acme/model"},
+        "html_url": "https://github.com/acme/model/actions/runs/17",
         "head_repository": {"id": fork, "full_name": f"fork{fork}/model"},
-    }  # fmt: skip
+    }
     return {
-        "action": action, "workflow_run": run_of_fork, "repository": {"id": 1, "full_name": "acme/model"},
+        "action": action,
+        "workflow_run": run_of_fork,
+        "repository": {"id": 1, "full_name": "acme/model"},
         "sender": {"id": 3, "login": "ada"},
-    }  # fmt: skip
+    }
 
 
 def said(talk: dict[str, Any], **about: Any) -> dict[str, Any]:
     """The event of a comment on a pull request."""
     issue = {"number": 7, "pull_request": {"url": "https://api.github.com/repos/acme/model/pulls/7"}}
     return {
-        "action": "created", "comment": talk, "sender": talk["user"], "issue": issue, **about,
+        "action": "created",
+        "comment": talk,
+        "sender": talk["user"],
+        "issue": issue,
+        **about,
         "repository": {"id": 1, "full_name": "acme/model"},
-    }  # fmt: skip
+    }
 
 
 def zipped(*files: Path) -> bytes:

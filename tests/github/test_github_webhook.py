@@ -94,23 +94,34 @@ def test_keeps_it_for_each_project_of_the_repository(app: Flask, store: Store, e
     assert [slug for slug, _ in kept(store)] == ["acme/one", "acme/two"]
 
 
-def test_calls_a_repository_that_was_renamed_by_its_new_name(app: Flask, store: Store, ended: dict[str, Any]) -> None:
+def test_calls_a_repository_that_was_renamed_by_its_new_name(
+    app: Flask, store: Store, ended: dict[str, Any]
+) -> None:
     made = a_bound_project(store, NOW)
     ended["repository"]["full_name"] = "acme/models"
 
     post(app, "workflow_run", ended)
 
     with store.read() as tx:
-        bound, (line,) = github_bindings.find_bound_repository(tx, made.id), audit_log.list_entries(tx, made.id)
+        bound, (line,) = (
+            github_bindings.find_bound_repository(tx, made.id),
+            audit_log.list_entries(tx, made.id),
+        )
     assert bound is not None
     assert bound.slug == "acme/models"
-    assert (line.actor, line.action, line.subject) == ("github-repository/1", "repository.rename", "acme/models")
+    assert (line.actor, line.action, line.subject) == (
+        "github-repository/1",
+        "repository.rename",
+        "acme/models",
+    )
 
 
 def test_takes_a_workflow_that_another_repository_holds(app: Flask, store: Store) -> None:
     a_bound_project(store, NOW, bound=replace(HERE, workflow="acme/ci/.github/workflows/perf.yml"))
     called = [{"path": "acme/ci/.github/workflows/perf.yml@refs/heads/main", "sha": "a" * 40}]
-    told = asked_of_npm(lambda: told_of_run(path=".github/workflows/ci.yml@main", referenced_workflows=called))
+    told = asked_of_npm(
+        lambda: told_of_run(path=".github/workflows/ci.yml@main", referenced_workflows=called)
+    )
 
     assert post(app, "workflow_run", told).status_code == 202
 
@@ -153,10 +164,14 @@ def test_keeps_that_somebody_accepts_what_was_measured(app: Flask, store: Store)
     assert kept(store) == [("acme/model", RunEventPayload("pe", INSTALLATION, "acme/model", 7, "accepted"))]
 
 
-def test_keeps_nothing_that_a_webhook_of_a_repository_tells(app: Flask, store: Store, ended: dict[str, Any]) -> None:
+def test_keeps_nothing_that_a_webhook_of_a_repository_tells(
+    app: Flask, store: Store, ended: dict[str, Any]
+) -> None:
     a_bound_project(store, NOW)
 
-    answer = post(app, "workflow_run", {name: value for name, value in ended.items() if name != "installation"})
+    answer = post(
+        app, "workflow_run", {name: value for name, value in ended.items() if name != "installation"}
+    )
 
     assert (answer.status_code, kept(store)) == (200, [])
 
@@ -210,7 +225,9 @@ def test_believes_nothing_that_is_not_signed(
 
 
 def test_reads_nothing_before_it_believes_it(app: Flask) -> None:
-    answer = post(app, "workflow_run", b'{"action": "completed', **{"X-Hub-Signature-256": "sha256=" + "0" * 64})
+    answer = post(
+        app, "workflow_run", b'{"action": "completed', **{"X-Hub-Signature-256": "sha256=" + "0" * 64}
+    )
 
     assert answer.status_code == 401
 
@@ -218,14 +235,39 @@ def test_reads_nothing_before_it_believes_it(app: Flask) -> None:
 @pytest.mark.parametrize(
     ("body", "headers", "status", "detail"),
     [
-        (b"payload=%7B%7D", {"Content-Type": "application/x-www-form-urlencoded"}, 415, "A body of type application"),
-        (gzip.compress(b"{}"), {"Content-Encoding": "gzip"}, 415, "A body is taken as GitHub sends it, without Conte"),
+        (
+            b"payload=%7B%7D",
+            {"Content-Type": "application/x-www-form-urlencoded"},
+            415,
+            "A body of type application",
+        ),
+        (
+            gzip.compress(b"{}"),
+            {"Content-Encoding": "gzip"},
+            415,
+            "A body is taken as GitHub sends it, without Conte",
+        ),
         (b" " * (5 * 1024 * 1024 + 1), {}, 413, "A body of at most 5 MiB is taken."),
         (b"{", {}, 400, "This ping event is not as GitHub sends them (the whole: Invalid JSON"),
-        (b"{}", {"X-GitHub-Event": ""}, 400, "The header X-GitHub-Event is missing, or is not as GitHub sends it."),
+        (
+            b"{}",
+            {"X-GitHub-Event": ""},
+            400,
+            "The header X-GitHub-Event is missing, or is not as GitHub sends it.",
+        ),
         (b"{}", {"X-GitHub-Event": "Ping\t"}, 400, "The header X-GitHub-Event is missing"),
-        (b'{"zen": "", "hook_id": 1}', {"X-GitHub-Delivery": ""}, 400, "The header X-GitHub-Delivery is missing"),
-        (b'{"zen": "", "hook_id": 1}', {"X-GitHub-Delivery": "x" * 65}, 400, "The header X-GitHub-Delivery is missing"),
+        (
+            b'{"zen": "", "hook_id": 1}',
+            {"X-GitHub-Delivery": ""},
+            400,
+            "The header X-GitHub-Delivery is missing",
+        ),
+        (
+            b'{"zen": "", "hook_id": 1}',
+            {"X-GitHub-Delivery": "x" * 65},
+            400,
+            "The header X-GitHub-Delivery is missing",
+        ),
     ],
     ids=["a form", "packed", "large", "broken", "no kind", "another kind", "no name", "a long name"],
 )
@@ -266,7 +308,11 @@ def test_a_login_is_neither_needed_nor_looked_at(store: Store, ended: dict[str, 
     told = SETTINGS.model_dump() | {"access": {"mode": "open"}}
     with ExitStack() as over:
         app = served(store, over, Settings.model_validate(told))
-        foreign = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site", "Authorization": "Bearer nonsense"}
+        foreign = {
+            "Origin": "https://evil.example",
+            "Sec-Fetch-Site": "cross-site",
+            "Authorization": "Bearer nonsense",
+        }
 
         answer = post(app, "workflow_run", ended, **foreign)
 
@@ -279,4 +325,7 @@ def test_says_when_it_cannot_keep_it(app: Flask, store: Store, ended: dict[str, 
 
     answer = post(app, "workflow_run", ended)
 
-    assert (answer.status_code, answer.json["detail"]) == (503, "The server cannot store it now: redeliver it later.")
+    assert (answer.status_code, answer.json["detail"]) == (
+        503,
+        "The server cannot store it now: redeliver it later.",
+    )

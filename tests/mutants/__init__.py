@@ -37,8 +37,13 @@ MUTANTS = (
         "cache-dropped",
         frozenset(
             {
-                "generation.tpot", "generation.tpot_growth", "generation.itl", "generation.itl_per_token",
-                "generation.e2el", "stages.decode", "stream_counts.flops",
+                "generation.tpot",
+                "generation.tpot_growth",
+                "generation.itl",
+                "generation.itl_per_token",
+                "generation.e2el",
+                "stages.decode",
+                "stream_counts.flops",
             }
         ),
         {
@@ -63,8 +68,13 @@ MUTANTS = (
         "math-attention",
         frozenset(
             {
-                "training.step_time", "training.forward_time", "training.backward_time", "step_counts.operators",
-                "step_counts.peak_tensor_bytes", "step_counts.fake_peak_bytes", "stream_counts.operators",
+                "training.step_time",
+                "training.forward_time",
+                "training.backward_time",
+                "step_counts.operators",
+                "step_counts.peak_tensor_bytes",
+                "step_counts.fake_peak_bytes",
+                "stream_counts.operators",
             }
         ),
         {
@@ -74,7 +84,9 @@ MUTANTS = (
                 "answers use attention as well",
             ),
             **_all("stream_counts.peak_tensor_bytes", "scores are kept as a whole"),
-            **_all("step_counts.instructions stream_counts.instructions", "more operators take more instructions"),
+            **_all(
+                "step_counts.instructions stream_counts.instructions", "more operators take more instructions"
+            ),
             **_all("numerics.loss_at_step_k", "another order of summation rounds differently"),
         },
     ),
@@ -89,7 +101,7 @@ MUTANTS = (
         ),
     ),
     Mutant("master-copy", frozenset({"step_counts.optimizer_state_bytes", "step_counts.fake_peak_bytes"})),
-)  # fmt: skip
+)
 
 
 def write_base(folder: Path) -> None:

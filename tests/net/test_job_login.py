@@ -82,7 +82,11 @@ def test_logs_in_again_once_its_token_is_over(both: Both) -> None:
 
     client.upload_run(b"", KEY)
 
-    assert [bearer for path, bearer in both.asked if path.endswith("/runs")] == ["pfcir_1", "pfcir_1", "pfcir_2"]
+    assert [bearer for path, bearer in both.asked if path.endswith("/runs")] == [
+        "pfcir_1",
+        "pfcir_1",
+        "pfcir_2",
+    ]
 
 
 def test_asks_for_a_permission_where_the_server_asks_who_it_is(both: Both) -> None:

@@ -21,7 +21,9 @@ class Receiver(BaseHTTPRequestHandler):
     """Answers as its path asks."""
 
     def do_POST(self) -> None:
-        self.server.seen.append((self.path, dict(self.headers), self.rfile.read(int(self.headers["Content-Length"]))))  # type: ignore[attr-defined]
+        self.server.seen.append(
+            (self.path, dict(self.headers), self.rfile.read(int(self.headers["Content-Length"])))
+        )  # type: ignore[attr-defined]
         if self.path == "/elsewhere":
             self.send_response(302)
             self.send_header("Location", "/secret")
@@ -64,7 +66,9 @@ def receiver() -> Iterator[ThreadingHTTPServer]:
 def test_connects_to_the_address_that_was_checked_and_names_the_host(receiver: ThreadingHTTPServer) -> None:
     url = f"http://chat.example:{receiver.server_port}/hook?x=1"
 
-    answer = send_request("POST", url, body=b"{}", allowed_networks=HERE, resolver=lambda host, port: ["127.0.0.1"])
+    answer = send_request(
+        "POST", url, body=b"{}", allowed_networks=HERE, resolver=lambda host, port: ["127.0.0.1"]
+    )
 
     assert answer.status == 200
     ((path, headers, body),) = receiver.seen  # type: ignore[attr-defined]
@@ -86,12 +90,18 @@ def test_reads_a_little_of_an_endless_answer(receiver: ThreadingHTTPServer) -> N
 
 def test_gives_up_on_an_answer_that_drips(receiver: ThreadingHTTPServer) -> None:
     with pytest.raises(HostUnreachable, match="did not answer"):
-        send_request("POST", f"http://127.0.0.1:{receiver.server_port}/drip", allowed_networks=HERE, timeout_s=0.3)
+        send_request(
+            "POST", f"http://127.0.0.1:{receiver.server_port}/drip", allowed_networks=HERE, timeout_s=0.3
+        )
 
 
-def test_a_name_that_means_this_machine_is_refused_before_anything_is_sent(receiver: ThreadingHTTPServer) -> None:
+def test_a_name_that_means_this_machine_is_refused_before_anything_is_sent(
+    receiver: ThreadingHTTPServer,
+) -> None:
     with pytest.raises(ForbiddenAddress):
-        send_request("POST", f"https://hook.example:{receiver.server_port}/", resolver=lambda host, port: ["127.0.0.1"])
+        send_request(
+            "POST", f"https://hook.example:{receiver.server_port}/", resolver=lambda host, port: ["127.0.0.1"]
+        )
 
     assert receiver.seen == []  # type: ignore[attr-defined]
 
@@ -102,7 +112,9 @@ def test_outside_only_https_on_its_own_port_is_used(url: str) -> None:
         send_request("POST", url, resolver=lambda host, port: ["8.8.8.8"])
 
 
-@pytest.mark.parametrize("url", ["ftp://a.example/", "file:///etc/passwd", "https://", "https://me:pw@a.example/", "x"])
+@pytest.mark.parametrize(
+    "url", ["ftp://a.example/", "file:///etc/passwd", "https://", "https://me:pw@a.example/", "x"]
+)
 def test_what_is_no_web_address_is_told(url: str) -> None:
     with pytest.raises(PerfciError, match="address"):
         send_request("POST", url)
@@ -112,7 +124,10 @@ def test_a_client_asks_through_it_with_the_same_care(receiver: ThreadingHTTPServ
     url = f"http://127.0.0.1:{receiver.server_port}"
     with open_http_client(url, transport=CheckedTransport(HERE, 100)) as client:
         answer = client.post("/endless", json={"x": 1}, headers={"X-Perfci": "yes"})
-    with open_http_client(url, transport=CheckedTransport((), 100)) as stranger, pytest.raises(ForbiddenAddress):
+    with (
+        open_http_client(url, transport=CheckedTransport((), 100)) as stranger,
+        pytest.raises(ForbiddenAddress),
+    ):
         stranger.post("/hook")
 
     ((path, headers, body),) = receiver.seen  # type: ignore[attr-defined]

@@ -61,7 +61,9 @@ def known(request: httpx.Request) -> httpx.Response:
 
 
 def receipt(request: httpx.Request, *, stored: bool) -> httpx.Response:
-    told = UploadReceipt(key=request.headers["Idempotency-Key"], project="p", stored=stored, results=1, samples=1)
+    told = UploadReceipt(
+        key=request.headers["Idempotency-Key"], project="p", stored=stored, results=1, samples=1
+    )
     return httpx.Response(201 if stored else 200, text=told.model_dump_json())
 
 
@@ -112,7 +114,11 @@ def test_keeps_what_another_token_or_address_may_send(spool: Spool, time: Time, 
 
 
 def test_waits_as_long_as_it_was_told(spool: Spool, time: Time) -> None:
-    flush_spool(spool, a_client(says(429, **{"Retry-After": "7"}), says(503, **{"Retry-After": "2"}), stored), patience(time))
+    flush_spool(
+        spool,
+        a_client(says(429, **{"Retry-After": "7"}), says(503, **{"Retry-After": "2"}), stored),
+        patience(time),
+    )
 
     assert time.slept == [7.0, 2.0]
 
@@ -121,7 +127,10 @@ def test_waits_longer_each_time_and_gives_up_without_forgetting(spool: Spool, ti
     flushed = flush_spool(spool, a_client(lost), patience(time, give_up_after_s=30.0))
 
     assert time.slept == [1.0, 2.0, 4.0, 8.0]
-    assert (flushed.waiting, flushed.messages) == (1, [f"{SERVER} does not answer: the connection was reset."])
+    assert (flushed.waiting, flushed.messages) == (
+        1,
+        [f"{SERVER} does not answer: the connection was reset."],
+    )
 
 
 def test_goes_on_for_days_where_nothing_ends_it(spool: Spool, time: Time) -> None:
@@ -156,7 +165,9 @@ def test_says_what_waits_too_long(spool: Spool, time: Time) -> None:
 def test_believes_no_receipt_for_another_key(spool: Spool, time: Time) -> None:
     other = UploadReceipt(key=KEYS[2], project="p", stored=True, results=1, samples=1).model_dump_json()
 
-    flushed = flush_spool(spool, a_client(lambda _: httpx.Response(201, text=other)), patience(time, give_up_after_s=0.0))
+    flushed = flush_spool(
+        spool, a_client(lambda _: httpx.Response(201, text=other)), patience(time, give_up_after_s=0.0)
+    )
 
     assert (flushed.sent, flushed.waiting) == ([], 1)
 

@@ -21,7 +21,9 @@ def spool(tmp_path: Path) -> Spool:
 def test_keeps_a_document_until_it_is_done(spool: Spool) -> None:
     item = spool.put(b"{}", KEY, SERVER, now_ms=1_700_000_000_000)
 
-    assert [(one.key, gzip.decompress(one.compressed_body)) for one in spool.list_waiting(SERVER)] == [(KEY, b"{}")]
+    assert [(one.key, gzip.decompress(one.compressed_body)) for one in spool.list_waiting(SERVER)] == [
+        (KEY, b"{}")
+    ]
     spool.remove(item)
     assert spool.list_waiting(SERVER) == []
 

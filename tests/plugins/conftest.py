@@ -18,5 +18,5 @@ def installed_plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     offline = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--disable-pip-version-check"]
     subprocess.run(
         [sys.executable, "-m", "pip", "install", *offline, "--target", str(folder), str(PLUGIN)], check=True
-    )  # fmt: skip
+    )
     return folder

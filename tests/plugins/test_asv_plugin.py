@@ -58,9 +58,16 @@ SUITE = """
 """
 
 CONFIG = {
-    "version": 1, "project": "tiny", "repo": ".", "branches": ["main"], "benchmark_dir": "benchmarks",
-    "environment_type": "virtualenv", "results_dir": "results", "env_dir": "env", "html_dir": "html",
-}  # fmt: skip
+    "version": 1,
+    "project": "tiny",
+    "repo": ".",
+    "branches": ["main"],
+    "benchmark_dir": "benchmarks",
+    "environment_type": "virtualenv",
+    "results_dir": "results",
+    "env_dir": "env",
+    "html_dir": "html",
+}
 
 
 @pytest.fixture
@@ -74,7 +81,9 @@ def project(here: Path, installed_plugin: Path, monkeypatch: pytest.MonkeyPatch)
     return project
 
 
-def a_benchmark(kind: type[PerfciBenchmark], function: Callable[[], Any], **attributes: Any) -> PerfciBenchmark:
+def a_benchmark(
+    kind: type[PerfciBenchmark], function: Callable[[], Any], **attributes: Any
+) -> PerfciBenchmark:
     class Attributes:
         pass
 
@@ -103,26 +112,56 @@ def test_asv_measures_and_stores_all_samples(
     subprocess.run([*asv, "machine", "--yes", "--machine", "here"], check=True, capture_output=True)
 
     done = subprocess.run(
-        [*asv, "run", "-E", f"existing:{sys.executable}", "--set-commit-hash", project.git("rev-parse", "HEAD"),
-         "--machine", "here", "--no-pull", "--record-samples", "--launch-method", "forkserver", "--show-stderr",
-         "-a", "repeat=4", "-a", "warmup_time=0", "-a", "rounds=2"],
-        capture_output=True, text=True,
-    )  # fmt: skip
+        [
+            *asv,
+            "run",
+            "-E",
+            f"existing:{sys.executable}",
+            "--set-commit-hash",
+            project.git("rev-parse", "HEAD"),
+            "--machine",
+            "here",
+            "--no-pull",
+            "--record-samples",
+            "--launch-method",
+            "forkserver",
+            "--show-stderr",
+            "-a",
+            "repeat=4",
+            "-a",
+            "warmup_time=0",
+            "-a",
+            "rounds=2",
+        ],
+        capture_output=True,
+        text=True,
+    )
 
     assert done.returncode == 0, done.stdout + done.stderr
     (stored,) = (project.folder / "results" / "here").glob("*-existing*.json")
     told = json.loads(stored.read_text())
-    row = {name: dict(zip(told["result_columns"], values, strict=False)) for name, values in told["results"].items()}
+    row = {
+        name: dict(zip(told["result_columns"], values, strict=False))
+        for name, values in told["results"].items()
+    }
     assert [len(samples) for samples in row["tiny.OnCpu.gpu_sum"]["samples"]] == [8, 8]
-    assert [len(row[f"tiny.Reply.gen_{kind}_reply"]["samples"][0]) for kind in ("ttft", "tpot", "e2el")] == [8, 8, 8]
+    assert [len(row[f"tiny.Reply.gen_{kind}_reply"]["samples"][0]) for kind in ("ttft", "tpot", "e2el")] == [
+        8,
+        8,
+        8,
+    ]
     assert row["tiny.Reply.gen_ttft_reply"]["result"][0] < row["tiny.Reply.gen_e2el_reply"]["result"][0]
     assert all(str(row[f"tiny.OnGpu.{name}_step"]["result"]) == "[nan]" for name in ("gpu", "gpumem"))
     about = json.loads((project.folder / "results" / "benchmarks.json").read_text())
     assert about["tiny.OnCpu.gpu_sum"]["unit"] == "seconds"
     assert {name.rpartition(".")[2]: one["type"] for name, one in about.items() if name != "version"} == {
-        "gpu_sum": "gputime", "gpu_step": "gputime", "gpumem_step": "gpumemory", "gen_ttft_reply": "ttft",
-        "gen_tpot_reply": "tpot", "gen_e2el_reply": "e2el",
-    }  # fmt: skip
+        "gpu_sum": "gputime",
+        "gpu_step": "gputime",
+        "gpumem_step": "gpumemory",
+        "gen_ttft_reply": "ttft",
+        "gen_tpot_reply": "tpot",
+        "gen_e2el_reply": "e2el",
+    }
 
 
 @pytest.mark.slow
@@ -139,8 +178,10 @@ def test_perfci_measures_the_same_suite(project: GitProject, capsys: pytest.Capt
     assert rows["tiny.OnCpu.gpu_sum", "time"] == ["seconds", "ok", "wall", ""]
     assert rows["tiny.Reply.gen_tpot_reply", "tpot"] == ["seconds", "ok", "wall", ""]
     assert rows["tiny.OnGpu.gpu_step", "time"][1:] == [
-        "skipped", "device", "torch sees no accelerator here, and the benchmark does not say on_cpu = True"
-    ]  # fmt: skip
+        "skipped",
+        "device",
+        "torch sees no accelerator here, and the benchmark does not say on_cpu = True",
+    ]
     assert rows["tiny.OnGpu.gpumem_step", "peak_allocated_bytes"][3] == "torch sees no accelerator here"
 
 
@@ -224,8 +265,12 @@ def test_times_what_the_device_did_between_two_events(gpu: FakeDevice) -> None:
 def test_prepares_each_block_untimed(gpu: FakeDevice) -> None:
     prepared = []
     benchmark = a_benchmark(
-        GpuTimeBenchmark, gpu.launching(0.002), number=5, repeat=3, prepare=lambda: prepared.append(gpu.kernel(1.0))
-    )  # fmt: skip
+        GpuTimeBenchmark,
+        gpu.launching(0.002),
+        number=5,
+        repeat=3,
+        prepare=lambda: prepared.append(gpu.kernel(1.0)),
+    )
 
     samples = taken(benchmark)["samples"]
 
@@ -246,11 +291,15 @@ def test_reads_the_allocator_after_one_call_that_fills_it(gpu: FakeDevice) -> No
 def test_skips_where_the_allocator_keeps_no_peak(gpu: FakeDevice) -> None:
     gpu.stats = {"allocated_bytes.all.current": 4096}
 
-    with pytest.raises(SkipNotImplemented, match=r"the allocator of Fake H100 keeps no allocated_bytes\.all\.peak"):
+    with pytest.raises(
+        SkipNotImplemented, match=r"the allocator of Fake H100 keeps no allocated_bytes\.all\.peak"
+    ):
         taken(a_benchmark(GpuMemoryBenchmark, print_nothing))
 
 
-@pytest.mark.parametrize(("kind", "seconds"), [(TtftBenchmark, 0.3), (TpotBenchmark, 0.1), (E2elBenchmark, 0.6)])
+@pytest.mark.parametrize(
+    ("kind", "seconds"), [(TtftBenchmark, 0.3), (TpotBenchmark, 0.1), (E2elBenchmark, 0.6)]
+)
 def test_a_token_is_visible_when_the_device_is_done_with_it(
     gpu: FakeDevice, kind: type[PerfciBenchmark], seconds: float
 ) -> None:

@@ -103,7 +103,12 @@ def one_of_each() -> list[Verdict]:
     return [
         a_verdict(series=a_series(batch=8, dtype="'bf16'")),
         a_verdict(
-            VerdictKind.IMPROVEMENT, 0.8, (0.78, 0.83), series=memory, levels=(1.5 * 2**30, 1.2 * 2**30), mde=0.03
+            VerdictKind.IMPROVEMENT,
+            0.8,
+            (0.78, 0.83),
+            series=memory,
+            levels=(1.5 * 2**30, 1.2 * 2**30),
+            mde=0.03,
         ),
         a_verdict(VerdictKind.UNCHANGED, 1.003, (0.991, 1.014), series=data, levels=(0.002, 0.002006)),
         a_verdict(

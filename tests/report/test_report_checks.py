@@ -72,7 +72,9 @@ TABLE: list[tuple[str, Findings | NotMeasuredReason, GateMode, str, str]] = [
 
 
 @pytest.mark.parametrize(("row", "found", "gate", "check", "status"), TABLE)
-def test_each_row_of_the_table(row: str, found: Findings | NotMeasuredReason, gate: GateMode, check: str, status: str) -> None:
+def test_each_row_of_the_table(
+    row: str, found: Findings | NotMeasuredReason, gate: GateMode, check: str, status: str
+) -> None:
     ended = check_result(found, gate)
 
     assert (ended.check, ended.status) == (check, status)
@@ -115,18 +117,27 @@ def test_the_state_of_a_comparison(found: Findings, state: CheckState) -> None:
         (WORSE, "block", "1 regression (3 unchanged)", "1 regression (3 unchanged)"),
         (WORSE, "advisory", "1 regression (3 unchanged)", "1 regression (3 unchanged) (advisory)"),
         (ACCEPTED, "block", "1 regression (3 unchanged) (accepted)", "1 regression (3 unchanged) (accepted)"),
-        (ANNOUNCED, "block", "1 regression (3 unchanged) (as announced)", "1 regression (3 unchanged) (as announced)"),
+        (
+            ANNOUNCED,
+            "block",
+            "1 regression (3 unchanged) (as announced)",
+            "1 regression (3 unchanged) (as announced)",
+        ),
         (NotMeasuredReason.CANCELLED, "block", "Not run", "Not run"),
         (told(thousand()), "block", "1,000 regressions (200 unchanged)", "1,000 regressions (200 unchanged)"),
     ],
 )
-def test_the_words_beside_them(found: Findings | NotMeasuredReason, gate: GateMode, title: str, status: str) -> None:
+def test_the_words_beside_them(
+    found: Findings | NotMeasuredReason, gate: GateMode, title: str, status: str
+) -> None:
     assert (check_title(found), commit_status_description(found, gate)) == (title, status)
 
 
 def test_a_status_is_never_longer_than_github_takes() -> None:
     kinds = [a_verdict(kind, stage=stage) for kind in VerdictKind for stage in Stage]
-    absent = [a_verdict(VerdictKind.MISSING, levels=levels) for levels in ((1.0, None), (None, 1.0), (None, None))]
+    absent = [
+        a_verdict(VerdictKind.MISSING, levels=levels) for levels in ((1.0, None), (None, 1.0), (None, None))
+    ]
 
     text = commit_status_description(told([*kinds, *absent] * 1234, goals=[goal()] * 1234), "advisory")
 

@@ -92,11 +92,19 @@ def test_rows_come_by_effect_against_noise() -> None:
 
     cells = page_of(render_comment(told([noisy, suspected, quiet, broken]))).cells
 
-    assert [row[0] for row in cells if len(row) == 6] == ["Benchmark", "broken", "quiet", "noisy", "suspected"]
+    assert [row[0] for row in cells if len(row) == 6] == [
+        "Benchmark",
+        "broken",
+        "quiet",
+        "noisy",
+        "suspected",
+    ]
 
 
 def test_hardware_stands_in_every_row_where_it_differs() -> None:
-    other = replace(slower(), series=replace(slower().series, machine=Machine(accelerator="NVIDIA L4", accelerators=1)))
+    other = replace(
+        slower(), series=replace(slower().series, machine=Machine(accelerator="NVIDIA L4", accelerators=1))
+    )
 
     text = render_comment(told([slower(), other]))
 
@@ -127,7 +135,12 @@ def test_a_working_tree_is_measured_again_without_a_head() -> None:
         (told([undecided()]), True),
         (told([dropped()]), True),
         (REGRESSIONS, True),
-        (told([], rejected=[VariantRejection("model.Gpt.measure_training", (), "loss is 2.4 against 2.2")]), True),
+        (
+            told(
+                [], rejected=[VariantRejection("model.Gpt.measure_training", (), "loss is 2.4 against 2.2")]
+            ),
+            True,
+        ),
     ],
 )
 def test_no_change_stays_silent(findings: Findings, said: bool) -> None:
@@ -140,7 +153,10 @@ def test_an_outdated_comment_is_outdated_once() -> None:
     twice = render_outdated(once, a_commit(20))
 
     assert twice == once.replace(a_commit(19).short_sha, a_commit(20).short_sha)
-    assert once.splitlines()[0] == "> **Outdated:** there is a newer head, `0013001300`; its result takes this place."
+    assert (
+        once.splitlines()[0]
+        == "> **Outdated:** there is a newer head, `0013001300`; its result takes this place."
+    )
 
 
 def test_main_that_stood_still_is_said_in_a_line() -> None:
@@ -206,13 +222,24 @@ def spoken_by(word: str) -> Findings:
     clause = GoalClause(word, word, "<=", 1.0)
     reached = ClauseVerdict(clause, GoalOutcome.BROKEN, series, 1.0, Interval(1.0, 2.0), reason=word)
     return Findings(
-        some, Commit(word, word, word), Commit(word, word, word), merge_base=True, sides_label=word, measurement_order="in turns",
+        some,
+        Commit(word, word, word),
+        Commit(word, word, word),
+        merge_base=True,
+        sides_label=word,
+        measurement_order="in turns",
         goals=[GoalVerdict(word, GoalOutcome.BROKEN, (reached,), subject=word, reason=word)],
-        rejections=[VariantRejection(word, to_named_values({word: word}), word)], environment_changes=[EnvironmentChange(word, word, word)],
-        main_drift=some, main_head=Commit(word), spent_budget=word, acceptance=word,
+        rejections=[VariantRejection(word, to_named_values({word: word}), word)],
+        environment_changes=[EnvironmentChange(word, word, word)],
+        main_drift=some,
+        main_head=Commit(word),
+        spent_budget=word,
+        acceptance=word,
         expected_changes=[ExpectedChange(word, 0.1, word), ExpectedChange("nothing", 0.1, word)],
-        reproduce_command=("perfci", word), report_url=word, profiled_cells=[word],
-    )  # fmt: skip
+        reproduce_command=("perfci", word),
+        report_url=word,
+        profiled_cells=[word],
+    )
 
 
 def hostile_series(word: str) -> Series:
@@ -246,7 +273,8 @@ def test_no_foreign_word_leaves_its_code_span_or_its_cell(word: str) -> None:
 
 
 @given(
-    st.text(st.sampled_from("`|\\<>&[]()!@#*_~\n\r \x00\u202e-=ax1/:."), min_size=1, max_size=40) | st.text(min_size=1)
+    st.text(st.sampled_from("`|\\<>&[]()!@#*_~\n\r \x00\u202e-=ax1/:."), min_size=1, max_size=40)
+    | st.text(min_size=1)
 )
 @settings(max_examples=150, deadline=None)
 def test_no_word_at_all_leaves_its_code_span_or_its_cell(word: str) -> None:
@@ -255,7 +283,12 @@ def test_no_word_at_all_leaves_its_code_span_or_its_cell(word: str) -> None:
 
 @pytest.mark.parametrize("word", HOSTILE)
 def test_a_ladder_keeps_its_words_in_its_block(word: str) -> None:
-    ladder = Ablation(word, word, ((word, word),), (AblationStep(word, ()), AblationStep(word, (), rejection_reason=f"oom: {word}")))
+    ladder = Ablation(
+        word,
+        word,
+        ((word, word),),
+        (AblationStep(word, ()), AblationStep(word, (), rejection_reason=f"oom: {word}")),
+    )
 
     page = page_of(render_ablations_markdown([ladder], Policy()))
 
@@ -309,7 +342,9 @@ def test_a_thousand_long_hostile_names_fit() -> None:
     some = [a_verdict(series=hostile_series(word), reason=word) for word in words]
     goals = [GoalVerdict(word, GoalOutcome.BROKEN, (), reason=word) for word in words]
 
-    text = render_comment(replace(spoken_by("😀" * 500), verdicts=some, drift=[drifted()] * 1000, goals=goals))
+    text = render_comment(
+        replace(spoken_by("😀" * 500), verdicts=some, drift=[drifted()] * 1000, goals=goals)
+    )
 
     assert len(text.encode()) < MAX_COMMENT_BYTES
     assert "1,000 regressions, 1,000 goals broken" in text

@@ -18,18 +18,28 @@ LOSS = a_series("model.Gpt.measure_numerics", "loss", "loss_at_step_k", attn="'f
 
 def broken() -> GoalVerdict:
     clauses = (
-        ClauseVerdict(parse_clause("step_time <= 0.67x"), GoalOutcome.MET, TIME, 0.641, Interval(0.632, 0.65)),
-        ClauseVerdict(parse_clause("peak_allocated <= 1.0x"), GoalOutcome.BROKEN, PEAK, 1.125, Interval(1.125, 1.125)),
+        ClauseVerdict(
+            parse_clause("step_time <= 0.67x"), GoalOutcome.MET, TIME, 0.641, Interval(0.632, 0.65)
+        ),
+        ClauseVerdict(
+            parse_clause("peak_allocated <= 1.0x"), GoalOutcome.BROKEN, PEAK, 1.125, Interval(1.125, 1.125)
+        ),
         ClauseVerdict(parse_clause("loss within 1%"), GoalOutcome.MET, LOSS, 0.9985, Interval(0.997, 1.0)),
         ClauseVerdict(
-            parse_clause("e2el_p90 <= 2 s"), GoalOutcome.UNDECIDED, TAIL, 1.96, Interval(1.88, 2.04),
+            parse_clause("e2el_p90 <= 2 s"),
+            GoalOutcome.UNDECIDED,
+            TAIL,
+            1.96,
+            Interval(1.88, 2.04),
             "about 9 more pairs would decide",
         ),
         ClauseVerdict(parse_clause("ttft <= 300 ms"), GoalOutcome.UNDECIDED, reason="it was not measured"),
-    )  # fmt: skip
+    )
     gain = a_verdict(VerdictKind.IMPROVEMENT, 0.641, (0.632, 0.65), series=TIME)
     cost = a_verdict(VerdictKind.REGRESSION, 1.125, (1.125, 1.125), series=PEAK)
-    return GoalVerdict("fast enough", GoalOutcome.BROKEN, clauses, (Tradeoff(gain, cost),), subject="attn=flash")
+    return GoalVerdict(
+        "fast enough", GoalOutcome.BROKEN, clauses, (Tradeoff(gain, cost),), subject="attn=flash"
+    )
 
 
 def rejected() -> GoalVerdict:

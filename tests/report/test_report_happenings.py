@@ -28,6 +28,8 @@ def test_says_each_line_in_words(line: tuple[str, str, str, str], head: str, sen
     assert (activity_heading(line[0], line[3]), activity_text(*line)) == (head, sentence)
 
 
-@pytest.mark.parametrize(("seconds", "words"), [(12, "less than a minute"), (60, "1 minute"), (507_600, "5 days")])
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(12, "less than a minute"), (60, "1 minute"), (507_600, "5 days")]
+)
 def test_says_how_long_something_lasted(seconds: float, words: str) -> None:
     assert format_duration(seconds) == words

@@ -21,7 +21,9 @@ def count(svg: str, shade: str) -> int:
 def place(svg: str, shade: str) -> list[tuple[float, float]]:
     """Where the circles of a shade are."""
     circles = [one for one in ElementTree.fromstring(svg).iter() if one.tag.endswith("circle")]
-    return [(float(one.attrib["cx"]), float(one.attrib["cy"])) for one in circles if one.get("class") == shade]
+    return [
+        (float(one.attrib["cx"]), float(one.attrib["cy"])) for one in circles if one.get("class") == shade
+    ]
 
 
 def test_every_process_of_every_pair_is_drawn() -> None:

@@ -43,7 +43,9 @@ def told(kind: PooledKind, ratio: float, lo: float, hi: float, agreeing: int) ->
             "○ all benchmarks together: not pooled: 2 of at least 5 benchmarks have a time with an interval\n",
         ),
     ],
-)  # fmt: skip
+)
 def test_one_line_tells_it(found: PooledVerdict, text: str) -> None:
     assert format_pooled(found) == text
-    assert render_pooled_markdown(found) == text.replace("all benchmarks together:", "**All benchmarks together:**")
+    assert render_pooled_markdown(found) == text.replace(
+        "all benchmarks together:", "**All benchmarks together:**"
+    )

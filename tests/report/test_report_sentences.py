@@ -36,7 +36,9 @@ def test_every_word_has_its_sentence() -> None:
 def test_a_large_factor_is_no_percentage() -> None:
     verdict = a_verdict(ratio=7.49, interval=(7.1, 7.9))
 
-    assert verdict_sentence(verdict).startswith("train.time_step takes 7.49 times as long [7.1, 7.9], 10 pairs")
+    assert verdict_sentence(verdict).startswith(
+        "train.time_step takes 7.49 times as long [7.1, 7.9], 10 pairs"
+    )
 
 
 def test_more_of_a_good_thing_is_better() -> None:
@@ -72,7 +74,10 @@ def test_a_hostile_name_moves_no_cursor() -> None:
     [
         ([], "Nothing was compared."),
         ([VerdictKind.UNCHANGED] * 2, "Nothing got worse: 2 unchanged."),
-        ([VerdictKind.IMPROVEMENT, VerdictKind.UNCHANGED], "Nothing got worse: 1 improvement, 1 unchanged. Largest: "),
+        (
+            [VerdictKind.IMPROVEMENT, VerdictKind.UNCHANGED],
+            "Nothing got worse: 1 improvement, 1 unchanged. Largest: ",
+        ),
         (
             [VerdictKind.INCONCLUSIVE, VerdictKind.UNCHANGED],
             "No regression found, not everything decided: 1 inc",
@@ -93,8 +98,14 @@ def test_a_suspicion_is_counted_apart_from_what_was_confirmed() -> None:
 
 def test_the_severest_verdict_leads() -> None:
     assert [verdict.kind.value for verdict in rank_verdicts(reversed(one_of_each()))] == [
-        "failed", "regression", "inconclusive", "not_comparable", "missing", "improvement", "unchanged",
-    ]  # fmt: skip
+        "failed",
+        "regression",
+        "inconclusive",
+        "not_comparable",
+        "missing",
+        "improvement",
+        "unchanged",
+    ]
 
 
 def test_an_overview_never_claims_calm_where_nothing_was_compared() -> None:
@@ -109,7 +120,10 @@ def test_an_open_incident_is_no_calm_and_nothing_measured_is_no_silence() -> Non
     asked = overview_sentence([], series=6, commits=40, compared=False, incidents=2)
     empty = overview_sentence([], series=0, commits=3, compared=False)
 
-    assert str(asked) == "2 open incidents. No regression is confirmed by fresh pairs, in 6 series over 40 commits."
+    assert (
+        str(asked)
+        == "2 open incidents. No regression is confirmed by fresh pairs, in 6 series over 40 commits."
+    )
     assert str(empty) == "Nothing was measured yet."
 
 
@@ -145,7 +159,9 @@ def test_a_trend_without_a_finding_says_so() -> None:
 
 
 def test_a_witness_tells_its_newest_value_and_no_more() -> None:
-    trend = hide_levels_of_informational(build_trend(a_series(), [a_point(0, 0.0124), a_point(1, 0.0147), a_failure(2)]))
+    trend = hide_levels_of_informational(
+        build_trend(a_series(), [a_point(0, 0.0124), a_point(1, 0.0147), a_failure(2)])
+    )
 
     assert str(trend_sentence(trend)) == "train.time_step was 14.70 ms at 0001000100. 1 commit failed."
 

@@ -10,7 +10,9 @@ from perfci.report.charts.trend_ranking import find_largest_changes, find_open_r
 from perfci.report.serializers import serialize_trend, serialize_verdict
 
 
-def moved(*moves: tuple[int, float], direction: Direction = "lower", stage: Stage = Stage.CONFIRMATION) -> Trend:
+def moved(
+    *moves: tuple[int, float], direction: Direction = "lower", stage: Stage = Stage.CONFIRMATION
+) -> Trend:
     """A series with confirmed moves at some commits."""
     series = a_series(direction=direction)
     verdicts = [

@@ -150,7 +150,9 @@ def test_a_verdict_without_an_estimate_has_no_bar() -> None:
 
 
 def test_an_interval_bar_is_told_in_words() -> None:
-    assert 'aria-label="regression, +18.3 %, from +15.9 % to +20.8 %"' in render_interval_bar(a_verdict(), span=2)
+    assert 'aria-label="regression, +18.3 %, from +15.9 % to +20.8 %"' in render_interval_bar(
+        a_verdict(), span=2
+    )
 
 
 def luminance(colour: str) -> float:
@@ -180,4 +182,7 @@ def test_every_shape_that_means_something_stands_out(theme: dict[str, str]) -> N
 
 
 def test_a_badge_can_be_read() -> None:
-    assert all(contrast("#ffffff", TOKENS[shade][0]) >= 4.5 for shade in ("worse", "better", "same", "unsure", "muted"))
+    assert all(
+        contrast("#ffffff", TOKENS[shade][0]) >= 4.5
+        for shade in ("worse", "better", "same", "unsure", "muted")
+    )

@@ -5,7 +5,12 @@ from hypothesis import strategies as st
 from report_builders import a_commit, a_failure, a_history, a_point, a_series, a_verdict
 
 from perfci.model import ChangePoint, Point, Process, SampleSummary, Stage, Status, VerdictKind
-from perfci.report.charts.series_trend import build_trend, downsample, hide_levels_of_informational, keep_last_commits
+from perfci.report.charts.series_trend import (
+    build_trend,
+    downsample,
+    hide_levels_of_informational,
+    keep_last_commits,
+)
 
 
 def a_change(commit: int, last_good: int, rel: float = 0.18) -> ChangePoint:
@@ -38,7 +43,8 @@ def test_a_commit_of_flagged_processes_is_shown_with_what_is_known_against_them(
     clean = Process(1, samples=(1.0,))
 
     trend = build_trend(
-        a_series(), [Point(a_commit(k), Status.OK, some) for k, some in enumerate([(flagged,), (flagged, clean)])]
+        a_series(),
+        [Point(a_commit(k), Status.OK, some) for k, some in enumerate([(flagged,), (flagged, clean)])],
     )
 
     assert [(dot.level, dot.reason) for dot in trend.dots] == [(9.0, "not judged: throttled: hot"), (1.0, "")]
@@ -62,7 +68,12 @@ def test_a_conviction_is_a_filled_mark_and_moves_the_level() -> None:
 def test_a_change_point_alone_is_a_candidate() -> None:
     (mark,) = build_trend(a_series(), a_history(), [a_change(18, 15)]).marks
 
-    assert (mark.state, mark.index, mark.last_good_index, mark.kind) == ("candidate", 18, 15, VerdictKind.REGRESSION)
+    assert (mark.state, mark.index, mark.last_good_index, mark.kind) == (
+        "candidate",
+        18,
+        15,
+        VerdictKind.REGRESSION,
+    )
 
 
 def test_a_candidate_that_a_second_look_clears_is_refuted_and_moves_nothing() -> None:
@@ -106,7 +117,9 @@ def test_the_tail_counts_anew_and_keeps_its_levels() -> None:
     most=st.integers(1, 60),
 )
 @settings(deadline=None, derandomize=True, max_examples=60)
-def test_thinning_never_merges_what_matters(count: int, marked: set[int], failed: set[int], most: int) -> None:
+def test_thinning_never_merges_what_matters(
+    count: int, marked: set[int], failed: set[int], most: int
+) -> None:
     points = [a_failure(k) if k in failed else a_point(k, 1.0 + k) for k in range(count)]
     trend = build_trend(a_series(), points, [a_change(k, k - 1) for k in marked if k < count])
 

@@ -61,7 +61,9 @@ def test_a_value_reads_in_the_unit_that_suits_it(value: float, unit: str, text: 
         (0.5, "stall_count", "0.5000"),
     ],
 )
-def test_a_share_reads_as_a_percentage_and_another_ratio_as_a_number(value: float, name: str, text: str) -> None:
+def test_a_share_reads_as_a_percentage_and_another_ratio_as_a_number(
+    value: float, name: str, text: str
+) -> None:
     assert format_quantity(value, "ratio", name) == text
 
 
@@ -107,7 +109,8 @@ def test_every_value_can_be_written(value: float, unit: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(3, "just now"), (60, "1 minute ago"), (7300, "2 hours ago"), (86400 * 400, "1 year ago")]
+    ("seconds", "text"),
+    [(3, "just now"), (60, "1 minute ago"), (7300, "2 hours ago"), (86400 * 400, "1 year ago")],
 )
 def test_an_age_reads_roughly(seconds: float, text: str) -> None:
     assert format_age(seconds) == text

@@ -19,7 +19,9 @@ NAME = "model.Gpt.measure_training"
 BASE = (("attn", "'sdpa'"), ("batch", "8"))
 
 
-def contrast(metric: str, unit: str, attn: str, ratio: float, lo: float, hi: float, kind: VerdictKind) -> VariantContrast:
+def contrast(
+    metric: str, unit: str, attn: str, ratio: float, lo: float, hi: float, kind: VerdictKind
+) -> VariantContrast:
     series = a_series(NAME, unit, metric, attn=f"'{attn}'", batch=8)
     before = 0.012 if unit == "seconds" else 2.0**30
     pairs_to_decide = 14 if kind is VerdictKind.INCONCLUSIVE else None
@@ -37,8 +39,13 @@ def variants() -> VariantResults:
     faster = contrast("cpu_step_time", "seconds", "flash", 0.7, 0.69, 0.71, VerdictKind.IMPROVEMENT)
     larger = contrast("peak_allocated", "bytes", "flash", 1.125, 1.125, 1.125, VerdictKind.REGRESSION)
     unsure = contrast("cpu_step_time", "seconds", "math", 1.04, 0.98, 1.1, VerdictKind.INCONCLUSIVE)
-    wrong = VariantRejection(NAME, (("attn", "'wrong'"), ("batch", "8")), "loss at step 2 is 2.4 against 2.2 of the reference")
-    held = (numerics("flash", ParityOutcome.AGREES), numerics("math", ParityOutcome.UNDECIDED, "loss_at_step_k is 2.21 against 2.2"))
+    wrong = VariantRejection(
+        NAME, (("attn", "'wrong'"), ("batch", "8")), "loss at step 2 is 2.4 against 2.2 of the reference"
+    )
+    held = (
+        numerics("flash", ParityOutcome.AGREES),
+        numerics("math", ParityOutcome.UNDECIDED, "loss_at_step_k is 2.21 against 2.2"),
+    )
     return VariantResults(("attn",), (faster, larger, unsure), (wrong,), held)
 
 
@@ -78,14 +85,18 @@ def test_rejections_stand_above_the_comparison_in_a_comment() -> None:
     found = variants()
     told = [contrast.labelled_verdict for contrast in found.contrasts]
 
-    lines = render_comment(Findings(told, Commit("ab" * 20), Commit("ab" * 20), rejections=found.rejections)).splitlines()
+    lines = render_comment(
+        Findings(told, Commit("ab" * 20), Commit("ab" * 20), rejections=found.rejections)
+    ).splitlines()
 
     rejection = "- ✕ rejected: `model.Gpt('wrong', 8)`: `loss at step 2 is 2.4 against 2.2 of the reference`"
     assert "1 variant rejected" in lines[0]
     assert lines.index(rejection) < next(k for k, line in enumerate(lines) if line.startswith("|"))
 
 
-def step(metric: str, unit: str, ratio: float, half: float, levels: tuple[float, float], rounds: int = 10) -> Verdict:
+def step(
+    metric: str, unit: str, ratio: float, half: float, levels: tuple[float, float], rounds: int = 10
+) -> Verdict:
     kind = VerdictKind.IMPROVEMENT if ratio < 0.97 else VerdictKind.REGRESSION
     series = a_series(NAME, unit, metric)
     return a_verdict(kind, ratio, (ratio - half, ratio + half), series=series, levels=levels, pairs=rounds)
@@ -108,7 +119,9 @@ def a_ladder() -> Ablation:
     rungs = (
         AblationStep("baseline", ()),
         AblationStep("+bf16", (), bf16, "baseline"),
-        AblationStep("+flash", (), rejection_reason="rejected: fails parity, loss_at_step_k is 2.4 against 2.2"),
+        AblationStep(
+            "+flash", (), rejection_reason="rejected: fails parity, loss_at_step_k is 2.4 against 2.2"
+        ),
         AblationStep("+checkpointing", (), checkpointing, "+bf16"),
     )
     return Ablation("memory first", NAME, (("batch", "8"),), rungs, total)
@@ -122,11 +135,19 @@ def test_a_ladder_tells_each_steps_own_gain_and_the_total_for_time_and_memory() 
 
 
 def test_a_ladder_keeps_its_columns_in_a_comment() -> None:
-    assert render_ablations_markdown([a_ladder()], Policy()) == f"### ladder `memory first`\n\n```\n{LADDER}```\n"
+    assert (
+        render_ablations_markdown([a_ladder()], Policy())
+        == f"### ladder `memory first`\n\n```\n{LADDER}```\n"
+    )
 
 
 def test_a_ladder_without_two_good_steps_says_so() -> None:
-    fallen = Ablation("short", NAME, (), (AblationStep("baseline", ()), AblationStep("+bf16", (), rejection_reason="oom: CUDA out of memory")))
+    fallen = Ablation(
+        "short",
+        NAME,
+        (),
+        (AblationStep("baseline", ()), AblationStep("+bf16", (), rejection_reason="oom: CUDA out of memory")),
+    )
 
     assert format_ablation(fallen, Policy()) == (
         "ladder short: model.Gpt.measure_training\n"

@@ -20,9 +20,13 @@ def project(tmp_path: Path) -> GitProject:
 
 
 @contextmanager
-def a_workbench(project: GitProject, settings: Settings | None = None, **options: bool) -> Iterator[MeasurementRunner]:
+def a_workbench(
+    project: GitProject, settings: Settings | None = None, **options: bool
+) -> Iterator[MeasurementRunner]:
     repository = GitRepository(project.folder)
-    with MeasurementRunner(repository, settings or Settings(), project.folder / "benchmarks", **options) as workbench:
+    with MeasurementRunner(
+        repository, settings or Settings(), project.folder / "benchmarks", **options
+    ) as workbench:
         yield workbench
 
 

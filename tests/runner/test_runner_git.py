@@ -22,7 +22,10 @@ def test_lists_a_range_along_the_first_parents(project: GitProject) -> None:
 
     commits = GitRepository(project.folder).commits(f"{first}..main")
 
-    assert [(c.subject, c.position, c.branch) for c in commits] == [("Second", 2, "main"), ("Merge side", 3, "main")]
+    assert [(c.subject, c.position, c.branch) for c in commits] == [
+        ("Second", 2, "main"),
+        ("Merge side", 3, "main"),
+    ]
     assert commits[0].sha == second
 
 
@@ -48,14 +51,20 @@ def test_refuses_what_names_no_commit(project: GitProject, revision: str, senten
 
 
 def test_says_what_to_do_outside_a_repository(tmp_path: Path) -> None:
-    with pytest.raises(PerfciError, match="is not inside a git repository; run perfci where the measured code"):
+    with pytest.raises(
+        PerfciError, match="is not inside a git repository; run perfci where the measured code"
+    ):
         GitRepository(tmp_path)
 
 
 def test_checks_a_commit_out_without_touching_the_users_repository(project: GitProject) -> None:
     first = project.commit("First", thing="A = 1\n")
     project.commit("Second", thing="A = 2\n")
-    before = project.git("status", "--porcelain"), project.git("worktree", "list"), project.git("branch", "--all")
+    before = (
+        project.git("status", "--porcelain"),
+        project.git("worktree", "list"),
+        project.git("branch", "--all"),
+    )
 
     tree = GitRepository(project.folder).checkout(first)
 
@@ -81,7 +90,9 @@ def test_takes_the_working_tree_as_a_dirty_commit(project: GitProject) -> None:
     assert (repository.checkout(dirty.sha) / "thing.py").read_text() == "A = 3\n"
     assert (repository.checkout(dirty.sha) / "new.py").exists()
     assert project.git("status", "--porcelain").splitlines() == ["M thing.py", "?? new.py"]
-    missing = subprocess.run(["git", "cat-file", "-e", dirty.sha], cwd=project.folder, capture_output=True, check=False)
+    missing = subprocess.run(
+        ["git", "cat-file", "-e", dirty.sha], cwd=project.folder, capture_output=True, check=False
+    )
     assert missing.returncode != 0, "the dirty commit's objects belong into perfci's own clone"
 
 
@@ -128,7 +139,9 @@ def test_reads_whole_messages_that_have_a_line(project: GitProject) -> None:
     project.commit("On the side\n\nPerfci-Expect: peak +9% not on the line", side="B = 1\n")
     project.git("checkout", "--quiet", "main")
     project.git("merge", "--quiet", "--no-ff", "-m", "Merge side\n\n  Perfci-Expect: a quotation", "side")
-    last = project.commit("Last\n\nPerfci-Expect: time +1% slower\nPerfci-Expect: peak -1% less", thing="A = 3\n")
+    last = project.commit(
+        "Last\n\nPerfci-Expect: time +1% slower\nPerfci-Expect: peak -1% less", thing="A = 3\n"
+    )
     project.git("config", "grep.patternType", "fixed")
 
     found = GitRepository(project.folder).find_messages("main", "Perfci-Expect:", 9)

@@ -129,7 +129,9 @@ def test_one_process_gives_all_metrics(outcomes: dict) -> None:
     assert ttft == MeasuredMetric("ttft", "seconds", "lower", Clock.WALL, 4, (0.5, 0.75))
     assert cpu_ttft == MeasuredMetric("cpu_ttft", "seconds", "lower", Clock.CPU, 4, (0.25, 0.5))
     assert size == MeasuredMetric("bytes", "bytes", "lower", Clock.EXACT, 1, (2000.0,))
-    assert tokens == MeasuredMetric("tokens_per_second", "tokens/s", "higher", Clock.INFORMATIONAL, 1, (20.0,))
+    assert tokens == MeasuredMetric(
+        "tokens_per_second", "tokens/s", "higher", Clock.INFORMATIONAL, 1, (20.0,)
+    )
     assert (reserved.name, reserved.status, reserved.samples) == ("reserved", Status.SKIPPED, ())
     assert reserved.reason == "this machine has no accelerator"
 
@@ -161,7 +163,11 @@ def test_hands_the_cache_to_a_measuring_method(outcomes: dict) -> None:
             Status.FAILED,
             "ValueError: the benchmark did not return a; say Absent(reason) where a metric cannot be read",
         ),
-        ("measure_in_parsecs", Status.FAILED, "ValueError: metric 'speed' has the unknown unit 'parsecs'; known: FLOP"),
+        (
+            "measure_in_parsecs",
+            Status.FAILED,
+            "ValueError: metric 'speed' has the unknown unit 'parsecs'; known: FLOP",
+        ),
         (
             "measure_twice_a",
             Status.FAILED,
@@ -218,7 +224,10 @@ def test_workers_that_an_exiting_interpreter_ends_are_no_leak(tmp_path: Path) ->
 
     assert found["models.track_pool"].metrics[0].samples == (3.0,)
     assert found["models.track_daemon"].status is Status.OK
-    assert found["models.track_child"].reason == "left a process running after it returned: a fork of the benchmark"
+    assert (
+        found["models.track_child"].reason
+        == "left a process running after it returned: a fork of the benchmark"
+    )
 
 
 def test_discovery_tells_every_metric_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,7 +241,9 @@ def test_discovery_tells_every_metric_beforehand(tmp_path: Path, monkeypatch: py
     found = discovered(tmp_path, SUITE + timing)
 
     told = {
-        name.removeprefix("models."): [(m.metric.name, m.metric.unit, m.metric.direction, m.clock) for m in one.metrics]
+        name.removeprefix("models."): [
+            (m.metric.name, m.metric.unit, m.metric.direction, m.clock) for m in one.metrics
+        ]
         for name, one in found.benchmarks.items()
     }
     assert told["time_one"] == [

@@ -97,7 +97,11 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
         ("suite.time_needs_memory", Status.OOM, "MemoryError: no room"),
         ("suite.time_talks", Status.TIMEOUT, "did not end within 0.5 s"),
         ("suite.track_nan", Status.SKIPPED, "returned NaN, which means not applicable here"),
-        ("suite.track_text", Status.FAILED, "TypeError: returned str; a number or a mapping with samples was expected"),
+        (
+            "suite.track_text",
+            Status.FAILED,
+            "TypeError: returned str; a number or a mapping with samples was expected",
+        ),
         (
             "suite.track_bad_clock",
             Status.FAILED,

@@ -39,7 +39,9 @@ def test_rounds_differ_in_their_order() -> None:
 
 
 def test_pairs_alternate_at_random_with_equal_cells_on_both_sides() -> None:
-    pairs = [visit_plan.plan_pair("a" * 40, "b" * 40, CELLS, number, 2 * number, seed=5) for number in range(40)]
+    pairs = [
+        visit_plan.plan_pair("a" * 40, "b" * 40, CELLS, number, 2 * number, seed=5) for number in range(40)
+    ]
 
     firsts = [first.role for first, _ in pairs]
     assert 10 < firsts.count(Role.BASE) < 30

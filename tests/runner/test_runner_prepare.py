@@ -53,13 +53,19 @@ def test_refuses_foreign_code_that_is_imported_only_while_measuring(project: Git
     outcome = measured(project)["suite.track_answer"]
 
     assert outcome.status is Status.FAILED
-    assert outcome.reason.startswith("the code measured is not this commit's: module thing was imported from ")
+    assert outcome.reason.startswith(
+        "the code measured is not this commit's: module thing was imported from "
+    )
 
 
 def test_a_module_that_does_not_import_costs_only_its_own_benchmarks(project: GitProject) -> None:
     project.commit("One", thing="ANSWER = 1\n")
-    project.commit("Two", thing="ANSWER = 2\nEXTRA = 3\n", benchmarks__suite=ANSWER,
-                   benchmarks__extra="from thing import EXTRA\ndef track_extra(): return EXTRA\n")  # fmt: skip
+    project.commit(
+        "Two",
+        thing="ANSWER = 2\nEXTRA = 3\n",
+        benchmarks__suite=ANSWER,
+        benchmarks__extra="from thing import EXTRA\ndef track_extra(): return EXTRA\n",
+    )
 
     with a_workbench(project) as workbench:
         commits = workbench.repository.first_parent_commits("HEAD")
@@ -91,7 +97,9 @@ def test_a_commit_that_fails_to_build_is_a_result_with_its_log(project: GitProje
 
 def test_builds_into_a_folder_of_the_commit_and_only_once(project: GitProject) -> None:
     project.commit(
-        "One", thing="ANSWER = 1\n", benchmarks__suite="import built\ndef track_answer(): return built.ANSWER\n"
+        "One",
+        thing="ANSWER = 1\n",
+        benchmarks__suite="import built\ndef track_answer(): return built.ANSWER\n",
     )
     copy = "cp thing.py {target}/built.py"
     count = "python -c \"open('{conf_dir}/times', 'a').write('x')\""

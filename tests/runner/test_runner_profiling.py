@@ -19,7 +19,10 @@ def mark(phase: str) -> AbstractContextManager[None]:
 def a_benchmark(function: Any, *parameters: Any) -> SimpleNamespace:
     prepared: list[str] = []
     return SimpleNamespace(
-        func=function, _current_params=parameters, redo_setup=lambda: prepared.append("set up"), prepared=prepared
+        func=function,
+        _current_params=parameters,
+        redo_setup=lambda: prepared.append("set up"),
+        prepared=prepared,
     )
 
 

@@ -60,7 +60,9 @@ def spans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "spans"
 
 
-def side_by_side(project: GitProject, head: str, match: str, launch: str = "fork") -> list[tuple[CellOutcome, CellOutcome]]:
+def side_by_side(
+    project: GitProject, head: str, match: str, launch: str = "fork"
+) -> list[tuple[CellOutcome, CellOutcome]]:
     """The cells that match, at a steady base and at this head; what each pair of processes gave."""
     project.commit("Base", thing=STEADY.format(name="base"), benchmarks__suite=SUITE)
     project.commit("Head", thing=head)
@@ -70,7 +72,9 @@ def side_by_side(project: GitProject, head: str, match: str, launch: str = "fork
         return list(measured_beside(workbench, commits, match))
 
 
-def measured_beside(workbench: MeasurementRunner, commits: list[Commit], match: str) -> Iterator[tuple[CellOutcome, CellOutcome]]:
+def measured_beside(
+    workbench: MeasurementRunner, commits: list[Commit], match: str
+) -> Iterator[tuple[CellOutcome, CellOutcome]]:
     cells = expand_cells(workbench.discover(commits[0].sha).benchmarks.values(), match, 10)
     rows = [[cell, cell] for cell in cells]
     for measured in workbench.visit_interleaved([commit.sha for commit in commits], rows):

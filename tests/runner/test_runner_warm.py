@@ -33,7 +33,9 @@ def variables_of_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def surroundings(project: GitProject, parent: type[EnvironmentParent], monkeypatch: pytest.MonkeyPatch) -> list[object]:
+def surroundings(
+    project: GitProject, parent: type[EnvironmentParent], monkeypatch: pytest.MonkeyPatch
+) -> list[object]:
     monkeypatch.setattr("perfci.runner.measurement_runner.EnvironmentParent", parent)
     with a_workbench(project) as workbench:
         commit = workbench.repository.commits("HEAD")[0]
@@ -54,7 +56,9 @@ def test_a_fork_is_what_a_start_from_nothing_is(project: GitProject, monkeypatch
     assert (started, forked) == (subprocess.Popen, Forked)
 
 
-def test_what_imports_would_read_starts_from_nothing(project: GitProject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_imports_would_read_starts_from_nothing(
+    project: GitProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project.commit("First", benchmarks__suite=SUITE)
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
 

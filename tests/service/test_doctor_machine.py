@@ -27,13 +27,20 @@ from perfci.doctor.machine_checks import (
 
 QUIET = MachineFacts(
     cores=16, memory=64 * GIB, load=0.5, clock="tsc", governors=("performance",), turbo=False
-)  # fmt: skip
+)
 
 
 def test_a_quiet_machine_has_nothing_to_be_done() -> None:
     findings = list(check_machine(QUIET))
 
-    assert [finding.subject for finding in findings] == ["cores", "load", "memory", "clock", "governor", "turbo"]
+    assert [finding.subject for finding in findings] == [
+        "cores",
+        "load",
+        "memory",
+        "clock",
+        "governor",
+        "turbo",
+    ]
     assert {finding.level for finding in findings} == {CheckLevel.OK}
 
 
@@ -103,7 +110,9 @@ def test_a_quarter_of_the_cores_may_be_busy(load: float | None, expected: Doctor
         (
             check_memory(GIB),
             warning(
-                "memory", "1.0 GiB can still be used", "free some: a process that swaps is measured as slow, or killed"
+                "memory",
+                "1.0 GiB can still be used",
+                "free some: a process that swaps is measured as slow, or killed",
             ),
         ),
         (check_memory(None), ok("memory", "the kernel does not tell")),
@@ -180,7 +189,7 @@ def test_a_quarter_of_the_cores_may_be_busy(load: float | None, expected: Doctor
             ),
         ),
     ],
-)  # fmt: skip
+)
 def test_says_it_in_plain_words(found: DoctorFinding, expected: DoctorFinding) -> None:
     assert found == expected
 
@@ -213,7 +222,13 @@ def test_reads_the_kernel_of_a_bare_machine(tmp_path: Path) -> None:
     facts = collect_facts.read_machine_facts(tmp_path)
 
     expected = MachineFacts(
-        facts.cores, memory=65536, load=1.25, clock="tsc", governors=("powersave",), turbo=True, autogroup=True
+        facts.cores,
+        memory=65536,
+        load=1.25,
+        clock="tsc",
+        governors=("powersave",),
+        turbo=True,
+        autogroup=True,
     )
     assert facts == expected
 

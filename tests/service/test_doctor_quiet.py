@@ -45,19 +45,25 @@ JUDGE = JudgeTable()
             ),
         ),
     ],
-)  # fmt: skip
-def test_promises_only_what_stands_out_of_the_noise(effects: tuple[float, ...], expected: DoctorFinding) -> None:
+)
+def test_promises_only_what_stands_out_of_the_noise(
+    effects: tuple[float, ...], expected: DoctorFinding
+) -> None:
     assert check_detectable_effect(dict(zip(FORECAST_PAIRS, effects, strict=True)), JUDGE) == expected
 
 
 def test_measures_a_promise_by_the_configured_bar() -> None:
     finding = check_detectable_effect({5: 0.09, 10: 0.08, 20: 0.07}, JudgeTable(bar=0.10))
 
-    assert finding == ok("noise", "little enough for 10%: 5 pairs see 9.0%; 10 pairs see 8.0%; 20 pairs see 7.0%")
+    assert finding == ok(
+        "noise", "little enough for 10%: 5 pairs see 9.0%; 10 pairs see 8.0%; 20 pairs see 7.0%"
+    )
 
 
 def test_tells_the_floor_with_what_it_rests_on() -> None:
-    equals = AAMeasurement("steady.time_python_loop · cpu_time", 41.3, (0.01, -0.01, 0.01, -0.01), Shift(0.0, 0.005, 3, 4))
+    equals = AAMeasurement(
+        "steady.time_python_loop · cpu_time", 41.3, (0.01, -0.01, 0.01, -0.01), Shift(0.0, 0.005, 3, 4)
+    )
 
     floor, sight = check_noise(equals, JUDGE)
 
@@ -71,7 +77,9 @@ def test_tells_the_floor_with_what_it_rests_on() -> None:
 def test_sees_half_the_bar_where_nothing_ever_differs() -> None:
     silence = Shift(0.0, 1e-9, 19, 20)
 
-    assert [round(compute_detectable_effect(silence, pairs, JUDGE), 6) for pairs in FORECAST_PAIRS] == [0.025] * 3
+    assert [round(compute_detectable_effect(silence, pairs, JUDGE), 6) for pairs in FORECAST_PAIRS] == [
+        0.025
+    ] * 3
 
 
 def test_sees_less_with_fewer_pairs_and_nothing_without_an_error() -> None:
@@ -89,7 +97,8 @@ def test_foretells_what_the_judge_then_sees_four_times_in_five() -> None:
     effect = math.log1p(compute_detectable_effect(Shift(0.0, float(np.mean(errors)), 38, 20), 10, JUDGE))
 
     seen = [
-        estimate_shift(dice.normal(0, sigma, 10), dice.normal(effect, sigma, 10)).bounds()[0] > math.log1p(JUDGE.bar / 2)
+        estimate_shift(dice.normal(0, sigma, 10), dice.normal(effect, sigma, 10)).bounds()[0]
+        > math.log1p(JUDGE.bar / 2)
         for _ in range(500)
     ]
 

@@ -31,7 +31,10 @@ HERE = SoftwareFacts("3.11.7", "/venv/bin/python", CUDA, asv_runner="0.3.2", typ
     [
         ("2.39.5", ok("git", "2.39.5")),
         ("", problem("git", "there is no git here", "install git 2.25 or newer")),
-        ("2.20.1", problem("git", "git 2.20.1 is too old to read commits safely", "install git 2.25 or newer")),
+        (
+            "2.20.1",
+            problem("git", "git 2.20.1 is too old to read commits safely", "install git 2.25 or newer"),
+        ),
     ],
 )
 def test_git_is_there_and_new_enough(version: str, expected: DoctorFinding) -> None:
@@ -55,7 +58,11 @@ def test_refuses_a_python_that_is_not_supported(version: str) -> None:
     ("torch", "gpus", "expected"),
     [
         (CUDA, ("NVIDIA H100",), ok("torch", "2.13.0, CUDA 12.8 build, sees NVIDIA H100, NVIDIA H100")),
-        (TorchFacts("2.13.0+cpu", build="CPU"), (), ok("torch", "2.13.0+cpu, CPU build, sees no accelerator")),
+        (
+            TorchFacts("2.13.0+cpu", build="CPU"),
+            (),
+            ok("torch", "2.13.0+cpu, CPU build, sees no accelerator"),
+        ),
         (
             TorchFacts("2.13.0+cpu", build="CPU"),
             ("NVIDIA H100",),
@@ -95,7 +102,9 @@ def test_refuses_a_python_that_is_not_supported(version: str) -> None:
         ),
     ],
 )
-def test_torch_sees_what_the_machine_has(torch: TorchFacts, gpus: tuple[str, ...], expected: DoctorFinding) -> None:
+def test_torch_sees_what_the_machine_has(
+    torch: TorchFacts, gpus: tuple[str, ...], expected: DoctorFinding
+) -> None:
     assert check_torch(torch, gpus) == expected
 
 
@@ -142,7 +151,9 @@ def test_asv_runner_is_the_one_perfci_is_written_for(facts: SoftwareFacts, expec
             ),
         ),
         (
-            PluginFacts("asv_bench_memray", "0.1.2", (), ("ray: ModuleNotFoundError: No module named 'memray'",)),
+            PluginFacts(
+                "asv_bench_memray", "0.1.2", (), ("ray: ModuleNotFoundError: No module named 'memray'",)
+            ),
             problem(
                 "plugin",
                 "asv_bench_memray 0.1.2 does not import, so its benchmarks do not exist: ray: ModuleNotFoundError: "
@@ -160,7 +171,9 @@ def test_asv_runner_is_the_one_perfci_is_written_for(facts: SoftwareFacts, expec
         ),
         (
             PluginFacts("asv_bench_late", "1", ("ray",)),
-            problem("plugin", "asv_bench_late 1 is there, but asv did not register ray", "reinstall it there"),
+            problem(
+                "plugin", "asv_bench_late 1 is there, but asv did not register ray", "reinstall it there"
+            ),
         ),
     ],
 )

@@ -49,7 +49,8 @@ def overlooked(name: str, *decorators: str, found: tuple[str, ...] = ()) -> list
 
 def test_reads_the_public_functions_of_a_module() -> None:
     functions = {
-        function.place: (function.line, function.decorators) for function in list_written_functions(SOURCE, "suite")
+        function.place: (function.line, function.decorators)
+        for function in list_written_functions(SOURCE, "suite")
     }
 
     assert functions == {
@@ -148,7 +149,9 @@ def test_names_the_modules_that_do_not_import() -> None:
 
 
 def test_does_not_look_into_what_failed_to_import() -> None:
-    functions = [WrittenFunction(place, 1) for place in ("kernels.gpu_a", "kernels_too.gpu_b", "serving.gpu_c")]
+    functions = [
+        WrittenFunction(place, 1) for place in ("kernels.gpu_a", "kernels_too.gpu_b", "serving.gpu_c")
+    ]
 
     kept = exclude_failed_modules(functions, [("benchmarks.kernels", "ImportError")])
 
@@ -173,12 +176,19 @@ def test_finds_a_helper_that_is_measured_because_it_is_imported() -> None:
 
 def test_tells_what_each_class_leaves_out_and_why() -> None:
     no_hooks, no_stream = "it gives no batch and no loss", "it gives no stream"
-    omissions = [("a.Chat", "training", no_hooks), ("a.Chat", "stages", no_stream), ("a.Chat", "numerics", no_hooks)]
+    omissions = [
+        ("a.Chat", "training", no_hooks),
+        ("a.Chat", "stages", no_stream),
+        ("a.Chat", "numerics", no_hooks),
+    ]
 
     findings = list(check_omissions([*omissions, ("a.Train", "stages", no_stream)]))
 
     assert findings == [
-        ok("suite", "a.Chat leaves out training, numerics: it gives no batch and no loss; stages: it gives no stream"),
+        ok(
+            "suite",
+            "a.Chat leaves out training, numerics: it gives no batch and no loss; stages: it gives no stream",
+        ),
         ok("suite", "a.Train leaves out stages: it gives no stream"),
     ]
 
@@ -215,7 +225,9 @@ RECORDED = RecordedSuite({"a.time_x": "v1", "a.time_y": "v1"}, "2026-03-01")
         ),
     ],
 )
-def test_compares_the_suite_with_the_last_recorded_run(versions: dict[str, str], expected: list[DoctorFinding]) -> None:
+def test_compares_the_suite_with_the_last_recorded_run(
+    versions: dict[str, str], expected: list[DoctorFinding]
+) -> None:
     assert list(check_lost_benchmarks(versions, RECORDED)) == expected
 
 

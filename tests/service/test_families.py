@@ -6,7 +6,12 @@ import pytest
 
 from perfci.config import AblationTable
 from perfci.measure.ablation_steps import expand_steps
-from perfci.measure.variant_groups import VariantAxis, build_assignments, group_variants, require_known_parameters
+from perfci.measure.variant_groups import (
+    VariantAxis,
+    build_assignments,
+    group_variants,
+    require_known_parameters,
+)
 from perfci.model import PerfciError
 from perfci.runner.frozen_suite import Cell, DiscoveredBenchmark, expand_cells
 
@@ -24,9 +29,17 @@ GRID = {"attn": ("'sdpa'", "'flash'", "'math'"), "batch": ("1", "8")}
 def test_groups_what_differs_in_nothing_else() -> None:
     found = group_variants(cells(**GRID), build_assignments([VariantAxis.parse("attn=sdpa,flash")]))
 
-    assert [(family.shared_parameters, [cell.name for cell in family.cells.values()]) for family in found] == [
-        ((("batch", "1"),), ["model.Gpt.measure_training('sdpa', 1)", "model.Gpt.measure_training('flash', 1)"]),
-        ((("batch", "8"),), ["model.Gpt.measure_training('sdpa', 8)", "model.Gpt.measure_training('flash', 8)"]),
+    assert [
+        (family.shared_parameters, [cell.name for cell in family.cells.values()]) for family in found
+    ] == [
+        (
+            (("batch", "1"),),
+            ["model.Gpt.measure_training('sdpa', 1)", "model.Gpt.measure_training('flash', 1)"],
+        ),
+        (
+            (("batch", "8"),),
+            ["model.Gpt.measure_training('sdpa', 8)", "model.Gpt.measure_training('flash', 8)"],
+        ),
     ]
 
 
@@ -36,8 +49,11 @@ def test_several_axes_make_every_combination_and_the_first_is_the_baseline() -> 
     (found,) = group_variants(cells(**GRID), assignments)
 
     assert [(one["attn"], one["batch"]) for one in assignments] == [
-        ("sdpa", "1"), ("sdpa", "8"), ("flash", "1"), ("flash", "8"),
-    ]  # fmt: skip
+        ("sdpa", "1"),
+        ("sdpa", "8"),
+        ("flash", "1"),
+        ("flash", "8"),
+    ]
     assert (list(found.cells), found.varied_parameters) == ([0, 1, 2, 3], ("attn", "batch"))
 
 

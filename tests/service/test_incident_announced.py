@@ -76,7 +76,9 @@ def subscribe(store: Store, *states: str) -> Project:
     project = a_project(store)
     with store.begin() as tx:
         routes = {"states": list(states)} if states else {}
-        save_destination(tx, project.id, Destination("team", "webhook", "https://hook.example/", routes=routes))
+        save_destination(
+            tx, project.id, Destination("team", "webhook", "https://hook.example/", routes=routes)
+        )
     return project
 
 
@@ -95,8 +97,9 @@ def test_what_was_announced_is_accepted_for_good_and_told_to_nobody(store: Store
     assert (found.is_open, found.paged_at, found.triaged_at) == (False, None, None)
     assert found.detail["told"] == "as announced: nobody is asked"
     assert [(one.actor, one.before, one.after) for one in history(store)] == [
-        ("perfci", "", "new"), ("perfci", "new", "accepted"),
-    ]  # fmt: skip
+        ("perfci", "", "new"),
+        ("perfci", "new", "accepted"),
+    ]
     assert (accepted_lines(store), sent(store, project)) == ([True], [])
 
 
@@ -177,7 +180,14 @@ def test_who_does_not_accept_it_may_open_it_and_take_that_back(store: Store) -> 
     look(store, NOW, announced())
     project = a_project(store)
     with store.begin() as tx:
-        update_incident(tx, project, 1, 1, IncidentUpdate(IncidentState.NEW, reason="not on this machine"), acting_as("ada", NOW))
+        update_incident(
+            tx,
+            project,
+            1,
+            1,
+            IncidentUpdate(IncidentState.NEW, reason="not on this machine"),
+            acting_as("ada", NOW),
+        )
     look(store, LATER, announced())
     opened = current(store)
 
@@ -227,7 +237,7 @@ def upload_a_step(store: Store, group: GroupCommitter) -> None:
         began = NOON + timedelta(hours=number)
         run = a_run(
             a_result(a_series(), *processes), commit=a_commit(number), session=f"s-{number}", started_at=began
-        )  # fmt: skip
+        )
         key = run_document.idempotency_key(run)
         store_run(group, IncomingRun(run, key, key, project, AuditContext(LOCAL, NOON, "test")))
 
@@ -245,7 +255,9 @@ def judge(store: Store) -> int:
 
 
 @pytest.mark.parametrize(("change", "state"), [(0.2, "accepted"), (0.03, "new"), (-0.2, "new")])
-def test_judges_what_is_uploaded_by_what_was_announced(store: Store, group: GroupCommitter, change: float, state: str) -> None:
+def test_judges_what_is_uploaded_by_what_was_announced(
+    store: Store, group: GroupCommitter, change: float, state: str
+) -> None:
     tell(store, change, a_sha(9))
     upload_a_step(store, group)
 

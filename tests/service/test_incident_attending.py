@@ -16,7 +16,17 @@ from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_
 from perfci.store.writes.ingest import add_run, finish_session, start_session
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.rule import Rule
-from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha, acting_as
+from tests.support.builders import (
+    NOON,
+    PROJECT,
+    a_commit,
+    a_process,
+    a_result,
+    a_run,
+    a_series,
+    a_sha,
+    acting_as,
+)
 from tests.support.evaluations import a_move, a_project, look, moved_on, told
 
 NOW = NOON + timedelta(days=1)
@@ -47,9 +57,12 @@ def measure(store: Store, series: Series, levels: dict[int, float]) -> None:
         with store.begin() as tx:
             start_session(tx, PROJECT, session, "history", session, 7, 1, moment)
             run = a_run(
-                a_result(series, a_process(level)), commit=a_commit(number), session=session, started_at=moment,
+                a_result(series, a_process(level)),
+                commit=a_commit(number),
+                session=session,
+                started_at=moment,
                 machine=series.machine,
-            )  # fmt: skip
+            )
             add_run(tx, run)
             finish_session(tx, session, moment)
 
@@ -71,7 +84,9 @@ def test_an_incident_wakes_up_when_its_sleep_is_over_and_tells_again(store: Stor
 
 def test_an_acceptance_that_ran_out_asks_again(store: Store) -> None:
     look(store, NOW, told("a1", a_move(X)))
-    decide(store, IncidentUpdate(IncidentState.ACCEPTED, reason="wanted", accepted_until=NOW + timedelta(days=2)))
+    decide(
+        store, IncidentUpdate(IncidentState.ACCEPTED, reason="wanted", accepted_until=NOW + timedelta(days=2))
+    )
 
     later(store)
 
@@ -81,7 +96,9 @@ def test_an_acceptance_that_ran_out_asks_again(store: Store) -> None:
 
 def test_what_came_good_while_it_slept_stays_asleep(store: Store) -> None:
     look(store, NOW, told("a1", a_move(X)))
-    decide(store, IncidentUpdate(IncidentState.ACCEPTED, reason="wanted", accepted_until=NOW + timedelta(days=2)))
+    decide(
+        store, IncidentUpdate(IncidentState.ACCEPTED, reason="wanted", accepted_until=NOW + timedelta(days=2))
+    )
     look(store, NOW, moved_on(told("a1", a_move(X)), standing=False))
 
     later(store)

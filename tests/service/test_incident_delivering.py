@@ -60,20 +60,28 @@ def subscribe(store: Store, *wanted: Destination) -> None:
 
 
 def a_webhook(hook: Hook, **changes: object) -> Destination:
-    return Destination(**({"name": "hook", "kind": "webhook", "address": hook.url, "secret": "s3cret"} | changes))  # type: ignore[arg-type]
+    return Destination(
+        **({"name": "hook", "kind": "webhook", "address": hook.url, "secret": "s3cret"} | changes)
+    )  # type: ignore[arg-type]
 
 
 def means(mailbox: Mailbox | None = None, hub: GitHub | None = None) -> SenderConfig:
     server = (
-        MailServer("127.0.0.1", mailbox.port, tls="none", sender="perfci@example.com") if mailbox else MailServer("")
+        MailServer("127.0.0.1", mailbox.port, tls="none", sender="perfci@example.com")
+        if mailbox
+        else MailServer("")
     )
-    return SenderConfig(HERE, server, hub.api if hub else "", lambda project, number: f"https://perf.example/{number}")
+    return SenderConfig(
+        HERE, server, hub.api if hub else "", lambda project, number: f"https://perf.example/{number}"
+    )
 
 
 def states(store: Store) -> list[tuple[str, int, str]]:
     project = a_project(store)
     with store.read() as tx:
-        return [(one.state, one.attempts, one.problem) for one in delivery_queue.load_deliveries(tx, project.id)]
+        return [
+            (one.state, one.attempts, one.problem) for one in delivery_queue.load_deliveries(tx, project.id)
+        ]
 
 
 def test_a_web_hook_gets_signed_json(store: Store, hook: Hook) -> None:
@@ -143,7 +151,14 @@ def test_an_issue_is_opened_once_and_told_how_it_goes_on(store: Store, hub: GitH
     deliver_notifications(store, means(hub=hub), NOW)
     project = a_project(store)
     with store.begin() as tx:
-        update_incident(tx, project, 1, 1, IncidentUpdate(IncidentState.FIXED, reason="reverted by @ada"), acting_as("user:x", NOW))
+        update_incident(
+            tx,
+            project,
+            1,
+            1,
+            IncidentUpdate(IncidentState.FIXED, reason="reverted by @ada"),
+            acting_as("user:x", NOW),
+        )
 
     deliver_notifications(store, means(hub=hub), NOW)
 
@@ -153,7 +168,9 @@ def test_an_issue_is_opened_once_and_told_how_it_goes_on(store: Store, hub: GitH
     assert "reverted by @\u2060ada" in hub.comments[1][0]["body"]
 
 
-def test_an_issue_that_was_opened_before_the_answer_got_lost_is_found_again(store: Store, hub: GitHub) -> None:
+def test_an_issue_that_was_opened_before_the_answer_got_lost_is_found_again(
+    store: Store, hub: GitHub
+) -> None:
     subscribe(store, Destination("issues", "github_issue", "acme/model", secret="ghs_x"))
     look(store, NOW, told("a1", a_move("x")))
     dies(store, "after_send", means(hub=hub))
@@ -175,7 +192,9 @@ def test_an_issue_goes_to_no_machine_inside_the_network_unless_allowed(store: St
     assert (state, "127.0.0.1" in problem) == ("failed", True)
 
 
-def test_what_github_refuses_is_told_with_the_permission_and_not_sent_again(store: Store, hub: GitHub) -> None:
+def test_what_github_refuses_is_told_with_the_permission_and_not_sent_again(
+    store: Store, hub: GitHub
+) -> None:
     subscribe(store, Destination("issues", "github_issue", "acme/other", secret="ghs_x"))
     look(store, NOW, told("a1", a_move("x")))
 

@@ -16,7 +16,17 @@ from perfci.store.incidents.incident_members import load_members
 from perfci.store.incidents.records import IncidentMember, IncidentRecord
 from perfci.store.writes.ingest import add_run, finish_session, start_session
 from perfci.store.writes.row_ids import ensure_series_id
-from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha, acting_as
+from tests.support.builders import (
+    NOON,
+    PROJECT,
+    a_commit,
+    a_process,
+    a_result,
+    a_run,
+    a_series,
+    a_sha,
+    acting_as,
+)
 from tests.support.evaluations import a_move, a_project, look, told
 
 NOW = NOON + timedelta(days=3)
@@ -51,10 +61,13 @@ def measure(store: Store, series: Series, step: int, length: int = 24) -> None:
             add_run(
                 tx,
                 a_run(
-                    a_result(series, a_process(level)), commit=a_commit(number), session=session, started_at=moment,
+                    a_result(series, a_process(level)),
+                    commit=a_commit(number),
+                    session=session,
+                    started_at=moment,
                     machine=series.machine,
                 ),
-            )  # fmt: skip
+            )
             finish_session(tx, session, moment)
 
 
@@ -68,7 +81,10 @@ def test_what_is_merged_stays_together_however_the_look_sees_it(store: Store) ->
     after = look(store, NOW + timedelta(hours=2), *both)
 
     assert (found.series_count, found.pinned, after.new) == (2, True, ())
-    assert [one.added_by for one in sorted(members_now(store, 1), key=lambda one: one.commit)] == ["perfci", ME.actor]
+    assert [one.added_by for one in sorted(members_now(store, 1), key=lambda one: one.commit)] == [
+        "perfci",
+        ME.actor,
+    ]
     assert (current(store, 2).state, current(store, 2).duplicate_number) == (IncidentState.DUPLICATE, 1)
 
 
@@ -95,7 +111,10 @@ def test_a_duplicate_takes_nothing_in(store: Store) -> None:
     with store.begin() as tx:
         update_incident(tx, project, 2, 1, IncidentUpdate(IncidentState.DUPLICATE, duplicate_of=1), ME)
 
-    with pytest.raises(PerfciError, match="Incident 2 is a duplicate of 1: merge into that one"), store.begin() as tx:
+    with (
+        pytest.raises(PerfciError, match="Incident 2 is a duplicate of 1: merge into that one"),
+        store.begin() as tx,
+    ):
         merge_incidents(tx, project, 2, 2, {1: 1}, ME)
 
 
@@ -126,7 +145,9 @@ def test_what_is_split_from_what_sleeps_wakes_up_with_it(store: Store) -> None:
     look(store, NOW, told("a1", a_move("x"), a_move("y")))
     project, y, until = a_project(store), id_of(store, a_series("y")), NOW + timedelta(days=2)
     with store.begin() as tx:
-        update_incident(tx, project, 1, 1, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16", accepted_until=until), ME)
+        update_incident(
+            tx, project, 1, 1, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16", accepted_until=until), ME
+        )
 
     with store.begin() as tx:
         _, new = split_members(tx, project, 1, 2, {y}, ME)

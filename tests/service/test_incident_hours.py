@@ -53,11 +53,17 @@ def test_an_end_within_the_hour_that_changes_is_never_past(now: str, sent: str) 
 
 
 def test_a_digest_waits_for_its_time() -> None:
-    assert compute_send_time(utc("2026-05-04 06:59"), {"tz": "Europe/Berlin"}, "daily@09:00") == utc("2026-05-04 07:00")
-    assert compute_send_time(utc("2026-05-04 07:00"), {"tz": "Europe/Berlin"}, "daily@09:00") == utc("2026-05-05 07:00")
+    assert compute_send_time(utc("2026-05-04 06:59"), {"tz": "Europe/Berlin"}, "daily@09:00") == utc(
+        "2026-05-04 07:00"
+    )
+    assert compute_send_time(utc("2026-05-04 07:00"), {"tz": "Europe/Berlin"}, "daily@09:00") == utc(
+        "2026-05-05 07:00"
+    )
 
 
-@pytest.mark.parametrize("quiet", [{"tz": "Mars/Olympus"}, {"from": "25:00", "to": "07:00"}, {"tz": "../etc/passwd"}])
+@pytest.mark.parametrize(
+    "quiet", [{"tz": "Mars/Olympus"}, {"from": "25:00", "to": "07:00"}, {"tz": "../etc/passwd"}]
+)
 def test_what_is_no_time_is_told(quiet: dict[str, str]) -> None:
     with pytest.raises(PerfciError, match="expected for example"):
         compute_send_time(utc("2026-05-04 12:00"), quiet)

@@ -15,23 +15,42 @@ NOW = datetime(2026, 5, 4, tzinfo=UTC)
 LINE = {a_sha(number): number for number in range(1, 60)}
 
 
-def found(name: str, good: int, bad: int, *series: int, kind: IncidentKind = IncidentKind.REGRESSION) -> DerivedIncident:
+def found(
+    name: str, good: int, bad: int, *series: int, kind: IncidentKind = IncidentKind.REGRESSION
+) -> DerivedIncident:
     incident = Incident(name, kind, a_sha(good), a_sha(bad), ())
-    return DerivedIncident(BudgetedIncident(incident, Disposition.PAGE), {one: IncidentMember(one, a_sha(bad), a_sha(good), 0.1, 1, 1.1) for one in series})
+    return DerivedIncident(
+        BudgetedIncident(incident, Disposition.PAGE),
+        {one: IncidentMember(one, a_sha(bad), a_sha(good), 0.1, 1, 1.1) for one in series},
+    )
 
 
 def kept(
     row_id: int, name: str, good: int, bad: int, *series: int, pinned: bool = False, kind: str = "regression"
 ) -> StoredIncident:
     record = IncidentRecord(
-        row_id, row_id, name, kind, IncidentState.NEW, 1, 1, a_sha(good), a_sha(bad), NOW, NOW, "", 1, pinned=pinned
+        row_id,
+        row_id,
+        name,
+        kind,
+        IncidentState.NEW,
+        1,
+        1,
+        a_sha(good),
+        a_sha(bad),
+        NOW,
+        NOW,
+        "",
+        1,
+        pinned=pinned,
     )
     return StoredIncident(record, frozenset(series))
 
 
 def pairs(found: list[DerivedIncident], kept: list[StoredIncident]) -> list[tuple[str, set[int], int | None]]:
     return [
-        (one.budgeted.incident.id, set(one.members), to.record.id if to else None) for one, to in match_incidents(found, kept, LINE)
+        (one.budgeted.incident.id, set(one.members), to.record.id if to else None)
+        for one, to in match_incidents(found, kept, LINE)
     ]
 
 

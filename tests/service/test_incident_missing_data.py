@@ -5,7 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 from perfci.model import IncidentState
-from perfci.service.missing_data.data_incidents import close_data_incident, open_data_incident, open_data_incidents
+from perfci.service.missing_data.data_incidents import (
+    close_data_incident,
+    open_data_incident,
+    open_data_incidents,
+)
 from perfci.store import Store
 from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_destination
 from tests.support.builders import NOON
@@ -41,7 +45,11 @@ def test_it_closes_itself_when_data_comes_and_opens_anew_when_it_stays_away_agai
         assert close_data_incident(tx, project, "another", NOON) is None
 
     assert closed is not None
-    assert (closed.state, closed.verified_at, closed.is_open) == (IncidentState.FIXED, NOON + timedelta(hours=1), False)
+    assert (closed.state, closed.verified_at, closed.is_open) == (
+        IncidentState.FIXED,
+        NOON + timedelta(hours=1),
+        False,
+    )
     assert (again.number, again.state) == (2, IncidentState.NEW)
 
 

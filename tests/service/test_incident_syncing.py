@@ -89,7 +89,10 @@ def test_members_come_move_and_go(store: Store) -> None:
 
     look(store, LATER, told("a1", a_move("x", rel=0.3), a_move("z")))
 
-    assert [(one.relative_change, one.dropped_at) for one in kept_members(store)] == [(0.3, None), (0.2, None)]
+    assert [(one.relative_change, one.dropped_at) for one in kept_members(store)] == [
+        (0.3, None),
+        (0.2, None),
+    ]
     assert kept(store).series_count == 2
 
 
@@ -159,21 +162,40 @@ def test_what_is_in_quarantine_is_watched_and_told_to_nobody(store: Store) -> No
     with store.begin() as tx:
         add_mute(tx, project, Mute("x", "", 0.4, "too noisy", NOON, NOW + timedelta(days=9), "local"))
 
-    look(store, NOW, told("b1", a_move("x", at=20), a_move("y", at=20), good=19, bad=20), told("a1", a_move("x")))
+    look(
+        store,
+        NOW,
+        told("b1", a_move("x", at=20), a_move("y", at=20), good=19, bad=20),
+        told("a1", a_move("x")),
+    )
 
-    assert (kept(store, 1).disposition, kept(store, 1).is_open, kept(store, 2).is_open) == ("monitored", False, True)
+    assert (kept(store, 1).disposition, kept(store, 1).is_open, kept(store, 2).is_open) == (
+        "monitored",
+        False,
+        True,
+    )
     assert sent(store) == [(2, 1, "new")]
 
 
 def test_the_ledger_keeps_a_move_that_a_later_gain_hides(store: Store) -> None:
     look(store, NOW, told("a1", a_move("x", at=12)))
-    gain = told("b1", a_move("x", at=20, rel=-0.3), good=19, bad=20, kind=IncidentKind.IMPROVEMENT, say=Disposition.NOTE)
+    gain = told(
+        "b1",
+        a_move("x", at=20, rel=-0.3),
+        good=19,
+        bad=20,
+        kind=IncidentKind.IMPROVEMENT,
+        say=Disposition.NOTE,
+    )
 
     look(store, LATER, moved_on(told("a1", a_move("x", at=12)), standing=False), gain)
 
     with store.read() as tx:
         lines, _ = list_impacts(tx, a_project_id(store))
-    assert [(one.commit, one.relative_change, one.incident) for one in lines] == [(a_sha(20), -0.3, 2), (a_sha(12), 0.2, 1)]
+    assert [(one.commit, one.relative_change, one.incident) for one in lines] == [
+        (a_sha(20), -0.3, 2),
+        (a_sha(12), 0.2, 1),
+    ]
 
 
 def test_the_line_of_the_ledger_follows_when_more_points_show_the_commit_better(store: Store) -> None:
@@ -189,14 +211,18 @@ def test_the_line_of_the_ledger_follows_when_more_points_show_the_commit_better(
 def test_a_person_s_edge_and_members_stay(store: Store) -> None:
     look(store, NOW, told("a1", a_move("x"), a_move("y")))
     with store.begin() as tx:
-        incident_store.update_incident(tx, kept(store).id, 1, {"pinned": True, "commit": a_sha(11), "last_good": a_sha(10)})
+        incident_store.update_incident(
+            tx, kept(store).id, 1, {"pinned": True, "commit": a_sha(11), "last_good": a_sha(10)}
+        )
 
     look(store, LATER, told("a2", a_move("x", rel=0.5), a_move("y"), good=10))
 
     record = kept(store)
     assert (record.commit, record.last_good, record.headline) == (
-        a_sha(11), a_sha(10), "2 series got worse at 0000000bcc Change number 11",
-    )  # fmt: skip
+        a_sha(11),
+        a_sha(10),
+        "2 series got worse at 0000000bcc Change number 11",
+    )
     assert max(one.relative_change for one in kept_members(store)) == 0.5
 
 
@@ -247,15 +273,25 @@ def test_what_a_person_changes_while_a_look_is_written_stays(store: Store) -> No
     def after_ada() -> Iterator[Session]:
         if not hers:
             with store.begin() as tx:
-                update_incident(tx, project, 2, 1, IncidentUpdate(IncidentState.ENVIRONMENT, reason="a driver"), acting_as("ada", NOW))
+                update_incident(
+                    tx,
+                    project,
+                    2,
+                    1,
+                    IncidentUpdate(IncidentState.ENVIRONMENT, reason="a driver"),
+                    acting_as("ada", NOW),
+                )
             hers.append(2)
         with store.begin() as tx:
             yield tx
 
-    found = reconcile_incidents(store, project, Policy(), a_situation(told("a2", a_move("x"), a_move("y"), good=10)), LATER, after_ada)
+    found = reconcile_incidents(
+        store, project, Policy(), a_situation(told("a2", a_move("x"), a_move("y"), good=10)), LATER, after_ada
+    )
 
     assert (found.changed, found.gone) == ((2,), (1,))
     assert (kept(store, 2).state, kept(store, 2).last_good) == (IncidentState.ENVIRONMENT, a_sha(10))
     assert [(one.actor, one.after) for one in history(store, 2)][1:] == [
-        ("ada", "environment"), ("perfci", f"{a_sha(10)[:10]}..{a_sha(12)[:10]}"),
-    ]  # fmt: skip
+        ("ada", "environment"),
+        ("perfci", f"{a_sha(10)[:10]}..{a_sha(12)[:10]}"),
+    ]

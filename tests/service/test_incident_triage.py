@@ -44,32 +44,48 @@ def current(store: Store, number: int = 1) -> IncidentRecord:
         return require_incident(tx, project, number)
 
 
-def decide(store: Store, wanted: IncidentUpdate, number: int = 1, revision: int | None = None) -> IncidentRecord:
+def decide(
+    store: Store, wanted: IncidentUpdate, number: int = 1, revision: int | None = None
+) -> IncidentRecord:
     project, known = a_project(store), current(store, number)
     with store.begin() as tx:
-        return update_incident(tx, project, number, known.revision if revision is None else revision, wanted, ME)
+        return update_incident(
+            tx, project, number, known.revision if revision is None else revision, wanted, ME
+        )
 
 
 def test_a_change_is_kept_with_who_made_it_and_why(store: Store, incident: IncidentRecord) -> None:
-    found = decide(store, IncidentUpdate(IncidentState.INVESTIGATING, assignee="ada", note="looks like the tokenizer"))
+    found = decide(
+        store, IncidentUpdate(IncidentState.INVESTIGATING, assignee="ada", note="looks like the tokenizer")
+    )
 
     assert (found.state, found.assignee, found.revision, found.state_number) == ("investigating", "ada", 2, 2)
     assert found.triaged_at == ME.now
     with store.read() as tx:
-        history = [(one.actor, one.action, one.after, one.text) for one in incident_store.load_events(tx, found.id)[1:]]
+        history = [
+            (one.actor, one.action, one.after, one.text)
+            for one in incident_store.load_events(tx, found.id)[1:]
+        ]
         (line,) = audit_log.list_entries(tx, a_project(store).id)
     assert history == [
         (ME.actor, "state", "investigating", ""),
         (ME.actor, "assign", "ada", "assignee"),
         (ME.actor, "note", "", "looks like the tokenizer"),
     ]
-    assert (line.actor, line.action, line.subject, line.request_id) == (ME.actor, "incident.change", "incident 1", "r1")
+    assert (line.actor, line.action, line.subject, line.request_id) == (
+        ME.actor,
+        "incident.change",
+        "incident 1",
+        "r1",
+    )
 
 
 def test_who_saw_an_older_revision_changes_nothing(store: Store, incident: IncidentRecord) -> None:
     decide(store, IncidentUpdate(IncidentState.INVESTIGATING))
 
-    with pytest.raises(StaleRevision, match=r"Incident 1 was changed meanwhile and is investigating now \(revision 2\)"):
+    with pytest.raises(
+        StaleRevision, match=r"Incident 1 was changed meanwhile and is investigating now \(revision 2\)"
+    ):
         decide(store, IncidentUpdate(IncidentState.INVALID), revision=1)
 
     assert current(store).state is IncidentState.INVESTIGATING
@@ -79,14 +95,19 @@ def test_who_saw_an_older_revision_changes_nothing(store: Store, incident: Incid
     ("wanted", "sentence"),
     [
         (IncidentUpdate(IncidentState.ACCEPTED), "Accepting needs a reason and a day in the future"),
-        (IncidentUpdate(IncidentState.ACCEPTED, reason="wanted", accepted_until=NOON), "Accepting needs a reason"),
+        (
+            IncidentUpdate(IncidentState.ACCEPTED, reason="wanted", accepted_until=NOON),
+            "Accepting needs a reason",
+        ),
         (IncidentUpdate(IncidentState.SNOOZED), "Snoozing needs a moment in the future"),
         (IncidentUpdate(IncidentState.DUPLICATE), "A duplicate needs the number"),
         (IncidentUpdate(IncidentState.DUPLICATE, duplicate_of=1), "Incident 1 cannot stand for 1"),
         (IncidentUpdate(IncidentState.DUPLICATE, duplicate_of=9), "has no incident 9"),
     ],
 )
-def test_a_state_asks_for_what_it_needs(store: Store, incident: IncidentRecord, wanted: IncidentUpdate, sentence: str) -> None:
+def test_a_state_asks_for_what_it_needs(
+    store: Store, incident: IncidentRecord, wanted: IncidentUpdate, sentence: str
+) -> None:
     with pytest.raises(PerfciError, match=sentence):
         decide(store, wanted)
 
@@ -100,14 +121,19 @@ def test_a_state_asks_for_what_it_needs(store: Store, incident: IncidentRecord, 
             IncidentUpdate(accepted_until=NEXT_MONTH),
             "A day until which it is accepted goes with the state accepted, not with new",
         ),
-        (IncidentUpdate(snoozed_until=NEXT_MONTH), "A moment until which it sleeps goes with the state snoozed, not with new"),
+        (
+            IncidentUpdate(snoozed_until=NEXT_MONTH),
+            "A moment until which it sleeps goes with the state snoozed, not with new",
+        ),
         (
             IncidentUpdate(IncidentState.INVALID, duplicate_of=2),
             "The number of another incident goes with the state duplicate, not with invalid",
         ),
     ],
 )
-def test_what_belongs_to_another_state_is_refused(store: Store, wanted: IncidentUpdate, sentence: str) -> None:
+def test_what_belongs_to_another_state_is_refused(
+    store: Store, wanted: IncidentUpdate, sentence: str
+) -> None:
     look(store, NOW, told("a1", a_move("x")), told("b1", a_move("y", at=20), good=19, bad=20))
 
     with pytest.raises(PerfciError, match=sentence):
@@ -120,7 +146,9 @@ def test_what_belongs_to_another_state_is_refused(store: Store, wanted: Incident
 def test_an_acceptance_gets_another_day_and_another_reason(
     store: Store, incident: IncidentRecord, state: IncidentState | None
 ) -> None:
-    first = decide(store, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH))
+    first = decide(
+        store, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH)
+    )
     later = NEXT_MONTH + timedelta(days=30)
 
     longer = decide(store, IncidentUpdate(state, accepted_until=later))
@@ -130,7 +158,10 @@ def test_an_acceptance_gets_another_day_and_another_reason(
     assert (found.reason, found.accepted_until) == ("and so does fp8", later)
     assert (found.state_number, found.changed_at) == (first.state_number, first.changed_at)
     with store.read() as tx:
-        lines = [(one.action, one.before, one.after, one.text) for one in incident_store.load_events(tx, found.id)[3:]]
+        lines = [
+            (one.action, one.before, one.after, one.text)
+            for one in incident_store.load_events(tx, found.id)[3:]
+        ]
     assert lines == [
         ("state", "accepted", "accepted", "bf16 needs it"),
         ("until", str(NEXT_MONTH), str(later), "accepted_until"),
@@ -149,12 +180,16 @@ def test_a_sleep_is_made_longer_and_not_ended_in_the_past(store: Store, incident
 
 
 def test_the_same_state_again_changes_nothing(store: Store, incident: IncidentRecord) -> None:
-    accepted = decide(store, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH))
+    accepted = decide(
+        store, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH)
+    )
 
     assert decide(store, IncidentUpdate(IncidentState.ACCEPTED)).revision == accepted.revision
 
 
-@pytest.mark.parametrize("pair", list(product(IncidentState, IncidentState)), ids=lambda pair: f"{pair[0]}-{pair[1]}")
+@pytest.mark.parametrize(
+    "pair", list(product(IncidentState, IncidentState)), ids=lambda pair: f"{pair[0]}-{pair[1]}"
+)
 def test_from_every_state_there_is_a_way_back_to_work(pair: tuple[IncidentState, IncidentState]) -> None:
     before, after = pair
 
@@ -194,14 +229,22 @@ def test_tells_each_state_once_to_those_who_want_it(store: Store) -> None:
 
 
 def test_a_change_to_many_says_which_were_stale_or_cannot(store: Store) -> None:
-    look(store, NOW, *(told(f"i{at}", a_move(f"s{at}", at=at), good=at - 1, bad=at) for at in range(30, 20, -1)))
+    look(
+        store,
+        NOW,
+        *(told(f"i{at}", a_move(f"s{at}", at=at), good=at - 1, bad=at) for at in range(30, 20, -1)),
+    )
     decide(store, IncidentUpdate(IncidentState.INVESTIGATING), number=2)
     decide(store, IncidentUpdate(IncidentState.INVALID), number=3)
     project = a_project(store)
 
     with store.begin() as tx:
         found = update_incidents(
-            tx, project, {1: 1, 2: 1, 3: 2, 4: 1, 99: 1}, IncidentUpdate(IncidentState.SNOOZED, snoozed_until=NEXT_MONTH), ME
+            tx,
+            project,
+            {1: 1, 2: 1, 3: 2, 4: 1, 99: 1},
+            IncidentUpdate(IncidentState.SNOOZED, snoozed_until=NEXT_MONTH),
+            ME,
         )
 
     assert (found.changed, found.stale) == ((1, 4), (2,))
@@ -226,7 +269,9 @@ def test_of_two_people_at_once_one_wins_and_the_other_is_told(store: Store, inci
                 seen = require_incident(tx, project, 1)
             try:
                 with store.begin() as tx:
-                    update_incident(tx, project, 1, seen.revision, IncidentUpdate(assignee=f"{seen.assignee}{number}"), ME)
+                    update_incident(
+                        tx, project, 1, seen.revision, IncidentUpdate(assignee=f"{seen.assignee}{number}"), ME
+                    )
                 outcomes.append("changed")
             except StaleRevision:
                 outcomes.append("stale")

@@ -45,7 +45,9 @@ def decide(store: Store, wanted: IncidentUpdate, minutes: int, number: int = 1) 
 def take_back(store: Store, minutes: int, number: int = 1, revision: int | None = None) -> IncidentRecord:
     project, known = a_project(store), seen(store, number).revision
     with store.begin() as tx:
-        return undo_last_change(tx, project, number, known if revision is None else revision, by(minutes, "bob"))
+        return undo_last_change(
+            tx, project, number, known if revision is None else revision, by(minutes, "bob")
+        )
 
 
 def test_a_state_is_taken_back_and_the_history_keeps_both(store: Store) -> None:
@@ -55,13 +57,17 @@ def test_a_state_is_taken_back_and_the_history_keeps_both(store: Store) -> None:
 
     assert (found.state, found.reason, found.assignee, found.revision) == ("new", "", "ada", 3)
     with store.read() as tx:
-        lines = [(one.actor, one.action, one.before, one.after) for one in incident_store.load_events(tx, found.id)]
+        lines = [
+            (one.actor, one.action, one.before, one.after) for one in incident_store.load_events(tx, found.id)
+        ]
     assert lines[1] == ("ada", "state", "new", "invalid")
     assert lines[-1] == ("bob", "undo", "invalid", "new")
 
 
 def test_an_acceptance_comes_back_with_its_reason_and_its_day(store: Store) -> None:
-    decide(store, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH), 1)
+    decide(
+        store, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH), 1
+    )
     decide(store, IncidentUpdate(IncidentState.INVESTIGATING, reason="really?"), 2)
 
     found = take_back(store, 3)
@@ -71,11 +77,17 @@ def test_an_acceptance_comes_back_with_its_reason_and_its_day(store: Store) -> N
 
 @pytest.mark.parametrize(
     "wanted",
-    [IncidentUpdate(reason="and fp8"), IncidentUpdate(accepted_until=NEXT_MONTH + timedelta(days=9)), IncidentUpdate(IncidentState.INVALID)],
+    [
+        IncidentUpdate(reason="and fp8"),
+        IncidentUpdate(accepted_until=NEXT_MONTH + timedelta(days=9)),
+        IncidentUpdate(IncidentState.INVALID),
+    ],
     ids=["a reason", "a day", "a state"],
 )
 def test_what_was_changed_of_an_acceptance_is_taken_back(store: Store, wanted: IncidentUpdate) -> None:
-    decide(store, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH), 1)
+    decide(
+        store, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH), 1
+    )
     decide(store, wanted, 2)
 
     found = take_back(store, 3)
@@ -97,7 +109,9 @@ def test_a_duplicate_knows_again_of_which(store: Store) -> None:
 
 
 def test_a_state_comes_back_that_no_step_forward_leads_to(store: Store) -> None:
-    decide(store, IncidentUpdate(IncidentState.SNOOZED, snoozed_until=NEXT_MONTH, reason="after the release"), 1)
+    decide(
+        store, IncidentUpdate(IncidentState.SNOOZED, snoozed_until=NEXT_MONTH, reason="after the release"), 1
+    )
     decide(store, IncidentUpdate(IncidentState.FIXED), 2)
 
     assert take_back(store, 3).snoozed_until == NEXT_MONTH
@@ -127,7 +141,9 @@ def test_a_merge_of_what_nobody_touched_is_not_taken_back(store: Store) -> None:
     with store.begin() as tx:
         merge_incidents(tx, a_project(store), 1, 1, {2: 1}, by(1))
 
-    with pytest.raises(PerfciError, match="Incident 2 was merged with another one since: split takes its series out"):
+    with pytest.raises(
+        PerfciError, match="Incident 2 was merged with another one since: split takes its series out"
+    ):
         take_back(store, 2, number=2)
 
 

@@ -65,10 +65,14 @@ def a_step(commits: int = 16, at: int = 9) -> list[Run]:
     """One run a commit; from one commit on everything takes a fifth longer."""
     levels = {number: 1.0 if number < at else 1.2 for number in range(1, commits + 1)}
     return [
-        a_run(a_result(None, *(a_process(level * wobble, index=place) for place, wobble in enumerate(WOBBLES))),
-              commit=a_commit(number), session=f"session-{number}", started_at=NOON + timedelta(hours=number))
+        a_run(
+            a_result(None, *(a_process(level * wobble, index=place) for place, wobble in enumerate(WOBBLES))),
+            commit=a_commit(number),
+            session=f"session-{number}",
+            started_at=NOON + timedelta(hours=number),
+        )
         for number, level in levels.items()
-    ]  # fmt: skip
+    ]
 
 
 WOBBLES = (1.0, 1.001, 0.999)
@@ -86,14 +90,20 @@ def test_finds_the_commit_and_opens_an_incident(group: GroupCommitter, store: St
 
     assert (done, [one.commit for one in changes(store)]) == (16, [a_sha(9)])
     with store.read() as tx:
-        assert [pair[2:] for pair in load_level_pairs(tx, find_project(tx, SLUG).id, a_sha(8), a_sha(9))] == [(1.0, 1.2)]
-        assert [one.commit for one in incident_store.load_incidents(tx, find_project(tx, SLUG).id)] == [a_sha(9)]
+        assert [pair[2:] for pair in load_level_pairs(tx, find_project(tx, SLUG).id, a_sha(8), a_sha(9))] == [
+            (1.0, 1.2)
+        ]
+        assert [one.commit for one in incident_store.load_incidents(tx, find_project(tx, SLUG).id)] == [
+            a_sha(9)
+        ]
         assert outbox.load_due_work(tx, ["judge", "judge_pr"], 10, LATER) == []
 
 
 def test_called_once_it_does_its_chores_too(store: Store) -> None:
     done: list[datetime] = []
-    worker = JudgeWorker(store, partial(load_project_policies, Settings()), clock=lambda: LATER, periodic_jobs=[done.append])
+    worker = JudgeWorker(
+        store, partial(load_project_policies, Settings()), clock=lambda: LATER, periodic_jobs=[done.append]
+    )
 
     assert (worker.drain(), done) == (0, [LATER])
 
@@ -159,11 +169,17 @@ def test_each_project_is_judged_by_its_own_bars(group: GroupCommitter, store: St
     for slug in slugs:
         upload(group, store, a_run(base, commit=a_commit(1), session=f"pr of {slug}", project=slug))
         upload(group, store, a_run(head, commit=a_commit(2), session=f"pr of {slug}", project=slug))
-        upload(group, store, *(replace(run, project=slug, session=f"{run.session} of {slug}") for run in a_step()))
+        upload(
+            group,
+            store,
+            *(replace(run, project=slug, session=f"{run.session} of {slug}") for run in a_step()),
+        )
     a_worker(store).drain()
 
     with store.read() as tx:
-        verdicts = {slug: [one.verdict.kind for one in measurements.load_verdict_records(tx, slug)] for slug in slugs}
+        verdicts = {
+            slug: [one.verdict.kind for one in measurements.load_verdict_records(tx, slug)] for slug in slugs
+        }
         moves = {slug: [one.commit for one in measurements.load_change_points(tx, slug)] for slug in slugs}
     assert verdicts == {SLUG: ["regression"], "acme/loose": ["unchanged"], "acme/blind": []}
     assert moves == {SLUG: [a_sha(9)], "acme/loose": [], "acme/blind": []}
@@ -185,7 +201,9 @@ def test_the_same_upload_judged_again_is_one_verdict(group: GroupCommitter, stor
     pairs = [a_pair(number, 1.0, 1.3) for number in range(12)]
     aa = a_run(a_result(None, *(one for pair in pairs for one in pair)), session="aa")
     upload(group, store, aa)
-    with patch.object(evaluate_project.outbox, "done"):  # as if it died between the verdict and the end of the work
+    with patch.object(
+        evaluate_project.outbox, "done"
+    ):  # as if it died between the verdict and the end of the work
         worker = a_worker(store)
         worker.run_once()
     worker.lease.release()
@@ -199,7 +217,10 @@ def test_the_same_upload_judged_again_is_one_verdict(group: GroupCommitter, stor
 def test_a_killed_look_is_done_again_with_the_same_result(group: GroupCommitter, store: Store) -> None:
     upload(group, store, *a_step())
     worker = a_worker(store)
-    with patch.object(ProjectEvaluator, "_finish_work", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+    with (
+        patch.object(ProjectEvaluator, "_finish_work", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
         worker.run_once()
     worker.lease.release()
 
@@ -222,10 +243,14 @@ def test_without_its_memory_a_worker_sees_the_same(group: GroupCommitter, store:
     upload(group, store, a_run(a_result(), commit=a_commit(17), session="session-17"))
     a_worker(store).drain()
 
-    assert [(c.commit, c.last_good) for c in changes(store)] == [(c.commit, c.last_good) for c in step_by_step]
+    assert [(c.commit, c.last_good) for c in changes(store)] == [
+        (c.commit, c.last_good) for c in step_by_step
+    ]
 
 
-def test_one_bad_upload_holds_up_nobody_and_is_kept_with_its_problem(group: GroupCommitter, store: Store) -> None:
+def test_one_bad_upload_holds_up_nobody_and_is_kept_with_its_problem(
+    group: GroupCommitter, store: Store
+) -> None:
     good, bad = a_run(a_result(), session="good"), a_run(a_result(), commit=a_commit(2), session="bad")
     upload(group, store, good, bad)
     broken = run_document.idempotency_key(bad)
@@ -241,7 +266,9 @@ def test_one_bad_upload_holds_up_nobody_and_is_kept_with_its_problem(group: Grou
 
     with store.read() as tx:
         left = outbox.load_due_work(tx, ["judge"], 10, LATER + timedelta(hours=1))
-    assert [(one.subject, one.attempts, one.problem) for one in left] == [(broken, 1, "ZeroDivisionError: no level")]
+    assert [(one.subject, one.attempts, one.problem) for one in left] == [
+        (broken, 1, "ZeroDivisionError: no level")
+    ]
 
 
 def test_what_came_while_it_judged_is_left_for_the_next_look(group: GroupCommitter, store: Store) -> None:
@@ -257,7 +284,9 @@ def test_what_came_while_it_judged_is_left_for_the_next_look(group: GroupCommitt
         a_worker(store).run_once()
 
     with store.read() as tx:
-        assert [one.subject for one in outbox.load_due_work(tx, ["judge"], 9, LATER)] == [run_document.idempotency_key(second)]
+        assert [one.subject for one in outbox.load_due_work(tx, ["judge"], 9, LATER)] == [
+            run_document.idempotency_key(second)
+        ]
 
 
 def test_rests_as_long_as_it_worked(group: GroupCommitter, store: Store) -> None:
@@ -277,7 +306,9 @@ def test_rests_as_long_as_it_worked(group: GroupCommitter, store: Store) -> None
 
     original = ProjectEvaluator.evaluate
     with patch.object(ProjectEvaluator, "evaluate", looked):
-        JudgeWorker(store, partial(load_project_policies, Settings()), clock=lambda: now[0]).run(Stop(), interval_s=1.0)
+        JudgeWorker(store, partial(load_project_policies, Settings()), clock=lambda: now[0]).run(
+            Stop(), interval_s=1.0
+        )
 
     assert waited == [0.3, 1.0]  # then there was nothing to do
 

@@ -9,7 +9,17 @@ from unittest.mock import patch
 import pytest
 
 from perfci.history.derive_change_points import SeriesHistories
-from perfci.model import CPU_METRIC_PREFIX, ChangePoint, Clock, Process, ProcessBoundaries, Result, Run, Series, Status
+from perfci.model import (
+    CPU_METRIC_PREFIX,
+    ChangePoint,
+    Clock,
+    Process,
+    ProcessBoundaries,
+    Result,
+    Run,
+    Series,
+    Status,
+)
 from perfci.store import Store
 from perfci.store.queries import measurements, result_summaries
 from perfci.store.queries.loaders import load_series_by_ids
@@ -54,16 +64,21 @@ def runs(seed: int) -> Iterator[Run]:
         level = (factor if number >= at else 1.0) * dice.gauss(1, 0.005)
         moods = [dice.choice(["ok"] * 8 + ["throttled", "failed"]) for _ in range(dice.choice([1, 3]))]
         measured = [
-            _result(dice, one, level, moods) for one in (WALL, CPU, WAIT_WALL, WAIT_CPU, FLOPS, WITNESS, ABSENT)
+            _result(dice, one, level, moods)
+            for one in (WALL, CPU, WAIT_WALL, WAIT_CPU, FLOPS, WITNESS, ABSENT)
         ]
         left = a_summary(level)
-        foreign = a_result(IMPORTED, processes=(), summary=left, boundaries=ProcessBoundaries.UNKNOWN, status=Status.OK)
+        foreign = a_result(
+            IMPORTED, processes=(), summary=left, boundaries=ProcessBoundaries.UNKNOWN, status=Status.OK
+        )
         yield a_run(*measured, foreign, commit=a_commit(number), session=f"session-{visit}")
 
 
 def _result(dice: random.Random, series: Series, level: float, moods: list[str]) -> Result:
     if series == ABSENT:
-        absent = [a_failed_process(Status.SKIPPED, index=index, clock=Clock.VALUE) for index in range(len(moods))]
+        absent = [
+            a_failed_process(Status.SKIPPED, index=index, clock=Clock.VALUE) for index in range(len(moods))
+        ]
         return a_result(series, *absent, status=Status.SKIPPED)
     processes = [_process(dice, series, level, mood, index) for index, mood in enumerate(moods)]
     status = Status.OK if any(one.status is Status.OK for one in processes) else Status.FAILED
@@ -75,7 +90,11 @@ def _process(dice: random.Random, series: Series, level: float, mood: str, index
     if mood == "failed":
         return a_failed_process(index=index, clock=clock)
     exact = [100.0 + (level > 1.1)] * 2
-    samples = exact if clock is Clock.EXACT else [SHARES.get(series, 1.0) * level * dice.gauss(1, 0.01) for _ in "abcd"]
+    samples = (
+        exact
+        if clock is Clock.EXACT
+        else [SHARES.get(series, 1.0) * level * dice.gauss(1, 0.01) for _ in "abcd"]
+    )
     return a_process(*samples, index=index, clock=clock, flags=() if mood == "ok" else (mood,))
 
 
@@ -91,10 +110,14 @@ def by_samples(store: Store, ids: list[int]) -> dict[Series, list[ChangePoint]]:
     with store.read() as tx:
         series, points = load_series_by_ids(tx, ids), measurements.load_histories(tx, ids)
     lines = {series[row_id]: of for row_id, of in points.items()}
-    processes = {one: [process for point in line for process in point.processes] for one, line in lines.items()}
+    processes = {
+        one: [process for point in line for process in point.processes] for one, line in lines.items()
+    }
     judged = select_judged_series(processes)
     left = {
-        one: [(p.commit.sha, v) for p in lines[one] if (v := judged_level(p))] for one in judged if not processes[one]
+        one: [(p.commit.sha, v) for p in lines[one] if (v := judged_level(p))]
+        for one in judged
+        if not processes[one]
     }
     measured = {one: lines[one] for one in judged if processes[one]}
     rules = Policy().rule_for
@@ -102,7 +125,9 @@ def by_samples(store: Store, ids: list[int]) -> dict[Series, list[ChangePoint]]:
     return {one: list(found.get(one, [])) for one in lines}
 
 
-def by_levels(store: Store, ids: list[int], memory: SegmentationCache | None = None) -> Mapping[Series, list[ChangePoint]]:
+def by_levels(
+    store: Store, ids: list[int], memory: SegmentationCache | None = None
+) -> Mapping[Series, list[ChangePoint]]:
     """As a look does, which keeps what it had to work out."""
     with store.read() as tx:
         found = SeriesHistories.load(tx, ids)
@@ -147,7 +172,9 @@ def test_what_a_result_came_to_is_worked_out_once(store: Store) -> None:
 
     with (
         store.read() as tx,
-        patch.object(result_summaries.conversions, "process_of", side_effect=AssertionError("a sample was read")),
+        patch.object(
+            result_summaries.conversions, "process_of", side_effect=AssertionError("a sample was read")
+        ),
     ):
         found = SeriesHistories.load(tx, ids)
 

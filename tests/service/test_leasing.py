@@ -21,7 +21,11 @@ class Clock:
 def test_one_of_two_holds_it(store: Store) -> None:
     first, second = Lease(store, "judge"), Lease(store, "judge")
 
-    assert [first.acquire_or_renew(), second.acquire_or_renew(), first.acquire_or_renew()] == [True, False, True]
+    assert [first.acquire_or_renew(), second.acquire_or_renew(), first.acquire_or_renew()] == [
+        True,
+        False,
+        True,
+    ]
 
 
 def test_what_is_given_back_is_free_at_once(store: Store) -> None:

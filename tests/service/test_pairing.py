@@ -43,7 +43,9 @@ class Measured:
     def visit_beside(self, visits: Sequence[CommitVisit]) -> None:
         for visit in visits:
             assert visit.pair is not None
-            process = replace(self.reads(visit.sha, visit.pair), role=visit.role, pair=visit.pair, order=visit.order)
+            process = replace(
+                self.reads(visit.sha, visit.pair), role=visit.role, pair=visit.pair, order=visit.order
+            )
             self.measured.setdefault(visit.sha, []).append((COUNT, process))
 
 
@@ -56,7 +58,9 @@ def settled(reads: Reads) -> tuple[VerdictKind, int]:
     """The verdict, and the pairs that were bought for it."""
     session = Measured(reads)
     question = Question(BASE, HEAD, CELL)
-    [verdict] = AdaptivePairing(cast(MeasurementSession, session), [question], Policy(), Stage.CONFIRMATION).measure_until_decided()[question]
+    [verdict] = AdaptivePairing(
+        cast(MeasurementSession, session), [question], Policy(), Stage.CONFIRMATION
+    ).measure_until_decided()[question]
     return verdict.kind, len(session.measured[BASE])
 
 

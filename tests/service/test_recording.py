@@ -13,7 +13,16 @@ from perfci.store import Store, open_store
 from perfci.store.queries import measurements
 from perfci.store.writes import ingest
 from perfci.verdicts.policy import Policy
-from tests.support.builders import PROJECT, a_change_point, a_commit, a_result, a_run, a_series, a_sha, a_summary
+from tests.support.builders import (
+    PROJECT,
+    a_change_point,
+    a_commit,
+    a_result,
+    a_run,
+    a_series,
+    a_sha,
+    a_summary,
+)
 
 QUIET, BUSY = a_series("suite.time_quiet"), a_series("suite.time_busy")
 
@@ -29,14 +38,18 @@ def imported(store: Store, series: Series, *values: float, first: int = 0) -> No
     """One run per value, a commit each."""
     with store.begin() as tx:
         for number, value in enumerate(values, first):
-            result = a_result(series, processes=(), summary=a_summary(value), boundaries=ProcessBoundaries.UNKNOWN)
+            result = a_result(
+                series, processes=(), summary=a_summary(value), boundaries=ProcessBoundaries.UNKNOWN
+            )
             run = a_run(result, commit=a_commit(number), session=f"{series.benchmark.name} {number}")
             ingest.ingest_run(tx, run, run.session, "body")
 
 
 def update(store: Store, since: int = 0) -> int:
     with store.begin() as tx:
-        update_change_points(tx, PROJECT, measurements.series_with_results_since(tx, PROJECT, since), Policy())
+        update_change_points(
+            tx, PROJECT, measurements.series_with_results_since(tx, PROJECT, since), Policy()
+        )
         return len(measurements.load_change_points(tx, PROJECT))
 
 
@@ -76,5 +89,7 @@ def test_point_by_point_comes_to_what_all_at_once_comes_to(store: Store) -> None
 
     update(store)
 
-    one, other = ([change.commit for change in told(store) if change.series == series] for series in (BUSY, QUIET))
+    one, other = (
+        [change.commit for change in told(store) if change.series == series] for series in (BUSY, QUIET)
+    )
     assert one == other == [a_sha(20), a_sha(26)]

@@ -26,15 +26,24 @@ HOUR = timedelta(hours=1)
 
 
 def report(
-    store: Store, at: datetime, *results: Result, suite: str = "nightly", branch: str = "main", cpu: str = "AMD"
+    store: Store,
+    at: datetime,
+    *results: Result,
+    suite: str = "nightly",
+    branch: str = "main",
+    cpu: str = "AMD",
 ) -> None:
     """A run that arrived at this time."""
     machine = a_machine(cpu)
     number = int((at - NOON) / timedelta(minutes=1)) + (10 if branch == "main" else 100_000)
     run = a_run(
-        *(results or (of(1, cpu=cpu),)), commit=a_commit(number, branch=branch), machine=machine, suite=suite,
-        session=f"{at} {suite} {branch} {cpu}", started_at=at,
-    )  # fmt: skip
+        *(results or (of(1, cpu=cpu),)),
+        commit=a_commit(number, branch=branch),
+        machine=machine,
+        suite=suite,
+        session=f"{at} {suite} {branch} {cpu}",
+        started_at=at,
+    )
     with store.begin() as tx:
         ingest.ingest_run(tx, run, f"{at} {suite} {branch} {cpu}", "body", kind="history")
 
@@ -107,7 +116,9 @@ def test_a_machine_of_which_everything_is_late_is_one_incident(store: Store) -> 
     for suite in ("nightly", "memory", "compile"):
         last = nightly(store, suite=suite)
 
-    assert looked(store, last + 3 * DAY) == ["AMD, 2 cores, 23 GB has not reported anything since 2026-03-05 12:00 UTC"]
+    assert looked(store, last + 3 * DAY) == [
+        "AMD, 2 cores, 23 GB has not reported anything since 2026-03-05 12:00 UTC"
+    ]
 
 
 def test_a_suite_that_was_late_before_its_machine_died_stays_open(store: Store) -> None:
@@ -128,7 +139,9 @@ def test_a_branch_that_ended_with_its_work_is_not_missed(store: Store) -> None:
     assert looked(store, last + DAY) == []
 
 
-def test_a_clock_set_back_makes_nothing_early_and_one_set_forward_opens_one_incident_an_hour(store: Store) -> None:
+def test_a_clock_set_back_makes_nothing_early_and_one_set_forward_opens_one_incident_an_hour(
+    store: Store,
+) -> None:
     nightly(store, suite="nightly")
     for day in range(9):
         report(store, NOON + day * DAY, suite="memory")
@@ -159,7 +172,9 @@ def test_series_that_stopped_are_missed_after_two_reports(store: Store) -> None:
     for day, results in enumerate(held):
         report(store, NOON + day * DAY, *results)
 
-    assert looked(store, NOON + 4 * DAY + HOUR) == ["1 series vanished from nightly (main) on AMD, 2 cores, 23 GB"]
+    assert looked(store, NOON + 4 * DAY + HOUR) == [
+        "1 series vanished from nightly (main) on AMD, 2 cores, 23 GB"
+    ]
     [record] = opened(store)
     assert record.series_count == 1
 
@@ -182,7 +197,9 @@ def test_a_report_that_lost_a_third_of_its_series_is_missed_at_once(store: Store
     for day, results in enumerate([several(1, 2, 3)] * 4 + [several(1, 2)]):
         report(store, NOON + day * DAY, *results)
 
-    assert looked(store, NOON + 4 * DAY + HOUR) == ["nightly (main) on AMD, 2 cores, 23 GB measures less than before"]
+    assert looked(store, NOON + 4 * DAY + HOUR) == [
+        "nightly (main) on AMD, 2 cores, 23 GB measures less than before"
+    ]
 
 
 def test_a_report_in_which_everything_failed_is_told(store: Store) -> None:
@@ -213,12 +230,16 @@ def test_a_person_may_say_how_often_or_that_nothing_is_expected(store: Store) ->
     project = a_project(store)
     with store.begin() as tx:
         [one] = reporting_schedules.load_reporting_schedules(tx, project.id)
-        assert reporting_schedules.set_reporting_schedule(tx, project.id, one.id, every_s=3600.0, muted=False, actor="ada")
+        assert reporting_schedules.set_reporting_schedule(
+            tx, project.id, one.id, every_s=3600.0, muted=False, actor="ada"
+        )
     report(store, last + HOUR)
 
     assert len(looked(store, last + 5 * HOUR)) == 1
     with store.begin() as tx:
-        reporting_schedules.set_reporting_schedule(tx, project.id, one.id, every_s=3600.0, muted=True, actor="ada")
+        reporting_schedules.set_reporting_schedule(
+            tx, project.id, one.id, every_s=3600.0, muted=True, actor="ada"
+        )
     assert looked(store, last + 5 * HOUR) == []
 
 

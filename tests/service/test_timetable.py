@@ -13,7 +13,9 @@ HERE, THERE = a_machine(), a_machine("Intel")
 
 
 def a_visit(number: int, **changes: object) -> VisitRecord:
-    record = VisitRecord(a_sha(number), HERE, f"nightly-{number}", "history", 1, NOON + timedelta(hours=number))
+    record = VisitRecord(
+        a_sha(number), HERE, f"nightly-{number}", "history", 1, NOON + timedelta(hours=number)
+    )
     return replace(record, **changes)  # type: ignore[arg-type]
 
 
@@ -41,7 +43,9 @@ def test_finds_the_commits_measured_around_one_on_the_same_machine() -> None:
 def test_numbers_the_commits_of_a_week_as_they_came() -> None:
     monday = NOON + timedelta(days=1)
 
-    timetable = a_timetable(a_visit(1), a_visit(3), a_visit(2, started_at=monday), a_visit(3, started_at=monday))
+    timetable = a_timetable(
+        a_visit(1), a_visit(3), a_visit(2, started_at=monday), a_visit(3, started_at=monday)
+    )
 
     assert timetable.weekly_numbers == {a_sha(1): 1, a_sha(3): 2, a_sha(2): 1}
 

@@ -25,7 +25,10 @@ def test_the_order_of_the_points_matters_only_to_which_are_nearest() -> None:
 
 
 def test_a_short_side_needs_more_sigmas() -> None:
-    short, long = (compute_boundary_evidence(BEFORE, AFTER[:n], reach=15, sigma=0.01, min_size=0.05).required_z_score for n in (4, 5))
+    short, long = (
+        compute_boundary_evidence(BEFORE, AFTER[:n], reach=15, sigma=0.01, min_size=0.05).required_z_score
+        for n in (4, 5)
+    )
 
     assert short > long
 

@@ -58,7 +58,11 @@ def whole(values: Sequence[float], bar: float) -> SegmentedSeries:
 def same(one: SegmentedSeries, other: SegmentedSeries) -> bool:
     """Whether two lines tell the same, and know the same to the last bit."""
     costs = np.array_equal(one._partition.costs, other._partition.costs)
-    return one.steps == other.steps and costs and np.array_equal(one._partition.last_segment_starts, other._partition.last_segment_starts)
+    return (
+        one.steps == other.steps
+        and costs
+        and np.array_equal(one._partition.last_segment_starts, other._partition.last_segment_starts)
+    )
 
 
 @properties
@@ -89,7 +93,9 @@ def test_points_may_arrive_in_any_order(values: list[float], bar: float, data: s
 
 @properties
 @given(st.lists(lines(), min_size=1, max_size=6), bars, st.data())
-def test_many_lines_grow_as_each_does_alone(several: list[list[float]], bar: float, data: st.DataObject) -> None:
+def test_many_lines_grow_as_each_does_alone(
+    several: list[list[float]], bar: float, data: st.DataObject
+) -> None:
     cuts = [data.draw(st.integers(0, len(values))) for values in several]
     begun = [whole(values[:cut], bar) for values, cut in zip(several, cuts, strict=True)]
 
@@ -128,11 +134,17 @@ def test_what_was_found_stays_as_it_was() -> None:
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_what_is_no_number_is_refused(bad: float) -> None:
-    with pytest.raises(ValueError, match=f"^expected a line of finite numbers, found {bad} at point 1; leave out what"):
+    with pytest.raises(
+        ValueError, match=f"^expected a line of finite numbers, found {bad} at point 1; leave out what"
+    ):
         detect_change_points([1.0, bad, 1.0])
 
 
 @properties
 @given(lines(), bars)
 def test_the_same_line_gets_the_same_answer_in_any_company(values: list[float], bar: float) -> None:
-    assert detect_change_points_in_many([[1.0], values, values[::-1]], bar)[1] == detect_change_points(values, bar) == detect_change_points(values, bar)
+    assert (
+        detect_change_points_in_many([[1.0], values, values[::-1]], bar)[1]
+        == detect_change_points(values, bar)
+        == detect_change_points(values, bar)
+    )

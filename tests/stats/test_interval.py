@@ -75,7 +75,15 @@ def test_a_mood_that_few_pairs_cannot_prove_shortens_their_intervals_all_the_sam
     shorter = np.mean([estimate_shift(*both).half_width() for both in sides])
 
     assert shorter < 0.85 * np.mean([unpaired_shift(*both).half_width() for both in sides])
-    assert np.mean([abs(found.centre) < found.half_width() for found in map(estimate_shift, *zip(*sides, strict=True))]) > 0.94
+    assert (
+        np.mean(
+            [
+                abs(found.centre) < found.half_width()
+                for found in map(estimate_shift, *zip(*sides, strict=True))
+            ]
+        )
+        > 0.94
+    )
 
 
 def test_a_hiccup_of_one_process_moves_nothing() -> None:
@@ -203,8 +211,12 @@ def test_the_order_of_pairs_does_not_matter(sides: Sides, random: object) -> Non
     base, head = sides
     order = np.random.default_rng(len(base)).permutation(len(base))
 
-    assert estimate_shift(base[order], head[order]).centre == pytest.approx(estimate_shift(base, head).centre, abs=1e-9)
-    assert estimate_shift(base[order], head[order]).error == pytest.approx(estimate_shift(base, head).error, abs=1e-9)
+    assert estimate_shift(base[order], head[order]).centre == pytest.approx(
+        estimate_shift(base, head).centre, abs=1e-9
+    )
+    assert estimate_shift(base[order], head[order]).error == pytest.approx(
+        estimate_shift(base, head).error, abs=1e-9
+    )
 
 
 @properties

@@ -82,7 +82,20 @@ def test_where_the_estimate_of_all_pairs_will_lie() -> None:
 
 
 def test_benjamini_and_hochberg_s_own_example() -> None:
-    p_values = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262, 0.5719]
+    p_values = [
+        0.0001,
+        0.0004,
+        0.0019,
+        0.0095,
+        0.0201,
+        0.0278,
+        0.0298,
+        0.0344,
+        0.0459,
+        0.3240,
+        0.4262,
+        0.5719,
+    ]
 
     assert sum(fdr.benjamini_hochberg([*p_values, 0.6528, 0.7590, 1.0])) == 4
 

@@ -38,10 +38,14 @@ def test_its_interval_covers_the_true_mean_nineteen_times_in_twenty(between: flo
     covered = 0
     for _ in range(1000):
         errors = rng.uniform(0.003, 0.02, 8)
-        low, high = pool_shifts(rng.normal(0.02, np.hypot(errors, between)).tolist(), errors.tolist()).bounds()
+        low, high = pool_shifts(
+            rng.normal(0.02, np.hypot(errors, between)).tolist(), errors.tolist()
+        ).bounds()
         covered += low <= 0.02 <= high
 
-    assert covered >= 928  # the spread is estimated too, which costs a point; and two standard deviations of the count
+    assert (
+        covered >= 928
+    )  # the spread is estimated too, which costs a point; and two standard deviations of the count
 
 
 @given(SHIFTS, st.floats(1e-3, 0.1), st.randoms(use_true_random=False))

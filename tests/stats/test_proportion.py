@@ -21,7 +21,10 @@ from perfci.stats.proportion import clopper_pearson_interval
     ],
 )
 def test_is_the_interval_of_clopper_and_pearson(hits: int, trials: int, low: float, high: float) -> None:
-    assert clopper_pearson_interval(hits, trials) == (pytest.approx(low, abs=5e-5), pytest.approx(high, abs=5e-5))
+    assert clopper_pearson_interval(hits, trials) == (
+        pytest.approx(low, abs=5e-5),
+        pytest.approx(high, abs=5e-5),
+    )
 
 
 def test_nothing_tried_says_nothing() -> None:
@@ -47,6 +50,10 @@ def test_each_end_leaves_half_the_error_outside(data: st.DataObject) -> None:
 
 @given(trials=st.integers(1, 60), share=st.floats(0, 1))
 def test_covers_the_truth_in_95_of_100(trials: int, share: float) -> None:
-    covering = [k for k in range(trials + 1) if (ends := clopper_pearson_interval(k, trials))[0] <= share <= ends[1]]
+    covering = [
+        k for k in range(trials + 1) if (ends := clopper_pearson_interval(k, trials))[0] <= share <= ends[1]
+    ]
 
-    assert np.exp(binom.logpmf(covering, trials, share)).sum() >= 0.95 - 1e-9  # pmf itself overflows at 1e-300
+    assert (
+        np.exp(binom.logpmf(covering, trials, share)).sum() >= 0.95 - 1e-9
+    )  # pmf itself overflows at 1e-300

@@ -86,7 +86,9 @@ def test_a_move_is_measured_between_up_to_three_commits_a_side() -> None:
 
 
 def test_a_regression_reverted_three_commits_later_is_two_moves() -> None:
-    found = segment_commit_levels(estimate_commit_levels(steps([0.0] * 6 + [0.1] * 3 + [0.0] * 6)), penalty=4.0)
+    found = segment_commit_levels(
+        estimate_commit_levels(steps([0.0] * 6 + [0.1] * 3 + [0.0] * 6)), penalty=4.0
+    )
 
     assert [move.index for move in found] == [6, 9]
 
@@ -95,7 +97,10 @@ def test_a_place_that_explains_nearly_as_well_is_a_rival() -> None:
     between = estimate_commit_levels(steps([0.0] * 5 + [0.048] + [0.1] * 5, error=0.02))
     clear = estimate_commit_levels(steps([0.0] * 5 + [0.1] * 5, error=0.005))
 
-    assert [rival.index for rival in find_alternative_steps(between, segment_commit_levels(between, penalty=4.0)[0])] in ([5], [6])
+    assert [
+        rival.index
+        for rival in find_alternative_steps(between, segment_commit_levels(between, penalty=4.0)[0])
+    ] in ([5], [6])
     assert find_alternative_steps(clear, segment_commit_levels(clear, penalty=4.0)[0]) == []
 
 
@@ -108,4 +113,9 @@ def test_commits_that_were_not_measured_are_stepped_over() -> None:
 
 def test_too_little_to_compare_has_no_moves() -> None:
     assert segment_commit_levels(estimate_commit_levels(steps([0.0])), penalty=4.0) == []
-    assert segment_commit_levels(estimate_commit_levels([DriftCorrectedValues(np.empty(0), np.empty(0))] * 3), penalty=4.0) == []
+    assert (
+        segment_commit_levels(
+            estimate_commit_levels([DriftCorrectedValues(np.empty(0), np.empty(0))] * 3), penalty=4.0
+        )
+        == []
+    )

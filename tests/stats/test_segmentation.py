@@ -123,7 +123,9 @@ def test_segmentation_is_the_best_of_all_partitions() -> None:
 def test_the_unit_does_not_matter(seed: int, unit: float) -> None:
     line = history(1.0, 1.1, 0.97, each=20, noise=0.02, seed=seed)
 
-    assert [i for i, _ in detect_change_points([unit * value for value in line])] == [i for i, _ in detect_change_points(line)]
+    assert [i for i, _ in detect_change_points([unit * value for value in line])] == [
+        i for i, _ in detect_change_points(line)
+    ]
 
 
 @properties
@@ -141,7 +143,11 @@ def test_better_and_worse_are_found_alike(seed: int) -> None:
 def test_a_clear_step_is_found_from_either_end(seed: int) -> None:
     line = history(1.0, 1.2, each=30, noise=0.01, seed=seed)
 
-    assert [i for i, _ in detect_change_points(line)] == [len(line) - i for i, _ in detect_change_points(line[::-1])] == [30]
+    assert (
+        [i for i, _ in detect_change_points(line)]
+        == [len(line) - i for i, _ in detect_change_points(line[::-1])]
+        == [30]
+    )
 
 
 @properties
@@ -168,7 +174,9 @@ def test_three_high_points_on_a_young_line_are_not_yet_rare() -> None:
 
 
 def test_a_move_that_is_taken_back_at_once_is_a_spike() -> None:
-    brief, longer = (history(1.0, each=25) + [1.2] * points + history(1.0, each=25, seed=2) for points in (3, 4))
+    brief, longer = (
+        history(1.0, each=25) + [1.2] * points + history(1.0, each=25, seed=2) for points in (3, 4)
+    )
 
     assert detect_change_points(brief) == []
     assert [at for at, _ in detect_change_points(longer)] == [25, 29]

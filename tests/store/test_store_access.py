@@ -19,7 +19,9 @@ LATER = NOON + timedelta(days=1)
 
 def a_token(store: Store, uid: str = "ab12", project_id: int = 1, created_by: str = "user:github/7") -> None:
     with store.begin() as tx:
-        api_tokens.add_token(tx, uid, project_id, "ci", uid * 16, "wxyz", ["results:write"], created_by, NOON, LATER)
+        api_tokens.add_token(
+            tx, uid, project_id, "ci", uid * 16, "wxyz", ["results:write"], created_by, NOON, LATER
+        )
 
 
 def test_knows_a_person_by_number_and_takes_over_a_new_name(store: Store) -> None:
@@ -84,7 +86,11 @@ def test_revokes_what_somebody_made(store: Store) -> None:
         everywhere = api_tokens.load_live_tokens_by_creator(tx, "user:github/7", ABSENT)
         revoked = api_tokens.revoke_tokens(tx, [one.id for one in here], NOON)
 
-    assert ([one.uid for one in here], [one.uid for one in everywhere], revoked) == (["ab12"], ["ab12", "cd34"], 1)
+    assert ([one.uid for one in here], [one.uid for one in everywhere], revoked) == (
+        ["ab12"],
+        ["ab12", "cd34"],
+        1,
+    )
 
 
 def test_remembers_a_login_by_the_hash_of_its_cookie(store: Store) -> None:

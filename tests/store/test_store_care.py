@@ -49,19 +49,40 @@ UNGUARDED = "DROP TRIGGER verdicts_are_superseded_once"
 @pytest.mark.parametrize(
     ("harm", "finds"),
     [
-        ("UPDATE processes SET samples = x'00' WHERE id = 1", "Process 1 holds samples that are no finite numbers."),
-        ("UPDATE processes SET samples = x'000000000000f07f' WHERE id = 1", "Process 1 holds samples that are no"),
+        (
+            "UPDATE processes SET samples = x'00' WHERE id = 1",
+            "Process 1 holds samples that are no finite numbers.",
+        ),
+        (
+            "UPDATE processes SET samples = x'000000000000f07f' WHERE id = 1",
+            "Process 1 holds samples that are no",
+        ),
         ("UPDATE processes SET samples = x'' WHERE id = 1", "Process 1 ended ok but has no samples."),
-        ("DELETE FROM processes WHERE id = 1", "Result 1 is ok but has neither a process that ended ok nor a summary."),
-        ("UPDATE results SET status = 'failed' WHERE id = 1", "Result 1 is not ok although one of its processes"),
-        ("UPDATE series SET unit = 'ms' WHERE id = 1", "Series 1 (suite.a · time) does not match its identity."),
-        ("UPDATE benchmarks SET version = '9' WHERE id = 1", "Series 1 (suite.a · time) does not match its identity."),
+        (
+            "DELETE FROM processes WHERE id = 1",
+            "Result 1 is ok but has neither a process that ended ok nor a summary.",
+        ),
+        (
+            "UPDATE results SET status = 'failed' WHERE id = 1",
+            "Result 1 is not ok although one of its processes",
+        ),
+        (
+            "UPDATE series SET unit = 'ms' WHERE id = 1",
+            "Series 1 (suite.a · time) does not match its identity.",
+        ),
+        (
+            "UPDATE benchmarks SET version = '9' WHERE id = 1",
+            "Series 1 (suite.a · time) does not match its identity.",
+        ),
         (
             f"{UNGUARDED}; UPDATE verdicts SET superseded_by = NULL",
             "Series 4 has several current verdicts between 0000",
         ),
         (f"{UNGUARDED}; UPDATE verdicts SET superseded_by = 1", "Verdict 1 is superseded by an older one."),
-        ("DROP TRIGGER verdicts_are_kept", "The trigger verdicts_are_kept is gone, so verdicts that were given could"),
+        (
+            "DROP TRIGGER verdicts_are_kept",
+            "The trigger verdicts_are_kept is gone, so verdicts that were given could",
+        ),
         (
             "INSERT INTO projects (id, slug) VALUES (9, 'acme/other'); UPDATE sessions SET project_id = 9",
             "Run 1 mixes a session, a commit or a series of different projects.",

@@ -49,7 +49,10 @@ def test_a_decision_comes_back_bit_for_bit(store: Store, told: list[int]) -> Non
 
 def test_what_equals_came_to_is_known_as_of_any_verdict(store: Store, told: list[int]) -> None:
     with store.read() as tx:
-        before, after = load_aa_results(tx, PROJECT, told[0]), load_aa_results(tx, PROJECT, load_latest_verdict_id(tx))
+        before, after = (
+            load_aa_results(tx, PROJECT, told[0]),
+            load_aa_results(tx, PROJECT, load_latest_verdict_id(tx)),
+        )
 
     assert before == {a_series(): [AAResult(math.log(1.01), 5)]}
     assert after == {a_series(): [AAResult(math.log(1.01), 5), AAResult(math.log(0.98), 6)]}

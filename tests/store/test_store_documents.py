@@ -16,12 +16,26 @@ from perfci.store import Store, conversions
 from perfci.store.queries import measurements
 from perfci.store.writes import ingest
 from perfci.store.writes.ingest import IngestCounts
-from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha, a_summary
+from tests.support.builders import (
+    NOON,
+    PROJECT,
+    a_commit,
+    a_process,
+    a_result,
+    a_run,
+    a_series,
+    a_sha,
+    a_summary,
+)
 
 
 def a_document() -> Run:
-    pooled = a_result(a_series("suite.time_b"), a_process(1.0, 2.0), boundaries=ProcessBoundaries.POOLED, number=4)
-    only_summary = a_result(a_series("suite.time_c"), summary=a_summary(3.0, ci_lo=2.0, ci_hi=4.0, q25=2.5, n=9))
+    pooled = a_result(
+        a_series("suite.time_b"), a_process(1.0, 2.0), boundaries=ProcessBoundaries.POOLED, number=4
+    )
+    only_summary = a_result(
+        a_series("suite.time_c"), summary=a_summary(3.0, ci_lo=2.0, ci_hi=4.0, q25=2.5, n=9)
+    )
     skipped = a_result(a_series("suite.time_d"), status=Status.SKIPPED, reason="needs a GPU")
     return a_run(
         a_result(a_series("suite.time_a"), a_process(1.0), a_process(2.0, index=1)),
@@ -57,7 +71,9 @@ def test_the_same_key_with_another_body_is_refused_whole(store: Store) -> None:
         ingest.ingest_run(tx, a_document(), "key", "body")
 
     with pytest.raises(PerfciError, match="stored already with other content"), store.begin() as tx:
-        ingest.ingest_runs(tx, [(a_run(commit=a_commit(2)), "fresh", "x"), (a_document(), "key", "another body")])
+        ingest.ingest_runs(
+            tx, [(a_run(commit=a_commit(2)), "fresh", "x"), (a_document(), "key", "another body")]
+        )
 
     with store.read() as tx:
         assert measurements.load_project_records(tx)[0].runs == 1
@@ -96,9 +112,16 @@ def test_a_file_that_has_grown_adds_only_what_is_new(store: Store) -> None:
 
     assert [(one.runs_new, one.values) for one in counts] == [(1, 1), (1, 1), (0, 0), (1, 1)]
     with store.read() as tx:
-        records = {record.series.benchmark.name: record.id for record in measurements.search_series(tx, PROJECT)}
-        points = [measurements.load_history(tx, records[name])[0] for name in ("suite.time_a", "suite.time_b")]
-    assert [[process.samples for process in point.processes] for point in points] == [[(1.0,), (7.0,)], [(1.0,)]]
+        records = {
+            record.series.benchmark.name: record.id for record in measurements.search_series(tx, PROJECT)
+        }
+        points = [
+            measurements.load_history(tx, records[name])[0] for name in ("suite.time_a", "suite.time_b")
+        ]
+    assert [[process.samples for process in point.processes] for point in points] == [
+        [(1.0,), (7.0,)],
+        [(1.0,)],
+    ]
 
 
 def test_a_stream_longer_than_a_batch_is_stored_whole(store: Store) -> None:
@@ -108,7 +131,9 @@ def test_a_stream_longer_than_a_batch_is_stored_whole(store: Store) -> None:
     with store.begin() as tx:
         counts = ingest.ingest_runs(tx, itertools.chain(runs, [(a_run(a_result()), "1", "body")]))
 
-    assert counts == IngestCounts(runs_new=len(numbers), runs_known=1, values=len(numbers), samples=len(numbers))
+    assert counts == IngestCounts(
+        runs_new=len(numbers), runs_known=1, values=len(numbers), samples=len(numbers)
+    )
     with store.read() as tx:
         assert len(measurements.load_history(tx, 1)) == len(numbers)
 
@@ -117,11 +142,19 @@ texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_siz
 sample_lists = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=5)
 
 
-@settings(deadline=None, derandomize=True, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    names=st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=8)), samples=sample_lists
+@settings(
+    deadline=None,
+    derandomize=True,
+    max_examples=25,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-def test_any_names_and_numbers_survive_the_store(store: Store, names: list[str], samples: list[float]) -> None:
+@given(
+    names=st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=8)),
+    samples=sample_lists,
+)
+def test_any_names_and_numbers_survive_the_store(
+    store: Store, names: list[str], samples: list[float]
+) -> None:
     parameters = {name: name[::-1] for name in names}
     run = a_run(a_result(a_series(parameters=parameters), a_process(*samples)))
     key = conversions.identity(names, samples)

@@ -76,7 +76,9 @@ def test_stores_what_waits_before_it_closes_and_takes_nothing_after(store: Store
         group.submit(lambda tx: start(tx, "too late"))
 
 
-def test_a_full_queue_sends_away_with_a_time_to_come_back(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_queue_sends_away_with_a_time_to_come_back(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(group_commit, "MAX_QUEUED_JOBS", 1)
     running, go_on = threading.Event(), threading.Event()
 
@@ -217,7 +219,9 @@ def test_one_that_spoils_it_for_all_is_refused_alone(store: Store) -> None:
     assert uids(store) == {"one", "three"}
 
 
-def submitted_at_once(store: Store, together: BatchFunction[str, str], wanted: Sequence[str]) -> dict[str, str]:
+def submitted_at_once(
+    store: Store, together: BatchFunction[str, str], wanted: Sequence[str]
+) -> dict[str, str]:
     """What each was answered of those that share a transaction."""
     answers: dict[str, str] = {}
 

@@ -27,11 +27,15 @@ MOVED = {"commit": "b", "rel": 0.1, "before": 1.0, "after": 1.1}
 
 def an_incident(project: int, state: str = "new") -> IncidentRow:
     told = {"derived_id": "", "kind": "data", "state": state, "last_good": "", "commit": "", "headline": ""}
-    return IncidentRow(id=1, project_id=project, number=1, first_seen=NOON, changed_at=NOON, series_count=1, **told)
+    return IncidentRow(
+        id=1, project_id=project, number=1, first_seen=NOON, changed_at=NOON, series_count=1, **told
+    )
 
 
 def a_destination(project: int) -> DestinationRow:
-    return DestinationRow(id=1, project_id=project, name="team", kind="slack", address="https://x", routes={}, quiet={})
+    return DestinationRow(
+        id=1, project_id=project, name="team", kind="slack", address="https://x", routes={}, quiet={}
+    )
 
 
 def a_delivery() -> DeliveryRow:
@@ -52,21 +56,42 @@ def an_outbox_row(project: int, kind: str, subject: str, attempts: int = 0) -> O
 
 
 def a_run_event(project: int) -> RunEventRow:
-    told = {"delivery": "72d3162e", "installation": 44, "repository": "acme/model", "number": 17, "action": "completed"}
+    told = {
+        "delivery": "72d3162e",
+        "installation": 44,
+        "repository": "acme/model",
+        "number": 17,
+        "action": "completed",
+    }
     tried = {"state": "failed", "attempts": 1, "problem": "GitHub refused to read it."}
     return RunEventRow(project_id=project, received_at=NOON, not_before=NOON, **told, **tried)
 
 
 def an_announcement(project: int) -> ExpectedChangeRow:
-    told = {"sha": "b", "match": "peak", "change": 0.03, "reason": "a cache", "source": "#12", "told_by": "git"}
+    told = {
+        "sha": "b",
+        "match": "peak",
+        "change": 0.03,
+        "reason": "a cache",
+        "source": "#12",
+        "told_by": "git",
+    }
     return ExpectedChangeRow(project_id=project, told_at=NOON, **told)
 
 
 def rows_of(case: str, here: int, there: int, series_here: int) -> list[TableBase]:
-    member = IncidentMemberRow(incident_id=1, series_id=series_here, last_good="a", added_by="perfci", **MOVED)
+    member = IncidentMemberRow(
+        incident_id=1, series_id=series_here, last_good="a", added_by="perfci", **MOVED
+    )
     ledger = ImpactRow(id=7, project_id=there, series_id=series_here, recorded_at=NOON, **MOVED)
     cases: dict[str, list[TableBase]] = {
-        "nothing": [an_incident(here), member, a_destination(here), a_delivery(), an_outbox_row(here, "judge", "key")],
+        "nothing": [
+            an_incident(here),
+            member,
+            a_destination(here),
+            a_delivery(),
+            an_outbox_row(here, "judge", "key"),
+        ],
         "no such run": [an_outbox_row(here, "judge", "another key")],
         "no such session": [an_outbox_row(here, "judge_pr", "another session")],
         "given up": [an_outbox_row(here, "judge", "key", attempts=8)],
@@ -96,7 +121,10 @@ def rows_of(case: str, here: int, there: int, series_here: int) -> list[TableBas
             ],
         ),
         ("announced", []),
-        ("never announced", ["Incident 1 is accepted without an end, and nothing was announced in its project."]),
+        (
+            "never announced",
+            ["Incident 1 is accepted without an end, and nothing was announced in its project."],
+        ),
         ("foreign member", ["Incident 1 has a member of another project."]),
         ("foreign ledger", ["Line 7 of the ledger names a series of another project."]),
         ("foreign message", ["Message 1 tells one project of an incident of another."]),

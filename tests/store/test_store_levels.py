@@ -62,7 +62,8 @@ def test_keeps_what_the_processes_of_a_result_came_to(store: Store) -> None:
     with store.read() as tx:
         ids = {one.series: one.id for one in measurements.search_series(tx, PROJECT)}
         levels = {
-            one: sorted(load_levels_of_series(tx, [ids[one]]), key=lambda row: row.id) for one in (STEP, IMPORTED, GONE)
+            one: sorted(load_levels_of_series(tx, [ids[one]]), key=lambda row: row.id)
+            for one in (STEP, IMPORTED, GONE)
         }
         found = {one: [row.result_summary for row in rows] for one, rows in levels.items()}
 

@@ -18,7 +18,16 @@ from perfci.store.tables.incidents import ExpectedChangeRow, IncidentRow
 from perfci.store.tables.jobs import OutboxRow
 from perfci.store.tables.measurements import ProjectRow
 from perfci.store.writes import ingest
-from tests.support.builders import NOON, PROJECT, a_change_point, a_process, a_result, a_run, a_series, a_verdict
+from tests.support.builders import (
+    NOON,
+    PROJECT,
+    a_change_point,
+    a_process,
+    a_result,
+    a_run,
+    a_series,
+    a_verdict,
+)
 from tests.support.databases import fresh_database
 
 
@@ -50,8 +59,17 @@ def fill(url: str) -> None:
         ingest.replace_change_points(tx, PROJECT, a_series(), [a_change_point()])
         project_id = tx.scalar(sa.select(ProjectRow.id))
         tx.add(OutboxRow(project_id=project_id, kind="judge", subject="key", created_at=NOON))
-        tx.add(AuditRow(at=NOON, actor="local", action="token.create", subject="one", detail={}, request_id=""))
-        told = {"derived_id": "", "kind": "data", "state": "new", "last_good": "", "commit": "", "headline": ""}
+        tx.add(
+            AuditRow(at=NOON, actor="local", action="token.create", subject="one", detail={}, request_id="")
+        )
+        told = {
+            "derived_id": "",
+            "kind": "data",
+            "state": "new",
+            "last_good": "",
+            "commit": "",
+            "headline": "",
+        }
         seen = {"first_seen": NOON, "changed_at": NOON, "series_count": 1}
         tx.add(IncidentRow(project_id=project_id, number=1, **told, **seen))
         named = {"slug": PROJECT, "workflow": ".github/workflows/perf.yml", "refs": ["refs/heads/main"]}
@@ -59,16 +77,30 @@ def fill(url: str) -> None:
         tx.add(UsedTokenRow(hash="0" * 64, expires_at=NOON))
         job = {"run_id": "1", "attempt": 1, "sha": "a" * 40, "event": "push", "baseline": True}
         tx.add(RunTokenRow(uid="0" * 12, secret_hash="1" * 64, project_id=project_id, expires_at=NOON, **job))
-        told = {"delivery": "d", "installation": 2**40, "repository": PROJECT, "number": 2**40, "action": "completed"}
+        told = {
+            "delivery": "d",
+            "installation": 2**40,
+            "repository": PROJECT,
+            "number": 2**40,
+            "action": "completed",
+        }
         waits = {"received_at": NOON, "state": "waiting", "not_before": NOON}
         tx.add(RunEventRow(project_id=project_id, **told, **waits))
-        meant = {"match": "peak_bytes", "change": 0.03, "reason": "the cache", "source": "#12", "told_by": "github"}
+        meant = {
+            "match": "peak_bytes",
+            "change": 0.03,
+            "reason": "the cache",
+            "source": "#12",
+            "told_by": "github",
+        }
         tx.add(ExpectedChangeRow(project_id=project_id, sha="a" * 40, arrived_at=NOON, told_at=NOON, **meant))
     store.close()
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_goes_down_to_a_migration_and_up_again_with_its_rows(connection: sa.Connection, revision: str) -> None:
+def test_goes_down_to_a_migration_and_up_again_with_its_rows(
+    connection: sa.Connection, revision: str
+) -> None:
     before = rows(connection)
 
     move(connection, command.downgrade, revision)

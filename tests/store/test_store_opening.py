@@ -142,7 +142,9 @@ def test_the_schema_the_program_names_is_the_newest_migration() -> None:
 def test_refuses_a_missing_database(tmp_path: Path) -> None:
     path = tmp_path / "none" / "perfci.db"
 
-    assert refusal(url_of(path)) == f"There is no database at {path}: measure something first with `perfci run`."
+    assert (
+        refusal(url_of(path)) == f"There is no database at {path}: measure something first with `perfci run`."
+    )
     assert not path.parent.exists()
 
 
@@ -211,7 +213,9 @@ def test_a_migration_that_fails_changes_nothing(
         assert connection.execute("SELECT name FROM sqlite_master WHERE name = 'later'").fetchall() == []
 
 
-def a_program_with_one_more_migration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str = "pass") -> None:
+def a_program_with_one_more_migration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str = "pass"
+) -> None:
     folder = tmp_path / "migrations"
     (folder / "versions").mkdir(parents=True)
     for file in (*schema.MIGRATIONS.glob("*.py"), *schema.MIGRATIONS.glob("versions/*.py")):
@@ -247,7 +251,10 @@ def test_a_missing_driver_is_named() -> None:
 
 
 def test_a_message_never_shows_a_password() -> None:
-    assert format_address(parse_database_url("postgresql://ada:secret@db/perfci")) == "postgresql://ada:***@db/perfci"
+    assert (
+        format_address(parse_database_url("postgresql://ada:secret@db/perfci"))
+        == "postgresql://ada:***@db/perfci"
+    )
 
 
 def test_refuses_a_folder(tmp_path: Path) -> None:
@@ -417,7 +424,9 @@ def end_connections(store: Store, url: str) -> None:
     """Let a store use a connection, and the server end it as when it restarts."""
     with store.read() as tx:
         measurements.load_project_records(tx)
-    with psycopg.connect(parse_database_url(url).set(drivername="postgresql").render_as_string(False), autocommit=True) as one:
+    with psycopg.connect(
+        parse_database_url(url).set(drivername="postgresql").render_as_string(False), autocommit=True
+    ) as one:
         one.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
             "WHERE datname = current_database() AND pid <> pg_backend_pid()"

@@ -56,7 +56,9 @@ def test_every_clock_comes_back_as_it_was_stored(store: Store, clock: Clock) -> 
 @settings(deadline=None, derandomize=True)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False)))
 def test_samples_are_exact(samples: list[float]) -> None:
-    assert list(map(float.hex, conversions.unpack_samples(conversions.pack_samples(samples)))) == list(map(float.hex, samples))
+    assert list(map(float.hex, conversions.unpack_samples(conversions.pack_samples(samples)))) == list(
+        map(float.hex, samples)
+    )
 
 
 @settings(deadline=None, derandomize=True)
@@ -89,7 +91,9 @@ def test_text_that_is_no_text_does_not_lose_the_process(store: Store) -> None:
 def test_metrics_of_one_process_share_its_index(store: Store) -> None:
     started(store)
 
-    measured_run(store, (a_series(metric="time"), a_process(1.0)), (a_series(metric="memory"), a_process(5.0)))
+    measured_run(
+        store, (a_series(metric="time"), a_process(1.0)), (a_series(metric="memory"), a_process(5.0))
+    )
 
     with store.read() as tx:
         found = measurements.load_session_processes(tx, "session-1")
@@ -124,7 +128,9 @@ def test_the_same_process_cannot_be_stored_twice(store: Store, changes: dict[str
     assert stored_processes(store) == [process]
 
 
-@pytest.mark.parametrize("change", [{"pair": 1}, {"round": 1}, {"order": 1}, {"index": 1}, {"role": Role.BASE}])
+@pytest.mark.parametrize(
+    "change", [{"pair": 1}, {"round": 1}, {"order": 1}, {"index": 1}, {"role": Role.BASE}]
+)
 def test_processes_that_differ_in_one_place_are_both_kept(store: Store, change: dict[str, Any]) -> None:
     started(store)
 

@@ -26,7 +26,9 @@ CELLS = 40
 def of_run(session: str, *, backwards: bool = False) -> Run:
     """A run of many new series, which two writers bring in opposite orders."""
     cells = range(CELLS)[::-1] if backwards else range(CELLS)
-    return a_run(*(a_result(a_series(f"suite.cell_{cell:02}"), a_process()) for cell in cells), session=session)
+    return a_run(
+        *(a_result(a_series(f"suite.cell_{cell:02}"), a_process()) for cell in cells), session=session
+    )
 
 
 def at_once(*jobs: Callable[[], object]) -> list[object]:
@@ -64,7 +66,9 @@ def test_two_writers_bring_the_same_new_series_in_opposite_orders(database_url: 
     ):
         came_to = at_once(
             lambda: first.submit(lambda tx: ingest.ingest_run(tx, of_run("one"), "key one", "body")),
-            lambda: second.submit(lambda tx: ingest.ingest_run(tx, of_run("two", backwards=True), "key two", "body")),
+            lambda: second.submit(
+                lambda tx: ingest.ingest_run(tx, of_run("two", backwards=True), "key two", "body")
+            ),
         )
 
         assert came_to == [True, True]
@@ -104,7 +108,9 @@ with store.begin() as tx, store.savepoint(tx):
 
 def test_a_writer_killed_before_its_commit_leaves_nothing(store: Store) -> None:
     code = DYING.format(path=sys.path, url=store.url)
-    dying = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    dying = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert dying.stdout is not None
     assert dying.stdin is not None
     dying.stdout.readline()

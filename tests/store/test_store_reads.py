@@ -13,7 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keeping import keep_levels
 
-from perfci.model import Benchmark, Clock, Commit, PerfciError, Point, ProcessBoundaries, Result, Series, Status
+from perfci.model import (
+    Benchmark,
+    Clock,
+    Commit,
+    PerfciError,
+    Point,
+    ProcessBoundaries,
+    Result,
+    Series,
+    Status,
+)
 from perfci.store import Store
 from perfci.store.queries import measurements
 from perfci.store.queries.commit_order import sort_commits
@@ -40,7 +50,9 @@ from tests.support.builders import (
 )
 
 
-def ingested(store: Store, *results: Result, kind: str = "import", session: str = "imported", **run: object) -> None:
+def ingested(
+    store: Store, *results: Result, kind: str = "import", session: str = "imported", **run: object
+) -> None:
     """Store a run of these results, each call under a key of its own."""
     with store.begin() as tx:
         whole = a_run(*results, session=session, **run)  # type: ignore[arg-type]
@@ -78,18 +90,28 @@ def test_a_commit_without_a_position_goes_where_its_date_falls() -> None:
     between = an_imported_commit(9, committed_at=NOON + timedelta(hours=2, minutes=30))
     undated = Commit(a_sha(0))
 
-    assert sort_commits([between, line[2], undated, line[0], line[1]]) == [undated, *line[:2], between, line[2]]
+    assert sort_commits([between, line[2], undated, line[0], line[1]]) == [
+        undated,
+        *line[:2],
+        between,
+        line[2],
+    ]
 
 
 @settings(deadline=None, derandomize=True)
 @given(
-    st.lists(st.tuples(st.one_of(st.none(), st.integers(0, 5)), st.one_of(st.none(), st.integers(0, 5)))), st.randoms()
+    st.lists(st.tuples(st.one_of(st.none(), st.integers(0, 5)), st.one_of(st.none(), st.integers(0, 5)))),
+    st.randoms(),
 )
 def test_the_line_does_not_depend_on_the_order_of_arrival(
     known: list[tuple[int | None, int | None]], random: Random
 ) -> None:
     commits = [
-        Commit(a_sha(number), position=position, committed_at=None if hour is None else NOON + timedelta(hours=hour))
+        Commit(
+            a_sha(number),
+            position=position,
+            committed_at=None if hour is None else NOON + timedelta(hours=hour),
+        )
         for number, (position, hour) in enumerate(known)
     ]
     shuffled = random.sample(commits, len(commits))
@@ -121,14 +143,18 @@ def test_several_runs_of_a_commit_are_one_point_with_all_processes(store: Store)
 
 def test_a_point_that_mixes_pooled_samples_with_processes_knows_no_boundaries(store: Store) -> None:
     ingested(store, a_result(a_series(), a_process(1.0)), session="first")
-    ingested(store, a_result(a_series(), a_process(2.0), boundaries=ProcessBoundaries.POOLED), session="second")
+    ingested(
+        store, a_result(a_series(), a_process(2.0), boundaries=ProcessBoundaries.POOLED), session="second"
+    )
 
     assert history_of(store, a_series())[0].boundaries is ProcessBoundaries.UNKNOWN
 
 
 def test_a_failed_commit_is_a_point_with_its_reason(store: Store) -> None:
     ingested(store, a_result(a_series(), a_process(1.0)), commit=a_commit(1))
-    broken = a_result(a_series(), a_failed_process(), status=Status.FAILED, reason="ValueError: no such layer")
+    broken = a_result(
+        a_series(), a_failed_process(), status=Status.FAILED, reason="ValueError: no such layer"
+    )
     ingested(store, broken, commit=a_commit(2))
 
     point = history_of(store, a_series())[1]
@@ -164,7 +190,9 @@ def test_many_histories_take_as_many_queries_as_one(store: Store) -> None:
     names = [f"suite.time_{number}" for number in range(10)]
     for number in range(1, 20):
         ingested(
-            store, *(a_result(a_series(name), a_process(float(number))) for name in names), commit=a_commit(number)
+            store,
+            *(a_result(a_series(name), a_process(float(number))) for name in names),
+            commit=a_commit(number),
         )
 
     with store.read() as tx:
@@ -184,7 +212,9 @@ def test_points_by_sha_are_all_points_of_all_histories(store: Store) -> None:
     names = ["suite.time_a", "suite.time_b"]
     for number in range(1, measurements.COMMITS_AT_ONCE + 3):
         ingested(
-            store, *(a_result(a_series(name), a_process(float(number))) for name in names), commit=a_commit(number)
+            store,
+            *(a_result(a_series(name), a_process(float(number))) for name in names),
+            commit=a_commit(number),
         )
 
     with store.read() as tx:
@@ -192,7 +222,9 @@ def test_points_by_sha_are_all_points_of_all_histories(store: Store) -> None:
 
     assert [point.commit.sha for _, point in found] == sorted(point.commit.sha for _, point in found)
     for name in names:
-        assert [point for series, point in found if series == a_series(name)] == history_of(store, a_series(name))
+        assert [point for series, point in found if series == a_series(name)] == history_of(
+            store, a_series(name)
+        )
 
 
 def test_projects_count_what_they_hold(store: Store) -> None:
@@ -302,7 +334,10 @@ def test_a_series_knows_what_its_newest_value_was_read_from(store: Store) -> Non
 @pytest.mark.parametrize("worked_out", [True, False])
 def test_on_trial_are_series_with_a_history_that_are_no_witnesses(store: Store, worked_out: bool) -> None:
     witness, judged, compared, imported = (a_series(f"suite.{name}") for name in "abcd")
-    shown, left = a_result(witness, a_process(clock=Clock.INFORMATIONAL)), a_result(imported, summary=a_summary())
+    shown, left = (
+        a_result(witness, a_process(clock=Clock.INFORMATIONAL)),
+        a_result(imported, summary=a_summary()),
+    )
     ingested(store, shown, a_result(judged), replace(left, processes=()))
     ingested(store, a_skipped(witness), a_skipped(judged), commit=a_commit(2))
     ingested(store, a_result(compared), kind="compare", session="pull request")
@@ -376,9 +411,9 @@ def test_series_are_found_by_parameters_whatever_their_order(store: Store) -> No
 
     with store.read() as tx:
         name = wanted.benchmark.name
-        assert [one.series for one in measurements.find_series(tx, PROJECT, name, "time", {"m": "2", "n": "1"})] == [
-            wanted
-        ]
+        assert [
+            one.series for one in measurements.find_series(tx, PROJECT, name, "time", {"m": "2", "n": "1"})
+        ] == [wanted]
         assert len(measurements.find_series(tx, PROJECT, name, "time")) == 2
         assert measurements.find_series(tx, PROJECT, name, "memory") == []
 
@@ -410,7 +445,12 @@ def test_processes_of_a_session_name_their_commit_and_series(store: Store) -> No
 
 def test_verdicts_are_found_by_commits_and_series(store: Store) -> None:
     memory = a_series(metric="memory")
-    questions = [a_verdict(), a_verdict(memory), a_verdict(head=a_sha(3)), a_verdict(base=a_sha(2), head=a_sha(3))]
+    questions = [
+        a_verdict(),
+        a_verdict(memory),
+        a_verdict(head=a_sha(3)),
+        a_verdict(base=a_sha(2), head=a_sha(3)),
+    ]
     ingested(store, a_result())
     with store.begin() as tx:
         ids = ingest.add_verdicts(tx, PROJECT, "imported", questions, NOON)
@@ -438,7 +478,9 @@ def test_commits_come_newest_first(store: Store) -> None:
         ingest.upsert_commits(tx, PROJECT, [a_commit(number) for number in (2, 3, 1)])
 
     with store.read() as tx:
-        assert [commit.position for commit in measurements.load_commits_newest_first(tx, PROJECT, limit=2)] == [3, 2]
+        assert [
+            commit.position for commit in measurements.load_commits_newest_first(tx, PROJECT, limit=2)
+        ] == [3, 2]
 
 
 def test_a_commit_is_found_by_the_start_of_its_sha(store: Store) -> None:
@@ -480,7 +522,9 @@ def test_aa_ratios_are_one_for_each_comparison_of_a_commit_with_itself(store: St
             ingest.add_verdicts(tx, PROJECT, session, [a_verdict(a_series(), ratio=ratio)], NOON)
 
     with store.read() as tx:
-        assert measurements.load_aa_log_ratios(tx, PROJECT) == {a_series(): pytest.approx([math.log(1.1), math.log(0.95)])}
+        assert measurements.load_aa_log_ratios(tx, PROJECT) == {
+            a_series(): pytest.approx([math.log(1.1), math.log(0.95)])
+        }
         assert measurements.load_aa_log_ratios(tx, "another") == {}
 
 

@@ -13,7 +13,9 @@ from perfci.store.access.github_bindings import BoundRepository, ProjectBinding,
 from perfci.store.projects import create_project
 from tests.support.builders import NOON
 
-MODEL = BoundRepository(2**40, 7, "acme/model", ".github/workflows/perf.yml", "", ("refs/heads/main", "refs/tags/v1"))
+MODEL = BoundRepository(
+    2**40, 7, "acme/model", ".github/workflows/perf.yml", "", ("refs/heads/main", "refs/tags/v1")
+)
 TOKEN = RunToken("0" * 12, 0, "123", 1, "a" * 40, "push", None, True, NOON + timedelta(minutes=15), "hash")
 
 
@@ -28,7 +30,9 @@ def test_tells_the_repository_of_a_project_by_its_name(store: Store) -> None:
         project_id = a_bound_project(tx)
         create_project(tx, "acme/unbound", "private", NOON)
 
-        found = [github_bindings.find_binding(tx, slug) for slug in ("acme/model", "acme/unbound", "acme/none")]
+        found = [
+            github_bindings.find_binding(tx, slug) for slug in ("acme/model", "acme/unbound", "acme/none")
+        ]
 
     assert found == [ProjectBinding(project_id, MODEL), None, None]
 
@@ -37,7 +41,9 @@ def test_tells_the_projects_of_a_repository_by_its_number(store: Store) -> None:
     with store.begin() as tx:
         bound = [a_bound_project(tx), a_bound_project(tx, "acme/other")]
 
-        assert github_bindings.load_bindings_of_repository(tx, 2**40) == [ProjectBinding(one, MODEL) for one in bound]
+        assert github_bindings.load_bindings_of_repository(tx, 2**40) == [
+            ProjectBinding(one, MODEL) for one in bound
+        ]
         assert github_bindings.load_bindings_of_repository(tx, 1) == []
 
 
@@ -57,7 +63,10 @@ def test_ends_the_tokens_of_jobs_with_what_they_were_bound_by(store: Store) -> N
         github_bindings.add_run_token(tx, replace(TOKEN, project_id=one))
         github_bindings.add_run_token(tx, replace(TOKEN, uid="1" * 12, project_id=other, secret_hash="other"))
 
-        assert [github_bindings.unbind_repository(tx, one), github_bindings.unbind_repository(tx, one)] == [True, False]
+        assert [github_bindings.unbind_repository(tx, one), github_bindings.unbind_repository(tx, one)] == [
+            True,
+            False,
+        ]
 
         assert github_bindings.find_run_token(tx, "hash") is None
         assert github_bindings.find_run_token(tx, "other") is not None

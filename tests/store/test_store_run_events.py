@@ -55,7 +55,11 @@ def test_what_is_done_is_not_done_again(store: Store, project: int) -> None:
 
         ended = [run_events.finish_run_event(tx, event), run_events.finish_run_event(tx, event)]
 
-        assert (ended, waiting(tx), run_events.add_run_event(tx, project, TOLD, NOON)) == ([True, False], [], False)
+        assert (ended, waiting(tx), run_events.add_run_event(tx, project, TOLD, NOON)) == (
+            [True, False],
+            [],
+            False,
+        )
 
 
 def test_what_failed_waits_for_its_time(store: Store, project: int) -> None:

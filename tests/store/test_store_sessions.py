@@ -31,7 +31,10 @@ def test_an_interrupted_session_is_found_by_its_plan_until_it_finishes(store: St
     with store.read() as tx:
         assert ingest.find_unfinished_session(tx, PROJECT, "another plan") is None
         assert ingest.find_unfinished_session(tx, "acme/other", "plan") is None
-        assert [session.state for session in measurements.load_sessions(tx, PROJECT)] == ["finished", "running"]
+        assert [session.state for session in measurements.load_sessions(tx, PROJECT)] == [
+            "finished",
+            "running",
+        ]
 
 
 def test_a_session_name_is_used_once(store: Store) -> None:

@@ -69,7 +69,10 @@ def test_the_head_has_values_failures_and_gaps(store: Store) -> None:
     told = found(store)
 
     assert (told.head, told.measured, told.not_run) == (a_commit(2), 1, [gone])
-    assert told.unmeasured == [UnmeasuredSeries(OTHER, Status.FAILED, "boom"), UnmeasuredSeries(PEAK, Status.SKIPPED, "no GPU")]
+    assert told.unmeasured == [
+        UnmeasuredSeries(OTHER, Status.FAILED, "boom"),
+        UnmeasuredSeries(PEAK, Status.SKIPPED, "no GPU"),
+    ]
 
 
 def test_what_a_second_run_of_a_commit_gave_counts(store: Store) -> None:

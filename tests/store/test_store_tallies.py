@@ -24,7 +24,9 @@ WORSE, SAME = VerdictKind.REGRESSION, VerdictKind.UNCHANGED
 SERIES = a_series()
 
 
-def say(store: Store, kind: str, verdicts: Iterable[Verdict], *, at: datetime = NOON, suite: str = "benchmarks") -> str:
+def say(
+    store: Store, kind: str, verdicts: Iterable[Verdict], *, at: datetime = NOON, suite: str = "benchmarks"
+) -> str:
     """A session of a kind gave these verdicts."""
     with store.begin() as tx:
         uid = f"{kind}-{at.isoformat()}-{suite}"
@@ -84,8 +86,10 @@ def test_suites_and_series_are_counted_apart(store: Store) -> None:
         found = count_aa_verdicts(tx, PROJECT)
 
     assert {(one.series, one.suite, one.kind, one.count) for one in found} == {
-        (SERIES, "fast", SAME, 1), (other, "fast", SAME, 1), (SERIES, "slow", WORSE, 1),
-    }  # fmt: skip
+        (SERIES, "fast", SAME, 1),
+        (other, "fast", SAME, 1),
+        (SERIES, "slow", WORSE, 1),
+    }
     assert all(isinstance(one, VerdictCount) for one in found)
 
 
@@ -148,7 +152,9 @@ def test_no_sql_of_the_program_names_the_table_of_verdicts() -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
 
-    wrong = [text for text in texts if re.search(r"(?i)\b(update|delete\s+from|drop\s+table)\s+verdicts\b", text)]
+    wrong = [
+        text for text in texts if re.search(r"(?i)\b(update|delete\s+from|drop\s+table)\s+verdicts\b", text)
+    ]
 
     assert wrong == []
 

@@ -26,7 +26,10 @@ def fill(store: Store, *, kind: str = "history") -> None:
     with store.begin() as tx:
         for number in range(30):
             slower = 1.2 if number >= 15 else 1.0
-            counts = [a_process(7.0, 7.0, index=0, clock=Clock.EXACT), a_process(7.0, 8.0, index=1, clock=Clock.EXACT)]
+            counts = [
+                a_process(7.0, 7.0, index=0, clock=Clock.EXACT),
+                a_process(7.0, 8.0, index=1, clock=Clock.EXACT),
+            ]
             results = [
                 a_result(TIMED, *processes(dice, slower, Clock.WALL)),
                 a_result(COUNTED, *counts),
@@ -38,7 +41,9 @@ def fill(store: Store, *, kind: str = "history") -> None:
 
 
 def processes(dice: random.Random, level: float, clock: Clock) -> list[Process]:
-    return [a_process(*(level * dice.gauss(1, 0.01) for _ in range(9)), index=i, clock=clock) for i in range(3)]
+    return [
+        a_process(*(level * dice.gauss(1, 0.01) for _ in range(9)), index=i, clock=clock) for i in range(3)
+    ]
 
 
 def thin_all(store: Store, *, step: int = 50) -> list[ReducedSamples]:
@@ -48,7 +53,15 @@ def thin_all(store: Store, *, step: int = 50) -> list[ReducedSamples]:
             project = projects.find_project(tx, PROJECT)
             assert project is not None
             steps.append(
-                reduce_samples(tx, project.id, LATER, compute_level=process_level, at=LATER, after=steps[-1].last_result_id, limit=step)
+                reduce_samples(
+                    tx,
+                    project.id,
+                    LATER,
+                    compute_level=process_level,
+                    at=LATER,
+                    after=steps[-1].last_result_id,
+                    limit=step,
+                )
             )
     return steps[1:]
 
@@ -62,7 +75,11 @@ def judged(store: Store, series: Series) -> tuple[list[float | None], list[Chang
 
 def samples(store: Store, series: Series, session: str = "session-0") -> list[int]:
     with store.read() as tx:
-        return [len(one.process.samples) for one in measurements.load_session_processes(tx, session) if one.series == series]
+        return [
+            len(one.process.samples)
+            for one in measurements.load_session_processes(tx, session)
+            if one.series == series
+        ]
 
 
 def test_a_history_is_judged_as_before_bit_for_bit(store: Store) -> None:
@@ -90,7 +107,9 @@ def test_keeps_counts_that_differ_and_cpu_time_with_its_twin(store: Store) -> No
 def test_keeps_what_a_verdict_rests_on(store: Store) -> None:
     fill(store)
     with store.begin() as tx:
-        evidence = tuple(one.id for one in measurements.load_session_processes(tx, "session-0") if one.series == TIMED)
+        evidence = tuple(
+            one.id for one in measurements.load_session_processes(tx, "session-0") if one.series == TIMED
+        )
         ingest.add_verdicts(tx, PROJECT, "session-0", [a_verdict(TIMED, evidence=evidence[:2])], NOON)
 
     thin_all(store)
@@ -113,8 +132,14 @@ def test_says_that_it_thinned_and_how_much_there_was(store: Store) -> None:
     again = thin_all(store)
 
     with store.read() as tx:
-        flags = {one.process.flags for one in measurements.load_session_processes(tx, "session-0") if one.series == TIMED}
-        spread = tx.connection().exec_driver_sql("SELECT n FROM results WHERE thinned_at IS NOT NULL AND id = 1")
+        flags = {
+            one.process.flags
+            for one in measurements.load_session_processes(tx, "session-0")
+            if one.series == TIMED
+        }
+        spread = tx.connection().exec_driver_sql(
+            "SELECT n FROM results WHERE thinned_at IS NOT NULL AND id = 1"
+        )
         assert spread.scalar() == 27
     assert flags == {(REDUCED_FLAG,)}
     assert [step.processes for step in again] == [0]

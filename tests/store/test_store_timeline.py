@@ -11,7 +11,17 @@ from perfci.store import Store
 from perfci.store.queries.commit_visits import load_levels_at, load_visits
 from perfci.store.queries.measurements import search_series
 from perfci.store.writes.ingest import add_run, ingest_run, start_session
-from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha, a_summary
+from tests.support.builders import (
+    NOON,
+    PROJECT,
+    a_commit,
+    a_process,
+    a_result,
+    a_run,
+    a_series,
+    a_sha,
+    a_summary,
+)
 
 OURS, THEIRS = a_series("training.Step.time_step"), a_series("foreign.time_it")
 
@@ -26,8 +36,12 @@ def fill(store: Store) -> dict[str, int]:
             add_run(tx, a_run(a_result(OURS, process), commit=a_commit(number), session="rounds"))
         add_run(tx, a_run(a_result(OURS, a_process(9.0)), commit=a_commit(2), session="pairs"))
         for later, value in ((0, 5.0), (1, 6.0)):
-            result = a_result(THEIRS, processes=(), summary=a_summary(value), boundaries=ProcessBoundaries.UNKNOWN)
-            run = a_run(result, commit=a_commit(2), session=f"asv-{later}", started_at=NOON + timedelta(hours=later))
+            result = a_result(
+                THEIRS, processes=(), summary=a_summary(value), boundaries=ProcessBoundaries.UNKNOWN
+            )
+            run = a_run(
+                result, commit=a_commit(2), session=f"asv-{later}", started_at=NOON + timedelta(hours=later)
+            )
             ingest_run(tx, run, f"key-{later}", "body")
         keep_levels(tx)
     with store.read() as tx:

@@ -24,7 +24,9 @@ from tests.support.builders import (
 
 def test_a_newer_verdict_supersedes_the_older_on_the_same_question(store: Store) -> None:
     started(store)
-    screening = a_verdict(stage=Stage.SCREENING, kind=VerdictKind.INCONCLUSIVE, interval=None, pairs_to_decide=6)
+    screening = a_verdict(
+        stage=Stage.SCREENING, kind=VerdictKind.INCONCLUSIVE, interval=None, pairs_to_decide=6
+    )
     other_question = a_verdict(head=a_sha(3))
 
     with store.begin() as tx:
@@ -33,7 +35,9 @@ def test_a_newer_verdict_supersedes_the_older_on_the_same_question(store: Store)
 
     with store.read() as tx:
         current = measurements.load_verdict_records(tx, PROJECT)
-        everything = {one.id: one for one in measurements.load_verdict_records(tx, PROJECT, current_only=False)}
+        everything = {
+            one.id: one for one in measurements.load_verdict_records(tx, PROJECT, current_only=False)
+        }
     assert [one.id for one in current] == [new, other]
     assert current[0].verdict == a_verdict()
     assert everything[old].verdict == screening
@@ -75,4 +79,6 @@ def test_a_commit_gains_branch_tags_and_position(store: Store) -> None:
         ingest.upsert_commits(tx, PROJECT, [a_commit(1, branch="main", tags=("v1",), position=40)])
 
     with store.read() as tx:
-        assert measurements.load_commits_newest_first(tx, PROJECT) == [a_commit(1, branch="main", tags=("v1",), position=40)]
+        assert measurements.load_commits_newest_first(tx, PROJECT) == [
+            a_commit(1, branch="main", tags=("v1",), position=40)
+        ]

@@ -162,7 +162,9 @@ def a_point(number: int, *levels: float, **changes: Any) -> Point:
     return Point(a_commit(number), **(values | changes))
 
 
-def a_verdict(series: Series | None = None, kind: VerdictKind = VerdictKind.REGRESSION, **changes: Any) -> Verdict:
+def a_verdict(
+    series: Series | None = None, kind: VerdictKind = VerdictKind.REGRESSION, **changes: Any
+) -> Verdict:
     values: dict[str, Any] = {
         "stage": Stage.CONFIRMATION,
         "base": a_sha(1),

@@ -38,22 +38,37 @@ def training(metric: str = "step_time", unit: str = "seconds", batch: int = 8) -
 
 def told(verdicts: list[Verdict], **more: object) -> Findings:
     return replace(
-        Findings(verdicts, a_commit(17), a_commit(18), merge_base=True, measurement_order="in turns", report_url=PAGE), **more
+        Findings(
+            verdicts,
+            a_commit(17),
+            a_commit(18),
+            merge_base=True,
+            measurement_order="in turns",
+            report_url=PAGE,
+        ),
+        **more,
     )  # type: ignore[arg-type]
 
 
 def slower() -> Verdict:
-    reason = "+18.3% over 10 pairs, interval +15.9% to +20.8%: beyond the bar of 5.0%, and half of it is excluded."
+    reason = (
+        "+18.3% over 10 pairs, interval +15.9% to +20.8%: beyond the bar of 5.0%, and half of it is excluded."
+    )
     return a_verdict(series=training(), reason=reason)
 
 
 def hungrier() -> Verdict:
     gib = 2.0**30
     return a_verdict(
-        VerdictKind.REGRESSION, 1.12, (1.12, 1.12), series=training("peak_allocated", "bytes"), noise_floor=0.0,
-        mde=0.05, levels=(1.5 * gib, 1.68 * gib),
+        VerdictKind.REGRESSION,
+        1.12,
+        (1.12, 1.12),
+        series=training("peak_allocated", "bytes"),
+        noise_floor=0.0,
+        mde=0.05,
+        levels=(1.5 * gib, 1.68 * gib),
         reason="Counted exactly: 1,610,612,736 became 1,803,886,264 (+12.0%).",
-    )  # fmt: skip
+    )
 
 
 def faster() -> Verdict:
@@ -64,21 +79,33 @@ def faster() -> Verdict:
 def same(count: int) -> list[Verdict]:
     names = [on(H200, a_series(f"ops.time_{k:03}", batch=8)) for k in range(count)]
     return [
-        a_verdict(VerdictKind.UNCHANGED, 1.003, (0.991, 1.014), series=one, levels=(0.002, 0.002006)) for one in names
+        a_verdict(VerdictKind.UNCHANGED, 1.003, (0.991, 1.014), series=one, levels=(0.002, 0.002006))
+        for one in names
     ]
 
 
 def undecided(batch: int = 64, pairs_to_decide: int | None = 14) -> Verdict:
     return a_verdict(
-        VerdictKind.INCONCLUSIVE, 1.031, (0.988, 1.075), series=training(batch=batch), levels=(0.101, 0.1041),
-        mde=0.061, pairs=20, pairs_to_decide=pairs_to_decide, stage=Stage.SCREENING,
-        reason="" if pairs_to_decide else "+3.1% over 20 pairs: too close to the bar for more pairs to settle.",
-    )  # fmt: skip
+        VerdictKind.INCONCLUSIVE,
+        1.031,
+        (0.988, 1.075),
+        series=training(batch=batch),
+        levels=(0.101, 0.1041),
+        mde=0.061,
+        pairs=20,
+        pairs_to_decide=pairs_to_decide,
+        stage=Stage.SCREENING,
+        reason=""
+        if pairs_to_decide
+        else "+3.1% over 20 pairs: too close to the bar for more pairs to settle.",
+    )
 
 
 def failed() -> Verdict:
     reason = "The base works and the head ended as oom (CUDA out of memory. Tried to allocate 2.00 GiB)."
-    return a_verdict(VerdictKind.FAILED, series=training(batch=64), levels=(0.101, None), reason=reason, **NOTHING)
+    return a_verdict(
+        VerdictKind.FAILED, series=training(batch=64), levels=(0.101, None), reason=reason, **NOTHING
+    )
 
 
 def dropped() -> Verdict:
@@ -95,7 +122,9 @@ def new() -> Verdict:
 
 def not_comparable() -> Verdict:
     reason = "The samples no longer know which process they came from, so they cannot be compared."
-    return a_verdict(VerdictKind.NOT_COMPARABLE, series=training(), levels=(None, None), reason=reason, **NOTHING)
+    return a_verdict(
+        VerdictKind.NOT_COMPARABLE, series=training(), levels=(None, None), reason=reason, **NOTHING
+    )
 
 
 def thousand() -> list[Verdict]:
@@ -106,11 +135,18 @@ def thousand() -> list[Verdict]:
 
 def goal() -> GoalVerdict:
     clauses = (
-        ClauseVerdict(parse_clause("step_time <= 0.9x"), GoalOutcome.BROKEN, training(), 1.183, Interval(1.159, 1.208)),
-        ClauseVerdict(parse_clause("peak_allocated <= 1.2x"), GoalOutcome.MET, training("peak_allocated", "bytes"), 1.12,
-                      Interval(1.12, 1.12)),
+        ClauseVerdict(
+            parse_clause("step_time <= 0.9x"), GoalOutcome.BROKEN, training(), 1.183, Interval(1.159, 1.208)
+        ),
+        ClauseVerdict(
+            parse_clause("peak_allocated <= 1.2x"),
+            GoalOutcome.MET,
+            training("peak_allocated", "bytes"),
+            1.12,
+            Interval(1.12, 1.12),
+        ),
         ClauseVerdict(parse_clause("loss within 1%"), GoalOutcome.UNDECIDED, reason="it was not measured"),
-    )  # fmt: skip
+    )
     return GoalVerdict("faster, not hungrier", GoalOutcome.BROKEN, clauses)
 
 
@@ -119,7 +155,9 @@ def drifted() -> Verdict:
 
 
 def ours() -> Verdict:
-    return a_verdict(VerdictKind.UNCHANGED, 1.002, (0.99, 1.01), series=training(batch=16), levels=(0.0124, 0.01242))
+    return a_verdict(
+        VerdictKind.UNCHANGED, 1.002, (0.99, 1.01), series=training(batch=16), levels=(0.0124, 0.01242)
+    )
 
 
 def everywhere() -> PooledVerdict:
@@ -128,9 +166,10 @@ def everywhere() -> PooledVerdict:
 
 OBSERVED = (EnvironmentChange("driver", "550.54", "560.28"), EnvironmentChange("torch", "", "2.13.0"))
 REGRESSIONS = told(
-    [slower(), hungrier(), faster(), undecided(), *same(3)], accept="/perfci accept 0012001200",
+    [slower(), hungrier(), faster(), undecided(), *same(3)],
+    accept="/perfci accept 0012001200",
     profiled=[slower().series.cell],
-)  # fmt: skip
+)
 ANNOUNCED = [
     ExpectedChange("peak_allocated", 0.12, "the cache holds two layers"),
     ExpectedChange("step_time", 0.1, "more tokens in each"),
@@ -139,7 +178,9 @@ ANNOUNCED = [
 FORMS: dict[str, Callable[[], str]] = {
     "nothing-changed": lambda: render_comment(told(same(3))),
     "regressions": lambda: render_comment(REGRESSIONS),
-    "accepted": lambda: render_comment(replace(REGRESSIONS, accepted="ada: the new attention needs it until #12 lands")),
+    "accepted": lambda: render_comment(
+        replace(REGRESSIONS, accepted="ada: the new attention needs it until #12 lands")
+    ),
     "announced": lambda: render_comment(replace(REGRESSIONS, announced=ANNOUNCED)),
     "inconclusive": lambda: render_comment(told([undecided(), undecided(128, None)], budget="20 min")),
     "thousand-regressions": lambda: render_comment(told(thousand())),
@@ -149,17 +190,25 @@ FORMS: dict[str, Callable[[], str]] = {
     "environment": lambda: render_comment(told([slower()], environment=OBSERVED)),
     "everywhere": lambda: render_comment(told(same(2), pooled=everywhere())),
     "outdated": lambda: render_outdated(render_comment(told([slower()])), a_commit(19)),
-    "three-way": lambda: render_comment(told([slower(), ours()], drift=[drifted(), *same(1)], main=a_commit(30))),
+    "three-way": lambda: render_comment(
+        told([slower(), ours()], drift=[drifted(), *same(1)], main=a_commit(30))
+    ),
     "goals-broken": lambda: render_comment(told([slower(), hungrier()], goals=[goal()])),
-    "no-history": lambda: render_comment(told([replace(one, noise_floor=None) for one in [slower(), *same(2)]], page="")),
+    "no-history": lambda: render_comment(
+        told([replace(one, noise_floor=None) for one in [slower(), *same(2)]], page="")
+    ),
     "profiled": lambda: render_comment(told([slower()], profiled=[slower().series.cell])),
     "alike": lambda: render_comment(told([slower(), *same(2)], merge_base=False, page="", alike=True)),
     "identical": lambda: render_not_measured(NotMeasuredReason.IDENTICAL, a_commit(17), a_commit(18)),
-    "cancelled": lambda: render_not_measured(NotMeasuredReason.CANCELLED, a_commit(17), a_commit(18), page=PAGE),
+    "cancelled": lambda: render_not_measured(
+        NotMeasuredReason.CANCELLED, a_commit(17), a_commit(18), page=PAGE
+    ),
     "out-of-time": lambda: render_not_measured(NotMeasuredReason.BUDGET, a_commit(17), a_commit(18)),
-    "broken": lambda: render_not_measured(NotMeasuredReason.BROKEN, a_commit(17), a_commit(18), detail="no space left on device"),
+    "broken": lambda: render_not_measured(
+        NotMeasuredReason.BROKEN, a_commit(17), a_commit(18), detail="no space left on device"
+    ),
     "empty": lambda: render_comment(told([])),
-}  # fmt: skip
+}
 
 
 if __name__ == "__main__":

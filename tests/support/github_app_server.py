@@ -62,7 +62,10 @@ def artifact(
 ) -> bytes:
     """What `perfci github compare` hands over: a regression, and the runs it was seen in."""
     base, newest = Commit(BASE), Commit(head)
-    write_results(tmp_path, PullResults(project, base, newest, replace(told([slower()], page=""), base=base, head=newest)))
+    write_results(
+        tmp_path,
+        PullResults(project, base, newest, replace(told([slower()], page=""), base=base, head=newest)),
+    )
     made = io.BytesIO()
     with ZipFile(made, "w") as archive:
         archive.writestr("findings.json", (tmp_path / "findings.json").read_bytes())
@@ -99,8 +102,15 @@ class Server:
 
     def starts(self) -> None:
         """The process that judges begins anew, as after a crash."""
-        patience = GitHubRetryPolicy(attempts=1, now=lambda: self.hub.now_s, sleep=self.hub.sleep, random_fraction=lambda: 1.0)
-        self.app = GitHubApp(AppKey("Iv1.7", self.pem), self.hub.description.base_url, retry_policy=patience, transport=self.hub)
+        patience = GitHubRetryPolicy(
+            attempts=1, now=lambda: self.hub.now_s, sleep=self.hub.sleep, random_fraction=lambda: 1.0
+        )
+        self.app = GitHubApp(
+            AppKey("Iv1.7", self.pem),
+            self.hub.description.base_url,
+            retry_policy=patience,
+            transport=self.hub,
+        )
         reporting = InboxWorker(self.store, WorkflowRunHandler(self.store, self.app, self.settings))
         self.courier = LeasedLoop(self.store, INBOX_LEASE, reporting, lambda: self.now)
 

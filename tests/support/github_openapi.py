@@ -30,10 +30,14 @@ class Description:
         self.document = _cut_of(edition)
         self._oracle = OpenAPI.from_dict(self.document, Config(spec_validator_cls=None))
 
-    def check(self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes) -> None:
+    def check(
+        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
+    ) -> None:
         """Raise where GitHub would not take a request, or would pass over something in it."""
         host = self.base_url.partition("/api/")[0]
-        asked = MockRequest(host, method.lower(), path, args=dict(query), headers=dict(headers), data=body or None)
+        asked = MockRequest(
+            host, method.lower(), path, args=dict(query), headers=dict(headers), data=body or None
+        )
         self._oracle.validate_request(asked)
         declared = self._declared(self.operation(method, path))
         if unknown := set(query) - declared:
@@ -41,7 +45,9 @@ class Description:
 
     def operation(self, method: str, path: str) -> GitHubOperation:
         inside = path.removeprefix(PREFIXES[self.edition])
-        [found] = [one for one in ALL_OPERATIONS if one.method == method and _pattern(one.path).fullmatch(inside)]
+        [found] = [
+            one for one in ALL_OPERATIONS if one.method == method and _pattern(one.path).fullmatch(inside)
+        ]
         return found
 
     def example(self, operation: GitHubOperation) -> Any:
@@ -80,7 +86,12 @@ def described(edition: str) -> Description:
 
 def cut(whole: Json) -> Json:
     """What perfci asks, with all that it refers to."""
-    kept: Json = {"openapi": whole["openapi"], "info": whole["info"], "servers": whole["servers"], "paths": {}}
+    kept: Json = {
+        "openapi": whole["openapi"],
+        "info": whole["info"],
+        "servers": whole["servers"],
+        "paths": {},
+    }
     for operation in ALL_OPERATIONS:
         found = whole["paths"][operation.path][operation.method.lower()]
         kept["paths"].setdefault(operation.path, {})[operation.method.lower()] = found
@@ -105,7 +116,9 @@ def _reached(whole: Json, node: Any) -> set[str]:
 
 def _close(kept: Json) -> None:
     """A body may hold what the description names and nothing else: GitHub passes over a misspelt field in silence."""
-    bodies = [one["requestBody"] for path in kept["paths"].values() for one in path.values() if "requestBody" in one]
+    bodies = [
+        one["requestBody"] for path in kept["paths"].values() for one in path.values() if "requestBody" in one
+    ]
     reached = [_at(kept, reference) for body in bodies for reference in _reached(kept, body)]
     for node in _nodes([bodies, reached]):
         if isinstance(node.get("properties"), dict) and node.get("type") == "object":

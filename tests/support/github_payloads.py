@@ -28,16 +28,28 @@ def run_of(pull: Json, number: int, conclusion: str | None = "success", action: 
     head = pull["head"]
     status = "completed" if action == "completed" else "queued"
     run = {
-        "id": number, "name": "perf", "path": ".github/workflows/perf.yml", "event": "pull_request", "status": status,
-        "conclusion": conclusion, "head_sha": head["sha"], "head_branch": head["ref"], "pull_requests": [],
-        "repository": HERE, "head_repository": head["repo"], "run_attempt": 1,
-    }  # fmt: skip
+        "id": number,
+        "name": "perf",
+        "path": ".github/workflows/perf.yml",
+        "event": "pull_request",
+        "status": status,
+        "conclusion": conclusion,
+        "head_sha": head["sha"],
+        "head_branch": head["ref"],
+        "pull_requests": [],
+        "repository": HERE,
+        "head_repository": head["repo"],
+        "run_attempt": 1,
+    }
     return example("workflow_run", action, workflow_run=run, repository=HERE)
 
 
 def said(pull: Json, body: str, login: str) -> Json:
     """Somebody wrote a comment on a pull request."""
-    talk = {"number": pull["number"], "pull_request": {"url": "https://api.github.com/repos/acme/model/pulls/7"}}
+    talk = {
+        "number": pull["number"],
+        "pull_request": {"url": "https://api.github.com/repos/acme/model/pulls/7"},
+    }
     comment = {"body": body, "user": {"login": login}}
     return example("issue_comment", "created", issue=talk, comment=comment, repository=HERE)
 
@@ -70,4 +82,6 @@ def _changed(value: Json, changes: Json) -> Json:
 
 @cache
 def _examples() -> dict[str, list[Json]]:
-    return {kind["name"]: kind["examples"] for kind in json.loads(content(EXAMPLES, "api.github.com/index.json"))}
+    return {
+        kind["name"]: kind["examples"] for kind in json.loads(content(EXAMPLES, "api.github.com/index.json"))
+    }

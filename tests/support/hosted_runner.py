@@ -111,8 +111,13 @@ class Hosted:
             _let_sign(path, self.issuer)
         done = subprocess.run(
             [*self._act(kind, path, number), *told],
-            cwd=place / "files", env=self._environment(place), timeout=3600, capture_output=True, text=True, check=False
-        )  # fmt: skip
+            cwd=place / "files",
+            env=self._environment(place),
+            timeout=3600,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         return _read(Ran(number, "success" if done.returncode == 0 else "failure"), done.stdout + done.stderr)
 
     def artifact(self, ran: Ran, name: str = "perfci-results") -> Path:
@@ -187,7 +192,9 @@ def _listens(path: Path, kind: str, event: Json) -> bool:
     asked = listened.get(kind) if isinstance(listened.get(kind), dict) else {}
     action, followed = event.get("action"), event.get("workflow_run", {}).get("name")
     return (
-        kind in listened and action in asked.get("types", [action]) and followed in asked.get("workflows", [followed])
+        kind in listened
+        and action in asked.get("types", [action])
+        and followed in asked.get("workflows", [followed])
     )
 
 
@@ -206,7 +213,9 @@ def _let_sign(path: Path, issuer: Issuer) -> None:
     """A job that may ask GitHub to sign what it is has two more variables; act knows nothing of this."""
     given = f"    env:\n      ACTIONS_ID_TOKEN_REQUEST_URL: {issuer.ask_at}\n"
     given += f"      ACTIONS_ID_TOKEN_REQUEST_TOKEN: {SECRET}\n"
-    path.write_text(re.sub(r"^      id-token: write.*\n", lambda found: found[0] + given, path.read_text(), flags=re.M))
+    path.write_text(
+        re.sub(r"^      id-token: write.*\n", lambda found: found[0] + given, path.read_text(), flags=re.M)
+    )
 
 
 def _read(ran: Ran, told: str) -> Ran:

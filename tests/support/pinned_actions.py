@@ -104,40 +104,53 @@ CACHE = "27d5ce7f107fe9357f9df03efb73ab90386fccae"
 
 PINNED = (
     Pinned(
-        "actions/checkout", "3d3c42e5aac5ba805825da76410c181273ba90b1", "v7.0.1",
+        "actions/checkout",
+        "3d3c42e5aac5ba805825da76410c181273ba90b1",
+        "v7.0.1",
         "repository ref token ssh-key ssh-known-hosts ssh-strict ssh-user persist-credentials=true path clean filter "
         "sparse-checkout sparse-checkout-cone-mode fetch-depth=1 fetch-tags show-progress lfs submodules "
         "set-safe-directory github-server-url allow-unsafe-pr-checkout",
         CLONE,
     ),
     Pinned(
-        "actions/setup-python", "5fda3b95a4ea91299a34e894583c3862153e4b97", "v7.0.0",
+        "actions/setup-python",
+        "5fda3b95a4ea91299a34e894583c3862153e4b97",
+        "v7.0.0",
         "python-version python-version-file cache architecture check-latest token cache-dependency-path "
         "update-environment allow-prereleases freethreaded pip-version",
         "true",
     ),
     Pinned(
-        "actions/cache", CACHE, "v5.0.5",
+        "actions/cache",
+        CACHE,
+        "v5.0.5",
         "path! key! restore-keys upload-chunk-size enableCrossOsArchive fail-on-cache-miss lookup-only save-always",
-        FIND, SAVE,
+        FIND,
+        SAVE,
     ),
     Pinned(
-        "actions/cache/restore", CACHE, "v5.0.5",
+        "actions/cache/restore",
+        CACHE,
+        "v5.0.5",
         "path! key! restore-keys enableCrossOsArchive fail-on-cache-miss lookup-only",
         FIND,
     ),
     Pinned(
-        "actions/upload-artifact", "bbbca2ddaa5d8feaa63e36b76fdaad77386f024f", "v7.0.0",
+        "actions/upload-artifact",
+        "bbbca2ddaa5d8feaa63e36b76fdaad77386f024f",
+        "v7.0.0",
         "name=artifact path! if-no-files-found=warn retention-days compression-level overwrite include-hidden-files "
         "archive",
         SEND,
     ),
     Pinned(
-        "actions/download-artifact", "3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c", "v8.0.1",
+        "actions/download-artifact",
+        "3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c",
+        "v8.0.1",
         "name artifact-ids path pattern merge-multiple github-token repository run-id skip-decompress digest-mismatch",
         FETCH,
     ),
-)  # fmt: skip
+)
 BY_USE = {one.uses: one for one in PINNED}
 
 

@@ -40,7 +40,14 @@ def a_curve() -> ec.EllipticCurvePrivateKey:
 def published(kid: str = KID, bits: int = 2048, **changes: Any) -> dict[str, Any]:
     """The public half of a key as an issuer publishes it."""
     public = RSAAlgorithm.to_jwk(a_key(kid, bits).public_key(), as_dict=True)
-    told = {"kty": "RSA", "alg": "RS256", "use": "sig", "kid": kid, "n": public["n"], "e": public["e"]} | changes
+    told = {
+        "kty": "RSA",
+        "alg": "RS256",
+        "use": "sig",
+        "kid": kid,
+        "n": public["n"],
+        "e": public["e"],
+    } | changes
     return {name: value for name, value in told.items() if value is not None}
 
 
@@ -80,7 +87,9 @@ def signed(
 ) -> str:
     """A token; without a key that of the id signs it."""
     told = ({} if kid is None else {"kid": kid}) | headers
-    return jwt.PyJWS().encode(json.dumps(claims).encode(), a_key() if key is None else key, algorithm, headers=told)
+    return jwt.PyJWS().encode(
+        json.dumps(claims).encode(), a_key() if key is None else key, algorithm, headers=told
+    )
 
 
 def jwks(*keys: Mapping[str, Any]) -> dict[str, Collection[Mapping[str, Any]]]:

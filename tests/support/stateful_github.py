@@ -116,7 +116,9 @@ class FakeGitHub(httpx.BaseTransport):
         """Whatever is wrong is remembered, and told when the test ends."""
         path = asked.url.raw_path.decode().partition("?")[0]
         try:
-            self.description.check(asked.method, path, dict(asked.url.params), dict(asked.headers), asked.content)
+            self.description.check(
+                asked.method, path, dict(asked.url.params), dict(asked.headers), asked.content
+            )
             _hold_against_what_the_description_leaves_out(asked)
         except Exception as error:
             self.wrong.append(f"{asked.method} {path}: {error} {error.__cause__ or ''}")
@@ -139,21 +141,31 @@ def _hold_against_what_the_description_leaves_out(asked: httpx.Request) -> None:
 def pull(number: int = 7, head: str = HEAD, *, repository: int = 1, branch: str = "faster") -> Json:
     owner = "acme" if repository == 1 else f"fork{repository}"
     return {
-        "number": number, "state": "open", "labels": [],
+        "number": number,
+        "state": "open",
+        "labels": [],
         "head": {"ref": branch, "sha": head, "repo": {"id": repository, "full_name": f"{owner}/model"}},
         "base": {"ref": "main", "sha": BASE, "repo": {"id": 1, "full_name": "acme/model"}},
-    }  # fmt: skip
+    }
 
 
 def a_workflow_run(number: int = 17) -> Json:
     """A run of perf.yml for pull request 7."""
     repository = {"id": 1, "full_name": "acme/model", "owner": OWNER}
     return {
-        "id": number, "event": "pull_request", "head_sha": HEAD, "head_branch": "faster", "run_attempt": 1,
-        "repository": repository, "head_repository": repository, "path": ".github/workflows/perf.yml",
-        "status": "completed", "conclusion": "success", "pull_requests": [],
+        "id": number,
+        "event": "pull_request",
+        "head_sha": HEAD,
+        "head_branch": "faster",
+        "run_attempt": 1,
+        "repository": repository,
+        "head_repository": repository,
+        "path": ".github/workflows/perf.yml",
+        "status": "completed",
+        "conclusion": "success",
+        "pull_requests": [],
         "html_url": f"https://github.com/acme/model/actions/runs/{number}",
-    }  # fmt: skip
+    }
 
 
 def comment(number: int, body: str, login: str = BOT.login) -> Json:
@@ -184,7 +196,13 @@ def _app(hub: FakeGitHub) -> Flask:
 
     @on("GET", here)
     def repository() -> Json:
-        return {"id": 1, "full_name": "acme/model", "owner": OWNER, "default_branch": "main", "private": False}
+        return {
+            "id": 1,
+            "full_name": "acme/model",
+            "owner": OWNER,
+            "default_branch": "main",
+            "private": False,
+        }
 
     @on("GET", f"{here}/collaborators/<login>/permission")
     def permission(login: str) -> Json:
@@ -194,11 +212,17 @@ def _app(hub: FakeGitHub) -> Flask:
     def pulls() -> Response:
         owner, _, branch = request.args.get("head", "").partition(":")
         found = [one for one in hub.pulls if one["state"] == request.args["state"]]
-        return _page(found if not branch else [
-            one for one in found
-            if one["head"]["ref"] == branch
-            and one["head"]["repo"] and one["head"]["repo"]["full_name"].startswith(f"{owner}/")
-        ])  # fmt: skip
+        return _page(
+            found
+            if not branch
+            else [
+                one
+                for one in found
+                if one["head"]["ref"] == branch
+                and one["head"]["repo"]
+                and one["head"]["repo"]["full_name"].startswith(f"{owner}/")
+            ]
+        )
 
     @on("GET", f"{here}/pulls/<int:number>")
     def one_pull(number: int) -> Json:
@@ -255,15 +279,23 @@ def _app(hub: FakeGitHub) -> Flask:
         if app_id is None:
             abort(403, "You must authenticate via a GitHub App.")
         number = len(hub.checks) + 1
-        about = {"id": number, "html_url": f"https://github.com/acme/model/runs/{number}", "app": {"id": app_id}}
-        hub.checks.append({"conclusion": None, "details_url": "https://perfci.example.com"} | request.json | about)
+        about = {
+            "id": number,
+            "html_url": f"https://github.com/acme/model/runs/{number}",
+            "app": {"id": app_id},
+        }
+        hub.checks.append(
+            {"conclusion": None, "details_url": "https://perfci.example.com"} | request.json | about
+        )
         return hub.checks[-1], 201
 
     @on("PATCH", f"{here}/check-runs/<int:number>")
     def update_check(number: int) -> Json:
         found = _found(hub.checks, "id", number)
         if found["app"]["id"] != _grant(hub).app:
-            abort(403, "Invalid app_id `7` - check run can only be modified by the GitHub App that created it.")
+            abort(
+                403, "Invalid app_id `7` - check run can only be modified by the GitHub App that created it."
+            )
         return _changed(found, request.json)
 
     @on("GET", f"{here}/commits/<sha>/statuses")
@@ -272,7 +304,11 @@ def _app(hub: FakeGitHub) -> Flask:
 
     @on("POST", f"{here}/statuses/<sha>")
     def create_status(sha: str) -> tuple[Json, int]:
-        about = {"target_url": None, "url": f"https://api.github.com/repos/acme/model/statuses/{sha}", "sha": sha}
+        about = {
+            "target_url": None,
+            "url": f"https://api.github.com/repos/acme/model/statuses/{sha}",
+            "sha": sha,
+        }
         hub.statuses.append(about | request.json)
         return hub.statuses[-1], 201
 
@@ -336,9 +372,11 @@ def _signed(hub: FakeGitHub) -> None:
     """As GitHub checks an App's signature: with its key, not ended, and for ten minutes at most."""
     try:
         claims = jwt.decode(
-            request.headers["Authorization"].removeprefix("Bearer "), hub.public_key, algorithms=["RS256"],
+            request.headers["Authorization"].removeprefix("Bearer "),
+            hub.public_key,
+            algorithms=["RS256"],
             options={"require": ["iat", "exp", "iss"], "verify_exp": False, "verify_iat": False},
-        )  # fmt: skip
+        )
     except jwt.PyJWTError as error:
         abort(401, f"A JSON web token could not be decoded: {error}")
     if (
@@ -356,7 +394,9 @@ def _page(items: list[Json], name: str | None = None) -> Response:
     answer = Response(json.dumps({"total_count": len(items), name: some} if name else some))
     if page * size < len(items):
         query = urlencode(request.args.to_dict() | {"page": str(page + 1)})
-        answer.headers["Link"] = f'<{request.base_url}?{query}>; rel="next", <{request.base_url}?page=1>; rel="first"'
+        answer.headers["Link"] = (
+            f'<{request.base_url}?{query}>; rel="next", <{request.base_url}?page=1>; rel="first"'
+        )
     return answer
 
 

@@ -50,14 +50,21 @@ class Nursery:
     """Lives as long as this process, and what it forked no longer than itself."""
 
     def __init__(self, preload: Sequence[str]) -> None:
-        self._variables = {**AS_STARTED, **dict.fromkeys(environment_parent.THREAD_POOLS, "1"), "PYTHONUNBUFFERED": "1"}
+        self._variables = {
+            **AS_STARTED,
+            **dict.fromkeys(environment_parent.THREAD_POOLS, "1"),
+            "PYTHONUNBUFFERED": "1",
+        }
         harness = str(Path(environment_parent.__file__).with_name("harness"))
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, environment_fork_server.__file__, str(theirs.fileno()), harness, *preload],
-                pass_fds=[theirs.fileno()], env=self._variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            )  # fmt: skip
+                pass_fds=[theirs.fileno()],
+                env=self._variables,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
         atexit.register(self.close)
 
     def close(self) -> None:

@@ -68,9 +68,15 @@ def test_names_nothing_by_half(match: str) -> None:
 
 @pytest.mark.parametrize(
     ("ratio", "noise_floor", "covered"),
-    [(1.029, 0.0, True), (1.0304, None, True), (1.031, 0.0, False), (1.039, 0.01, True), (1.041, 0.01, False),
-     (0.97, 0.01, False)],
-)  # fmt: skip
+    [
+        (1.029, 0.0, True),
+        (1.0304, None, True),
+        (1.031, 0.0, False),
+        (1.039, 0.01, True),
+        (1.041, 0.01, False),
+        (0.97, 0.01, False),
+    ],
+)
 def test_covers_what_was_announced_and_the_noise_around_it(
     ratio: float, noise_floor: float | None, covered: bool
 ) -> None:

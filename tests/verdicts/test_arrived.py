@@ -23,8 +23,12 @@ MEMORY = a_series("training.Step.track", metric="peak_bytes", unit="bytes")
 SPEED = a_series("training.Step.track", metric="tokens", unit="tokens/second", direction="higher")
 
 
-def said(change: float, number: int = 12, match: str = "peak_bytes", **changes: object) -> MergedExpectedChange:
-    arrived = MergedExpectedChange(a_sha(number), ExpectedChange(match, change, "the cache holds two layers"), "#12")
+def said(
+    change: float, number: int = 12, match: str = "peak_bytes", **changes: object
+) -> MergedExpectedChange:
+    arrived = MergedExpectedChange(
+        a_sha(number), ExpectedChange(match, change, "the cache holds two layers"), "#12"
+    )
     return replace(arrived, **changes)  # type: ignore[arg-type]
 
 
@@ -37,7 +41,9 @@ def an_incident(*moves: ChangePoint, good: int = 11, bad: int = 12) -> Incident:
     return Incident("i", IncidentKind.REGRESSION, a_sha(good), a_sha(bad), members=moves or (moved(0.03),))
 
 
-def answer_to(incident: Incident, *arrived: MergedExpectedChange, known: HistoryContext | None = None) -> ExpectationMatch | None:
+def answer_to(
+    incident: Incident, *arrived: MergedExpectedChange, known: HistoryContext | None = None
+) -> ExpectationMatch | None:
     known = known or HistoryContext(PROJECT, a_line())
     return match_expected_changes([incident], arrived, incident.members, known).get(incident.id)
 
@@ -57,7 +63,9 @@ def test_what_came_to_more_is_beyond_it() -> None:
 
 
 def test_what_else_got_worse_is_beyond_it_and_what_got_better_is_not() -> None:
-    assert answer_to(an_incident(moved(0.03), moved(-0.02, SPEED)), said(0.03)).exceeding == (moved(-0.02, SPEED),)
+    assert answer_to(an_incident(moved(0.03), moved(-0.02, SPEED)), said(0.03)).exceeding == (
+        moved(-0.02, SPEED),
+    )
     assert answer_to(an_incident(moved(0.03), moved(0.2, SPEED)), said(0.03)).covers_all
 
 
@@ -77,7 +85,9 @@ def test_announcements_of_two_commits_do_not_add_up() -> None:
     assert answer_to(both, said(0.03, number=11), said(0.03), said(-0.02, match="tokens")).covers_all
 
 
-@pytest.mark.parametrize(("hours", "covers"), [(10, False), (11, False), (11.5, True), (14, True), (14.5, False)])
+@pytest.mark.parametrize(
+    ("hours", "covers"), [(10, False), (11, False), (11.5, True), (14, True), (14.5, False)]
+)
 def test_a_commit_that_was_not_measured_goes_by_when_it_came(hours: float, covers: bool) -> None:
     arrived = said(0.03, sha="f" * 40, at=NOON + timedelta(hours=hours))
     known = HistoryContext(PROJECT, [one for one in a_line() if one.position not in (12, 13)])
@@ -96,7 +106,9 @@ def test_a_step_may_miss_what_was_announced_by_the_noise_of_a_point(noise: float
 
 
 def test_fresh_pairs_bring_their_own_noise_floor() -> None:
-    pairs = a_verdict(MEMORY, base=a_sha(11), head=a_sha(12), ratio=1.045, noise_floor=0.02, stage=Stage.CONFIRMATION)
+    pairs = a_verdict(
+        MEMORY, base=a_sha(11), head=a_sha(12), ratio=1.045, noise_floor=0.02, stage=Stage.CONFIRMATION
+    )
     known = HistoryContext(PROJECT, a_line(), confirmations={MEMORY: [pairs]})
 
     assert answer_to(an_incident(moved(0.045)), said(0.03), known=known).covers_all
@@ -104,9 +116,13 @@ def test_fresh_pairs_bring_their_own_noise_floor() -> None:
 
 
 def test_an_exact_count_has_no_noise() -> None:
-    levels = [LevelPoint(a_sha(number), 100.0 if number < 12 else 104.0, exact=True) for number in range(1, 41)]
+    levels = [
+        LevelPoint(a_sha(number), 100.0 if number < 12 else 104.0, exact=True) for number in range(1, 41)
+    ]
 
-    assert not answer_to(an_incident(moved(0.04)), said(0.03), known=HistoryContext(PROJECT, a_line(), {MEMORY: levels})).covers_all
+    assert not answer_to(
+        an_incident(moved(0.04)), said(0.03), known=HistoryContext(PROJECT, a_line(), {MEMORY: levels})
+    ).covers_all
 
 
 def test_what_began_at_nothing_is_covered_by_no_percentage() -> None:

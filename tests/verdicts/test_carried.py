@@ -90,10 +90,15 @@ def test_without_an_interval_it_says_how_many_pairs_make_one() -> None:
 def test_an_early_look_can_see_less_than_the_same_pairs_at_once() -> None:
     base, head = side(1.0, 5), side(1.01, 5)
 
-    once, early = confirm(TIME, "base", "head", base, head), interim_look(TIME, "base", "head", base, head).verdict
+    once, early = (
+        confirm(TIME, "base", "head", base, head),
+        interim_look(TIME, "base", "head", base, head).verdict,
+    )
 
     assert (once.mde or 0) <= (early.mde or 0)
-    assert minimum_detectable_effect(0.03, 8, 0.05, 0.025, 0.005) > minimum_detectable_effect(0.03, 8, 0.05, 0.025)
+    assert minimum_detectable_effect(0.03, 8, 0.05, 0.025, 0.005) > minimum_detectable_effect(
+        0.03, 8, 0.05, 0.025
+    )
 
 
 def test_luck_has_no_better_p_value_for_looking_often() -> None:

@@ -17,11 +17,16 @@ TIME = a_series()
 THROUGHPUT = a_series(metric="tokens_per_s", unit="tokens/s", direction="higher")
 
 
-def side(level: float, pairs: int = 8, *, sd: float = 0.01, seed: int = 0, clock: Clock = Clock.WALL) -> list[Process]:
+def side(
+    level: float, pairs: int = 8, *, sd: float = 0.01, seed: int = 0, clock: Clock = Clock.WALL
+) -> list[Process]:
     """One process of five samples per pair, lognormal between processes."""
     rng = np.random.default_rng([seed, pairs, int(1000 * level)])
     levels = level * np.exp(rng.normal(0, sd, pairs))
-    return [a_process(*(float(v * f) for f in (0.99, 1.0, 1.01)), pair=k, clock=clock) for k, v in enumerate(levels)]
+    return [
+        a_process(*(float(v * f) for f in (0.99, 1.0, 1.01)), pair=k, clock=clock)
+        for k, v in enumerate(levels)
+    ]
 
 
 def exact(*values: float) -> list[Process]:
@@ -44,7 +49,12 @@ def test_a_slowdown_of_eight_percent_is_a_regression() -> None:
     assert verdict.ratio == pytest.approx(1.08, abs=0.015)
     assert verdict.interval is not None
     assert 1.025 < verdict.interval.lo < 1.08 < verdict.interval.hi
-    assert (verdict.stage, verdict.base, verdict.head, verdict.pairs) == (Stage.CONFIRMATION, "base", "head", 8)
+    assert (verdict.stage, verdict.base, verdict.head, verdict.pairs) == (
+        Stage.CONFIRMATION,
+        "base",
+        "head",
+        8,
+    )
 
 
 def test_the_reason_is_one_plain_sentence() -> None:
@@ -160,7 +170,10 @@ def test_the_unit_does_not_matter(effect: float, unit: float, seed: int) -> None
 @given(st.floats(0.8, 1.25), st.integers(0, 1000))
 def test_swapping_the_commits_swaps_better_and_worse(effect: float, seed: int) -> None:
     base, head = side(1.0, 6, seed=seed), side(effect, 6, seed=seed + 1)
-    opposite = {VerdictKind.REGRESSION: VerdictKind.IMPROVEMENT, VerdictKind.IMPROVEMENT: VerdictKind.REGRESSION}
+    opposite = {
+        VerdictKind.REGRESSION: VerdictKind.IMPROVEMENT,
+        VerdictKind.IMPROVEMENT: VerdictKind.REGRESSION,
+    }
 
     forth, back = judge(base, head), judge(head, base)
 

@@ -61,8 +61,10 @@ def test_another_scale_or_unit_changes_nothing(sides: Pairs, factor: float) -> N
     before, after = answer(base, head), answer([factor * x for x in base], [factor * x for x in head])
 
     assert (after["verdict"], after["regression"], after["confident"]) == (
-        before["verdict"], before["regression"], before["confident"],
-    )  # fmt: skip
+        before["verdict"],
+        before["regression"],
+        before["confident"],
+    )
     assert after["ratio"] == pytest.approx(before["ratio"], rel=1e-6)
 
 
@@ -109,7 +111,9 @@ def test_throughput_is_judged_as_the_time_it_is_the_inverse_of(sides: Pairs) -> 
 def test_swapping_base_and_head_mirrors_the_verdict(sides: Pairs) -> None:
     base, head = sides
 
-    forth, back = (confirm(TIME, "a", "b", side(one), side(other)) for one, other in ((base, head), (head, base)))
+    forth, back = (
+        confirm(TIME, "a", "b", side(one), side(other)) for one, other in ((base, head), (head, base))
+    )
 
     assert back.kind is MIRRORED.get(forth.kind, forth.kind)
     assert back.ratio == pytest.approx(1 / (forth.ratio or math.nan), rel=1e-9)
@@ -178,7 +182,9 @@ def test_a_single_pair_decides_nothing(before: float, after: float) -> None:
 
 @properties
 @given(pairs(), st.sampled_from(["base", "head", "aa"]), st.sampled_from([math.nan, math.inf, -math.inf]))
-def test_what_is_no_number_is_refused_at_the_door_in_one_sentence(sides: Pairs, where: str, wrong: float) -> None:
+def test_what_is_no_number_is_refused_at_the_door_in_one_sentence(
+    sides: Pairs, where: str, wrong: float
+) -> None:
     base, head = ([[x] for x in levels] for levels in sides)
     case: dict[str, Any] = {"id": 7, "base": base, "head": head, "aa": [0.01]}
     case[where][0] = wrong if where == "aa" else [wrong]
@@ -205,7 +211,9 @@ def test_the_same_question_has_the_same_answer(sides: Pairs, op: str) -> None:
 
 @properties
 @given(pairs(fewest=10, most=20), st.floats(-6, 0.5), st.integers(1, 20))
-def test_what_is_wrongly_known_of_the_noise_flips_no_clear_verdict(sides: Pairs, power: float, worth: int) -> None:
+def test_what_is_wrongly_known_of_the_noise_flips_no_clear_verdict(
+    sides: Pairs, power: float, worth: int
+) -> None:
     bare = SideCosts.from_processes(TIME, side(sides[0]), side(sides[1])).estimate_shift()
     limits = DecisionLimits.from_rule(Rule())
     clear = limits.classify(bare)
@@ -218,7 +226,8 @@ def test_what_is_wrongly_known_of_the_noise_flips_no_clear_verdict(sides: Pairs,
 
 @properties
 @given(
-    pairs(fewest=10, effects=(0.98, 1.0, 1.02)), st.lists(st.sampled_from([1e-6, -1e-6, 2e-6]), min_size=3, max_size=30)
+    pairs(fewest=10, effects=(0.98, 1.0, 1.02)),
+    st.lists(st.sampled_from([1e-6, -1e-6, 2e-6]), min_size=3, max_size=30),
 )
 def test_a_quiet_past_turns_no_noise_into_a_regression(sides: Pairs, aa: list[float]) -> None:
     alone = answer(*sides)

@@ -11,11 +11,16 @@ from tests.support.builders import a_process, a_series, a_verdict
 TIME = a_series()
 
 
-def side(level: float, pairs: int = 8, *, sd: float = 0.01, seed: int = 0, clock: Clock = Clock.WALL) -> list[Process]:
+def side(
+    level: float, pairs: int = 8, *, sd: float = 0.01, seed: int = 0, clock: Clock = Clock.WALL
+) -> list[Process]:
     """One process of five samples per pair, lognormal between processes."""
     rng = np.random.default_rng([seed, pairs, int(1000 * level)])
     levels = level * np.exp(rng.normal(0, sd, pairs))
-    return [a_process(*(float(v * f) for f in (0.99, 1.0, 1.01)), pair=k, clock=clock) for k, v in enumerate(levels)]
+    return [
+        a_process(*(float(v * f) for f in (0.99, 1.0, 1.01)), pair=k, clock=clock)
+        for k, v in enumerate(levels)
+    ]
 
 
 def test_a_lower_rate_asks_for_stronger_evidence() -> None:
@@ -44,14 +49,19 @@ def test_a_group_is_held_to_its_false_discovery_rate() -> None:
 
 
 def convicted(p_value: float, noise_floor: float = 0.01) -> Verdict:
-    return a_verdict(stage=Stage.CONFIRMATION, p_value=p_value, noise_floor=noise_floor, interval=Interval(1.1, 1.3))
+    return a_verdict(
+        stage=Stage.CONFIRMATION, p_value=p_value, noise_floor=noise_floor, interval=Interval(1.1, 1.3)
+    )
 
 
 def test_certain_changes_make_no_room_for_chance() -> None:
     counts, doubtful = [convicted(0.0, noise_floor=0.0)] * 50, convicted(0.009)
     others = [a_verdict(kind=VerdictKind.UNCHANGED, p_value=0.5)] * 3
 
-    alone, among = control_false_discoveries([doubtful, *others], 0.01), control_false_discoveries([doubtful, *others, *counts], 0.01)
+    alone, among = (
+        control_false_discoveries([doubtful, *others], 0.01),
+        control_false_discoveries([doubtful, *others, *counts], 0.01),
+    )
 
     assert alone[0].kind is VerdictKind.INCONCLUSIVE
     assert among[0] == alone[0]

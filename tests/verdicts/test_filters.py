@@ -33,7 +33,12 @@ def test_compare_answers_screening_conviction_and_the_full_word() -> None:
 def test_results_keep_order_and_ids_whatever_they_are() -> None:
     cases = [dict(a_case(seed=k), id=name) for k, name in enumerate(("b", 7, None, "a"))]
 
-    assert [result["id"] for result in judge_document({"op": "compare", "cases": cases})["results"]] == ["b", 7, None, "a"]
+    assert [result["id"] for result in judge_document({"op": "compare", "cases": cases})["results"]] == [
+        "b",
+        7,
+        None,
+        "a",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +57,9 @@ def test_results_keep_order_and_ids_whatever_they_are() -> None:
 )
 @pytest.mark.parametrize("op", ["compare", "decide"])
 def test_a_bad_case_gets_an_error_of_its_own(bad: Case, op: str) -> None:
-    first, second = judge_document({"op": op, "cases": [dict(bad, id="bad"), dict(a_case(1.1), id="good")]})["results"]
+    first, second = judge_document({"op": op, "cases": [dict(bad, id="bad"), dict(a_case(1.1), id="good")]})[
+        "results"
+    ]
 
     assert set(first) == {"id", "error"}
     assert first["id"] == "bad"
@@ -63,7 +70,9 @@ def test_unknown_fields_are_ignored_and_cases_stand_alone() -> None:
     case = a_case(1.06, sd=0.02, seed=3)
     alone = answer(dict(case, colour="blue"))
 
-    among = judge_document({"op": "compare", "cases": [a_case(seed=k, sd=0.1) for k in range(10, 30)] + [case]})["results"][-1]
+    among = judge_document(
+        {"op": "compare", "cases": [a_case(seed=k, sd=0.1) for k in range(10, 30)] + [case]}
+    )["results"][-1]
 
     assert among == alone
 
@@ -73,7 +82,9 @@ def test_a_group_shares_its_false_discoveries() -> None:
     crowd = [a_case(sd=0.035, seed=k) for k in range(100, 200)]
 
     alone = answer(weak)
-    among = judge_document({"op": "compare", "cases": [dict(c, group="suite") for c in [weak, *crowd]]})["results"]
+    among = judge_document({"op": "compare", "cases": [dict(c, group="suite") for c in [weak, *crowd]]})[
+        "results"
+    ]
 
     assert alone["confident"]
     assert not among[0]["confident"]
@@ -108,7 +119,10 @@ def test_a_past_that_was_quiet_narrows_the_interval_of_few_pairs() -> None:
 
 def test_a_past_counts_in_decisions_too() -> None:
     case = a_case(1.1, sd=0.04, seed=6, processes=5)
-    document = {"op": "decide", "cases": [case, dict(case, id="known", aa=[0.025, -0.03, 0.02, -0.022, 0.027] * 4)]}
+    document = {
+        "op": "decide",
+        "cases": [case, dict(case, id="known", aa=[0.025, -0.03, 0.02, -0.022, 0.027] * 4)],
+    }
 
     alone, known = judge_document(document)["results"]
 
@@ -122,8 +136,18 @@ def test_one_process_a_side_has_no_interval() -> None:
 
 
 def test_decide_stops_or_asks_for_more() -> None:
-    quiet = {"op": "decide", "min_effect": 0.05, "max_pairs": 20, "cases": [a_case(1.2, sd=0.002, processes=5)]}
-    noisy = {"op": "decide", "min_effect": 0.05, "max_pairs": 20, "cases": [a_case(sd=0.1, seed=1, processes=5)]}
+    quiet = {
+        "op": "decide",
+        "min_effect": 0.05,
+        "max_pairs": 20,
+        "cases": [a_case(1.2, sd=0.002, processes=5)],
+    }
+    noisy = {
+        "op": "decide",
+        "min_effect": 0.05,
+        "max_pairs": 20,
+        "cases": [a_case(sd=0.1, seed=1, processes=5)],
+    }
 
     (stop,), (more,) = judge_document(quiet)["results"], judge_document(noisy)["results"]
 
@@ -163,7 +187,9 @@ def test_detect_answers_change_points_and_errors_in_order() -> None:
 
 
 def test_where_every_change_counts_zeros_are_numbers_too() -> None:
-    (result,) = detect_document({"min_effect": 0, "series": [{"id": 1, "values": [0.0] * 20 + [3.0] * 20}]})["results"]
+    (result,) = detect_document({"min_effect": 0, "series": [{"id": 1, "values": [0.0] * 20 + [3.0] * 20}]})[
+        "results"
+    ]
 
     assert [point["index"] for point in result["change_points"]] == [20]
 
@@ -172,7 +198,9 @@ def test_answers_are_plain_json() -> None:
     document = {"op": "compare", "cases": [a_case(1.1), a_case(processes=1), {"id": 1}]}
 
     assert json.loads(json.dumps(judge_document(document), allow_nan=False))
-    assert json.loads(json.dumps(detect_document({"series": [{"id": 1, "values": [1.0] * 9}]}), allow_nan=False))
+    assert json.loads(
+        json.dumps(detect_document({"series": [{"id": 1, "values": [1.0] * 9}]}), allow_nan=False)
+    )
 
 
 @pytest.mark.parametrize(

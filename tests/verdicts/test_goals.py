@@ -9,7 +9,10 @@ from perfci.verdicts.goals.goal_clauses import Goal, parse_clause, require_metri
 
 
 def test_reads_ratios_deviations_and_levels() -> None:
-    clauses = [parse_clause(text) for text in ("step_time <= 0.67x", "loss within 1 %", "e2el_p90<=2s", "tokens_per_s > 5e3")]
+    clauses = [
+        parse_clause(text)
+        for text in ("step_time <= 0.67x", "loss within 1 %", "e2el_p90<=2s", "tokens_per_s > 5e3")
+    ]
 
     assert [(c.metric, c.comparison, c.number, c.unit) for c in clauses] == [
         ("step_time", "<=", 0.67, "x"),
@@ -51,7 +54,12 @@ UNKNOWN = {
 
 @pytest.mark.parametrize(("text", "sentence"), UNKNOWN.items())
 def test_refuses_a_metric_or_a_unit_that_does_not_exist(text: str, sentence: str) -> None:
-    units = {"step_time": "seconds", "peak_allocated": "bytes", "peak_reserved": "bytes", "loss_at_step_k": "loss"}
+    units = {
+        "step_time": "seconds",
+        "peak_allocated": "bytes",
+        "peak_reserved": "bytes",
+        "loss_at_step_k": "loss",
+    }
 
     with pytest.raises(PerfciError) as error:
         require_metrics(Goal("fast", (parse_clause(text),)), units)

@@ -20,14 +20,24 @@ NUMBERS = {a_sha(number): number for number in range(1, 41)}
 
 def an_incident(number: int = 1, p_value: float = 1e-12, **changes: object) -> Incident:
     incident = Incident(
-        id=f"incident-{number}", kind=IncidentKind.REGRESSION, last_good=a_sha(number), commit=a_sha(number),
-        members=(a_change_point(),), p_value=p_value, settled=True, ongoing=True, measured_at=NOON,
-    )  # fmt: skip
+        id=f"incident-{number}",
+        kind=IncidentKind.REGRESSION,
+        last_good=a_sha(number),
+        commit=a_sha(number),
+        members=(a_change_point(),),
+        p_value=p_value,
+        settled=True,
+        ongoing=True,
+        measured_at=NOON,
+    )
     return replace(incident, **changes)  # type: ignore[arg-type]
 
 
 def said(incidents: list[Incident], *, series: int = 100, pages_per_week: int = 5) -> list[Disposition]:
-    return [told.disposition for told in allocate_pages(incidents, NUMBERS, series_count=series, pages_per_week=pages_per_week)]
+    return [
+        told.disposition
+        for told in allocate_pages(incidents, NUMBERS, series_count=series, pages_per_week=pages_per_week)
+    ]
 
 
 def test_gives_the_pages_of_a_week_to_what_came_first() -> None:
@@ -39,11 +49,19 @@ def test_gives_the_pages_of_a_week_to_what_came_first() -> None:
 def test_what_was_announced_spends_no_page_and_takes_none_back() -> None:
     incidents = [an_incident(1), an_incident(2, p_value=1e-3), an_incident(3)]
 
-    found = allocate_pages(incidents, NUMBERS, series_count=10, pages_per_week=1, expectation_matches={"incident-1": ExpectationMatch(())})
+    found = allocate_pages(
+        incidents,
+        NUMBERS,
+        series_count=10,
+        pages_per_week=1,
+        expectation_matches={"incident-1": ExpectationMatch(())},
+    )
 
     assert [(one.disposition, one.page_number, one.is_open) for one in found] == [
-        (Disposition.PAGE, 0, False), (Disposition.PAGE, 1, True), (Disposition.HELD_BACK, 0, False),
-    ]  # fmt: skip
+        (Disposition.PAGE, 0, False),
+        (Disposition.PAGE, 1, True),
+        (Disposition.HELD_BACK, 0, False),
+    ]
 
 
 def test_a_page_is_never_taken_back_by_what_comes_later() -> None:
@@ -73,7 +91,9 @@ def test_one_or_two_points_wait_and_a_driver_asks_for_nobody() -> None:
 
 
 @given(st.lists(st.floats(1e-9, 1.0), min_size=1, max_size=40), st.integers(0, 6))
-def test_whatever_comes_nothing_is_lost_and_no_level_exceeds_the_rate(p_values: list[float], most: int) -> None:
+def test_whatever_comes_nothing_is_lost_and_no_level_exceeds_the_rate(
+    p_values: list[float], most: int
+) -> None:
     incidents = [an_incident(number, p) for number, p in enumerate(p_values, start=1)]
 
     found = allocate_pages(incidents, NUMBERS, series_count=1, pages_per_week=most)
@@ -90,4 +110,6 @@ def test_lond_holds_the_share_of_false_pages_where_nothing_ever_moves() -> None:
 
     false = sum(Disposition.PAGE in said(week, series=1) for week in weeks)
 
-    assert false / len(weeks) <= FALSE_PAGE_RATE + 3 * math.sqrt(FALSE_PAGE_RATE * (1 - FALSE_PAGE_RATE) / len(weeks))
+    assert false / len(weeks) <= FALSE_PAGE_RATE + 3 * math.sqrt(
+        FALSE_PAGE_RATE * (1 - FALSE_PAGE_RATE) / len(weeks)
+    )

@@ -69,7 +69,9 @@ def alerts(worse: int, better: int, *, stays: bool | None = None) -> list[Sessio
     return [SessionAlert(a_series(f"a.B.time_{k}"), "night", sign, stays) for k, sign in enumerate(signs)]
 
 
-@pytest.mark.parametrize(("worse", "better", "bad"), [(6, 6, True), (12, 0, False), (10, 2, False), (2, 1, False)])
+@pytest.mark.parametrize(
+    ("worse", "better", "bad"), [(6, 6, True), (12, 0, False), (10, 2, False), (2, 1, False)]
+)
 def test_signs_that_balance_are_a_bad_day(worse: int, better: int, bad: bool) -> None:
     assert bool(find_bad_sessions(alerts(worse, better))) is bad
 
@@ -77,7 +79,8 @@ def test_signs_that_balance_are_a_bad_day(worse: int, better: int, bad: bool) ->
 def test_alerts_that_the_next_run_sees_no_more_are_one_incident() -> None:
     series = [a_series(f"training.Part.time_{k}") for k in range(5)]
     gone = {
-        one: seen_levels(lambda number: 1.4 if number == LENGTH - 1 else 1.0, seed=k) for k, one in enumerate(series)
+        one: seen_levels(lambda number: 1.4 if number == LENGTH - 1 else 1.0, seed=k)
+        for k, one in enumerate(series)
     }
 
     (day,), left = build_bad_session_incidents(find_jumps(gone), known_of(gone))
@@ -127,7 +130,12 @@ def test_noise_and_improvements_are_no_creep() -> None:
 
 def test_fresh_pairs_of_release_and_head_are_believed_before_the_points() -> None:
     verdict = a_verdict(
-        STEP, VerdictKind.UNCHANGED, base=V2.sha, head=a_sha(LENGTH), ratio=1.002, interval=Interval(0.99, 1.01)
+        STEP,
+        VerdictKind.UNCHANGED,
+        base=V2.sha,
+        head=a_sha(LENGTH),
+        ratio=1.002,
+        interval=Interval(0.99, 1.01),
     )
 
     found = find_creeps([a_line(ramp=1.005, verdicts=[verdict])], PLACE)
@@ -153,11 +161,15 @@ def test_grouping_parts_its_input_the_same_in_any_order(
 
     assert sorted(k for group in found for k in group) == list(range(len(stretches)))
     assert sorted(found) == sorted(sorted(order[k] for k in group) for group in again)
-    assert all(max(stretches[k].first for k in group) < min(stretches[k].last for k in group) for group in found)
+    assert all(
+        max(stretches[k].first for k in group) < min(stretches[k].last for k in group) for group in found
+    )
 
 
 def test_a_small_step_in_noise_may_have_come_some_points_earlier_or_later() -> None:
-    clear, faint = (estimate_step(seen_levels(stepping((20, 1.1)), noise=noise), a_sha(20)) for noise in (0.01, 0.07))
+    clear, faint = (
+        estimate_step(seen_levels(stepping((20, 1.1)), noise=noise), a_sha(20)) for noise in (0.01, 0.07)
+    )
 
     assert clear is not None
     assert faint is not None
@@ -168,7 +180,8 @@ def test_a_small_step_in_noise_may_have_come_some_points_earlier_or_later() -> N
 @given(st.floats(1e-6, 1e6), st.integers(1, 50))
 def test_the_evidence_for_a_step_knows_no_unit(unit: float, seed: int) -> None:
     plain, scaled = (
-        estimate_step(seen_levels(stepping((20, 1.1), start=start), seed=seed), a_sha(20)) for start in (1.0, unit)
+        estimate_step(seen_levels(stepping((20, 1.1), start=start), seed=seed), a_sha(20))
+        for start in (1.0, unit)
     )
 
     assert plain is not None

@@ -26,7 +26,11 @@ def test_names_one_incident_for_all_series_that_moved_with_a_commit() -> None:
 
     (incident,) = build_incidents(found_in(seen), known_of(seen))
 
-    assert (incident.kind, incident.last_good, incident.commit) == (IncidentKind.REGRESSION, a_sha(19), a_sha(20))
+    assert (incident.kind, incident.last_good, incident.commit) == (
+        IncidentKind.REGRESSION,
+        a_sha(19),
+        a_sha(20),
+    )
     assert [change.series for change in incident.members] == [STEP, TOKENS, LOSS]
     assert [(one.commit.sha, one.members) for one in incident.candidates] == [(a_sha(20), 3)]
 
@@ -45,10 +49,13 @@ def test_ranks_the_commits_of_a_range_by_the_evidence_for_each() -> None:
 
 def test_keeps_two_commits_apart_that_a_seldom_measured_series_spans() -> None:
     often = {
-        a_series(f"training.Step.time_{at}"): seen_levels(stepping((at, 1.2)), seed=at) for at in (11, 12, 13, 25, 26)
+        a_series(f"training.Step.time_{at}"): seen_levels(stepping((at, 1.2)), seed=at)
+        for at in (11, 12, 13, 25, 26)
     }
     seldom = {
-        TOKENS: seen_levels(stepping((12, 1.2)), measured=lambda number: number in {1, 2, 3, 4, 5} or number > 27)
+        TOKENS: seen_levels(
+            stepping((12, 1.2)), measured=lambda number: number in {1, 2, 3, 4, 5} or number > 27
+        )
     }
 
     found = build_incidents(found_in(often | seldom), known_of(often | seldom))
@@ -71,7 +78,9 @@ def test_a_step_with_a_new_driver_blames_no_commit_and_says_which_values_changed
     (incident,) = build_incidents(found_in(seen), known_of(seen))
 
     assert (incident.kind, incident.candidates, incident.ambiguous) == (IncidentKind.ENVIRONMENT, (), False)
-    assert [(one.name, one.before, one.after) for one in incident.environment_changes] == [("driver", "550", "560")]
+    assert [(one.name, one.before, one.after) for one in incident.environment_changes] == [
+        ("driver", "550", "560")
+    ]
     assert incident.pair_to_measure == (a_sha(19), a_sha(20))
 
 
@@ -142,7 +151,9 @@ def test_rounds_share_the_machines_mood_so_there_the_code_did_it() -> None:
 def test_many_alerts_both_ways_in_one_session_are_one_bad_day() -> None:
     seen = both_ways(length=23)
 
-    (incident,) = build_incidents(found_in(seen), known_of(seen, session=lambda number: "night" if number >= 20 else "day"))
+    (incident,) = build_incidents(
+        found_in(seen), known_of(seen, session=lambda number: "night" if number >= 20 else "day")
+    )
 
     assert (incident.kind, incident.cause, incident.sessions) == (IncidentKind.MACHINE, "bad day", ("night",))
     assert len(incident.members) == 12
@@ -161,12 +172,19 @@ def test_a_level_that_went_away_by_itself_is_a_note() -> None:
 
     (incident,) = build_incidents(found_in(seen), known_of(seen))
 
-    assert (incident.kind, incident.commit, incident.reverted_by) == (IncidentKind.RESOLVED, a_sha(20), a_sha(25))
+    assert (incident.kind, incident.commit, incident.reverted_by) == (
+        IncidentKind.RESOLVED,
+        a_sha(20),
+        a_sha(25),
+    )
     assert len(incident.members) == 2
 
 
 def test_levels_that_return_again_and_again_are_a_state_of_the_machine() -> None:
-    steps = [change(STEP, at, 1.0 if up else 1.3, 1.3 if up else 1.0) for at, up in ((9, 1), (20, 0), (31, 1), (40, 0))]
+    steps = [
+        change(STEP, at, 1.0 if up else 1.3, 1.3 if up else 1.0)
+        for at, up in ((9, 1), (20, 0), (31, 1), (40, 0))
+    ]
 
     (first, *_) = found = build_incidents(steps, known_of({STEP: seen_levels(stepping())}))
 
@@ -197,7 +215,9 @@ def test_a_conviction_in_a_history_too_short_for_steps_is_an_incident() -> None:
     said = [a_verdict(STEP, base=a_sha(2), head=a_sha(3)), a_verdict(LOSS, base=a_sha(3), head="f" * 40)]
 
     changes = add_confirmed_steps([], said, place)
-    (incident,) = build_incidents(changes, known_of({STEP: seen_levels(stepping(), length=4)}, convictions=group_confirmations(said)))
+    (incident,) = build_incidents(
+        changes, known_of({STEP: seen_levels(stepping(), length=4)}, convictions=group_confirmations(said))
+    )
 
     assert (incident.commit, incident.confirmed_count, incident.settled) == (a_sha(3), 1, True)
 
@@ -220,7 +240,9 @@ def test_a_commit_that_was_lost_from_the_line_keeps_its_name() -> None:
 
 
 CHANGES = st.lists(
-    st.tuples(st.integers(0, 5), st.integers(2, 40), st.integers(1, 12), st.sampled_from([0.8, 1.1, 1.3, 2.0])),
+    st.tuples(
+        st.integers(0, 5), st.integers(2, 40), st.integers(1, 12), st.sampled_from([0.8, 1.1, 1.3, 2.0])
+    ),
     min_size=1,
     max_size=25,
     unique_by=lambda change: change[:2],
@@ -262,7 +284,9 @@ def both_ways(length: int) -> dict[Series, list[LevelPoint]]:
     """Twelve series of four suites, of which six get slower and six faster with the twentieth commit."""
     suites = ("training", "serving", "data", "audio")
     return {
-        a_series(f"{suite}.Part.time_{k}"): seen_levels(stepping((20, 1.3 if k % 2 else 0.75)), seed=k, length=length)
+        a_series(f"{suite}.Part.time_{k}"): seen_levels(
+            stepping((20, 1.3 if k % 2 else 0.75)), seed=k, length=length
+        )
         for k, suite in enumerate(suites * 3)
     }
 
@@ -291,7 +315,8 @@ def unrelated(factor: float) -> tuple[dict[Series, list[LevelPoint]], Mapping[tu
     """Four suites, one benchmark each, and one that does not move."""
     names = ("training", "serving", "data", "audio")
     seen = {
-        a_series(f"{name}.Part.time_it"): seen_levels(stepping((20, factor)), seed=k) for k, name in enumerate(names)
+        a_series(f"{name}.Part.time_it"): seen_levels(stepping((20, factor)), seed=k)
+        for k, name in enumerate(names)
     }
     seen[a_series("calm.Part.time_it")] = seen_levels(stepping(), seed=9)
     return seen, {(a_machine(), "seconds"): len(seen)}

@@ -18,7 +18,9 @@ SWOLLEN = (1.0, 1.0, 1.0, 1.9, 1.9, 1.9)
 
 def test_cpu_time_is_judged_by_its_lower_quartile_and_other_clocks_by_their_median() -> None:
     assert process_level(a_process(*SWOLLEN, clock=Clock.CPU)) == 1.0
-    assert {process_level(a_process(*SWOLLEN, clock=clock)) for clock in Clock if clock is not Clock.CPU} == {1.45}
+    assert {process_level(a_process(*SWOLLEN, clock=clock)) for clock in Clock if clock is not Clock.CPU} == {
+        1.45
+    }
 
 
 def test_a_point_is_the_median_of_its_processes_that_ended_well() -> None:
@@ -67,7 +69,9 @@ def test_both_sides_lose_the_same_warm_up() -> None:
 def test_two_that_took_turns_are_compared_over_the_turns_they_shared() -> None:
     mood = (1.0, 1.0, 1.6, 1.6, 1.6, 1.0, 1.0)
     base = a_process(*mood, clock=Clock.CPU, pair=3, flags=(ALTERNATING_FLAG,))
-    head = a_process(*(1.1 * swell for swell in (*mood, 9.0, 9.0)), clock=Clock.CPU, pair=3, flags=(ALTERNATING_FLAG,))
+    head = a_process(
+        *(1.1 * swell for swell in (*mood, 9.0, 9.0)), clock=Clock.CPU, pair=3, flags=(ALTERNATING_FLAG,)
+    )
 
     (before,), (after,) = steady_levels([base], [head])
 

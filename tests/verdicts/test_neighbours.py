@@ -56,7 +56,9 @@ class Machine:
         return a_process(value, clock=clock, order=self.order, started_at=None, **numbers)
 
 
-def session(planted: Planted, *, seed: int, loaded: bool = False, rounds: int = 5) -> tuple[Machine, Measured]:
+def session(
+    planted: Planted, *, seed: int, loaded: bool = False, rounds: int = 5
+) -> tuple[Machine, Measured]:
     """Rounds over 24 commits and three benchmarks, every visit in random order."""
     machine = Machine(np.random.default_rng(seed), loaded)
     measured: Measured = {series: {sha: [] for sha in COMMITS} for series in SPREAD}
@@ -152,7 +154,9 @@ def test_a_nomination_carries_a_screening_verdict_and_the_strongest_comes_first(
 
 def test_the_order_in_which_processes_are_listed_does_not_matter() -> None:
     _, measured = session(STORY, seed=1, loaded=True)
-    backwards = {series: {sha: by[sha][::-1] for sha in reversed(by)} for series, by in reversed(measured.items())}
+    backwards = {
+        series: {sha: by[sha][::-1] for sha in reversed(by)} for series, by in reversed(measured.items())
+    }
 
     assert nominated(backwards) == nominated(measured)
 

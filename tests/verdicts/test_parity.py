@@ -26,7 +26,9 @@ def exactly(value: float, count: int = 3) -> list[Process]:
     return [a_process(value, pair=k, clock=Clock.EXACT) for k in range(count)]
 
 
-def held(series: Series, base: Sequence[Process], head: Sequence[Process], declared: float | None = None) -> NumericsCheck:
+def held(
+    series: Series, base: Sequence[Process], head: Sequence[Process], declared: float | None = None
+) -> NumericsCheck:
     found = check_numerics(series, FP32, base, head, declared)
     assert found is not None
     return found
@@ -39,7 +41,9 @@ def test_holds_variants_to_the_tolerances_of_benchmarks() -> None:
 
 
 def test_knows_the_words_of_a_benchmark_that_refuses_to_be_timed() -> None:
-    failed = a_failed_process(reason=f"perfci.bench.parity.ParityFailed: {ParityFailed('loss at step 2 is off')}")
+    failed = a_failed_process(
+        reason=f"perfci.bench.parity.ParityFailed: {ParityFailed('loss at step 2 is off')}"
+    )
 
     assert find_parity_failure([a_process(), failed]) == "loss at step 2 is off"
     assert find_parity_failure([a_failed_process(reason="ValueError: no")]) == ""
@@ -82,7 +86,10 @@ def test_an_error_is_held_to_its_own_value_and_only_more_of_it_is_bad() -> None:
     worse, better = held(series, exactly(1e-7), exactly(1e-3)), held(series, exactly(1e-3), exactly(1e-7))
 
     assert (worse.parity, better.parity) == (ParityOutcome.REJECTED, ParityOutcome.AGREES)
-    assert worse.text == "max_relative_error is 0.001 against 1e-07 of the baseline (allowed 1e-05 more for fp32)"
+    assert (
+        worse.text
+        == "max_relative_error is 0.001 against 1e-07 of the baseline (allowed 1e-05 more for fp32)"
+    )
 
 
 def test_how_large_an_error_in_the_unit_of_the_outputs_may_be_only_the_user_knows() -> None:

@@ -10,11 +10,16 @@ from tests.support.builders import a_failed_process, a_process, a_series
 TIME = a_series()
 
 
-def side(level: float, pairs: int = 8, *, sd: float = 0.01, seed: int = 0, clock: Clock = Clock.WALL) -> list[Process]:
+def side(
+    level: float, pairs: int = 8, *, sd: float = 0.01, seed: int = 0, clock: Clock = Clock.WALL
+) -> list[Process]:
     """One process of five samples per pair, lognormal between processes."""
     rng = np.random.default_rng([seed, pairs, int(1000 * level)])
     levels = level * np.exp(rng.normal(0, sd, pairs))
-    return [a_process(*(float(v * f) for f in (0.99, 1.0, 1.01)), pair=k, clock=clock) for k, v in enumerate(levels)]
+    return [
+        a_process(*(float(v * f) for f in (0.99, 1.0, 1.01)), pair=k, clock=clock)
+        for k, v in enumerate(levels)
+    ]
 
 
 def exact(*values: float) -> list[Process]:
@@ -71,7 +76,9 @@ def test_levels_of_zero_have_no_ratio_and_are_not_comparable() -> None:
 
 
 def test_a_head_that_crashes_where_the_base_works_has_failed() -> None:
-    verdict = confirm(TIME, "base", "head", side(1.0), [a_failed_process(Status.OOM, reason="CUDA out of memory")] * 8)
+    verdict = confirm(
+        TIME, "base", "head", side(1.0), [a_failed_process(Status.OOM, reason="CUDA out of memory")] * 8
+    )
 
     assert verdict.kind is VerdictKind.FAILED
     assert verdict.reason == "The base works and the head ended as oom (CUDA out of memory)."
@@ -104,7 +111,11 @@ def test_what_is_missing_keeps_the_level_of_the_side_that_has_one() -> None:
 @pytest.mark.parametrize(
     ("base", "head", "left_out"),
     [
-        (side(1.0, 2), [a_process(pair=0, flags=("throttled: 1 of 8 blocks",))], "1 of 3 processes, flagged throttled"),
+        (
+            side(1.0, 2),
+            [a_process(pair=0, flags=("throttled: 1 of 8 blocks",))],
+            "1 of 3 processes, flagged throttled",
+        ),
         (
             [a_process(pair=0, flags=("shared_gpu",)), a_process(pair=1)],
             [a_process(pair=0), a_process(pair=1, flags=("throttled: hot",))],

@@ -29,7 +29,9 @@ def exact(*values: float) -> list[Process]:
     return [a_process(value, clock=Clock.EXACT, pair=k) for k, value in enumerate(values)]
 
 
-def varying(level: float, by: tuple[float, ...] = (0.0, 0.004, -0.004, 0.002, -0.002, 0.001)) -> list[Process]:
+def varying(
+    level: float, by: tuple[float, ...] = (0.0, 0.004, -0.004, 0.002, -0.002, 0.001)
+) -> list[Process]:
     return [a_process(level * (1 + share), pair=k) for k, share in enumerate(by)]
 
 
@@ -65,7 +67,9 @@ def counted(series: Series, *values: float) -> list[Point]:
         ("data_stall", "ratio", MetricClass.OTHER, 0.05),
     ],
 )
-def test_name_and_unit_tell_the_class_and_its_bar(metric: str, unit: str, kind: MetricClass, bar: float) -> None:
+def test_name_and_unit_tell_the_class_and_its_bar(
+    metric: str, unit: str, kind: MetricClass, bar: float
+) -> None:
     series = a_series(metric=metric, unit=unit)
 
     assert Policy().class_of(series) is kind
@@ -109,8 +113,14 @@ def test_a_loss_that_differs_in_its_last_bit_is_told_with_all_its_digits() -> No
 def test_a_count_that_varies_has_the_bar_of_time() -> None:
     rule = Policy().rule_for(OPERATORS)
 
-    assert confirm(OPERATORS, "base", "head", varying(100), varying(101), rule=rule).kind is VerdictKind.UNCHANGED
-    assert confirm(OPERATORS, "base", "head", varying(100), varying(110), rule=rule).kind is VerdictKind.REGRESSION
+    assert (
+        confirm(OPERATORS, "base", "head", varying(100), varying(101), rule=rule).kind
+        is VerdictKind.UNCHANGED
+    )
+    assert (
+        confirm(OPERATORS, "base", "head", varying(100), varying(110), rule=rule).kind
+        is VerdictKind.REGRESSION
+    )
 
 
 def test_compiling_twelve_percent_longer_is_below_its_bar_and_says_so() -> None:
@@ -124,14 +134,18 @@ def test_compiling_twelve_percent_longer_is_below_its_bar_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("make", [exact, lambda value: [a_process(value, pair=k) for k in range(8)]])
-@pytest.mark.parametrize(("series", "step"), [(PEAK, ALLOCATOR_BLOCK_BYTES), (RESERVED, ALLOCATOR_SEGMENT_BYTES)])
+@pytest.mark.parametrize(
+    ("series", "step"), [(PEAK, ALLOCATOR_BLOCK_BYTES), (RESERVED, ALLOCATOR_SEGMENT_BYTES)]
+)
 def test_the_allocator_s_own_step_is_no_change(
     series: Series, step: int, make: Callable[[float], list[Process]]
 ) -> None:
     rule = Policy().rule_for(series)
     base = make(4.0 * step)
 
-    at, beyond = (confirm(series, "b", "h", base, make(4.0 * step + more), rule=rule) for more in (step, 1.1 * step))
+    at, beyond = (
+        confirm(series, "b", "h", base, make(4.0 * step + more), rule=rule) for more in (step, 1.1 * step)
+    )
 
     assert at.kind is not VerdictKind.REGRESSION
     assert "its floor of" in at.reason
@@ -141,13 +155,23 @@ def test_the_allocator_s_own_step_is_no_change(
 def test_a_floor_counts_from_nothing_too() -> None:
     rule = Policy().rule_for(PEAK)
 
-    kinds = [confirm(PEAK, "b", "h", exact(0), exact(after), rule=rule).kind for after in (ALLOCATOR_BLOCK_BYTES, 2 * ALLOCATOR_BLOCK_BYTES)]
+    kinds = [
+        confirm(PEAK, "b", "h", exact(0), exact(after), rule=rule).kind
+        for after in (ALLOCATOR_BLOCK_BYTES, 2 * ALLOCATOR_BLOCK_BYTES)
+    ]
 
     assert kinds == [VerdictKind.UNCHANGED, VerdictKind.REGRESSION]
 
 
 def test_the_first_table_that_matches_speaks_and_what_it_leaves_out_stays() -> None:
-    policy = Policy(Rule(), (PolicyOverride("generation.*tpot", bar=0.1), PolicyOverride("generation", bar=0.3), PolicyOverride("peak")))
+    policy = Policy(
+        Rule(),
+        (
+            PolicyOverride("generation.*tpot", bar=0.1),
+            PolicyOverride("generation", bar=0.3),
+            PolicyOverride("peak"),
+        ),
+    )
 
     assert policy.rule_for(TPOT).bar == 0.1
     assert policy.rule_for(a_series("generation.Gpt", "e2el")).bar == 0.3
@@ -236,7 +260,10 @@ def test_histories_with_different_bars_are_judged_beside_each_other_as_alone() -
 def test_a_higher_bar_or_floor_never_flags_more(
     ratio: float, lower: float, more: float, floors: tuple[float, float], clock: Clock
 ) -> None:
-    base = [a_process(100.0 * (1 + 0.001 * k), clock=clock, pair=k) for k in range(1 if clock is Clock.EXACT else 8)]
+    base = [
+        a_process(100.0 * (1 + 0.001 * k), clock=clock, pair=k)
+        for k in range(1 if clock is Clock.EXACT else 8)
+    ]
     head = [a_process(process.samples[0] * ratio, clock=clock, pair=process.pair) for process in base]
     low, high = Rule(bar=lower, floor=min(floors)), Rule(bar=lower + more, floor=max(floors))
 
@@ -246,7 +273,10 @@ def test_a_higher_bar_or_floor_never_flags_more(
 
 
 @properties
-@given(name=st.from_regex(r"[a-z_0-9]{1,20}", fullmatch=True), unit=st.sampled_from(["seconds", "bytes", "count", "x"]))
+@given(
+    name=st.from_regex(r"[a-z_0-9]{1,20}", fullmatch=True),
+    unit=st.sampled_from(["seconds", "bytes", "count", "x"]),
+)
 def test_every_metric_has_a_class_and_a_sane_rule(name: str, unit: str) -> None:
     rule = Policy().rule_for(a_series(metric=name, unit=unit))
 

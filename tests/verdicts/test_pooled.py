@@ -56,7 +56,7 @@ def shifts(*centres: float, unit: str = "seconds", metric: str = "time") -> list
     return [
         (a_series(f"suite.time_{k}", metric, unit=unit), Shift(centre, 0.004, 8, 5))
         for k, centre in enumerate(centres)
-    ]  # fmt: skip
+    ]
 
 
 def told(found: list[tuple[Series, Shift]]) -> PooledVerdict:
@@ -130,4 +130,7 @@ def test_a_case_without_a_group_is_in_no_pool() -> None:
     case = {"id": 1, "base": [[1.0]] * 5, "head": [[1.0]] * 5}
 
     assert "groups" not in judge_document({"op": "compare", "cases": [case]})
-    assert [group["group"] for group in judge_document({"op": "compare", "cases": [dict(case, group=7)]})["groups"]] == [7]
+    assert [
+        group["group"]
+        for group in judge_document({"op": "compare", "cases": [dict(case, group=7)]})["groups"]
+    ] == [7]

@@ -18,7 +18,9 @@ LOSS = a_series("model.Gpt.measure_numerics", "loss_at_step_k", unit="loss")
 
 
 def judge(clause: str, *compared: ComparedSeries, rejected: str = "") -> GoalVerdict:
-    found = judge_goal(Goal("fast", (parse_clause(clause),)), compared, Policy().class_of, rejection_reason=rejected)
+    found = judge_goal(
+        Goal("fast", (parse_clause(clause),)), compared, Policy().class_of, rejection_reason=rejected
+    )
     assert found is not None
     return found
 
@@ -49,7 +51,13 @@ def test_within_has_two_sides() -> None:
         for lo, hi in ((0.96, 1.04), (0.9, 1.1), (0.9, 0.94), (1.06, 1.1), (0.9, 1.0))
     ]
 
-    assert outcomes == [GoalOutcome.MET, GoalOutcome.UNDECIDED, GoalOutcome.BROKEN, GoalOutcome.BROKEN, GoalOutcome.UNDECIDED]
+    assert outcomes == [
+        GoalOutcome.MET,
+        GoalOutcome.UNDECIDED,
+        GoalOutcome.BROKEN,
+        GoalOutcome.BROKEN,
+        GoalOutcome.UNDECIDED,
+    ]
 
 
 def test_an_exact_value_at_the_limit_meets_it_unless_less_was_asked() -> None:
@@ -76,12 +84,24 @@ def test_a_level_is_judged_by_the_spread_of_its_processes_in_the_unit_of_the_cla
 
 
 def test_a_limit_may_be_in_any_unit_of_the_same_measure() -> None:
-    units = {"seconds": "ms", "seconds/token": "ms/token", "bytes": "MiB", "ratio": "%", "tokens/s": "tokens/s"}
+    units = {
+        "seconds": "ms",
+        "seconds/token": "ms/token",
+        "bytes": "MiB",
+        "ratio": "%",
+        "tokens/s": "tokens/s",
+    }
 
-    factors = [compute_unit_factor(parse_clause(f"metric <= 1 {written}"), unit) for unit, written in units.items()]
+    factors = [
+        compute_unit_factor(parse_clause(f"metric <= 1 {written}"), unit) for unit, written in units.items()
+    ]
 
     assert factors == [1e-3, 1e-3, 2**20, 0.01, 1.0]
-    assert compute_unit_factor(parse_clause("mfu >= 0.4"), "ratio") == compute_unit_factor(parse_clause("operators <= 900"), "count") == 1.0
+    assert (
+        compute_unit_factor(parse_clause("mfu >= 0.4"), "ratio")
+        == compute_unit_factor(parse_clause("operators <= 900"), "count")
+        == 1.0
+    )
 
 
 def test_a_single_process_decides_no_level_but_an_exact_one_does() -> None:
@@ -102,7 +122,9 @@ def test_says_how_many_more_pairs_would_decide() -> None:
 
 def test_what_was_not_judged_is_compared_as_it_was_measured() -> None:
     rows = [process for k in range(6) for process in a_pair(k, 1.0 + k / 1000, 0.5 + k / 1000)]
-    witness = ComparedSeries(STEP, [p for p in rows if p.role is Role.BASE], [p for p in rows if p.role is Role.HEAD])
+    witness = ComparedSeries(
+        STEP, [p for p in rows if p.role is Role.BASE], [p for p in rows if p.role is Role.HEAD]
+    )
 
     found = judge("step_time <= 0.67x", witness)
 
@@ -121,7 +143,9 @@ def test_a_metric_with_two_clocks_is_judged_by_the_one_that_has_a_verdict() -> N
 
 
 def test_one_broken_clause_breaks_the_goal_and_an_open_one_keeps_it_undecided() -> None:
-    speed, memory, start = (parse_clause(text) for text in ("step_time <= 0.67x", "peak_allocated <= 1x", "ttft <= 1 s"))
+    speed, memory, start = (
+        parse_clause(text) for text in ("step_time <= 0.67x", "peak_allocated <= 1x", "ttft <= 1 s")
+    )
     faster, larger = decided(STEP, 0.6, 0.59, 0.61), decided(PEAK, 1.2, 1.2, 1.2, VerdictKind.REGRESSION)
 
     broken, undecided = (
@@ -134,7 +158,9 @@ def test_one_broken_clause_breaks_the_goal_and_an_open_one_keeps_it_undecided() 
 
 
 def test_a_head_that_fails_breaks_its_clauses_and_one_that_is_skipped_leaves_them_open() -> None:
-    failed = ComparedSeries(STEP, (), (), a_verdict(STEP, VerdictKind.FAILED, ratio=None, interval=None, reason="it crashed"))
+    failed = ComparedSeries(
+        STEP, (), (), a_verdict(STEP, VerdictKind.FAILED, ratio=None, interval=None, reason="it crashed")
+    )
     skipped = ComparedSeries(STEP, (), [a_failed_process(Status.SKIPPED, reason="no GPU here")])
 
     assert judge("step_time <= 1x", failed).outcome is GoalOutcome.BROKEN
@@ -146,11 +172,15 @@ def test_numerics_beyond_their_bound_reject_whatever_the_speed() -> None:
     apart = decided(LOSS, 1.02, 1.02, 1.02, VerdictKind.REGRESSION)
 
     assert judge("loss within 1%", apart).outcome is GoalOutcome.REJECTED
-    assert judge("step_time <= 1x", decided(STEP, 0.5, 0.5, 0.5), rejected="loss is off").reason == "loss is off"
+    assert (
+        judge("step_time <= 1x", decided(STEP, 0.5, 0.5, 0.5), rejected="loss is off").reason == "loss is off"
+    )
 
 
 def test_a_head_that_refuses_to_be_timed_is_rejected() -> None:
-    refused = ComparedSeries(STEP, (), [a_failed_process(reason="ParityFailed: rejected: parity failed: loss is off")])
+    refused = ComparedSeries(
+        STEP, (), [a_failed_process(reason="ParityFailed: rejected: parity failed: loss is off")]
+    )
 
     found = judge("step_time <= 1x", refused)
 
@@ -159,7 +189,9 @@ def test_a_head_that_refuses_to_be_timed_is_rejected() -> None:
 
 def test_speed_that_costs_memory_is_a_trade() -> None:
     larger = decided(PEAK, 1.2, 1.2, 1.2, VerdictKind.REGRESSION)
-    other = decided(a_series("audio.Vae.measure", "peak", unit="bytes"), 1.2, 1.2, 1.2, VerdictKind.REGRESSION)
+    other = decided(
+        a_series("audio.Vae.measure", "peak", unit="bytes"), 1.2, 1.2, 1.2, VerdictKind.REGRESSION
+    )
 
     found = judge("step_time <= 0.67x", decided(STEP, 0.6, 0.59, 0.61), larger, other)
 

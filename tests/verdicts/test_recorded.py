@@ -26,7 +26,9 @@ DRIFT = (0.0, 0.05, -0.05, 0.1, -0.1, 0.02, -0.02, 0.07)
 def side(level: float, role: Role = Role.HISTORY, *, paired: bool = True) -> list[Process]:
     noise = (0.001, -0.001, 0.002, -0.002)
     return [
-        a_process(level * (1 + drift + noise[k % 4]), role=role, pair=k if paired else None, round=None, index=k)
+        a_process(
+            level * (1 + drift + noise[k % 4]), role=role, pair=k if paired else None, round=None, index=k
+        )
         for k, drift in enumerate(DRIFT)
     ]
 
@@ -34,7 +36,9 @@ def side(level: float, role: Role = Role.HISTORY, *, paired: bool = True) -> lis
 def compare(base: Result, head: Result, *, one_session: bool = True) -> Verdict:
     runs: list[Run] = [a_run(base), a_run(head, commit=a_commit(2))]
     sides = [collect_recorded_series([run]) for run in runs]
-    (verdict,) = judge_recorded_series(sides[0], sides[1], (a_sha(1), a_sha(2)), Policy(), one_session=one_session)
+    (verdict,) = judge_recorded_series(
+        sides[0], sides[1], (a_sha(1), a_sha(2)), Policy(), one_session=one_session
+    )
     return verdict
 
 
@@ -90,7 +94,9 @@ def test_says_why_numbers_tell_nothing_about_each_other() -> None:
 def test_two_environments_are_compared_where_that_is_what_differs() -> None:
     runs = [a_run(a_result(a_series(variant=a_variant(torch=t)), *side(1.0))) for t in ("2.9", "2.10")]
 
-    apart, together = ([collect_recorded_series([run], by_variant=by) for run in runs] for by in (True, False))
+    apart, together = (
+        [collect_recorded_series([run], by_variant=by) for run in runs] for by in (True, False)
+    )
 
     assert apart[0].keys().isdisjoint(apart[1])
     (verdict,) = judge_recorded_series(*together, (a_sha(1), a_sha(1)), Policy(), one_session=True)
@@ -99,7 +105,10 @@ def test_two_environments_are_compared_where_that_is_what_differs() -> None:
 
 def test_what_one_side_lacks_is_missing() -> None:
     alone = a_result(a_series("other.time_it"), *side(1.0))
-    sides = collect_recorded_series([a_run(result(1.0), alone)]), collect_recorded_series([a_run(result(1.0))])
+    sides = (
+        collect_recorded_series([a_run(result(1.0), alone)]),
+        collect_recorded_series([a_run(result(1.0))]),
+    )
 
     verdicts = judge_recorded_series(*sides, (a_sha(1), a_sha(2)), Policy(), one_session=True)
 

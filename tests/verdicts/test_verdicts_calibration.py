@@ -17,14 +17,19 @@ from perfci.verdicts.calibration import (
 
 LOOK, FRESH = Stage.SCREENING, Stage.CONFIRMATION
 WORSE, BETTER, SAME, OPEN = (
-    VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT, VerdictKind.UNCHANGED, VerdictKind.INCONCLUSIVE,
-)  # fmt: skip
+    VerdictKind.REGRESSION,
+    VerdictKind.IMPROVEMENT,
+    VerdictKind.UNCHANGED,
+    VerdictKind.INCONCLUSIVE,
+)
 
 GIVEN = st.tuples(st.sampled_from(Stage), st.sampled_from(VerdictKind))
 
 
 def test_a_first_look_and_a_conviction_are_told_apart() -> None:
-    found = count_false_alarms({(LOOK, SAME): 90, (LOOK, WORSE): 6, (LOOK, BETTER): 4, (FRESH, SAME): 9, (FRESH, BETTER): 1})
+    found = count_false_alarms(
+        {(LOOK, SAME): 90, (LOOK, WORSE): 6, (LOOK, BETTER): 4, (FRESH, SAME): 9, (FRESH, BETTER): 1}
+    )
 
     assert (found.screening, found.confirmed) == (FalseAlarmRate(10, 100), FalseAlarmRate(1, 100))
     assert found.confirmed.interval[1] < 0.055
@@ -37,13 +42,22 @@ def test_a_crash_of_an_equal_commit_is_an_alarm_at_once() -> None:
 
 
 def test_what_could_not_be_compared_makes_the_meter_look_no_better() -> None:
-    found = count_false_alarms({(LOOK, OPEN): 3, (LOOK, VerdictKind.MISSING): 40, (FRESH, VerdictKind.NOT_COMPARABLE): 2})
+    found = count_false_alarms(
+        {(LOOK, OPEN): 3, (LOOK, VerdictKind.MISSING): 40, (FRESH, VerdictKind.NOT_COMPARABLE): 2}
+    )
 
-    assert (found.screening, found.confirmed, found.not_compared) == (FalseAlarmRate(0, 3), FalseAlarmRate(0, 3), 42)
+    assert (found.screening, found.confirmed, found.not_compared) == (
+        FalseAlarmRate(0, 3),
+        FalseAlarmRate(0, 3),
+        42,
+    )
 
 
 def test_nothing_given_has_no_share() -> None:
-    assert (count_false_alarms({}).confirmed.share, count_false_alarms({}).confirmed.interval) == (None, (0.0, 1.0))
+    assert (count_false_alarms({}).confirmed.share, count_false_alarms({}).confirmed.interval) == (
+        None,
+        (0.0, 1.0),
+    )
 
 
 @given(st.dictionaries(GIVEN, st.integers(0, 50)))

@@ -53,7 +53,10 @@ def test_judges_the_metric_that_only_waits_by_the_wall_clock_and_its_neighbours_
 def test_wall_time_elsewhere_has_its_own_judge() -> None:
     larger = replace(WALL, parameters=(("n", "8"),))
 
-    assert select_judged_series({WALL: read(1.0), CPU: read(0.9, clock=Clock.CPU), larger: read(8.0)}) == [CPU, larger]
+    assert select_judged_series({WALL: read(1.0), CPU: read(0.9, clock=Clock.CPU), larger: read(8.0)}) == [
+        CPU,
+        larger,
+    ]
 
 
 def test_a_metric_that_is_only_called_like_cpu_time_hides_no_other() -> None:
@@ -108,7 +111,11 @@ CLOCKS = st.sampled_from([clock for clock in Clock if clock is not Clock.CPU])
 SECONDS = st.floats(1e-6, 1e3)
 
 
-@given(st.dictionaries(st.sampled_from(["ttft", "tpot", "e2el", "step"]), st.tuples(CLOCKS, SECONDS, st.booleans())))
+@given(
+    st.dictionaries(
+        st.sampled_from(["ttft", "tpot", "e2el", "step"]), st.tuples(CLOCKS, SECONDS, st.booleans())
+    )
+)
 def test_every_metric_is_judged_once_unless_it_is_a_witness(read_metrics: dict) -> None:
     processes: dict[Series, list[Process]] = {}
     for name, (clock, seconds, twin) in read_metrics.items():

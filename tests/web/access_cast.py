@@ -48,7 +48,10 @@ class Stage:
         settings = Settings.model_validate(
             {
                 "access": {"mode": "proxy"} | access,
-                "server": {"trusted_proxies": ["127.0.0.1/32"], "requests_per_minute": EVERYBODY_ASKS_AT_ONCE},
+                "server": {
+                    "trusted_proxies": ["127.0.0.1/32"],
+                    "requests_per_minute": EVERYBODY_ASKS_AT_ONCE,
+                },
             }
         )
         self.app = create_app(store, read_only=False, clock=lambda: NOW, settings=settings)
@@ -82,10 +85,14 @@ class Stage:
     def _person(self, name: str, *projects: str, role: ProjectRole = ProjectRole.READER) -> Someone:
         for slug in projects:
             with self.store.begin() as tx:
-                accounts.set_member(tx, AuditContext(LOCAL, LONG_AGO), the(tx, slug).id, f"proxy/{name}", role)
+                accounts.set_member(
+                    tx, AuditContext(LOCAL, LONG_AGO), the(tx, slug).id, f"proxy/{name}", role
+                )
         return Someone({"X-Forwarded-User": name, "X-CSRF-Token": csrf_of(self.app, name)})
 
-    def _token(self, scope: Scope, projects: str = SECRET, *, expired: bool = False, revoked: bool = False) -> Someone:
+    def _token(
+        self, scope: Scope, projects: str = SECRET, *, expired: bool = False, revoked: bool = False
+    ) -> Someone:
         act = AuditContext(LOCAL, LONG_AGO if expired else NOON)
         with self.store.begin() as tx:
             place = the(tx, projects)
@@ -104,7 +111,9 @@ class Stage:
 
 
 def csrf_of(app: Flask, name: str) -> str:
-    with app.test_request_context("/", headers={"X-Forwarded-User": name}, environ_base={"perfci.from_proxy": True}):
+    with app.test_request_context(
+        "/", headers={"X-Forwarded-User": name}, environ_base={"perfci.from_proxy": True}
+    ):
         gate = app.extensions["perfci_gate"]
         return str(gate.csrf_token(gate.identify(request)))
 
@@ -116,7 +125,9 @@ def the(tx: Any, slug: str) -> Project:
 
 
 def fill(store: Store, slug: str) -> None:
-    run = a_run(a_result(a_series("suite.a"), a_process(1.0, 2.0)), project=slug, session=f"session of {slug}")
+    run = a_run(
+        a_result(a_series("suite.a"), a_process(1.0, 2.0)), project=slug, session=f"session of {slug}"
+    )
     with store.begin() as tx:
         create_project(tx, slug, "public" if slug == OPEN else "private", LONG_AGO)
     with store.begin() as tx:

@@ -12,9 +12,14 @@ from collections.abc import Iterator
 from playwright.sync_api import Browser, sync_playwright
 
 FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 SERVE = """
 import sys
@@ -29,14 +34,18 @@ serve(store, "127.0.0.1", 0, read_only=read_only, on_ready=lambda url: print(url
 def chromium() -> str | None:
     """Where this machine keeps a browser; ``PERFCI_CHROMIUM`` names another one."""
     named = os.environ.get("PERFCI_CHROMIUM")
-    return named or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    return (
+        named or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    )
 
 
 @contextlib.contextmanager
 def a_server(database: str, *, writable: bool = False) -> Iterator[str]:
     """Serve a database on a free port until the block ends; answers the address."""
     mode = "writable" if writable else "read-only"
-    process = subprocess.Popen([sys.executable, "-c", SERVE, database, mode], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVE, database, mode], stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     try:
         url = process.stdout.readline().strip()

@@ -44,6 +44,8 @@ def url(store: Store) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     if chromium() is None:
-        pytest.skip("no Chromium on this machine: install the chromium package, or name one in PERFCI_CHROMIUM")
+        pytest.skip(
+            "no Chromium on this machine: install the chromium package, or name one in PERFCI_CHROMIUM"
+        )
     with a_browser() as browser:
         yield browser

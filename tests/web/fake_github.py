@@ -37,11 +37,15 @@ class FakeGitHub:
 
     def authorize(self) -> Answer:
         self.asked = request.args.to_dict()
-        return redirect(f"{self.asked['redirect_uri']}?{urlencode({'code': 'c0de', 'state': self.asked['state']})}")
+        return redirect(
+            f"{self.asked['redirect_uri']}?{urlencode({'code': 'c0de', 'state': self.asked['state']})}"
+        )
 
     def access_token(self) -> Response | tuple[Response, int]:
         form = request.form
-        challenge = base64.urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest()).rstrip(b"=")
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest()).rstrip(
+            b"="
+        )
         known = (form["client_id"], form["client_secret"], form["code"]) == (CLIENT, SECRET, "c0de")
         same = form["redirect_uri"] == self.asked["redirect_uri"]
         if not known or not same or challenge.decode() != self.asked["code_challenge"]:

@@ -43,11 +43,13 @@ VALID: dict[str, tuple[str, Any]] = {
     "bind_repository": (f"{P}/repository", {"repository": "acme/model", "repository_id": 7, "owner_id": 5}),
     "unbind_repository": (f"{P}/repository", None),
     "set_quarantined_benchmark": (
-        f"{P}/quarantine/benchmarks", {"benchmark": "suite.a", "days": 1, "reason": "it wanders"},
+        f"{P}/quarantine/benchmarks",
+        {"benchmark": "suite.a", "days": 1, "reason": "it wanders"},
     ),
     "change_incident": (f"{P}/incidents/1", {"assignee": "ada"}),
     "change_incidents": (
-        f"{P}/incidents/bulk", {"incidents": [{"number": 1, "revision": 1}], "change": {"assignee": "ada"}},
+        f"{P}/incidents/bulk",
+        {"incidents": [{"number": 1, "revision": 1}], "change": {"assignee": "ada"}},
     ),
     "note_incident": (f"{P}/incidents/1/notes", {"text": "seen"}),
     "undo_incident": (f"{P}/incidents/3/undo", None),
@@ -61,18 +63,24 @@ VALID: dict[str, tuple[str, Any]] = {
     "set_expectation": (f"{P}/expectations", {"id": 1, "every_s": 3600}),
     "add_announcements": (
         f"{P}/announcements",
-        {"commit": a_sha(1), "source": "#12", "items": [{"match": "peak", "change": 0.03, "reason": "a cache"}]},
+        {
+            "commit": a_sha(1),
+            "source": "#12",
+            "items": [{"match": "peak", "change": 0.03, "reason": "a cache"}],
+        },
     ),
-}  # fmt: skip
+}
 """A change that each operation makes of what is stored below."""
 
 ELSEWHERE = {"exchange_token": "tests/api/test_api_jobs.py"}
 """What needs more than a caller with a token or a login: it is held to its line there."""
 
 BEFORE = {
-    "remove_member": "set_member", "revoke_token": "create_token", "unbind_repository": "bind_repository",
+    "remove_member": "set_member",
+    "revoke_token": "create_token",
+    "unbind_repository": "bind_repository",
     "undo_incident": "change_third",
-}  # fmt: skip
+}
 """What has to be done before there is something to change."""
 
 
@@ -82,7 +90,9 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("audit") / "perfci.db"
     with closing(open_store(f"sqlite:///{path}", create=True)) as store:
         found = [
-            told(f"i{at}", a_move("x" if at == 6 else f"b{at}", at), a_move(f"c{at}", at), good=at - 1, bad=at)
+            told(
+                f"i{at}", a_move("x" if at == 6 else f"b{at}", at), a_move(f"c{at}", at), good=at - 1, bad=at
+            )
             for at in (6, 12, 18)
         ]
         project = measured_project(store, *found)
@@ -95,8 +105,12 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> bytes:
             save_destination(tx, project.id, Destination("team", "webhook", "https://127.0.0.1/hook"))
             MissingDataMonitor()(tx, project, NOON + timedelta(hours=4))
         reconcile_incidents(store, project, Policy(), a_situation(*found[::-1]), NOON)
-        (path.parent / "custom.json").write_text(json.dumps([{"name": "encode", "unit": "points", "value": 12.5}]))
-        ingest_path(store, path.parent / "custom.json", "auto", ImportDefaults(PROJECT, a_commit(), machine="box"))
+        (path.parent / "custom.json").write_text(
+            json.dumps([{"name": "encode", "unit": "points", "value": 12.5}])
+        )
+        ingest_path(
+            store, path.parent / "custom.json", "auto", ImportDefaults(PROJECT, a_commit(), machine="box")
+        )
     return path.read_bytes()
 
 
@@ -124,7 +138,9 @@ def test_a_change_is_written_down(stage: Stage, name: str) -> None:
 
     new = [one for one in lines(stage.store) if one not in before]
     assert answer.status_code in (200, 201, 204), answer.text
-    assert [(one.actor, one.request_id) for one in new] == [("user:proxy/admin", answer.headers["X-Request-Id"])]
+    assert [(one.actor, one.request_id) for one in new] == [
+        ("user:proxy/admin", answer.headers["X-Request-Id"])
+    ]
 
 
 def made(stage: Stage, name: str) -> Any:
@@ -139,9 +155,15 @@ def ask(stage: Stage, name: str, uid: str = "") -> Any:
     path, body = VALID[name]
     headers = {"If-Match": '"2"'} if name == "undo_incident" else SEEN if operation.revision else {}
     headers |= {"Idempotency-Key": run_document.idempotency_key(RUN)} if name == "upload_run" else {}
-    return stage.ask("admin", operation.method, f"{API_PREFIX}{path.replace('UID', uid)}", json=body, headers=headers)
+    return stage.ask(
+        "admin", operation.method, f"{API_PREFIX}{path.replace('UID', uid)}", json=body, headers=headers
+    )
 
 
 def lines(store: Store) -> list[audit_log.AuditEntry]:
     with store.read() as tx:
-        return [line for place in (-1, *(one.id for one in load_projects(tx))) for line in audit_log.list_entries(tx, place)]
+        return [
+            line
+            for place in (-1, *(one.id for one in load_projects(tx)))
+            for line in audit_log.list_entries(tx, place)
+        ]

@@ -75,7 +75,9 @@ def flask_sender() -> str:
 def change(stage: Stage, **headers: str) -> int:
     about = {"X-Forwarded-User": "admin", "X-CSRF-Token": csrf_of(stage.app, "admin")} | headers
     answer = stage.app.test_client().patch(
-        "/api/v1/projects/acme:secret", json={"archived": False}, headers={k: v for k, v in about.items() if v}
+        "/api/v1/projects/acme:secret",
+        json={"archived": False},
+        headers={k: v for k, v in about.items() if v},
     )
     return answer.status_code
 
@@ -134,7 +136,9 @@ def local(store: Store) -> Any:
 def test_a_local_server_obeys_this_machine_only(local: Any, headers: dict[str, str], status: int) -> None:
     about = {"Host": "localhost:8787"} | headers
 
-    answer = local.test_client().patch("/api/v1/projects/acme:secret", json={"archived": False}, headers=about)
+    answer = local.test_client().patch(
+        "/api/v1/projects/acme:secret", json={"archived": False}, headers=about
+    )
 
     local.extensions["perfci_api"].group.close()
     assert answer.status_code == status
@@ -167,13 +171,20 @@ def test_writes_down_the_last_use_of_a_token_once_a_minute(stage: Stage) -> None
 def test_keeps_no_token_but_its_hash(stage: Stage) -> None:
     made = stage.ask("admin", "POST", TOKENS, json={"name": "ci", "scopes": ["results:write"]})
 
-    kept = b"".join(path.read_bytes() for path in Path(stage.store.url.removeprefix("sqlite:///")).parent.iterdir())
+    kept = b"".join(
+        path.read_bytes() for path in Path(stage.store.url.removeprefix("sqlite:///")).parent.iterdir()
+    )
     assert made.json["text"].encode() not in kept
     assert made.headers["Cache-Control"] == "no-store"
 
 
 def test_never_repeats_a_token(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    paths = ["/", "/acme:secret/", "/nothing", *(one.path.replace("<project:project>", "acme:secret") for one in ALL_OPERATIONS)]
+    paths = [
+        "/",
+        "/acme:secret/",
+        "/nothing",
+        *(one.path.replace("<project:project>", "acme:secret") for one in ALL_OPERATIONS),
+    ]
     methods = {one.path.replace("<project:project>", "acme:secret"): one.method for one in ALL_OPERATIONS}
 
     with caplog.at_level(logging.DEBUG):
@@ -214,7 +225,9 @@ def test_lists_what_was_done_page_by_page(stage: Stage) -> None:
         stage.ask("admin", "POST", TOKENS, json={"name": name, "scopes": ["results:read"]})
 
     first = stage.ask("admin", "GET", "/api/v1/projects/acme:secret/audit?limit=2").json
-    second = stage.ask("admin", "GET", f"/api/v1/projects/acme:secret/audit?limit=1&cursor={first['next']}").json
+    second = stage.ask(
+        "admin", "GET", f"/api/v1/projects/acme:secret/audit?limit=1&cursor={first['next']}"
+    ).json
 
     assert [one["detail"]["name"] for one in (*first["items"], *second["items"])] == ["three", "two", "one"]
 
@@ -224,7 +237,9 @@ def test_revokes_with_a_token_what_was_made_with_it(stage: Stage) -> None:
     with stage.store.begin() as tx:
         project = the(tx, SECRET)
         maker = next(
-            one for one in api_tokens.list_tokens(tx, project.id) if f"token:{one.uid}" == made["token"]["created_by"]
+            one
+            for one in api_tokens.list_tokens(tx, project.id)
+            if f"token:{one.uid}" == made["token"]["created_by"]
         )
         accounts.revoke_token(tx, AuditContext(LOCAL, NOW), project.id, maker.uid)
 
@@ -238,7 +253,9 @@ def test_revokes_with_a_member_the_tokens_he_made(stage: Stage) -> None:
     bearer = {"Authorization": f"Bearer {made['text']}"}
 
     with stage.store.begin() as tx:
-        accounts.set_member(tx, AuditContext(LOCAL, NOW), the(tx, SECRET).id, "proxy/admin", ProjectRole.SHERIFF)
+        accounts.set_member(
+            tx, AuditContext(LOCAL, NOW), the(tx, SECRET).id, "proxy/admin", ProjectRole.SHERIFF
+        )
 
     assert stage.app.test_client().get("/api/v1/projects", headers=bearer).status_code == 401
 
@@ -250,14 +267,19 @@ def test_gives_no_token_more_than_its_maker_has(stage: Stage) -> None:
 
     lived = stage.ask("admin", "POST", TOKENS, json={"name": "long", "scopes": ["admin"], "days": 366})
     assert (
-        stage.app.test_client().post("/api/v1/projects", json={"project": "a/b"}, headers=everywhere).status_code == 201
+        stage.app.test_client()
+        .post("/api/v1/projects", json={"project": "a/b"}, headers=everywhere)
+        .status_code
+        == 201
     )
     assert stage.ask("admin token", "POST", "/api/v1/projects", json={"project": "a/c"}).status_code == 403
     assert lived.status_code == 400
 
 
 def test_ends_a_token_when_it_expires(stage: Stage, store: Store) -> None:
-    made = stage.ask("admin", "POST", TOKENS, json={"name": "short", "scopes": ["results:read"], "days": 1}).json
+    made = stage.ask(
+        "admin", "POST", TOKENS, json={"name": "short", "scopes": ["results:read"], "days": 1}
+    ).json
     later = create_app(store, clock=lambda: NOW + timedelta(days=1)).test_client()
 
     answer = later.get("/api/v1/projects", headers={"Authorization": f"Bearer {made['text']}"})

@@ -26,39 +26,103 @@ from tests.support.databases import KINDS, fresh_database
 OPERATIONS = {
     AccessRequirement.PUBLIC: {"list_projects", "get_openapi", "exchange_token"},
     AccessRequirement.READ: {
-        "get_project", "list_incidents", "get_incident", "list_incident_events", "incident_health", "get_ledger",
-        "list_quarantined_benchmarks", "list_quarantined", "export_csv", "export_runs", "export_pytorch", "export_asv",
-        "list_expectations", "list_announcements",
-        "list_runs", "get_run", "list_series", "get_series", "get_points", "list_commits", "get_commit",
-        "list_machines", "list_environments", "list_verdicts", "get_verdict", "get_comparison", "list_levels",
+        "get_project",
+        "list_incidents",
+        "get_incident",
+        "list_incident_events",
+        "incident_health",
+        "get_ledger",
+        "list_quarantined_benchmarks",
+        "list_quarantined",
+        "export_csv",
+        "export_runs",
+        "export_pytorch",
+        "export_asv",
+        "list_expectations",
+        "list_announcements",
+        "list_runs",
+        "get_run",
+        "list_series",
+        "get_series",
+        "get_points",
+        "list_commits",
+        "get_commit",
+        "list_machines",
+        "list_environments",
+        "list_verdicts",
+        "get_verdict",
+        "get_comparison",
+        "list_levels",
     },
     AccessRequirement.WRITE_RESULTS: {"upload_run", "add_announcements"},
     AccessRequirement.TRIAGE: {
-        "set_quarantined_benchmark", "change_incident", "change_incidents", "note_incident", "merge_incident",
-        "split_incident", "nudge_incident", "undo_incident", "resolve_quarantined",
+        "set_quarantined_benchmark",
+        "change_incident",
+        "change_incidents",
+        "note_incident",
+        "merge_incident",
+        "split_incident",
+        "nudge_incident",
+        "undo_incident",
+        "resolve_quarantined",
     },
     AccessRequirement.ADMIN: {
-        "change_project", "list_tokens", "create_token", "revoke_token", "list_members", "set_member", "remove_member",
-        "list_audit", "get_repository", "bind_repository", "unbind_repository",
-        "list_destinations", "set_destination", "remove_destination", "test_destination",
-        "list_deliveries", "set_expectation",
+        "change_project",
+        "list_tokens",
+        "create_token",
+        "revoke_token",
+        "list_members",
+        "set_member",
+        "remove_member",
+        "list_audit",
+        "get_repository",
+        "bind_repository",
+        "unbind_repository",
+        "list_destinations",
+        "set_destination",
+        "remove_destination",
+        "test_destination",
+        "list_deliveries",
+        "set_expectation",
     },
     AccessRequirement.SERVER: {"create_project"},
-}  # fmt: skip
+}
 """What each operation needs, written down a second time: a new one fails the tests until somebody says it here."""
 
 PAGES = {
     AccessRequirement.PUBLIC: {"projects_page", "login"},
     AccessRequirement.READ: {
-        "overview", "incidents", "incidents.json", "benchmarks_page", "benchmarks_json", "benchmarks_csv",
-        "series_page", "series_json", "series_svg", "series_csv", "compare_chooser", "compare_page", "compare_json",
-        "compare_markdown", "commit_page", "calibration", "calibration.json", "incident",
-        "incident.json", "ledger", "ledger.json",
+        "overview",
+        "incidents",
+        "incidents.json",
+        "benchmarks_page",
+        "benchmarks_json",
+        "benchmarks_csv",
+        "series_page",
+        "series_json",
+        "series_svg",
+        "series_csv",
+        "compare_chooser",
+        "compare_page",
+        "compare_json",
+        "compare_markdown",
+        "commit_page",
+        "calibration",
+        "calibration.json",
+        "incident",
+        "incident.json",
+        "ledger",
+        "ledger.json",
     },
     AccessRequirement.TRIAGE: {
-        "incidents.change", "incident.change", "incident.merge", "incident.split", "incident.nudge", "incident.undo",
+        "incidents.change",
+        "incident.change",
+        "incident.merge",
+        "incident.split",
+        "incident.nudge",
+        "incident.undo",
     },
-}  # fmt: skip
+}
 """The same for pages, by endpoint."""
 
 ASKED_BY_MACHINES = {"alive", "ready", "metrics", "asset"}
@@ -68,19 +132,25 @@ IN = 200
 BAD_TOKENS = ("expired token", "revoked token", "no token", "expired token of a job")
 PROMISED: dict[str, tuple[int, int, int, int, int]] = {
     # in a private project:      READ WRITE TRIAGE ADMIN SERVER
-    "anonymous":                (404, 401, 401, 401, 401),
-    "stranger":                 (404, 404, 404, 404, 403),
-    "wrong project":            (404, 404, 404, 404, 403),
+    "anonymous": (404, 401, 401, 401, 401),
+    "stranger": (404, 404, 404, 404, 403),
+    "wrong project": (404, 404, 404, 404, 403),
     "token of another project": (404, 404, 404, 404, 403),
-    "reader":                   (IN, 403, 403, 403, 403),
-    "sheriff":                  (IN, 403, IN, 403, 403),
-    "admin":                    (IN, IN, IN, IN, 403),
-    "reading token":            (IN, 403, 403, 403, 403),
-    "writing token":            (403, IN, 403, 403, 403),
-    "admin token":              (IN, IN, IN, IN, 403),
-    "token of a job":           (403, IN, 403, 403, 403),
-}  # fmt: skip
-NEEDS = (AccessRequirement.READ, AccessRequirement.WRITE_RESULTS, AccessRequirement.TRIAGE, AccessRequirement.ADMIN, AccessRequirement.SERVER)
+    "reader": (IN, 403, 403, 403, 403),
+    "sheriff": (IN, 403, IN, 403, 403),
+    "admin": (IN, IN, IN, IN, 403),
+    "reading token": (IN, 403, 403, 403, 403),
+    "writing token": (403, IN, 403, 403, 403),
+    "admin token": (IN, IN, IN, IN, 403),
+    "token of a job": (403, IN, 403, 403, 403),
+}
+NEEDS = (
+    AccessRequirement.READ,
+    AccessRequirement.WRITE_RESULTS,
+    AccessRequirement.TRIAGE,
+    AccessRequirement.ADMIN,
+    AccessRequirement.SERVER,
+)
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -126,9 +196,18 @@ def in_the_open(who: str, need: AccessRequirement, in_private: int) -> int:
 
 
 def path_of(operation: Operation, slug: str) -> str:
-    values = {"project": encode_segment(slug), "uid": "0" * 12, "key": "0" * 64, "number": "1", "int": "1", "name": "x"}
+    values = {
+        "project": encode_segment(slug),
+        "uid": "0" * 12,
+        "key": "0" * 64,
+        "number": "1",
+        "int": "1",
+        "name": "x",
+    }
     return re.sub(
-        r"<(?:(\w+)(?:\([^)]*\))?:)?(\w+)>", lambda found: values.get(found[1] or "", values["name"]), operation.path
+        r"<(?:(\w+)(?:\([^)]*\))?:)?(\w+)>",
+        lambda found: values.get(found[1] or "", values["name"]),
+        operation.path,
     )
 
 
@@ -138,12 +217,17 @@ def test_every_operation_is_promised_to_somebody() -> None:
 
 @pytest.mark.usefixtures("reached")
 @pytest.mark.parametrize("slug", [SECRET, OPEN])
-@pytest.mark.parametrize("operation", [one for one in ALL_OPERATIONS if one.name != "upload_run"], ids=lambda one: str(one.name))
+@pytest.mark.parametrize(
+    "operation", [one for one in ALL_OPERATIONS if one.name != "upload_run"], ids=lambda one: str(one.name)
+)
 def test_an_operation_is_for_those_it_was_promised_to(stage: Stage, operation: Operation, slug: str) -> None:
     need = need_of(operation.name, OPERATIONS)
     about: dict[str, Any] = {"json": {}} if operation.body else {}
 
-    told = {who: stage.ask(who, operation.method, path_of(operation, slug), **about).status_code for who in stage.cast}
+    told = {
+        who: stage.ask(who, operation.method, path_of(operation, slug), **about).status_code
+        for who in stage.cast
+    }
 
     refused = {who: status if status in (401, 403, 404) else IN for who, status in told.items()}
     assert refused == {who: promised(who, need, slug) for who in stage.cast}
@@ -166,12 +250,17 @@ def test_an_upload_is_for_those_who_may_write_in_the_project_it_names(stage: Sta
 
 
 def rules(stage: Stage) -> list[Rule]:
-    found = [rule for rule in stage.app.url_map.iter_rules() if not rule.endpoint.startswith(("api.", "problem."))]
+    found = [
+        rule for rule in stage.app.url_map.iter_rules() if not rule.endpoint.startswith(("api.", "problem."))
+    ]
     return [rule for rule in found if rule.endpoint not in ASKED_BY_MACHINES]
 
 
 def test_reads_no_body_of_a_stranger(stage: Stage) -> None:
-    told = [stage.ask(who, "POST", "/api/v1/runs", data=b"{").status_code for who in ("anonymous", "reading token")]
+    told = [
+        stage.ask(who, "POST", "/api/v1/runs", data=b"{").status_code
+        for who in ("anonymous", "reading token")
+    ]
 
     assert told == [401, 403]
 
@@ -181,7 +270,9 @@ def test_every_page_is_promised_to_somebody(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("slug", [SECRET, OPEN])
-def test_a_page_is_for_those_it_was_promised_to(stage: Stage, slug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_is_for_those_it_was_promised_to(
+    stage: Stage, slug: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for endpoint in list(stage.app.view_functions):
         monkeypatch.setitem(stage.app.view_functions, endpoint, lambda **_: "reached")
 
@@ -201,7 +292,11 @@ def page(stage: Stage, rule: Rule, slug: str) -> str:
 def of_page(who: str, need: AccessRequirement, slug: str) -> int:
     """A page says of a private project that it is not there, whatever was to be done with it."""
     told = promised(who, need, slug)
-    unseen = slug == SECRET and promised(who, AccessRequirement.READ, SECRET) == 404 and need is not AccessRequirement.PUBLIC
+    unseen = (
+        slug == SECRET
+        and promised(who, AccessRequirement.READ, SECRET) == 404
+        and need is not AccessRequirement.PUBLIC
+    )
     return 404 if unseen else told
 
 
@@ -212,7 +307,9 @@ STRANGERS = ("anonymous", "stranger", "wrong project", "token of another project
 def test_tells_a_stranger_the_same_of_a_private_project_as_of_none(stage: Stage, who: str) -> None:
     for rule in rules(stage):
         if "project" in rule.arguments and "GET" in (rule.methods or ()):
-            private, none = (stage.ask(who, "GET", page(stage, rule, slug)) for slug in (SECRET, "acme/sacred"))
+            private, none = (
+                stage.ask(who, "GET", page(stage, rule, slug)) for slug in (SECRET, "acme/sacred")
+            )
             assert private.text.replace(SECRET, "acme/sacred") == none.text, rule.rule
             assert headers(private) == headers(none)
 
@@ -266,7 +363,9 @@ def test_says_in_one_sentence_that_there_is_nothing(stage: Stage) -> None:
 
 
 def test_gives_no_reader_the_answer_kept_for_another(stage: Stage) -> None:
-    one, other = (stage.ask(who, "GET", f"/api/v1/projects/{encode_segment(OPEN)}") for who in ("anonymous", "admin"))
+    one, other = (
+        stage.ask(who, "GET", f"/api/v1/projects/{encode_segment(OPEN)}") for who in ("anonymous", "admin")
+    )
 
     assert one.headers["ETag"] != other.headers["ETag"]
     assert {"Cookie", "Authorization"} <= {word.strip() for word in one.headers["Vary"].split(",")}

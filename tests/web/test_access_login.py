@@ -51,7 +51,11 @@ class Site:
         self.store, self.now = store, NOW
         settings = Settings.model_validate(
             {
-                "access": {"mode": "github", "github_client_id": fake_github.CLIENT, "github_host": github.address}
+                "access": {
+                    "mode": "github",
+                    "github_client_id": fake_github.CLIENT,
+                    "github_host": github.address,
+                }
                 | access,
                 "server": {"public_url": HTTPS},
             }
@@ -124,7 +128,9 @@ def test_keeps_the_login_in_a_cookie_that_only_this_host_sees(site: Site) -> Non
     assert "Domain" not in cookie
 
 
-@pytest.mark.parametrize("path", ["https://evil.example", "//evil.example", "/\\evil.example", "evil", "/\r\nx: y"])
+@pytest.mark.parametrize(
+    "path", ["https://evil.example", "//evil.example", "/\\evil.example", "evil", "/\r\nx: y"]
+)
 def test_never_sends_anybody_elsewhere_after_the_login(site: Site, path: str) -> None:
     answer = site.log_in(f"/login/github?{urlencode({'next': path})}")
 
@@ -179,14 +185,20 @@ def test_writes_down_who_came_and_went(site: Site) -> None:
 
     with site.store.read() as tx:
         line = audit_log.list_entries(tx, -1)[0]
-    assert (line.actor, line.action, line.detail) == ("user:github/583231", "login.begin", {"name": "octocat"})
+    assert (line.actor, line.action, line.detail) == (
+        "user:github/583231",
+        "login.begin",
+        {"name": "octocat"},
+    )
 
 
 def test_never_says_or_keeps_what_github_granted(site: Site) -> None:
     answer = site.log_in()
 
     said = "".join(f"{name}: {value}" for name, value in answer.headers) + answer.text
-    kept = b"".join(path.read_bytes() for path in Path(site.store.url.removeprefix("sqlite:///")).parent.iterdir())
+    kept = b"".join(
+        path.read_bytes() for path in Path(site.store.url.removeprefix("sqlite:///")).parent.iterdir()
+    )
     cookie = site.browser.get_cookie(COOKIE, domain="perf.example.com")
     assert "gho_fake" not in said
     assert b"gho_fake" not in kept

@@ -34,7 +34,12 @@ def page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
 def writable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server with forms, of a project with incidents."""
     store = a_store(tmp_path_factory.mktemp("triage"))
-    look(store, datetime.now(UTC) - timedelta(days=1), told("b1", a_move("w", at=20), good=19, bad=20), told("a1"))
+    look(
+        store,
+        datetime.now(UTC) - timedelta(days=1),
+        told("b1", a_move("w", at=20), good=19, bad=20),
+        told("a1"),
+    )
     store.close()
     with a_server(store.url, writable=True) as url:
         yield url.rstrip("/")

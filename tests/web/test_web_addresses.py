@@ -14,7 +14,11 @@ from perfci.net.url_segments import FORMAT_SUFFIXES, decode_segment, encode_segm
 from perfci_web.not_found import Suggestion, closest_suggestions
 from perfci_web.page_urls import Links, matches_query, project_segment
 
-names = st.text(max_size=30) | st.text(alphabet="ab/.~:%-_ é", max_size=12) | st.sampled_from(sorted(RESERVED_PROJECTS))
+names = (
+    st.text(max_size=30)
+    | st.text(alphabet="ab/.~:%-_ é", max_size=12)
+    | st.sampled_from(sorted(RESERVED_PROJECTS))
+)
 
 
 @given(names)
@@ -88,7 +92,13 @@ def test_an_address_names_what_else_differs_only_where_something_does() -> None:
     [
         Series(STEP_TIME.benchmark, STEP_TIME.parameters, STEP_TIME.metric, Machine(name="laptop")),
         Series(Benchmark(STEP_TIME.benchmark.name, "2"), STEP_TIME.parameters, STEP_TIME.metric, MACHINE),
-        Series(STEP_TIME.benchmark, STEP_TIME.parameters, STEP_TIME.metric, MACHINE, Variant((("python", "3.12"),))),
+        Series(
+            STEP_TIME.benchmark,
+            STEP_TIME.parameters,
+            STEP_TIME.metric,
+            MACHINE,
+            Variant((("python", "3.12"),)),
+        ),
         Series(STEP_TIME.benchmark, STEP_TIME.parameters, STEP_TIME.metric, MACHINE, harness="2"),
         Series(STEP_TIME.benchmark, STEP_TIME.parameters, STEP_TIME.metric, Machine()),
         a_series("train.Step.time_step", batch=8, dtype="'fp32'"),
@@ -127,7 +137,9 @@ def test_links_respect_where_the_application_is_mounted() -> None:
 
 
 def test_a_missing_page_offers_what_looks_most_like_it() -> None:
-    known = [Suggestion(name, f"/{name}") for name in ("train.time_step", "serve.time_token", "train.time_data")]
+    known = [
+        Suggestion(name, f"/{name}") for name in ("train.time_step", "serve.time_token", "train.time_data")
+    ]
 
     assert closest_suggestions("train.time_stop", known)[0].label == "train.time_step"
     assert len(closest_suggestions("zzz", known)) == 3

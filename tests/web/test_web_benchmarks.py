@@ -27,8 +27,11 @@ def test_benchmarks_name_a_cell_once_above_its_metrics(client: FlaskClient) -> N
 
     assert html.count(">models.<wbr>Tiny.<wbr>measure_<wbr>training(&#39;bf16&#39;, 4)<") == 1
     assert list(map(words, rows)) == [
-        "cpu_step_time", "step_time shown, not judged", "optimizer_state_bytes", "data_stall shown, not judged",
-    ]  # fmt: skip
+        "cpu_step_time",
+        "step_time shown, not judged",
+        "optimizer_state_bytes",
+        "data_stall shown, not judged",
+    ]
 
 
 def test_benchmarks_leave_out_what_was_never_measured_and_say_where_it_is(client: FlaskClient) -> None:
@@ -77,21 +80,28 @@ def test_what_was_never_measured_is_grouped_by_reason(client: FlaskClient) -> No
     told = words(read(client, f"{P}/benchmarks?show=unavailable"))
 
     assert "5 series were never measured here." in told
-    assert f"3 {EMULATED} models.Tiny.measure_training('fp16', 4) step_time forward_time backward_time" in told
+    assert (
+        f"3 {EMULATED} models.Tiny.measure_training('fp16', 4) step_time forward_time backward_time" in told
+    )
     assert "failed" not in told
 
 
 def test_a_search_that_finds_only_what_is_not_available_says_so(client: FlaskClient) -> None:
     told = words(read(client, f"{P}/benchmarks?q=mfu"))
 
-    assert "No series with “mfu” has a value; 1 series with it cannot be measured here. See which, and why" in told
+    assert (
+        "No series with “mfu” has a value; 1 series with it cannot be measured here. See which, and why"
+        in told
+    )
 
 
 def test_the_list_and_the_series_page_name_the_same_level(client: FlaskClient) -> None:
     rows = client.get(f"{P}/benchmarks.json").get_json()["series"]
     told = client.get(f"{SERIES}.json{BF16}").get_json()
 
-    (row,) = [one for one in rows if one["metric"] == "cpu_time" and one["parameters"].get("dtype") == "'bf16'"]
+    (row,) = [
+        one for one in rows if one["metric"] == "cpu_time" and one["parameters"].get("dtype") == "'bf16'"
+    ]
     assert row["level"] == told["levels"][-1]["value"]
 
 

@@ -96,8 +96,10 @@ def reading(tab: Page, url: str) -> Iterator[Reader]:
     tab.mouse.move(0, 0)
     reader = Reader(tab, url)
     listeners: dict[Any, Callable[[Any], None]] = {
-        "console": reader.heard, "pageerror": reader.failed, "request": reader.asked,
-    }  # fmt: skip
+        "console": reader.heard,
+        "pageerror": reader.failed,
+        "request": reader.asked,
+    }
     for event, listener in listeners.items():
         tab.on(event, listener)
     yield reader
@@ -202,7 +204,9 @@ def test_pointing_at_a_commit_tells_its_subject(reader: Reader) -> None:
     page.mouse.move(x, y)
 
     expect(page.locator(".readout p")).to_contain_text(HOSTILE_SUBJECT)
-    expect(page.locator(".readout p")).to_contain_text(re.compile(r"14\.\d\d ms \(5 processes, [+−]\d\.\d % against"))
+    expect(page.locator(".readout p")).to_contain_text(
+        re.compile(r"14\.\d\d ms \(5 processes, [+−]\d\.\d % against")
+    )
     assert page.locator(".readout script, .readout p b b").count() == 0
 
 
@@ -247,7 +251,9 @@ def test_a_zoom_names_the_commits_in_view_and_is_undone(reader: Reader) -> None:
     assert shown
     assert all(4 <= value <= 16 for value in shown)
     page.get_by_role("button", name="Reset zoom").click()
-    page.wait_for_function(f"document.querySelector('.plot').layout.xaxis.range[1] === {json.dumps(whole[1])}")
+    page.wait_for_function(
+        f"document.querySelector('.plot').layout.xaxis.range[1] === {json.dumps(whole[1])}"
+    )
 
 
 def test_the_axis_can_start_at_zero_and_says_where_it_starts(reader: Reader) -> None:

@@ -27,7 +27,9 @@ NIGHTS = 40
 def equal(series: Series, kind: VerdictKind, ratio: float) -> Verdict:
     commit = a_commit(1).sha
     found = a_verdict(series, 1, kind, ratio, (ratio - 0.01, ratio + 0.01), stage=Stage.SCREENING)
-    return Verdict(found.kind, found.stage, series, commit, commit, ratio, found.interval, 1.0, ratio, pairs=5)
+    return Verdict(
+        found.kind, found.stage, series, commit, commit, ratio, found.interval, 1.0, ratio, pairs=5
+    )
 
 
 @pytest.fixture
@@ -62,7 +64,10 @@ def read(client: FlaskClient, path: str = PAGE) -> str:
 def test_the_page_tells_the_meter_with_its_interval(nights: Store) -> None:
     told = read(client_of(nights))
 
-    assert "40 comparisons of a commit with itself: no false alarm in 79 verdicts (95 % interval up to 4.6 %)." in told
+    assert (
+        "40 comparisons of a commit with itself: no false alarm in 79 verdicts (95 % interval up to 4.6 %)."
+        in told
+    )
     assert "A suspicion nobody looked at again counts under first look alone." in told
     assert "All time 80 1 1.2 % 0.03 % to 6.8 % 0 0.0 % up to 4.6 %" in told
     assert "Last 30 days 60 0 0.0 % up to 6.0 % 0 0.0 % up to 6.0 %" in told
@@ -71,23 +76,29 @@ def test_the_page_tells_the_meter_with_its_interval(nights: Store) -> None:
 def test_a_series_that_wanders_by_itself_has_a_raised_bar(nights: Store) -> None:
     told = read(client_of(nights))
 
-    assert re.search(r"serve\. Generate\. track_ throughput throughput AMD EPYC [^%]+ [78]\.\d % 40 raised to", told)
+    assert re.search(
+        r"serve\. Generate\. track_ throughput throughput AMD EPYC [^%]+ [78]\.\d % 40 raised to", told
+    )
 
 
 def test_the_bar_is_that_of_the_policy(nights: Store) -> None:
     told = client_of(nights, Settings(judge=JudgeTable(bar=0.1))).get(f"{PAGE}.json").get_json()
 
     assert [(one["series"]["metric"], one["bar"], one["raised"]) for one in told["noise_floors"]] == [
-        ("throughput", 0.1, False), ("cpu_time", 0.1, False),
-    ]  # fmt: skip
+        ("throughput", 0.1, False),
+        ("cpu_time", 0.1, False),
+    ]
 
 
 def test_the_json_twin_says_what_the_page_says(nights: Store) -> None:
     ever, lately = client_of(nights).get(f"{PAGE}.json").get_json()["windows"]
 
     assert ever["false_alarms"]["first_look"] | {"interval": []} == {
-        "alarms": 1, "verdicts": 80, "share": 0.0125, "interval": [],
-    }  # fmt: skip
+        "alarms": 1,
+        "verdicts": 80,
+        "share": 0.0125,
+        "interval": [],
+    }
     assert (lately["days"], lately["comparisons_of_equals"]) == (30, 30)
 
 

@@ -18,7 +18,8 @@ def test_the_comparison_names_every_word(client: FlaskClient) -> None:
 
 def test_the_comparison_shows_the_witness_unjudged(client: FlaskClient) -> None:
     assert re.search(
-        r"3 witnesses, shown and not judged.*time_step\(8, 'bf16'\) time \+1\d\.\d %", words(read(client, COMPARE))
+        r"3 witnesses, shown and not judged.*time_step\(8, 'bf16'\) time \+1\d\.\d %",
+        words(read(client, COMPARE)),
     )
 
 

@@ -39,12 +39,21 @@ def test_only_the_chart_page_has_a_nonce_and_never_the_same_twice(client: FlaskC
 @pytest.mark.parametrize(
     ("host", "status"),
     [
-        ("localhost", 200), ("localhost:8787", 200), ("127.0.0.1:8787", 200), ("[::1]:8787", 200), ("LOCALHOST", 200),
-        ("evil.example", 403), ("127.0.0.1.evil.example", 403), ("localhost.evil.example:80", 403),
-        ("", 403), ("[::2]", 403),
+        ("localhost", 200),
+        ("localhost:8787", 200),
+        ("127.0.0.1:8787", 200),
+        ("[::1]:8787", 200),
+        ("LOCALHOST", 200),
+        ("evil.example", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("localhost.evil.example:80", 403),
+        ("", 403),
+        ("[::2]", 403),
     ],
-)  # fmt: skip
-def test_a_server_on_loopback_answers_only_to_its_own_name(empty_store: Store, host: str, status: int) -> None:
+)
+def test_a_server_on_loopback_answers_only_to_its_own_name(
+    empty_store: Store, host: str, status: int
+) -> None:
     client = create_app(empty_store, loopback_only=True).test_client()
 
     assert client.get("/healthz", headers={"Host": host}).status_code == status

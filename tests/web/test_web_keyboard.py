@@ -33,7 +33,9 @@ def incidents(served: tuple[Store, str]) -> str:
     """The address of the list of three open incidents, of which it shows the newest number first."""
     store, url = served
     name = f"model-{next(PROJECTS)}"
-    found = [told(f"{name}-{at}", a_move(f"train.time_{at}", at=at), good=at - 1, bad=at) for at in (12, 20, 30)]
+    found = [
+        told(f"{name}-{at}", a_move(f"train.time_{at}", at=at), good=at - 1, bad=at) for at in (12, 20, 30)
+    ]
     look(store, datetime.now(UTC) - timedelta(days=1), *found[::-1], slug=f"acme/{name}")
     return f"{url}acme:{name}/incidents"
 
@@ -129,7 +131,9 @@ def test_keys_typed_into_a_field_are_text(page: Page) -> None:
     expect(page.locator("h1")).to_have_text("3 open incidents.")
 
 
-def test_of_two_people_the_second_is_told_and_loses_nothing_typed(browser: Browser, page: Page, incidents: str) -> None:
+def test_of_two_people_the_second_is_told_and_loses_nothing_typed(
+    browser: Browser, page: Page, incidents: str
+) -> None:
     second = browser.new_page()
     for one in (page, second):
         one.goto(f"{incidents}/1")

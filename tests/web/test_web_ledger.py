@@ -27,7 +27,9 @@ def client(empty_store: Store) -> Iterator[FlaskClient]:
     with empty_store.begin() as tx:
         upsert_commits(tx, PROJECT, [a_commit(number) for number in range(1, 61)])
     gain = told("b1", a_move("train", at=40, rel=-0.2), good=39, bad=40, kind=IncidentKind.IMPROVEMENT)
-    look(empty_store, NOW - timedelta(days=1), gain, told("a1", a_move("train"), a_move("serve.<b>", rel=0.05)))
+    look(
+        empty_store, NOW - timedelta(days=1), gain, told("a1", a_move("train"), a_move("serve.<b>", rel=0.05))
+    )
     app = create_app(empty_store, read_only=False, clock=lambda: NOW)
     yield app.test_client()
     app.extensions["perfci_api"].group.close()
@@ -51,8 +53,12 @@ def test_a_later_gain_hides_no_loss(client: FlaskClient) -> None:
     ]
 
 
-@pytest.mark.parametrize(("moved", "commits"), [("worse", ["0000000"]), ("better", ["0000002"]), ("up", ["0000002"])])
-def test_shows_what_got_worse_alone_or_better_alone(client: FlaskClient, moved: str, commits: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("moved", "commits"), [("worse", ["0000000"]), ("better", ["0000002"]), ("up", ["0000002"])]
+)
+def test_shows_what_got_worse_alone_or_better_alone(
+    client: FlaskClient, moved: str, commits: list[str]
+) -> None:
     found = rows(client, f"{P}/ledger?moved={moved}")
 
     assert [row.split()[0] for row in found if "Change number" in row][: len(commits)] == commits
@@ -68,7 +74,9 @@ def test_tells_of_one_commit_and_says_where_it_moved_nothing(client: FlaskClient
     assert "The ledger has no such line: either this commit moved nothing" in page
 
 
-@pytest.mark.parametrize("query", ["before=0", "before=-3", "before=99999999999999999999", "commit=%00", "moved=%00"])
+@pytest.mark.parametrize(
+    "query", ["before=0", "before=-3", "before=99999999999999999999", "commit=%00", "moved=%00"]
+)
 def test_an_address_that_asks_for_nonsense_shows_everything(client: FlaskClient, query: str) -> None:
     assert len(rows(client, f"{P}/ledger?{query}")) == 5
 

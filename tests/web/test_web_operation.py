@@ -68,7 +68,9 @@ def test_uploads_that_nobody_judges_are_a_warning(client: FlaskClient, store: St
 def test_uploads_that_were_given_up_are_a_warning(client: FlaskClient, store: Store) -> None:
     promise(store, attempts=outbox.MAX_ATTEMPTS)
 
-    assert client.get("/readyz").get_json()["warnings"] == ["1 uploads could not be judged: see `perfci db check`."]
+    assert client.get("/readyz").get_json()["warnings"] == [
+        "1 uploads could not be judged: see `perfci db check`."
+    ]
 
 
 def test_a_server_that_cannot_write_is_not_ready_and_alive(tmp_path: Path) -> None:
@@ -114,7 +116,9 @@ def test_metrics_tell_what_waits(client: FlaskClient, store: Store) -> None:
     assert "perfci_outbox_oldest_seconds 3600.0" in lines
 
 
-def test_metrics_are_there_while_the_database_is_not(app: Flask, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_are_there_while_the_database_is_not(
+    app: Flask, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def gone() -> None:
         raise PerfciError("The database is gone.")
 

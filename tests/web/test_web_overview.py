@@ -47,7 +47,9 @@ def test_an_empty_project_says_how_to_fill_it(empty_store: Store) -> None:
 def test_the_overview_answers_in_its_first_words(client: FlaskClient) -> None:
     told = words(read(client, f"{P}/"))
 
-    assert "1 open regression. train.Step.time_step(8, 'bf16') got 18.3 % slower [15.9, 20.8], 10 pairs" in told
+    assert (
+        "1 open regression. train.Step.time_step(8, 'bf16') got 18.3 % slower [15.9, 20.8], 10 pairs" in told
+    )
     assert "Last measured 21 minutes ago" in told
     assert "2 candidates not confirmed · 1 verdict inconclusive" in told
 

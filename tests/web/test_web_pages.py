@@ -36,7 +36,9 @@ def status(client: FlaskClient) -> Callable[[str], int]:
 
 
 @pytest.mark.parametrize("path", EVERY_PAGE)
-def test_every_link_of_a_page_leads_somewhere(client: FlaskClient, status: Callable[[str], int], path: str) -> None:
+def test_every_link_of_a_page_leads_somewhere(
+    client: FlaskClient, status: Callable[[str], int], path: str
+) -> None:
     found = re.findall(r'(?:href|src)="([^"]+)"', read(client, path))
     addresses = {unescape(address).partition("#")[0] for address in found}
 
@@ -73,7 +75,9 @@ def test_a_page_that_does_not_exist_is_helpful(client: FlaskClient, path: str, t
     assert told in words(answer.text)
 
 
-@pytest.mark.parametrize("path", [f"{P}/nothing/here", f"{P}/s/train.Step.time_stop/cpu_time", f"{P}/commit/ffffffff"])
+@pytest.mark.parametrize(
+    "path", [f"{P}/nothing/here", f"{P}/s/train.Step.time_stop/cpu_time", f"{P}/commit/ffffffff"]
+)
 def test_who_is_lost_in_a_project_keeps_its_tabs(client: FlaskClient, path: str) -> None:
     html = client.get(path).text
 
@@ -92,9 +96,13 @@ def test_a_missing_slash_is_added(client: FlaskClient) -> None:
     assert (answer.status_code, answer.location) == (308, f"http://localhost{P}/")
 
 
-def test_a_store_that_cannot_be_read_is_explained(empty_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_cannot_be_read_is_explained(
+    empty_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(tx: object) -> None:
-        raise PerfciError(f"The database {empty_store.url} is locked by another perfci process: wait for it to finish.")
+        raise PerfciError(
+            f"The database {empty_store.url} is locked by another perfci process: wait for it to finish."
+        )
 
     monkeypatch.setattr("perfci.store.queries.measurements.load_project_records", broken)
     answer = create_app(empty_store).test_client().get("/")

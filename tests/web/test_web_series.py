@@ -53,7 +53,9 @@ def test_a_witness_says_that_it_is_never_judged(client: FlaskClient) -> None:
 def test_two_clocks_name_each_other_and_say_which_is_judged(client: FlaskClient) -> None:
     cpu, wall = (words(read(client, f"{MANY}/{name}{MANY_BF16}")) for name in ("cpu_step_time", "step_time"))
 
-    assert re.search(r"CPU time: judged\. The wall time of the same processes is .* step_time, at 4\d\.\d\d ms\.", cpu)
+    assert re.search(
+        r"CPU time: judged\. The wall time of the same processes is .* step_time, at 4\d\.\d\d ms\.", cpu
+    )
     assert re.search(r"Wall time: shown, not judged\. Judged is .* cpu_step_time, at 3\d\.\d\d ms\.", wall)
 
 

@@ -23,7 +23,9 @@ from perfci_web.middleware import is_loopback
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_server_cleanly_and_in_silence(store: Store, ending: signal.Signals) -> None:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-W", "error", "-c", SERVE, store.url, "writable"], **pipes) as process:
+    with subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", SERVE, store.url, "writable"], **pipes
+    ) as process:
         try:
             assert process.stdout is not None
             url = process.stdout.readline().strip()
@@ -39,7 +41,9 @@ def test_a_signal_ends_the_server_cleanly_and_in_silence(store: Store, ending: s
     assert (process.returncode, out, err) == (0, "", "")
 
 
-def test_a_signal_amid_a_new_connection_leaves_no_socket_open(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_amid_a_new_connection_leaves_no_socket_open(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     accepted: list[socket.socket] = []
 
     def struck(server: TcpWSGIServer, connection: socket.socket) -> None:
@@ -102,9 +106,14 @@ def test_many_readers_are_served_at_once(url: str) -> None:
 @pytest.mark.parametrize(
     ("host", "loopback"),
     [
-        ("127.0.0.1", True), ("127.8.8.8", True), ("::1", True), ("localhost", True),
-        ("0.0.0.0", False), ("::", False), ("perf.example", False),
+        ("127.0.0.1", True),
+        ("127.8.8.8", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("perf.example", False),
     ],
-)  # fmt: skip
+)
 def test_loopback_is_told_from_the_world(host: str, loopback: bool) -> None:
     assert is_loopback(host) is loopback

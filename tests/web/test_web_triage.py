@@ -28,10 +28,11 @@ P = "/acme:model/incidents"
 @pytest.fixture
 def client(empty_store: Store) -> Iterator[FlaskClient]:
     look(
-        empty_store, NOW - timedelta(days=1),
+        empty_store,
+        NOW - timedelta(days=1),
         told("b1", a_move("w", at=20), good=19, bad=20),
         told("a1", a_move("x.<script>"), a_move("y")),
-    )  # fmt: skip
+    )
     app = create_app(empty_store, read_only=False, clock=lambda: NOW)
     yield app.test_client()
     app.extensions["perfci_api"].group.close()
@@ -57,8 +58,19 @@ def test_tells_what_moved_who_is_suspected_and_where_it_stands(client: FlaskClie
 @pytest.mark.parametrize(
     ("beyond", "says", "chip"),
     [
-        ((), ["<dt>Reason</dt><dd>announced in #12: <b>more</b> of each</dd>", "as announced: nobody is asked"], True),
-        ((a_move("w"),), ["<dd>more than announced in #12, which announced +20.0 %: w got 20.0 % slower</dd>"], False),
+        (
+            (),
+            [
+                "<dt>Reason</dt><dd>announced in #12: <b>more</b> of each</dd>",
+                "as announced: nobody is asked",
+            ],
+            True,
+        ),
+        (
+            (a_move("w"),),
+            ["<dd>more than announced in #12, which announced +20.0 %: w got 20.0 % slower</dd>"],
+            False,
+        ),
     ],
     ids=["as announced", "more"],
 )
@@ -110,7 +122,10 @@ def test_who_saw_an_older_revision_is_told_and_nothing_changes(client: FlaskClie
             {"state": "duplicate", "duplicate_of": "seven"},
             "What it is a duplicate of must be the number of an incident.",
         ),
-        ({"issue_url": "javascript:alert(1)"}, "The issue must be an address that begins with https:// or http://"),
+        (
+            {"issue_url": "javascript:alert(1)"},
+            "The issue must be an address that begins with https:// or http://",
+        ),
         ({"due_at": "soon"}, "'soon' is no day; expected for example 2026-05-04."),
         ({"revision": "x"}, "The form does not say which revision it was made from: load the page again."),
     ],
@@ -143,8 +158,17 @@ def test_merges_splits_and_moves(client: FlaskClient) -> None:
 
 def test_missing_data_has_a_page_of_its_own_kind(client: FlaskClient, empty_store: Store) -> None:
     project = a_project(empty_store)
-    columns = {"derived_id": "late", "kind": DATA_KIND, "state": "new", "last_good": "", "commit": "", "series_count": 0,
-               "first_seen": NOW, "changed_at": NOW, "headline": "The suite nightly is late"}  # fmt: skip
+    columns = {
+        "derived_id": "late",
+        "kind": DATA_KIND,
+        "state": "new",
+        "last_good": "",
+        "commit": "",
+        "series_count": 0,
+        "first_seen": NOW,
+        "changed_at": NOW,
+        "headline": "The suite nightly is late",
+    }
     with empty_store.begin() as tx:
         add_incident(tx, project.id, columns)
 

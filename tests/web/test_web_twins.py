@@ -53,8 +53,11 @@ def test_the_twins_of_the_list_hold_the_same_series(client: FlaskClient) -> None
 
     assert told["total"] == len(told["series"]) == len(rows) == 10
     assert {row["parameters"] for row in rows} == {
-        "", "batch=8 dtype='bf16'", "batch=8 dtype='fp32'", "precision='bf16' batch=4",
-    }  # fmt: skip
+        "",
+        "batch=8 dtype='bf16'",
+        "batch=8 dtype='fp32'",
+        "precision='bf16' batch=4",
+    }
 
 
 def test_the_twins_of_a_comparison_hold_the_same_verdicts(client: FlaskClient) -> None:
@@ -64,7 +67,11 @@ def test_the_twins_of_a_comparison_hold_the_same_verdicts(client: FlaskClient) -
     assert told["counts"] == dict.fromkeys(
         ("failed", "regression", "inconclusive", "not_comparable", "missing", "improvement"), 1
     ) | {"unchanged": 2}
-    assert [reading["series"]["metric"] for reading in told["witnesses"]] == ["data_stall", "step_time", "time"]
+    assert [reading["series"]["metric"] for reading in told["witnesses"]] == [
+        "data_stall",
+        "step_time",
+        "time",
+    ]
     assert {reason["reason"]: len(reason["series"]) for reason in told["unavailable"]}[EMULATED] == 3
     assert "### perfci: 1 failed, 1 regression, " in markdown
     assert f"[full report](http://localhost{COMPARE})" in markdown

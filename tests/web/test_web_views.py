@@ -72,7 +72,9 @@ def a_record(
     never: bool = False,
     clock: Clock = Clock.CPU,
 ) -> SeriesRecord:
-    return SeriesRecord(row_id, series, never, None if never else clock, 40, a_commit(last).sha, status, reason)
+    return SeriesRecord(
+        row_id, series, never, None if never else clock, 40, a_commit(last).sha, status, reason
+    )
 
 
 def a_skipped_record(series: Series, reason: str, *, row_id: int = 1) -> SeriesRecord:
@@ -84,7 +86,9 @@ def a_decision(verdict: Verdict, *, session: str = "pairs-1") -> VerdictRecord:
 
 
 def a_trend(series: Series, *verdicts: Verdict) -> Trend:
-    points = [Point(a_commit(k), Status.OK, (Process(0, samples=(1.0,), clock=Clock.WALL),)) for k in range(COMMITS)]
+    points = [
+        Point(a_commit(k), Status.OK, (Process(0, samples=(1.0,), clock=Clock.WALL),)) for k in range(COMMITS)
+    ]
     return build_trend(series, points, [], verdicts)
 
 
@@ -95,7 +99,9 @@ FASTER = a_verdict(GENERATE, STEP, VerdictKind.IMPROVEMENT, 0.8, (0.79, 0.83))
 NOTHING, NO_TALLY, UNDECIDED = overview.Coverage(None), DecisionCounts(), Decided((), ())
 
 
-def an_overview(*trends: Trend, told: DecisionCounts = NO_TALLY, decided: Decided = UNDECIDED) -> overview.Overview:
+def an_overview(
+    *trends: Trend, told: DecisionCounts = NO_TALLY, decided: Decided = UNDECIDED
+) -> overview.Overview:
     return overview.build_overview(PROJECT, NOTHING, told, decided, trends, NEWEST_FIRST)
 
 
@@ -133,14 +139,20 @@ def test_recent_commits_carry_what_was_confirmed_with_them_and_no_suspicion() ->
 
 
 def test_coverage_tells_four_things_apart() -> None:
-    ended = [UnmeasuredSeries(STEP_FP32, Status.OOM, "out of memory"), UnmeasuredSeries(MFU, Status.SKIPPED, "no peak is known")]
+    ended = [
+        UnmeasuredSeries(STEP_FP32, Status.OOM, "out of memory"),
+        UnmeasuredSeries(MFU, Status.SKIPPED, "no peak is known"),
+    ]
 
     found = overview.build_coverage(HeadStatus(a_commit(39), 1, ended, [MEMORY]))
 
     assert found.head == a_commit(39)
     assert [(share.label, share.count) for share in found.shares] == [
-        ("measured", 1), ("not available", 1), ("failed", 1), ("not run", 1),
-    ]  # fmt: skip
+        ("measured", 1),
+        ("not available", 1),
+        ("failed", 1),
+        ("not run", 1),
+    ]
     assert (found.failed, found.not_run) == ((MissingReason("oom: out of memory", (STEP_FP32,)),), (MEMORY,))
 
 
@@ -150,8 +162,10 @@ def test_coverage_tells_a_reason_once_however_many_series_share_it() -> None:
     found = overview.build_coverage(HeadStatus(a_commit(39), 0, ended)).unavailable
 
     assert [(reason.text, len(reason.series)) for reason in found] == [
-        (EMULATED, 3), (NO_ALLOCATOR, 1), ("the peak of this CPU is not known", 1),
-    ]  # fmt: skip
+        (EMULATED, 3),
+        (NO_ALLOCATOR, 1),
+        ("the peak of this CPU is not known", 1),
+    ]
 
 
 def test_an_overview_links_no_more_series_than_it_names() -> None:
@@ -190,7 +204,8 @@ def the_many() -> list[SeriesRecord]:
     stored = (STALL, LOSS_WALL, STATE_BYTES, LOSS_CPU)
     clocks = {STALL: Clock.INFORMATIONAL, LOSS_WALL: Clock.WALL, STATE_BYTES: Clock.EXACT}
     measured = [
-        a_record(series, row_id=k, clock=clocks.get(series, Clock.CPU)) for k, series in enumerate(stored, start=2)
+        a_record(series, row_id=k, clock=clocks.get(series, Clock.CPU))
+        for k, series in enumerate(stored, start=2)
     ]
     return [*measured, a_skipped_record(MFU, "no peak is known", row_id=9)]
 
@@ -234,10 +249,15 @@ def test_the_twin_of_a_series_is_read_with_it_to_tell_which_is_judged() -> None:
 
 def test_a_long_table_is_folded_by_benchmark() -> None:
     few = group_by_cell(the_many(), lambda record: record.series)
-    many = group_by_cell([a_series(f"bench.measure_{k // 40}", f"metric_{k}") for k in range(80)], lambda series: series)
+    many = group_by_cell(
+        [a_series(f"bench.measure_{k // 40}", f"metric_{k}") for k in range(80)], lambda series: series
+    )
 
     assert [part.title for part in fold_by_benchmark(few)] == [""]
-    assert [(part.title, part.rows) for part in fold_by_benchmark(many)] == [("bench.measure_0", 40), ("bench.measure_1", 40)]
+    assert [(part.title, part.rows) for part in fold_by_benchmark(many)] == [
+        ("bench.measure_0", 40),
+        ("bench.measure_1", 40),
+    ]
 
 
 def test_half_and_double_are_changes_of_the_same_size() -> None:
@@ -264,7 +284,9 @@ def test_an_address_of_several_cells_means_none() -> None:
 
 
 def test_a_series_page_lists_commits_newest_first_with_their_change() -> None:
-    points = [Point(a_commit(k), Status.OK, (Process(0, samples=(level,)),)) for k, level in enumerate((2.0, 2.5))]
+    points = [
+        Point(a_commit(k), Status.OK, (Process(0, samples=(level,)),)) for k, level in enumerate((2.0, 2.5))
+    ]
     failed = Point(a_commit(2), Status.TIMEOUT)
     again = Point(a_commit(3), Status.OK, (Process(0, samples=(5.0,)),))
 
@@ -275,7 +297,9 @@ def test_a_series_page_lists_commits_newest_first_with_their_change() -> None:
 
 
 def test_a_series_page_says_how_many_commits_are_missing() -> None:
-    trend = build_trend(STEP_TIME, [Point(a_commit(k), Status.OK, (Process(0, samples=(1.0,)),)) for k in range(3)])
+    trend = build_trend(
+        STEP_TIME, [Point(a_commit(k), Status.OK, (Process(0, samples=(1.0,)),)) for k in range(3)]
+    )
 
     assert series.build_series_view("p", trend, [], [a_record(STEP_TIME)]).commits_needed == 5
 
@@ -300,7 +324,9 @@ def test_a_series_page_knows_what_the_other_clock_read() -> None:
     records = the_many()
     wall, cpu = (next(one for one in records if one.series == series) for series in (LOSS_WALL, LOSS_CPU))
 
-    page = series.build_series_view("p", a_trend(LOSS_WALL), [], records, twin_trend=a_trend(LOSS_CPU), judged=False)
+    page = series.build_series_view(
+        "p", a_trend(LOSS_WALL), [], records, twin_trend=a_trend(LOSS_CPU), judged=False
+    )
 
     assert (series.find_clock_twin(wall, records), series.find_clock_twin(cpu, records)) == (cpu, wall)
     assert series.find_clock_twin(records[0], records) is None
@@ -318,7 +344,9 @@ def test_a_series_that_was_only_skipped_is_not_available() -> None:
 
 def a_comparison(*verdicts: Verdict, base: int = STEP - 1, head: int = STEP) -> compare.ComparisonView:
     records = [a_decision(verdict, session="history-1") for verdict in verdicts]
-    return compare.build_comparison_view("p", a_commit(base), a_commit(head), records, [a_run(base)], [a_run(head)], NEWEST_FIRST)
+    return compare.build_comparison_view(
+        "p", a_commit(base), a_commit(head), records, [a_run(base)], [a_run(head)], NEWEST_FIRST
+    )
 
 
 def test_a_comparison_shows_witnesses_without_judging_them() -> None:
@@ -369,7 +397,9 @@ def test_what_the_verdicts_rest_on_is_not_mixed_with_other_sessions() -> None:
     runs = [a_run(STEP), other]
     record = a_decision(SLOWER, session="history-1")
 
-    page = compare.build_comparison_view("p", a_commit(STEP - 1), a_commit(STEP), [record], [a_run(STEP - 1)], runs, [])
+    page = compare.build_comparison_view(
+        "p", a_commit(STEP - 1), a_commit(STEP), [record], [a_run(STEP - 1)], runs, []
+    )
 
     assert page.environment == (("torch", "2.12.1", "2.13.0"),)
 
@@ -410,10 +440,15 @@ def test_a_commit_page_tells_its_neighbours_and_verdicts() -> None:
 
     assert (page.before, page.after) == (a_commit(STEP - 1), a_commit(STEP + 1))
     assert (page.verdicts, page.verdicts_as_base) == ((SLOWER,), (later,))
-    assert page.sentence == "11 series measured; 5 not available here; compared with another commit: 1 regression."
+    assert (
+        page.sentence
+        == "11 series measured; 5 not available here; compared with another commit: 1 regression."
+    )
     assert {row.series for part in page.informational for cell in part.cells for row in cell.rows} == {
-        STEP_WALL, LOSS_WALL, STALL,
-    }  # fmt: skip
+        STEP_WALL,
+        LOSS_WALL,
+        STALL,
+    }
     assert next((reason.text, len(reason.series)) for reason in page.unavailable) == (EMULATED, 3)
 
 
@@ -423,7 +458,10 @@ def test_a_commit_page_tells_once_how_many_failed_alike() -> None:
 
     page = commit.build_commit_view("p", a_commit(3), NEWEST_FIRST, [], [run], [])
 
-    assert page.failed == (MissingReason("timeout: 60 s", (STEP_TIME, STEP_FP32)), MissingReason("boom", (MEMORY,)))
+    assert page.failed == (
+        MissingReason("timeout: 60 s", (STEP_TIME, STEP_FP32)),
+        MissingReason("boom", (MEMORY,)),
+    )
     assert page.measured == ()
     assert page.sentence == "0 series measured; 3 failed."
 

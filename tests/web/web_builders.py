@@ -45,14 +45,25 @@ MACHINE = Machine(cpu="AMD EPYC 9354", cores=2, memory_gb=16)
 HOSTILE_SUBJECT = "<script>alert(1)</script> & <b>bold</b> “quotes”"
 
 SUBJECTS = (
-    "Warm the tokenizer cache once", "Fuse the optimizer step", "Document the sampling options", "Drop a needless copy",
-    "Read shards in order", "Raise the default context", "Tidy the training loop", "Use scaled dot product attention",
-    "Log the learning rate", "Checkpoint every second block",
-)  # fmt: skip
+    "Warm the tokenizer cache once",
+    "Fuse the optimizer step",
+    "Document the sampling options",
+    "Drop a needless copy",
+    "Read shards in order",
+    "Raise the default context",
+    "Tidy the training loop",
+    "Use scaled dot product attention",
+    "Log the learning rate",
+    "Checkpoint every second block",
+)
 
 
 def a_series(
-    name: str, metric: str = "cpu_time", unit: str = "seconds", direction: Direction = "lower", **parameters: object
+    name: str,
+    metric: str = "cpu_time",
+    unit: str = "seconds",
+    direction: Direction = "lower",
+    **parameters: object,
 ) -> Series:
     return Series(Benchmark(name, "1"), to_named_values(parameters), Metric(metric, unit, direction), MACHINE)
 
@@ -81,16 +92,31 @@ MFU, ALLOCATED = a_metric("mfu", "ratio", "higher"), a_metric("peak_allocated_by
 FP16 = [a_metric(metric, precision="'fp16'") for metric in ("step_time", "forward_time", "backward_time")]
 NO_ALLOCATOR = "the CPU has no caching allocator to ask"
 EMULATED = "this CPU computes in float16 only by emulation: its speed says nothing"
-UNAVAILABLE = {MFU: "the peak of this CPU is not known", ALLOCATED: NO_ALLOCATOR} | dict.fromkeys(FP16, EMULATED)
+UNAVAILABLE = {MFU: "the peak of this CPU is not known", ALLOCATED: NO_ALLOCATOR} | dict.fromkeys(
+    FP16, EMULATED
+)
 LEVELS = {
-    STEP_TIME: 0.0124, STEP_WALL: 0.0131, STEP_FP32: 0.0207, GENERATE: 0.00312,
-    MEMORY: 412e6, TOKENS: 8150.0, FLOPS: 48_201_728.0,
-    STALL: 0.194, LOSS_WALL: 0.0421, STATE_BYTES: 8_388_608.0, LOSS_CPU: 0.0398,
-}  # fmt: skip
+    STEP_TIME: 0.0124,
+    STEP_WALL: 0.0131,
+    STEP_FP32: 0.0207,
+    GENERATE: 0.00312,
+    MEMORY: 412e6,
+    TOKENS: 8150.0,
+    FLOPS: 48_201_728.0,
+    STALL: 0.194,
+    LOSS_WALL: 0.0421,
+    STATE_BYTES: 8_388_608.0,
+    LOSS_CPU: 0.0398,
+}
 CLOCKS = {
-    STEP_WALL: Clock.WALL, MEMORY: Clock.EXACT, FLOPS: Clock.EXACT, TOKENS: Clock.VALUE,
-    STALL: Clock.INFORMATIONAL, LOSS_WALL: Clock.WALL, STATE_BYTES: Clock.EXACT,
-}  # fmt: skip
+    STEP_WALL: Clock.WALL,
+    MEMORY: Clock.EXACT,
+    FLOPS: Clock.EXACT,
+    TOKENS: Clock.VALUE,
+    STALL: Clock.INFORMATIONAL,
+    LOSS_WALL: Clock.WALL,
+    STATE_BYTES: Clock.EXACT,
+}
 
 
 def a_commit(number: int) -> Commit:
@@ -135,14 +161,18 @@ def fill(store: Store, commits: int = COMMITS) -> None:
         ):
             before = LEVELS[series]
             shas = a_commit(commit).sha, a_commit(last_good).sha
-            replace_change_points(tx, PROJECT, series, [ChangePoint(series, *shas, rel, before, before * (1 + rel))])
+            replace_change_points(
+                tx, PROJECT, series, [ChangePoint(series, *shas, rel, before, before * (1 + rel))]
+            )
 
 
 def a_run(number: int) -> Run:
     noise = random.Random(1000 + number)
     started = NOW - timedelta(hours=3) + timedelta(minutes=4 * number)
     results = tuple(
-        a_result(series, number, noise) for series in LEVELS if not (series == TOKENS and number == COMMITS - 1)
+        a_result(series, number, noise)
+        for series in LEVELS
+        if not (series == TOKENS and number == COMMITS - 1)
     )
     skipped = tuple(map(a_skipped_result, UNAVAILABLE))
     torch = "2.12.1" if number < STEP else "2.13.0"
@@ -151,7 +181,9 @@ def a_run(number: int) -> Run:
         session="history-1",
         commit=a_commit(number),
         machine=MACHINE,
-        environment=Environment(to_named_values({"torch": torch, "kernel": "6.1.0", "governor": "performance"})),
+        environment=Environment(
+            to_named_values({"torch": torch, "kernel": "6.1.0", "governor": "performance"})
+        ),
         variant=Variant(),
         suite="benchmarks",
         harness="1",
@@ -182,7 +214,9 @@ def a_result(series: Series, number: int, noise: random.Random) -> Result:
 
 def a_skipped_result(series: Series) -> Result:
     reason = UNAVAILABLE[series]
-    return Result(series, Status.SKIPPED, (Process(0, status=Status.SKIPPED, round=0, reason=reason),), reason=reason)
+    return Result(
+        series, Status.SKIPPED, (Process(0, status=Status.SKIPPED, round=0, reason=reason),), reason=reason
+    )
 
 
 def verdicts() -> list[Verdict]:
@@ -196,11 +230,17 @@ def verdicts() -> list[Verdict]:
         a_verdict(STEP_FP32, STEP, VerdictKind.INCONCLUSIVE, 1.031, (0.988, 1.075), pairs_to_decide=14),
         a_verdict(TOKENS, STEP, VerdictKind.IMPROVEMENT, 1.12, (1.09, 1.15)),
         a_verdict(
-            nothing, STEP, VerdictKind.NOT_COMPARABLE, reason="torch changed from 2.12.1 to 2.13.0 between the runs"
+            nothing,
+            STEP,
+            VerdictKind.NOT_COMPARABLE,
+            reason="torch changed from 2.12.1 to 2.13.0 between the runs",
         ),
         a_verdict(gone, STEP, VerdictKind.MISSING, reason="the benchmark is new at head"),
         a_verdict(
-            broken, STEP, VerdictKind.FAILED, reason="RuntimeError: the size of tensor a (64) must match tensor b (8)"
+            broken,
+            STEP,
+            VerdictKind.FAILED,
+            reason="RuntimeError: the size of tensor a (64) must match tensor b (8)",
         ),
         a_verdict(GENERATE, FASTER, VerdictKind.IMPROVEMENT, 0.81, (0.79, 0.83)),
         a_verdict(MEMORY, SUSPECT, VerdictKind.REGRESSION, 1.09, (1.05, 1.13), stage=Stage.SCREENING),

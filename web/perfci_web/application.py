@@ -88,7 +88,9 @@ def create_app(
         clock=clock,
         settings=settings,
     )
-    github_webhook.init_app(app, lambda: app.extensions["perfci_api"].group(), settings, secrets or Secrets(), clock)
+    github_webhook.init_app(
+        app, lambda: app.extensions["perfci_api"].group(), settings, secrets or Secrets(), clock
+    )
     _register_error_handlers(app, store)
     return app
 
@@ -137,4 +139,6 @@ def _register_error_handlers(app: Flask, store: Store) -> None:
             return api.http_error_response(error)
         if error.code == 403:
             return Response(f"{error.description}\n", error.code, content_type="text/plain; charset=utf-8")
-        return render_template("layout/error.html", title=error.name, text=error.description or ""), error.code
+        return render_template(
+            "layout/error.html", title=error.name, text=error.description or ""
+        ), error.code

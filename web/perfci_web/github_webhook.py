@@ -29,7 +29,11 @@ DELIVERY_ID_PATTERN = re.compile(r"[0-9A-Za-z-]{1,64}")
 
 
 def init_app(
-    app: Flask, group_commit: Callable[[], GroupCommitter], settings: Settings, secrets: Secrets, clock: Callable[[], datetime]
+    app: Flask,
+    group_commit: Callable[[], GroupCommitter],
+    settings: Settings,
+    secrets: Secrets,
+    clock: Callable[[], datetime],
 ) -> None:
     """Take webhooks where this server is a GitHub App; elsewhere there is no such address."""
     if not settings.app.id:
@@ -41,11 +45,18 @@ def init_app(
         _require_unencoded(request)
         with bodies.read_body(request) as raw:
             if not has_valid_signature(raw.body, request.headers.get("X-Hub-Signature-256", ""), held):
-                raise ProblemError("unauthorized", "The body is not signed with the secret of this server's webhook.")
-            event, delivery = _parse_event(request, raw.body), _require_header(request, "X-GitHub-Delivery", DELIVERY_ID_PATTERN)
+                raise ProblemError(
+                    "unauthorized", "The body is not signed with the secret of this server's webhook."
+                )
+            event, delivery = (
+                _parse_event(request, raw.body),
+                _require_header(request, "X-GitHub-Delivery", DELIVERY_ID_PATTERN),
+            )
         return _store_event(group_commit(), event, delivery, clock())
 
-    app.add_url_rule(WEBHOOK_PATH, "github.webhook", webhook, methods=["POST"], provide_automatic_options=False)
+    app.add_url_rule(
+        WEBHOOK_PATH, "github.webhook", webhook, methods=["POST"], provide_automatic_options=False
+    )
 
 
 def _webhook_secrets(secrets: Secrets) -> Sequence[str]:
@@ -66,7 +77,9 @@ def _require_unencoded(incoming: Request) -> None:
 
 def _parse_event(incoming: Request, body: bytes) -> WebhookEvent | None:
     try:
-        return webhook_events.parse_event(_require_header(incoming, "X-GitHub-Event", EVENT_NAME_PATTERN), body)
+        return webhook_events.parse_event(
+            _require_header(incoming, "X-GitHub-Event", EVENT_NAME_PATTERN), body
+        )
     except PerfciError as error:
         raise ProblemError("bad-request", str(error)) from None
 
@@ -78,12 +91,18 @@ def _require_header(incoming: Request, header: str, pattern: re.Pattern[str]) ->
     return text
 
 
-def _store_event(group_commit: GroupCommitter, event: WebhookEvent | None, delivery: str, now: datetime) -> Response:
+def _store_event(
+    group_commit: GroupCommitter, event: WebhookEvent | None, delivery: str, now: datetime
+) -> Response:
     """A sentence that an admin reads where GitHub lists its deliveries."""
     try:
         kept = group_commit.submit(lambda tx: receive_event(tx, event, delivery, now)) if event else 0
     except StoreUnavailable as error:
         raise ProblemError("unavailable", "The server cannot store it now: redeliver it later.") from error
-    what = "What it announced will be kept" if isinstance(event, PullRequestEvent) else "The pull request will be told"
+    what = (
+        "What it announced will be kept"
+        if isinstance(event, PullRequestEvent)
+        else "The pull request will be told"
+    )
     told, status = (f"{what}.\n", 202) if kept else ("Nothing to do, or known already.\n", 200)
     return Response(told, status, content_type="text/plain; charset=utf-8")

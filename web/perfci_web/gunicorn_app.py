@@ -54,11 +54,18 @@ def serve_workers(
     def open_app() -> tuple[Flask, Store]:
         store = open_store()
         app = create_app(
-            store, read_only=read_only, loopback_only=is_loopback(host), settings=settings, secrets=secrets,
-        )  # fmt: skip
+            store,
+            read_only=read_only,
+            loopback_only=is_loopback(host),
+            settings=settings,
+            secrets=secrets,
+        )
         return app, store
 
-    with open_listener(host, port) as listener, tempfile.TemporaryDirectory(prefix="perfci-metrics-") as metrics:
+    with (
+        open_listener(host, port) as listener,
+        tempfile.TemporaryDirectory(prefix="perfci-metrics-") as metrics,
+    ):
         options = {
             "bind": [f"fd://{os.dup(listener.fileno())}"],  # gunicorn closes what it is given
             "workers": server.workers,
@@ -137,6 +144,8 @@ class GunicornLogger(Logger):  # type: ignore[misc]
 
 
 def _drop_worker_metrics(arbiter: Arbiter, worker: Any) -> None:
-    from prometheus_client import multiprocess  # looks for its folder as it is imported, which is known only now
+    from prometheus_client import (
+        multiprocess,
+    )  # looks for its folder as it is imported, which is known only now
 
     multiprocess.mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]

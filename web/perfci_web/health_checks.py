@@ -37,7 +37,9 @@ def init_app(app: Flask, store: Store, *, read_only: bool, clock: Callable[[], d
                 require_writable(store, WRITE_LOCK_WAIT_S)
                 _require_free_space(sqlite_file_of(store.url))
         except PerfciError as error:
-            return jsonify(status="not ready", problems=[_hide_database_url(store, str(error))], warnings=[]), 503
+            return jsonify(
+                status="not ready", problems=[_hide_database_url(store, str(error))], warnings=[]
+            ), 503
         return jsonify(status="ready", problems=[], warnings=warnings), 200
 
 
@@ -47,7 +49,9 @@ def _load_warnings(store: Store, now: datetime) -> list[str]:
     late = f"The oldest upload waits for {found.outbox_oldest_s:.0f} s to be judged: does `perfci judge-worker` run?"
     stuck = f"{found.outbox_failed} uploads could not be judged: see `perfci db check`."
     unsent = f"{found.deliveries_failed} notifications could not be sent."
-    untold = f"{found.run_events_failed} pull requests could not be told of their runs: see `perfci db check`."
+    untold = (
+        f"{found.run_events_failed} pull requests could not be told of their runs: see `perfci db check`."
+    )
     return [
         *([late] if found.outbox_oldest_s > MAX_JUDGE_DELAY_S else []),
         *([stuck] if found.outbox_failed else []),
@@ -58,7 +62,9 @@ def _load_warnings(store: Store, now: datetime) -> list[str]:
 
 def _require_free_space(file: Path | None) -> None:
     if file is not None and (free := shutil.disk_usage(file.parent).free) < MIN_FREE_BYTES:
-        raise PerfciError(f"{free // 2**20} MiB are free where the database is, {MIN_FREE_BYTES // 2**20} are needed.")
+        raise PerfciError(
+            f"{free // 2**20} MiB are free where the database is, {MIN_FREE_BYTES // 2**20} are needed."
+        )
 
 
 def _hide_database_url(store: Store, sentence: str) -> str:

@@ -36,7 +36,9 @@ def open_listener(host: str, port: int) -> Iterator[socket.socket]:
 
 def server_url(host: str, listener: socket.socket) -> str:
     port = listener.getsockname()[1]
-    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(host, f"[{host}]" if ":" in host else host)
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(
+        host, f"[{host}]" if ":" in host else host
+    )
     return f"http://{shown}:{port}/"
 
 

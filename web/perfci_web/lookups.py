@@ -67,6 +67,11 @@ def require_commit(tx: Session, project: str, sha: str) -> Commit:
         raise PageNotFound(str(error)) from error
     if found is None:
         known = measurements.load_commits_newest_first(tx, project, limit=8)
-        offers = [Suggestion(f"{one.short_sha} {one.subject}".strip(), project_links(project).commit(one.sha)) for one in known]
-        raise PageNotFound(f"The project {project} knows no commit that starts with {sha}.", offers, "Its newest commits")
+        offers = [
+            Suggestion(f"{one.short_sha} {one.subject}".strip(), project_links(project).commit(one.sha))
+            for one in known
+        ]
+        raise PageNotFound(
+            f"The project {project} knows no commit that starts with {sha}.", offers, "Its newest commits"
+        )
     return found

@@ -106,7 +106,11 @@ def _add_etag(response: Response) -> Response:
 
 def _compress(response: Response) -> Response:
     packable = response.status_code == 200 and "Content-Encoding" not in response.headers
-    if not packable or response.direct_passthrough or not str(response.mimetype).startswith(COMPRESSIBLE_TYPES):
+    if (
+        not packable
+        or response.direct_passthrough
+        or not str(response.mimetype).startswith(COMPRESSIBLE_TYPES)
+    ):
         return response
     response.vary.add("Accept-Encoding")
     body = response.get_data()

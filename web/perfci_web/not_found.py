@@ -21,7 +21,9 @@ class Suggestion:
 class PageNotFound(Exception):
     """Answered with 404 and a page that offers what there is."""
 
-    def __init__(self, text: str, suggestions: Iterable[Suggestion] = (), suggestions_title: str = "") -> None:
+    def __init__(
+        self, text: str, suggestions: Iterable[Suggestion] = (), suggestions_title: str = ""
+    ) -> None:
         super().__init__(text)
         self.text = text
         self.suggestions = tuple(suggestions)

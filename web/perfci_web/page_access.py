@@ -25,9 +25,18 @@ from perfci_web.authentication.trusted_proxies import TrustedProxies
 from perfci_web.not_found import PageNotFound, Suggestion, closest_suggestions
 from perfci_web.page_urls import Links
 
-TRIAGE_ENDPOINTS = ("incidents.change", "incident.change", "incident.merge", "incident.split", "incident.nudge", "incident.undo")
+TRIAGE_ENDPOINTS = (
+    "incidents.change",
+    "incident.change",
+    "incident.merge",
+    "incident.split",
+    "incident.nudge",
+    "incident.undo",
+)
 
-ENDPOINT_NEEDS: Mapping[str, AccessRequirement] = MappingProxyType({"login.end": AccessRequirement.PUBLIC, **dict.fromkeys(TRIAGE_ENDPOINTS, AccessRequirement.TRIAGE)})
+ENDPOINT_NEEDS: Mapping[str, AccessRequirement] = MappingProxyType(
+    {"login.end": AccessRequirement.PUBLIC, **dict.fromkeys(TRIAGE_ENDPOINTS, AccessRequirement.TRIAGE)}
+)
 """What the pages that change something need, by endpoint; to look at a page of a project is READ."""
 
 PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -49,12 +58,17 @@ def init_app(
     known = secrets or Secrets()
     by_github = settings.access.mode == "github"
     github = (
-        GitHubLogin(settings.access, known.github_client_secret.get_secret_value(), rules.public_url) if by_github else None
+        GitHubLogin(settings.access, known.github_client_secret.get_secret_value(), rules.public_url)
+        if by_github
+        else None
     )
     gate = Authenticator(store, rules, clock, group_commit, github, known.secret_key.get_secret_value())
     app.extensions["perfci_gate"] = gate
     app.wsgi_app = TrustedProxies(app.wsgi_app, rules.trusted_networks, rules.proxy_header)  # type: ignore[method-assign]
-    app.jinja_env.globals |= {"csrf_token": lambda: gate.csrf_token(current_actor()), "known_as": partial(_user_label, rules)}
+    app.jinja_env.globals |= {
+        "csrf_token": lambda: gate.csrf_token(current_actor()),
+        "known_as": partial(_user_label, rules),
+    }
 
     @app.before_request
     def check_access() -> None:
@@ -83,7 +97,11 @@ def init_app(
     @app.errorhandler(AccessDenied)
     def render_denied(error: AccessDenied) -> tuple[str, int, dict[str, str]]:
         headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
-        return render_template("layout/error.html", title="Not allowed", text=str(error)), error.status, headers
+        return (
+            render_template("layout/error.html", title="Not allowed", text=str(error)),
+            error.status,
+            headers,
+        )
 
     login.init_app(app, gate, github, clock)
     return gate
@@ -117,13 +135,20 @@ def list_visible_projects(tx: Session) -> Sequence[Project]:
 
 def project_not_found(tx: Session, slug: str) -> PageNotFound:
     """Refuse a project that is not there, or not for this caller: both in the same words, with those he may see."""
-    offers = [Suggestion(one.slug, Links(one.slug, root=request.script_root).overview) for one in list_visible_projects(tx)]
-    return PageNotFound(f"There is no project {slug} in this store.", closest_suggestions(slug, offers), "Projects here")
+    offers = [
+        Suggestion(one.slug, Links(one.slug, root=request.script_root).overview)
+        for one in list_visible_projects(tx)
+    ]
+    return PageNotFound(
+        f"There is no project {slug} in this store.", closest_suggestions(slug, offers), "Projects here"
+    )
 
 
 def is_page_request(request: Request) -> bool:
     """Everything but the API, which asks for itself, and the files that every page is made of."""
-    return request.path not in PUBLIC_PATHS and not f"{request.path}/".startswith((f"{API_PREFIX}/", "/static/"))
+    return request.path not in PUBLIC_PATHS and not f"{request.path}/".startswith(
+        (f"{API_PREFIX}/", "/static/")
+    )
 
 
 def _require_access(actor: Actor, project_record: Project | None, need: AccessRequirement) -> None:

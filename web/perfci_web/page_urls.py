@@ -63,7 +63,10 @@ class Links:
 
     def _distinguishing_query(self, series: Series) -> dict[str, str]:
         """Its parameters, and as few qualifiers as exclude every namesake."""
-        named, own = {f"{PARAMETER_PREFIX}{name}": value for name, value in series.parameters}, qualifiers(series)
+        named, own = (
+            {f"{PARAMETER_PREFIX}{name}": value for name, value in series.parameters},
+            qualifiers(series),
+        )
         others = [qualifiers(one) for one in self._namesakes[_name_key(series)] - {series}]
         for key in dict.fromkeys(key for told in (own, *others) for key in told):
             left = [one for one in others if one.get(key, "") == own.get(key, "")]
@@ -92,7 +95,11 @@ def qualifiers(series: Series) -> dict[str, str]:
 def matches_query(series: Series, query: Mapping[str, str]) -> bool:
     """Whether a series is meant by an address: every key that names something must agree, others mean nothing here."""
     own = qualifiers(series) | {f"{PARAMETER_PREFIX}{name}": value for name, value in series.parameters}
-    telling = {key: value for key, value in query.items() if key in own or key.startswith((PARAMETER_PREFIX, VARIANT_PREFIX))}
+    telling = {
+        key: value
+        for key, value in query.items()
+        if key in own or key.startswith((PARAMETER_PREFIX, VARIANT_PREFIX))
+    }
     return all(_equals_unquoted(own.get(key, ""), value) for key, value in telling.items())
 
 

@@ -46,7 +46,9 @@ def init_app(app: Flask, store: Store, clock: Callable[[], datetime]) -> None:
 
     own = CollectorRegistry()
     requests = Counter("perfci_requests", "Requests answered", ["route", "method", "status"], registry=own)
-    seconds = Histogram("perfci_request_seconds", "How long answers took", ["route"], buckets=REQUEST_BUCKETS_S, registry=own)
+    seconds = Histogram(
+        "perfci_request_seconds", "How long answers took", ["route"], buckets=REQUEST_BUCKETS_S, registry=own
+    )
 
     @app.before_request
     def start_timer() -> None:
@@ -62,7 +64,9 @@ def init_app(app: Flask, store: Store, clock: Callable[[], datetime]) -> None:
 
     @app.get("/metrics")
     def metrics() -> Response:
-        text = generate_latest(_merge_processes(own)) + generate_latest(_build_registry(StoreCollector(store, clock)))
+        text = generate_latest(_merge_processes(own)) + generate_latest(
+            _build_registry(StoreCollector(store, clock))
+        )
         return Response(text, content_type=CONTENT_TYPE_LATEST)
 
 

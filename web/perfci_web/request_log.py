@@ -28,11 +28,21 @@ def init_app(app: Flask) -> None:
         duration_ms = round((time.monotonic() - g.get("began", time.monotonic())) * 1000, 1)
         REQUEST_LOG.log(
             logging.ERROR if response.status_code >= 500 else logging.INFO,
-            "%s %s %d in %.1f ms", request.method, request.path, response.status_code, duration_ms,
+            "%s %s %d in %.1f ms",
+            request.method,
+            request.path,
+            response.status_code,
+            duration_ms,
             extra={
-                "request_id": request_id(), "method": request.method, "path": request.path, "actor": actor,
-                "endpoint": request.endpoint or "", "status": response.status_code, "duration_ms": duration_ms,
-                "sender": request.remote_addr or "", "sent_bytes": response.content_length or 0,
+                "request_id": request_id(),
+                "method": request.method,
+                "path": request.path,
+                "actor": actor,
+                "endpoint": request.endpoint or "",
+                "status": response.status_code,
+                "duration_ms": duration_ms,
+                "sender": request.remote_addr or "",
+                "sent_bytes": response.content_length or 0,
             },
-        )  # fmt: skip
+        )
         return response

@@ -49,7 +49,9 @@ def serve(
     A server on a loopback address answers only requests that name it so, whatever name a foreign page points here.
     Once it is to end it takes no new connection, and answers what was begun.
     """
-    logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # a request that waits for a moment is no warning
+    logging.getLogger("waitress.queue").setLevel(
+        logging.ERROR
+    )  # a request that waits for a moment is no warning
     settings = settings_for_host(host, settings or Settings())
     app = create_app(
         store,
@@ -61,11 +63,16 @@ def serve(
     with open_listener(host, port) as listener, tune_gc():
         connections: dict[int, Any] = {}
         server = create_server(
-            app, map=connections, sockets=[listener], threads=settings.server.threads, ident="perfci",
-            max_request_body_size=DRAIN_FACTOR * int(settings.server.max_body_mb * MIB),  # beyond it hangs up amid the body
+            app,
+            map=connections,
+            sockets=[listener],
+            threads=settings.server.threads,
+            ident="perfci",
+            max_request_body_size=DRAIN_FACTOR
+            * int(settings.server.max_body_mb * MIB),  # beyond it hangs up amid the body
             clear_untrusted_proxy_headers=False,  # the application does that, and wants to know of them
             connection_limit=1000,
-        )  # fmt: skip
+        )
         server.channel_class = Channel
         try:
             with _told_by_signals(server.pull_trigger) as told:
@@ -85,7 +92,9 @@ class Refusal(ErrorTask):  # type: ignore[misc]
 
     def execute(self) -> None:
         fault = self.request.error
-        answer = problem_response(ProblemError(KIND_BY_STATUS.get(fault.code, "bad-request"), f"{fault.body}."), new_request_id())
+        answer = problem_response(
+            ProblemError(KIND_BY_STATUS.get(fault.code, "bad-request"), f"{fault.body}."), new_request_id()
+        )
         self.status = answer.status
         self.response_headers.extend(answer.headers.items())
         self.set_close_on_finish()
@@ -104,7 +113,9 @@ def _finish(server: BaseWSGIServer, connections: dict[int, Any]) -> None:
     """Answer what was begun; whoever connects from now on is refused, and finds another server or comes back."""
     dispatcher.close(server)
     deadline = time.monotonic() + GRACEFUL_TIMEOUT_S
-    while any(_is_busy(channel) for channel in server.active_channels.values()) and time.monotonic() < deadline:
+    while (
+        any(_is_busy(channel) for channel in server.active_channels.values()) and time.monotonic() < deadline
+    ):
         loop(0.1, server.adj.asyncore_use_poll, connections, count=1)
 
 

@@ -63,14 +63,18 @@ def init_app(app: Flask, clock: Callable[[], datetime]) -> None:
         "commit_name": commit_title,
         "counted": number_format.format_count,
         "counts_sentence": verdict_sentences.counts_sentence,
-        "interval_bar": lambda verdict, span: Markup(svg_charts.render_interval_bar(verdict, span=span, width=140)),
+        "interval_bar": lambda verdict, span: Markup(
+            svg_charts.render_interval_bar(verdict, span=span, width=140)
+        ),
         "kind_tone": lambda kind: verdict_labels.TONES[kind],
         "levels": lambda metric, *values: verdict_sentences.format_levels(values, metric),
         "moved": verdict_sentences.level_change_phrase,
         "plotly": lambda: f"{request.script_root}{static_files.plotly_path()}",
         "mark_sentence": verdict_sentences.mark_sentence,
         "move": verdict_sentences.change_phrase,
-        "shares": lambda shares: Markup(svg_charts.render_share_bar([(one.shade, one.count) for one in shares])),
+        "shares": lambda shares: Markup(
+            svg_charts.render_share_bar([(one.shade, one.count) for one in shares])
+        ),
         "quiet_kinds": verdict_labels.QUIET_KINDS,
         "sparkline": lambda trend: Markup(svg_charts.render_sparkline(trend)),
         "style_nonce": style_nonce,

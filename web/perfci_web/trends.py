@@ -34,14 +34,23 @@ class SeriesVerdicts:
 
     def build_trends_from_dots(self, dots: Mapping[Series, tuple[Dot, ...]]) -> dict[Series, Trend]:
         verdicts, changes = group_by_series(self.verdicts), group_by_series(self.changes)
-        return {one: build_trend_from_dots(one, line, changes[one], verdicts[one]) for one, line in dots.items()}
+        return {
+            one: build_trend_from_dots(one, line, changes[one], verdicts[one]) for one, line in dots.items()
+        }
 
 
-def load_level_trends(tx: Transaction, histories_read: JudgedHistories, decisions: SeriesVerdicts) -> dict[Series, Trend]:
+def load_level_trends(
+    tx: Transaction, histories_read: JudgedHistories, decisions: SeriesVerdicts
+) -> dict[Series, Trend]:
     """Dots without spread; a history with a commit whose processes are all flagged is read whole, for it is shown."""
-    whole = load_histories(tx, [row_id for row_id in histories_read.points if histories_read.has_flagged_commit(row_id)])
+    whole = load_histories(
+        tx, [row_id for row_id in histories_read.points if histories_read.has_flagged_commit(row_id)]
+    )
     series = load_series_by_ids(tx, histories_read.points)
-    dots = {row_id: build_dots(whole[row_id]) if row_id in whole else _build_dots(histories_read, row_id) for row_id in series}
+    dots = {
+        row_id: build_dots(whole[row_id]) if row_id in whole else _build_dots(histories_read, row_id)
+        for row_id in series
+    }
     return decisions.build_trends_from_dots({one: dots[row_id] for row_id, one in series.items()})
 
 

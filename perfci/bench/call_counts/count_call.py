@@ -119,7 +119,13 @@ def _run_counted(function: Callable[[], object]) -> tuple[OperatorCounter, Stora
     from perfci.bench.call_counts.operator_counter import OperatorCounter
     from perfci.bench.memory_use.storage_tracker import StorageTracker
 
-    with force_eager(), gc_disabled(), OperatorCounter() as operators, StorageTracker() as live, create_flop_counter() as flops:
+    with (
+        force_eager(),
+        gc_disabled(),
+        OperatorCounter() as operators,
+        StorageTracker() as live,
+        create_flop_counter() as flops,
+    ):
         function()
     return operators, live, int(flops.get_total_flops())
 
@@ -131,7 +137,9 @@ def _fake_peak_bytes(rebuild: Callable[[], object] | None) -> int | Absent:
         return fake_peak_bytes(rebuild)
     except PerfciError as error:
         return Absent(str(error))
-    except Exception as error:  # what runs with values and not without them is no fault of the benchmark's author
+    except (
+        Exception
+    ) as error:  # what runs with values and not without them is no fault of the benchmark's author
         return Absent(f"the function does not run on fake tensors: {type(error).__name__}: {error}")
 
 
@@ -156,4 +164,6 @@ def _held_bytes(tensors: Any) -> int | Absent:
         return NOT_NAMED_READING
     from perfci.bench.proxies.held import tensor_storage_bytes
 
-    return tensor_storage_bytes(tensors if not isinstance(tensors, Iterable) or isinstance(tensors, dict) else list(tensors))
+    return tensor_storage_bytes(
+        tensors if not isinstance(tensors, Iterable) or isinstance(tensors, dict) else list(tensors)
+    )

@@ -15,7 +15,15 @@ from typing import Any
 
 from perfci.bench.devices.peak_rates import peak_flops
 
-__all__ = ["count_flops", "create_flop_counter", "force_eager", "mbu", "mfu", "model_flops_per_token", "peak_flops"]
+__all__ = [
+    "count_flops",
+    "create_flop_counter",
+    "force_eager",
+    "mbu",
+    "mfu",
+    "model_flops_per_token",
+    "peak_flops",
+]
 
 
 def count_flops(function: Callable[[], object]) -> int:

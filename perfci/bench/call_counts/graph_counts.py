@@ -61,7 +61,11 @@ def count_generated_kernels(function: Callable[[], object]) -> int | Absent:
     from torch._inductor import config, metrics
     from torch._inductor.utils import fresh_cache
 
-    with _reset_dynamo(), fresh_cache(), config.patch(compile_threads=1):  # a pool of compilers would outlive the call
+    with (
+        _reset_dynamo(),
+        fresh_cache(),
+        config.patch(compile_threads=1),
+    ):  # a pool of compilers would outlive the call
         metrics.reset()
         try:
             torch.compile(function, backend="inductor")()

@@ -112,7 +112,11 @@ def upcast_bytes(func: Any, inputs: list[Any], result: Any) -> int:
     if not floats or func.is_view or func._overloadpacket in SCALED_PRODUCTS:
         return 0
     made = list_tensors(result[:1] if isinstance(result, tuple) else result)
-    return sum(tensor_bytes(tensor) for tensor in made if _is_wider(tensor, min(floats)) and not _is_in(tensor, inputs))
+    return sum(
+        tensor_bytes(tensor)
+        for tensor in made
+        if _is_wider(tensor, min(floats)) and not _is_in(tensor, inputs)
+    )
 
 
 def _is_wider(tensor: Any, element_size: int) -> bool:

@@ -65,4 +65,6 @@ def _strip_autotune_times(content: bytes) -> bytes:
         choice = json.loads(content)
     except ValueError:
         return content
-    return json.dumps({name: value for name, value in choice.items() if "time" not in name}, sort_keys=True).encode()
+    return json.dumps(
+        {name: value for name, value in choice.items() if "time" not in name}, sort_keys=True
+    ).encode()

@@ -88,7 +88,9 @@ def compile_twice(
     return cold, warm
 
 
-def _compile_in_child(name: str, work: Callable[[], CompilationResult], caches: str, cap_s: float) -> CompilationResult:
+def _compile_in_child(
+    name: str, work: Callable[[], CompilationResult], caches: str, cap_s: float
+) -> CompilationResult:
     start = start_child if fork_obstacle() or count_compile_events() else fork_child
     children: list[ChildProcess] = []
     with ending_children(children):
@@ -110,7 +112,10 @@ def _cache_variables(folder: str) -> dict[str, str]:
 
 
 def _compile_isolated(
-    make_function: Callable[..., Callable[[], Any]], arguments: Any, timing: Mapping[str, Any] | None, caches: str
+    make_function: Callable[..., Callable[[], Any]],
+    arguments: Any,
+    timing: Mapping[str, Any] | None,
+    caches: str,
 ) -> CompilationResult:
     import torch
     import torch._inductor.compile_fx  # takes a second, which is none of compiling
@@ -119,7 +124,9 @@ def _compile_isolated(
     if this_device().kind == "cpu":
         torch.set_num_threads(1)
         config.compile_threads = 1  # else compilers run beside, and their CPU seconds are not known
-    return compile_in_process(make_function, *arguments, warm_backend="aot_eager", timing=timing, caches=caches)
+    return compile_in_process(
+        make_function, *arguments, warm_backend="aot_eager", timing=timing, caches=caches
+    )
 
 
 def compile_in_process(
@@ -189,7 +196,9 @@ def _call_until_steady(
     calls: list[tuple[float, float, int]] = []
     while len(calls) < QUIET_CALLS or any(happened for _, _, happened in calls[-QUIET_CALLS:]):
         if len(calls) == MAX_CALLS:
-            raise RuntimeError(f"something is compiled even after {MAX_CALLS} calls: this has no steady state")
+            raise RuntimeError(
+                f"something is compiled even after {MAX_CALLS} calls: this has no steady state"
+            )
         before, wall_s, cpu_s = len(events), perf_counter(), _cpu_seconds()
         value = step()
         device.synchronize()

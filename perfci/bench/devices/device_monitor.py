@@ -121,11 +121,15 @@ def shared_gpu_flags(*observations: list[GpuProcess] | Absent) -> Iterator[str]:
         yield f"shared_gpu: pid {process.pid} {process.name or '(outside this container)'}"
 
 
-def condition_readings(sampled: GpuSamples, *observations: list[GpuProcess] | Absent) -> dict[str, Reading | Absent]:
+def condition_readings(
+    sampled: GpuSamples, *observations: list[GpuProcess] | Absent
+) -> dict[str, Reading | Absent]:
     seen = [look for look in observations if isinstance(look, list)]
     unseen = [look for look in observations if isinstance(look, Absent)]
     given: dict[str, Reading | Absent] = {
-        name: informational(*sampled.samples[name]) if sampled.samples.get(name) else Absent(sampled.missing_reasons[name])
+        name: informational(*sampled.samples[name])
+        if sampled.samples.get(name)
+        else Absent(sampled.missing_reasons[name])
         for name in (*SAMPLED_QUERIES, "sm_active")
         if name != "clock_events"
     }

@@ -21,7 +21,11 @@ COUNTER_TIMEOUT_S = 2.0
 
 
 def joules_per_call(
-    function: Callable[[], object], *, device: Device | None = None, window_count: int = 3, window_s: float = 2.0
+    function: Callable[[], object],
+    *,
+    device: Device | None = None,
+    window_count: int = 3,
+    window_s: float = 2.0,
 ) -> Reading | Absent:
     """Measure the joules the whole board spends per call: one sample per window, judged like a time.
 
@@ -74,7 +78,9 @@ class EnergyMeter:
         joules, calls, until = self.gpu.energy(), 0, perf_counter() + COUNTER_TIMEOUT_S
         while self.gpu.energy() == joules:
             if perf_counter() >= until:
-                raise NvmlUnavailable(f"the GPU's energy counter did not move in {COUNTER_TIMEOUT_S:g} s of work")
+                raise NvmlUnavailable(
+                    f"the GPU's energy counter did not move in {COUNTER_TIMEOUT_S:g} s of work"
+                )
             calls += self.run_batch()
         return calls
 

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 VALIDATION_STATUS = {
     "cpu": (True, "every figure in the documentation was measured on CPU machines"),
-    "cuda": (False, "exercised in tests against a fake device; no run on an NVIDIA GPU has been recorded yet"),
+    "cuda": (
+        False,
+        "exercised in tests against a fake device; no run on an NVIDIA GPU has been recorded yet",
+    ),
     "rocm": (False, "shares torch's CUDA calls; no run on an AMD GPU has been recorded yet"),
     "xpu": (False, "written from torch's documentation; no run on an Intel GPU has been recorded yet"),
     "mps": (False, "written from torch's documentation; no run on an Apple GPU has been recorded yet"),
@@ -200,7 +203,9 @@ class Accelerator:
         if self.kind != "cuda":
             return None
         capability = tuple(self.backend.get_device_capability())
-        needed = FP8_CAPABILITY if is_float8(dtype) else BF16_CAPABILITY if dtype is torch.bfloat16 else (0, 0)
+        needed = (
+            FP8_CAPABILITY if is_float8(dtype) else BF16_CAPABILITY if dtype is torch.bfloat16 else (0, 0)
+        )
         if capability >= needed:
             return None
         return "{} needs compute capability {}.{}; this GPU has {}.{}".format(

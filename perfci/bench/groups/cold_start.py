@@ -61,14 +61,18 @@ def _run_cold_start(context: ModelBench, p: Mapping[str, Any], caches: str) -> d
     module = type(context).__module__
     root = sys.modules[module.partition(".")[0]]
     folder = os.path.dirname(next(iter(getattr(root, "__path__", [])), "") or str(root.__file__))
-    start = functools.partial(run_to_first_output, folder, module, type(context).__qualname__, repr(dict(p)), time.monotonic())
+    start = functools.partial(
+        run_to_first_output, folder, module, type(context).__qualname__, repr(dict(p)), time.monotonic()
+    )
     child = start_child("a cold start", start, dict.fromkeys(CACHE_VARIABLES, caches))
     with ending_children([child]):
         (spans,) = wait_for_results([child], START_LIMIT_S)
     return dict(spans)
 
 
-def run_to_first_output(folder: str, module: str, qualname: str, parameters: str, started_at: float) -> dict[str, Any]:
+def run_to_first_output(
+    folder: str, module: str, qualname: str, parameters: str, started_at: float
+) -> dict[str, Any]:
     """Be the fresh interpreter: import, build, give the first output, and say when each was done.
 
     Spans are pairs of wall and CPU seconds; ``started`` is the moment of the asking process's monotonic clock, which
@@ -88,7 +92,9 @@ def run_to_first_output(folder: str, module: str, qualname: str, parameters: str
     bench.shim.synchronize()
     moments.append(_read_clocks())
     pairs = zip(("import", "build", "output"), itertools.pairwise(moments), strict=True)
-    spans: dict[str, Any] = {name: (after[0] - before[0], after[1] - before[1]) for name, (before, after) in pairs}
+    spans: dict[str, Any] = {
+        name: (after[0] - before[0], after[1] - before[1]) for name, (before, after) in pairs
+    }
     return {**spans, "start": (moments[-1][0] - started_at, moments[-1][1]), "compile": _compile_seconds()}
 
 
@@ -121,4 +127,6 @@ def _find_parameters(bench: ModelBench, parameters_text: str) -> dict[str, Any]:
         p = dict(zip(bench.param_names, values, strict=True))
         if repr(p) == parameters_text:
             return p
-    raise LookupError(f"the fresh interpreter finds no parameters {parameters_text} in {type(bench).__qualname__}")
+    raise LookupError(
+        f"the fresh interpreter finds no parameters {parameters_text} in {type(bench).__qualname__}"
+    )

@@ -46,7 +46,9 @@ def _token_energy(context: ModelBench, model: Any, p: Mapping[str, Any]) -> Read
 
     def request() -> None:
         nonlocal tokens
-        tokens = sum(context.tokens_of(chunk) if context.tokens_of else 1 for chunk in context.stream(model, p))
+        tokens = sum(
+            context.tokens_of(chunk) if context.tokens_of else 1 for chunk in context.stream(model, p)
+        )
 
     joules = joules_per_call(request, device=context.target_device)
     if isinstance(joules, Absent):

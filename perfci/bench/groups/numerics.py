@@ -31,14 +31,20 @@ METRICS = PARITY_METRICS
 
 def measure(context: ModelBench, p: Mapping[str, Any]) -> Measurement:
     """Train ``steps`` steps from one seed, and the reference too where ``p`` is another variant of it."""
-    reference = record_training_numerics(context, _reference(context, p)) if _reference(context, p) != p else None
+    reference = (
+        record_training_numerics(context, _reference(context, p)) if _reference(context, p) != p else None
+    )
     return parity_readings(record_training_numerics(context, p), reference, _parity_tolerance(context, p))
 
 
 def require_parity(context: ModelBench, p: Mapping[str, Any]) -> None:
     """Raise ``ParityFailed`` before anything of a variant is timed that does not agree with its reference."""
     if _reference(context, p) != p:
-        check_parity(record_training_numerics(context, p), record_training_numerics(context, _reference(context, p)), _parity_tolerance(context, p))
+        check_parity(
+            record_training_numerics(context, p),
+            record_training_numerics(context, _reference(context, p)),
+            _parity_tolerance(context, p),
+        )
 
 
 def record_training_numerics(context: ModelBench, p: Mapping[str, Any]) -> NumericsRecord:

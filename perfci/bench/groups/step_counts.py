@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from perfci.bench.model_bench import ModelBench
 
 GRAPH_METRICS = ("graph_breaks", "recompiles")
-METRICS = tuple(metric for metric in COUNT_METRICS if metric.name not in ("kv_cache_bytes", "generated_kernels"))
+METRICS = tuple(
+    metric for metric in COUNT_METRICS if metric.name not in ("kv_cache_bytes", "generated_kernels")
+)
 
 
 def measure(context: ModelBench, p: Mapping[str, Any]) -> Measurement:
@@ -33,7 +35,9 @@ def measure(context: ModelBench, p: Mapping[str, Any]) -> Measurement:
     return Measurement({metric.name: readings[metric.name] for metric in METRICS})
 
 
-def _graph_readings(context: ModelBench, p: Mapping[str, Any], training: TrainingLoop) -> dict[str, Reading | Absent]:
+def _graph_readings(
+    context: ModelBench, p: Mapping[str, Any], training: TrainingLoop
+) -> dict[str, Reading | Absent]:
     """What ``torch.compile`` makes of the loss, the number format chosen outside: perfci's own code is not traced."""
     model, batch = training.model, training.next_batch()
     with context.autocast(p):

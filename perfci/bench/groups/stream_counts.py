@@ -14,7 +14,13 @@ from perfci.bench.readings import Measurement
 if TYPE_CHECKING:
     from perfci.bench.model_bench import ModelBench
 
-TRAINING_ONLY = ("fake_peak_bytes", "optimizer_state_bytes", "graph_breaks", "recompiles", "generated_kernels")
+TRAINING_ONLY = (
+    "fake_peak_bytes",
+    "optimizer_state_bytes",
+    "graph_breaks",
+    "recompiles",
+    "generated_kernels",
+)
 METRICS = tuple(metric for metric in COUNT_METRICS if metric.name not in TRAINING_ONLY)
 
 

@@ -37,7 +37,9 @@ METRICS = (
     *MEMORY_METRICS,
     *CONDITION_METRICS,
 )
-PHASE_STEPS = 7  # with synchronised phases, and with fresh batches: as many as asv and perfci need for a median
+PHASE_STEPS = (
+    7  # with synchronised phases, and with fresh batches: as many as asv and perfci need for a median
+)
 
 
 def measure(context: ModelBench, p: Mapping[str, Any]) -> Measurement:
@@ -50,7 +52,9 @@ def measure(context: ModelBench, p: Mapping[str, Any]) -> Measurement:
     device, training = context.target_device, TrainingLoop(context, p)
     training.check_first_loss()
     with monitor_device(device) as watched:
-        timing = time_blocks(training.step, device=device, warmup_s=context.budget_s / 4, budget_s=context.budget_s)
+        timing = time_blocks(
+            training.step, device=device, warmup_s=context.budget_s / 4, budget_s=context.budget_s
+        )
         phases = _phase_readings(training, device)
         data = _data_readings(context, p, training)
     training.check_loss_finite(f"after {training.steps} steps")
@@ -82,7 +86,9 @@ def _phase_readings(training: TrainingLoop, device: Device) -> dict[str, Reading
     return {f"{phase}_time": readings[phase] for phase in PHASES}
 
 
-def _rate_readings(context: ModelBench, p: Mapping[str, Any], training: TrainingLoop, timing: Timing) -> dict[str, Reading | Absent]:
+def _rate_readings(
+    context: ModelBench, p: Mapping[str, Any], training: TrainingLoop, timing: Timing
+) -> dict[str, Reading | Absent]:
     """Numbers derived from the step time, for display: judging them would judge it twice."""
     step_s = statistics.median(timing.judged)
     flops = count_flops(training.step)
@@ -92,11 +98,15 @@ def _rate_readings(context: ModelBench, p: Mapping[str, Any], training: Training
     return {
         "tokens_per_s": informational(tokens / step_s) if tokens else Absent("it gives no tokens_per_batch"),
         "flop_per_s": informational(flops / step_s),
-        "mfu": informational(share) if share is not None else Absent(f"the peak of {context.target_device.name} is not known"),
+        "mfu": informational(share)
+        if share is not None
+        else Absent(f"the peak of {context.target_device.name} is not known"),
     }
 
 
-def _data_readings(context: ModelBench, p: Mapping[str, Any], training: TrainingLoop) -> dict[str, Reading | Absent]:
+def _data_readings(
+    context: ModelBench, p: Mapping[str, Any], training: TrainingLoop
+) -> dict[str, Reading | Absent]:
     """Time blocked in ``batch`` while the device may still be busy with the step before."""
     waits: list[tuple[float, float]] = []
     context.target_device.synchronize()

@@ -38,7 +38,9 @@ class TrainingLoop:
         self._p = p
         self.model = context.build(p)
         if not hasattr(self.model, "parameters"):
-            raise TypeError(f"build returned {type(self.model).__name__}; a torch module with parameters was expected")
+            raise TypeError(
+                f"build returned {type(self.model).__name__}; a torch module with parameters was expected"
+            )
         self.batches = [context.batch(p, index) for index in range(RESIDENT_BATCHES)]
         self.optimizer = context.optimizer(self.model, p)
         self._scaler = gradient_scaler(context.precision(p), context.device)
@@ -73,10 +75,16 @@ class TrainingLoop:
         """Take one step and say in a sentence what a hook gives wrongly; waits for the device."""
         loss = self.loss(self.next_batch())
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or loss.ndim > 0:
-            found = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else type(loss).__name__
+            found = (
+                f"a tensor of shape {tuple(loss.shape)}"
+                if isinstance(loss, torch.Tensor)
+                else type(loss).__name__
+            )
             raise ValueError(f"loss returned {found}; a scalar tensor was expected")
         if not loss.requires_grad:
-            raise ValueError("the loss does not depend on any parameter that requires a gradient: nothing is trained")
+            raise ValueError(
+                "the loss does not depend on any parameter that requires a gradient: nothing is trained"
+            )
         self.last_loss = loss.detach()
         self.check_loss_finite("before the first step")
 

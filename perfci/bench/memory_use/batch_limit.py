@@ -27,7 +27,9 @@ def find_largest_batch(
     answer ``limit`` means that it fits and perhaps more would.
     """
     if budget_bytes is None and device.memory_stats() is None:
-        return Absent(f"{device.name} does not run out of memory in order; state a budget in bytes to predict with")
+        return Absent(
+            f"{device.name} does not run out of memory in order; state a budget in bytes to predict with"
+        )
 
     def holds(batch: int) -> bool:
         if budget_bytes is not None:

@@ -23,7 +23,11 @@ def fake_tensors() -> Iterator[None]:
     Raises ``PerfciError`` where the code cannot go on without values: ``if loss.item() > 3``, ``tokens[mask]`` summed
     into a size, a number that is printed.
     """
-    from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
+    from torch._subclasses.fake_tensor import (
+        DataDependentOutputException,
+        DynamicOutputShapeException,
+        FakeTensorMode,
+    )
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
     unknown = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)

@@ -68,7 +68,9 @@ def peak_allocated_bytes(function: Callable[[], object]) -> int:
     import torch
 
     if not torch.cuda.is_available():
-        from asv_runner.benchmarks.mark import SkipNotImplemented  # a NotImplementedError that asv also skips mid-run
+        from asv_runner.benchmarks.mark import (
+            SkipNotImplemented,
+        )  # a NotImplementedError that asv also skips mid-run
 
         raise SkipNotImplemented("allocator peaks need a CUDA device, and torch sees none")
     gc.collect()
@@ -109,8 +111,12 @@ def allocator_readings(
     readings = {name: _peak_reading(device, peaks, key) for name, key in ALLOCATOR_PEAKS.items()}
     return {
         **readings,
-        "rounding_bytes": _difference_reading(readings["peak_allocated_bytes"], readings["peak_requested_bytes"]),
-        "fragmentation": _fragmentation_reading(readings["peak_active_bytes"], readings["peak_reserved_bytes"]),
+        "rounding_bytes": _difference_reading(
+            readings["peak_allocated_bytes"], readings["peak_requested_bytes"]
+        ),
+        "fragmentation": _fragmentation_reading(
+            readings["peak_active_bytes"], readings["peak_reserved_bytes"]
+        ),
         **{name: _event_reading(device, peaks, after, name) for name in ALLOCATOR_EVENTS},
     }
 
@@ -125,7 +131,11 @@ def _run_and_read_stats(device: Device, function: Callable[[], object]) -> dict[
 
 
 def _peak_reading(device: Device, stats: dict[str, int], key: str) -> Reading | Absent:
-    return Reading((float(stats[key]),)) if key in stats else Absent(f"the allocator of {device.name} keeps no {key}")
+    return (
+        Reading((float(stats[key]),))
+        if key in stats
+        else Absent(f"the allocator of {device.name} keeps no {key}")
+    )
 
 
 def _difference_reading(whole: Reading | Absent, part: Reading | Absent) -> Reading | Absent:
@@ -140,7 +150,9 @@ def _fragmentation_reading(active: Reading | Absent, reserved: Reading | Absent)
     return Reading((1 - active.samples[0] / reserved.samples[0],))
 
 
-def _event_reading(device: Device, before: dict[str, int], after: dict[str, int], name: str) -> Reading | Absent:
+def _event_reading(
+    device: Device, before: dict[str, int], after: dict[str, int], name: str
+) -> Reading | Absent:
     if name not in after:
         return Absent(f"the allocator of {device.name} keeps no {name}")
     return exact(after[name] - before[name])

@@ -65,7 +65,9 @@ def fork_obstacle() -> str:
     return "this system does not tell how many threads are running"
 
 
-def fork_child(name: str, function: Callable[[], object], environment: Mapping[str, str] | None = None) -> ChildProcess:
+def fork_child(
+    name: str, function: Callable[[], object], environment: Mapping[str, str] | None = None
+) -> ChildProcess:
     """Fork a child that calls the function. What it writes goes where this process writes."""
     reader, writer = Pipe(duplex=False)
     stack = tempfile.TemporaryFile()  # noqa: SIM115  it lives as long as the child
@@ -82,7 +84,9 @@ def fork_child(name: str, function: Callable[[], object], environment: Mapping[s
     return ChildProcess(name, pid, reader, stack)
 
 
-def start_child(name: str, function: Callable[[], object], environment: Mapping[str, str] | None = None) -> ChildProcess:
+def start_child(
+    name: str, function: Callable[[], object], environment: Mapping[str, str] | None = None
+) -> ChildProcess:
     """Start a fresh interpreter that finds the same modules and calls the function, which must be picklable."""
     reader, writer = Pipe(duplex=False)
     stack = tempfile.TemporaryFile()  # noqa: SIM115
@@ -96,7 +100,10 @@ def start_child(name: str, function: Callable[[], object], environment: Mapping[
     )
     writer.close()
     assert process.stdin is not None
-    with process.stdin, contextlib.suppress(BrokenPipeError):  # it ended before it read: its exit status tells why
+    with (
+        process.stdin,
+        contextlib.suppress(BrokenPipeError),
+    ):  # it ended before it read: its exit status tells why
         process.stdin.write(pickle.dumps(function))
     process.returncode = 0  # waited for by its id, like a forked one
     return ChildProcess(name, process.pid, reader, stack)
@@ -108,7 +115,9 @@ def run_fresh_child() -> None:
     _run_and_report(lambda: pickle.load(sys.stdin.buffer)(), Connection(result), stack, parent)
 
 
-def _run_and_report(function: Callable[[], object], result: Connection[Any, Any], stack: int, parent: int) -> None:
+def _run_and_report(
+    function: Callable[[], object], result: Connection[Any, Any], stack: int, parent: int
+) -> None:
     """Call the function, send what became of it, and leave without the exit handlers of the parent."""
     outcome: Any = ChildFailure("it ended before it had begun")
     try:
@@ -170,9 +179,13 @@ def wait_for_results(children: Sequence[ChildProcess], timeout_s: float) -> list
         _receive(children, outcomes, deadline - time.monotonic())
         if any(isinstance(outcome, ChildFailure) for outcome in outcomes.values()):
             _receive(children, outcomes, FAILURE_GRACE_S)
-            raise _choose_failure([(child, outcome) for child, outcome in outcomes.items() if isinstance(outcome, ChildFailure)])
+            raise _choose_failure(
+                [(child, outcome) for child, outcome in outcomes.items() if isinstance(outcome, ChildFailure)]
+            )
         if len(outcomes) < len(children) and time.monotonic() >= deadline:
-            raise TimeoutError(_describe_hang([child for child in children if child not in outcomes], timeout_s))
+            raise TimeoutError(
+                _describe_hang([child for child in children if child not in outcomes], timeout_s)
+            )
     return [outcomes[child] for child in children]
 
 

@@ -41,7 +41,11 @@ class CommunicationCounter(TorchDispatchMode):  # type: ignore[misc]
 
 def _sent_tensors(func: Any, args: Any) -> Any:
     """The argument that holds what is sent: the one called input, where results have one of their own."""
-    named = [value for declared, value in zip(func._schema.arguments, args, strict=False) if "input" in declared.name]
+    named = [
+        value
+        for declared, value in zip(func._schema.arguments, args, strict=False)
+        if "input" in declared.name
+    ]
     return named[0] if named else args[0]
 
 

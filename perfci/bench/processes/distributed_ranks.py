@@ -27,7 +27,12 @@ from perfci.bench.timers.warmup import describe_time_drift
 if TYPE_CHECKING:
     from torch import Tensor
 
-BACKENDS = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl", "rocm": "cpu:gloo,cuda:nccl", "xpu": "cpu:gloo,xpu:xccl"}
+BACKENDS = {
+    "cpu": "gloo",
+    "cuda": "cpu:gloo,cuda:nccl",
+    "rocm": "cpu:gloo,cuda:nccl",
+    "xpu": "cpu:gloo,xpu:xccl",
+}
 """Which backend of torch.distributed moves tensors between ranks; the ranks agree about timing through gloo."""
 
 
@@ -42,7 +47,10 @@ def missing_ranks_reason(world_size: int, device: Device | None = None) -> str:
     if not torch.distributed.is_available() or device.kind not in BACKENDS:
         return f"this torch has no torch.distributed for {device.kind}"
     if device.kind == "cpu":
-        places, what = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, "core"
+        places, what = (
+            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+            "core",
+        )
     else:
         # torch.accelerator would ask the driver, after which forked ranks could not start CUDA; these ask NVML.
         backend = torch.xpu if device.kind == "xpu" else torch.cuda
@@ -52,7 +60,9 @@ def missing_ranks_reason(world_size: int, device: Device | None = None) -> str:
     return ""
 
 
-def run_ranks(function: Callable[..., Any], world_size: int, *arguments: Any, timeout_s: float = 60.0) -> list[Any]:
+def run_ranks(
+    function: Callable[..., Any], world_size: int, *arguments: Any, timeout_s: float = 60.0
+) -> list[Any]:
     """Call ``function(rank, *arguments)`` in ``world`` processes that are one process group; return all results.
 
     Ranks are forked where this process is fit for it (one thread, CUDA untouched), else started from nothing: then
@@ -65,12 +75,21 @@ def run_ranks(function: Callable[..., Any], world_size: int, *arguments: Any, ti
     with tempfile.TemporaryDirectory(prefix="perfci-ranks-") as folder, ending_children(children):
         start = start_child if fork_obstacle() else fork_child
         for rank in range(world_size):
-            work = functools.partial(_run_rank, function, arguments, rank, world_size, os.path.join(folder, "store"), timeout_s)
+            work = functools.partial(
+                _run_rank, function, arguments, rank, world_size, os.path.join(folder, "store"), timeout_s
+            )
             children.append(start(f"rank {rank} of {world_size}", work))
         return wait_for_results(children, timeout_s)
 
 
-def _run_rank(function: Callable[..., Any], arguments: Any, rank: int, world_size: int, store_path: str, timeout_s: float) -> Any:
+def _run_rank(
+    function: Callable[..., Any],
+    arguments: Any,
+    rank: int,
+    world_size: int,
+    store_path: str,
+    timeout_s: float,
+) -> Any:
     import torch
     import torch.distributed as dist
 
@@ -86,10 +105,14 @@ def _run_rank(function: Callable[..., Any], arguments: Any, rank: int, world_siz
         store=dist.FileStore(store_path, world_size),
         rank=rank,
         world_size=world_size,
-        timeout=timedelta(seconds=timeout_s + 60),  # whoever waits for a lost rank is ended with it, and not blamed
+        timeout=timedelta(
+            seconds=timeout_s + 60
+        ),  # whoever waits for a lost rank is ended with it, and not blamed
     )
     value = function(rank, *arguments)
-    max_over_ranks(0.0)  # nobody leaves while another still talks; who fails keeps its connections until it has said so
+    max_over_ranks(
+        0.0
+    )  # nobody leaves while another still talks; who fails keeps its connections until it has said so
     dist.destroy_process_group()
     return value
 

@@ -22,14 +22,22 @@ MAX_WALL_S = 3.0
 """Calls are repeated until so much CPU time has been seen, or so much time has passed: some only wait."""
 
 BENCH_ROOT = Path(__file__).resolve().parent.parent
-EXCLUDED_FILES = (str(BENCH_ROOT / "profiles" / "line_sampler.py"), str(BENCH_ROOT / "profiles" / "profiler.py"))
-LIBRARY_ROOTS = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+EXCLUDED_FILES = (
+    str(BENCH_ROOT / "profiles" / "line_sampler.py"),
+    str(BENCH_ROOT / "profiles" / "profiler.py"),
+)
+LIBRARY_ROOTS = tuple(
+    sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")
+)
 
 SourceLine = tuple[str, int]
 
 
 def sample_lines(
-    function: Callable[[], object], *, before_call: Callable[[], object] = lambda: None, roots: Mapping[str, str] | None = None
+    function: Callable[[], object],
+    *,
+    before_call: Callable[[], object] = lambda: None,
+    roots: Mapping[str, str] | None = None,
 ) -> tuple[TimeShare, ...]:
     """Share out the CPU time of calls among lines, the innermost of the project's on the stack at each look.
 
@@ -51,7 +59,9 @@ def sample_lines(
     whole = sum(looker.cpu_by_line.values())
     seen = [(place, spent) for place, spent in looker.cpu_by_line.items() if spent > 0]
     largest = sorted(seen, key=lambda row: row[1], reverse=True)[:MAX_ROWS]
-    return tuple(TimeShare(looker.locator.format_line(place), spent / calls, spent / whole) for place, spent in largest)
+    return tuple(
+        TimeShare(looker.locator.format_line(place), spent / calls, spent / whole) for place, spent in largest
+    )
 
 
 class LineSampler:
@@ -116,7 +126,9 @@ class SourceLocator:
     """Whose a line is, and how it is written."""
 
     def __init__(self, roots: Mapping[str, str] | None) -> None:
-        self._roots = None if roots is None else {os.path.realpath(root): name for root, name in roots.items()}
+        self._roots = (
+            None if roots is None else {os.path.realpath(root): name for root, name in roots.items()}
+        )
         self._owner: dict[str, str] = {}
 
     def locate(self, frame: FrameType) -> SourceLine | None:

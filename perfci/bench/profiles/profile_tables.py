@@ -46,7 +46,11 @@ def build_tables(events: Sequence[Any]) -> RecordedTables:
     inside = [event for event in events if any(_contains(call, event) for call in calls)]
     host = [event for event in inside if _is_host_event(event) and not event.is_async]
     ranges = [event for event in host if event.name.startswith(PHASE_PREFIX)]
-    operators = [event for event in host if not event.name.startswith((PHASE_PREFIX, STEP_PREFIX)) and not _is_device_wait(event)]
+    operators = [
+        event
+        for event in host
+        if not event.name.startswith((PHASE_PREFIX, STEP_PREFIX)) and not _is_device_wait(event)
+    ]
     kernels = [event for event in inside if not _is_host_event(event) and not event.is_user_annotation]
     whole_s = _sum_seconds(_duration_s(call) for call in calls)
     return RecordedTables(
@@ -77,7 +81,10 @@ def _exclusive_phases(ranges: Sequence[Any]) -> list[tuple[str, float]]:
 def _kernels_by_phase(host: Sequence[Any], ranges: Sequence[Any]) -> list[tuple[str, float]]:
     """What each launched kernel took, under the innermost phase that was open when it was launched, by any thread."""
     return [
-        (_phase_name(min((one for one in ranges if _contains(one, event)), key=_duration_s)), kernel.duration * MICROSECOND)
+        (
+            _phase_name(min((one for one in ranges if _contains(one, event)), key=_duration_s)),
+            kernel.duration * MICROSECOND,
+        )
         for event in host
         for kernel in event.kernels
     ]

@@ -57,9 +57,14 @@ class Profile:
 
 
 def profile_work(
-    work: ProfiledWork, folder: Path, *, device: Device | None = None, warmup_calls: int = WARMUP_CALLS,
-    before_call: Callable[[], object] = lambda: None, roots: Mapping[str, str] | None = None,
-) -> Profile:  # fmt: skip
+    work: ProfiledWork,
+    folder: Path,
+    *,
+    device: Device | None = None,
+    warmup_calls: int = WARMUP_CALLS,
+    before_call: Callable[[], object] = lambda: None,
+    roots: Mapping[str, str] | None = None,
+) -> Profile:
     """Profile a few warm calls; write ``trace.json`` (Chrome's format) and ``profile.json`` into ``folder``.
 
     Phases are ranges of torch's profiler, and of NVTX where CUDA is. Lines are sampled in calls of their own (see
@@ -88,7 +93,11 @@ def calls_to_record(call_s: float) -> int:
 
 
 def run_nvtx_ranges(
-    work: ProfiledWork, *, device: Device | None = None, warmup_calls: int = WARMUP_CALLS, before_call: Callable[[], object] = lambda: None
+    work: ProfiledWork,
+    *,
+    device: Device | None = None,
+    warmup_calls: int = WARMUP_CALLS,
+    before_call: Callable[[], object] = lambda: None,
 ) -> None:
     """Run warm calls with NVTX ranges, and nothing else, between ``cudaProfilerStart`` and ``cudaProfilerStop``.
 
@@ -110,7 +119,9 @@ def run_nvtx_ranges(
         torch.cuda.profiler.stop()
 
 
-def _warm_up(work: ProfiledWork, device: Device, warmup_calls: int, before_call: Callable[[], object]) -> float:
+def _warm_up(
+    work: ProfiledWork, device: Device, warmup_calls: int, before_call: Callable[[], object]
+) -> float:
     """Run until warm, or for long enough; return the seconds of the last call."""
     began = perf_counter()
     took = 0.0

@@ -30,4 +30,6 @@ def sum_shares(parts: Iterable[tuple[str, float]], total_s: float, calls: int) -
         seconds[name] += part_s
         counts[name] += 1
     largest = sorted(((took, name) for name, took in seconds.items() if took > 0), reverse=True)[:MAX_ROWS]
-    return tuple(TimeShare(name, took / calls, took / total_s, counts[name] / calls) for took, name in largest)
+    return tuple(
+        TimeShare(name, took / calls, took / total_s, counts[name] / calls) for took, name in largest
+    )

@@ -15,5 +15,7 @@ def tensor_storage_bytes(tree: Any) -> int:
     """Weigh nested tensors by their storages: once where they are shared, whole where a tensor is a part of one."""
     for leaf in tree_leaves(tree):
         if not isinstance(leaf, torch.Tensor | int | float | bool | str | None):
-            raise PerfciError(f"tensors in lists, tuples or dicts can be weighed; a {type(leaf).__name__} was given")
+            raise PerfciError(
+                f"tensors in lists, tuples or dicts can be weighed; a {type(leaf).__name__} was given"
+            )
     return sum({storage._cdata: int(storage.nbytes()) for storage in iter_storages(tree)}.values())

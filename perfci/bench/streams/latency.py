@@ -47,15 +47,23 @@ class RequestTrace:
         if not all(math.isfinite(time) and time >= 0 for time in times):
             raise ValueError(f"times must be finite and not negative, in seconds of one clock; got {times}")
         if any(later < earlier for earlier, later in pairwise(times)):
-            raise ValueError(f"times must not go back: sent, chunks in the order they came, done; got {times}")
+            raise ValueError(
+                f"times must not go back: sent, chunks in the order they came, done; got {times}"
+            )
         if any(tokens < 0 for _, tokens in self.chunks):
-            raise ValueError(f"a chunk cannot hold less than 0 tokens; got {[tokens for _, tokens in self.chunks]}")
+            raise ValueError(
+                f"a chunk cannot hold less than 0 tokens; got {[tokens for _, tokens in self.chunks]}"
+            )
         if not self.outputs:
             raise ValueError("the request has no output: no chunk of it holds a token")
         if self.chunk_audio_s and len(self.chunk_audio_s) != len(self.chunks):
-            raise ValueError(f"{len(self.chunks)} chunks came with {len(self.chunk_audio_s)} lengths of audio; give one each")
+            raise ValueError(
+                f"{len(self.chunks)} chunks came with {len(self.chunk_audio_s)} lengths of audio; give one each"
+            )
         if not all(math.isfinite(seconds) and seconds >= 0 for seconds in self.chunk_audio_s):
-            raise ValueError(f"seconds of audio must be finite and not negative; got {list(self.chunk_audio_s)}")
+            raise ValueError(
+                f"seconds of audio must be finite and not negative; got {list(self.chunk_audio_s)}"
+            )
 
     @property
     def outputs(self) -> tuple[tuple[float, int], ...]:
@@ -193,7 +201,9 @@ def rtf(compute_seconds: float, audio_seconds: float) -> float:
 def rtfx(compute_seconds: float, audio_seconds: float) -> float:
     """Seconds of audio made per second of computing, a ratio: the inverse of ``rtf``, higher is better."""
     if not compute_seconds > 0:
-        raise ValueError(f"the inverse real-time factor needs computing that took time; got {compute_seconds} seconds")
+        raise ValueError(
+            f"the inverse real-time factor needs computing that took time; got {compute_seconds} seconds"
+        )
     return audio_seconds / compute_seconds
 
 
@@ -316,9 +326,13 @@ def _parse_objective(name: str, limit: float) -> SlaObjective:
     found = re.fullmatch(r"([a-z0-9]+?)(?:_p([1-9][0-9]?))?", name)
     if found is None or found[1] not in SLA_METRICS:
         known = ", ".join(SLA_METRICS)
-        raise ValueError(f"the SLA names {name!r}; known are {known}, each also with _p50, _p90, _p99 behind it")
+        raise ValueError(
+            f"the SLA names {name!r}; known are {known}, each also with _p50, _p90, _p99 behind it"
+        )
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 < limit < math.inf:
-        raise ValueError(f"the SLA limits {name} to {limit!r}; a positive number of seconds (or a ratio) was expected")
+        raise ValueError(
+            f"the SLA limits {name} to {limit!r}; a positive number of seconds (or a ratio) was expected"
+        )
     return SlaObjective(name, found[1], float(limit), int(found[2]) / 100 if found[2] else 1.0)
 
 
@@ -330,7 +344,9 @@ def sla_attainment(traces: Sequence[RequestTrace], sla: Sequence[SlaObjective]) 
     return _count_met(traces, sla) / len(_require_traces(traces))
 
 
-def goodput(traces: Sequence[RequestTrace], sla: Sequence[SlaObjective], wall_s: float | None = None) -> float:
+def goodput(
+    traces: Sequence[RequestTrace], sla: Sequence[SlaObjective], wall_s: float | None = None
+) -> float:
     """Requests per second that keep every limit of the SLA (DistServe, Zhong et al. 2024; ``vllm bench serve``)."""
     return _count_met(traces, sla) / _total_seconds(traces, wall_s)
 

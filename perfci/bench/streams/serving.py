@@ -108,8 +108,12 @@ def serve(request: StreamRequest, arrivals: Sequence[float] | int) -> ServedRequ
     start = perf_counter()
     pairs = [_send_at(start + arrival, request) for arrival in arrivals]
     worked = _build_recording(request.device, pairs)
-    seen = [replace(trace, sent_at=start + arrival) for trace, arrival in zip(worked.wall, arrivals, strict=True)]
-    return ServedRequests(RecordedRequests(tuple(seen), queue_traces(worked.cpu, arrivals) if worked.cpu else ()), worked)
+    seen = [
+        replace(trace, sent_at=start + arrival) for trace, arrival in zip(worked.wall, arrivals, strict=True)
+    ]
+    return ServedRequests(
+        RecordedRequests(tuple(seen), queue_traces(worked.cpu, arrivals) if worked.cpu else ()), worked
+    )
 
 
 def _send_at(moment: float, request: StreamRequest) -> tuple[RequestTrace, RequestTrace]:
@@ -151,7 +155,9 @@ def serving_readings(served: ServedRequests, *, sla: Sequence[SlaObjective] = ()
         "ttft": read.per_request(latency.ttft),
         "e2el": read.per_request(latency.e2el),
         **read.percentiles(),
-        "queue_time": informational(fmean(work.sent_at - trace.sent_at for trace, work in zip(seen, worked, strict=True))),
+        "queue_time": informational(
+            fmean(work.sent_at - trace.sent_at for trace, work in zip(seen, worked, strict=True))
+        ),
         "utilisation": informational(busy_seconds(worked) / span_seconds(seen)),
         "throughput": informational(latency.throughput(seen)),
         "sla_attainment": read.sla_attainment(),
@@ -172,4 +178,6 @@ def _overload_flags(served: ServedRequests) -> tuple[str, ...]:
     if not working > coming > 0:
         return ()
     gaps = len(sent) - 1
-    return (f"overloaded: {gaps / coming:.3g} requests came per second and {gaps / working:.3g} can be served",)
+    return (
+        f"overloaded: {gaps / coming:.3g} requests came per second and {gaps / working:.3g} can be served",
+    )

@@ -116,7 +116,9 @@ def record_stream(
             offer_turn()
             pairs.append(request())
             collect()
-    reasons = [reason for reason in (warmed.unsettled_reason, events.describe_new("in a measured request")) if reason]
+    reasons = [
+        reason for reason in (warmed.unsettled_reason, events.describe_new("in a measured request")) if reason
+    ]
     return RecordedRequests(
         tuple(wall for wall, _ in pairs),
         tuple(cpu for _, cpu in pairs) if device.kind == "cpu" else (),
@@ -143,7 +145,9 @@ class StreamRequest:
         self.device.synchronize()
         moments.append(_read_clocks())
         if not chunks:
-            raise ValueError("the stream yielded nothing; it has to yield each chunk of output as it becomes visible")
+            raise ValueError(
+                "the stream yielded nothing; it has to yield each chunk of output as it becomes visible"
+            )
         tokens = [self._count_tokens(chunk) for chunk in chunks]
         audio = tuple(float(self.audio_seconds(chunk)) for chunk in chunks) if self.audio_seconds else ()
         wall, cpu = zip(*moments, strict=True)
@@ -152,7 +156,9 @@ class StreamRequest:
     def _open_stream(self) -> Iterator[Any]:
         output = self.stream()
         if not isinstance(output, Iterable):
-            raise ValueError(f"the stream returned {type(output).__name__}; something that yields chunks was expected")
+            raise ValueError(
+                f"the stream returned {type(output).__name__}; something that yields chunks was expected"
+            )
         return iter(output)
 
     def _count_tokens(self, chunk: Any) -> int:
@@ -162,7 +168,9 @@ class StreamRequest:
         try:
             return operator.index(tokens)
         except TypeError:
-            raise ValueError(f"tokens_of returned {tokens!r}; a whole number of tokens was expected") from None
+            raise ValueError(
+                f"tokens_of returned {tokens!r}; a whole number of tokens was expected"
+            ) from None
 
 
 def _build_trace(moments: Sequence[float], tokens: Sequence[int], audio_s: tuple[float, ...]) -> RequestTrace:
@@ -174,7 +182,9 @@ def _read_clocks() -> tuple[float, float]:
     return perf_counter(), process_time()
 
 
-def generation_readings(recording: RecordedRequests, *, sla: Sequence[SlaObjective] = (), batch: int = 1) -> Measurement:
+def generation_readings(
+    recording: RecordedRequests, *, sla: Sequence[SlaObjective] = (), batch: int = 1
+) -> Measurement:
     """Turn traced requests into the readings of ``GENERATION_METRICS``; what cannot be told is absent with its reason.
 
     Judged are ttft, ttfb, tpot, tpot_growth, itl, itl_per_token, e2el, rtf, sla_attainment and goodput: by CPU seconds
@@ -216,11 +226,17 @@ class TraceReadings:
     batch: int = 1
     duration_of: Callable[[Sequence[RequestTrace]], float] = busy_seconds
 
-    def per_request(self, metric: Callable[[RequestTrace], float | None], reason: str = "") -> Reading | Absent:
+    def per_request(
+        self, metric: Callable[[RequestTrace], float | None], reason: str = ""
+    ) -> Reading | Absent:
         """One sample per request that has the value."""
-        return self.by_both_clocks(lambda traces: [value for trace in traces if (value := metric(trace)) is not None], reason)
+        return self.by_both_clocks(
+            lambda traces: [value for trace in traces if (value := metric(trace)) is not None], reason
+        )
 
-    def by_both_clocks(self, metric: Callable[[Sequence[RequestTrace]], list[float]], reason: str = "") -> Reading | Absent:
+    def by_both_clocks(
+        self, metric: Callable[[Sequence[RequestTrace]], list[float]], reason: str = ""
+    ) -> Reading | Absent:
         """The same samples by the wall, and by the CPU's clock where it computed."""
         samples = metric(self.recording.wall)
         return Reading(samples, Clock.WALL, cpu=metric(self.recording.cpu)) if samples else Absent(reason)
@@ -252,13 +268,17 @@ class TraceReadings:
         traces = self.recording.wall
         if not any(trace.chunk_audio_s for trace in traces):
             return Absent(NO_AUDIO_REASON)
-        return informational(latency.rtfx(self.duration_of(traces), sum(trace.audio_seconds for trace in traces)))
+        return informational(
+            latency.rtfx(self.duration_of(traces), sum(trace.audio_seconds for trace in traces))
+        )
 
     def sla_attainment(self) -> Reading | Absent:
         return self._sla_reading(lambda traces: latency.sla_attainment(traces, self.sla))
 
     def goodput(self) -> Reading | Absent:
-        return self._sla_reading(lambda traces: self.batch * latency.goodput(traces, self.sla, self.duration_of(traces)))
+        return self._sla_reading(
+            lambda traces: self.batch * latency.goodput(traces, self.sla, self.duration_of(traces))
+        )
 
     def _sla_reading(self, metric: Callable[[Sequence[RequestTrace]], float]) -> Reading | Absent:
         if not self.sla:

@@ -169,7 +169,9 @@ class Stages:
         readings: dict[str, Reading | Absent] = {}
         for name in names or self.names:
             missing = name not in self.names
-            readings[name] = Absent(f"no run entered the stage {name!r}") if missing else self._seconds_reading(name)
+            readings[name] = (
+                Absent(f"no run entered the stage {name!r}") if missing else self._seconds_reading(name)
+            )
             readings[f"{name}_share"] = readings[name] if missing else self._share_reading(name)
         return readings
 

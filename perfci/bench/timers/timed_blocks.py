@@ -97,14 +97,18 @@ def time_blocks(
         number = number or agree_on_calls(max(1, math.ceil(BLOCK_S / max(warmed.call_s, 1e-9))))
         events = OneOffEvents(device)
         until = perf_counter() + budget_s
-        while not has_enough_blocks(blocks, min_blocks, max_blocks, target_half_width, out_of_time=perf_counter() >= until):
+        while not has_enough_blocks(
+            blocks, min_blocks, max_blocks, target_half_width, out_of_time=perf_counter() >= until
+        ):
             until += offer_turn()
             collect()
             if prepare is not None:
                 prepare()
                 device.synchronize()
             blocks.run_block(function, number)
-    reasons = [reason for reason in (warmed.unsettled_reason, events.describe_new("in a timed block")) if reason]
+    reasons = [
+        reason for reason in (warmed.unsettled_reason, events.describe_new("in a timed block")) if reason
+    ]
     return Timing(
         tuple(blocks.wall),
         tuple(blocks.cpu),
@@ -169,13 +173,19 @@ def create_cold_sampler(device: Device) -> ColdCacheBlockSampler:
     if device.create_events() is None or device.l2_bytes is None:
         from asv_runner.benchmarks.mark import SkipNotImplemented
 
-        raise SkipNotImplemented(f"a cold L2 cache needs an accelerator that tells its size, and this is {device.name}")
+        raise SkipNotImplemented(
+            f"a cold L2 cache needs an accelerator that tells its size, and this is {device.name}"
+        )
     import torch
 
-    return ColdCacheBlockSampler(device, buffer=torch.empty(device.l2_bytes, dtype=torch.uint8, device=device.torch_device))
+    return ColdCacheBlockSampler(
+        device, buffer=torch.empty(device.l2_bytes, dtype=torch.uint8, device=device.torch_device)
+    )
 
 
-def has_enough_blocks(blocks: BlockSampler, min_blocks: int, max_blocks: int, target: float, *, out_of_time: bool) -> bool:
+def has_enough_blocks(
+    blocks: BlockSampler, min_blocks: int, max_blocks: int, target: float, *, out_of_time: bool
+) -> bool:
     taken = len(blocks.device_s or blocks.cpu)
     if taken >= max_blocks or (taken and out_of_time):
         return True

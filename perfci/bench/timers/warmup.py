@@ -114,7 +114,11 @@ class WarmupRounds:
 
 
 def warm_up(
-    function: Callable[[], object], device: Device, cap_s: float, *, between_rounds: Callable[[], object] | None = None
+    function: Callable[[], object],
+    device: Device,
+    cap_s: float,
+    *,
+    between_rounds: Callable[[], object] | None = None,
 ) -> WarmupResult:
     """Call the function until it has settled, or until ``cap_s`` seconds are spent; once at least.
 
@@ -157,7 +161,10 @@ def time_round(function: Callable[[], object], calls: int, device: Device) -> tu
 
 def describe_clock_drift(clocks: Sequence[float]) -> str:
     """Say that the SM clock still moves, or nothing."""
-    lowest, highest = min(clocks[-2 * COMPARED_ROUNDS :], default=0.0), max(clocks[-2 * COMPARED_ROUNDS :], default=0.0)
+    lowest, highest = (
+        min(clocks[-2 * COMPARED_ROUNDS :], default=0.0),
+        max(clocks[-2 * COMPARED_ROUNDS :], default=0.0),
+    )
     if highest - lowest <= MAX_CLOCK_SPREAD * highest:
         return ""
     return f"the SM clock still moved between {lowest / 1e6:.0f} and {highest / 1e6:.0f} MHz"
@@ -173,7 +180,12 @@ def describe_time_drift(seconds: Sequence[float]) -> str:
         return f"only {len(seconds)} of {2 * COMPARED_ROUNDS} rounds of calls fitted into the warm-up"
     older, newer = seconds[-2 * COMPARED_ROUNDS : -COMPARED_ROUNDS], seconds[-COMPARED_ROUNDS:]
     change = statistics.median(newer) - statistics.median(older)
-    error = 1.2533 * 1.4826 * math.hypot(median_absolute_deviation(older), median_absolute_deviation(newer)) / math.sqrt(COMPARED_ROUNDS)
+    error = (
+        1.2533
+        * 1.4826
+        * math.hypot(median_absolute_deviation(older), median_absolute_deviation(newer))
+        / math.sqrt(COMPARED_ROUNDS)
+    )
     if abs(change) <= max(MAX_DRIFT * statistics.median(older), 2 * error):
         return ""
     return "the calls still became " + ("slower" if change > 0 else "faster")

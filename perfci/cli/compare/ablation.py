@@ -8,7 +8,12 @@ from contextlib import closing
 import click
 
 from perfci.cli.compare.variants import ComparisonOptions, exit_code_with_goals, resolve_commit
-from perfci.cli.shared.context import current_repository, load_repository_config, open_store_to_write, write_json
+from perfci.cli.shared.context import (
+    current_repository,
+    load_repository_config,
+    open_store_to_write,
+    write_json,
+)
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.measure.ablation import AblationResult, run_ablation
 from perfci.measure.ablation_steps import expand_steps, find_ablation, select_cells
@@ -42,9 +47,17 @@ def compare_ablation(name: str, at: str, options: ComparisonOptions) -> int:
             closing(open_store_to_write(config)) as store,
         ):
             found = run_ablation(
-                store, workbench, config, subject, commit, table, group_variants(cells, steps), progress,
-                goals=goals, budget_s=options.budget_s,
-            )  # fmt: skip
+                store,
+                workbench,
+                config,
+                subject,
+                commit,
+                table,
+                group_variants(cells, steps),
+                progress,
+                goals=goals,
+                budget_s=options.budget_s,
+            )
     judged = judge_ablation_goals(goals, found)
     write_report(found, judged, options)
     return exit_code(found, judged, strict=options.strict)
@@ -61,7 +74,11 @@ def write_report(ablation: AblationResult, goals: Sequence[GoalVerdict], options
     if options.json_file != "-":
         click.echo(f"commit {ablation.commit.short_sha} {ablation.commit.subject}\n")
         told_already = any(goal.trades for goal in goals)
-        paid = [] if told_already else [f"⇄ {trade_sentence(trade)}\n" for trade in find_ablation_trades(ablation)]
+        paid = (
+            []
+            if told_already
+            else [f"⇄ {trade_sentence(trade)}\n" for trade in find_ablation_trades(ablation)]
+        )
         parts = [*(format_ablation(one, policy) for one in ablation.ablations), *paid, format_goals(goals)]
         click.echo("\n".join(part for part in parts if part))
 
@@ -72,5 +89,7 @@ def exit_code(ablation: AblationResult, goals: Sequence[GoalVerdict], *, strict:
         return 4
     fell = any(rung.rejection_reason for ladder in ablation.ablations for rung in ladder.steps)
     steps = [verdict for ladder in ablation.ablations for rung in ladder.steps for verdict in rung.verdicts]
-    undecided = any(verdict.kind in (VerdictKind.INCONCLUSIVE, VerdictKind.NOT_COMPARABLE) for verdict in steps)
+    undecided = any(
+        verdict.kind in (VerdictKind.INCONCLUSIVE, VerdictKind.NOT_COMPARABLE) for verdict in steps
+    )
     return exit_code_with_goals(1 if fell else 3 if strict and undecided else 0, goals, strict=strict)

@@ -19,7 +19,14 @@ from perfci.cli.shared.context import (
     open_store_to_write,
     write_json,
 )
-from perfci.cli.shared.options import bench_option, global_options, json_option, smoke_option, suite_option, wait_option
+from perfci.cli.shared.options import (
+    bench_option,
+    global_options,
+    json_option,
+    smoke_option,
+    suite_option,
+    wait_option,
+)
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.config import Config
 from perfci.measure.check_goals import judge_commit_goals, parse_goals, require_known_metrics
@@ -45,26 +52,52 @@ SECONDS_PER_UNIT = {"s": 1.0, "m": 60.0, "h": 3600.0}
 @click.command("compare")
 @click.argument("base", default="", metavar="[BASE]")
 @click.argument("head", default="", metavar="[HEAD]")
-@click.option("--vary", "axes", multiple=True, metavar="NAME=A,B", help="variants of one commit, each against A")
-@click.option("--ladder", default="", metavar="NAME", help="the steps of a [[ladder]] of perfci.toml, each by itself")
-@click.option("--files", "recorded", nargs=2, type=click.Path(path_type=Path), metavar="A B", help="two recorded runs")
-@click.option("--at", default="", metavar="REV", help="the commit whose variants are compared  [default: working tree]")
+@click.option(
+    "--vary", "axes", multiple=True, metavar="NAME=A,B", help="variants of one commit, each against A"
+)
+@click.option(
+    "--ladder", default="", metavar="NAME", help="the steps of a [[ladder]] of perfci.toml, each by itself"
+)
+@click.option(
+    "--files", "recorded", nargs=2, type=click.Path(path_type=Path), metavar="A B", help="two recorded runs"
+)
+@click.option(
+    "--at", default="", metavar="REV", help="the commit whose variants are compared  [default: working tree]"
+)
 @suite_option
 @bench_option
 @smoke_option
 @click.option("--budget", default="", metavar="TIME", help="stop buying pairs after this long, e.g. 20m")
 @click.option("--strict", is_flag=True, help="whole interval beyond the bar; inconclusive exits with 3")
 @wait_option
-@click.option("--markdown", type=click.Path(path_type=Path), metavar="FILE", help="write the report as Markdown")
-@click.option("--results", type=click.Path(path_type=Path), metavar="DIR",
-              help="leave what was measured in DIR/runs, for `perfci upload`")  # fmt: skip
+@click.option(
+    "--markdown", type=click.Path(path_type=Path), metavar="FILE", help="write the report as Markdown"
+)
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="leave what was measured in DIR/runs, for `perfci upload`",
+)
 @json_option
 @global_options
 def command(
-    base: str, head: str, axes: tuple[str, ...], ablation: str, recorded_files: tuple[Path, Path] | None, at: str,
-    suite: Path | None, bench: str, smoke: bool, budget: str, strict: bool, no_wait: bool, markdown: Path | None,
-    results: Path | None, json_file: str | None,
-) -> int:  # fmt: skip
+    base: str,
+    head: str,
+    axes: tuple[str, ...],
+    ablation: str,
+    recorded_files: tuple[Path, Path] | None,
+    at: str,
+    suite: Path | None,
+    bench: str,
+    smoke: bool,
+    budget: str,
+    strict: bool,
+    no_wait: bool,
+    markdown: Path | None,
+    results: Path | None,
+    json_file: str | None,
+) -> int:
     """Compare two commits, variants of one commit or two recorded runs: a verdict for every benchmark.
 
     BASE and HEAD (the working tree when absent) are measured in interleaved pairs, and so are variants of one commit
@@ -76,7 +109,9 @@ def command(
     """
     budget_s = parse_duration(budget) if budget else None
     asked = ComparisonOptions(suite, bench, smoke, budget_s, strict, no_wait, markdown, json_file)
-    require_one_mode({"BASE": base, "--vary": axes, "--ladder": ablation, "--files": recorded_files}, at, results)
+    require_one_mode(
+        {"BASE": base, "--vary": axes, "--ladder": ablation, "--files": recorded_files}, at, results
+    )
     if recorded_files:
         return compare_recorded_files(*recorded_files, asked)
     if ablation:
@@ -117,7 +152,9 @@ def measure_comparison(
     goals, policy = parse_goals(config), build_policy(config, strict=options.strict)
     progress = TerminalProgress()
     with open_workbench(repository, config, options.suite, smoke=options.smoke) as workbench:
-        subject = prepare_scope(workbench, list({c.sha: c for c in (before, after)}.values()), options.bench, progress.report)
+        subject = prepare_scope(
+            workbench, list({c.sha: c for c in (before, after)}.values()), options.bench, progress.report
+        )
         require_known_metrics(goals, subject.discovery, progress.report)
         owner = f"perfci compare in {config.root}"
         with (
@@ -125,9 +162,16 @@ def measure_comparison(
             closing(open_store_to_write(config)) as store,
         ):
             found = run_comparison(
-                store, workbench, config, subject, before, after, progress,
-                strict=options.strict, budget_s=options.budget_s,
-            )  # fmt: skip
+                store,
+                workbench,
+                config,
+                subject,
+                before,
+                after,
+                progress,
+                strict=options.strict,
+                budget_s=options.budget_s,
+            )
             evaluate_local_project(store, config)
             judged = judge_commit_goals(goals, found, store, policy) if goals else []
     return build_findings(found, judged, policy, options), found
@@ -135,19 +179,25 @@ def measure_comparison(
 
 def write_report(findings: Findings, options: ComparisonOptions) -> None:
     if options.json_file:
-        told = {name: getattr(findings, name) for name in ("base", "head", "verdicts", "pooled", "goals", "alike")}
+        told = {
+            name: getattr(findings, name) for name in ("base", "head", "verdicts", "pooled", "goals", "alike")
+        }
         write_json(options.json_file, told)
     if options.markdown:
         options.markdown.write_text(render_comment(findings), encoding="utf-8")
     if options.json_file != "-":
-        click.echo(f"base {findings.base.short_sha} {findings.base.subject}\nhead {findings.head.short_sha} {findings.head.subject}\n")
+        click.echo(
+            f"base {findings.base.short_sha} {findings.base.subject}\nhead {findings.head.short_sha} {findings.head.subject}\n"
+        )
         together = format_pooled(findings.pooled) if findings.pooled else ""
         alike = IDENTICAL_INPUTS_NOTE if findings.identical_inputs else ""
         parts = (format_comparison(findings.verdicts), together, format_goals(findings.goals), alike)
         click.echo("\n".join(part for part in parts if part))
 
 
-def build_findings(comparison: CommitComparison, goals: Sequence[GoalVerdict], policy: Policy, options: ComparisonOptions) -> Findings:
+def build_findings(
+    comparison: CommitComparison, goals: Sequence[GoalVerdict], policy: Policy, options: ComparisonOptions
+) -> Findings:
     return Findings(
         comparison.verdicts,
         comparison.base,
@@ -156,7 +206,9 @@ def build_findings(comparison: CommitComparison, goals: Sequence[GoalVerdict], p
         pooled=comparison.pooled,
         goals=goals,
         environment_changes=comparison.environment,
-        spent_budget=f"{options.budget_s / 60:.3g} min" if comparison.hit_deadline and options.budget_s is not None else "",
+        spent_budget=f"{options.budget_s / 60:.3g} min"
+        if comparison.hit_deadline and options.budget_s is not None
+        else "",
         bars=compute_bars(comparison.verdicts, policy),
         strict=policy.default.strict,
         smoke=options.smoke,
@@ -166,7 +218,9 @@ def build_findings(comparison: CommitComparison, goals: Sequence[GoalVerdict], p
 
 def exit_code(findings: Findings, statuses: Sequence[Status], *, strict: bool) -> int:
     """What got worse between commits that look alike fails nothing; their goals hold as ever."""
-    return exit_code_with_goals(_verdicts_exit_code(findings, statuses, strict=strict), findings.goals, strict=strict)
+    return exit_code_with_goals(
+        _verdicts_exit_code(findings, statuses, strict=strict), findings.goals, strict=strict
+    )
 
 
 def _verdicts_exit_code(findings: Findings, statuses: Sequence[Status], *, strict: bool) -> int:

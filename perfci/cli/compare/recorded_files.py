@@ -32,23 +32,44 @@ def compare_recorded_files(base: Path, head: Path, options: ComparisonOptions) -
 
 
 def write_report(
-    comparison: FileComparison, goals: list[GoalVerdict], policy: Policy, paths: tuple[Path, Path], options: ComparisonOptions
+    comparison: FileComparison,
+    goals: list[GoalVerdict],
+    policy: Policy,
+    paths: tuple[Path, Path],
+    options: ComparisonOptions,
 ) -> None:
     if options.json_file:
-        values = {"base": comparison.base, "head": comparison.head, "files": paths, "verdicts": comparison.verdicts, "goals": goals}
+        values = {
+            "base": comparison.base,
+            "head": comparison.head,
+            "files": paths,
+            "verdicts": comparison.verdicts,
+            "goals": goals,
+        }
         write_json(options.json_file, values)
     if options.markdown:
         sides = f"{paths[0].name} → {paths[1].name}"
         told = Findings(
-            comparison.verdicts, comparison.base, comparison.head, sides_label=sides, measurement_order="recorded", goals=goals,
-            bars=compute_bars(comparison.verdicts, policy), strict=policy.default.strict,
+            comparison.verdicts,
+            comparison.base,
+            comparison.head,
+            sides_label=sides,
+            measurement_order="recorded",
+            goals=goals,
+            bars=compute_bars(comparison.verdicts, policy),
+            strict=policy.default.strict,
             reproduce_command=("perfci", "compare", "--files", *map(str, paths)),
-        )  # fmt: skip
+        )
         options.markdown.write_text(render_comment(told), encoding="utf-8")
     if options.json_file != "-":
         names = zip(("base", "head"), paths, (comparison.base, comparison.head), strict=True)
-        click.echo("\n".join(f"{side} {path}: {one.short_sha} {one.subject}".rstrip() for side, path, one in names) + "\n")
-        click.echo("\n".join(part for part in (format_comparison(comparison.verdicts), format_goals(goals)) if part))
+        click.echo(
+            "\n".join(f"{side} {path}: {one.short_sha} {one.subject}".rstrip() for side, path, one in names)
+            + "\n"
+        )
+        click.echo(
+            "\n".join(part for part in (format_comparison(comparison.verdicts), format_goals(goals)) if part)
+        )
 
 
 def exit_code(comparison: FileComparison, goals: list[GoalVerdict], *, strict: bool) -> int:

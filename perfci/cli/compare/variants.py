@@ -9,13 +9,23 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.shared.context import current_repository, load_repository_config, open_store_to_write, write_json
+from perfci.cli.shared.context import (
+    current_repository,
+    load_repository_config,
+    open_store_to_write,
+    write_json,
+)
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.measure.check_goals import find_variant_trades, judge_variant_goals, parse_goals
 from perfci.measure.check_goals import require_known_metrics as require_goals
 from perfci.measure.compare_variants import VariantComparison, run_variants
 from perfci.measure.open_session import open_workbench, prepare_scope
-from perfci.measure.variant_groups import VariantAxis, build_assignments, group_variants, require_known_parameters
+from perfci.measure.variant_groups import (
+    VariantAxis,
+    build_assignments,
+    group_variants,
+    require_known_parameters,
+)
 from perfci.model import Commit, Status, VerdictKind
 from perfci.report.goal_text import format_goals
 from perfci.report.pulls.comparison_findings import Findings, compute_bars
@@ -60,9 +70,17 @@ def compare_variants(axis_texts: tuple[str, ...], at: str, options: ComparisonOp
             closing(open_store_to_write(config)) as store,
         ):
             found = run_variants(
-                store, workbench, config, subject, commit, groups, progress,
-                goals=goals, strict=options.strict, budget_s=options.budget_s,
-            )  # fmt: skip
+                store,
+                workbench,
+                config,
+                subject,
+                commit,
+                groups,
+                progress,
+                goals=goals,
+                strict=options.strict,
+                budget_s=options.budget_s,
+            )
     judged = judge_variant_goals(goals, found, assignments)
     write_report(found, judged, axis_texts, options)
     return exit_code(found, judged, strict=options.strict)
@@ -72,22 +90,45 @@ def resolve_commit(repository: GitRepository, revision: str) -> Commit:
     return repository.commit(repository.resolve(revision)) if revision else repository.working_tree_commit()
 
 
-def write_report(comparison: VariantComparison, goals: list[GoalVerdict], axis_texts: tuple[str, ...], options: ComparisonOptions) -> None:
+def write_report(
+    comparison: VariantComparison,
+    goals: list[GoalVerdict],
+    axis_texts: tuple[str, ...],
+    options: ComparisonOptions,
+) -> None:
     if options.json_file:
-        told = {"commit": comparison.commit, "session": comparison.session, "verdicts": comparison.variants.contrasts}
-        told |= {"rejected": comparison.variants.rejections, "numerics": comparison.variants.numerics, "goals": goals}
+        told = {
+            "commit": comparison.commit,
+            "session": comparison.session,
+            "verdicts": comparison.variants.contrasts,
+        }
+        told |= {
+            "rejected": comparison.variants.rejections,
+            "numerics": comparison.variants.numerics,
+            "goals": goals,
+        }
         write_json(options.json_file, told)
     if options.markdown:
-        options.markdown.write_text(render_comment(build_findings(comparison, goals, axis_texts, smoke=options.smoke)), encoding="utf-8")
+        options.markdown.write_text(
+            render_comment(build_findings(comparison, goals, axis_texts, smoke=options.smoke)),
+            encoding="utf-8",
+        )
     if options.json_file != "-":
-        click.echo(f"commit {comparison.commit.short_sha} {comparison.commit.subject}\nvary {'  '.join(axis_texts)}\n")
+        click.echo(
+            f"commit {comparison.commit.short_sha} {comparison.commit.subject}\nvary {'  '.join(axis_texts)}\n"
+        )
         told_already = any(goal.trades for goal in goals)
         text = format_variants(comparison.variants, () if told_already else find_variant_trades(comparison))
         click.echo("\n".join(part for part in (text, format_goals(goals)) if part))
 
 
-def build_findings(comparison: VariantComparison, goals: list[GoalVerdict], axis_texts: tuple[str, ...], *, smoke: bool) -> Findings:
-    told, policy = [contrast.labelled_verdict for contrast in comparison.variants.contrasts], comparison.variant_session.policy
+def build_findings(
+    comparison: VariantComparison, goals: list[GoalVerdict], axis_texts: tuple[str, ...], *, smoke: bool
+) -> Findings:
+    told, policy = (
+        [contrast.labelled_verdict for contrast in comparison.variants.contrasts],
+        comparison.variant_session.policy,
+    )
     return Findings(
         told,
         comparison.commit,

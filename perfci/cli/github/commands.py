@@ -15,7 +15,12 @@ from perfci.cli.compare.commands import exit_code, measure_comparison, parse_dur
 from perfci.cli.compare.commands import write_report as print_report
 from perfci.cli.compare.variants import ComparisonOptions
 from perfci.cli.github.slowdown_profiles import profile_slowdowns
-from perfci.cli.shared.context import current_config, current_repository, load_repository_config, open_store_to_read
+from perfci.cli.shared.context import (
+    current_config,
+    current_repository,
+    load_repository_config,
+    open_store_to_read,
+)
 from perfci.cli.shared.flush_report import server_option
 from perfci.cli.shared.options import bench_option, global_options, smoke_option, suite_option
 from perfci.config import Config
@@ -56,9 +61,13 @@ MAX_COMMITS_QUERIED = 100
 """Commits of a push whose pull requests GitHub is asked for: it answers a job a thousand times an hour."""
 
 results_option = click.option(
-    "--results", type=click.Path(path_type=Path), default=Path(ARTIFACT_NAME), show_default=True, metavar="DIR",
+    "--results",
+    type=click.Path(path_type=Path),
+    default=Path(ARTIFACT_NAME),
+    show_default=True,
+    metavar="DIR",
     help="the folder that one job hands to the other",
-)  # fmt: skip
+)
 
 
 @click.group("github")
@@ -81,7 +90,9 @@ def command() -> None:
 )
 @results_option
 @global_options
-def compare_command(suite: Path | None, bench: str, smoke: bool, budget: str, with_main: bool, results: Path) -> int:
+def compare_command(
+    suite: Path | None, bench: str, smoke: bool, budget: str, with_main: bool, results: Path
+) -> int:
     """Measure the job's pull request against its merge base, and leave what came of it in a folder.
 
     A pull request that changes no file the benchmarks can see ([suite] unseen) is not measured. The job's summary and
@@ -91,7 +102,9 @@ def compare_command(suite: Path | None, bench: str, smoke: bool, budget: str, wi
 
     Exit code 0 compared or nothing to compare, 2 usage, 4 nothing measured.
     """
-    asked = ComparisonOptions(suite, bench, smoke, parse_duration(budget) if budget else None, False, False, None, None)
+    asked = ComparisonOptions(
+        suite, bench, smoke, parse_duration(budget) if budget else None, False, False, None, None
+    )
     repository = current_repository()
     config = load_repository_config(repository)
     job = require_job(config)
@@ -99,13 +112,19 @@ def compare_command(suite: Path | None, bench: str, smoke: bool, budget: str, wi
     unseen = config.settings.suite.ignored_files
     if repository.has_identical_inputs(base, head, unseen):
         click.echo("no file that the benchmarks can see differs: nothing to measure")
-        _write_outputs(results, job, PullResults(config.project, base, head, not_measured=NotMeasuredReason.IDENTICAL))
+        _write_outputs(
+            results, job, PullResults(config.project, base, head, not_measured=NotMeasuredReason.IDENTICAL)
+        )
         return 0
     until = math.inf if asked.budget_s is None else time.monotonic() + asked.budget_s
     try:
         found, measurement = measure_comparison(repository, config, base, head, asked)
     except PerfciError as error:
-        _write_outputs(results, job, PullResults(config.project, base, head, not_measured=NotMeasuredReason.BROKEN, detail=str(error)))
+        _write_outputs(
+            results,
+            job,
+            PullResults(config.project, base, head, not_measured=NotMeasuredReason.BROKEN, detail=str(error)),
+        )
         raise
     print_report(found, asked)
     sessions = measurement.sessions
@@ -117,7 +136,9 @@ def compare_command(suite: Path | None, bench: str, smoke: bool, budget: str, wi
     handed = PullResults(config.project, base, head, replace(found, merge_base=True))
     write_results(results, handed)  # whatever becomes of the profiles
     profiled = profile_slowdowns(repository, config, found, asked, results / PROFILES_FOLDER, until)
-    _write_outputs(results, job, replace(handed, findings=replace(found, merge_base=True, profiled_cells=profiled)))
+    _write_outputs(
+        results, job, replace(handed, findings=replace(found, merge_base=True, profiled_cells=profiled))
+    )
     return 4 if exit_code(found, measurement.statuses, strict=False) == 4 else 0
 
 
@@ -137,11 +158,22 @@ def _add_base_drift(
 
 @command.command("report")
 @click.argument("results", type=click.Path(path_type=Path), default=Path(ARTIFACT_NAME))
-@click.option("--gate", type=click.Choice(["advisory", "block"]), default="advisory", show_default=True,
-              help="whether a regression turns the check red")  # fmt: skip
-@click.option("--outcome", default="", metavar="WORD",
-              help="how the measuring job ended, where it left no results: ${{ needs.bench.result }}")  # fmt: skip
-@click.option("--author", default=ACTIONS_AUTHOR.login, show_default=True, help="under whose name the token comments")
+@click.option(
+    "--gate",
+    type=click.Choice(["advisory", "block"]),
+    default="advisory",
+    show_default=True,
+    help="whether a regression turns the check red",
+)
+@click.option(
+    "--outcome",
+    default="",
+    metavar="WORD",
+    help="how the measuring job ended, where it left no results: ${{ needs.bench.result }}",
+)
+@click.option(
+    "--author", default=ACTIONS_AUTHOR.login, show_default=True, help="under whose name the token comments"
+)
 @global_options
 def report_command(results: Path, gate: GateMode, outcome: str, author: str) -> None:
     """Tell the pull request what RESULTS hold: one comment, edited in place, and a check.
@@ -160,7 +192,18 @@ def report_command(results: Path, gate: GateMode, outcome: str, author: str) -> 
         if not pulls:
             click.echo("this comment accepts nothing of a pull request: nothing to do")
         for pull in pulls:
-            click.echo(_report_pull(job, config, client, CommentAuthor(author), pull, handed, gate, outcome or get_run_conclusion(job)))
+            click.echo(
+                _report_pull(
+                    job,
+                    config,
+                    client,
+                    CommentAuthor(author),
+                    pull,
+                    handed,
+                    gate,
+                    outcome or get_run_conclusion(job),
+                )
+            )
     except ReportOutdated as gone:
         click.echo(str(gone))
 
@@ -180,35 +223,55 @@ def announce_command(server: str) -> None:
     address, token = resolve_server(config, server), require_token(job)
     pushed = list_pushed_commits(job)
     if len(pushed) > MAX_COMMITS_QUERIED:
-        click.echo(f"of {len(pushed):,} commits that were pushed the newest {MAX_COMMITS_QUERIED} are looked at")
+        click.echo(
+            f"of {len(pushed):,} commits that were pushed the newest {MAX_COMMITS_QUERIED} are looked at"
+        )
     client = open_github_client(token, job.api_url)
-    arrived = fetch_expected_changes_of_push(client, job.repository, pushed[:MAX_COMMITS_QUERIED], job.ref, job.sha)
+    arrived = fetch_expected_changes_of_push(
+        client, job.repository, pushed[:MAX_COMMITS_QUERIED], job.ref, job.sha
+    )
     counted = [one for one in arrived if one.expected.is_authorized]
     for one in arrived:
         if one not in counted:
             what = f"{make_printable(one.expected.match)} {format_signed_percent(one.expected.change)}"
-            click.echo(f"{one.source} announces {what} and was opened by somebody who may not write here: left out")
+            click.echo(
+                f"{one.source} announces {what} and was opened by somebody who may not write here: left out"
+            )
     if not counted:
         click.echo(f"{job.sha[:12]}: nothing was announced")
         return
     told = send_expected_changes(config, address, counted)
     known = "" if told == len(counted) else ", which knew the others"
-    click.echo(f"{job.sha[:12]}: {format_count(len(counted), 'announcement')} found, {told} told to {address}{known}")
+    click.echo(
+        f"{job.sha[:12]}: {format_count(len(counted), 'announcement')} found, {told} told to {address}{known}"
+    )
 
 
 def _report_pull(
-    job: GitHubJob, config: Config, client: GitHubClient, author: CommentAuthor, pull: PullRef, artifact: PullResults | None, gate: GateMode,
+    job: GitHubJob,
+    config: Config,
+    client: GitHubClient,
+    author: CommentAuthor,
+    pull: PullRef,
+    artifact: PullResults | None,
+    gate: GateMode,
     outcome: str,
-) -> str:  # fmt: skip
+) -> str:
     """Do what there is to do about one pull request, and say it in a line."""
     if is_run_in_progress(job):
         aged = mark_comment_outdated(client, author, pull, config.project)
         return f"{aged}: told to be of an older commit" if aged else "no comment on an older commit"
-    shown = artifact or (fetch_results(client, pull) if is_comment_event(job) else build_missing_results(pull, config.project, outcome))
+    shown = artifact or (
+        fetch_results(client, pull)
+        if is_comment_event(job)
+        else build_missing_results(pull, config.project, outcome)
+    )
     if shown is None:
         return f"{pull.repository}#{pull.number}: no results of {pull.head[:12]} are kept: measure it again"
     page = build_page_url(config.settings.client.server, shown) if shown.findings else ""
-    one = report_to_pull(client, author, pull, config.project, shown, gate=gate, page_url=page, log_url=get_log_url(job))
+    one = report_to_pull(
+        client, author, pull, config.project, shown, gate=gate, page_url=page, log_url=get_log_url(job)
+    )
     return f"{one.comment_url or 'no comment needed'}: {', '.join(one.written) or 'nothing to change'}"
 
 
@@ -223,7 +286,9 @@ def require_job(config: Config) -> GitHubJob:
 def require_token(job: GitHubJob) -> str:
     token = job.token.get_secret_value()
     if not token:
-        raise PerfciError("GITHUB_TOKEN is not set: hand it to this step with `env: GITHUB_TOKEN: ${{ github.token }}`")
+        raise PerfciError(
+            "GITHUB_TOKEN is not set: hand it to this step with `env: GITHUB_TOKEN: ${{ github.token }}`"
+        )
     return token
 
 

@@ -31,7 +31,12 @@ MAX_TRACE_BYTES = 2**20
 
 
 def profile_slowdowns(
-    repository: GitRepository, config: Config, findings: Findings, options: ComparisonOptions, folder: Path, deadline: float
+    repository: GitRepository,
+    config: Config,
+    findings: Findings,
+    options: ComparisonOptions,
+    folder: Path,
+    deadline: float,
 ) -> list[str]:
     """Write profiles of the worst slowdowns into a folder; answers the cells of which both sides are there.
 
@@ -56,9 +61,14 @@ def worst_slowdowns(findings: Findings) -> list[str]:
 
 
 def _profile_cells(
-    repository: GitRepository, config: Config, findings: Findings, options: ComparisonOptions, folder: Path, deadline: float,
+    repository: GitRepository,
+    config: Config,
+    findings: Findings,
+    options: ComparisonOptions,
+    folder: Path,
+    deadline: float,
     cell_names: list[str],
-) -> Iterator[str]:  # fmt: skip
+) -> Iterator[str]:
     progress, owner = TerminalProgress(), f"perfci github compare in {config.root}"
     with open_workbench(repository, config, options.suite, smoke=options.smoke) as workbench:
         subject = prepare_scope(workbench, [findings.base, findings.head], options.bench, progress.report)
@@ -67,7 +77,9 @@ def _profile_cells(
             for cell in (cells[name] for name in cell_names if name in cells):
                 if time.monotonic() >= deadline:
                     return
-                progress.report(f"profiling {make_printable(cell.name)} at {findings.base.short_sha} and {findings.head.short_sha}")
+                progress.report(
+                    f"profiling {make_printable(cell.name)} at {findings.base.short_sha} and {findings.head.short_sha}"
+                )
                 files = [
                     *_profile_files(workbench, repository.private_folder, "base", findings.base, cell),
                     *_profile_files(workbench, repository.private_folder, "head", findings.head, cell),
@@ -77,7 +89,9 @@ def _profile_cells(
                     yield cell.name
 
 
-def _profile_files(workbench: MeasurementRunner, private: Path, side: str, commit: Commit, cell: Cell) -> list[tuple[str, str, bytes]]:
+def _profile_files(
+    workbench: MeasurementRunner, private: Path, side: str, commit: Commit, cell: Cell
+) -> list[tuple[str, str, bytes]]:
     """Side, suffix and content of what a cell's profile comes to; nothing where there is none."""
     [one] = profile_cells(workbench, commit, [cell], private / "profiles" / commit.short_sha)
     if one.tables is None or one.folder is None:

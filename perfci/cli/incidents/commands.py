@@ -74,7 +74,9 @@ for one in triage.SUBCOMMANDS:
 def derive_situation() -> ProjectEvaluation:
     config = current_config()
     with closing(open_store_to_read(config)) as store, store.read() as tx:
-        return evaluate_project(tx, config.project, build_policy(config), config.settings.history, current_tags())
+        return evaluate_project(
+            tx, config.project, build_policy(config), config.settings.history, current_tags()
+        )
 
 
 def current_tags() -> Mapping[str, Collection[str]] | None:
@@ -86,11 +88,17 @@ def current_tags() -> Mapping[str, Collection[str]] | None:
 
 
 def find_incident(situation: ProjectEvaluation, name: str) -> BudgetedIncident:
-    fitting = [told for told in situation.incidents if told.incident.id.startswith(name.lower())] if name else []
+    fitting = (
+        [told for told in situation.incidents if told.incident.id.startswith(name.lower())] if name else []
+    )
     if len(fitting) == 1:
         return fitting[0]
     known = ", ".join(told.incident.id for told in situation.incidents[:5]) or "none"
-    what = f"{len(fitting)} incidents of {situation.project} begin" if fitting else f"no incident of {situation.project} begins"
+    what = (
+        f"{len(fitting)} incidents of {situation.project} begin"
+        if fitting
+        else f"no incident of {situation.project} begins"
+    )
     raise PerfciError(f"{what} with {name!r}; perfci alerts list shows them: {known}")
 
 

@@ -32,7 +32,9 @@ def command() -> None:
 @click.argument("name")
 @click.option("--kind", type=click.Choice(list(ADDRESS_CHECKS)), required=True)
 @click.option("--address", required=True, help="a URL, a mail address, or owner/name of a repository")
-@click.option("--secret-stdin", is_flag=True, help="read the secret from standard input: no list of processes shows it")
+@click.option(
+    "--secret-stdin", is_flag=True, help="read the secret from standard input: no list of processes shows it"
+)
 @click.option("--state", "states", type=click.Choice([one.value for one in IncidentState]), multiple=True)
 @click.option("--bench", "benchmarks", multiple=True, metavar="GLOB", help="only benchmarks like train.*")
 @click.option("--quiet", metavar="FROM-TO", help="hours without messages, such as 22:00-07:00")
@@ -44,7 +46,11 @@ def command() -> None:
 def set_command(name: str, kind: str, address: str, secret_stdin: bool, **settings: Any) -> None:
     """Add a destination, or change the one of this name; a secret that is not given stays."""
     begin, _, end = (settings["quiet"] or "").partition("-")
-    routes = {"states": list(settings["states"]), "benchmarks": list(settings["benchmarks"]), "urgent": settings["urgent"]}
+    routes = {
+        "states": list(settings["states"]),
+        "benchmarks": list(settings["benchmarks"]),
+        "urgent": settings["urgent"],
+    }
     wanted = Destination(
         name=name,
         kind=kind,
@@ -55,7 +61,9 @@ def set_command(name: str, kind: str, address: str, secret_stdin: bool, **settin
         enabled=not settings["off"],
     )
     secret = sys.stdin.readline().strip() if secret_stdin else None
-    new = write_to_project(lambda tx, project: save_destination(tx, project, wanted, local_audit_context(), secret=secret))
+    new = write_to_project(
+        lambda tx, project: save_destination(tx, project, wanted, local_audit_context(), secret=secret)
+    )
     click.echo(f"{name}: {'added' if new else 'changed'}; perfci alerts destination test {name} tries it")
 
 

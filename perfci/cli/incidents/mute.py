@@ -17,7 +17,9 @@ from perfci.store.incidents.mutes import load_mutes
 
 DEFAULT_DAYS = 30
 
-metric_option = click.option("--metric", default="", metavar="NAME", help="only this metric  [default: all of them]")
+metric_option = click.option(
+    "--metric", default="", metavar="NAME", help="only this metric  [default: all of them]"
+)
 
 
 @click.group("quarantine")
@@ -50,7 +52,13 @@ def add_command(benchmark: str, metric: str, days: int, reason: str) -> None:
     asked = parse_request(MuteChange, benchmark=benchmark, metric=metric, days=days, reason=reason)
     write_to_project(
         lambda tx, project: mute_benchmark(
-            tx, project, asked.benchmark, asked.metric, local_audit_context(), days=asked.days, reason=asked.reason
+            tx,
+            project,
+            asked.benchmark,
+            asked.metric,
+            local_audit_context(),
+            days=asked.days,
+            reason=asked.reason,
         )
     )
     click.echo(f"{benchmark} is in quarantine for {days} days")
@@ -62,6 +70,8 @@ def add_command(benchmark: str, metric: str, days: int, reason: str) -> None:
 @global_options
 def remove_command(benchmark: str, metric: str) -> None:
     """Let a benchmark out, which is then not put in again by itself for 30 days."""
-    if not write_to_project(lambda tx, project: mute_benchmark(tx, project, benchmark, metric, local_audit_context(), days=0)):
+    if not write_to_project(
+        lambda tx, project: mute_benchmark(tx, project, benchmark, metric, local_audit_context(), days=0)
+    ):
         raise PerfciError(f"{benchmark} is not in quarantine: perfci alerts quarantine list shows what is.")
     click.echo(f"{benchmark} is out of quarantine")

@@ -30,7 +30,10 @@ def command() -> None:
 def list_command(json_file: str | None) -> None:
     """List what is expected to report, with the numbers that `set` takes."""
     found = read_from_project(lambda tx, project: load_reporting_schedules(tx, project.id))
-    lines = [f"{one.id}  {one.source.suite} on {one.machine.label}, {one.source.branch}: {_describe_schedule(one)}" for one in found]
+    lines = [
+        f"{one.id}  {one.source.suite} on {one.machine.label}, {one.source.branch}: {_describe_schedule(one)}"
+        for one in found
+    ]
     nothing = "nothing is expected so far: a cadence is learned from four reports"
     write_list(json_file, [_serialize_schedule(one) for one in found], lines, nothing)
 
@@ -47,17 +50,27 @@ def set_command(number: int, every: str | None, learn: bool, mute: bool) -> None
         raise PerfciError("Say one of --every TIME, --learn and --mute.")
     every_s = _parse_interval(every) if every else None
 
-    if not write_to_project(lambda tx, project: set_reporting_schedule(tx, project, number, local_audit_context(), every_s=every_s, muted=mute)):
+    if not write_to_project(
+        lambda tx, project: set_reporting_schedule(
+            tx, project, number, local_audit_context(), every_s=every_s, muted=mute
+        )
+    ):
         raise PerfciError(f"Nothing is expected under the number {number}: see `perfci alerts expect list`.")
-    click.echo(f"{number}: {'nothing is expected' if mute else f'every {every}' if every else 'learned again'}")
+    click.echo(
+        f"{number}: {'nothing is expected' if mute else f'every {every}' if every else 'learned again'}"
+    )
 
 
 def _parse_interval(text: str) -> float:
     given = re.fullmatch(r"([0-9]{1,6})([mhd])", text)
     try:
-        asked = ReportingScheduleChange(id=1, every_s=int(given[1]) * SECONDS_PER_UNIT[given[2]] if given else 0)
+        asked = ReportingScheduleChange(
+            id=1, every_s=int(given[1]) * SECONDS_PER_UNIT[given[2]] if given else 0
+        )
     except ValidationError:
-        raise PerfciError(f"--every takes a time from 1m to 366d, such as 90m, 12h or 7d, found {text!r}") from None
+        raise PerfciError(
+            f"--every takes a time from 1m to 366d, such as 90m, 12h or 7d, found {text!r}"
+        ) from None
     return asked.every_s or 0.0
 
 
@@ -72,5 +85,12 @@ def _describe_schedule(schedule: ReportingSchedule) -> str:
 
 def _serialize_schedule(schedule: ReportingSchedule) -> dict[str, object]:
     """As the API tells it."""
-    plain = {name: getattr(schedule, name) for name in ("id", "every_s", "set_by", "series", "last_run_at", "muted")}
-    return plain | {"suite": schedule.source.suite, "machine": schedule.machine.label, "branch": schedule.source.branch}
+    plain = {
+        name: getattr(schedule, name)
+        for name in ("id", "every_s", "set_by", "series", "last_run_at", "muted")
+    }
+    return plain | {
+        "suite": schedule.source.suite,
+        "machine": schedule.machine.label,
+        "branch": schedule.source.branch,
+    }

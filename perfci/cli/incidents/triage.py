@@ -75,14 +75,20 @@ def set_command(numbers: tuple[int, ...], json_file: str | None, revision: int |
     """
     wanted = _build_change(options)
     if wanted == IncidentUpdate():
-        raise PerfciError("Nothing is to be changed: name for example --state investigating or --assignee ada.")
+        raise PerfciError(
+            "Nothing is to be changed: name for example --state investigating or --assignee ada."
+        )
     if revision and len(numbers) > 1:
         raise PerfciError("--revision is of one incident: change the others by themselves.")
 
     def job(tx: Session, project: Project) -> list[IncidentRecord]:
         if len(numbers) == 1:
             known = require_incident(tx, project, numbers[0])
-            return [update_incident(tx, project, numbers[0], revision or known.revision, wanted, local_audit_context())]
+            return [
+                update_incident(
+                    tx, project, numbers[0], revision or known.revision, wanted, local_audit_context()
+                )
+            ]
         seen = {number: require_incident(tx, project, number).revision for number in numbers}
         found = update_incidents(tx, project, seen, wanted, local_audit_context())
         for number, why in sorted(found.refused.items()):
@@ -99,13 +105,21 @@ def set_command(numbers: tuple[int, ...], json_file: str | None, revision: int |
 
 @click.command("undo")
 @click.argument("number", type=click.IntRange(1))
-@click.option("--revision", type=click.IntRange(1), help="take it back only if the incident is still as you saw it")
+@click.option(
+    "--revision", type=click.IntRange(1), help="take it back only if the incident is still as you saw it"
+)
 @global_options
 def undo_command(number: int, revision: int | None) -> None:
     """Take back the last change of an incident's state."""
 
     def job(tx: Session, project: Project) -> IncidentRecord:
-        return undo_change.undo_last_change(tx, project, number, revision or require_incident(tx, project, number).revision, local_audit_context())
+        return undo_change.undo_last_change(
+            tx,
+            project,
+            number,
+            revision or require_incident(tx, project, number).revision,
+            local_audit_context(),
+        )
 
     click.echo("\n".join(format_stored_summary(write_to_project(job))))
 
@@ -119,7 +133,9 @@ def merge_command(number: int, others: tuple[int, ...]) -> None:
 
     def job(tx: Session, project: Project) -> IncidentRecord:
         seen = {other: require_incident(tx, project, other).revision for other in others}
-        return merge_and_split.merge_incidents(tx, project, number, require_incident(tx, project, number).revision, seen, local_audit_context())
+        return merge_and_split.merge_incidents(
+            tx, project, number, require_incident(tx, project, number).revision, seen, local_audit_context()
+        )
 
     click.echo("\n".join(format_stored_summary(write_to_project(job))))
 
@@ -134,7 +150,9 @@ def split_command(number: int, bench: str) -> None:
     def job(tx: Session, project: Project) -> tuple[IncidentRecord, ...]:
         found = load_incident_detail(tx, project, number)
         chosen = {member.series_id for member, series in found.members if bench in series.label}
-        return merge_and_split.split_members(tx, project, number, found.record.revision, chosen, local_audit_context())
+        return merge_and_split.split_members(
+            tx, project, number, found.record.revision, chosen, local_audit_context()
+        )
 
     click.echo("\n".join(line for one in write_to_project(job) for line in format_stored_summary(one)))
 
@@ -149,7 +167,9 @@ def nudge_command(number: int, by: int) -> None:
     def job(tx: Session, project: Project) -> move_boundary.BoundaryMoveOutcome:
         record = require_incident(tx, project, number)
         good, bad = move_boundary.shift_range(tx, project, record, by)
-        return move_boundary.move_boundary(tx, project, number, record.revision, good, bad, local_audit_context())
+        return move_boundary.move_boundary(
+            tx, project, number, record.revision, good, bad, local_audit_context()
+        )
 
     found = write_to_project(job)
     click.echo("\n".join(format_stored_summary(found.record)))
@@ -173,18 +193,24 @@ def health_command(json_file: str | None) -> None:
 @click.command("ledger")
 @click.option("--commit", metavar="SHA", help="only what this commit did; the sha or its beginning")
 @click.option("--moved", type=click.Choice(["worse", "better"]), help="only what got worse, or better")
-@click.option("--limit", type=click.IntRange(1), default=MAX_LISTED, show_default=True, help="lines, the last first")
+@click.option(
+    "--limit", type=click.IntRange(1), default=MAX_LISTED, show_default=True, help="lines, the last first"
+)
 @json_option
 @global_options
 def ledger_command(commit: str | None, moved: str | None, limit: int, json_file: str | None) -> None:
     """Which commit moved which series by how much, also where a later gain hides it."""
     worse = moved == "worse" if moved else None
-    lines, more = read_from_project(lambda tx, project: list_impacts(tx, project.id, commit=commit, worse=worse, limit=limit))
+    lines, more = read_from_project(
+        lambda tx, project: list_impacts(tx, project.id, commit=commit, worse=worse, limit=limit)
+    )
     if json_file:
         write_json(json_file, [{**asdict(one), "series": one.series.label} for one in lines])
     if json_file != "-":
         for one in lines:
-            said = words.member_sentence(ChangePoint(one.series, one.commit, "", one.relative_change, one.before, one.after))
+            said = words.member_sentence(
+                ChangePoint(one.series, one.commit, "", one.relative_change, one.before, one.after)
+            )
             number = f"  #{one.incident}" if one.incident else ""
             click.echo(f"{one.commit[:10]}  {said}{number}{'  accepted' if one.accepted else ''}")
     if more is not None:
@@ -209,7 +235,10 @@ def format_stored_incident(incident: IncidentDetail) -> Iterator[str]:
     yield f"    {', '.join(filter(None, about))}"
     if incident.members:
         yield from ("", "What moved, largest first")
-        yield from (f"  {words.member_sentence(member.to_change_point(series))}" for member, series in incident.members)
+        yield from (
+            f"  {words.member_sentence(member.to_change_point(series))}"
+            for member, series in incident.members
+        )
     if suspects := record.detail.get("suspects"):
         yield from ("", "Suspects, likeliest first")
         yield from (f"  {one['commit'][:10]} {one.get('subject') or ''}".rstrip() for one in suspects)
@@ -232,7 +261,13 @@ def health_lines(found: AlertQuality) -> Iterator[str]:
         yield f"  {one.benchmark}: {one.invalid} of {one.judged} were nothing"
 
 
-SECTION_TITLES = {"open": "Open", "held": "Held back", "waiting": "Waiting", "snoozed": "Snoozed", "rest": "Settled or noted"}
+SECTION_TITLES = {
+    "open": "Open",
+    "held": "Held back",
+    "waiting": "Waiting",
+    "snoozed": "Snoozed",
+    "rest": "Settled or noted",
+}
 
 
 def load_listing() -> IncidentOverview | None:
@@ -251,10 +286,17 @@ def format_listing(incident_list: IncidentOverview) -> Iterator[str]:
             yield from ("", SECTION_TITLES[name])
             for record in records[:MAX_LISTED]:
                 yield from format_stored_summary(record)
-                yield from (f"    {line}" for line in (record.detail.get("told"), record.detail.get("measure")) if line)
+                yield from (
+                    f"    {line}"
+                    for line in (record.detail.get("told"), record.detail.get("measure"))
+                    if line
+                )
             if len(records) > MAX_LISTED:
                 yield f"  and {len(records) - MAX_LISTED:,} more"
-    for title, entries in (("To measure again", incident_list.evaluation.retests), ("Creeping since a release", incident_list.evaluation.creeps)):
+    for title, entries in (
+        ("To measure again", incident_list.evaluation.retests),
+        ("Creeping since a release", incident_list.evaluation.creeps),
+    ):
         if entries:
             yield from ("", title)
             for one in entries:
@@ -267,7 +309,11 @@ def load_incident(name: str) -> tuple[Project, IncidentDetail] | None:
     def find(tx: Session, project: Project) -> tuple[Project, IncidentDetail] | None:
         if name.lstrip("#").isdecimal() and len(name) < 8:
             number = int(name.lstrip("#"))
-            return (project, load_incident_detail(tx, project, number)) if incident_store.find_incident(tx, project.id, number) else None
+            return (
+                (project, load_incident_detail(tx, project, number))
+                if incident_store.find_incident(tx, project.id, number)
+                else None
+            )
         fitting = incident_store.find_by_derived_id(tx, project.id, name.lower()) if name else []
         return (project, load_incident_detail(tx, project, fitting[0].number)) if len(fitting) == 1 else None
 
@@ -279,8 +325,14 @@ def load_incident(name: str) -> tuple[Project, IncidentDetail] | None:
 
 def _build_change(options: Mapping[str, Any]) -> IncidentUpdate:
     """What the options ask; the end that --until gives belongs to the state."""
-    given = {name: options[option] for name, option in OPTION_OF_FIELD.items() if options[option] not in (None, "")}
-    given |= {name: options[OPTION_OF_FIELD[name]] for name in CLEARABLE_FIELDS if options[OPTION_OF_FIELD[name]] is not None}
+    given = {
+        name: options[option] for name, option in OPTION_OF_FIELD.items() if options[option] not in (None, "")
+    }
+    given |= {
+        name: options[OPTION_OF_FIELD[name]]
+        for name in CLEARABLE_FIELDS
+        if options[OPTION_OF_FIELD[name]] is not None
+    }
     if (until := options["until"]) is not None:
         if options["state"] not in UNTIL_FIELDS:
             raise PerfciError("--until goes with --state accepted or --state snoozed: say which.")
@@ -289,9 +341,16 @@ def _build_change(options: Mapping[str, Any]) -> IncidentUpdate:
 
 
 OPTION_OF_FIELD = {
-    "state": "state", "assignee": "assignee", "due_at": "due", "reason": "reason", "duplicate_of": "duplicate_of",
-    "note": "note", "issue_url": "issue", "culprit_sha": "culprit", "fix_sha": "fix",
-}  # fmt: skip
+    "state": "state",
+    "assignee": "assignee",
+    "due_at": "due",
+    "reason": "reason",
+    "duplicate_of": "duplicate_of",
+    "note": "note",
+    "issue_url": "issue",
+    "culprit_sha": "culprit",
+    "fix_sha": "fix",
+}
 """Each field of a change and the option that gives it."""
 
 CLEARABLE_FIELDS = ("assignee", "issue_url", "culprit_sha", "fix_sha")

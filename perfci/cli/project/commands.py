@@ -20,7 +20,9 @@ from perfci.store.projects import PRIVATE, PUBLIC
 
 VISIBILITY_CHOICE = click.Choice([PUBLIC, PRIVATE])
 TOML_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
-all_projects_option = click.option("--all-projects", is_flag=True, help="in every project of this store, not only one")
+all_projects_option = click.option(
+    "--all-projects", is_flag=True, help="in every project of this store, not only one"
+)
 
 
 @click.group("project")
@@ -68,7 +70,9 @@ def list_command(server: str, json_file: str | None) -> None:
 @click.option("--judged-as-others", is_flag=True, help="by the tables of the server again")
 @backend_option
 @global_options
-def set_command(name: str, judged_by: Path | None, judged_as_others: bool, server: str, **changes: Any) -> None:
+def set_command(
+    name: str, judged_by: Path | None, judged_as_others: bool, server: str, **changes: Any
+) -> None:
     """Change who may see a project and by what it is judged, or put it away."""
     if judged_by or judged_as_others:
         changes["settings"] = load_project_tables(judged_by) if judged_by else {}

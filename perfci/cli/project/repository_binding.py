@@ -22,20 +22,30 @@ DEFAULT_WORKFLOW = ".github/workflows/perf.yml"
 
 @click.command("bind")
 @click.argument("repository", metavar="OWNER/NAME")
-@click.option("--repository-id", type=int, required=True, help="GitHub's number of it: gh api repos/OWNER/NAME -q .id")
-@click.option("--owner-id", type=int, required=True, help="of its owner: gh api repos/OWNER/NAME -q .owner.id")
+@click.option(
+    "--repository-id", type=int, required=True, help="GitHub's number of it: gh api repos/OWNER/NAME -q .id"
+)
+@click.option(
+    "--owner-id", type=int, required=True, help="of its owner: gh api repos/OWNER/NAME -q .owner.id"
+)
 @click.option("--workflow", default=DEFAULT_WORKFLOW, show_default=True, help="the only one whose jobs may")
 @click.option("--environment", default="", help="that its jobs must run in")
-@click.option("--ref", "refs", multiple=True, default=("main",), show_default=True, help="that write the history")
+@click.option(
+    "--ref", "refs", multiple=True, default=("main",), show_default=True, help="that write the history"
+)
 @global_options
 def bind_command(
     repository: str, repository_id: int, owner_id: int, workflow: str, environment: str, refs: tuple[str, ...]
 ) -> None:
     """Let the jobs of a GitHub repository upload without a token of their own, and no other repository's."""
-    wanted = repository_bindings.build_bound_repository(repository, repository_id, owner_id, workflow, environment, refs)
+    wanted = repository_bindings.build_bound_repository(
+        repository, repository_id, owner_id, workflow, environment, refs
+    )
     config = current_config()
     with closing(open_store_to_write(config)) as store, store.begin() as tx:
-        repository_bindings.bind_repository(tx, _local_audit_context(), require_project(tx, config.project), wanted)
+        repository_bindings.bind_repository(
+            tx, _local_audit_context(), require_project(tx, config.project), wanted
+        )
     click.echo(f"jobs of {workflow} in {repository} may upload to {config.project}")
 
 
@@ -45,7 +55,9 @@ def unbind_command() -> None:
     """Let no jobs upload any more; the tokens they were given end."""
     config = current_config()
     with closing(open_store_to_write(config)) as store, store.begin() as tx:
-        if not repository_bindings.unbind_repository(tx, _local_audit_context(), require_project(tx, config.project)):
+        if not repository_bindings.unbind_repository(
+            tx, _local_audit_context(), require_project(tx, config.project)
+        ):
             raise PerfciError(f"{config.project} is bound to no repository.")
     click.echo(f"no jobs may upload to {config.project} any more")
 

@@ -9,7 +9,12 @@ from typing import Any, TypeVar
 import click
 from pydantic import BaseModel, ValidationError
 
-from perfci.cli.shared.context import current_config, is_db_option_set, open_store_to_read, open_store_to_write
+from perfci.cli.shared.context import (
+    current_config,
+    is_db_option_set,
+    open_store_to_read,
+    open_store_to_write,
+)
 from perfci.model import PerfciError
 from perfci.service.accounts.backends import AccountsBackend, ServerAccountsBackend, StoreAccountsBackend
 from perfci.service.uploads.send_runs import build_client
@@ -27,7 +32,9 @@ def parse_request(request_type: type[T], **values: Any) -> T:
         return request_type.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        raise PerfciError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}, found {first['input']!r}") from None
+        raise PerfciError(
+            f"{'.'.join(map(str, first['loc']))}: {first['msg']}, found {first['input']!r}"
+        ) from None
 
 
 @contextmanager

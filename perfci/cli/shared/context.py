@@ -74,7 +74,9 @@ def write_json(target: str, value: Any) -> None:
         raise PerfciError(f"{target} cannot be written: {error.strerror}") from None
 
 
-def write_list(target: str | None, values: Sequence[object], lines: Sequence[str], empty_message: str) -> None:
+def write_list(
+    target: str | None, values: Sequence[object], lines: Sequence[str], empty_message: str
+) -> None:
     """Write a list as JSON where that is asked for, and as lines unless JSON goes to stdout; an empty one says so."""
     if target:
         write_json(target, values)

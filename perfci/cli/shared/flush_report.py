@@ -7,7 +7,9 @@ import click
 from perfci.net.spool_sender import FlushReport
 from perfci.report.number_format import format_count
 
-server_option = click.option("--server", metavar="URL", default="", help="where to  [default: [client] server]")
+server_option = click.option(
+    "--server", metavar="URL", default="", help="where to  [default: [client] server]"
+)
 
 
 def print_report(report: FlushReport, server: str, *, err: bool = False) -> None:

@@ -35,18 +35,47 @@ def _store_global_option(ctx: click.Context, parameter: click.Parameter, value: 
 
 
 _GLOBAL_OPTIONS = [
-    click.option("--db", metavar="URL", expose_value=False, callback=_store_global_option, help="the store: a database URL or a file"),
-    click.option("--project", metavar="NAME", expose_value=False, callback=_store_global_option, help="the project's name"),
     click.option(
-        "--config", type=click.Path(path_type=Path), expose_value=False, callback=_store_global_option, help="instead of ./perfci.toml"
+        "--db",
+        metavar="URL",
+        expose_value=False,
+        callback=_store_global_option,
+        help="the store: a database URL or a file",
     ),
-    click.option("--debug", is_flag=True, expose_value=False, callback=_store_global_option, help="show tracebacks"),
+    click.option(
+        "--project",
+        metavar="NAME",
+        expose_value=False,
+        callback=_store_global_option,
+        help="the project's name",
+    ),
+    click.option(
+        "--config",
+        type=click.Path(path_type=Path),
+        expose_value=False,
+        callback=_store_global_option,
+        help="instead of ./perfci.toml",
+    ),
+    click.option(
+        "--debug", is_flag=True, expose_value=False, callback=_store_global_option, help="show tracebacks"
+    ),
 ]
 
 json_option = click.option(
-    "--json", "json_file", is_flag=False, flag_value="-", metavar="[FILE]", help="write JSON to FILE, bare: stdout"
+    "--json",
+    "json_file",
+    is_flag=False,
+    flag_value="-",
+    metavar="[FILE]",
+    help="write JSON to FILE, bare: stdout",
 )
-suite_option = click.option("--suite", type=click.Path(path_type=Path), metavar="DIR", help="the suite's folder")
-bench_option = click.option("--bench", default="", metavar="REGEX", help="only what this finds in name(parameters)")
+suite_option = click.option(
+    "--suite", type=click.Path(path_type=Path), metavar="DIR", help="the suite's folder"
+)
+bench_option = click.option(
+    "--bench", default="", metavar="REGEX", help="only what this finds in name(parameters)"
+)
 smoke_option = click.option("--smoke", is_flag=True, help="small sizes for two CPU cores")
-wait_option = click.option("--no-wait", is_flag=True, help="refuse, instead of waiting, when the machine is in use")
+wait_option = click.option(
+    "--no-wait", is_flag=True, help="refuse, instead of waiting, when the machine is in use"
+)

@@ -35,7 +35,12 @@ class SupervisedProcess:
         folder: Path,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._arguments, self._variables, self._folder, self._clock = tuple(arguments), variables, folder, clock
+        self._arguments, self._variables, self._folder, self._clock = (
+            tuple(arguments),
+            variables,
+            folder,
+            clock,
+        )
         self._process: subprocess.Popen[bytes] | None = None
         self._started_at = self._next_start = 0.0
         self._wait_s = 1.0
@@ -70,15 +75,20 @@ class SupervisedProcess:
         self._started_at = self._clock()
         return subprocess.Popen(
             [sys.executable, "-m", "perfci.cli.shared.supervised_process", *self._arguments],
-            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=self._folder, env={**os.environ, **self._variables},
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            cwd=self._folder,
+            env={**os.environ, **self._variables},
+        )
 
     def _record_exit(self, process: subprocess.Popen[bytes]) -> None:
         if process.stdin is not None:
             process.stdin.close()
         self._process = None
         now = self._clock()
-        self._wait_s = 1.0 if now - self._started_at >= STABLE_AFTER_S else min(2 * self._wait_s, STABLE_AFTER_S)
+        self._wait_s = (
+            1.0 if now - self._started_at >= STABLE_AFTER_S else min(2 * self._wait_s, STABLE_AFTER_S)
+        )
         self._next_start = now + self._wait_s
 
 

@@ -49,14 +49,18 @@ class TerminalProgress:
         self._done += 1
         name = outcome.cell.name
         if outcome.status is Status.SKIPPED:
-            self._report_once(f"  {name}: skipped: {outcome.reason}", dedup_key=f"{outcome.cell.benchmark} {outcome.reason}")
+            self._report_once(
+                f"  {name}: skipped: {outcome.reason}", dedup_key=f"{outcome.cell.benchmark} {outcome.reason}"
+            )
         elif outcome.status is not Status.OK:
             self._report_once(f"  {name} at {visit.sha[:10]}: {outcome.status}: {outcome.reason}")
         for reason, metrics in missing_metrics(outcome).items():
             missing = f"{', '.join(metrics)}: {reason}"
             self._report_once(f"  {name}: not available: {missing}", dedup_key=missing)
         if self._live:
-            self._redraw(f"  {self._stage}: {self._done}/{self._total}{self._time_left()}  {outcome.cell.name}")
+            self._redraw(
+                f"  {self._stage}: {self._done}/{self._total}{self._time_left()}  {outcome.cell.name}"
+            )
 
     def _report_once(self, line: str, dedup_key: str = "") -> None:
         """Say once what is so every time, naming the first place where it is."""

@@ -54,7 +54,9 @@ SIZE_FACTORS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 def can_read(path: Path, head: bytes) -> bool:
     if path.is_dir():
-        return any((path / name).is_file() for name in (BENCHMARKS, MACHINE)) or any(path.glob(f"*/{MACHINE}"))
+        return any((path / name).is_file() for name in (BENCHMARKS, MACHINE)) or any(
+            path.glob(f"*/{MACHINE}")
+        )
     return is_tar(head) or (b'"commit_hash"' in head and b'"results"' in head)
 
 
@@ -77,7 +79,9 @@ def build_variant(content: Mapping[str, Any]) -> Variant:
     """
     name, python = _to_text(content.get("env_name")), _to_text(content.get("python"))
     tool = _environment_tool(name)
-    requirements = sorted((key, _to_text(value)) for key, value in _as_mapping(content.get("requirements")).items())
+    requirements = sorted(
+        (key, _to_text(value)) for key, value in _as_mapping(content.get("requirements")).items()
+    )
     env_vars = sorted((key, _to_text(value)) for key, value in _as_mapping(content.get("env_vars")).items())
     chosen = [("environment_type", tool)] if tool else []
     chosen += [("python", _python_version(python))] if python else []
@@ -121,7 +125,9 @@ class _MachineFolderReader:
 
     def __init__(self, tree: FileTree, folder: PurePosixPath, project: str, warn: WarnCallback) -> None:
         self._tree, self._project, self._warn = tree, project, warn
-        self._benchmarks = self._read_optional(folder / BENCHMARKS) or self._read_optional(folder.parent / BENCHMARKS)
+        self._benchmarks = self._read_optional(folder / BENCHMARKS) or self._read_optional(
+            folder.parent / BENCHMARKS
+        )
         self._machine_json = self._read_optional(folder / MACHINE)
         self._descriptions: dict[str, BenchmarkDescription] = {}
         self._told: set[str] = set()
@@ -134,7 +140,9 @@ class _MachineFolderReader:
         machine, variant = self._build_machine(content["params"], what), build_variant(content)
         known = self._series.setdefault((machine, variant), {})
         measured = list(iter_rows(content, self._warn))
-        started = [row.started_at for _, row in measured if row.started_at] or [parse_milliseconds(content.get("date")) or EPOCH]
+        started = [row.started_at for _, row in measured if row.started_at] or [
+            parse_milliseconds(content.get("date")) or EPOCH
+        ]
         run = Run(
             project=self._project,
             session=f"asv-{_hash_parts(self._project, machine.name)[:16]}",
@@ -147,19 +155,27 @@ class _MachineFolderReader:
             started_at=min(started),
             origin=(("format", "asv"), ("file", what)),
             results=tuple(
-                result for name, row in measured for result in self._read_results(name, row, known, machine, variant)
+                result
+                for name, row in measured
+                for result in self._read_results(name, row, known, machine, variant)
             ),
         )
-        key = _hash_parts(self._project, HARNESS, machine.name, run.commit.sha, _to_text(content.get("env_name")))
+        key = _hash_parts(
+            self._project, HARNESS, machine.name, run.commit.sha, _to_text(content.get("env_name"))
+        )
         return ImportedRun(run, key, sha256(body).hexdigest(), self._new_benchmark_sources(measured))
 
-    def _new_benchmark_sources(self, measured: Sequence[tuple[str, AsvBenchmarkRow]]) -> dict[Benchmark, tuple[str, dict[str, Any]]]:
+    def _new_benchmark_sources(
+        self, measured: Sequence[tuple[str, AsvBenchmarkRow]]
+    ) -> dict[Benchmark, tuple[str, dict[str, Any]]]:
         """Code and settings, which asv keeps only of a benchmark's newest version: told when that one is met first."""
         new = {}
         for name, row in measured:
             entry = _as_mapping(self._benchmarks.get(name))
             if name not in self._told and row.version and entry.get("version") == row.version:
-                settings = {key: value for key, value in entry.items() if key not in ("code", "name", "version")}
+                settings = {
+                    key: value for key, value in entry.items() if key not in ("code", "name", "version")
+                }
                 new[Benchmark(name, row.version)] = (_to_text(entry.get("code")), settings)
                 self._told.add(name)
         return new
@@ -177,11 +193,15 @@ class _MachineFolderReader:
     def _build_machine(self, params: Mapping[str, Any], source_name: str) -> Machine:
         named = self._machine_json.get("machine")
         if isinstance(named, str) and named != params["machine"]:
-            raise PerfciError(f"{source_name} was measured on {params['machine']}, but lies in the folder of {named}.")
+            raise PerfciError(
+                f"{source_name} was measured on {params['machine']}, but lies in the folder of {named}."
+            )
         facts = self._machine_json if isinstance(named, str) else params
         return Machine(
             cpu=_to_text(facts.get("cpu")),
-            cores=int(count) if (count := _to_text(facts.get("num_cpu"))).isdecimal() and len(count) < 7 else None,
+            cores=int(count)
+            if (count := _to_text(facts.get("num_cpu"))).isdecimal() and len(count) < 7
+            else None,
             memory_gb=parse_memory_gb(facts.get("ram")),
             name=params["machine"],
         )
@@ -192,10 +212,17 @@ class _MachineFolderReader:
         facts = {**self._machine_json, **content["params"], "env_name": content.get("env_name")}
         if "/" in _to_text(content.get("python")):
             facts["interpreter"] = content["python"]
-        return Environment(tuple((name, _to_text(facts[name])) for name in sorted(facts) if name not in chosen))
+        return Environment(
+            tuple((name, _to_text(facts[name])) for name in sorted(facts) if name not in chosen)
+        )
 
     def _read_results(
-        self, name: str, row: AsvBenchmarkRow, series_cache: dict[tuple[str, str, NamedValues], Series], machine: Machine, variant: Variant
+        self,
+        name: str,
+        row: AsvBenchmarkRow,
+        series_cache: dict[tuple[str, str, NamedValues], Series],
+        machine: Machine,
+        variant: Variant,
     ) -> Iterator[Result]:
         description = self._descriptions.get(name)
         if description is None:
@@ -205,7 +232,9 @@ class _MachineFolderReader:
             series = series_cache.get(key)
             if series is None:
                 benchmark = Benchmark(description.original_name or name, row.version)
-                series = series_cache[key] = Series(benchmark, parameters, description.metric, machine, variant, HARNESS)
+                series = series_cache[key] = Series(
+                    benchmark, parameters, description.metric, machine, variant, HARNESS
+                )
             result = build_result(series, row, cell, description.clock, self._warn)
             if result is not None:
                 yield result

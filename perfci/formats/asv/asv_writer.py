@@ -17,7 +17,18 @@ from typing import Any
 from perfci.formats import WarnCallback
 from perfci.formats.asv.asv_reader import BENCHMARKS, MACHINE, sanitize_file_name
 from perfci.formats.asv.result_cells import MAX_CELLS, METRIC_NAMES
-from perfci.model import Machine, Point, Process, ProcessBoundaries, Result, Run, SampleSummary, Series, Status, Variant
+from perfci.model import (
+    Machine,
+    Point,
+    Process,
+    ProcessBoundaries,
+    Result,
+    Run,
+    SampleSummary,
+    Series,
+    Status,
+    Variant,
+)
 from perfci.verdicts.process_levels import point_level
 
 COLUMNS = (
@@ -25,7 +36,11 @@ COLUMNS = (
     *("stats_q_25", "stats_q_75", "stats_number", "stats_repeat", "samples", "profile"),
 )
 
-ASV_TYPES = {("time", "seconds"): "time", ("peak_memory", "bytes"): "peakmemory", ("memory", "bytes"): "memory"}
+ASV_TYPES = {
+    ("time", "seconds"): "time",
+    ("peak_memory", "bytes"): "peakmemory",
+    ("memory", "bytes"): "memory",
+}
 """The types of asv, by metric and unit; whatever else is measured it calls ``track``."""
 
 NAME_PREFIXES = {"time": "time_", "peakmemory": "peakmem_", "memory": "mem_", "track": "track_"}
@@ -35,14 +50,24 @@ MAX_ENVIRONMENT_NAME = 127
 
 DIRTY_SKIPPED = "a working tree that was not committed has no place in asv: left out"
 PAIRS_LOST = "asv keeps no roles: what was measured in pairs becomes plain history"
-PROCESSES_POOLED = "asv keeps no processes: their samples are poured together, so that pairs can no longer be compared"
+PROCESSES_POOLED = (
+    "asv keeps no processes: their samples are poured together, so that pairs can no longer be compared"
+)
 REASONS_LOST = "asv keeps no reasons: out of memory, timeouts and crashes all become plain failures"
-DIRECTION_LOST = "asv has no direction: throughputs are written as they are, and asv shows their gains as regressions"
+DIRECTION_LOST = (
+    "asv has no direction: throughputs are written as they are, and asv shows their gains as regressions"
+)
 MACHINES_BY_NAME = "asv knows machines by name, one for each class of hardware"
-ENVIRONMENT_LOST = "asv keeps neither flags nor what was observed of the environment: drivers, clocks, patch levels"
-VERSIONS_LOST = "asv keeps one version of a benchmark for each commit, and no harness version: the last one is written"
+ENVIRONMENT_LOST = (
+    "asv keeps neither flags nor what was observed of the environment: drivers, clocks, patch levels"
+)
+VERSIONS_LOST = (
+    "asv keeps one version of a benchmark for each commit, and no harness version: the last one is written"
+)
 GAPS_READ_AS_SKIPPED = "asv measures whole grids: a cell of one that was not measured reads as skipped"
-GRID_FLATTENED = "the parameters of a benchmark span more cells than asv should write: they are written as one axis"
+GRID_FLATTENED = (
+    "the parameters of a benchmark span more cells than asv should write: they are written as one axis"
+)
 
 
 def write(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
@@ -100,7 +125,11 @@ class _WarnOnce:
 
 
 def _build_result_file(
-    runs: Sequence[Run], machine: str, environment_name: str, benchmarks: dict[str, dict[str, Any]], warn: _WarnOnce
+    runs: Sequence[Run],
+    machine: str,
+    environment_name: str,
+    benchmarks: dict[str, dict[str, Any]],
+    warn: _WarnOnce,
 ) -> dict[str, Any]:
     newest = runs[-1]
     python, requirements, env_vars = _split_variant(newest.variant)
@@ -135,7 +164,9 @@ def _build_result_file(
 
 
 def _build_row(
-    cells: Sequence[tuple[Series, Sequence[tuple[Run, Result]]]], benchmarks: dict[str, dict[str, Any]], warn: _WarnOnce
+    cells: Sequence[tuple[Series, Sequence[tuple[Run, Result]]]],
+    benchmarks: dict[str, dict[str, Any]],
+    warn: _WarnOnce,
 ) -> list[Any]:
     """One benchmark: a list of cells in every column, over the grid that the parameters span."""
     first = cells[0][0]
@@ -149,16 +180,21 @@ def _build_row(
         warn(GAPS_READ_AS_SKIPPED)
     _describe_benchmark(first, names, axes, benchmarks)
     columns: dict[str, Any] = {
-        name: [found[cell].get(name) if cell in found else math.nan if name == "result" else None for cell in grid]
+        name: [
+            found[cell].get(name) if cell in found else math.nan if name == "result" else None
+            for cell in grid
+        ]
         for name in COLUMNS
         if name.startswith("stats_") or name in ("result", "samples")
     }
     started = [run.started_at for _, measured in cells for run, _ in measured]
     columns |= {"params": axes, "version": first.benchmark.version, "started_at": _milliseconds(max(started))}
     row = [
-        None if isinstance(value := columns.get(name), list) and name != "params" and value == [None] * len(value)
-        else value for name in COLUMNS
-    ]  # fmt: skip
+        None
+        if isinstance(value := columns.get(name), list) and name != "params" and value == [None] * len(value)
+        else value
+        for name in COLUMNS
+    ]
     while row and row[-1] is None:
         row.pop()
     return row
@@ -185,13 +221,19 @@ def _build_cell(series: Series, measured: Sequence[tuple[Run, Result]], warn: _W
             return {"result": math.nan}
         warn(REASONS_LOST)
         return {"result": None}
-    processes = tuple(process for result in good for process in result.processes if process.status is Status.OK)
+    processes = tuple(
+        process for result in good for process in result.processes if process.status is Status.OK
+    )
     _warn_of_process_losses(processes, good, warn)
     summary = next((result.summary for result in reversed(good) if result.summary), None)
     commit = measured[0][0].commit
     level = point_level(Point(commit, Status.OK, processes, summary))
     samples = [sample for process in processes for sample in process.samples]
-    return {"result": level, "samples": samples or None, **_cell_statistics(samples, summary, good[-1].number)}
+    return {
+        "result": level,
+        "samples": samples or None,
+        **_cell_statistics(samples, summary, good[-1].number),
+    }
 
 
 def _warn_of_process_losses(processes: Sequence[Process], results: Sequence[Result], warn: _WarnOnce) -> None:
@@ -203,9 +245,13 @@ def _warn_of_process_losses(processes: Sequence[Process], results: Sequence[Resu
         warn(ENVIRONMENT_LOST)
 
 
-def _cell_statistics(samples: Sequence[float], summary: SampleSummary | None, number: int | None) -> dict[str, Any]:
+def _cell_statistics(
+    samples: Sequence[float], summary: SampleSummary | None, number: int | None
+) -> dict[str, Any]:
     """Quartiles and counts; an interval nobody computed is infinite, which asv reads as no weight."""
-    q25, _, q75 = statistics.quantiles(samples, n=4, method="inclusive") if len(samples) > 1 else [None, None, None]
+    q25, _, q75 = (
+        statistics.quantiles(samples, n=4, method="inclusive") if len(samples) > 1 else [None, None, None]
+    )
     told = summary or SampleSummary(0.0)
     return {
         "stats_ci_99_a": -math.inf if told.ci_lo is None else told.ci_lo,
@@ -229,7 +275,9 @@ def _asv_type(series: Series) -> str:
     return ASV_TYPES.get((series.metric.name, series.metric.unit), "track")
 
 
-def _describe_benchmark(series: Series, names: list[str], axes: list[list[str]], benchmarks: dict[str, dict[str, Any]]) -> None:
+def _describe_benchmark(
+    series: Series, names: list[str], axes: list[list[str]], benchmarks: dict[str, dict[str, Any]]
+) -> None:
     """What benchmarks.json says; asv passes on attributes it does not know, as those of a suite."""
     name = _asv_benchmark_name(series)
     known = benchmarks.get(name, {})
@@ -241,7 +289,9 @@ def _describe_benchmark(series: Series, names: list[str], axes: list[list[str]],
         "unit": series.metric.unit,
         "version": series.benchmark.version,
         "param_names": names,
-        "params": [list(dict.fromkeys([*known["params"][i], *axis])) if same else axis for i, axis in enumerate(axes)],
+        "params": [
+            list(dict.fromkeys([*known["params"][i], *axis])) if same else axis for i, axis in enumerate(axes)
+        ],
         "direction": series.metric.direction,
         "perfci": {"benchmark": series.benchmark.name, "metric": series.metric.name},
     }
@@ -268,7 +318,11 @@ def _environment_name(variant: Variant) -> str:
 
 
 def _shorten_name(name: str) -> str:
-    return name if len(name) <= MAX_ENVIRONMENT_NAME else "env-" + hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()
+    return (
+        name
+        if len(name) <= MAX_ENVIRONMENT_NAME
+        else "env-" + hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()
+    )
 
 
 def _machine_name(machine: Machine) -> str:

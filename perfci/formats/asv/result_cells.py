@@ -67,7 +67,9 @@ def describe_benchmark(name: str, entry: object) -> BenchmarkDescription:
     )
 
 
-def build_grid(name: str, row: AsvBenchmarkRow, description: BenchmarkDescription, warn: WarnCallback) -> dict[NamedValues, int]:
+def build_grid(
+    name: str, row: AsvBenchmarkRow, description: BenchmarkDescription, warn: WarnCallback
+) -> dict[NamedValues, int]:
     """The cells of a benchmark as parameters and their place in the lists of the row; the last parameter runs fastest.
 
     The parameters are the strings of the file itself: benchmarks.json may have another grid by now.
@@ -82,11 +84,15 @@ def build_grid(name: str, row: AsvBenchmarkRow, description: BenchmarkDescriptio
         names = tuple(f"param{place}" for place in range(1, len(row.params) + 1))
     cells = {tuple(zip(names, values, strict=True)): cell for cell, values in enumerate(product(*row.params))}
     if len(cells) < size:
-        warn(f"{name}: some of its parameters are equal as text; of equal cells the last is kept, as asv does")
+        warn(
+            f"{name}: some of its parameters are equal as text; of equal cells the last is kept, as asv does"
+        )
     return cells
 
 
-def build_result(series: Series, row: AsvBenchmarkRow, cell: int, clock: Clock, warn: WarnCallback) -> Result | None:
+def build_result(
+    series: Series, row: AsvBenchmarkRow, cell: int, clock: Clock, warn: WarnCallback
+) -> Result | None:
     """Translate one cell; nothing for a value that is no number at all (asv lets ``track_`` return anything)."""
     value = row.result[cell] if row.result is not None else None
     number = parse_finite(value)
@@ -95,14 +101,20 @@ def build_result(series: Series, row: AsvBenchmarkRow, cell: int, clock: Clock, 
     if value is None:
         return Result(series, Status.FAILED, boundaries=ProcessBoundaries.POOLED, reason=FAILED)
     if not isinstance(value, float):
-        warn(f"{series.benchmark.name}: a value of type {type(value).__name__} is no number that perfci can compare")
+        warn(
+            f"{series.benchmark.name}: a value of type {type(value).__name__} is no number that perfci can compare"
+        )
         return None
     if math.isnan(value):
         return Result(series, Status.SKIPPED, boundaries=ProcessBoundaries.POOLED, reason=SKIPPED)
-    return Result(series, Status.FAILED, boundaries=ProcessBoundaries.POOLED, reason="the benchmark returned infinity")
+    return Result(
+        series, Status.FAILED, boundaries=ProcessBoundaries.POOLED, reason="the benchmark returned infinity"
+    )
 
 
-def _build_measured_result(series: Series, row: AsvBenchmarkRow, cell: int, value: float, clock: Clock, warn: WarnCallback) -> Result:
+def _build_measured_result(
+    series: Series, row: AsvBenchmarkRow, cell: int, value: float, clock: Clock, warn: WarnCallback
+) -> Result:
     summary = SampleSummary(
         value=value,
         ci_lo=parse_finite(row.cell_value("stats_ci_99_a", cell)),
@@ -141,7 +153,9 @@ def _parse_count(stored: object) -> int | None:
 
 def _guess_type(name: str) -> tuple[str, str]:
     function = name.rpartition(".")[2].lower()
-    return next(((kind, unit) for start, kind, unit in TYPE_GUESSES if function.startswith(start)), ("track", "unit"))
+    return next(
+        ((kind, unit) for start, kind, unit in TYPE_GUESSES if function.startswith(start)), ("track", "unit")
+    )
 
 
 def _parse_direction(entry: Mapping[str, Any]) -> Direction:

@@ -108,7 +108,11 @@ def _columns_of_version_1(content: Mapping[str, Any], name: str, entry: Any) -> 
     if not isinstance(entry, dict):
         entry = {"result": [entry]}
     stats = _as_list(entry.get("stats"))
-    columns = {"result": _as_list(entry["result"]), "params": entry.get("params"), "samples": entry.get("samples")}
+    columns = {
+        "result": _as_list(entry["result"]),
+        "params": entry.get("params"),
+        "samples": entry.get("samples"),
+    }
     for column in ("q_25", "q_75", "number", "repeat"):
         columns[f"stats_{column}"] = stats and [one and one.get(column) for one in stats]
     for end, column in enumerate(("stats_ci_99_a", "stats_ci_99_b")):

@@ -23,7 +23,9 @@ ROUNDED_NOTE = (
     "which its dashboards do not read"
 )
 
-NO_VALUES_NOTE = "a result without a number has no values: its status and reason stand in metric.extra_info only"
+NO_VALUES_NOTE = (
+    "a result without a number has no values: its status and reason stand in metric.extra_info only"
+)
 
 
 def write(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
@@ -47,14 +49,18 @@ def is_perfci_record(record: Mapping[str, Any]) -> bool:
     return "perfci" in as_mapping(as_mapping(record.get("benchmark")).get("extra_info"))
 
 
-def read_perfci_records(records: Sequence[Mapping[str, Any]], project: str, source_name: str) -> Iterator[ImportedRun]:
+def read_perfci_records(
+    records: Sequence[Mapping[str, Any]], project: str, source_name: str
+) -> Iterator[ImportedRun]:
     """The runs that such records were written from, processes in the order they stand in."""
     runs: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for record in records:
         runs[to_text(record["benchmark"]["extra_info"]["perfci"])].append(record)
     for header, group in runs.items():
         try:
-            run = run_document.run_from_content(_parse_object(header) | {"results": _read_results(group)}, source_name)
+            run = run_document.run_from_content(
+                _parse_object(header) | {"results": _read_results(group)}, source_name
+            )
         except (KeyError, ValueError, TypeError) as error:
             raise PerfciError(f"{source_name} holds a record of perfci that is damaged: {error}.") from error
         if run.project != project:
@@ -106,7 +112,11 @@ def _build_metrics(result: Result, warn: WarnCallback) -> Iterator[dict[str, Any
             "clock_stats": process.get("clock", ""),
             "process": _dump_json(process),
         }
-        yield {**metric, "benchmark_values": samples, "extra_info": said | beside | _exact_values(samples, warn)}
+        yield {
+            **metric,
+            "benchmark_values": samples,
+            "extra_info": said | beside | _exact_values(samples, warn),
+        }
     if not processes:
         values = [result.summary.value] if result.summary else []
         if not values:
@@ -133,9 +143,13 @@ def _read_results(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for record in records:
         metric = as_mapping(record.get("metric"))
         extra = as_mapping(metric.get("extra_info"))
-        content = found.setdefault(to_text(extra["result"]), _parse_object(extra["result"]) | {"processes": []})
+        content = found.setdefault(
+            to_text(extra["result"]), _parse_object(extra["result"]) | {"processes": []}
+        )
         if "process" in extra:
-            values = json.loads(extra["exact"]) if "exact" in extra else as_list(metric.get("benchmark_values"))
+            values = (
+                json.loads(extra["exact"]) if "exact" in extra else as_list(metric.get("benchmark_values"))
+            )
             samples = [number for number in map(parse_finite, values) if number is not None]
             content["processes"].append(_parse_object(extra["process"]) | {"samples": samples})
     return list(found.values())

@@ -57,7 +57,9 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
     found = parse_json_lines(read_bytes(path, MAX_BYTES), str(path))
     records = [one for one in found if isinstance(one, dict) and "metric" in one]
     if not records:
-        raise PerfciError(f"{path} holds no record with a metric, the one thing that PyTorch's format version 3 needs.")
+        raise PerfciError(
+            f"{path} holds no record with a metric, the one thing that PyTorch's format version 3 needs."
+        )
     ours = [record for record in records if perfci_records.is_perfci_record(record)]
     yield from perfci_records.read_perfci_records(ours, defaults.project, str(path))
     theirs: dict[tuple[str, ...], list[Mapping[str, Any]]] = defaultdict(list)
@@ -74,7 +76,9 @@ def _job_key(record: Mapping[str, Any]) -> tuple[str, ...]:
     return (*job, json.dumps(as_list(record.get("runners"))[:1], sort_keys=True))
 
 
-def _build_run(records: Sequence[Mapping[str, Any]], path: Path, defaults: ImportDefaults, warn: WarnCallback) -> ImportedRun | None:
+def _build_run(
+    records: Sequence[Mapping[str, Any]], path: Path, defaults: ImportDefaults, warn: WarnCallback
+) -> ImportedRun | None:
     first = records[0]
     run = RunBuilder(
         TOOL,
@@ -82,7 +86,9 @@ def _build_run(records: Sequence[Mapping[str, Any]], path: Path, defaults: Impor
         defaults,
         warn,
         started_at=parse_time(first.get("timestamp")) or file_modified_at(path),
-        commit=parse_commit(first.get("head_sha"), branch=to_text(first.get("head_branch")).removeprefix("refs/heads/")),
+        commit=parse_commit(
+            first.get("head_sha"), branch=to_text(first.get("head_branch")).removeprefix("refs/heads/")
+        ),
         machine=_parse_machine(as_mapping(next(iter(as_list(first.get("runners"))), None))),
         environment=_read_environment(first),
     )
@@ -106,11 +112,19 @@ def _add_record(run: RunBuilder, record: Mapping[str, Any], warn: WarnCallback) 
         reason = unit_conversion.unresolved_reason(name, to_text(extra.get("unit")))
         return run.add_unresolved(title, parameters, name, values, Clock.VALUE, record, reason)
     if not values:
-        return run.add_without_value(title, parameters, known.metric, Status.FAILED, "the record holds no values")
+        return run.add_without_value(
+            title, parameters, known.metric, Status.FAILED, "the record holds no values"
+        )
     flags = ("float32",) if any(map(_is_possibly_rounded, values)) else ()
     numbers = [value if parse_finite(value) is None else known.conversion.convert(value) for value in values]
     return run.add_samples(
-        title, parameters, known.metric, numbers, Clock.VALUE, boundaries=ProcessBoundaries.UNKNOWN, flags=flags
+        title,
+        parameters,
+        known.metric,
+        numbers,
+        Clock.VALUE,
+        boundaries=ProcessBoundaries.UNKNOWN,
+        flags=flags,
     )
 
 
@@ -128,9 +142,19 @@ def _is_possibly_rounded(value: object) -> bool:
 def _read_parameters(record: Mapping[str, Any]) -> NamedValues:
     """What makes two records two lines: the model, how it ran, and the single values a benchmark says of itself."""
     benchmark, model = as_mapping(record.get("benchmark")), as_mapping(record.get("model"))
-    extra, args = as_mapping(benchmark.get("extra_info")), as_mapping(as_mapping(benchmark.get("extra_info")).get("args"))
-    inputs = {f"input {name}": as_mapping(value).get("dtype") for name, value in as_mapping(record.get("inputs")).items()}
-    single = {name: value for name, value in extra.items() if name not in IGNORED_FIELDS and not isinstance(value, dict | list)}
+    extra, args = (
+        as_mapping(benchmark.get("extra_info")),
+        as_mapping(as_mapping(benchmark.get("extra_info")).get("args")),
+    )
+    inputs = {
+        f"input {name}": as_mapping(value).get("dtype")
+        for name, value in as_mapping(record.get("inputs")).items()
+    }
+    single = {
+        name: value
+        for name, value in extra.items()
+        if name not in IGNORED_FIELDS and not isinstance(value, dict | list)
+    }
     chosen: dict[str, object] = {
         "model": model.get("name"),
         "type": model.get("type"),

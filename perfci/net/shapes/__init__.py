@@ -42,7 +42,9 @@ def _parse_timestamp(value: object) -> object:
     if isinstance(value, datetime):
         return value
     if not isinstance(value, str) or not RFC3339_PATTERN.fullmatch(value):
-        raise PydanticCustomError("datetime_parsing", "a date and time such as 2026-03-01T12:00:00Z was expected")
+        raise PydanticCustomError(
+            "datetime_parsing", "a date and time such as 2026-03-01T12:00:00Z was expected"
+        )
     return datetime.fromisoformat(value.upper())
 
 

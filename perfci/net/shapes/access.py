@@ -68,7 +68,9 @@ class ProjectPatch(RequestShape):
 
     visibility: Visibility | None = None
     archived: bool | None = None
-    repository: Annotated[str, Field(max_length=200, pattern=r"^([A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+)?$")] | None = None
+    repository: (
+        Annotated[str, Field(max_length=200, pattern=r"^([A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+)?$")] | None
+    ) = None
     settings: ProjectTablesShape | None = None
 
 

@@ -6,7 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from perfci.net.shapes import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, VISIBLE_LINE_PATTERN, Page, RequestShape, Shape
+from perfci.net.shapes import (
+    DEFAULT_PAGE_SIZE,
+    MAX_PAGE_SIZE,
+    VISIBLE_LINE_PATTERN,
+    Page,
+    RequestShape,
+    Shape,
+)
 from perfci.net.shapes.incidents import DeliveryShape, IncidentKindName, IncidentStateName
 
 DestinationKind = Literal["slack", "webhook", "email", "github_issue"]
@@ -23,7 +30,8 @@ class NotificationRoutes(RequestShape):
     kinds: Annotated[tuple[IncidentKindName, ...], Field(max_length=7)] = ()
     states: Annotated[tuple[IncidentStateName, ...], Field(max_length=10)] = ()
     benchmarks: Annotated[
-        tuple[Annotated[str, Field(min_length=1, max_length=200, pattern=VISIBLE_LINE_PATTERN)], ...], Field(max_length=50)
+        tuple[Annotated[str, Field(min_length=1, max_length=200, pattern=VISIBLE_LINE_PATTERN)], ...],
+        Field(max_length=50),
     ] = ()
     urgent: bool = False
 

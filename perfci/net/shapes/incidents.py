@@ -7,12 +7,28 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from perfci.net.shapes import VISIBLE_LINE_PATTERN, AwareTimestamp, HexKey, Page, PageQuery, RequestShape, Shape
+from perfci.net.shapes import (
+    VISIBLE_LINE_PATTERN,
+    AwareTimestamp,
+    HexKey,
+    Page,
+    PageQuery,
+    RequestShape,
+    Shape,
+)
 
 IncidentStateName = Literal[
-    "new", "investigating", "culprit_found", "fixed", "accepted", "reverted", "environment", "invalid", "duplicate",
+    "new",
+    "investigating",
+    "culprit_found",
+    "fixed",
+    "accepted",
+    "reverted",
+    "environment",
+    "invalid",
+    "duplicate",
     "snoozed",
-]  # fmt: skip
+]
 IncidentKindName = Literal["regression", "improvement", "mixed", "environment", "machine", "resolved", "data"]
 
 IncidentNumber = Annotated[int, Field(ge=1, le=2**31 - 1)]

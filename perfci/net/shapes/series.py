@@ -7,7 +7,15 @@ from typing import Annotated
 
 from pydantic import Field
 
-from perfci.net.shapes import VISIBLE_LINE_PATTERN, AwareTimestamp, HexKey, Page, PageQuery, RequestShape, Shape
+from perfci.net.shapes import (
+    VISIBLE_LINE_PATTERN,
+    AwareTimestamp,
+    HexKey,
+    Page,
+    PageQuery,
+    RequestShape,
+    Shape,
+)
 
 SearchText = Annotated[str, Field(max_length=500, pattern=rf"{VISIBLE_LINE_PATTERN[:-2]}*$")]
 """One line to search for, which may be empty."""

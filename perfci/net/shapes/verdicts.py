@@ -12,7 +12,9 @@ from perfci.net.shapes.series import OptionalShaPrefix, SeriesShape
 
 MAX_RESULT_SUMMARIES = 10_000
 
-VerdictKindName = Literal["regression", "improvement", "unchanged", "inconclusive", "not_comparable", "missing", "failed"]
+VerdictKindName = Literal[
+    "regression", "improvement", "unchanged", "inconclusive", "not_comparable", "missing", "failed"
+]
 StageName = Literal["screening", "conviction"]
 
 

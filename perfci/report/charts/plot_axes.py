@@ -44,7 +44,9 @@ class PlotFrame:
 
 def build_plot_frame(trend: Trend, scale: DisplayScale, width: int, height: int) -> PlotFrame:
     low, high = value_range(trend)
-    widest = max(len(scale.format_number(value)) for value in tick_values(low, high, scale, tick_count(height)))
+    widest = max(
+        len(scale.format_number(value)) for value in tick_values(low, high, scale, tick_count(height))
+    )
     left = 12 + widest * CHARACTER_WIDTH_PX
     commits = trend.dots[-1].index + 1
     return PlotFrame(width, height, left, width - 12.0, 58.0, height - 62.0, commits, low, high)
@@ -87,4 +89,6 @@ def tick_values(low: float, high: float, scale: DisplayScale, count: int) -> lis
 def trend_scale(trend: Trend) -> DisplayScale:
     """One unit for the whole picture."""
     metric = trend.series.metric
-    return choose_scale((dot.level for dot in trend.measured_dots if dot.level is not None), metric.unit, metric.name)
+    return choose_scale(
+        (dot.level for dot in trend.measured_dots if dot.level is not None), metric.unit, metric.name
+    )

@@ -85,7 +85,10 @@ class Trend:
 
 
 def build_trend(
-    series: Series, points: Sequence[Point], change_points: Iterable[ChangePoint] = (), verdicts: Iterable[Verdict] = ()
+    series: Series,
+    points: Sequence[Point],
+    change_points: Iterable[ChangePoint] = (),
+    verdicts: Iterable[Verdict] = (),
 ) -> Trend:
     """Join the points of a series with what was decided about them."""
     return build_trend_from_dots(series, build_dots(points), change_points, verdicts)
@@ -158,12 +161,23 @@ def _build_dot(index: int, point: Point) -> Dot:
         status = Status.FAILED if point.status is Status.OK else point.status
         return Dot(index, point.commit, status, processes=len(point.processes), reason=point.reason)
     lo, hi = _spread(point, level)
-    return Dot(index, point.commit, Status.OK, level, lo, hi, len(point.processes), point.reason or _not_judged_reason(point))
+    return Dot(
+        index,
+        point.commit,
+        Status.OK,
+        level,
+        lo,
+        hi,
+        len(point.processes),
+        point.reason or _not_judged_reason(point),
+    )
 
 
 def _not_judged_reason(point: Point) -> str:
     """Why a level that is shown is not judged: all its processes are flagged."""
-    flags = dict.fromkeys(flag for process in select_displayed(point.processes) for flag in disqualifying_flags(process))
+    flags = dict.fromkeys(
+        flag for process in select_displayed(point.processes) for flag in disqualifying_flags(process)
+    )
     return f"not judged: {'; '.join(flags)}" if flags else ""
 
 
@@ -185,7 +199,11 @@ def _build_marks(
 ) -> tuple[ChangeMark, ...]:
     where = {dot.commit.sha: dot.index for dot in dots}
     latest = _decisive_verdicts(verdict for verdict in verdicts if _is_backward_comparison(verdict, where))
-    marks = {sha: _mark_from_verdict(verdict, where) for sha, verdict in latest.items() if verdict.kind in CHANGE_KINDS}
+    marks = {
+        sha: _mark_from_verdict(verdict, where)
+        for sha, verdict in latest.items()
+        if verdict.kind in CHANGE_KINDS
+    }
     for change in change_points:
         if change.commit in where and change.commit not in marks:
             marks[change.commit] = _mark_from_change(series, change, latest.get(change.commit), where)
@@ -194,7 +212,11 @@ def _build_marks(
 
 def _is_backward_comparison(verdict: Verdict, index_by_sha: dict[str, int]) -> bool:
     """Only a comparison with an earlier commit of the same line says something about the line."""
-    return verdict.head in index_by_sha and verdict.base in index_by_sha and index_by_sha[verdict.base] < index_by_sha[verdict.head]
+    return (
+        verdict.head in index_by_sha
+        and verdict.base in index_by_sha
+        and index_by_sha[verdict.base] < index_by_sha[verdict.head]
+    )
 
 
 def _decisive_verdicts(verdicts: Iterable[Verdict]) -> dict[str, Verdict]:
@@ -214,13 +236,19 @@ def _mark_from_verdict(verdict: Verdict, index_by_sha: dict[str, int]) -> Change
     return ChangeMark(head, base, verdict.head, verdict.base, ratio, verdict.kind, state, verdict)
 
 
-def _mark_from_change(series: Series, change: ChangePoint, verdict: Verdict | None, index_by_sha: dict[str, int]) -> ChangeMark:
+def _mark_from_change(
+    series: Series, change: ChangePoint, verdict: Verdict | None, index_by_sha: dict[str, int]
+) -> ChangeMark:
     index = index_by_sha[change.commit]
     kind = change_kind(1 + change.relative_change, series.metric.direction)
-    cleared = verdict is not None and verdict.stage is Stage.CONFIRMATION and verdict.kind is VerdictKind.UNCHANGED
+    cleared = (
+        verdict is not None and verdict.stage is Stage.CONFIRMATION and verdict.kind is VerdictKind.UNCHANGED
+    )
     last_good = index_by_sha.get(change.last_good, max(0, index - 1))
     state: MarkState = "refuted" if cleared else "candidate"
-    return ChangeMark(index, last_good, change.commit, change.last_good, 1 + change.relative_change, kind, state, verdict)
+    return ChangeMark(
+        index, last_good, change.commit, change.last_good, 1 + change.relative_change, kind, state, verdict
+    )
 
 
 def _build_levels(dots: Sequence[Dot], marks: Sequence[ChangeMark]) -> tuple[TrendLevel, ...]:

@@ -37,7 +37,9 @@ MAX_DOTS = 300
 """More dots than this cannot be told apart on a page; neighbours are merged and the caption says so."""
 
 
-def render_trend(trend: Trend, *, width: int = 960, height: int = 340, id_prefix: str = "trend", standalone: bool = False) -> str:
+def render_trend(
+    trend: Trend, *, width: int = 960, height: int = 340, id_prefix: str = "trend", standalone: bool = False
+) -> str:
     """Draw a series over its commits: spread, level, dots, failed commits below the axis, change points above.
 
     ``key`` keeps ids apart where one page holds several pictures; ``alone`` adds the style a page would bring.
@@ -63,7 +65,9 @@ def render_trend(trend: Trend, *, width: int = 960, height: int = 340, id_prefix
         parts.insert(0, f"<defs>{clip}</defs>")
     else:
         parts.append(svg_text(width / 2, height / 2, "no commit has a measured value", "pc-middle"))
-    return _wrap_svg(parts, width, height, id_prefix, trend.series.label, str(trend_sentence(trend)), standalone)
+    return _wrap_svg(
+        parts, width, height, id_prefix, trend.series.label, str(trend_sentence(trend)), standalone
+    )
 
 
 def render_sparkline(trend: Trend, *, width: int = 132, height: int = 30) -> str:
@@ -75,11 +79,17 @@ def render_sparkline(trend: Trend, *, width: int = 132, height: int = 30) -> str
     low, high = value_range(drawn)
     frame = PlotFrame(width, height, -6.0, width + 6.0, 5.0, height - 5.0, len(trend.dots), low, high)
     marks = [
-        svg_circle(frame.x(mark.index), frame.y(level), 2.6, f"pc-flag pc-{_mark_tone(mark)}{_flag_fill_class(mark)}")
+        svg_circle(
+            frame.x(mark.index), frame.y(level), 2.6, f"pc-flag pc-{_mark_tone(mark)}{_flag_fill_class(mark)}"
+        )
         for mark in drawn.marks
         if mark.state != "refuted" and (level := _level_at(drawn, mark.index)) is not None
     ]
-    parts = [f'<path class="pc-spark" d="{_sparkline_path(_split_into_level_runs(drawn), frame)}"/>', *_draw_level_steps(drawn, frame), *marks]
+    parts = [
+        f'<path class="pc-spark" d="{_sparkline_path(_split_into_level_runs(drawn), frame)}"/>',
+        *_draw_level_steps(drawn, frame),
+        *marks,
+    ]
     return f'{opening} aria-hidden="true">{"".join(parts)}</svg>'
 
 
@@ -98,14 +108,20 @@ def render_interval_bar(verdict: Verdict, *, span: float, width: int = 168, heig
 
     parts = []
     if verdict.noise_floor:
-        parts.append(svg_rect(x(1 / (1 + verdict.noise_floor)), 2, x(1 + verdict.noise_floor), height - 2, "pc-zone"))
-    parts.append(f'<line class="pc-zero" x1="{format_px(middle)}" y1="1" x2="{format_px(middle)}" y2="{height - 1}"/>')
+        parts.append(
+            svg_rect(x(1 / (1 + verdict.noise_floor)), 2, x(1 + verdict.noise_floor), height - 2, "pc-zone")
+        )
+    parts.append(
+        f'<line class="pc-zero" x1="{format_px(middle)}" y1="1" x2="{format_px(middle)}" y2="{height - 1}"/>'
+    )
     shade = f"pc-{verdict_tone(verdict)}"
     interval = verdict.interval or Interval(verdict.ratio, verdict.ratio)
     dashed = " pc-dashed" if verdict_tone(verdict) == "unsure" else ""
     parts.append(svg_line(x(interval.lo), y, x(interval.hi), y, f"pc-line {shade}{dashed}"))
     parts += [
-        _arrow_head(x(end), y, end > 1, shade) for end in (interval.lo, interval.hi) if abs(math.log(end)) > reach
+        _arrow_head(x(end), y, end > 1, shade)
+        for end in (interval.lo, interval.hi)
+        if abs(math.log(end)) > reach
     ]
     parts.append(svg_circle(x(verdict.ratio), y, 3.5, shade))
     label = escape(_interval_label(verdict))
@@ -164,7 +180,15 @@ def downsampling_note(trend: Trend) -> str:
     return f"{len(drawn.dots):,} dots for {trend.commit_count:,} commits: neighbours are merged, changes and failures never"
 
 
-def _wrap_svg(parts: Sequence[str], width: int, height: int, id_prefix: str, title: str, description: str, standalone: bool) -> str:
+def _wrap_svg(
+    parts: Sequence[str],
+    width: int,
+    height: int,
+    id_prefix: str,
+    title: str,
+    description: str,
+    standalone: bool,
+) -> str:
     style = f"<style>{picture_palette_css()}{SVG_STYLE}</style>" if standalone else ""
     size = f' width="{width}" height="{height}"' if standalone else ""
     return (
@@ -224,7 +248,9 @@ def _draw_spread_bands(trend: Trend, frame: PlotFrame) -> Iterator[str]:
                 yield svg_line(x, frame.y(dot.lo), x, frame.y(dot.hi), "pc-whisker")
             continue
         upper = [f"{format_px(frame.x(dot.index))},{format_px(frame.y(dot.hi or 0))}" for dot in run]
-        lower = [f"{format_px(frame.x(dot.index))},{format_px(frame.y(dot.lo or 0))}" for dot in reversed(run)]
+        lower = [
+            f"{format_px(frame.x(dot.index))},{format_px(frame.y(dot.lo or 0))}" for dot in reversed(run)
+        ]
         yield f'<path class="pc-band" d="M{"L".join(upper + lower)}Z"/>'
 
 
@@ -289,7 +315,9 @@ def _draw_level_labels(trend: Trend, frame: PlotFrame, scale: DisplayScale) -> I
 def _free_label_y(trend: Trend, frame: PlotFrame, left: float, right: float, value: float) -> float:
     """Just above whatever is drawn between two places, or below it where the plot ends."""
     near = [dot for dot in trend.measured_dots if left - 4 <= frame.x(dot.index) <= right + 4]
-    above = frame.y(max([value, *(dot.hi or value for dot in near), *(dot.level or value for dot in near)])) - 7
+    above = (
+        frame.y(max([value, *(dot.hi or value for dot in near), *(dot.level or value for dot in near)])) - 7
+    )
     if above >= frame.top + 4:
         return above
     return min(frame.bottom - 4, frame.y(min([value, *(dot.lo or value for dot in near)])) + 16)
@@ -368,7 +396,11 @@ def _arrow_head(x: float, y: float, right: bool, shade: str) -> str:
 def _sparkline_path(runs: Iterable[Sequence[Dot]], frame: PlotFrame) -> str:
     pieces = []
     for run in runs:
-        dots = [f"{format_px(frame.x(dot.index))},{format_px(frame.y(dot.level))}" for dot in run if dot.level is not None]
+        dots = [
+            f"{format_px(frame.x(dot.index))},{format_px(frame.y(dot.level))}"
+            for dot in run
+            if dot.level is not None
+        ]
         pieces.append(f"M{'L'.join(dots)}" + ("h.01" if len(dots) == 1 else ""))
     return "".join(pieces)
 

@@ -17,7 +17,9 @@ RECOVERED_WITHIN = 0.025
 def find_open_regressions(trend: Trend) -> list[ChangeMark]:
     """The confirmed regressions of a series that no later improvement has made good."""
     return [
-        mark for k, mark in enumerate(trend.confirmed_marks()) if mark.kind is VerdictKind.REGRESSION and _is_open(trend, k)
+        mark
+        for k, mark in enumerate(trend.confirmed_marks())
+        if mark.kind is VerdictKind.REGRESSION and _is_open(trend, k)
     ]
 
 

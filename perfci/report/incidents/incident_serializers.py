@@ -30,12 +30,16 @@ def serialize_incident_overview(
     }
 
 
-def serialize_incident(budgeted: BudgetedIncident, commits: words.CommitsBySha, pages_per_week: int) -> JsonFields:
+def serialize_incident(
+    budgeted: BudgetedIncident, commits: words.CommitsBySha, pages_per_week: int
+) -> JsonFields:
     members = [serialize_member(change) for change in budgeted.incident.members]
     return serialize_incident_summary(budgeted, commits, pages_per_week) | {"members": members}
 
 
-def serialize_incident_summary(budgeted: BudgetedIncident, commits: words.CommitsBySha, pages_per_week: int) -> JsonFields:
+def serialize_incident_summary(
+    budgeted: BudgetedIncident, commits: words.CommitsBySha, pages_per_week: int
+) -> JsonFields:
     """All of an incident but its members, which may be thousands."""
     incident = budgeted.incident
     moment = incident.measured_at
@@ -54,7 +58,8 @@ def serialize_incident_summary(budgeted: BudgetedIncident, commits: words.Commit
         "measured_at": moment.isoformat(timespec="seconds") if moment else None,
         "cause": incident.cause or None,
         "environment": [
-            {"name": one.name, "before": one.before or None, "after": one.after or None} for one in incident.environment_changes
+            {"name": one.name, "before": one.before or None, "after": one.after or None}
+            for one in incident.environment_changes
         ],
         "ambiguous": incident.ambiguous,
         "went_away_with": incident.reverted_by or None,

@@ -107,18 +107,32 @@ def expected_change_sentence(budgeted: BudgetedIncident) -> str:
     """What was said beforehand of what got worse, and what of that is more; nothing where nothing was."""
     if budgeted.expectation_match is None:
         return ""
-    sources = ", ".join(dict.fromkeys(make_printable(one.source, 60) for one in budgeted.expectation_match.merged))
+    sources = ", ".join(
+        dict.fromkeys(make_printable(one.source, 60) for one in budgeted.expectation_match.merged)
+    )
     if budgeted.expectation_match.covers_all:
-        reasons = "; ".join(dict.fromkeys(make_printable(one.expected.reason) for one in budgeted.expectation_match.merged))
+        reasons = "; ".join(
+            dict.fromkeys(make_printable(one.expected.reason) for one in budgeted.expectation_match.merged)
+        )
         return f"announced in {sources}: {reasons}"
     largest = budgeted.expectation_match.exceeding[0]
-    said = [one.expected.change for one in budgeted.expectation_match.merged if one.expected.matches_series(largest.series)]
+    said = [
+        one.expected.change
+        for one in budgeted.expectation_match.merged
+        if one.expected.matches_series(largest.series)
+    ]
     size = f", which announced {format_signed_percent(max(said, key=abs))}" if said else ""
     return f"more than announced in {sources}{size}: {member_sentence(largest)}"
 
 
 def _budget_spent_phrase(pages_per_week: int) -> str:
-    return f"all {pages_per_week} alerts were spent" if pages_per_week > 1 else "the one alert was spent" if pages_per_week else "none is wanted"
+    return (
+        f"all {pages_per_week} alerts were spent"
+        if pages_per_week > 1
+        else "the one alert was spent"
+        if pages_per_week
+        else "none is wanted"
+    )
 
 
 def candidate_commit_lines(incident: Incident) -> list[str]:
@@ -155,9 +169,7 @@ def creep_sentence(creep: Creep) -> str:
     """How far a series drifted since a release, and how much of what it lost the steps explain."""
     interval = f" {format_interval(creep.interval)}" if creep.interval else ""
     how = "by fresh pairs" if creep.paired else "by the points around both"
-    told = (
-        f"{series_name(creep.series)} drifted {format_signed_percent(creep.drift_ratio - 1)}{interval} since {creep.release}, {how}"
-    )
+    told = f"{series_name(creep.series)} drifted {format_signed_percent(creep.drift_ratio - 1)}{interval} since {creep.release}, {how}"
     if abs(creep.total_ratio / creep.drift_ratio - 1) < 5e-4:
         return f"{told}; no change point shows it"
     return f"{told}; its change points explain the rest of {format_signed_percent(creep.total_ratio - 1)}"
@@ -186,7 +198,9 @@ LIST_SECTIONS: tuple[tuple[str, Callable[[BudgetedIncident], bool]], ...] = (
 )
 
 
-def group_by_section(budgeted_incidents: Sequence[BudgetedIncident]) -> list[tuple[str, list[BudgetedIncident]]]:
+def group_by_section(
+    budgeted_incidents: Sequence[BudgetedIncident],
+) -> list[tuple[str, list[BudgetedIncident]]]:
     """Every incident in the first section that fits, so that nothing is lost; open ones by their evidence."""
     found, left = [], sorted(budgeted_incidents, key=_urgency_key)
     for title, fits in LIST_SECTIONS:
@@ -199,7 +213,11 @@ def group_by_section(budgeted_incidents: Sequence[BudgetedIncident]) -> list[tup
 def _urgency_key(budgeted: BudgetedIncident) -> tuple[object, ...]:
     """Confirmed ones first, then the clearest; what is not open keeps its order, newest first."""
     incident = budgeted.incident
-    return (not incident.confirmed_count, incident.p_value, -len(incident.members)) if budgeted.is_open else (True, 2.0, 0)
+    return (
+        (not incident.confirmed_count, incident.p_value, -len(incident.members))
+        if budgeted.is_open
+        else (True, 2.0, 0)
+    )
 
 
 def incidents_summary(budgeted_incidents: Sequence[BudgetedIncident], retests: int, creeps: int) -> str:
@@ -208,7 +226,9 @@ def incidents_summary(budgeted_incidents: Sequence[BudgetedIncident], retests: i
     held = sum(one.disposition in (Disposition.HELD_BACK, Disposition.TOO_WEAK) for one in budgeted_incidents)
     waiting = sum(one.disposition is Disposition.WAITING for one in budgeted_incidents)
     rest = len(budgeted_incidents) - opened - held - waiting
-    return format_incident_counts({"open": opened, "held": held, "waiting": waiting, "rest": rest}, retests, creeps)
+    return format_incident_counts(
+        {"open": opened, "held": held, "waiting": waiting, "rest": rest}, retests, creeps
+    )
 
 
 def format_incident_counts(counts: Mapping[str, int], retests: int, creeps: int) -> str:

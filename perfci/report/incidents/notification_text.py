@@ -27,7 +27,10 @@ NotificationContent = Mapping[str, Any]
 
 def notification_subject(notification: NotificationContent) -> str:
     """``acme/tiny-lm #12 new: 2 series got worse at 3f2a9c8 Fuse the optimizer step``."""
-    return make_printable(f"{_incident_label(notification)} {STATE_LABELS.get(notification['state'], notification['state'])}: {notification['headline']}", 200)
+    return make_printable(
+        f"{_incident_label(notification)} {STATE_LABELS.get(notification['state'], notification['state'])}: {notification['headline']}",
+        200,
+    )
 
 
 def notification_body(notification: NotificationContent, link: str = "") -> str:
@@ -35,7 +38,11 @@ def notification_body(notification: NotificationContent, link: str = "") -> str:
     members, more = notification.get("members", ()), notification.get("more", 0)
     lines = [make_printable(notification["headline"], 300)]
     lines += [make_printable(notification["explanation"], 500)] if notification.get("explanation") else []
-    lines += [f"{make_printable(notification['actor'], 60)}: {make_printable(notification['reason'], 500)}"] if notification.get("reason") else []
+    lines += (
+        [f"{make_printable(notification['actor'], 60)}: {make_printable(notification['reason'], 500)}"]
+        if notification.get("reason")
+        else []
+    )
     lines += ["", *(f"  {make_printable(one, 200)}" for one in members)] if members else []
     lines += [f"  and {format_count(more, 'more change')}"] if more else []
     suspects = [make_printable(one, 120) for one in notification.get("suspects", ())]
@@ -50,7 +57,10 @@ def digest_subject(notifications: Sequence[NotificationContent]) -> str:
 
 def digest_body(notifications: Sequence[NotificationContent], links: Sequence[str]) -> str:
     """Several notices as one text."""
-    pieces = [f"{notification_subject(one)}\n\n{notification_body(one, link)}" for one, link in zip(notifications, links, strict=True)]
+    pieces = [
+        f"{notification_subject(one)}\n\n{notification_body(one, link)}"
+        for one, link in zip(notifications, links, strict=True)
+    ]
     return "\n\n---\n\n".join(pieces)
 
 

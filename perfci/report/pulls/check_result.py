@@ -9,7 +9,13 @@ from typing import Literal
 
 from perfci.model import Verdict
 from perfci.report.escaping import make_printable
-from perfci.report.pulls.comparison_findings import Findings, build_headline, headline_label, is_open, is_worse
+from perfci.report.pulls.comparison_findings import (
+    Findings,
+    build_headline,
+    headline_label,
+    is_open,
+    is_worse,
+)
 from perfci.report.pulls.placeholder_comment import TITLES, NotMeasuredReason
 from perfci.verdicts.goals.goal_verdict import GoalOutcome
 
@@ -93,7 +99,11 @@ def check_title(findings: Findings | NotMeasuredReason) -> str:
     """One line of plain text."""
     if isinstance(findings, NotMeasuredReason):
         return _capitalize(TITLES[findings])
-    how = f" ({'accepted' if findings.acceptance else 'as announced'})" if check_state(findings) is CheckState.ACCEPTED else ""
+    how = (
+        f" ({'accepted' if findings.acceptance else 'as announced'})"
+        if check_state(findings) is CheckState.ACCEPTED
+        else ""
+    )
     return _capitalize(str(build_headline(findings))) + how
 
 

@@ -55,10 +55,15 @@ class VerdictColumns:
 
 def sort_by_attention(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """What no longer works first, then what is confirmed, each by its size against the noise."""
-    return sorted(verdicts, key=lambda one: (one.kind is not VerdictKind.FAILED, not is_worse(one), *_attention_key(one)))
+    return sorted(
+        verdicts,
+        key=lambda one: (one.kind is not VerdictKind.FAILED, not is_worse(one), *_attention_key(one)),
+    )
 
 
-def select_rows(verdicts: Sequence[Verdict], max_rows: int, bars: Mapping[Series, VerdictBar]) -> list[Verdict]:
+def select_rows(
+    verdicts: Sequence[Verdict], max_rows: int, bars: Mapping[Series, VerdictBar]
+) -> list[Verdict]:
     """The first ones, but at least one of every section that has any."""
     first = {SECTION_TITLES[bars[one.series].metric_class]: one for one in reversed(verdicts)}
     chosen = {id(one) for one in first.values()}
@@ -69,17 +74,30 @@ def select_rows(verdicts: Sequence[Verdict], max_rows: int, bars: Mapping[Series
 
 def change_columns(*, hardware: bool) -> VerdictColumns:
     """What changed, or stayed as it was."""
-    return VerdictColumns([*IDENTITY_COLUMNS, CHANGE_COLUMN, NOISE_COLUMN, *([HARDWARE_COLUMN] if hardware else [])])
+    return VerdictColumns(
+        [*IDENTITY_COLUMNS, CHANGE_COLUMN, NOISE_COLUMN, *([HARDWARE_COLUMN] if hardware else [])]
+    )
 
 
 def unchanged_columns(*, hardware: bool) -> VerdictColumns:
-    return VerdictColumns([*IDENTITY_COLUMNS, CHANGE_COLUMN, NOISE_COLUMN, MDE_COLUMN, *([HARDWARE_COLUMN] if hardware else [])])
+    return VerdictColumns(
+        [*IDENTITY_COLUMNS, CHANGE_COLUMN, NOISE_COLUMN, MDE_COLUMN, *([HARDWARE_COLUMN] if hardware else [])]
+    )
 
 
 def inconclusive_columns(*, hardware: bool) -> VerdictColumns:
     decides = ("What would decide", "---", _next_step_cell)
     pairs = ("Pairs", "--:", lambda one: f"{one.pairs:,}" if one.pairs else "")
-    return VerdictColumns([*IDENTITY_COLUMNS, CHANGE_COLUMN, pairs, MDE_COLUMN, decides, *([HARDWARE_COLUMN] if hardware else [])])
+    return VerdictColumns(
+        [
+            *IDENTITY_COLUMNS,
+            CHANGE_COLUMN,
+            pairs,
+            MDE_COLUMN,
+            decides,
+            *([HARDWARE_COLUMN] if hardware else []),
+        ]
+    )
 
 
 def not_compared_columns(*, hardware: bool) -> VerdictColumns:
@@ -93,12 +111,16 @@ def change_cell(verdict: Verdict) -> str:
     if verdict.kind is VerdictKind.FAILED:
         return f"✕ **failed**{_reason_suffix(verdict)}"
     if verdict.kind not in CHANGE_KINDS:
-        return f"{verdict_glyph(verdict)} {_format_change(verdict)}{_interval_suffix(verdict.interval)}".rstrip()
+        return (
+            f"{verdict_glyph(verdict)} {_format_change(verdict)}{_interval_suffix(verdict.interval)}".rstrip()
+        )
     suspected = "suspected " if is_candidate(verdict) else ""
     told = f"{suspected}{'worse' if verdict.kind is VerdictKind.REGRESSION else 'better'}"
     if verdict.ratio is None:
         return f"{verdict_glyph(verdict)} **{told}**{_reason_suffix(verdict)}"
-    return f"{verdict_glyph(verdict)} **{told} {_format_change(verdict)}**{_interval_suffix(verdict.interval)}"
+    return (
+        f"{verdict_glyph(verdict)} **{told} {_format_change(verdict)}**{_interval_suffix(verdict.interval)}"
+    )
 
 
 def hardware_name(series: Series) -> str:
@@ -135,7 +157,9 @@ def _reason_suffix(verdict: Verdict) -> str:
 
 def _next_step_cell(verdict: Verdict) -> str:
     told = verdict_advice(verdict)
-    return code_span(told, in_table=True) if verdict.reason and told == make_printable(verdict.reason) else told
+    return (
+        code_span(told, in_table=True) if verdict.reason and told == make_printable(verdict.reason) else told
+    )
 
 
 def _attention_key(verdict: Verdict) -> tuple[float, str]:
@@ -153,6 +177,14 @@ IDENTITY_COLUMNS: tuple[tuple[str, str, CellRenderer], ...] = (
     ("Head", "--:", lambda one: _level_cells(one)[1]),
 )
 CHANGE_COLUMN = ("Change [95 % CI]", "---", change_cell)
-NOISE_COLUMN = ("Noise floor", "--:", lambda one: "" if one.noise_floor is None else _keep_together(format_percent(one.noise_floor)))
-MDE_COLUMN = ("Would have shown", "--:", lambda one: "" if one.mde is None else _keep_together(format_percent(one.mde)))
+NOISE_COLUMN = (
+    "Noise floor",
+    "--:",
+    lambda one: "" if one.noise_floor is None else _keep_together(format_percent(one.noise_floor)),
+)
+MDE_COLUMN = (
+    "Would have shown",
+    "--:",
+    lambda one: "" if one.mde is None else _keep_together(format_percent(one.mde)),
+)
 HARDWARE_COLUMN = ("Hardware", "---", lambda one: code_span(hardware_name(one.series), in_table=True))

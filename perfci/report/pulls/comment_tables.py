@@ -27,7 +27,11 @@ MISSING_LABELS = ("dropped", "not comparable", "new", "not measured")
 def worse_blocks(findings: Findings) -> list[CommentBlock]:
     """A table for each kind of metric, and below it, folded, what found no place in one."""
     columns = comment_columns.change_columns(hardware=_has_mixed_hardware(findings))
-    bad, seen, sections = _worse_verdicts(findings), select_worse_rows(findings), _sections_by_series(findings)
+    bad, seen, sections = (
+        _worse_verdicts(findings),
+        select_worse_rows(findings),
+        _sections_by_series(findings),
+    )
     totals = Counter(sections[one.series] for one in bad)
     blocks = []
     for name in SECTIONS:
@@ -49,7 +53,9 @@ def drift_blocks(findings: Findings) -> list[CommentBlock]:
     """You against main: what the branch to be merged into did since the same base, series by series."""
     if findings.main_head is None:
         return []
-    moved = sort_by_attention(one for one in findings.main_drift if one.kind in {*CHANGE_KINDS, VerdictKind.FAILED})
+    moved = sort_by_attention(
+        one for one in findings.main_drift if one.kind in {*CHANGE_KINDS, VerdictKind.FAILED}
+    )
     told = f"**You, and main since** (now {code_span(findings.main_head.short_sha)})"
     if not moved:
         return [CommentBlock(f"{told}: nothing moved on main.")]
@@ -67,15 +73,27 @@ def folded_blocks(findings: Findings) -> list[CommentBlock]:
     unfolded, hardware = not _worse_verdicts(findings), _has_mixed_hardware(findings)
     better, open_ones, void, same = (_verdicts_of_kinds(findings, kinds) for kinds in FOLDED_KINDS)
     return [
-        *_table_blocks(better, comment_columns.change_columns(hardware=hardware), f"{len(better):,} better", unfolded=unfolded),
+        *_table_blocks(
+            better,
+            comment_columns.change_columns(hardware=hardware),
+            f"{len(better):,} better",
+            unfolded=unfolded,
+        ),
         *_table_blocks(
             open_ones,
             comment_columns.inconclusive_columns(hardware=hardware),
             f"{len(open_ones):,} inconclusive",
             unfolded=unfolded,
         ),
-        *_table_blocks(void, comment_columns.not_compared_columns(hardware=hardware), _missing_summary(void), unfolded=unfolded),
-        *_table_blocks(same, comment_columns.unchanged_columns(hardware=hardware), f"{len(same):,} unchanged"),
+        *_table_blocks(
+            void,
+            comment_columns.not_compared_columns(hardware=hardware),
+            _missing_summary(void),
+            unfolded=unfolded,
+        ),
+        *_table_blocks(
+            same, comment_columns.unchanged_columns(hardware=hardware), f"{len(same):,} unchanged"
+        ),
     ]
 
 
@@ -90,14 +108,22 @@ FOLDED_KINDS = (
 def environment_blocks(findings: Findings) -> list[CommentBlock]:
     """What was observed differently on the two sides."""
     changes = findings.environment_changes[:MAX_FOLDED_ROWS]
-    lines = [f"| {_code_cell(one.name)} | {_code_cell(one.before)} | {_code_cell(one.after)} |" for one in changes]
+    lines = [
+        f"| {_code_cell(one.name)} | {_code_cell(one.before)} | {_code_cell(one.after)} |" for one in changes
+    ]
     summary = format_count(len(findings.environment_changes), "difference") + " of the environment"
     more = len(findings.environment_changes) - len(lines)
-    return [CommentBlock("| | Base | Head |\n|---|---|---|", lines, summary, hidden_rows=more, row_noun="value")] if lines else []
+    return (
+        [CommentBlock("| | Base | Head |\n|---|---|---|", lines, summary, hidden_rows=more, row_noun="value")]
+        if lines
+        else []
+    )
 
 
 def _worse_verdicts(findings: Findings) -> list[Verdict]:
-    return sort_by_attention(one for one in findings.verdicts if is_worse(one) or headline_label(one) == "suspected regression")
+    return sort_by_attention(
+        one for one in findings.verdicts if is_worse(one) or headline_label(one) == "suspected regression"
+    )
 
 
 def _verdicts_of_kinds(findings: Findings, kinds: Iterable[VerdictKind]) -> list[Verdict]:
@@ -108,7 +134,10 @@ def _verdicts_of_kinds(findings: Findings, kinds: Iterable[VerdictKind]) -> list
 
 
 def _sections_by_series(findings: Findings) -> dict[Series, str]:
-    return {series: comment_columns.SECTION_TITLES[bar.metric_class] for series, bar in findings.bars_by_series.items()}
+    return {
+        series: comment_columns.SECTION_TITLES[bar.metric_class]
+        for series, bar in findings.bars_by_series.items()
+    }
 
 
 def _missing_rank(verdict: Verdict) -> int:
@@ -121,9 +150,15 @@ def _missing_summary(verdicts: Sequence[Verdict]) -> str:
     return ", ".join(f"{words.count(word):,} {word}" for word in MISSING_LABELS if word in words)
 
 
-def _table_blocks(verdicts: Sequence[Verdict], columns: VerdictColumns, summary: str, *, unfolded: bool = False) -> list[CommentBlock]:
+def _table_blocks(
+    verdicts: Sequence[Verdict], columns: VerdictColumns, summary: str, *, unfolded: bool = False
+) -> list[CommentBlock]:
     lines = [columns.render_row(one) for one in verdicts[:MAX_FOLDED_ROWS]]
-    return [CommentBlock(columns.heading, lines, summary, unfolded, hidden_rows=len(verdicts) - len(lines))] if lines else []
+    return (
+        [CommentBlock(columns.heading, lines, summary, unfolded, hidden_rows=len(verdicts) - len(lines))]
+        if lines
+        else []
+    )
 
 
 def _has_mixed_hardware(findings: Findings) -> bool:

@@ -19,7 +19,9 @@ from perfci.verdicts.variants.variant_contrast import VariantRejection
 MeasurementOrder = Literal["in turns", "interleaved", "recorded", ""]
 """How both sides were measured, as far as that is known."""
 
-IDENTICAL_INPUTS_NOTE = "No file that the benchmarks can see differs: whatever moved is a false alarm, and is counted as one."
+IDENTICAL_INPUTS_NOTE = (
+    "No file that the benchmarks can see differs: whatever moved is a false alarm, and is counted as one."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,11 @@ class Headline:
 def build_headline(findings: Findings) -> Headline:
     """Counts only, in words of our own: a title has no room for a name."""
     found = Counter(headline_label(one) for one in findings.verdicts)
-    leading = [*_format_counts(found, LEADING_LABELS), *_format_broken_goals(findings.goals), *_format_rejections(findings.rejections)]
+    leading = [
+        *_format_counts(found, LEADING_LABELS),
+        *_format_broken_goals(findings.goals),
+        *_format_rejections(findings.rejections),
+    ]
     lead = ", ".join(leading) or _no_regression_text(findings)
     return Headline(lead, ", ".join(_format_counts(found, TRAILING_LABELS)))
 

@@ -35,7 +35,9 @@ EXPLANATIONS = {
 OUTDATED_PREFIX = "> **Outdated:** there is a newer head, "
 
 
-def render_not_measured(reason: NotMeasuredReason, base: Commit, head: Commit, *, detail: str = "", page: str = "") -> str:
+def render_not_measured(
+    reason: NotMeasuredReason, base: Commit, head: Commit, *, detail: str = "", page: str = ""
+) -> str:
     """Say that nothing was measured, and why; ``detail`` is what a machine said of it."""
     sides = f"Base {code_span(base.short_sha)} → head {code_span(head.short_sha)}"
     parts = [
@@ -52,4 +54,6 @@ def render_outdated(body: str, newer_head: Commit) -> str:
     line = f"{OUTDATED_PREFIX}{code_span(newer_head.short_sha)}; its result takes this place."
     if body.startswith(OUTDATED_PREFIX):
         return line + body[body.index("\n") :]
-    return f"{line}\n\n<details><summary>What the older head showed</summary>\n\n{body.rstrip()}\n\n</details>\n"
+    return (
+        f"{line}\n\n<details><summary>What the older head showed</summary>\n\n{body.rstrip()}\n\n</details>\n"
+    )

@@ -57,13 +57,22 @@ DECISION_RULE = (
     "pairs that no earlier look has seen. **Unchanged**: the whole interval is inside the bar. **Inconclusive**: "
     "neither. The noise floor is what equal commits show."
 )
-STRICT_DECISION_RULE = DECISION_RULE.replace("and the whole 95 % interval beyond half of it", "and so is the whole 95 % interval")
+STRICT_DECISION_RULE = DECISION_RULE.replace(
+    "and the whole 95 % interval beyond half of it", "and so is the whole 95 % interval"
+)
 
 
 def render_comment(findings: Findings) -> str:
     """All of it in fewer than 60,000 bytes: the counts are always whole, and what is left out is said."""
     alike = f"**Equals:** {IDENTICAL_INPUTS_NOTE}" if findings.identical_inputs else ""
-    told = _sides_line(findings), alike, _acceptance_line(findings), _environment_warning(findings), _budget_warning(findings), _sensitivity_line(findings)
+    told = (
+        _sides_line(findings),
+        alike,
+        _acceptance_line(findings),
+        _environment_warning(findings),
+        _budget_warning(findings),
+        _sensitivity_line(findings),
+    )
     parts = [
         CommentBlock(f"### perfci: {_headline(findings)}"),
         *(CommentBlock(line) for line in told if line),
@@ -88,13 +97,24 @@ def should_comment(findings: Findings) -> bool:
     goals = any(goal.outcome is not GoalOutcome.MET for goal in findings.goals)
     pooled = findings.pooled is not None and findings.pooled.is_finding
     quiet = {"unchanged", "new", "not measured"}
-    return goals or pooled or bool(findings.rejections) or any(headline_label(one) not in quiet for one in findings.verdicts)
+    return (
+        goals
+        or pooled
+        or bool(findings.rejections)
+        or any(headline_label(one) not in quiet for one in findings.verdicts)
+    )
 
 
 def _headline(findings: Findings) -> str:
     told = build_headline(findings)
     kinds = list(dict.fromkeys(one.series.machine.label for one in findings.verdicts))
-    where = f" on {code_span(kinds[0])}" if len(kinds) == 1 else f" on {len(kinds)} kinds of machine" if kinds else ""
+    where = (
+        f" on {code_span(kinds[0])}"
+        if len(kinds) == 1
+        else f" on {len(kinds)} kinds of machine"
+        if kinds
+        else ""
+    )
     return f"{told.lead}{where}" + (f" ({told.trailing})" if told.trailing else "")
 
 
@@ -104,14 +124,20 @@ def _sides_line(findings: Findings) -> str:
     commits = f"Base {code_span(base.short_sha)}{merge_base} → head {code_span(head.short_sha)}"
     sides = code_span(findings.sides_label) if findings.sides_label else commits
     page = markdown_link("full report", findings.report_url) if findings.report_url else ""
-    return " · ".join(part for part in (sides, _pair_count(findings), MEASUREMENT_ORDER_TEXTS[findings.measurement_order], page) if part)
+    return " · ".join(
+        part
+        for part in (sides, _pair_count(findings), MEASUREMENT_ORDER_TEXTS[findings.measurement_order], page)
+        if part
+    )
 
 
 def _pair_count(findings: Findings) -> str:
     known = [one.pairs for one in findings.verdicts if one.pairs]
     if not known:
         return ""
-    return format_count(known[0], "pair") if len(set(known)) == 1 else f"{min(known):,} to {max(known):,} pairs"
+    return (
+        format_count(known[0], "pair") if len(set(known)) == 1 else f"{min(known):,} to {max(known):,} pairs"
+    )
 
 
 def _acceptance_line(findings: Findings) -> str:
@@ -123,8 +149,12 @@ def _expected_change_blocks(findings: Findings) -> list[CommentBlock]:
     lines = []
     for one in findings.expected_changes:
         what = code_span(f"{one.match} {format_signed_percent(one.change)}")
-        only_told = "" if one.is_authorized else ", by somebody who may not write here: it counts once it is accepted"
-        lines.append(f"- {what}: {one.compute_outcome(findings.verdicts)}{only_told}. {code_span(one.reason)}")
+        only_told = (
+            "" if one.is_authorized else ", by somebody who may not write here: it counts once it is accepted"
+        )
+        lines.append(
+            f"- {what}: {one.compute_outcome(findings.verdicts)}{only_told}. {code_span(one.reason)}"
+        )
     return [CommentBlock(f"**Announced** in the pull request:\n\n{lines[0]}", lines[1:])] if lines else []
 
 
@@ -159,9 +189,16 @@ def _pooled_blocks(findings: Findings) -> list[CommentBlock]:
 
 
 def _rejected_blocks(findings: Findings) -> list[CommentBlock]:
-    lines = [f"- ✕ rejected: {code_span(rejected_variant_name(one))}: {code_span(one.reason)}" for one in findings.rejections]
+    lines = [
+        f"- ✕ rejected: {code_span(rejected_variant_name(one))}: {code_span(one.reason)}"
+        for one in findings.rejections
+    ]
     shown = lines[:MAX_REJECTED]
-    return [CommentBlock(rows=shown, hidden_rows=len(lines) - len(shown), row_noun="rejected variant")] if lines else []
+    return (
+        [CommentBlock(rows=shown, hidden_rows=len(lines) - len(shown), row_noun="rejected variant")]
+        if lines
+        else []
+    )
 
 
 def _profile_blocks(findings: Findings) -> list[CommentBlock]:
@@ -172,7 +209,9 @@ def _profile_blocks(findings: Findings) -> list[CommentBlock]:
 
 
 def _goal_blocks(findings: Findings) -> list[CommentBlock]:
-    lines = goal_markdown_lines(sorted(findings.goals, key=lambda goal: OUTCOMES_WORST_FIRST.index(goal.outcome)))
+    lines = goal_markdown_lines(
+        sorted(findings.goals, key=lambda goal: OUTCOMES_WORST_FIRST.index(goal.outcome))
+    )
     shown = lines[:MAX_GOAL_LINES]
     return [CommentBlock(rows=shown, hidden_rows=len(lines) - len(shown), row_noun="line")] if lines else []
 

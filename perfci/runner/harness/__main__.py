@@ -17,7 +17,9 @@ def main() -> None:
     if sys.argv[1] == "cell":
         importlib.import_module("perfci_harness.spawned_cell").run(json.loads(sys.argv[2]))
     else:
-        importlib.import_module("perfci_harness.environment_parent").serve(socket.socket(fileno=int(sys.argv[1])))
+        importlib.import_module("perfci_harness.environment_parent").serve(
+            socket.socket(fileno=int(sys.argv[1]))
+        )
 
 
 main()

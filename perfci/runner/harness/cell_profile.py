@@ -35,9 +35,7 @@ def missing_tools_reason(error: ImportError) -> str:
             f"{missing} is not installed in the environment that measures, and it is what profiles; install it there: "
             f"{sys.executable} -m pip install 'perfci[torch]'"
         )
-    return (
-        f"perfci.bench.profiles.profiler does not import in the environment that measures ({sys.executable}): {error}"
-    )
+    return f"perfci.bench.profiles.profiler does not import in the environment that measures ({sys.executable}): {error}"
 
 
 def profiled_work(benchmark: Any) -> tuple[Callable[[Any], object], Callable[[], object]]:

@@ -37,7 +37,7 @@ from .processes import (
     reap,
     run_as_child,
     wait_for_exit,
-)  # fmt: skip
+)
 from .run_cell import run_cell
 from .turn_slots import TurnSlot
 
@@ -51,7 +51,9 @@ RECHECK_S = 0.1
 MAX_COMMAND_LENGTH = 200  # characters of a leaked process's command line
 
 
-def supervise_cell(benchmark: Any, cell: JsonMessage, request: JsonMessage, launch: str, slot: TurnSlot | None) -> JsonMessage:
+def supervise_cell(
+    benchmark: Any, cell: JsonMessage, request: JsonMessage, launch: str, slot: TurnSlot | None
+) -> JsonMessage:
     """Run one cell in a fresh process under a wall clock and say how it ended; on a ``seat`` it takes turns."""
     if cell["cache_dir"]:
         problem = ensure_setup_cache(benchmark, cell, request)
@@ -93,8 +95,12 @@ def ensure_setup_cache(benchmark: Any, cell: JsonMessage, request: JsonMessage) 
 
 
 def run_in_child(
-    work: CellWork, timeout_s: float, folder: str, request: JsonMessage, waited_s: Callable[[], float] = no_waiting
-) -> JsonMessage:  # fmt: skip
+    work: CellWork,
+    timeout_s: float,
+    folder: str,
+    request: JsonMessage,
+    waited_s: Callable[[], float] = no_waiting,
+) -> JsonMessage:
     """Fork, do the work in its own process group and session, and end the whole group by the clock or after it.
 
     What it has ``waited`` for others does not count.
@@ -113,7 +119,11 @@ def run_in_child(
         while not ended and (left := begin + timeout_s + waited_s() - time.monotonic()) > 0:
             ended, status = wait_for_exit(pid, time.monotonic() + max(left, RECHECK_S))
         duration = time.monotonic() - begin
-        leaked = [describe_process(left) for left in list_leftovers(LEFTOVER_GRACE_S, known)] if ended and status == 0 else []
+        leaked = (
+            [describe_process(left) for left in list_leftovers(LEFTOVER_GRACE_S, known)]
+            if ended and status == 0
+            else []
+        )
         kill_group(pid)
         if not ended:
             status = reap(pid)
@@ -154,7 +164,9 @@ def report_or_fail(work: CellWork, report: ReportFile) -> None:
     flush_output()
 
 
-def spawn_cell(benchmark: Any, cell: JsonMessage, request: JsonMessage, slot: TurnSlot | None, report: ReportFile) -> None:
+def spawn_cell(
+    benchmark: Any, cell: JsonMessage, request: JsonMessage, slot: TurnSlot | None, report: ReportFile
+) -> None:
     """Become a process that shares no memory with this one: after CUDA or threads, a fork is not safe."""
     handles = {"report": report.fileno(), "seat": slot.handles if slot else ()}
     for handle in (report.fileno(), *(slot.handles if slot else ())):
@@ -163,7 +175,9 @@ def spawn_cell(benchmark: Any, cell: JsonMessage, request: JsonMessage, slot: Tu
     os.execv(sys.executable, [sys.executable, os.path.dirname(os.path.abspath(__file__)), "cell", arguments])
 
 
-def classify_exit(outcome: JsonMessage | None, status: int, timed_out_s: float | None, memory_kills: int | None) -> JsonMessage:
+def classify_exit(
+    outcome: JsonMessage | None, status: int, timed_out_s: float | None, memory_kills: int | None
+) -> JsonMessage:
     """Turn a report (or its absence) and an exit status into one status with a reason."""
     if timed_out_s is not None:
         return outcome_without_result("timeout", f"did not end within {timed_out_s:g} s")
@@ -175,9 +189,13 @@ def classify_exit(outcome: JsonMessage | None, status: int, timed_out_s: float |
         if number == signal.SIGKILL and memory_kills:
             return outcome_without_result("oom", "killed by the kernel for memory (SIGKILL)")
         if number == signal.SIGKILL and memory_kills is None:
-            return outcome_without_result("oom", "killed with SIGKILL, as the kernel does when memory runs out")
+            return outcome_without_result(
+                "oom", "killed with SIGKILL, as the kernel does when memory runs out"
+            )
         return outcome_without_result("crashed", f"ended by {name} (signal {number})")
-    return outcome_without_result("failed", f"exited with code {os.waitstatus_to_exitcode(status)} before it returned a result")
+    return outcome_without_result(
+        "failed", f"exited with code {os.waitstatus_to_exitcode(status)} before it returned a result"
+    )
 
 
 def describe_leak(commands: list[str]) -> str:

@@ -33,7 +33,9 @@ def run_visit(request: JsonMessage, control: socket.socket, parent: int) -> None
         if wrong:
             outcome = outcome_without_result("failed", wrong)
         elif cell["benchmark"] not in suite.benchmarks:
-            outcome = outcome_without_result("failed", missing_benchmark_reason(cell["benchmark"], suite.errors))
+            outcome = outcome_without_result(
+                "failed", missing_benchmark_reason(cell["benchmark"], suite.errors)
+            )
         else:
             outcome = supervise_cell(suite.benchmarks[cell["benchmark"]], cell, request, launch, seat)
         if why_spawn:

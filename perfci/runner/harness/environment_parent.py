@@ -54,7 +54,9 @@ def run_worker(control: socket.socket, parent: int) -> None:
     adopt_orphans()
     die_with_parent(parent)
     lines = control.makefile("r", encoding="utf-8")
-    for line in filter(str.strip, lines):  # an empty line was meant for a commit parent that ended before it was read
+    for line in filter(
+        str.strip, lines
+    ):  # an empty line was meant for a commit parent that ended before it was read
         request = json.loads(line)
         me = os.getpid()
         pid = os.fork()
@@ -65,7 +67,9 @@ def run_worker(control: socket.socket, parent: int) -> None:
             kill_group(pid)
             status = reap(pid)
         kill_orphans()
-        send(control, {"event": "visited", "visit": request["visit"], "timed_out": not ended, "status": status})
+        send(
+            control, {"event": "visited", "visit": request["visit"], "timed_out": not ended, "status": status}
+        )
 
 
 def import_and_describe(preload: list[str]) -> JsonMessage:

@@ -40,7 +40,7 @@ def sample_in_turns(benchmark: Any) -> None:
 
 def take_interleaved_samples(
     benchmark: Any, timer: Any, min_repeat: int, max_repeat: int, *, max_time: float, **limits: Any
-) -> tuple[list[float], int]:  # fmt: skip
+) -> tuple[list[float], int]:
     """Warm up and choose the number of calls as asv does, then take sample after sample, the others in between.
 
     All take the same number of calls: the first one of a turn finds caches full of strangers, and a mean over twice as
@@ -60,7 +60,9 @@ def take_interleaved_samples(
     return samples, number * calls
 
 
-def has_enough_samples(benchmark: Any, samples: list[float], spent_s: float, limits: tuple[int, int, float]) -> bool:
+def has_enough_samples(
+    benchmark: Any, samples: list[float], spent_s: float, limits: tuple[int, int, float]
+) -> bool:
     """As the suite asks; where it leaves it to us, when the median is known or its time is over."""
     least, most, max_time = limits
     if benchmark.repeat != 0:
@@ -80,7 +82,10 @@ def is_median_precise(samples: list[float]) -> bool:
         return False
     ordered = sorted(samples)
     reach = math.ceil(0.98 * math.sqrt(count))
-    return ordered[count // 2 + reach] - ordered[count // 2 - reach] <= 2 * TARGET_HALF_WIDTH * ordered[count // 2]
+    return (
+        ordered[count // 2 + reach] - ordered[count // 2 - reach]
+        <= 2 * TARGET_HALF_WIDTH * ordered[count // 2]
+    )
 
 
 def calls_per_turn(timer: Any) -> int:

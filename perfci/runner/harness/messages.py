@@ -40,8 +40,18 @@ def read_report(raw: bytes) -> JsonMessage | None:
 
 
 def outcome_without_result(status: str, reason: str) -> JsonMessage:
-    return {"status": status, "reason": reason, "metrics": [], "flags": [], "stderr_tail": "", "exit_code": None,
-            "took_turns": False, "started_at": time.time(), "duration_s": 0.0, "work_s": 0.0}  # fmt: skip
+    return {
+        "status": status,
+        "reason": reason,
+        "metrics": [],
+        "flags": [],
+        "stderr_tail": "",
+        "exit_code": None,
+        "took_turns": False,
+        "started_at": time.time(),
+        "duration_s": 0.0,
+        "work_s": 0.0,
+    }
 
 
 @contextlib.contextmanager

@@ -26,7 +26,9 @@ from .suite_discovery import (
 from .turn_slots import TurnSlot, process_turns
 
 
-def run_cell(benchmark: Any, cell: JsonMessage, request: JsonMessage, slot: TurnSlot | None, report: ReportFile) -> None:
+def run_cell(
+    benchmark: Any, cell: JsonMessage, request: JsonMessage, slot: TurnSlot | None, report: ReportFile
+) -> None:
     """Set up, run (or profile) and tear down one cell; report it, unless it imported code of another commit."""
     if slot is not None:
         process_turns.take_slot(slot, request["core"])
@@ -120,11 +122,15 @@ class WallAndCpuTimer:
 def check_report(report: Any) -> JsonMessage:
     """What a measuring function gave: the metrics that are there beside those that are absent with a reason."""
     if not isinstance(report, dict) or not isinstance(report.get("metrics"), list):
-        raise TypeError(f"returned {type(report).__name__}; the report that @metrics of perfci.bench makes was expected")
+        raise TypeError(
+            f"returned {type(report).__name__}; the report that @metrics of perfci.bench makes was expected"
+        )
     rows = [check_report_row(row) for row in report["metrics"]]
     repeated = [row["name"] for k, row in enumerate(rows) if row["name"] in {one["name"] for one in rows[:k]}]
     if repeated:
-        raise ValueError(f"two metrics are called {repeated[0]!r}; every metric of one process needs its own name")
+        raise ValueError(
+            f"two metrics are called {repeated[0]!r}; every metric of one process needs its own name"
+        )
     flags = [str(flag) for flag in report.get("flags", ())]
     if any(row["status"] == "ok" for row in rows):
         return {"status": "ok", "metrics": rows, "flags": flags}
@@ -135,13 +141,22 @@ def check_report(report: Any) -> JsonMessage:
 def check_report_row(row: JsonMessage) -> JsonMessage:
     about = {key: row[key] for key in ("name", "unit", "direction")}
     if row["status"] != "ok":
-        return {**about, "status": "skipped", "reason": row["reason"], "clock": "value", "number": 1, "samples": []}
+        return {
+            **about,
+            "status": "skipped",
+            "reason": row["reason"],
+            "clock": "value",
+            "number": 1,
+            "samples": [],
+        }
     samples, number = numeric_samples(row)
     clock = check_clock(row["clock"])
     return {**about, "status": "ok", "reason": "", "clock": clock, "number": number, "samples": samples}
 
 
-def read_metrics(benchmark: Any, value: Any, stopwatch: WallAndCpuTimer | None, resident: int | None) -> list[JsonMessage]:
+def read_metrics(
+    benchmark: Any, value: Any, stopwatch: WallAndCpuTimer | None, resident: int | None
+) -> list[JsonMessage]:
     """Turn what asv's ``do_run`` returned into metrics with samples."""
     if benchmark.type == "peakmemory":
         value = peak_memory_growth(resident)
@@ -176,7 +191,9 @@ def numeric_samples(value: Any) -> tuple[list[float], int]:
     elif isinstance(value, dict | str) or value is None:
         raise TypeError(f"returned {type(value).__name__}; a number or a mapping with samples was expected")
     values = list(value) if isinstance(value, list | tuple) else [value]
-    samples = [float(v.item() if hasattr(v, "item") and not isinstance(v, numbers.Number) else v) for v in values]
+    samples = [
+        float(v.item() if hasattr(v, "item") and not isinstance(v, numbers.Number) else v) for v in values
+    ]
     if samples and all(math.isnan(sample) for sample in samples):
         raise NotApplicable("returned NaN, which means not applicable here")
     if not samples or not all(math.isfinite(sample) for sample in samples):
@@ -196,7 +213,9 @@ def reset_peak_memory() -> int | None:
 
 def peak_memory_growth(resident: int | None) -> int:
     if resident is None:
-        raise NotApplicable("this kernel does not let a process reset its peak memory (/proc/self/clear_refs)")
+        raise NotApplicable(
+            "this kernel does not let a process reset its peak memory (/proc/self/clear_refs)"
+        )
     return max(0, read_memory_status("VmHWM") - resident)
 
 

@@ -18,7 +18,11 @@ def run_spawned_cell(arguments: JsonMessage) -> None:
         suite = load_suite(arguments["request"])
         seat = TurnSlot(*arguments["seat"]) if arguments["seat"] else None
         run_cell(
-            suite.benchmarks[arguments["cell"]["benchmark"]], arguments["cell"], arguments["request"], seat, report
+            suite.benchmarks[arguments["cell"]["benchmark"]],
+            arguments["cell"],
+            arguments["request"],
+            seat,
+            report,
         )
 
     with os.fdopen(arguments["report"], "w+b") as report:

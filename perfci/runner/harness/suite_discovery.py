@@ -36,7 +36,9 @@ def load_suite(request: JsonMessage) -> LoadedSuite:
 
     register_measure_type()
     sys.path[:0] = request["paths"]
-    os.environ["PYTHONPATH"] = os.pathsep.join([*request["paths"], os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
+    os.environ["PYTHONPATH"] = os.pathsep.join([*request["paths"], os.environ.get("PYTHONPATH", "")]).strip(
+        os.pathsep
+    )
     os.environ.update(request["env"])
     _aux.update_sys_path(request["suite"])
     suite = LoadedSuite()
@@ -147,7 +149,11 @@ def list_metrics(benchmark: Any) -> list[JsonMessage]:
         rows = [describe_metric(metric) for metric in declared]
         return list({row["name"]: row for row in reversed(rows)}.values())[::-1]
     metric = describe_single_metric(benchmark)
-    twin = [{**metric, "name": CPU_TWIN + metric["name"], "clock": "cpu"}] if uses_default_timer(benchmark) else []
+    twin = (
+        [{**metric, "name": CPU_TWIN + metric["name"], "clock": "cpu"}]
+        if uses_default_timer(benchmark)
+        else []
+    )
     return [metric, *twin]
 
 
@@ -167,7 +173,9 @@ def describe_single_metric(benchmark: Any) -> JsonMessage:
     """The metric of a benchmark that gives one number, as its attributes say."""
     attribute = attribute_reader(benchmark)
     clock = declared_clock(benchmark)
-    higher = attribute("direction") == "higher" or (not attribute("direction") and attribute("higher_is_better"))
+    higher = attribute("direction") == "higher" or (
+        not attribute("direction") and attribute("higher_is_better")
+    )
     return {
         "name": str(attribute("metric") or METRIC_NAMES.get(benchmark.type, "value")),
         "unit": str(benchmark.unit),

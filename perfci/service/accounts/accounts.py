@@ -10,7 +10,14 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.permissions import EVERY_PROJECT_ID, AccessRequirement, ProjectRole, Scope, authorize, can_grant
+from perfci.auth.permissions import (
+    EVERY_PROJECT_ID,
+    AccessRequirement,
+    ProjectRole,
+    Scope,
+    authorize,
+    can_grant,
+)
 from perfci.auth.tokens import make_token
 from perfci.config import ProjectTables, parse_project_tables
 from perfci.model import PerfciError
@@ -49,7 +56,12 @@ def new_project(tx: Session, act: AuditContext, slug: str, visibility: str) -> P
 
 
 def create_token(
-    tx: Session, context: AuditContext, project: Project | None, name: str, scopes: Collection[Scope], days: int = DEFAULT_TOKEN_DAYS
+    tx: Session,
+    context: AuditContext,
+    project: Project | None,
+    name: str,
+    scopes: Collection[Scope],
+    days: int = DEFAULT_TOKEN_DAYS,
 ) -> IssuedToken:
     """Make a token for one project, or for all where none is given; it may do no more than its maker."""
     place = project.id if project else EVERY_PROJECT_ID
@@ -63,7 +75,16 @@ def create_token(
     minted, uid = make_token("u"), secrets.token_hex(6)
     told = sorted(scopes)
     api_tokens.add_token(
-        tx, uid, place, name, minted.hash, minted.last4, told, context.actor.name, context.at, context.at + timedelta(days=days)
+        tx,
+        uid,
+        place,
+        name,
+        minted.hash,
+        minted.last4,
+        told,
+        context.actor.name,
+        context.at,
+        context.at + timedelta(days=days),
     )
     context.record(tx, "token.create", uid, place, {"name": name, "scopes": told, "days": days})
     made = api_tokens.find_token(tx, place, uid)
@@ -89,7 +110,11 @@ def set_member(
     before = users.set_role(tx, user.id, project_id, role)
     if before != role:
         context.record(tx, "member.set", address, project_id, {"before": before, "after": role})
-    _revoke_tokens(tx, context, [one for one in _load_tokens_made_by(tx, user.actor, project_id) if not _can_keep_token(role, one)])
+    _revoke_tokens(
+        tx,
+        context,
+        [one for one in _load_tokens_made_by(tx, user.actor, project_id) if not _can_keep_token(role, one)],
+    )
     return users.ProjectMember(user, role)
 
 

@@ -81,7 +81,9 @@ class StoreAccountsBackend:
         scopes = {Scope(one) for one in request.scopes}
         with self._store.begin() as tx:
             where = None if project_name is None else require_project(tx, project_name)
-            made = accounts.create_token(tx, _build_local_context(), where, request.name, scopes, request.days)
+            made = accounts.create_token(
+                tx, _build_local_context(), where, request.name, scopes, request.days
+            )
         return CreatedToken(token=serialize_token(made.token), secret=made.text)
 
     def revoke_token(self, project_name: str | None, uid: str) -> bool:
@@ -90,7 +92,9 @@ class StoreAccountsBackend:
 
     def list_members(self, project_name: str | None) -> Sequence[ProjectMemberShape]:
         with self._store.read() as tx:
-            return [serialize_member(one) for one in users.load_members(tx, _get_project_id(tx, project_name))]
+            return [
+                serialize_member(one) for one in users.load_members(tx, _get_project_id(tx, project_name))
+            ]
 
     def set_member(self, project_name: str | None, member: str, role: ProjectRole) -> None:
         with self._store.begin() as tx:
@@ -98,7 +102,9 @@ class StoreAccountsBackend:
 
     def remove_member(self, project_name: str | None, member: str) -> bool:
         with self._store.begin() as tx:
-            return accounts.remove_member(tx, _build_local_context(), _get_project_id(tx, project_name), member)
+            return accounts.remove_member(
+                tx, _build_local_context(), _get_project_id(tx, project_name), member
+            )
 
 
 class ServerAccountsBackend:
@@ -145,7 +151,9 @@ def serialize_token(token: tokens.Token) -> TokenShape:
 
 
 def serialize_member(member: users.ProjectMember) -> ProjectMemberShape:
-    return ProjectMemberShape.model_validate({"member": member.user.address, "name": member.user.name, "role": member.role})
+    return ProjectMemberShape.model_validate(
+        {"member": member.user.address, "name": member.user.name, "role": member.role}
+    )
 
 
 def _get_project_id(tx: Session, project_name: str | None) -> int:
@@ -155,7 +163,9 @@ def _get_project_id(tx: Session, project_name: str | None) -> int:
 def require_project(tx: Session, name: str) -> Project:
     found = find_project(tx, name)
     if found is None:
-        raise PerfciError(f"There is no project {name} in this store: make it with `perfci project create {name}`.")
+        raise PerfciError(
+            f"There is no project {name} in this store: make it with `perfci project create {name}`."
+        )
     return found
 
 

@@ -30,9 +30,16 @@ AUDIT_ADMIT, AUDIT_REFUSE = "job.admit", "job.refuse"
 """What the audit log calls these; of refusals there is one line a day for each job's repository and reason."""
 
 AUDITED_CLAIMS = (
-    "repository", "repository_owner_id", "event_name", "ref", "sha", "run_id", "run_attempt", "job_workflow_ref",
+    "repository",
+    "repository_owner_id",
+    "event_name",
+    "ref",
+    "sha",
+    "run_id",
+    "run_attempt",
+    "job_workflow_ref",
     "environment",
-)  # fmt: skip
+)
 
 log = logging.getLogger("perfci.jobs")
 
@@ -48,12 +55,21 @@ class IssuedJobToken:
 def build_expected_claims(settings: Settings) -> ExpectedIssuer:
     """Who must have signed and for whom, from our own configuration alone."""
     if not settings.server.public_url:
-        raise PerfciError("This server takes no tokens of GitHub's jobs: its operator has not set [server] public_url.")
+        raise PerfciError(
+            "This server takes no tokens of GitHub's jobs: its operator has not set [server] public_url."
+        )
     return ExpectedIssuer(settings.access.issuer, settings.server.public_url)
 
 
 def issue_job_token(
-    committer: GroupCommitter, keys: KeyLookup, expected: ExpectedIssuer, project: str, token: str, *, now: datetime, request_id: str
+    committer: GroupCommitter,
+    keys: KeyLookup,
+    expected: ExpectedIssuer,
+    project: str,
+    token: str,
+    *,
+    now: datetime,
+    request_id: str,
 ) -> IssuedJobToken:
     """Give a job its token, or raise ``JobRefused``; a stranger learns of no project, and cannot fill the audit log."""
     try:
@@ -64,7 +80,9 @@ def issue_job_token(
     job = _TokenExchange(claims, project, expected.issuer, now, request_id)
     made = committer.submit(job.run)
     if isinstance(made, JobRefused):
-        log.info("a job of %s is refused: %s", claims.repository, made.reason, extra={"request_id": request_id})
+        log.info(
+            "a job of %s is refused: %s", claims.repository, made.reason, extra={"request_id": request_id}
+        )
         raise made
     return made
 
@@ -104,12 +122,21 @@ class _TokenExchange:
     def _issue_token(self, tx: Session, project_id: int, grant: JobGrant) -> IssuedJobToken:
         minted = make_token("r")
         token = RunToken(
-            uid=secrets.token_hex(6), project_id=project_id, run_id=grant.run_id, attempt=grant.attempt, sha=grant.sha,
-            event=self.claims.event_name, pull_request=grant.pull_request, baseline=grant.baseline,
-            expires_at=self.now + TOKEN_LIFETIME, secret_hash=minted.hash,
-        )  # fmt: skip
+            uid=secrets.token_hex(6),
+            project_id=project_id,
+            run_id=grant.run_id,
+            attempt=grant.attempt,
+            sha=grant.sha,
+            event=self.claims.event_name,
+            pull_request=grant.pull_request,
+            baseline=grant.baseline,
+            expires_at=self.now + TOKEN_LIFETIME,
+            secret_hash=minted.hash,
+        )
         github_bindings.add_run_token(tx, token)
-        self._record_audit(tx, AUDIT_ADMIT, token.uid, project_id, self._build_audit_detail() | {"baseline": grant.baseline})
+        self._record_audit(
+            tx, AUDIT_ADMIT, token.uid, project_id, self._build_audit_detail() | {"baseline": grant.baseline}
+        )
         return IssuedJobToken(token, minted.text)
 
     def _note_refusal(self, tx: Session, binding: ProjectBinding | None, reason: RefusalReason) -> None:
@@ -119,11 +146,19 @@ class _TokenExchange:
         if not audit_log.has_entry_since(tx, project_id, self._actor, action, today):
             self._record_audit(tx, action, self.project[:200], project_id, self._build_audit_detail())
 
-    def _record_audit(self, tx: Session, action: str, subject: str, project_id: int, detail: Mapping[str, object]) -> None:
+    def _record_audit(
+        self, tx: Session, action: str, subject: str, project_id: int, detail: Mapping[str, object]
+    ) -> None:
         audit_log.add_entry(
-            tx, self._actor, action, subject,
-            at=self.now, project_id=project_id, detail=detail, request_id=self.request_id,
-        )  # fmt: skip
+            tx,
+            self._actor,
+            action,
+            subject,
+            at=self.now,
+            project_id=project_id,
+            detail=detail,
+            request_id=self.request_id,
+        )
 
     @property
     def _actor(self) -> str:

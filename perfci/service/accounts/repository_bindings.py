@@ -30,7 +30,9 @@ def build_bound_repository(
     if not SLUG_PATTERN.fullmatch(slug):
         raise PerfciError(f"A repository is named as OWNER/NAME, not as {slug!r}.")
     if not 0 < repository_id < MAX_GITHUB_ID or not 0 < owner_id < MAX_GITHUB_ID:
-        raise PerfciError(f"GitHub's numbers were expected: https://api.github.com/repos/{slug} tells id and owner.id.")
+        raise PerfciError(
+            f"GitHub's numbers were expected: https://api.github.com/repos/{slug} tells id and owner.id."
+        )
     if not WORKFLOW_PATTERN.fullmatch(workflow):
         raise PerfciError(
             "A workflow is named by its file, .github/workflows/perf.yml, or where another repository holds it, "
@@ -40,15 +42,22 @@ def build_bound_repository(
         raise PerfciError(f"An environment's name was expected, not {environment[:50]!r}.")
     whole = tuple(dict.fromkeys(one if one.startswith("refs/") else f"refs/heads/{one}" for one in refs))
     if wrong := [one for one in whole if not REF_PATTERN.fullmatch(one)]:
-        raise PerfciError(f"A branch (main) or a whole ref (refs/tags/v1) was expected, not {wrong[0][:100]!r}.")
+        raise PerfciError(
+            f"A branch (main) or a whole ref (refs/tags/v1) was expected, not {wrong[0][:100]!r}."
+        )
     return BoundRepository(repository_id, owner_id, slug, workflow, environment, whole)
 
 
-def bind_repository(tx: Session, context: AuditContext, project: Project, repository: BoundRepository) -> None:
+def bind_repository(
+    tx: Session, context: AuditContext, project: Project, repository: BoundRepository
+) -> None:
     """Let the jobs of a repository write here, in the place of those that were let before."""
     before = github_bindings.find_bound_repository(tx, project.id)
     github_bindings.bind_repository(tx, project.id, repository, context.at)
-    told = {"before": _build_audit_detail(before) if before else None, "after": _build_audit_detail(repository)}
+    told = {
+        "before": _build_audit_detail(before) if before else None,
+        "after": _build_audit_detail(repository),
+    }
     context.record(tx, "repository.bind", repository.slug, project.id, told)
 
 
@@ -62,16 +71,24 @@ def unbind_repository(tx: Session, context: AuditContext, project: Project) -> b
     return True
 
 
-def update_repository_name(tx: Session, binding: ProjectBinding, name: str, at: datetime, request_id: str) -> None:
+def update_repository_name(
+    tx: Session, binding: ProjectBinding, name: str, at: datetime, request_id: str
+) -> None:
     """Call a bound repository as it is called now; what it is, its number says, whatever it is called."""
     bound = binding.repository
     if bound.slug == name:
         return
     github_bindings.set_repository_slug(tx, binding.project_id, name)
     audit_log.add_entry(
-        tx, f"github-repository/{bound.repository_id}", AUDIT_RENAME, name,
-        at=at, project_id=binding.project_id, detail={"before": bound.slug, "after": name}, request_id=request_id,
-    )  # fmt: skip
+        tx,
+        f"github-repository/{bound.repository_id}",
+        AUDIT_RENAME,
+        name,
+        at=at,
+        project_id=binding.project_id,
+        detail={"before": bound.slug, "after": name},
+        request_id=request_id,
+    )
 
 
 def _build_audit_detail(repository: BoundRepository) -> dict[str, object]:

@@ -13,7 +13,9 @@ from perfci.verdicts.expected_change import parse_expected_changes
 from perfci.verdicts.incidents.expected_change_match import MergedExpectedChange
 
 
-def save_commit_trailers(store: Store, project: str, messages: Iterable[tuple[Commit, str]], now: datetime) -> int:
+def save_commit_trailers(
+    store: Store, project: str, messages: Iterable[tuple[Commit, str]], now: datetime
+) -> int:
     """Keep what the messages of commits announce."""
     told = [
         MergedExpectedChange(commit.sha, one, commit.sha[:10], commit.committed_at)

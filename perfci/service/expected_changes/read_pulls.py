@@ -20,21 +20,29 @@ def fetch_expected_changes(client: GitHubClient, repository: str, pull: PullRequ
     return found
 
 
-def fetch_expected_changes_of_push(client: GitHubClient, repository: str, commits: Iterable[str], ref: str, sha: str) -> list[MergedExpectedChange]:
+def fetch_expected_changes_of_push(
+    client: GitHubClient, repository: str, commits: Iterable[str], ref: str, sha: str
+) -> list[MergedExpectedChange]:
     """What was announced by the pull requests that brought commits to a branch with one push.
 
     All of it is told of ``sha``, the commit that such a push is measured at.
     """
     found = (one for commit in commits for one in client.list_pulls_of_commit(repository, commit))
     pulls = {one.number: one for one in found if is_merged_into(one, [ref])}
-    return [arrived for pull in pulls.values() for arrived in fetch_expected_changes_of_merge(client, repository, pull, sha)]
+    return [
+        arrived
+        for pull in pulls.values()
+        for arrived in fetch_expected_changes_of_merge(client, repository, pull, sha)
+    ]
 
 
 def is_merged_into(pull: PullRequest, refs: Collection[str]) -> bool:
     return pull.merged_at is not None and f"refs/heads/{pull.base.ref}" in refs
 
 
-def fetch_expected_changes_of_merge(client: GitHubClient, repository: str, pull: PullRequest, sha: str) -> list[MergedExpectedChange]:
+def fetch_expected_changes_of_merge(
+    client: GitHubClient, repository: str, pull: PullRequest, sha: str
+) -> list[MergedExpectedChange]:
     """What a pull request announced of the commit that it became."""
     found = fetch_expected_changes(client, repository, pull)
     return [MergedExpectedChange(sha, one, f"#{pull.number}", pull.merged_at) for one in found]

@@ -18,7 +18,9 @@ from perfci.verdicts.incidents.expected_change_match import MergedExpectedChange
 
 def load_expected_changes(tx: Transaction, project: str) -> list[MergedExpectedChange]:
     return [
-        MergedExpectedChange(one.sha, ExpectedChange(one.match, one.change, one.reason), one.source, one.merged_at)
+        MergedExpectedChange(
+            one.sha, ExpectedChange(one.match, one.change, one.reason), one.source, one.merged_at
+        )
         for one in expected_changes.load_expected_changes(tx, project)
     ]
 
@@ -27,18 +29,24 @@ AUDIT_ACTION = "announcement.tell"
 """What the audit log calls it."""
 
 
-def save_expected_changes(tx: Transaction, project: Project, expected_changes: Sequence[MergedExpectedChange], context: AuditContext) -> int:
+def save_expected_changes(
+    tx: Transaction, project: Project, expected_changes: Sequence[MergedExpectedChange], context: AuditContext
+) -> int:
     """Keep what was told and promise a look at the incidents it may be about; answers how many nobody told before."""
     added = add_expected_changes(tx, project.id, expected_changes, context.actor.name, context.at)
     if added:
         outbox.add_work(tx, project.id, "look", "announcements", context.at)
-        sources = sorted({f"{one.source} at {one.sha[:12]}" for one in expected_changes if one.expected.is_authorized})
+        sources = sorted(
+            {f"{one.source} at {one.sha[:12]}" for one in expected_changes if one.expected.is_authorized}
+        )
         context.record(tx, AUDIT_ACTION, ", ".join(sources), project.id, {"announcements": added})
         mark_changed(tx, [project.id])
     return added
 
 
-def add_expected_changes(tx: Transaction, project_id: int, told: Sequence[MergedExpectedChange], actor: str, now: datetime) -> int:
+def add_expected_changes(
+    tx: Transaction, project_id: int, told: Sequence[MergedExpectedChange], actor: str, now: datetime
+) -> int:
     """Keep what was told by whoever may write; answers how many nobody told before."""
     records = [
         ExpectedChangeRecord(one.sha, said.match, said.change, said.reason, one.source, one.merged_at)

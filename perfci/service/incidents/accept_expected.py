@@ -36,14 +36,31 @@ def decide_new(budgeted: BudgetedIncident, now: datetime) -> StateDecision:
     return StateDecision(events=(IncidentEvent(now, SYSTEM_ACTOR, "announced", text=said),) if said else ())
 
 
-def decide_existing(tx: Transaction, record: IncidentRecord, budgeted: BudgetedIncident, now: datetime) -> StateDecision:
+def decide_existing(
+    tx: Transaction, record: IncidentRecord, budgeted: BudgetedIncident, now: datetime
+) -> StateDecision:
     """What more points, or an announcement that came after them, change; a person's decision they never do."""
     if record.state is IncidentState.NEW and budgeted.is_expected and _is_untouched(tx, record):
-        return _build_transition(record, IncidentState.ACCEPTED, words.expected_change_sentence(budgeted), now)
+        return _build_transition(
+            record, IncidentState.ACCEPTED, words.expected_change_sentence(budgeted), now
+        )
     if is_auto_accepted(record) and budgeted.incident.kind in PAGING_KINDS and not budgeted.is_expected:
-        return _build_transition(record, IncidentState.NEW, words.expected_change_sentence(budgeted) or UNEXPECTED_CHANGE_REASON, now)
-    if budgeted.expectation_match is not None and not budgeted.is_expected and not record.detail.get("announced"):
-        return StateDecision(events=(IncidentEvent(now, SYSTEM_ACTOR, "announced", text=words.expected_change_sentence(budgeted)),))
+        return _build_transition(
+            record,
+            IncidentState.NEW,
+            words.expected_change_sentence(budgeted) or UNEXPECTED_CHANGE_REASON,
+            now,
+        )
+    if (
+        budgeted.expectation_match is not None
+        and not budgeted.is_expected
+        and not record.detail.get("announced")
+    ):
+        return StateDecision(
+            events=(
+                IncidentEvent(now, SYSTEM_ACTOR, "announced", text=words.expected_change_sentence(budgeted)),
+            )
+        )
     return StateDecision()
 
 
@@ -56,6 +73,13 @@ def _is_untouched(tx: Transaction, record: IncidentRecord) -> bool:
     return all(event.actor == SYSTEM_ACTOR for event in stored.load_events(tx, record.id))
 
 
-def _build_transition(record: IncidentRecord, state: IncidentState, reason: str, now: datetime) -> StateDecision:
-    columns = {"state": state.value, "state_number": record.state_number + 1, "reason": reason, "changed_at": now}
+def _build_transition(
+    record: IncidentRecord, state: IncidentState, reason: str, now: datetime
+) -> StateDecision:
+    columns = {
+        "state": state.value,
+        "state_number": record.state_number + 1,
+        "reason": reason,
+        "changed_at": now,
+    }
     return StateDecision(columns, (IncidentEvent(now, SYSTEM_ACTOR, "state", record.state, state, reason),))

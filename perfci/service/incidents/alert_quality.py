@@ -71,8 +71,12 @@ def compute_alert_quality(tx: Transaction, project: Project, now: datetime) -> A
         paged=len(paged),
         judged=len(judged),
         invalid=sum(one.state is IncidentState.INVALID for one in judged),
-        hours_to_triage=_compute_median_hours([(one.triaged_at - one.paged_at) for one in paged if one.triaged_at and one.paged_at]),
-        hours_to_close=_compute_median_hours([one.changed_at - one.paged_at for one in judged if one.paged_at]),
+        hours_to_triage=_compute_median_hours(
+            [(one.triaged_at - one.paged_at) for one in paged if one.triaged_at and one.paged_at]
+        ),
+        hours_to_close=_compute_median_hours(
+            [one.changed_at - one.paged_at for one in judged if one.paged_at]
+        ),
         series_per_incident=median([one.series_count for one in paged]) if paged else None,
         noisy=tuple(_rank_noisy_benchmarks(tx, judged)),
     )
@@ -81,16 +85,26 @@ def compute_alert_quality(tx: Transaction, project: Project, now: datetime) -> A
 def find_noisy_benchmarks(tx: Transaction, project: Project, now: datetime) -> list[NoisyBenchmark]:
     """What cried wolf too often and is in no quarantine, unless a person let it out."""
     known = {one.benchmark for one in load_mutes(tx, project.id, now)}
-    loud = [one for one in compute_alert_quality(tx, project, now).noisy if one.judged >= MIN_JUDGED and one.rate > NOISY_RATE]
+    loud = [
+        one
+        for one in compute_alert_quality(tx, project, now).noisy
+        if one.judged >= MIN_JUDGED and one.rate > NOISY_RATE
+    ]
     return [one for one in loud if one.benchmark not in known and not _was_unmuted(tx, project, one, now)]
 
 
-def mute_noisy_benchmarks(tx: Transaction, project: Project, noisy: Sequence[NoisyBenchmark], now: datetime) -> None:
+def mute_noisy_benchmarks(
+    tx: Transaction, project: Project, noisy: Sequence[NoisyBenchmark], now: datetime
+) -> None:
     """Put into quarantine what ``noisy`` found, unless a person let it out meanwhile."""
     for one in noisy:
         if not _was_unmuted(tx, project, one, now):
             reason = f"{one.invalid} of its {one.judged} judged incidents were nothing"
-            add_mute(tx, project.id, Mute(one.benchmark, "", one.rate, reason, now, now + MUTE_DURATION, SYSTEM_ACTOR))
+            add_mute(
+                tx,
+                project.id,
+                Mute(one.benchmark, "", one.rate, reason, now, now + MUTE_DURATION, SYSTEM_ACTOR),
+            )
 
 
 def _was_unmuted(tx: Transaction, project: Project, noisy: NoisyBenchmark, now: datetime) -> bool:

@@ -49,11 +49,17 @@ def evaluate_project(
     days, single = build_bad_session_incidents(seen, known)
     told = _budget_incidents([*days, *build_incidents(around.changes, known)], around, known, history)
     releases = around.visit_index.find_releases(history.releases, tags)[-MAX_RELEASES:]
-    crept = find_creeps(around.load_release_lines(releases, newest), around.visit_index.positions, rules=policy.rule_for)
-    return ProjectEvaluation(project, told, list_retests(single), crept, around.visit_index.by_sha, history.pages_per_week)
+    crept = find_creeps(
+        around.load_release_lines(releases, newest), around.visit_index.positions, rules=policy.rule_for
+    )
+    return ProjectEvaluation(
+        project, told, list_retests(single), crept, around.visit_index.by_sha, history.pages_per_week
+    )
 
 
-def derive_open_incidents(tx: Transaction, project: str, policy: Policy, history: HistoryTable) -> ProjectEvaluation:
+def derive_open_incidents(
+    tx: Transaction, project: str, policy: Policy, history: HistoryTable
+) -> ProjectEvaluation:
     """The incidents alone, without a look at the newest points and the releases of every series."""
     around = ProjectSnapshot.load(tx, project, policy)
     known = around.build_move_context(history.canaries)
@@ -61,8 +67,20 @@ def derive_open_incidents(tx: Transaction, project: str, policy: Policy, history
     return ProjectEvaluation(project, told, (), (), around.visit_index.by_sha, history.pages_per_week)
 
 
-def _budget_incidents(derived: Sequence[Incident], snapshot: ProjectSnapshot, move_context: HistoryContext, history: HistoryTable) -> list[BudgetedIncident]:
-    numbers, asking = snapshot.visit_index.weekly_numbers, [one for one in derived if one.kind in PAGING_KINDS]
-    meant = match_expected_changes(asking, load_expected_changes(snapshot.tx, snapshot.project), snapshot.changes, move_context)
+def _budget_incidents(
+    derived: Sequence[Incident],
+    snapshot: ProjectSnapshot,
+    move_context: HistoryContext,
+    history: HistoryTable,
+) -> list[BudgetedIncident]:
+    numbers, asking = (
+        snapshot.visit_index.weekly_numbers,
+        [one for one in derived if one.kind in PAGING_KINDS],
+    )
+    meant = match_expected_changes(
+        asking, load_expected_changes(snapshot.tx, snapshot.project), snapshot.changes, move_context
+    )
     series, pages = len(snapshot.series), history.pages_per_week
-    return allocate_pages(derived, numbers, series_count=series, pages_per_week=pages, expectation_matches=meant)
+    return allocate_pages(
+        derived, numbers, series_count=series, pages_per_week=pages, expectation_matches=meant
+    )

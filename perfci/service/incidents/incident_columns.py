@@ -9,7 +9,11 @@ from typing import Any
 
 from perfci.model import ChangePoint, IncidentState
 from perfci.report.incidents import incident_text as words
-from perfci.report.incidents.incident_serializers import serialize_creep, serialize_incident_summary, serialize_retest
+from perfci.report.incidents.incident_serializers import (
+    serialize_creep,
+    serialize_incident_summary,
+    serialize_retest,
+)
 from perfci.service.incidents.derive_incidents import ProjectEvaluation
 from perfci.store.incidents.records import MONITORED, PAGE, EvaluationRecord, IncidentEvent, IncidentRecord
 from perfci.verdicts.incidents.page_budget import BudgetedIncident
@@ -19,7 +23,9 @@ SYSTEM_ACTOR = "perfci"
 """The name under which the program itself changes an incident."""
 
 
-def build_incident_columns(budgeted: BudgetedIncident, evaluation: ProjectEvaluation, *, muted: bool = False) -> dict[str, Any]:
+def build_incident_columns(
+    budgeted: BudgetedIncident, evaluation: ProjectEvaluation, *, muted: bool = False
+) -> dict[str, Any]:
     """What a row says of an incident of the look, words included; its members are kept beside it.
 
     ``monitored`` ones would ask for a person, were their benchmarks not in quarantine.
@@ -45,7 +51,9 @@ def build_incident_columns(budgeted: BudgetedIncident, evaluation: ProjectEvalua
     }
 
 
-def build_incident_record(budgeted: BudgetedIncident, evaluation: ProjectEvaluation, now: datetime) -> IncidentRecord:
+def build_incident_record(
+    budgeted: BudgetedIncident, evaluation: ProjectEvaluation, now: datetime
+) -> IncidentRecord:
     """An incident of the look as it would be stored, where nothing is."""
     columns = build_incident_columns(budgeted, evaluation)
     state = IncidentState.ACCEPTED if budgeted.is_expected else IncidentState.NEW
@@ -54,34 +62,58 @@ def build_incident_record(budgeted: BudgetedIncident, evaluation: ProjectEvaluat
     )
 
 
-def apply_pinned_range(budgeted: BudgetedIncident, record: IncidentRecord, members: Sequence[ChangePoint]) -> BudgetedIncident:
+def apply_pinned_range(
+    budgeted: BudgetedIncident, record: IncidentRecord, members: Sequence[ChangePoint]
+) -> BudgetedIncident:
     """The same with the edge and the members that a person gave it."""
     ordered = tuple(sorted(members, key=lambda change: -abs(compute_log_cost(change))))
     return replace(
         budgeted,
-        incident=replace(budgeted.incident, members=ordered, last_good=record.last_good, commit=record.commit),
+        incident=replace(
+            budgeted.incident, members=ordered, last_good=record.last_good, commit=record.commit
+        ),
     )
 
 
-def build_sync_events(record: IncidentRecord, changed_columns: Mapping[str, Any], now: datetime) -> list[IncidentEvent]:
+def build_sync_events(
+    record: IncidentRecord, changed_columns: Mapping[str, Any], now: datetime
+) -> list[IncidentEvent]:
     """What a reader of the history wants to know of; other words for the same are no event."""
     found = []
     if "kind" in changed_columns:
-        found.append(IncidentEvent(now, SYSTEM_ACTOR, "sync", record.kind, changed_columns["kind"], changed_columns.get("headline", "")))
+        found.append(
+            IncidentEvent(
+                now,
+                SYSTEM_ACTOR,
+                "sync",
+                record.kind,
+                changed_columns["kind"],
+                changed_columns.get("headline", ""),
+            )
+        )
     if "commit" in changed_columns or "last_good" in changed_columns:
         before, after = (
             f"{good[:10]}..{bad[:10]}"
             for good, bad in (
                 (record.last_good, record.commit),
-                (changed_columns.get("last_good", record.last_good), changed_columns.get("commit", record.commit)),
+                (
+                    changed_columns.get("last_good", record.last_good),
+                    changed_columns.get("commit", record.commit),
+                ),
             )
         )
-        found.append(IncidentEvent(now, SYSTEM_ACTOR, "sync", before, after, "more points show the range better"))
+        found.append(
+            IncidentEvent(now, SYSTEM_ACTOR, "sync", before, after, "more points show the range better")
+        )
     if "gone_at" in changed_columns:
         found.append(IncidentEvent(now, SYSTEM_ACTOR, "sync", "gone", "seen", "seen again"))
     return found
 
 
 def build_evaluation_record(evaluation: ProjectEvaluation, now: datetime) -> EvaluationRecord:
-    retests = tuple(serialize_retest(one) | {"sentence": words.retest_sentence(one)} for one in evaluation.retests)
-    return EvaluationRecord(now, evaluation.pages_per_week, retests, tuple(serialize_creep(one) for one in evaluation.creeps))
+    retests = tuple(
+        serialize_retest(one) | {"sentence": words.retest_sentence(one)} for one in evaluation.retests
+    )
+    return EvaluationRecord(
+        now, evaluation.pages_per_week, retests, tuple(serialize_creep(one) for one in evaluation.creeps)
+    )

@@ -33,13 +33,19 @@ MAX_VERIFIED_SERIES = 20
 BeginTransaction = Callable[[], AbstractContextManager[Transaction]]
 
 
-def run_lifecycle_sweep(store: Store, project: Project, policy: Policy, now: datetime, begin: BeginTransaction | None = None) -> int:
+def run_lifecycle_sweep(
+    store: Store, project: Project, policy: Policy, now: datetime, begin: BeginTransaction | None = None
+) -> int:
     """Do all that is due in a project, and answer how many incidents changed.
 
     What that rests on is read before, so that nobody waits for it; ``writing`` is as for ``sync``.
     """
     with store.read() as tx:
-        ended, proven, loud = _load_expired(tx, project, now), _evaluate_fixes(tx, project, policy), find_noisy_benchmarks(tx, project, now)
+        ended, proven, loud = (
+            _load_expired(tx, project, now),
+            _evaluate_fixes(tx, project, policy),
+            find_noisy_benchmarks(tx, project, now),
+        )
     if not ended and not proven and not loud:
         return 0
     with (begin or store.begin)() as tx:
@@ -53,14 +59,19 @@ def run_lifecycle_sweep(store: Store, project: Project, policy: Policy, now: dat
 
 def _load_expired(tx: Transaction, project: Project, now: datetime) -> list[IncidentRecord]:
     found = stored.load_in_states(tx, project.id, [IncidentState.SNOOZED, IncidentState.ACCEPTED])
-    ends = [(one, one.snoozed_until if one.state is IncidentState.SNOOZED else one.accepted_until) for one in found]
+    ends = [
+        (one, one.snoozed_until if one.state is IncidentState.SNOOZED else one.accepted_until)
+        for one in found
+    ]
     return [one for one, end in ends if end is not None and end <= now]
 
 
 def _end_expired(tx: Transaction, project: Project, record: IncidentRecord, now: datetime) -> bool:
     """New again where there is still something to see; else it ended by itself meanwhile."""
     if record.gone_at is not None or not record.needs_attention:
-        return _mark_verified(tx, record, {"verified_at": now, "snoozed_until": None, "accepted_until": None}, now)
+        return _mark_verified(
+            tx, record, {"verified_at": now, "snoozed_until": None, "accepted_until": None}, now
+        )
     if not _reopen(tx, project, record, f"{record.state} until {now:%Y-%m-%d}: that is over", now):
         return False
     set_impacts_accepted(tx, [record.id], False)
@@ -69,12 +80,16 @@ def _end_expired(tx: Transaction, project: Project, record: IncidentRecord, now:
 
 def _evaluate_fixes(tx: Transaction, project: Project, policy: Policy) -> list[tuple[IncidentRecord, bool]]:
     """The fixes of which the points that followed say something, and whether they hold."""
-    unproven = [one for one in stored.load_in_states(tx, project.id, [IncidentState.FIXED]) if one.verified_at is None]
+    unproven = [
+        one for one in stored.load_in_states(tx, project.id, [IncidentState.FIXED]) if one.verified_at is None
+    ]
     said = [(one, _is_fix_holding(tx, one, policy)) for one in unproven if one.kind != DATA_KIND]
     return [(one, holds) for one, holds in said if holds is not None]
 
 
-def _apply_fix_result(tx: Transaction, project: Project, record: IncidentRecord, holds: bool, now: datetime) -> bool:
+def _apply_fix_result(
+    tx: Transaction, project: Project, record: IncidentRecord, holds: bool, now: datetime
+) -> bool:
     """Verified once the level is back in all series, new again once three newer points of one say it is not."""
     if holds:
         return _mark_verified(tx, record, {"verified_at": now}, now)
@@ -85,12 +100,21 @@ def _is_fix_holding(tx: Transaction, record: IncidentRecord, policy: Policy) -> 
     """Whether the fix holds by the bars of its project; nothing while too few points are newer."""
     moved = load_members(tx, record.id)
     series = load_series_by_ids(tx, {one.series_id for one in moved})
-    worse = [one for one in moved if compute_log_cost(one.to_change_point(series[one.series_id])) > 0][:MAX_VERIFIED_SERIES]
+    worse = [one for one in moved if compute_log_cost(one.to_change_point(series[one.series_id])) > 0][
+        :MAX_VERIFIED_SERIES
+    ]
     lines = JudgedHistories.load(tx, [one.series_id for one in worse])
     backs = []
     for one in worse:
         bar = policy.rule_for(series[one.series_id]).bar
-        backs.append(_is_level_back(_select_levels_since_fix(lines.get_commit_levels(one.series_id), record), one, bar, _worse_sign(one, series)))
+        backs.append(
+            _is_level_back(
+                _select_levels_since_fix(lines.get_commit_levels(one.series_id), record),
+                one,
+                bar,
+                _worse_sign(one, series),
+            )
+        )
     if False in backs:
         return False
     return None if None in backs or not backs else True
@@ -100,10 +124,15 @@ def _worse_sign(member: IncidentMember, series: Mapping[int, Any]) -> float:
     return 1.0 if series[member.series_id].metric.direction == "lower" else -1.0
 
 
-def _select_levels_since_fix(history: Sequence[tuple[Commit, float | None]], record: IncidentRecord) -> list[float]:
+def _select_levels_since_fix(
+    history: Sequence[tuple[Commit, float | None]], record: IncidentRecord
+) -> list[float]:
     """Levels since the fix, by its commit where that is known, else by when people said so."""
     if record.fix_sha:
-        at = next((k for k, (commit, _) in enumerate(history) if commit.sha.startswith(record.fix_sha)), len(history))
+        at = next(
+            (k for k, (commit, _) in enumerate(history) if commit.sha.startswith(record.fix_sha)),
+            len(history),
+        )
         chosen = history[at:]
     else:
         chosen = [one for one in history if one[0].committed_at and one[0].committed_at > record.changed_at]
@@ -119,11 +148,19 @@ def _is_level_back(levels: Sequence[float], member: IncidentMember, bar: float, 
     return all((level / member.before - 1) * sign <= bar for level in levels[-FIX_VERIFICATION_POINTS:])
 
 
-def _mark_verified(tx: Transaction, record: IncidentRecord, columns: Mapping[str, Any], now: datetime) -> bool:
+def _mark_verified(
+    tx: Transaction, record: IncidentRecord, columns: Mapping[str, Any], now: datetime
+) -> bool:
     if not stored.update_incident(tx, record.id, record.revision, columns):
         return False  # a person was faster; the next look sees to it
     stored.add_events(
-        tx, [(record.id, IncidentEvent(now, SYSTEM_ACTOR, "verified", record.state, record.state, "the level is back"))]
+        tx,
+        [
+            (
+                record.id,
+                IncidentEvent(now, SYSTEM_ACTOR, "verified", record.state, record.state, "the level is back"),
+            )
+        ],
     )
     return True
 
@@ -140,7 +177,9 @@ def _reopen(tx: Transaction, project: Project, record: IncidentRecord, reason: s
     }
     if not stored.update_incident(tx, record.id, record.revision, columns):
         return False
-    stored.add_events(tx, [(record.id, IncidentEvent(now, SYSTEM_ACTOR, "state", record.state, IncidentState.NEW, reason))])
+    stored.add_events(
+        tx, [(record.id, IncidentEvent(now, SYSTEM_ACTOR, "state", record.state, IncidentState.NEW, reason))]
+    )
     again = stored.find_incident(tx, project.id, record.number)
     if again is not None and again.paged_at is not None:
         enqueue_notifications(tx, project, again, now, actor=SYSTEM_ACTOR, reason=reason)

@@ -13,7 +13,9 @@ from perfci.store import Store
 from perfci.store.projects import find_project
 
 
-def evaluate_local_project(store: Store, config: Config, tags: Mapping[str, Collection[str]] | None = None) -> ReconcileResult:
+def evaluate_local_project(
+    store: Store, config: Config, tags: Mapping[str, Collection[str]] | None = None
+) -> ReconcileResult:
     """Derive the incidents anew, and write down what changed; ``tags`` as in ``situation``."""
     policy = build_policy(config)
     with store.read() as tx:

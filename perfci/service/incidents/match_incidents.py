@@ -44,7 +44,9 @@ class StoredIncident:
 IncidentMatch = tuple[DerivedIncident, StoredIncident | None]
 
 
-def match_incidents(derived: Sequence[DerivedIncident], stored: Sequence[StoredIncident], positions: Mapping[str, int]) -> list[IncidentMatch]:
+def match_incidents(
+    derived: Sequence[DerivedIncident], stored: Sequence[StoredIncident], positions: Mapping[str, int]
+) -> list[IncidentMatch]:
     """Each incident of the look with the stored one it belongs to; one that is new belongs to none.
 
     What people put together or took apart stays so: an incident of the look is divided among those that were pinned.
@@ -59,9 +61,13 @@ def match_incidents(derived: Sequence[DerivedIncident], stored: Sequence[StoredI
     return matches + _match_unpinned(left, [one for one in stored if not one.record.pinned], positions)
 
 
-def _split_among_pinned(derived: DerivedIncident, pinned: Sequence[StoredIncident], positions: Mapping[str, int]) -> list[IncidentMatch]:
+def _split_among_pinned(
+    derived: DerivedIncident, pinned: Sequence[StoredIncident], positions: Mapping[str, int]
+) -> list[IncidentMatch]:
     """Each pinned incident gets what it holds already; what nobody holds goes to the one that holds most."""
-    holders = [(one, derived.members.keys() & one.series) for one in pinned if _has_overlap(derived, one, positions)]
+    holders = [
+        (one, derived.members.keys() & one.series) for one in pinned if _has_overlap(derived, one, positions)
+    ]
     holders = sorted(((one, held) for one, held in holders if held), key=lambda pair: -len(pair[1]))
     parts: list[tuple[StoredIncident, set[int]]] = []
     free = set(derived.members)
@@ -71,10 +77,14 @@ def _split_among_pinned(derived: DerivedIncident, pinned: Sequence[StoredInciden
     if parts:
         first, held = parts[0]
         held |= free - set(first.dropped)
-    return [(replace(derived, members={k: derived.members[k] for k in held}), one) for one, held in parts if held]
+    return [
+        (replace(derived, members={k: derived.members[k] for k in held}), one) for one, held in parts if held
+    ]
 
 
-def _match_unpinned(derived: Sequence[DerivedIncident], stored: Sequence[StoredIncident], positions: Mapping[str, int]) -> list[IncidentMatch]:
+def _match_unpinned(
+    derived: Sequence[DerivedIncident], stored: Sequence[StoredIncident], positions: Mapping[str, int]
+) -> list[IncidentMatch]:
     """By name, then by what is shared within a family, then by what is shared at all: most shared first."""
     names = {one.record.derived_id: one for one in stored}
     taken: dict[int, StoredIncident] = {}
@@ -83,7 +93,9 @@ def _match_unpinned(derived: Sequence[DerivedIncident], stored: Sequence[StoredI
         if (same := names.get(one.budgeted.incident.id)) and same.record.id not in used:
             taken[at] = same
             used.add(same.record.id)
-    for _, at, candidate in sorted(_find_candidates(derived, stored, positions), key=lambda one: (one[0], one[1])):
+    for _, at, candidate in sorted(
+        _find_candidates(derived, stored, positions), key=lambda one: (one[0], one[1])
+    ):
         if at not in taken and candidate.record.id not in used:
             taken[at] = candidate
             used.add(candidate.record.id)
@@ -107,7 +119,9 @@ def _find_candidates(
                 holders[holder.record.id] = holder
         for row_id, count in shared.items():
             if _has_overlap(one, holders[row_id], positions):
-                apart = _get_kind_group(one.budgeted.incident.kind) != _get_kind_group(holders[row_id].record.kind)
+                apart = _get_kind_group(one.budgeted.incident.kind) != _get_kind_group(
+                    holders[row_id].record.kind
+                )
                 candidates.append(((apart, -count, row_id), at, holders[row_id]))
     return candidates
 
@@ -119,7 +133,9 @@ def _get_kind_group(kind: str) -> str:
 def _has_overlap(derived: DerivedIncident, stored: StoredIncident, positions: Mapping[str, int]) -> bool:
     """Whether two ranges (last good, first bad] share a commit; off the line they must share an end."""
     incident, record = derived.budgeted.incident, stored.record
-    ends = [positions.get(sha) for sha in (incident.last_good, incident.commit, record.last_good, record.commit)]
+    ends = [
+        positions.get(sha) for sha in (incident.last_good, incident.commit, record.last_good, record.commit)
+    ]
     if None in ends:
         return incident.commit == record.commit or incident.last_good == record.last_good
     good, bad, known_good, known_bad = (end for end in ends if end is not None)

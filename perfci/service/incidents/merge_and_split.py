@@ -24,12 +24,19 @@ from perfci.store.projects import Project
 
 
 def merge_incidents(
-    tx: Transaction, project: Project, number: int, revision: int, others: Mapping[int, int], context: AuditContext
+    tx: Transaction,
+    project: Project,
+    number: int,
+    revision: int,
+    others: Mapping[int, int],
+    context: AuditContext,
 ) -> IncidentRecord:
     """Take the members of other incidents (number to revision) into this one; those become its duplicates."""
     kept = load_at_revision(tx, project, number, revision)
     if kept.duplicate_number is not None:
-        raise PerfciError(f"Incident {number} is a duplicate of {kept.duplicate_number}: merge into that one.")
+        raise PerfciError(
+            f"Incident {number} is a duplicate of {kept.duplicate_number}: merge into that one."
+        )
     line = load_visit_index(tx, project)
     ends = [kept]
     for other, other_revision in sorted(others.items()):
@@ -39,13 +46,17 @@ def merge_incidents(
         ends.append(one)
         taken = load_members(tx, one.id)
         known = {member.series_id for member in load_members(tx, kept.id)}
-        new = [replace(member, added_by=context.actor.name) for member in taken if member.series_id not in known]
+        new = [
+            replace(member, added_by=context.actor.name) for member in taken if member.series_id not in known
+        ]
         add_members(tx, kept.id, new)
         drop_members(tx, one.id, [member.series_id for member in taken], context.at)
         ended = dict.fromkeys(("accepted_until", "snoozed_until"))
         columns = {"state": IncidentState.DUPLICATE.value, "duplicate_of": kept.id, "pinned": True}
         pin_incident(tx, one, columns | ended | {"changed_at": context.at, "series_count": 0}, context)
-        told = IncidentEvent(context.at, context.actor.name, "merge", str(one.number), str(number), f"merged into {number}")
+        told = IncidentEvent(
+            context.at, context.actor.name, "merge", str(one.number), str(number), f"merged into {number}"
+        )
         stored.add_events(tx, [(one.id, told), (kept.id, replace(told, text=f"took in {one.number}"))])
     good = min((one.last_good for one in ends), key=lambda sha: line.positions.get(sha, len(line.positions)))
     bad = max((one.commit for one in ends), key=lambda sha: line.positions.get(sha, -1))
@@ -54,7 +65,12 @@ def merge_incidents(
 
 
 def split_members(
-    tx: Transaction, project: Project, number: int, revision: int, series_ids: Collection[int], context: AuditContext
+    tx: Transaction,
+    project: Project,
+    number: int,
+    revision: int,
+    series_ids: Collection[int],
+    context: AuditContext,
 ) -> tuple[IncidentRecord, IncidentRecord]:
     """Give some members of an incident a number of their own; answers what is left and what is new."""
     kept = load_at_revision(tx, project, number, revision)
@@ -65,19 +81,41 @@ def split_members(
         raise PerfciError(f"Incident {number} cannot be split so: {some}.")
     line = load_visit_index(tx, project)
     same = (
-        "kind", "last_good", "commit", "headline", "series_count", "say", "standing", "measured_at", "paged_at",
-        "reason", "snoozed_until", "accepted_until",
-    )  # fmt: skip
+        "kind",
+        "last_good",
+        "commit",
+        "headline",
+        "series_count",
+        "say",
+        "standing",
+        "measured_at",
+        "paged_at",
+        "reason",
+        "snoozed_until",
+        "accepted_until",
+    )
     columns = {name: getattr(kept, name) for name in same} | {"detail": dict(kept.detail), "derived_id": ""}
-    state = {"state": kept.state.value, "first_seen": kept.first_seen, "changed_at": context.at, "pinned": True}
+    state = {
+        "state": kept.state.value,
+        "first_seen": kept.first_seen,
+        "changed_at": context.at,
+        "pinned": True,
+    }
     new = stored.add_incident(tx, project.id, columns | state)
     drop_members(tx, kept.id, [member.series_id for member in chosen], context.at)
     add_members(tx, new.id, [replace(member, added_by=context.actor.name) for member in chosen])
     stored.update_derived(tx, new.id, build_member_columns(tx, new, new.last_good, new.commit, line.by_sha))
     pin_incident(tx, kept, build_member_columns(tx, kept, kept.last_good, kept.commit, line.by_sha), context)
     told = IncidentEvent(
-        context.at, context.actor.name, "split", str(number), str(new.number), f"{len(chosen)} series went to {new.number}"
+        context.at,
+        context.actor.name,
+        "split",
+        str(number),
+        str(new.number),
+        f"{len(chosen)} series went to {new.number}",
     )
     stored.add_events(tx, [(kept.id, told), (new.id, replace(told, text=f"came out of {number}"))])
-    left = finish_change(tx, project, number, "incident.split", {"new": new.number, "series": len(chosen)}, context)
+    left = finish_change(
+        tx, project, number, "incident.split", {"new": new.number, "series": len(chosen)}, context
+    )
     return left, require_incident(tx, project, new.number)

@@ -37,7 +37,13 @@ class BoundaryMoveOutcome:
 
 
 def move_boundary(
-    tx: Transaction, project: Project, number: int, revision: int, last_good: str, commit: str, context: AuditContext
+    tx: Transaction,
+    project: Project,
+    number: int,
+    revision: int,
+    last_good: str,
+    commit: str,
+    context: AuditContext,
 ) -> BoundaryMoveOutcome:
     """Move the edge of an incident, and test at once what its series say of it there."""
     record, line = load_at_revision(tx, project, number, revision), load_visit_index(tx, project)
@@ -55,10 +61,18 @@ def move_boundary(
     suspects = [serialize_commit(one) for one in between]
     columns = build_member_columns(tx, record, last_good, commit, line.by_sha)
     pin_incident(tx, record, columns | {"detail": {**columns["detail"], "suspects": suspects}}, context)
-    found = BoundaryMoveOutcome(finish_change(tx, project, number, "incident.nudge", {"commit": commit}, context), tests)
-    text = f"the points fit worse there in {found.worse_count} of {len(tests)} series" if found.worse_count else "the points agree"
+    found = BoundaryMoveOutcome(
+        finish_change(tx, project, number, "incident.nudge", {"commit": commit}, context), tests
+    )
+    text = (
+        f"the points fit worse there in {found.worse_count} of {len(tests)} series"
+        if found.worse_count
+        else "the points agree"
+    )
     before, after = f"{record.last_good[:10]}..{record.commit[:10]}", f"{last_good[:10]}..{commit[:10]}"
-    stored.add_events(tx, [(record.id, IncidentEvent(context.at, context.actor.name, "nudge", before, after, text))])
+    stored.add_events(
+        tx, [(record.id, IncidentEvent(context.at, context.actor.name, "nudge", before, after, text))]
+    )
     return found
 
 
@@ -67,7 +81,11 @@ def shift_range(tx: Transaction, project: Project, record: IncidentRecord, steps
     if not steps:
         raise PerfciError(f"Incident {record.number} stays where it is by 0 commits: say for example -1.")
     line = load_visit_index(tx, project)
-    places = [line.positions[sha] + steps for sha in (record.last_good, record.commit) if sha in line.positions]
+    places = [
+        line.positions[sha] + steps for sha in (record.last_good, record.commit) if sha in line.positions
+    ]
     if len(places) < 2 or min(places) < 0 or max(places) >= len(line.commits):
-        raise PerfciError(f"Incident {record.number} cannot be moved by {steps} commits: the line ends there.")
+        raise PerfciError(
+            f"Incident {record.number} cannot be moved by {steps} commits: the line ends there."
+        )
     return line.commits[places[0]].sha, line.commits[places[1]].sha

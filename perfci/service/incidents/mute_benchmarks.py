@@ -19,12 +19,21 @@ MANUAL_MUTE_REASON = "quarantined by hand"
 
 
 def mute_benchmark(
-    tx: Transaction, project: Project, benchmark: str, metric: str, context: AuditContext, *, days: int, reason: str = ""
+    tx: Transaction,
+    project: Project,
+    benchmark: str,
+    metric: str,
+    context: AuditContext,
+    *,
+    days: int,
+    reason: str = "",
 ) -> bool:
     """Watch a benchmark without telling anybody for some days; 0 let it out, and False says that it was not in."""
     if days:
         until = context.at + timedelta(days=days)
-        wanted = Mute(benchmark, metric, 0.0, reason or MANUAL_MUTE_REASON, context.at, until, context.actor.name)
+        wanted = Mute(
+            benchmark, metric, 0.0, reason or MANUAL_MUTE_REASON, context.at, until, context.actor.name
+        )
         add_mute(tx, project.id, wanted)
         found = True
     else:
@@ -34,10 +43,18 @@ def mute_benchmark(
 
 
 def set_reporting_schedule(
-    tx: Transaction, project: Project, number: int, context: AuditContext, *, every_s: float | None, muted: bool
+    tx: Transaction,
+    project: Project,
+    number: int,
+    context: AuditContext,
+    *,
+    every_s: float | None,
+    muted: bool,
 ) -> bool:
     """Say how often a suite reports, nothing to let it be learned, or that nothing is expected; False for no such."""
-    if not reporting_schedules.set_reporting_schedule(tx, project.id, number, every_s=every_s, muted=muted, actor=context.actor.name):
+    if not reporting_schedules.set_reporting_schedule(
+        tx, project.id, number, every_s=every_s, muted=muted, actor=context.actor.name
+    ):
         return False
     _record_audit(tx, project, "expectation.set", str(number), context, {"every_s": every_s, "muted": muted})
     mark_changed(tx, [project.id])
@@ -45,8 +62,20 @@ def set_reporting_schedule(
 
 
 def _record_audit(
-    tx: Transaction, project: Project, action: str, subject: str, context: AuditContext, detail: Mapping[str, Any]
+    tx: Transaction,
+    project: Project,
+    action: str,
+    subject: str,
+    context: AuditContext,
+    detail: Mapping[str, Any],
 ) -> None:
     audit_log.add_entry(
-        tx, context.actor.name, action, subject, at=context.at, project_id=project.id, detail=detail, request_id=context.request_id
+        tx,
+        context.actor.name,
+        action,
+        subject,
+        at=context.at,
+        project_id=project.id,
+        detail=detail,
+        request_id=context.request_id,
     )

@@ -22,23 +22,31 @@ from perfci.verdicts.incidents.step_causes import compute_log_cost
 
 
 def load_visit_index(tx: Transaction, project: Project) -> VisitIndex:
-    return VisitIndex(measurements.load_commits_newest_first(tx, project.slug), commit_visits.load_visits(tx, project.slug))
+    return VisitIndex(
+        measurements.load_commits_newest_first(tx, project.slug), commit_visits.load_visits(tx, project.slug)
+    )
 
 
 def load_at_revision(tx: Transaction, project: Project, number: int, revision: int) -> IncidentRecord:
     """An incident as somebody saw it, of which the members and the edge may be changed."""
     record = require_incident(tx, project, number)
     if record.kind == DATA_KIND:
-        raise PerfciError(f"Incident {number} is about missing data: it has no edge and nothing to take apart.")
+        raise PerfciError(
+            f"Incident {number} is about missing data: it has no edge and nothing to take apart."
+        )
     if record.revision != revision:
         raise StaleRevision(record)
     if record.duplicate_number is not None and not load_members(tx, record.id):
         merged_into = record.duplicate_number
-        raise PerfciError(f"Incident {number} was merged into {merged_into}, which has its series: change that one.")
+        raise PerfciError(
+            f"Incident {number} was merged into {merged_into}, which has its series: change that one."
+        )
     return record
 
 
-def pin_incident(tx: Transaction, record: IncidentRecord, columns: Mapping[str, object], context: AuditContext) -> None:
+def pin_incident(
+    tx: Transaction, record: IncidentRecord, columns: Mapping[str, object], context: AuditContext
+) -> None:
     """Write what a person decided of its members or its edge: no look takes that back."""
     triaged = {} if record.triaged_at else {"triaged_at": context.at}
     if not stored.update_incident(tx, record.id, record.revision, {**columns, **triaged, "pinned": True}):
@@ -50,7 +58,9 @@ def build_member_columns(
 ) -> dict[str, Any]:
     """The range and the words of an incident that has other members or another edge than the look gave it."""
     moved: Sequence[IncidentMember] = load_members(tx, record.id)
-    found = tuple(sorted(load_member_change_points(tx, moved), key=lambda change: -abs(compute_log_cost(change))))
+    found = tuple(
+        sorted(load_member_change_points(tx, moved), key=lambda change: -abs(compute_log_cost(change)))
+    )
     words_of = Incident(record.derived_id, IncidentKind(record.kind), last_good, commit, found)
     largest = words.largest_change_sentence(words_of) if found else ""
     return {
@@ -64,11 +74,22 @@ def build_member_columns(
 
 
 def finish_change(
-    tx: Transaction, project: Project, number: int, action: str, detail: Mapping[str, object], context: AuditContext
+    tx: Transaction,
+    project: Project,
+    number: int,
+    action: str,
+    detail: Mapping[str, object],
+    context: AuditContext,
 ) -> IncidentRecord:
     audit_log.add_entry(
-        tx, context.actor.name, action, f"incident {number}",
-        at=context.at, project_id=project.id, detail=detail, request_id=context.request_id,
-    )  # fmt: skip
+        tx,
+        context.actor.name,
+        action,
+        f"incident {number}",
+        at=context.at,
+        project_id=project.id,
+        detail=detail,
+        request_id=context.request_id,
+    )
     mark_changed(tx, [project.id])
     return require_incident(tx, project, number)

@@ -56,7 +56,9 @@ class IncidentWrite:
         return 1 + len(self.members) + len(self.dropped) + len(self.moves)
 
 
-def plan_writes(tx: Transaction, project: Project, evaluation: ProjectEvaluation, now: datetime) -> list[IncidentWrite]:
+def plan_writes(
+    tx: Transaction, project: Project, evaluation: ProjectEvaluation, now: datetime
+) -> list[IncidentWrite]:
     """What is to be written, the oldest first; of what is as it was, nothing."""
     return _WritePlanner(tx, project, evaluation, now, load_mutes(tx, project.id, now)).plan()
 
@@ -82,8 +84,12 @@ class _WritePlanner:
             if kept is not None:
                 parts[kept.record.id].append(one)
         steps: list[IncidentWrite | None] = [self._plan_new(one) for one, kept in pairs if kept is None]
-        steps += [self._plan_existing(one, members[one.id], parts[one.id]) for one in records if one.id in parts]
-        steps += [self._plan_disappeared(one) for one in records if one.id not in parts and one.gone_at is None]
+        steps += [
+            self._plan_existing(one, members[one.id], parts[one.id]) for one in records if one.id in parts
+        ]
+        steps += [
+            self._plan_disappeared(one) for one in records if one.id not in parts and one.gone_at is None
+        ]
         return [step for step in steps if step is not None]
 
     def _collect_derived(self) -> list[DerivedIncident]:
@@ -104,11 +110,25 @@ class _WritePlanner:
         told, members = derived.budgeted, list(derived.members.values())
         columns = build_incident_columns(told, self.evaluation, muted=self._is_muted(told))
         decided = accept_expected.decide_new(told, self.now)
-        columns |= {"state": IncidentState.NEW.value, "first_seen": self.now, "changed_at": self.now, **decided.columns}
-        event = IncidentEvent(self.now, SYSTEM_ACTOR, "state", "", IncidentState.NEW.value, columns["headline"])
-        return IncidentWrite(None, columns, [event, *decided.events], members, moves=_select_commit_moves(told, members))
+        columns |= {
+            "state": IncidentState.NEW.value,
+            "first_seen": self.now,
+            "changed_at": self.now,
+            **decided.columns,
+        }
+        event = IncidentEvent(
+            self.now, SYSTEM_ACTOR, "state", "", IncidentState.NEW.value, columns["headline"]
+        )
+        return IncidentWrite(
+            None, columns, [event, *decided.events], members, moves=_select_commit_moves(told, members)
+        )
 
-    def _plan_existing(self, record: IncidentRecord, stored_members: Sequence[IncidentMember], parts: Sequence[DerivedIncident]) -> IncidentWrite | None:
+    def _plan_existing(
+        self,
+        record: IncidentRecord,
+        stored_members: Sequence[IncidentMember],
+        parts: Sequence[DerivedIncident],
+    ) -> IncidentWrite | None:
         """What is not as it was, if anything."""
         told, members = parts[0].budgeted, dict(parts[0].members)
         decided = accept_expected.decide_existing(self.tx, record, _find_least_expected(parts), self.now)
@@ -117,21 +137,44 @@ class _WritePlanner:
         had = {one.series_id: one for one in stored_members if one.dropped_at is None}
         if record.pinned:
             members = {k: had[k] for k in had.keys() - members.keys()} | members
-            told = apply_pinned_range(told, record, load_member_change_points(self.tx, list(members.values())))
+            told = apply_pinned_range(
+                told, record, load_member_change_points(self.tx, list(members.values()))
+            )
         moved = [one for k, one in members.items() if k not in had or had[k].move_values != one.move_values]
         dropped = frozenset(had.keys() - members.keys())
         different = self._find_changed_columns(record, told)
         if not different and not moved and not dropped and not decided.columns:
             return None
-        events, again = [*build_sync_events(record, different, self.now), *decided.events], dict(decided.columns)
-        if "gone_at" in different and record.state is IncidentState.INVALID and record.reason == NO_LONGER_SEEN:
+        events, again = (
+            [*build_sync_events(record, different, self.now), *decided.events],
+            dict(decided.columns),
+        )
+        if (
+            "gone_at" in different
+            and record.state is IncidentState.INVALID
+            and record.reason == NO_LONGER_SEEN
+        ):
             anew = accept_expected.decide_new(told, self.now)
-            again = {"state": IncidentState.NEW.value, "reason": "", "changed_at": self.now}  # nobody is told twice
+            again = {
+                "state": IncidentState.NEW.value,
+                "reason": "",
+                "changed_at": self.now,
+            }  # nobody is told twice
             again, events = {**again, **anew.columns}, [*events, *anew.events]
-        return IncidentWrite(record, different | again, events, moved, dropped, _select_commit_moves(told, moved), bumps_revision=bool(again))
+        return IncidentWrite(
+            record,
+            different | again,
+            events,
+            moved,
+            dropped,
+            _select_commit_moves(told, moved),
+            bumps_revision=bool(again),
+        )
 
     def _find_changed_columns(self, record: IncidentRecord, budgeted: BudgetedIncident) -> dict[str, Any]:
-        columns = build_incident_columns(budgeted, self.evaluation, muted=self._is_muted(budgeted)) | {"gone_at": None}
+        columns = build_incident_columns(budgeted, self.evaluation, muted=self._is_muted(budgeted)) | {
+            "gone_at": None
+        }
         if record.pinned:
             columns["derived_id"] = record.derived_id
             columns["detail"] |= {name: record.detail.get(name) for name in ("suspects", "measure")}
@@ -140,16 +183,22 @@ class _WritePlanner:
     def _plan_disappeared(self, record: IncidentRecord) -> IncidentWrite:
         """Untouched, it was nothing; one that somebody worked on keeps its state and says so."""
         if record.state is IncidentState.NEW and record.triaged_at is None and not record.pinned:
-            event = IncidentEvent(self.now, SYSTEM_ACTOR, "state", record.state, IncidentState.INVALID, NO_LONGER_SEEN)
+            event = IncidentEvent(
+                self.now, SYSTEM_ACTOR, "state", record.state, IncidentState.INVALID, NO_LONGER_SEEN
+            )
             columns = {"state": IncidentState.INVALID.value, "reason": NO_LONGER_SEEN, "changed_at": self.now}
-            return IncidentWrite(record, columns | {"gone_at": self.now}, [event], bumps_revision=True, gone=True)
+            return IncidentWrite(
+                record, columns | {"gone_at": self.now}, [event], bumps_revision=True, gone=True
+            )
         event = IncidentEvent(self.now, SYSTEM_ACTOR, "sync", "seen", "gone", NO_LONGER_SEEN)
         return IncidentWrite(record, {"gone_at": self.now}, [event], gone=True)
 
     def _is_muted(self, budgeted: BudgetedIncident) -> bool:
         """Whether all that moved is in quarantine."""
         names = {(one.benchmark, one.metric) for one in self.mutes}
-        moved = {(change.series.benchmark.name, change.series.metric.name) for change in budgeted.incident.members}
+        moved = {
+            (change.series.benchmark.name, change.series.metric.name) for change in budgeted.incident.members
+        }
         return bool(names) and all((name, "") in names or (name, metric) in names for name, metric in moved)
 
 
@@ -163,6 +212,8 @@ def _find_least_expected(parts: Sequence[DerivedIncident]) -> BudgetedIncident:
     return min((part.budgeted for part in parts), key=lambda told: told.is_expected)
 
 
-def _select_commit_moves(budgeted: BudgetedIncident, members: Sequence[IncidentMember]) -> Sequence[IncidentMember]:
+def _select_commit_moves(
+    budgeted: BudgetedIncident, members: Sequence[IncidentMember]
+) -> Sequence[IncidentMember]:
     """What is written into the ledger: moves that a commit is known to have made."""
     return members if budgeted.incident.kind in COMMIT_KINDS and budgeted.incident.settled else ()

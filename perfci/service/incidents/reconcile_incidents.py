@@ -21,7 +21,12 @@ from perfci.service.incidents.plan_updates import IncidentWrite, plan_writes
 from perfci.service.notify.enqueue_notifications import enqueue_new_incidents, enqueue_notifications
 from perfci.store import Store
 from perfci.store.incidents import incident_store as stored
-from perfci.store.incidents.incident_members import add_members, drop_members, save_impacts, set_impacts_accepted
+from perfci.store.incidents.incident_members import (
+    add_members,
+    drop_members,
+    save_impacts,
+    set_impacts_accepted,
+)
 from perfci.store.projects import Project, mark_changed
 from perfci.verdicts.policy import Policy
 
@@ -44,7 +49,12 @@ class ReconcileResult:
 
 
 def reconcile_incidents(
-    store: Store, project: Project, policy: Policy, evaluation: ProjectEvaluation, now: datetime, begin: BeginTransaction | None = None
+    store: Store,
+    project: Project,
+    policy: Policy,
+    evaluation: ProjectEvaluation,
+    now: datetime,
+    begin: BeginTransaction | None = None,
 ) -> ReconcileResult:
     """Write what a look found into the stored incidents, and put on their way the messages it calls for.
 
@@ -56,13 +66,17 @@ def reconcile_incidents(
     for _ in range(MAX_ATTEMPTS):
         with store.read() as tx:
             steps = plan_writes(tx, project, evaluation, now)
-        taken = [number for some in _batch_writes(steps) for number in _apply_writes(begin, project, some, now)]
+        taken = [
+            number for some in _batch_writes(steps) for number in _apply_writes(begin, project, some, now)
+        ]
         written += [(step, number) for step, number in zip(steps, taken, strict=True) if number is not None]
         if None not in taken:
             break
     run_lifecycle_sweep(store, project, policy, now, begin)
     with begin() as tx:
-        enqueue_new_incidents(tx, project, now, first_evaluation=stored.load_last_evaluation(tx, project.id) is None)
+        enqueue_new_incidents(
+            tx, project, now, first_evaluation=stored.load_last_evaluation(tx, project.id) is None
+        )
         stored.save_evaluation(tx, project.id, build_evaluation_record(evaluation, now))
         mark_changed(tx, [project.id])
     return ReconcileResult(
@@ -84,7 +98,9 @@ def _batch_writes(planned: Sequence[IncidentWrite]) -> Iterator[list[IncidentWri
         yield portion
 
 
-def _apply_writes(begin: BeginTransaction, project: Project, planned: Sequence[IncidentWrite], now: datetime) -> list[int | None]:
+def _apply_writes(
+    begin: BeginTransaction, project: Project, planned: Sequence[IncidentWrite], now: datetime
+) -> list[int | None]:
     """The number of each incident, or nothing where somebody changed it since it was read."""
     with begin() as tx:
         mark_changed(tx, [project.id])
@@ -106,7 +122,9 @@ def _apply_write(tx: Transaction, project: Project, planned: IncidentWrite, now:
     return record.number
 
 
-def _apply_state_effects(tx: Transaction, project: Project, planned: IncidentWrite, number: int, now: datetime) -> None:
+def _apply_state_effects(
+    tx: Transaction, project: Project, planned: IncidentWrite, number: int, now: datetime
+) -> None:
     """What goes with a state: the lines of the ledger say whether they are accepted, and who was told hears on."""
     record = stored.find_incident(tx, project.id, number)
     assert record is not None

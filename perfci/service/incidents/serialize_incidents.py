@@ -16,19 +16,48 @@ from perfci.service.incidents.triage import require_incident
 from perfci.store.conversions import series_identity
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_members import load_members
-from perfci.store.incidents.records import EvaluationRecord, ImpactRecord, IncidentEvent, IncidentMember, IncidentRecord
+from perfci.store.incidents.records import (
+    EvaluationRecord,
+    ImpactRecord,
+    IncidentEvent,
+    IncidentMember,
+    IncidentRecord,
+)
 from perfci.store.jobs.delivery_queue import Delivery, load_deliveries
 from perfci.store.projects import Project
 from perfci.store.queries.loaders import load_series_by_ids
 
 PLAIN_FIELDS = (
-    "number", "kind", "revision", "last_good", "commit", "headline", "series_count", "cost", "assignee", "reason",
-    "issue_url", "fix_sha", "culprit_sha", "pinned", "say", "standing", "open",
-)  # fmt: skip
+    "number",
+    "kind",
+    "revision",
+    "last_good",
+    "commit",
+    "headline",
+    "series_count",
+    "cost",
+    "assignee",
+    "reason",
+    "issue_url",
+    "fix_sha",
+    "culprit_sha",
+    "pinned",
+    "say",
+    "standing",
+    "open",
+)
 TIME_FIELDS = (
-    "first_seen", "changed_at", "due_at", "snoozed_until", "accepted_until", "verified_at", "gone_at", "measured_at",
-    "paged_at", "triaged_at",
-)  # fmt: skip
+    "first_seen",
+    "changed_at",
+    "due_at",
+    "snoozed_until",
+    "accepted_until",
+    "verified_at",
+    "gone_at",
+    "measured_at",
+    "paged_at",
+    "triaged_at",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +75,12 @@ def load_incident_detail(tx: Transaction, project: Project, number: int) -> Inci
     moved = load_members(tx, record.id)
     series = load_series_by_ids(tx, {member.series_id for member in moved})
     named = [(member, series[member.series_id]) for member in moved]
-    return IncidentDetail(record, named, stored.load_events(tx, record.id), load_deliveries(tx, project.id, incident_id=record.id))
+    return IncidentDetail(
+        record,
+        named,
+        stored.load_events(tx, record.id),
+        load_deliveries(tx, project.id, incident_id=record.id),
+    )
 
 
 def serialize_incident(record: IncidentRecord) -> dict[str, Any]:
@@ -75,7 +109,9 @@ class IncidentOverview:
 
     @property
     def sentence(self) -> str:
-        return words.format_incident_counts(self.counts, len(self.evaluation.retests), len(self.evaluation.creeps))
+        return words.format_incident_counts(
+            self.counts, len(self.evaluation.retests), len(self.evaluation.creeps)
+        )
 
 
 def load_incident_overview(tx: Transaction, project: Project) -> IncidentOverview | None:
@@ -84,7 +120,9 @@ def load_incident_overview(tx: Transaction, project: Project) -> IncidentOvervie
     if look is None:
         return None
     sections = {name: stored.list_section(tx, project.id, name) for name in stored.SECTIONS}
-    return IncidentOverview(project.slug, sections, {name: len(found) for name, found in sections.items()}, look)
+    return IncidentOverview(
+        project.slug, sections, {name: len(found) for name, found in sections.items()}, look
+    )
 
 
 def serialize_stored_overview(overview: IncidentOverview) -> dict[str, Any]:
@@ -93,7 +131,9 @@ def serialize_stored_overview(overview: IncidentOverview) -> dict[str, Any]:
         "sentence": overview.sentence,
         "pages_per_week": overview.evaluation.pages_per_week,
         "looked_at": _format_time(overview.evaluation.evaluated_at),
-        "incidents": [serialize_incident(one) for one in sorted(overview.all_incidents, key=lambda one: -one.number)],
+        "incidents": [
+            serialize_incident(one) for one in sorted(overview.all_incidents, key=lambda one: -one.number)
+        ],
         "retests": list(overview.evaluation.retests),
         "creeps": list(overview.evaluation.creeps),
     }
@@ -101,7 +141,9 @@ def serialize_stored_overview(overview: IncidentOverview) -> dict[str, Any]:
 
 def serialize_incident_detail(project: Project, detail: IncidentDetail) -> dict[str, Any]:
     return serialize_incident(detail.record) | {
-        "members": [serialize_incident_member(project.slug, member, series) for member, series in detail.members],
+        "members": [
+            serialize_incident_member(project.slug, member, series) for member, series in detail.members
+        ],
         "events": [serialize_event(event) for event in detail.events],
         "deliveries": [serialize_delivery(one) for one in detail.deliveries],
     }

@@ -56,7 +56,9 @@ def build_update_columns(
 ) -> dict[str, Any]:
     """What a change writes, checked against what the incident is; ``original`` is what a duplicate repeats."""
     told = {name: getattr(update, name) for name in LINK_FIELDS}
-    columns: dict[str, Any] = {k: value for k, value in told.items() if value not in (KEEP, getattr(record, k))}
+    columns: dict[str, Any] = {
+        k: value for k, value in told.items() if value not in (KEEP, getattr(record, k))
+    }
     update = _complete_update(record, update)
     if _is_state_update(record, update):
         columns |= _build_state_columns(record, update, now, original)
@@ -70,7 +72,9 @@ def _complete_update(record: IncidentRecord, update: IncidentUpdate) -> Incident
     given = {name: getattr(update, name) for name in ("reason", *STATE_FIELDS)}
     if update.is_undo or update.state not in (None, record.state) or not any(given.values()):
         return update
-    known = {name: value for name, value in get_state_fields(record).items() if STATE_FIELDS[name] is record.state}
+    known = {
+        name: value for name, value in get_state_fields(record).items() if STATE_FIELDS[name] is record.state
+    }
     kept = {"reason": record.reason} | known
     said: dict[str, Any] = {name: value or kept.get(name) for name, value in given.items()}
     return replace(update, state=record.state, **said)
@@ -87,7 +91,11 @@ def _is_state_update(record: IncidentRecord, update: IncidentUpdate) -> bool:
 def get_state_fields(source: IncidentRecord | IncidentUpdate) -> dict[str, Any]:
     """What belongs to the state of an incident, or is to belong to it; a duplicate by the number of its original."""
     number = source.duplicate_of if isinstance(source, IncidentUpdate) else source.duplicate_number
-    return {"accepted_until": source.accepted_until, "snoozed_until": source.snoozed_until, "duplicate_of": number}
+    return {
+        "accepted_until": source.accepted_until,
+        "snoozed_until": source.snoozed_until,
+        "duplicate_of": number,
+    }
 
 
 def _build_state_columns(
@@ -102,7 +110,9 @@ def _build_state_columns(
     for name, belongs_to in STATE_FIELDS.items():
         if getattr(update, name) is not None and state is not belongs_to:
             raise PerfciError(f"{FIELD_LABELS[name]} goes with the state {belongs_to}, not with {state}.")
-    for_good = (update.is_undo or not another) and update.accepted_until is None  # as perfci does what was announced
+    for_good = (
+        update.is_undo or not another
+    ) and update.accepted_until is None  # as perfci does what was announced
     if state is S.ACCEPTED and not (
         update.reason and (for_good or (update.accepted_until and update.accepted_until > now))
     ):
@@ -112,7 +122,9 @@ def _build_state_columns(
     if state is S.DUPLICATE and update.duplicate_of is None:
         raise PerfciError("A duplicate needs the number of the incident it repeats.")
     if original is not None and (original.id == record.id or original.duplicate_of is not None):
-        raise PerfciError(f"Incident {original.number} cannot stand for {record.number}: it is that or a duplicate.")
+        raise PerfciError(
+            f"Incident {original.number} cannot stand for {record.number}: it is that or a duplicate."
+        )
     columns = {
         "reason": update.reason,
         "accepted_until": update.accepted_until,
@@ -121,7 +133,12 @@ def _build_state_columns(
     }
     if not another:
         return columns if original is not None else columns | {"duplicate_of": record.duplicate_of}
-    begun = {"state": state.value, "state_number": record.state_number + 1, "changed_at": now, "verified_at": None}
+    begun = {
+        "state": state.value,
+        "state_number": record.state_number + 1,
+        "changed_at": now,
+        "verified_at": None,
+    }
     return columns | begun
 
 
@@ -141,27 +158,37 @@ FIELD_LABELS = {
 }
 
 
-def build_update_events(record: IncidentRecord, update: IncidentUpdate, context: AuditContext) -> list[IncidentEvent]:
+def build_update_events(
+    record: IncidentRecord, update: IncidentUpdate, context: AuditContext
+) -> list[IncidentEvent]:
     found = []
     update = _complete_update(record, update)
     if update.state is not None and _is_state_update(record, update):
         what = UNDO_EVENT if update.is_undo else "state"
-        found.append(IncidentEvent(context.at, context.actor.name, what, record.state, update.state, update.reason))
+        found.append(
+            IncidentEvent(context.at, context.actor.name, what, record.state, update.state, update.reason)
+        )
         found += _build_state_field_events(record, update, context)
     for name in LINK_FIELDS:
         what = "link" if name.endswith(("_url", "_sha")) else "assign"
         before, after = getattr(record, name), getattr(update, name)
         if after not in (KEEP, before):
-            found.append(IncidentEvent(context.at, context.actor.name, what, str(before or ""), str(after or ""), name))
+            found.append(
+                IncidentEvent(context.at, context.actor.name, what, str(before or ""), str(after or ""), name)
+            )
     if update.note:
         found.append(IncidentEvent(context.at, context.actor.name, "note", text=update.note))
     return found
 
 
-def _build_state_field_events(record: IncidentRecord, update: IncidentUpdate, context: AuditContext) -> list[IncidentEvent]:
+def _build_state_field_events(
+    record: IncidentRecord, update: IncidentUpdate, context: AuditContext
+) -> list[IncidentEvent]:
     before, after = get_state_fields(record), get_state_fields(update)
     return [
-        IncidentEvent(context.at, context.actor.name, "until", str(before[name] or ""), str(after[name] or ""), name)
+        IncidentEvent(
+            context.at, context.actor.name, "until", str(before[name] or ""), str(after[name] or ""), name
+        )
         for name in STATE_FIELDS
         if before[name] != after[name]
     ]

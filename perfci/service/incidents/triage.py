@@ -10,7 +10,12 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentState, PerfciError
 from perfci.service.audit_context import AuditContext
-from perfci.service.incidents.state_changes import KEEP, IncidentUpdate, build_update_columns, build_update_events
+from perfci.service.incidents.state_changes import (
+    KEEP,
+    IncidentUpdate,
+    build_update_columns,
+    build_update_events,
+)
 from perfci.service.notify.enqueue_notifications import enqueue_notifications
 from perfci.store.access import audit_log
 from perfci.store.incidents import incident_store as stored
@@ -52,7 +57,12 @@ def require_incident(tx: Transaction, project: Project, number: int) -> Incident
 
 
 def update_incident(
-    tx: Transaction, project: Project, number: int, revision: int, update: IncidentUpdate, context: AuditContext
+    tx: Transaction,
+    project: Project,
+    number: int,
+    revision: int,
+    update: IncidentUpdate,
+    context: AuditContext,
 ) -> IncidentRecord:
     """Change one incident as it was seen at this revision."""
     record = require_incident(tx, project, number)
@@ -66,7 +76,11 @@ def update_incident(
 
 
 def update_incidents(
-    tx: Transaction, project: Project, revisions: Mapping[int, int], update: IncidentUpdate, context: AuditContext
+    tx: Transaction,
+    project: Project,
+    revisions: Mapping[int, int],
+    update: IncidentUpdate,
+    context: AuditContext,
 ) -> BulkResult:
     """The same change to many incidents (number to revision), in a few statements however many there are."""
     found = stored.find_incidents(tx, project.id, revisions)
@@ -85,7 +99,11 @@ def update_incidents(
         takers.setdefault(repr(sorted(columns.items(), key=str)), (columns, []))[1].append(record)
     changed: list[IncidentRecord] = []
     for columns, records in takers.values():
-        took = stored.update_incidents(tx, {one.id: one.revision for one in records}, columns) if columns else set()
+        took = (
+            stored.update_incidents(tx, {one.id: one.revision for one in records}, columns)
+            if columns
+            else set()
+        )
         changed += [one for one in records if one.id in took or not columns]
         stale |= {one.number for one in records if columns and one.id not in took}
     _record_update(tx, project, changed, update, context)
@@ -97,35 +115,59 @@ def _load_original(tx: Transaction, project: Project, update: IncidentUpdate) ->
 
 
 def _record_update(
-    tx: Transaction, project: Project, before: Sequence[IncidentRecord], update: IncidentUpdate, context: AuditContext
+    tx: Transaction,
+    project: Project,
+    before: Sequence[IncidentRecord],
+    update: IncidentUpdate,
+    context: AuditContext,
 ) -> None:
     """Histories, the audit log, the ledger and the messages that go with a change."""
     if not before:
         return
-    stored.add_events(tx, [(one.id, event) for one in before for event in build_update_events(one, update, context)])
+    stored.add_events(
+        tx, [(one.id, event) for one in before for event in build_update_events(one, update, context)]
+    )
     numbers = [one.number for one in before]
     told = {name: getattr(update, name) for name in ("state", "assignee", "reason")}
-    detail: dict[str, Any] = {name: str(value) for name, value in told.items() if value not in (None, "", KEEP)}
+    detail: dict[str, Any] = {
+        name: str(value) for name, value in told.items() if value not in (None, "", KEEP)
+    }
     detail |= {"note": "added"} if update.note else {}
     subject = f"incident {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} incidents"
     listed = {"numbers": numbers[:MAX_LISTED]} if len(numbers) > 1 else {}
     audit_log.add_entry(
-        tx, context.actor.name, "incident.change", subject, at=context.at, project_id=project.id, detail=detail | listed,
+        tx,
+        context.actor.name,
+        "incident.change",
+        subject,
+        at=context.at,
+        project_id=project.id,
+        detail=detail | listed,
         request_id=context.request_id,
-    )  # fmt: skip
+    )
     switched = [one for one in before if update.state is not None and update.state is not one.state]
     if switched and update.state is not None:
         accepted = update.state is IncidentState.ACCEPTED
-        set_impacts_accepted(tx, [one.id for one in switched if accepted or one.state is IncidentState.ACCEPTED], accepted)
+        set_impacts_accepted(
+            tx, [one.id for one in switched if accepted or one.state is IncidentState.ACCEPTED], accepted
+        )
         _notify_followers(tx, project, switched, update, context)
     mark_changed(tx, [project.id])
 
 
 def _notify_followers(
-    tx: Transaction, project: Project, before: Sequence[IncidentRecord], update: IncidentUpdate, context: AuditContext
+    tx: Transaction,
+    project: Project,
+    before: Sequence[IncidentRecord],
+    update: IncidentUpdate,
+    context: AuditContext,
 ) -> None:
     """Who was told that an incident began may want to hear how it goes on."""
-    now_are = stored.find_incidents(tx, project.id, [one.number for one in before if one.paged_at is not None])
+    now_are = stored.find_incidents(
+        tx, project.id, [one.number for one in before if one.paged_at is not None]
+    )
     known = load_destinations(tx, project.id)
     for record in now_are.values():
-        enqueue_notifications(tx, project, record, context.at, actor=context.actor.name, reason=update.reason, candidates=known)
+        enqueue_notifications(
+            tx, project, record, context.at, actor=context.actor.name, reason=update.reason, candidates=known
+        )

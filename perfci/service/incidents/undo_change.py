@@ -17,7 +17,9 @@ from perfci.store.incidents.records import IncidentEvent, IncidentRecord
 from perfci.store.projects import Project
 
 
-def undo_last_change(tx: Transaction, project: Project, number: int, revision: int, context: AuditContext) -> IncidentRecord:
+def undo_last_change(
+    tx: Transaction, project: Project, number: int, revision: int, context: AuditContext
+) -> IncidentRecord:
     """Give an incident the state it had before a person changed it last; assignee, links and notes stay."""
     record = require_incident(tx, project, number)
     if record.revision != revision:
@@ -32,7 +34,9 @@ def find_undo_refusal(record: IncidentRecord, history: Sequence[IncidentEvent]) 
     """Why there is nothing to take back; empty where there is."""
     last = _find_last_state_change(history)
     if last is not None and last.after != record.state:
-        return f"Incident {record.number} was merged with another one since: split takes its series out again."
+        return (
+            f"Incident {record.number} was merged with another one since: split takes its series out again."
+        )
     if last is None or not last.before:
         return f"Nobody changed the state of incident {record.number} so far."
     if last.action == UNDO_EVENT:
@@ -51,7 +55,11 @@ def _build_reverse_update(record: IncidentRecord, history: Sequence[IncidentEven
     """The state before the last change of it, with what belonged to that."""
     last = _find_last_state_change(history)
     assert last is not None
-    with_it = {name: str(value) for name, value in get_state_fields(record).items() if value and last.before == last.after}
+    with_it = {
+        name: str(value)
+        for name, value in get_state_fields(record).items()
+        if value and last.before == last.after
+    }
     with_it |= {one.text: one.before for one in history if one.action == "until" and one.at == last.at}
     duplicate = with_it.get("duplicate_of", "")
     return IncidentUpdate(

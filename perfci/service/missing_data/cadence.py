@@ -47,7 +47,10 @@ def group_reports(arrivals: Sequence[RunArrival]) -> list[SuiteReport]:
             groups[-1].append(one)
         else:
             groups.append([one])
-    return [SuiteReport(group[0].arrived_at, group[-1].arrived_at, tuple(one.run_id for one in group)) for group in groups]
+    return [
+        SuiteReport(group[0].arrived_at, group[-1].arrived_at, tuple(one.run_id for one in group))
+        for group in groups
+    ]
 
 
 def learn_interval_s(reports: Sequence[SuiteReport]) -> float | None:
@@ -68,7 +71,9 @@ def find_vanished_series(reports: Sequence[AbstractSet[int]]) -> set[int]:
     if len(reports) < EXAMINED_REPORTS:
         return set()
     recent = reports[-EXAMINED_REPORTS:]
-    often = {one for held in recent for one in held if sum(one in other for other in recent) >= MIN_REPORTS_PRESENT}
+    often = {
+        one for held in recent for one in held if sum(one in other for other in recent) >= MIN_REPORTS_PRESENT
+    }
     return often - set().union(*recent[-MIN_REPORTS_ABSENT:])
 
 

@@ -36,7 +36,9 @@ def open_data_incident(
     known = stored.find_data_incident(tx, project.id, key)
     if known is not None and known.gone_at is None:
         if (known.headline, known.detail.get("explanation", "")) != (headline, explanation):
-            stored.update_derived(tx, known.id, {"headline": headline, "detail": {"explanation": explanation}})
+            stored.update_derived(
+                tx, known.id, {"headline": headline, "detail": {"explanation": explanation}}
+            )
         return known
     columns = {
         "derived_id": key,
@@ -53,8 +55,12 @@ def open_data_incident(
         "detail": {"explanation": explanation},
     }
     record = stored.add_incident(tx, project.id, columns)
-    add_members(tx, record.id, [IncidentMember(one, "", "", 0.0, 0.0, 0.0) for one in sorted(set(series_ids))])
-    stored.add_events(tx, [(record.id, IncidentEvent(now, SYSTEM_ACTOR, "state", "", record.state, headline))])
+    add_members(
+        tx, record.id, [IncidentMember(one, "", "", 0.0, 0.0, 0.0) for one in sorted(set(series_ids))]
+    )
+    stored.add_events(
+        tx, [(record.id, IncidentEvent(now, SYSTEM_ACTOR, "state", "", record.state, headline))]
+    )
     enqueue_new_incidents(tx, project, now)
     mark_changed(tx, [project.id])
     return record
@@ -66,7 +72,12 @@ def close_data_incident(tx: Transaction, project: Project, key: str, now: dateti
     if known is None or known.gone_at is not None:
         return None
     stored.update_derived(tx, known.id, {"gone_at": now})
-    columns = {"state": IncidentState.FIXED.value, "reason": DATA_RETURNED, "verified_at": now, "changed_at": now}
+    columns = {
+        "state": IncidentState.FIXED.value,
+        "reason": DATA_RETURNED,
+        "verified_at": now,
+        "changed_at": now,
+    }
     open_still = known.state in (IncidentState.NEW, IncidentState.INVESTIGATING, IncidentState.CULPRIT_FOUND)
     if open_still and stored.update_incident(tx, known.id, known.revision, columns):
         event = IncidentEvent(now, SYSTEM_ACTOR, "state", known.state, IncidentState.FIXED, DATA_RETURNED)

@@ -16,7 +16,14 @@ from perfci.store.queries.unresolved_results import UnresolvedResult
 UNRESOLVED_UNIT_AFTER = timedelta(days=7)
 """A new metric may wait so long for somebody to say its unit; until then nobody sees it get worse."""
 
-LATE, SILENT, VANISHED, SHRUNKEN, FAILED, UNRESOLVED_UNIT = "late", "silent", "vanished", "shrunken", "failed", "unguarded"
+LATE, SILENT, VANISHED, SHRUNKEN, FAILED, UNRESOLVED_UNIT = (
+    "late",
+    "silent",
+    "vanished",
+    "shrunken",
+    "failed",
+    "unguarded",
+)
 
 SeriesStatuses = Mapping[int, Status]
 """The series of a report and how each ended."""
@@ -50,24 +57,38 @@ def find_late_suites(schedules: Iterable[ReportingSchedule], now: datetime) -> l
     found = []
     for its in of_machine.values():
         missed = [one for one in its if _is_late(one, now)]
-        found += [_build_silent_machine(its)] if len(missed) == len(its) > 1 else list(map(_build_late_suite, missed))
+        found += (
+            [_build_silent_machine(its)]
+            if len(missed) == len(its) > 1
+            else list(map(_build_late_suite, missed))
+        )
     return found
 
 
-def find_missing_in_reports(schedule: ReportingSchedule, reports: Sequence[SeriesStatuses]) -> list[MissingData]:
+def find_missing_in_reports(
+    schedule: ReportingSchedule, reports: Sequence[SeriesStatuses]
+) -> list[MissingData]:
     """What the newest of the last reports lacks; the loss of many series at once is one absence."""
     good = [{k for k, status in held.items() if status is Status.OK} for held in reports]
     where = f"{_format_suite_name(schedule)} on {schedule.machine.label}"
     if cadence.has_only_failures(reports[-1]):
         told = f"None of {format_count(len(reports[-1]), 'series', 'series')} was measured: each says why."
-        return [_build_incomplete_report(FAILED, schedule, f"everything failed in {where}", told, reports[-1])]
+        return [
+            _build_incomplete_report(FAILED, schedule, f"everything failed in {where}", told, reports[-1])
+        ]
     if cadence.has_shrunk([len(held) for held in good]):
         lost = set().union(*good[:-1]) - good[-1]
         told = f"{len(good[-1])} series were measured, and up to {max(map(len, good))} before."
-        return [_build_incomplete_report(SHRUNKEN, schedule, f"{where} measures less than before", told, lost)]
+        return [
+            _build_incomplete_report(SHRUNKEN, schedule, f"{where} measures less than before", told, lost)
+        ]
     if gone := cadence.find_vanished_series([set(held) for held in reports]):
         told = "Was a benchmark renamed or deleted, or does it not start any more?"
-        return [_build_incomplete_report(VANISHED, schedule, f"{len(gone)} series vanished from {where}", told, gone)]
+        return [
+            _build_incomplete_report(
+                VANISHED, schedule, f"{len(gone)} series vanished from {where}", told, gone
+            )
+        ]
     return []
 
 
@@ -109,8 +130,16 @@ def _build_silent_machine(schedules: Sequence[ReportingSchedule]) -> MissingData
     )
 
 
-def _build_incomplete_report(kind: str, schedule: ReportingSchedule, headline: str, explanation: str, series_ids: Iterable[int]) -> MissingData:
-    return MissingData(build_missing_data_key(kind, schedule), headline, explanation, str(schedule.source.machine_id), frozenset(series_ids))
+def _build_incomplete_report(
+    kind: str, schedule: ReportingSchedule, headline: str, explanation: str, series_ids: Iterable[int]
+) -> MissingData:
+    return MissingData(
+        build_missing_data_key(kind, schedule),
+        headline,
+        explanation,
+        str(schedule.source.machine_id),
+        frozenset(series_ids),
+    )
 
 
 def _format_suite_name(schedule: ReportingSchedule) -> str:
@@ -120,4 +149,6 @@ def _format_suite_name(schedule: ReportingSchedule) -> str:
 
 def _format_interval(seconds: float) -> str:
     hours = seconds / 3600
-    return format_count(round(hours / 24), "day") if hours >= 48 else format_count(max(1, round(hours)), "hour")
+    return (
+        format_count(round(hours / 24), "day") if hours >= 48 else format_count(max(1, round(hours)), "hour")
+    )

@@ -11,7 +11,11 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.model import Status
 from perfci.service.missing_data import cadence
 from perfci.service.missing_data.cadence import EXAMINED_REPORTS, REPORT_WINDOW, SuiteReport
-from perfci.service.missing_data.data_incidents import close_data_incident, open_data_incident, open_data_incidents
+from perfci.service.missing_data.data_incidents import (
+    close_data_incident,
+    open_data_incident,
+    open_data_incidents,
+)
 from perfci.service.missing_data.find_missing import (
     FAILED,
     LATE,
@@ -48,22 +52,43 @@ class MissingDataMonitor:
 
     def __call__(self, tx: Transaction, project: Project, now: datetime) -> list[MissingData]:
         """Learn from what came, open an incident for what did not, and close those whose data is there again."""
-        reports = {source: cadence.group_reports(found) for source, found in stored.load_arrivals(tx, project.id).items()}
+        reports = {
+            source: cadence.group_reports(found)
+            for source, found in stored.load_arrivals(tx, project.id).items()
+        }
         _update_schedules(tx, project, reports)
         expected = [one for one in stored.load_reporting_schedules(tx, project.id) if not one.muted]
-        clock = max([now, *filter(None, [stored.load_latest_report_at(tx)])])  # one set back must not make the last report new
-        found = find_late_suites(expected, clock) + find_unresolved_units(unresolved_results.list_unresolved_results(tx, project.id, limit=MAX_UNRESOLVED), now)
+        clock = max(
+            [now, *filter(None, [stored.load_latest_report_at(tx)])]
+        )  # one set back must not make the last report new
+        found = find_late_suites(expected, clock) + find_unresolved_units(
+            unresolved_results.list_unresolved_results(tx, project.id, limit=MAX_UNRESOLVED), now
+        )
         for one in expected:
             found += self._examine_reports(tx, project, one, reports.get(one.source, ()), clock)
-        _close_incidents(tx, project, expected, reports, {key for one in found for key in (one.key, *one.covered_keys)}, now)
+        _close_incidents(
+            tx,
+            project,
+            expected,
+            reports,
+            {key for one in found for key in (one.key, *one.covered_keys)},
+            now,
+        )
         _open_incidents(tx, project, found, now)
         return found
 
     def _examine_reports(
-        self, tx: Transaction, project: Project, schedule: ReportingSchedule, reports: Sequence[SuiteReport], clock: datetime
+        self,
+        tx: Transaction,
+        project: Project,
+        schedule: ReportingSchedule,
+        reports: Sequence[SuiteReport],
+        clock: datetime,
     ) -> list[MissingData]:
         """What the newest complete report lacks, looked into once; one of the last hour may still be arriving."""
-        complete = [report for report in reports if clock - report.started_at >= REPORT_WINDOW][-EXAMINED_REPORTS:]
+        complete = [report for report in reports if clock - report.started_at >= REPORT_WINDOW][
+            -EXAMINED_REPORTS:
+        ]
         place = (project.id, schedule.source)
         if not complete or self._examined.get(place) == complete[-1].ended_at:
             return []
@@ -84,8 +109,14 @@ def _update_schedules(tx: Transaction, project: Project, reports: ReportsBySourc
     for source, found in reports.items():
         last = found[-1]
         if known.get(source) != last.ended_at:
-            every_s = cadence.learn_interval_s(found) if len(found) == most[source.suite, source.machine_id] else None
-            stored.save_learned_schedule(tx, project.id, source, every_s, len(_load_statuses(tx, last)), last.ended_at)
+            every_s = (
+                cadence.learn_interval_s(found)
+                if len(found) == most[source.suite, source.machine_id]
+                else None
+            )
+            stored.save_learned_schedule(
+                tx, project.id, source, every_s, len(_load_statuses(tx, last)), last.ended_at
+            )
 
 
 def _close_incidents(
@@ -96,7 +127,11 @@ def _close_incidents(
     missing: set[str],
     now: datetime,
 ) -> None:
-    sources = {build_missing_data_key(word, one): one.source for one in schedules for word in (VANISHED, SHRUNKEN, FAILED)}
+    sources = {
+        build_missing_data_key(word, one): one.source
+        for one in schedules
+        for word in (VANISHED, SHRUNKEN, FAILED)
+    }
     for record in open_data_incidents(tx, project):
         word, key = record.derived_id.partition(" ")[0], record.derived_id
         source = sources.get(key)

@@ -12,7 +12,14 @@ from perfci.model import PerfciError
 from perfci.net.address_check import ForbiddenAddress
 from perfci.service.notify.github_issues import send_github_issue
 from perfci.service.notify.quiet_hours import compute_send_time
-from perfci.service.notify.senders import DeliveryError, Sender, SenderConfig, send_mail, send_slack, send_webhook
+from perfci.service.notify.senders import (
+    DeliveryError,
+    Sender,
+    SenderConfig,
+    send_mail,
+    send_slack,
+    send_webhook,
+)
 from perfci.service.retry import compute_next_attempt
 from perfci.store import Store
 from perfci.store.jobs import delivery_queue as stored
@@ -49,7 +56,9 @@ def _group_batches(due: Sequence[Delivery]) -> list[list[Delivery]]:
     return [list(group) for _, group in groupby(sorted(due, key=together), key=together)]
 
 
-def _deliver_batch(store: Store, holder: str, batch: Sequence[Delivery], config: SenderConfig, now: datetime) -> int:
+def _deliver_batch(
+    store: Store, holder: str, batch: Sequence[Delivery], config: SenderConfig, now: datetime
+) -> int:
     destination, again = batch[0].destination, batch[0].state == CLAIMED
     if not again and (later := compute_send_time(now, destination.quiet, urgent=_is_urgent(batch))) > now:
         with store.begin() as tx:
@@ -77,7 +86,9 @@ def _compute_next_attempt(error: PerfciError, batch: Sequence[Delivery], now: da
     undelivered = error if isinstance(error, DeliveryError) else None
     final = isinstance(error, ForbiddenAddress) or bool(undelivered and undelivered.final)
     tries = max(one.attempts for one in batch) + 1
-    return compute_next_attempt(now, tries, final=final, retry_after_s=undelivered.retry_after_s if undelivered else None)
+    return compute_next_attempt(
+        now, tries, final=final, retry_after_s=undelivered.retry_after_s if undelivered else None
+    )
 
 
 def _is_urgent(batch: Sequence[Delivery]) -> bool:

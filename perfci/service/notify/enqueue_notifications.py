@@ -13,7 +13,11 @@ from perfci.model import IncidentKind, IncidentState
 from perfci.report.incidents import incident_text as words
 from perfci.service.notify.quiet_hours import compute_send_time
 from perfci.store.incidents import incident_store as stored
-from perfci.store.incidents.incident_members import load_member_benchmarks, load_member_change_points, load_members
+from perfci.store.incidents.incident_members import (
+    load_member_benchmarks,
+    load_member_change_points,
+    load_members,
+)
 from perfci.store.incidents.records import DATA_KIND, IncidentRecord
 from perfci.store.jobs.delivery_queue import Destination, add_delivery, load_destinations
 from perfci.store.projects import Project
@@ -29,7 +33,9 @@ MAX_MEMBERS, MAX_SUSPECTS = 5, 3
 """A message is read on a telephone; the page has the rest."""
 
 
-def enqueue_new_incidents(tx: Transaction, project: Project, now: datetime, *, first_evaluation: bool = False) -> list[int]:
+def enqueue_new_incidents(
+    tx: Transaction, project: Project, now: datetime, *, first_evaluation: bool = False
+) -> list[int]:
     """Put on their way the messages about what has come to ask for a person; answers the numbers."""
     told = []
     known = load_destinations(tx, project.id)
@@ -62,7 +68,11 @@ def enqueue_notifications(
         wanting = [one for one in wanting if _accepts_benchmarks(one, names)]
     if not wanting:
         return 0
-    body = build_notification_body(tx, project, record) | {"at": now.isoformat(timespec="seconds"), "actor": actor, "reason": reason}
+    body = build_notification_body(tx, project, record) | {
+        "at": now.isoformat(timespec="seconds"),
+        "actor": actor,
+        "reason": reason,
+    }
     added = 0
     for one in wanting:
         when = compute_send_time(now, one.quiet, one.digest, urgent=bool(one.routes.get("urgent")))
@@ -73,7 +83,9 @@ def enqueue_notifications(
 def _accepts_incident(destination: Destination, record: IncidentRecord) -> bool:
     """Whether a destination wants to hear of this kind of incident in this state."""
     routes = destination.routes
-    return record.kind in (routes.get("kinds") or DEFAULT_KINDS) and record.state.value in (routes.get("states") or DEFAULT_STATES)
+    return record.kind in (routes.get("kinds") or DEFAULT_KINDS) and record.state.value in (
+        routes.get("states") or DEFAULT_STATES
+    )
 
 
 def _accepts_benchmarks(destination: Destination, benchmarks: Iterable[str]) -> bool:
@@ -95,7 +107,9 @@ def build_notification_body(tx: Transaction, project: Project, record: IncidentR
         "explanation": record.detail.get("explanation", ""),
         "last_good": record.last_good,
         "commit": record.commit,
-        "members": [words.member_sentence(change) for change in load_member_change_points(tx, moved[:MAX_MEMBERS])],
+        "members": [
+            words.member_sentence(change) for change in load_member_change_points(tx, moved[:MAX_MEMBERS])
+        ],
         "more": max(0, len(moved) - MAX_MEMBERS),
         "suspects": [f"{one['commit'][:10]} {one.get('subject') or ''}".strip() for one in suspects],
     }

@@ -32,11 +32,15 @@ def send_github_issue(batch: Sequence[Delivery], uid: str, config: SenderConfig,
 
 def _send_delivery(delivery: Delivery, config: SenderConfig) -> str:
     transport = CheckedTransport(config.allowed_networks, MAX_RESPONSE_BYTES)
-    client = open_github_client(delivery.destination.secret, config.github_api, retry_policy=SINGLE_ATTEMPT, transport=transport)
+    client = open_github_client(
+        delivery.destination.secret, config.github_api, retry_policy=SINGLE_ATTEMPT, transport=transport
+    )
     try:
         return _create_or_comment(client, delivery, config)
     except GitHubError as error:
-        raise DeliveryError(str(error), final=not error.is_transient, retry_after_s=error.retry_after_s) from error
+        raise DeliveryError(
+            str(error), final=not error.is_transient, retry_after_s=error.retry_after_s
+        ) from error
 
 
 def _create_or_comment(client: GitHubClient, delivery: Delivery, config: SenderConfig) -> str:

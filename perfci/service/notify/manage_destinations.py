@@ -38,7 +38,9 @@ def save_destination(
 ) -> bool:
     """Add or change a destination; a ``secret`` of None leaves the old one. True where it is new."""
     if destination.kind not in ADDRESS_CHECKS:
-        raise PerfciError(f"{destination.kind!r} is no kind of destination; expected {', '.join(ADDRESS_CHECKS)}.")
+        raise PerfciError(
+            f"{destination.kind!r} is no kind of destination; expected {', '.join(ADDRESS_CHECKS)}."
+        )
     ADDRESS_CHECKS[destination.kind](destination.address)
     _require_valid_names(destination)
     compute_send_time(context.at, destination.quiet, destination.digest)
@@ -49,16 +51,27 @@ def save_destination(
     if destination.kind == "github_issue" and not kept:
         raise PerfciError("Issues are opened with a token of that repository: send it as the secret.")
     new = delivery_queue.save_destination(tx, project.id, replace(destination, secret=kept))
-    _record_audit(tx, project, "destination.set", destination.name, context, {"kind": destination.kind, "enabled": destination.enabled})
+    _record_audit(
+        tx,
+        project,
+        "destination.set",
+        destination.name,
+        context,
+        {"kind": destination.kind, "enabled": destination.enabled},
+    )
     return new
 
 
 def _require_valid_names(destination: Destination) -> None:
     """Names that a list can tell again, on one line each."""
     if len(destination.name) > MAX_NAME_LENGTH or not re.fullmatch(VISIBLE_LINE_PATTERN, destination.name):
-        raise PerfciError(f"The name of a destination is one line of at most {MAX_NAME_LENGTH} visible characters.")
+        raise PerfciError(
+            f"The name of a destination is one line of at most {MAX_NAME_LENGTH} visible characters."
+        )
     globs = destination.routes.get("benchmarks", ())
-    if len(globs) > MAX_GLOBS or any(len(one) > MAX_GLOB_LENGTH or not re.fullmatch(VISIBLE_LINE_PATTERN, one) for one in globs):
+    if len(globs) > MAX_GLOBS or any(
+        len(one) > MAX_GLOB_LENGTH or not re.fullmatch(VISIBLE_LINE_PATTERN, one) for one in globs
+    ):
         raise PerfciError(
             f"A destination hears of at most {MAX_GLOBS} names of benchmarks, each at most {MAX_GLOB_LENGTH} visible "
             "characters, with * for any."
@@ -87,9 +100,24 @@ def send_test_message(project: str, destination: Destination, config: SenderConf
     }
     uid = secrets.token_hex(16)
     trial = Delivery(
-        id=0, uid=uid, destination=destination, project=project, incident_id=0, number=0, state_number=0, not_before=now,
-        state=WAITING, claimed_by="", claim=0, batch="", attempts=0, sent_at=None, problem="", body=body, issue_url="",
-    )  # fmt: skip
+        id=0,
+        uid=uid,
+        destination=destination,
+        project=project,
+        incident_id=0,
+        number=0,
+        state_number=0,
+        not_before=now,
+        state=WAITING,
+        claimed_by="",
+        claim=0,
+        batch="",
+        attempts=0,
+        sent_at=None,
+        problem="",
+        body=body,
+        issue_url="",
+    )
     try:
         SENDERS[destination.kind]([trial], uid, config, now)
     except PerfciError as error:
@@ -100,14 +128,32 @@ def send_test_message(project: str, destination: Destination, config: SenderConf
 def record_test_message(tx: Transaction, project: Project, name: str, context: AuditContext) -> None:
     """Write down that somebody tries a destination: what he sends leaves this server in its name."""
     audit_log.add_entry(
-        tx, context.actor.name, "destination.test", name, at=context.at, project_id=project.id, request_id=context.request_id
+        tx,
+        context.actor.name,
+        "destination.test",
+        name,
+        at=context.at,
+        project_id=project.id,
+        request_id=context.request_id,
     )
 
 
 def _record_audit(
-    tx: Transaction, project: Project, action: str, name: str, context: AuditContext, detail: dict[str, object]
+    tx: Transaction,
+    project: Project,
+    action: str,
+    name: str,
+    context: AuditContext,
+    detail: dict[str, object],
 ) -> None:
     audit_log.add_entry(
-        tx, context.actor.name, action, name, at=context.at, project_id=project.id, detail=detail, request_id=context.request_id
+        tx,
+        context.actor.name,
+        action,
+        name,
+        at=context.at,
+        project_id=project.id,
+        detail=detail,
+        request_id=context.request_id,
     )
     mark_changed(tx, [project.id])

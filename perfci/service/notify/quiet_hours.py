@@ -13,7 +13,9 @@ TIME_PATTERN = re.compile(r"([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
 DIGEST_PATTERN = re.compile(r"daily@(([01]\d|2[0-3]):[0-5]\d)", re.ASCII)
 
 
-def compute_send_time(now: datetime, quiet: Mapping[str, str], digest: str = "", *, urgent: bool = False) -> datetime:
+def compute_send_time(
+    now: datetime, quiet: Mapping[str, str], digest: str = "", *, urgent: bool = False
+) -> datetime:
     """The first moment from now on at which a message may leave."""
     if urgent:
         return now
@@ -43,7 +45,9 @@ def parse_time(text: str) -> time:
 
 def parse_digest_time(text: str) -> time:
     if not (found := DIGEST_PATTERN.fullmatch(text)):
-        raise PerfciError(f"{text!r} is no digest; expected for example daily@09:00, or nothing for one message each.")
+        raise PerfciError(
+            f"{text!r} is no digest; expected for example daily@09:00, or nothing for one message each."
+        )
     return time.fromisoformat(found[1])
 
 

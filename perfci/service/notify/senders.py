@@ -68,7 +68,9 @@ class DeliveryError(PerfciError):
 
 
 class Sender(Protocol):
-    def __call__(self, batch: Sequence[Delivery], uid: str, config: SenderConfig, now: datetime) -> SendResult: ...
+    def __call__(
+        self, batch: Sequence[Delivery], uid: str, config: SenderConfig, now: datetime
+    ) -> SendResult: ...
 
 
 def send_slack(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: datetime) -> SendResult:
@@ -93,7 +95,10 @@ def send_webhook(batch: Sequence[Delivery], uid: str, config: SenderConfig, now:
 def send_mail(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: datetime) -> SendResult:
     """Plain text; the same ``Message-ID`` each time it is tried."""
     to, server = batch[0].destination.address, config.mail_server
-    smtp_mail.send_mail(smtp_mail.build_message(server, to, _build_subject(batch), _build_text(batch, config), uid, now), server)
+    smtp_mail.send_mail(
+        smtp_mail.build_message(server, to, _build_subject(batch), _build_text(batch, config), uid, now),
+        server,
+    )
     return SendResult()
 
 
@@ -106,18 +111,31 @@ def require_accepted(response: CheckedResponse, receiver: str) -> CheckedRespons
     if response.ok:
         return response
     later = response.status in (408, 425, 429) or response.status >= 500
-    limited = response.status == 403 and (response.retry_after_s or response.headers.get("x-ratelimit-remaining") == "0")
-    raise DeliveryError(f"{receiver} answered {response.status}", final=not (later or limited), retry_after_s=response.retry_after_s)
+    limited = response.status == 403 and (
+        response.retry_after_s or response.headers.get("x-ratelimit-remaining") == "0"
+    )
+    raise DeliveryError(
+        f"{receiver} answered {response.status}",
+        final=not (later or limited),
+        retry_after_s=response.retry_after_s,
+    )
 
 
 def _post_request(url: str, body: bytes, headers: Mapping[str, str], config: SenderConfig) -> None:
     told = {"Content-Type": "application/json; charset=utf-8", **headers}
-    require_accepted(send_request("POST", url, body=body, headers=told, allowed_networks=config.allowed_networks), "the receiver")
+    require_accepted(
+        send_request("POST", url, body=body, headers=told, allowed_networks=config.allowed_networks),
+        "the receiver",
+    )
 
 
 def _build_subject(batch: Sequence[Delivery]) -> str:
     bodies: list[Mapping[str, Any]] = [one.body for one in batch]
-    return notification_text.notification_subject(bodies[0]) if len(batch) == 1 else notification_text.digest_subject(bodies)
+    return (
+        notification_text.notification_subject(bodies[0])
+        if len(batch) == 1
+        else notification_text.digest_subject(bodies)
+    )
 
 
 def _build_text(batch: Sequence[Delivery], config: SenderConfig) -> str:

@@ -71,4 +71,6 @@ def _compute_next_attempt(event: RunEvent, error: Exception, now: datetime) -> d
     """Never where GitHub would say the same again."""
     refused = error if isinstance(error, GitHubError) else None
     final = refused is not None and not refused.is_transient
-    return compute_next_attempt(now, event.attempts + 1, final=final, retry_after_s=refused.retry_after_s if refused else None)
+    return compute_next_attempt(
+        now, event.attempts + 1, final=final, retry_after_s=refused.retry_after_s if refused else None
+    )

@@ -74,7 +74,12 @@ def list_acceptances(polled: PolledRepository) -> Iterator[MissedEvent]:
         pull = PULL_COMMENT_URL.fullmatch(comment.html_url)
         at = comment.updated_at
         if pull and at and polled.is_due(at) and is_accept_request(comment.body):
-            yield MissedEvent(polled.build_payload(f"comment-{comment.id}-{at.timestamp():.0f}", int(pull[1]), ACCEPT_COMMENT), at)
+            yield MissedEvent(
+                polled.build_payload(
+                    f"comment-{comment.id}-{at.timestamp():.0f}", int(pull[1]), ACCEPT_COMMENT
+                ),
+                at,
+            )
 
 
 def list_merges(polled: PolledRepository) -> Iterator[MissedEvent]:
@@ -82,7 +87,9 @@ def list_merges(polled: PolledRepository) -> Iterator[MissedEvent]:
     listed = islice(polled.client.list_closed_pulls(polled.slug), MAX_LISTED)
     for pull in takewhile(lambda one: _is_after(one.updated_at, polled.since), listed):
         if pull.merged_at and polled.is_due(pull.merged_at) and parse_expected_changes(pull.body or ""):
-            yield MissedEvent(polled.build_payload(f"merge-{pull.number}", pull.number, MERGED_PULL), pull.merged_at)
+            yield MissedEvent(
+                polled.build_payload(f"merge-{pull.number}", pull.number, MERGED_PULL), pull.merged_at
+            )
 
 
 EventSource = Callable[[PolledRepository], Iterator[MissedEvent]]

@@ -42,16 +42,24 @@ def find_newest_for_commit(client: GitHubClient, repository: str, sha: str) -> A
 
 def find_newest_for_run(client: GitHubClient, repository: str, run: int) -> Artifact | None:
     """That of the newest attempt of a run."""
-    found = [one for one in client.list_run_artifacts(repository, run, ARTIFACT_NAME) if one.name == ARTIFACT_NAME and not one.expired]
+    found = [
+        one
+        for one in client.list_run_artifacts(repository, run, ARTIFACT_NAME)
+        if one.name == ARTIFACT_NAME and not one.expired
+    ]
     return max(found, key=lambda one: one.id, default=None)
 
 
 def read_artifact(client: GitHubClient, repository: str, artifact: Artifact, sha: str) -> ResultsArtifact:
     """What lies in an artifact; what is about another commit than this one is refused."""
-    files = read_archive(client.download_artifact(repository, artifact.id, DownloadLimits(MAX_ARTIFACT_BYTES)))
+    files = read_archive(
+        client.download_artifact(repository, artifact.id, DownloadLimits(MAX_ARTIFACT_BYTES))
+    )
     if RESULTS_FILE not in files:
         return ResultsArtifact(runs=select_run_documents(files))
     handed = parse_results(files[RESULTS_FILE], RESULTS_FILE)
     if handed.head.sha != sha:
-        raise PerfciError(f"{RESULTS_FILE} is about {handed.head.sha[:12]}, and {sha[:12]} was to be measured.")
+        raise PerfciError(
+            f"{RESULTS_FILE} is about {handed.head.sha[:12]}, and {sha[:12]} was to be measured."
+        )
     return ResultsArtifact(handed, select_run_documents(files))

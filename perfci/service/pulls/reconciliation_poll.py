@@ -46,22 +46,30 @@ class ReconciliationPoll:
             installation = self.app.find_installation(slug)
             if installation is None:
                 return 0
-            place = PolledRepository(self.app.open_installation_client(installation, [number]), slug, installation, now)
+            place = PolledRepository(
+                self.app.open_installation_client(installation, [number]), slug, installation, now
+            )
             return sum(self._poll_source(what, look, place, bound) for what, look in EVENT_SOURCES.items())
         return 0
 
-    def _poll_source(self, description: str, source: EventSource, polled: PolledRepository, bound: Sequence[ProjectBinding]) -> int:
+    def _poll_source(
+        self, description: str, source: EventSource, polled: PolledRepository, bound: Sequence[ProjectBinding]
+    ) -> int:
         with _log_github_failures(polled.slug):
             missed = self._select_missed(list(source(polled)), bound)
             if not missed:
                 return 0
             with self.store.begin() as tx:
-                kept = sum(run_events.add_run_event(tx, project_id, told, polled.now) for project_id, told in missed)
+                kept = sum(
+                    run_events.add_run_event(tx, project_id, told, polled.now) for project_id, told in missed
+                )
             log.info("found in %s, of which GitHub did not tell: %s (%d)", polled.slug, description, kept)
             return kept
         return 0
 
-    def _select_missed(self, events: Sequence[MissedEvent], bound: Sequence[ProjectBinding]) -> list[tuple[int, RunEventPayload]]:
+    def _select_missed(
+        self, events: Sequence[MissedEvent], bound: Sequence[ProjectBinding]
+    ) -> list[tuple[int, RunEventPayload]]:
         """What was never told, for each project that it concerns."""
         with self.store.read() as tx:
             return [
@@ -69,7 +77,9 @@ class ReconciliationPoll:
                 for it in events
                 for one in bound
                 if it.concerns(one.repository)
-                and not run_events.has_run_event(tx, one.project_id, it.payload.number, it.payload.action, it.at)
+                and not run_events.has_run_event(
+                    tx, one.project_id, it.payload.number, it.payload.action, it.at
+                )
             ]
 
 

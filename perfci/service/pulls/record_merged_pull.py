@@ -16,7 +16,14 @@ from perfci.store.jobs.run_events import RunEventPayload
 from perfci.store.projects import Project
 
 
-def record_merged_pull(store: Store, client: GitHubClient, payload: RunEventPayload, project: Project, bound: BoundRepository, now: datetime) -> str:
+def record_merged_pull(
+    store: Store,
+    client: GitHubClient,
+    payload: RunEventPayload,
+    project: Project,
+    bound: BoundRepository,
+    now: datetime,
+) -> str:
     """Keep what the pull request announces now, and answer why there was nothing to keep."""
     pull = client.get_pull(payload.repository, payload.number)
     if pull.base.repo is None or not is_bound_repository(pull.base.repo, bound):
@@ -27,7 +34,9 @@ def record_merged_pull(store: Store, client: GitHubClient, payload: RunEventPayl
     if not any(one.expected.is_authorized for one in arrived):
         return "Nothing was announced by somebody who may write to the repository."
     with store.begin() as tx:
-        save_expected_changes(tx, project, arrived, AuditContext(_build_actor(project, bound), now, payload.delivery))
+        save_expected_changes(
+            tx, project, arrived, AuditContext(_build_actor(project, bound), now, payload.delivery)
+        )
     return ""
 
 

@@ -112,11 +112,27 @@ def is_run_in_progress(job: GitHubJob) -> bool:
 def mark_comment_outdated(client: GitHubClient, author: CommentAuthor, pull: PullRef, key: str) -> str:
     """Where a comment stands that told of an older commit and now says so."""
     newer = Commit(pull.head)
-    return publish_comment.mark_comment_outdated(client, author, pull.repository, pull.number, key, pull.head, lambda text: render_outdated(text, newer))
+    return publish_comment.mark_comment_outdated(
+        client,
+        author,
+        pull.repository,
+        pull.number,
+        key,
+        pull.head,
+        lambda text: render_outdated(text, newer),
+    )
 
 
 def report_to_pull(
-    client: GitHubClient, author: CommentAuthor, pull: PullRef, key: str, results: PullResults, *, gate: GateMode, page_url: str, log_url: str
+    client: GitHubClient,
+    author: CommentAuthor,
+    pull: PullRef,
+    key: str,
+    results: PullResults,
+    *,
+    gate: GateMode,
+    page_url: str,
+    log_url: str,
 ) -> DeliveryResult:
     """Bring comment and check of a pull request to what was measured; what is about another commit is refused."""
     if results.head.sha != pull.head:
@@ -128,7 +144,9 @@ def report_to_pull(
     return deliver_report(client, author, build_pull_report(pull, key, results, gate, page_url, log_url))
 
 
-def build_pull_report(pull: PullRef, key: str, results: PullResults, gate: GateMode, page_url: str, log_url: str) -> PullReport:
+def build_pull_report(
+    pull: PullRef, key: str, results: PullResults, gate: GateMode, page_url: str, log_url: str
+) -> PullReport:
     """What a pull request is to show; ``key`` is the project as this side knows it, not as the results say."""
     text, found = render_results(results, page_url, log_url), results.outcome
     ended = check_result(found, gate)
@@ -152,7 +170,9 @@ def render_results(results: PullResults, page_url: str = "", log_url: str = "") 
     if results.findings is not None:
         return render_comment(replace(results.findings, report_url=page_url))
     assert results.not_measured is not None
-    return render_not_measured(results.not_measured, results.base, results.head, detail=results.detail, page=log_url)
+    return render_not_measured(
+        results.not_measured, results.base, results.head, detail=results.detail, page=log_url
+    )
 
 
 def write_job_summary(job: GitHubJob, results: PullResults) -> None:
@@ -178,10 +198,16 @@ def _apply_expected_changes(client: GitHubClient, pull: PullRef, results: PullRe
     if results.findings is None or check_state(results.findings) is not CheckState.WORSE:
         return results
     proposed = client.get_pull(pull.repository, pull.number)
-    told = replace(results.findings, expected_changes=fetch_expected_changes(client, pull.repository, proposed))
+    told = replace(
+        results.findings, expected_changes=fetch_expected_changes(client, pull.repository, proposed)
+    )
     if check_state(told) is CheckState.WORSE:
         found = accept_comment.find_acceptance(client, pull.repository, pull.number, pull.head)
-        told = replace(told, accept_command=accept_comment.accept_command(pull.head), acceptance=str(found) if found else "")
+        told = replace(
+            told,
+            accept_command=accept_comment.accept_command(pull.head),
+            acceptance=str(found) if found else "",
+        )
     return replace(results, findings=told)
 
 
@@ -195,7 +221,9 @@ def _find_commented_pull(event: IssueCommentEvent, client: GitHubClient) -> list
 
 def _read_event(job: GitHubJob) -> webhook_events.WebhookEvent | None:
     if job.event is None:
-        raise PerfciError("GITHUB_EVENT_PATH is not set: a job of GitHub Actions tells there why it was started")
+        raise PerfciError(
+            "GITHUB_EVENT_PATH is not set: a job of GitHub Actions tells there why it was started"
+        )
     try:
         return webhook_events.parse_event(job.event_name, job.event.read_bytes())
     except OSError as error:

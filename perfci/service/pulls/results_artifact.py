@@ -87,19 +87,33 @@ def parse_results(raw: bytes, source: str) -> PullResults:
     only the reporting side can know (links, who accepted what) is taken from there.
     """
     if len(raw) > MAX_BYTES:
-        raise PerfciError(f"{source} is larger than any comparison: {MAX_BYTES // 2**20} MiB at most were expected")
+        raise PerfciError(
+            f"{source} is larger than any comparison: {MAX_BYTES // 2**20} MiB at most were expected"
+        )
     try:
         require_json_limits(raw, "it")
-        handed = _get_type_adapter().validate_python(json.loads(raw, parse_constant=_reject_constant, parse_float=_parse_finite))
+        handed = _get_type_adapter().validate_python(
+            json.loads(raw, parse_constant=_reject_constant, parse_float=_parse_finite)
+        )
     except ValidationError as error:
         fault = error.errors()[0]
         place = ".".join(map(str, fault["loc"]))
-        raise PerfciError(f"{source} is not what `perfci github compare` writes: {place}: {fault['msg']}") from None
+        raise PerfciError(
+            f"{source} is not what `perfci github compare` writes: {place}: {fault['msg']}"
+        ) from None
     except (ValueError, RecursionError, PerfciError) as error:
         raise PerfciError(f"{source} is not what `perfci github compare` writes: {error}") from None
     if handed.findings is None:
         return handed
-    bare = dataclasses.replace(handed.findings, report_url="", accept_command="", acceptance="", expected_changes=(), reproduce_command=(), identical_inputs=False)
+    bare = dataclasses.replace(
+        handed.findings,
+        report_url="",
+        accept_command="",
+        acceptance="",
+        expected_changes=(),
+        reproduce_command=(),
+        identical_inputs=False,
+    )
     return dataclasses.replace(handed, findings=bare)
 
 

@@ -28,7 +28,11 @@ TRUSTED_ORIGIN_FIELDS = ("job", "step")
 
 
 def store_artifact_runs(
-    store: Store, project: Project, workflow_run: WorkflowRun, documents: Mapping[str, bytes], context: AuditContext
+    store: Store,
+    project: Project,
+    workflow_run: WorkflowRun,
+    documents: Mapping[str, bytes],
+    context: AuditContext,
 ) -> tuple[int, list[str]]:
     """Store what was compared, each session whole or not at all: how many runs are here now, and why others are not.
 
@@ -41,7 +45,9 @@ def store_artifact_runs(
         for session, some in groupby(sorted(runs, key=_get_session), key=_get_session):
             try:
                 with store.savepoint(tx):
-                    here += sum(_ensure_stored(tx, run, body_hash, project, context) for run, body_hash in some)
+                    here += sum(
+                        _ensure_stored(tx, run, body_hash, project, context) for run, body_hash in some
+                    )
             except PerfciError as error:
                 if isinstance(error.__cause__, SQLAlchemyError):
                     raise  # of the database: no fault of the documents
@@ -53,7 +59,14 @@ def build_workflow_run_actor(project: Project, workflow_run: WorkflowRun) -> Act
     """As whom a run of a workflow writes: what it measured of its commit and of bases, and no history."""
     grant = JobGrant(str(workflow_run.id), workflow_run.run_attempt, workflow_run.head_sha)
     name = f"github-repository/{workflow_run.repository.id}"
-    return Actor("token", name, {project.id: ProjectRole.ADMIN}, frozenset({Scope.WRITE}), f"run {workflow_run.id}", grant)
+    return Actor(
+        "token",
+        name,
+        {project.id: ProjectRole.ADMIN},
+        frozenset({Scope.WRITE}),
+        f"run {workflow_run.id}",
+        grant,
+    )
 
 
 def _parse_documents(
@@ -72,9 +85,18 @@ def _override_provenance(run: Run, project: str, workflow_run: WorkflowRun) -> R
     """Whose it is and where it comes from is GitHub's to say; of a commit it may tell nothing that git knows better."""
     said = dict(run.origin)
     attempt = said.get("attempt", "")
-    known = attempt.isascii() and attempt.isdigit() and len(attempt) < 10 and 1 <= int(attempt) <= workflow_run.run_attempt
+    known = (
+        attempt.isascii()
+        and attempt.isdigit()
+        and len(attempt) < 10
+        and 1 <= int(attempt) <= workflow_run.run_attempt
+    )
     origin = {name: said[name] for name in TRUSTED_ORIGIN_FIELDS if name in said}
-    origin |= {"run_id": str(workflow_run.id), "event": workflow_run.event, "attempt": attempt if known else str(workflow_run.run_attempt)}
+    origin |= {
+        "run_id": str(workflow_run.id),
+        "event": workflow_run.event,
+        "attempt": attempt if known else str(workflow_run.run_attempt),
+    }
     subject = workflow_run.head_subject if run.commit.sha == workflow_run.head_sha else ""
     commit = Commit(run.commit.sha, subject=subject, dirty=run.commit.dirty)
     return replace(run, project=project, commit=commit, origin=tuple(sorted(origin.items())))

@@ -33,11 +33,19 @@ def receive_event(tx: Session, event: WebhookEvent | None, delivery: str, now: d
         told = RunEventPayload(delivery, event.installation.id, place.full_name, run.id, event.action)
         return _store_event(tx, told, place, lambda bound: is_bound_run(run, bound), now)
     if isinstance(event, IssueCommentEvent) and event.installation and _is_acceptance(event):
-        told = RunEventPayload(delivery, event.installation.id, event.repository.full_name, event.issue.number, ACCEPT_COMMENT)
-        return _store_event(tx, told, event.repository, lambda bound: is_bound_repository(event.repository, bound), now)
+        told = RunEventPayload(
+            delivery, event.installation.id, event.repository.full_name, event.issue.number, ACCEPT_COMMENT
+        )
+        return _store_event(
+            tx, told, event.repository, lambda bound: is_bound_repository(event.repository, bound), now
+        )
     if isinstance(event, PullRequestEvent) and event.installation and _has_expected_changes(event):
-        told = RunEventPayload(delivery, event.installation.id, event.repository.full_name, event.number, MERGED_PULL)
-        return _store_event(tx, told, event.repository, lambda bound: is_bound_repository(event.repository, bound), now)
+        told = RunEventPayload(
+            delivery, event.installation.id, event.repository.full_name, event.number, MERGED_PULL
+        )
+        return _store_event(
+            tx, told, event.repository, lambda bound: is_bound_repository(event.repository, bound), now
+        )
     return 0
 
 
@@ -52,8 +60,18 @@ def is_bound_repository(repository: RepositoryRef, bound: BoundRepository) -> bo
     return (repository.id, owner) == (bound.repository_id, bound.owner_id)
 
 
-def _store_event(tx: Session, payload: RunEventPayload, repository: RepositoryRef, concerns: Callable[[BoundRepository], bool], now: datetime) -> int:
-    bound = [one for one in github_bindings.load_bindings_of_repository(tx, repository.id) if concerns(one.repository)]
+def _store_event(
+    tx: Session,
+    payload: RunEventPayload,
+    repository: RepositoryRef,
+    concerns: Callable[[BoundRepository], bool],
+    now: datetime,
+) -> int:
+    bound = [
+        one
+        for one in github_bindings.load_bindings_of_repository(tx, repository.id)
+        if concerns(one.repository)
+    ]
     new = [one for one in bound if run_events.add_run_event(tx, one.project_id, payload, now)]
     for one in new:
         update_repository_name(tx, one, repository.full_name, now, payload.delivery)
@@ -70,4 +88,8 @@ def _is_acceptance(event: IssueCommentEvent) -> bool:
 
 def _has_expected_changes(event: PullRequestEvent) -> bool:
     proposed = event.pull_request
-    return event.action == "closed" and proposed.merged_at is not None and bool(parse_expected_changes(proposed.body or ""))
+    return (
+        event.action == "closed"
+        and proposed.merged_at is not None
+        and bool(parse_expected_changes(proposed.body or ""))
+    )

@@ -77,10 +77,16 @@ class WorkflowRunHandler:
     def __call__(self, event: RunEvent, now: datetime) -> str:
         """Do it, and answer why there was nothing to do; to do it twice writes nothing twice."""
         with self.store.read() as tx:
-            of, bound = find_project(tx, event.project), github_bindings.find_bound_repository(tx, event.project_id)
+            of, bound = (
+                find_project(tx, event.project),
+                github_bindings.find_bound_repository(tx, event.project_id),
+            )
         if of is None or of.archived or bound is None:
             return "The project is archived, or bound to no repository any more."
-        told, client = event.payload, self.app.open_installation_client(event.payload.installation, [bound.repository_id])
+        told, client = (
+            event.payload,
+            self.app.open_installation_client(event.payload.installation, [bound.repository_id]),
+        )
         if told.action == MERGED_PULL:
             return record_merged_pull(self.store, client, told, of, bound, now)
         ran = _fetch_workflow_run(client, told)
@@ -92,14 +98,28 @@ class WorkflowRunHandler:
             return f"The run is {ran.status} by now, which GitHub tells by itself."
         try:
             return self._handle_run(
-                client, ran, told.action in STARTED_ACTIONS, of, AuditContext(build_workflow_run_actor(of, ran), now, told.delivery)
+                client,
+                ran,
+                told.action in STARTED_ACTIONS,
+                of,
+                AuditContext(build_workflow_run_actor(of, ran), now, told.delivery),
             )
         except ReportOutdated as gone:
             return str(gone)
 
-    def _handle_run(self, client: GitHubClient, workflow_run: WorkflowRun, started: bool, project: Project, context: AuditContext) -> str:
+    def _handle_run(
+        self,
+        client: GitHubClient,
+        workflow_run: WorkflowRun,
+        started: bool,
+        project: Project,
+        context: AuditContext,
+    ) -> str:
         repository = workflow_run.repository.full_name
-        pulls = [PullRef(repository, one.number, one.base.sha, one.head.sha) for one in find_pulls_of_run(client, workflow_run)]
+        pulls = [
+            PullRef(repository, one.number, one.base.sha, one.head.sha)
+            for one in find_pulls_of_run(client, workflow_run)
+        ]
         if started:
             for pull in pulls:
                 mark_comment_outdated(client, self._author, pull, project.slug)
@@ -110,11 +130,22 @@ class WorkflowRunHandler:
         page = self._store_and_link(workflow_run, left, project, context)
         for pull in pulls:
             shown, gate = _build_results(left, pull, project.slug, workflow_run), self.settings.app.gate
-            told = report_to_pull(client, self._author, pull, project.slug, shown, gate=gate, page_url=page, log_url=workflow_run.log_url)
+            told = report_to_pull(
+                client,
+                self._author,
+                pull,
+                project.slug,
+                shown,
+                gate=gate,
+                page_url=page,
+                log_url=workflow_run.log_url,
+            )
             log.info("%s#%d is told: %s", repository, pull.number, ", ".join(told.written) or "nothing new")
         return ""
 
-    def _store_and_link(self, workflow_run: WorkflowRun, artifact: ResultsArtifact, project: Project, context: AuditContext) -> str:
+    def _store_and_link(
+        self, workflow_run: WorkflowRun, artifact: ResultsArtifact, project: Project, context: AuditContext
+    ) -> str:
         """Where the comparison is shown, once it is stored; nowhere, where nothing of it could be."""
         here, refused = store_artifact_runs(self.store, project, workflow_run, artifact.runs, context)
         if refused:
@@ -122,7 +153,9 @@ class WorkflowRunHandler:
             log.warning("run %d of %s: %s", workflow_run.id, workflow_run.repository.full_name, what)
         if not here or artifact.results is None or artifact.results.findings is None:
             return ""
-        return build_page_url(self.settings.server.public_url, replace(artifact.results, project=project.slug))
+        return build_page_url(
+            self.settings.server.public_url, replace(artifact.results, project=project.slug)
+        )
 
     @cached_property
     def _author(self) -> CommentAuthor:
@@ -154,7 +187,9 @@ def _fetch_artifact(client: GitHubClient, workflow_run: WorkflowRun) -> ResultsA
         return ResultsArtifact(problem=str(error))
 
 
-def _build_results(artifact: ResultsArtifact, pull: PullRef, key: str, workflow_run: WorkflowRun) -> PullResults:
+def _build_results(
+    artifact: ResultsArtifact, pull: PullRef, key: str, workflow_run: WorkflowRun
+) -> PullResults:
     if artifact.problem:
         sides = Commit(pull.base), Commit(pull.head)
         return PullResults(key, *sides, not_measured=NotMeasuredReason.BROKEN, detail=artifact.problem)

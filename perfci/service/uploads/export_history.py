@@ -14,7 +14,9 @@ from perfci.store.queries.measurements import load_run
 EXPORT_FORMATS = ("csv", *WRITER_MODULES)
 
 
-def export_history(store: Store, project: str, format: str, on_loss: WarnCallback, *, samples: bool = False) -> Iterator[bytes]:
+def export_history(
+    store: Store, project: str, format: str, on_loss: WarnCallback, *, samples: bool = False
+) -> Iterator[bytes]:
     """``lost`` takes a sentence for each thing the format cannot say; ``samples`` makes CSV a row for each of them."""
     if format == "csv":
         return _export_csv(store, project, samples)

@@ -14,7 +14,14 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from perfci.formats import ImportDefaults, ImportedRun, detect_format, get_reader, read_documents, run_document
+from perfci.formats import (
+    ImportDefaults,
+    ImportedRun,
+    detect_format,
+    get_reader,
+    read_documents,
+    run_document,
+)
 from perfci.model import Benchmark, Commit, Run
 from perfci.service.uploads.unresolved_units import resolve_known_units
 from perfci.store import Store
@@ -56,7 +63,12 @@ def ingest_path(
     arriving = _RunImport(known_commits or {}, metric_units)
     documents = read_documents(path, name, given, lambda sentence: arriving.warnings.update([sentence]))
     with _disable_gc(), store.begin() as tx:
-        counts = ingest_runs(tx, arriving.runs(documents), on_changed=get_reader(name).ON_CHANGED_BODY, summarize=summarize_result)
+        counts = ingest_runs(
+            tx,
+            arriving.runs(documents),
+            on_changed=get_reader(name).ON_CHANGED_BODY,
+            summarize=summarize_result,
+        )
         describe_benchmarks(tx, given.project, arriving.descriptions)
         quarantined = arriving.save_unresolved(tx, given.project, name, datetime.now(UTC))
         unresolved_results.set_session_source(tx, sorted(arriving.unordered_sessions), APPROXIMATE_ORDER)
@@ -92,10 +104,16 @@ class _RunImport:
         kept = 0
         for document in self._unresolved:
             rows = [
-                (one.metric, {"found": one.source_fields, "result": run_document.result_to_content(one.result)}, one.reason)
+                (
+                    one.metric,
+                    {"found": one.source_fields, "result": run_document.result_to_content(one.result)},
+                    one.reason,
+                )
                 for one in document.unresolved
             ]
-            kept += unresolved_results.add_unresolved_results(tx, document.idempotency_key, format_name, rows, at)
+            kept += unresolved_results.add_unresolved_results(
+                tx, document.idempotency_key, format_name, rows, at
+            )
         resolved = resolve_known_units(tx, project, self._metric_units, at) if kept else set[str]()
         for one in (one for document in self._unresolved for one in document.unresolved):
             if one.metric not in resolved:

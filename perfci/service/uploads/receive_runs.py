@@ -58,7 +58,10 @@ def store_runs(tx: Session, incoming: Sequence[IncomingRun]) -> list[UploadRecei
     stored: set[str] = set()
     for alike in _group_runs(first.values()):
         stored |= _store_group(tx, *alike)
-    return [_build_receipt(one, one.key in stored) if one is first[one.key] else store_runs(tx, [one])[0] for one in incoming]
+    return [
+        _build_receipt(one, one.key in stored) if one is first[one.key] else store_runs(tx, [one])[0]
+        for one in incoming
+    ]
 
 
 def _group_runs(incoming: Iterable[IncomingRun]) -> Iterator[tuple[Project, str, list[IncomingRun]]]:
@@ -72,7 +75,9 @@ def _group_runs(incoming: Iterable[IncomingRun]) -> Iterator[tuple[Project, str,
 def _build_receipt(incoming: IncomingRun, stored: bool) -> UploadReceipt:
     results = incoming.run.results
     samples = sum(len(process.samples) for result in results for process in result.processes)
-    return UploadReceipt(key=incoming.key, project=incoming.run.project, stored=stored, results=len(results), samples=samples)
+    return UploadReceipt(
+        key=incoming.key, project=incoming.run.project, stored=stored, results=len(results), samples=samples
+    )
 
 
 def _require_grant(tx: Session, actor: Actor, run: Run, kind: str) -> None:
@@ -110,7 +115,8 @@ def classify_session(run: Run) -> str:
 def _collect_side_pairs(result: Result) -> tuple[set[int | None], set[int | None]]:
     """The pairs of which a result holds the base side, and those of which it holds the head side."""
     base, head = (
-        {process.pair for process in result.processes if process.role is role} for role in (Role.BASE, Role.HEAD)
+        {process.pair for process in result.processes if process.role is role}
+        for role in (Role.BASE, Role.HEAD)
     )
     return base, head
 
@@ -153,7 +159,9 @@ def _require_kind(session: str, before: str, kind: str) -> None:
         )
 
 
-def _enqueue_judging(tx: Session, project: Project, kind: str, new: Sequence[IncomingRun], at: datetime) -> None:
+def _enqueue_judging(
+    tx: Session, project: Project, kind: str, new: Sequence[IncomingRun], at: datetime
+) -> None:
     if kind == KIND_HISTORY:
         outbox.add_work_items(tx, project.id, "judge", [one.key for one in new], at)
     else:

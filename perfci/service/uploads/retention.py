@@ -28,7 +28,9 @@ def prune(store: Store, older_than: datetime, *, now: datetime, dry_run: bool = 
     return PruneCounts(sum(step.processes for step in steps), sum(step.samples for step in steps))
 
 
-def _prune_project(store: Store, project: Project, older_than: datetime, now: datetime, dry_run: bool) -> list[ReducedSamples]:
+def _prune_project(
+    store: Store, project: Project, older_than: datetime, now: datetime, dry_run: bool
+) -> list[ReducedSamples]:
     steps: list[ReducedSamples] = []
     after = 0
     while not steps or after:
@@ -37,9 +39,13 @@ def _prune_project(store: Store, project: Project, older_than: datetime, now: da
     return steps
 
 
-def _prune_batch(store: Store, project: Project, older_than: datetime, now: datetime, after: int, dry_run: bool) -> ReducedSamples:
+def _prune_batch(
+    store: Store, project: Project, older_than: datetime, now: datetime, after: int, dry_run: bool
+) -> ReducedSamples:
     with store.begin() as tx:
-        found = reduce_samples(tx, project.id, older_than, compute_level=process_level, at=now, after=after, limit=BATCH_SIZE)
+        found = reduce_samples(
+            tx, project.id, older_than, compute_level=process_level, at=now, after=after, limit=BATCH_SIZE
+        )
         if dry_run:
             tx.rollback()
     return found

@@ -65,7 +65,9 @@ def send_spooled_runs(config: Config, server: str) -> FlushReport:
         return flush_spool(open_spool(config), client, build_patience(config))
 
 
-def send_expected_changes(config: Config, server: str, expected_changes: Iterable[MergedExpectedChange]) -> int:
+def send_expected_changes(
+    config: Config, server: str, expected_changes: Iterable[MergedExpectedChange]
+) -> int:
     """Tell a server what was announced and counts; answers how many it had not been told before."""
     told: dict[tuple[str, str, datetime | None], list[NewExpectedChange]] = defaultdict(list)
     for one in expected_changes:
@@ -75,7 +77,8 @@ def send_expected_changes(config: Config, server: str, expected_changes: Iterabl
     with closing(build_client(config, server)) as client:
         return sum(
             client.add_expected_changes(
-                config.project, NewExpectedChanges(commit=sha, source=source, merged_at=at, items=tuple(items))
+                config.project,
+                NewExpectedChanges(commit=sha, source=source, merged_at=at, items=tuple(items)),
             ).added
             for (sha, source, at), items in told.items()
         )

@@ -19,7 +19,9 @@ from perfci.store.queries.unresolved_results import UnitAnswer, UnresolvedResult
 from perfci.store.writes.bulk_insert import insert_results, update_process_count
 
 
-def resolve_unit(tx: Session, project_id: int, format: str | None, metric: str, answer: UnitAnswer, at: datetime) -> int:
+def resolve_unit(
+    tx: Session, project_id: int, format: str | None, metric: str, answer: UnitAnswer, at: datetime
+) -> int:
     """Judge all results of a metric that wait, of any format or one, and all that come later; return how many."""
     done = 0
     for record in unresolved_results.load_unresolved_of_metric(tx, project_id, format, metric):
@@ -30,16 +32,23 @@ def resolve_unit(tx: Session, project_id: int, format: str | None, metric: str, 
     return done
 
 
-def resolve_known_units(tx: Session, project: str, supplied: Mapping[str, UnitAnswer], at: datetime) -> set[str]:
+def resolve_known_units(
+    tx: Session, project: str, supplied: Mapping[str, UnitAnswer], at: datetime
+) -> set[str]:
     """Resolve what waits and is answered now, or was for earlier files; return the names of those metrics."""
     found = project_named(tx, project)
     if found is None:
         return set()
-    answers: list[tuple[str | None, str, UnitAnswer]] = [(None, metric, answer) for metric, answer in supplied.items()]
-    answers += [
-        (format, metric, answer) for (format, metric), answer in unresolved_results.load_unit_answers(tx, found.id).items()
+    answers: list[tuple[str | None, str, UnitAnswer]] = [
+        (None, metric, answer) for metric, answer in supplied.items()
     ]
-    return {metric for format, metric, answer in answers if resolve_unit(tx, found.id, format, metric, answer, at)}
+    answers += [
+        (format, metric, answer)
+        for (format, metric), answer in unresolved_results.load_unit_answers(tx, found.id).items()
+    ]
+    return {
+        metric for format, metric, answer in answers if resolve_unit(tx, found.id, format, metric, answer, at)
+    }
 
 
 def parse_metric_unit(text: str) -> tuple[str, UnitAnswer]:

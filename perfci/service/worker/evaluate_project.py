@@ -56,7 +56,9 @@ class ProjectEvaluator:
             decided = [(pairs, pairs.judge(standards.policy)) for pairs in read.pairs]
             self._save_results(read, changes, decided)
             told = self._derive_incidents(read.project, standards)
-            reconcile_incidents(self.store, read.project, standards.policy, told, self.clock(), self._begin_leased)
+            reconcile_incidents(
+                self.store, read.project, standards.policy, told, self.clock(), self._begin_leased
+            )
         self._finish_work(read)
 
     def _load_input(self, work: Sequence[OutboxItem]) -> _EvaluationInput:

@@ -49,7 +49,9 @@ class JudgeWorker:
 
     def __post_init__(self) -> None:
         self.lease = Lease(self.store, JUDGE_LEASE)
-        self._evaluator = ProjectEvaluator(self.store, self.lease, self.load_policies, SegmentationCache(), self.clock)
+        self._evaluator = ProjectEvaluator(
+            self.store, self.lease, self.load_policies, SegmentationCache(), self.clock
+        )
 
     def run(self, stop: threading.Event, interval_s: float = 1.0) -> None:
         """Work until told to stop; a database that cannot be reached now is asked again.
@@ -63,7 +65,9 @@ class JudgeWorker:
                 worked = self._run_cycle()
                 took_s = (self.clock() - began).total_seconds()
                 stop.wait(min(took_s, interval_s) if worked else interval_s)
-        with contextlib.suppress(PerfciError):  # a database that is gone gives the lease to whoever outwaits it
+        with contextlib.suppress(
+            PerfciError
+        ):  # a database that is gone gives the lease to whoever outwaits it
             self.lease.release()
 
     def _run_cycle(self) -> int:

@@ -78,7 +78,11 @@ def find_token(tx: Session, project_id: int, uid: str) -> Token | None:
 
 def list_tokens(tx: Session, project_id: int, *, after: int = 0, limit: int | None = None) -> Sequence[Token]:
     """The tokens of a project in the order they were made, revoked and expired ones as well."""
-    query = sa.select(*TOKENS.c).where(TOKENS.c.project_id == project_id, TOKENS.c.id > after).order_by(TOKENS.c.id)
+    query = (
+        sa.select(*TOKENS.c)
+        .where(TOKENS.c.project_id == project_id, TOKENS.c.id > after)
+        .order_by(TOKENS.c.id)
+    )
     return [_build_token(row) for row in tx.execute(query.limit(limit))]
 
 

@@ -53,10 +53,14 @@ def add_entry(
     tx.execute(sa.insert(core_table(AuditRow)), row)
 
 
-def list_entries(tx: Session, project_id: int, *, before: int | None = None, limit: int = 100) -> Sequence[AuditEntry]:
+def list_entries(
+    tx: Session, project_id: int, *, before: int | None = None, limit: int = 100
+) -> Sequence[AuditEntry]:
     """What was done in a project, newest first, below the line ``before``; ABSENT asks for the server's own lines."""
     columns = core_table(AuditRow).c
-    query = sa.select(*columns).where(columns.project_id == project_id).order_by(columns.id.desc()).limit(limit)
+    query = (
+        sa.select(*columns).where(columns.project_id == project_id).order_by(columns.id.desc()).limit(limit)
+    )
     if before is not None:
         query = query.where(columns.id < before)
     return [

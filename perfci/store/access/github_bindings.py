@@ -16,7 +16,11 @@ from perfci.store.tables.github import RepositoryRow, RunTokenRow, UsedTokenRow
 from perfci.store.tables.measurements import ProjectRow
 from perfci.store.writes.row_ids import core_table
 
-REPOSITORIES, USED_TOKENS, RUN_TOKENS = core_table(RepositoryRow), core_table(UsedTokenRow), core_table(RunTokenRow)
+REPOSITORIES, USED_TOKENS, RUN_TOKENS = (
+    core_table(RepositoryRow),
+    core_table(UsedTokenRow),
+    core_table(RunTokenRow),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +125,13 @@ def add_run_token(tx: Session, token: RunToken) -> None:
 
 def find_run_token(tx: Session, secret_hash: str) -> RunToken | None:
     columns = [RUN_TOKENS.c[name] for name in TOKEN_FIELDS]
-    found: Sequence[Any] | None = tx.execute(sa.select(*columns).where(RUN_TOKENS.c.secret_hash == secret_hash)).first()
+    found: Sequence[Any] | None = tx.execute(
+        sa.select(*columns).where(RUN_TOKENS.c.secret_hash == secret_hash)
+    ).first()
     return RunToken(*found) if found else None
 
 
 def _build_repository(row: Any) -> BoundRepository:
-    return BoundRepository(row.repository_id, row.owner_id, row.slug, row.workflow, row.environment, tuple(row.refs))
+    return BoundRepository(
+        row.repository_id, row.owner_id, row.slug, row.workflow, row.environment, tuple(row.refs)
+    )

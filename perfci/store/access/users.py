@@ -43,7 +43,9 @@ class ProjectMember:
 
 
 def find_user(tx: Session, provider: str, subject: str) -> User | None:
-    found = tx.execute(sa.select(*USERS.c).where(USERS.c.provider == provider, USERS.c.subject == subject)).first()
+    found = tx.execute(
+        sa.select(*USERS.c).where(USERS.c.provider == provider, USERS.c.subject == subject)
+    ).first()
     return build_user(found) if found else None
 
 
@@ -52,7 +54,8 @@ def ensure_user(tx: Session, provider: str, subject: str, name: str, at: datetim
     known = find_user(tx, provider, subject)
     if known is None:
         tx.execute(
-            insert_or_ignore(tx, UserRow), {"provider": provider, "subject": subject, "name": name, "created_at": at}
+            insert_or_ignore(tx, UserRow),
+            {"provider": provider, "subject": subject, "name": name, "created_at": at},
         )
     elif name and known.name != name:
         tx.execute(sa.update(USERS).where(USERS.c.id == known.id).values(name=name))
@@ -78,14 +81,19 @@ def load_members(tx: Session, project_id: int) -> Sequence[ProjectMember]:
         .join(MEMBERSHIPS, MEMBERSHIPS.c.user_id == USERS.c.id)
         .where(MEMBERSHIPS.c.project_id == project_id)
     )
-    return sorted((ProjectMember(build_user(row), row.role) for row in tx.execute(query)), key=lambda one: one.user.address)
+    return sorted(
+        (ProjectMember(build_user(row), row.role) for row in tx.execute(query)),
+        key=lambda one: one.user.address,
+    )
 
 
 def set_role(tx: Session, user_id: int, project_id: int, role: str) -> str | None:
     """Give a person a role; the one he had before is answered."""
     before = load_roles(tx, user_id).get(project_id)
     if before is None:
-        tx.execute(insert_or_ignore(tx, MembershipRow), {"user_id": user_id, "project_id": project_id, "role": role})
+        tx.execute(
+            insert_or_ignore(tx, MembershipRow), {"user_id": user_id, "project_id": project_id, "role": role}
+        )
     here = (MEMBERSHIPS.c.user_id == user_id, MEMBERSHIPS.c.project_id == project_id)
     tx.execute(sa.update(MEMBERSHIPS).where(*here).values(role=role))
     return before

@@ -32,7 +32,9 @@ class ExpectedChangeRecord:
 FIELDS = tuple(ExpectedChangeRecord.__dataclass_fields__)
 
 
-def add_expected_changes(tx: Session, project_id: int, changes: Sequence[ExpectedChangeRecord], actor: str, at: datetime) -> int:
+def add_expected_changes(
+    tx: Session, project_id: int, changes: Sequence[ExpectedChangeRecord], actor: str, at: datetime
+) -> int:
     """How many of them nobody told before: of a commit, one name and one size of change the first stays."""
     statement = insert_or_ignore(tx, ExpectedChangeRow, "id")
     rows = [asdict(one) | {"project_id": project_id, "told_by": actor, "told_at": at} for one in changes]
@@ -49,13 +51,17 @@ class ExpectedChangeListItem:
     recorded_at: datetime
 
 
-def list_expected_changes(tx: Session, project_id: int, *, before: int, limit: int) -> list[ExpectedChangeListItem]:
+def list_expected_changes(
+    tx: Session, project_id: int, *, before: int, limit: int
+) -> list[ExpectedChangeListItem]:
     """A page of them, last told first; ``before`` is the last id of the page before, 0 on the first."""
     query = sa.select(*EXPECTED_CHANGES.c).where(EXPECTED_CHANGES.c.project_id == project_id)
     query = query.where(EXPECTED_CHANGES.c.id < before) if before else query
     rows = tx.execute(query.order_by(EXPECTED_CHANGES.c.id.desc()).limit(limit))
     return [
-        ExpectedChangeListItem(row.id, ExpectedChangeRecord(*(getattr(row, name) for name in FIELDS)), row.told_by, row.told_at)
+        ExpectedChangeListItem(
+            row.id, ExpectedChangeRecord(*(getattr(row, name) for name in FIELDS)), row.told_by, row.told_at
+        )
         for row in rows
     ]
 
@@ -64,5 +70,6 @@ def load_expected_changes(tx: Session, project: str) -> list[ExpectedChangeRecor
     """All of a project, in the order in which they were told."""
     query = sa.select(*(EXPECTED_CHANGES.c[name] for name in FIELDS)).order_by(EXPECTED_CHANGES.c.id)
     return [
-        ExpectedChangeRecord(*row) for row in tx.execute(query.where(matches_project(EXPECTED_CHANGES.c.project_id, project)))
+        ExpectedChangeRecord(*row)
+        for row in tx.execute(query.where(matches_project(EXPECTED_CHANGES.c.project_id, project)))
     ]

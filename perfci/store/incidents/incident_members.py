@@ -15,7 +15,12 @@ from perfci.model import ChangePoint, IncidentState, Series
 from perfci.store.conversions import series_identity
 from perfci.store.dialects import CHUNK, in_chunks, insert_or_ignore
 from perfci.store.incidents.records import ImpactRecord, IncidentMember
-from perfci.store.queries.loaders import benchmark_in_project, load_project_series, load_series, load_series_by_ids
+from perfci.store.queries.loaders import (
+    benchmark_in_project,
+    load_project_series,
+    load_series,
+    load_series_by_ids,
+)
 from perfci.store.tables.incidents import ImpactRow, IncidentMemberRow, IncidentRow
 from perfci.store.tables.measurements import BenchmarkRow, SeriesRow
 from perfci.store.writes.row_ids import core_table, find_series_ids, sha_starts_with
@@ -27,13 +32,17 @@ STATES_WITHOUT_IMPACT = (IncidentState.INVALID, IncidentState.ENVIRONMENT, Incid
 """What is said of an incident whose commit did nothing, or has its line under another."""
 
 
-def load_members_by_incident(tx: Session, incident_ids: Collection[int], *, include_dropped: bool = False) -> dict[int, list[IncidentMember]]:
+def load_members_by_incident(
+    tx: Session, incident_ids: Collection[int], *, include_dropped: bool = False
+) -> dict[int, list[IncidentMember]]:
     """The members of some incidents, largest move first; ``dropped`` adds those that are none any more."""
     found: dict[int, list[IncidentMember]] = {incident_id: [] for incident_id in incident_ids}
     query = sa.select(MEMBERS.c.incident_id, *FIELDS)
     query = query if include_dropped else query.where(MEMBERS.c.dropped_at.is_(None))
     for some in in_chunks(incident_ids):
-        for incident_id, *member in tx.connection().execute(query.where(MEMBERS.c.incident_id.in_(some))).all():
+        for incident_id, *member in (
+            tx.connection().execute(query.where(MEMBERS.c.incident_id.in_(some))).all()
+        ):
             found[incident_id].append(IncidentMember(*member))
     for members in found.values():
         members.sort(key=lambda one: (-abs(one.relative_change), one.series_id))
@@ -50,19 +59,29 @@ def load_member_change_points(tx: Session, members: Sequence[IncidentMember]) ->
     return [member.to_change_point(series[member.series_id]) for member in members]
 
 
-def add_members(tx: Session, incident_id: int, members: Sequence[IncidentMember], *, is_new_incident: bool = False) -> None:
+def add_members(
+    tx: Session, incident_id: int, members: Sequence[IncidentMember], *, is_new_incident: bool = False
+) -> None:
     """Add members, or write anew what is known of those that are there; the ``first`` ones meet nobody."""
     if not members:
         return
-    there = [] if is_new_incident else load_members_by_incident(tx, [incident_id], include_dropped=True)[incident_id]
+    there = (
+        []
+        if is_new_incident
+        else load_members_by_incident(tx, [incident_id], include_dropped=True)[incident_id]
+    )
     known = {member.series_id for member in there}
-    new = [{"incident_id": incident_id, **asdict(member)} for member in members if member.series_id not in known]
+    new = [
+        {"incident_id": incident_id, **asdict(member)} for member in members if member.series_id not in known
+    ]
     if new:
         tx.execute(insert_or_ignore(tx, IncidentMemberRow), new)
     old = [_prefix_names(asdict(member)) for member in members if member.series_id in known]
     if old:
         values: dict[str, Any] = {
-            name: sa.bindparam(f"new_{name}") for name in IncidentMember.__dataclass_fields__ if name != "series_id"
+            name: sa.bindparam(f"new_{name}")
+            for name in IncidentMember.__dataclass_fields__
+            if name != "series_id"
         }
         chosen = (MEMBERS.c.incident_id == incident_id, MEMBERS.c.series_id == sa.bindparam("new_series_id"))
         tx.execute(sa.update(MEMBERS).where(*chosen).values(values), old)
@@ -75,7 +94,9 @@ def drop_members(tx: Session, incident_id: int, series_ids: Iterable[int], at: d
         tx.execute(sa.update(MEMBERS).where(*chosen, MEMBERS.c.dropped_at.is_(None)).values(dropped_at=at))
 
 
-def save_impacts(tx: Session, project_id: int, incident_id: int, members: Sequence[IncidentMember], at: datetime) -> None:
+def save_impacts(
+    tx: Session, project_id: int, incident_id: int, members: Sequence[IncidentMember], at: datetime
+) -> None:
     """Write into the ledger what a commit did to each series.
 
     A line stays though the level comes back later; where more points show that the step came with another commit, the
@@ -83,11 +104,17 @@ def save_impacts(tx: Session, project_id: int, incident_id: int, members: Sequen
     """
     if not members:
         return
-    lines = sa.select(IMPACTS.c.series_id, IMPACTS.c.commit, IMPACTS.c.rel).where(IMPACTS.c.incident_id == incident_id)
+    lines = sa.select(IMPACTS.c.series_id, IMPACTS.c.commit, IMPACTS.c.rel).where(
+        IMPACTS.c.incident_id == incident_id
+    )
     known = {row.series_id: (row.commit, row.rel) for row in tx.execute(lines)}
-    moved = [member for member in members if known.get(member.series_id) != (member.commit, member.relative_change)]
+    moved = [
+        member for member in members if known.get(member.series_id) != (member.commit, member.relative_change)
+    ]
     for some in in_chunks([member.series_id for member in moved if member.series_id in known]):
-        tx.execute(sa.delete(IMPACTS).where(IMPACTS.c.incident_id == incident_id, IMPACTS.c.series_id.in_(some)))
+        tx.execute(
+            sa.delete(IMPACTS).where(IMPACTS.c.incident_id == incident_id, IMPACTS.c.series_id.in_(some))
+        )
     rows = [
         {
             "project_id": project_id,
@@ -131,7 +158,12 @@ def list_impacts(
         sa.select(IMPACTS, INCIDENTS.c.number, INCIDENTS.c.state)
         .outerjoin(INCIDENTS, IMPACTS.c.incident_id == INCIDENTS.c.id)
         .where(IMPACTS.c.project_id == project_id)
-        .where(sa.or_(INCIDENTS.c.state.is_(None), INCIDENTS.c.state.not_in([state.value for state in STATES_WITHOUT_IMPACT])))
+        .where(
+            sa.or_(
+                INCIDENTS.c.state.is_(None),
+                INCIDENTS.c.state.not_in([state.value for state in STATES_WITHOUT_IMPACT]),
+            )
+        )
         .order_by(IMPACTS.c.id.desc())
         .limit(limit + 1)
     )
@@ -194,7 +226,11 @@ def load_series_of_same_cells(tx: Session, project: str, series: Iterable[Series
     for start in range(0, len(names := sorted(cells)), BENCHMARKS_PER_QUERY):
         some = names[start : start + BENCHMARKS_PER_QUERY]
         parameters = list(dict.fromkeys(one for name in some for one in cells[name]))[:CHUNK]
-        chosen = (benchmark_in_project(project), BenchmarkRow.name.in_(some), SeriesRow.parameters.in_(parameters))
+        chosen = (
+            benchmark_in_project(project),
+            BenchmarkRow.name.in_(some),
+            SeriesRow.parameters.in_(parameters),
+        )
         found += load_series(tx, *chosen).values()
     return found
 

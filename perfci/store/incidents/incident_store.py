@@ -12,15 +12,30 @@ from sqlalchemy.orm import Session
 
 from perfci.model import IncidentState
 from perfci.store.dialects import CHUNK, execute_rowcount, in_chunks, insert_or_ignore
-from perfci.store.incidents.records import DATA_KIND, OPEN_STATES, PAGE, EvaluationRecord, IncidentEvent, IncidentRecord
+from perfci.store.incidents.records import (
+    DATA_KIND,
+    OPEN_STATES,
+    PAGE,
+    EvaluationRecord,
+    IncidentEvent,
+    IncidentRecord,
+)
 from perfci.store.tables.incidents import EvaluationRow, IncidentEventRow, IncidentRow
 from perfci.store.writes.row_ids import core_table, sha_starts_with
 
-INCIDENTS, EVENTS, EVALUATIONS = core_table(IncidentRow), core_table(IncidentEventRow), core_table(EvaluationRow)
+INCIDENTS, EVENTS, EVALUATIONS = (
+    core_table(IncidentRow),
+    core_table(IncidentEventRow),
+    core_table(EvaluationRow),
+)
 OTHER = INCIDENTS.alias("other")
 
-_UNRESOLVED = sa.and_(INCIDENTS.c.state.in_([state.value for state in OPEN_STATES]), INCIDENTS.c.gone_at.is_(None))
-_NEEDS_ATTENTION = sa.or_(INCIDENTS.c.kind == DATA_KIND, sa.and_(INCIDENTS.c.say == PAGE, INCIDENTS.c.standing))
+_UNRESOLVED = sa.and_(
+    INCIDENTS.c.state.in_([state.value for state in OPEN_STATES]), INCIDENTS.c.gone_at.is_(None)
+)
+_NEEDS_ATTENTION = sa.or_(
+    INCIDENTS.c.kind == DATA_KIND, sa.and_(INCIDENTS.c.say == PAGE, INCIDENTS.c.standing)
+)
 _HELD = INCIDENTS.c.say.in_(["held_back", "weak"])
 _WAITING = INCIDENTS.c.say == "waiting"
 _SNOOZED = INCIDENTS.c.state == IncidentState.SNOOZED.value
@@ -47,13 +62,18 @@ def find_incidents(tx: Session, project_id: int, numbers: Collection[int]) -> di
     """Those of some incidents that are there, by number."""
     found: dict[int, IncidentRecord] = {}
     for some in in_chunks(numbers):
-        found |= {one.number: one for one in _load_records(tx, _in_project(project_id), INCIDENTS.c.number.in_(some))}
+        found |= {
+            one.number: one
+            for one in _load_records(tx, _in_project(project_id), INCIDENTS.c.number.in_(some))
+        }
     return found
 
 
 def find_by_derived_id(tx: Session, project_id: int, prefix: str) -> list[IncidentRecord]:
     """The incidents whose derived id starts so: links that were sent before they had a number still lead somewhere."""
-    return _load_records(tx, _in_project(project_id), INCIDENTS.c.derived_id.startswith(prefix, autoescape=True))
+    return _load_records(
+        tx, _in_project(project_id), INCIDENTS.c.derived_id.startswith(prefix, autoescape=True)
+    )
 
 
 def load_incidents(tx: Session, project_id: int) -> list[IncidentRecord]:
@@ -63,12 +83,21 @@ def load_incidents(tx: Session, project_id: int) -> list[IncidentRecord]:
 
 def find_data_incident(tx: Session, project_id: int, key: str) -> IncidentRecord | None:
     """The newest incident about the same missing data."""
-    return next(iter(_load_records(tx, _in_project(project_id), INCIDENTS.c.kind == DATA_KIND, INCIDENTS.c.derived_id == key)), None)
+    return next(
+        iter(
+            _load_records(
+                tx, _in_project(project_id), INCIDENTS.c.kind == DATA_KIND, INCIDENTS.c.derived_id == key
+            )
+        ),
+        None,
+    )
 
 
 def load_missing_data_incidents(tx: Session, project_id: int) -> list[IncidentRecord]:
     """The incidents about data that is still missing, newest first."""
-    return _load_records(tx, _in_project(project_id), INCIDENTS.c.kind == DATA_KIND, INCIDENTS.c.gone_at.is_(None))
+    return _load_records(
+        tx, _in_project(project_id), INCIDENTS.c.kind == DATA_KIND, INCIDENTS.c.gone_at.is_(None)
+    )
 
 
 def load_unpaged(tx: Session, project_id: int) -> list[IncidentRecord]:
@@ -78,7 +107,9 @@ def load_unpaged(tx: Session, project_id: int) -> list[IncidentRecord]:
 
 
 def load_in_states(tx: Session, project_id: int, states: Collection[IncidentState]) -> list[IncidentRecord]:
-    return _load_records(tx, _in_project(project_id), INCIDENTS.c.state.in_([state.value for state in states]))
+    return _load_records(
+        tx, _in_project(project_id), INCIDENTS.c.state.in_([state.value for state in states])
+    )
 
 
 def list_incidents(
@@ -102,7 +133,9 @@ def list_incidents(
     return _load_records(tx, *chosen, limit=limit)
 
 
-def list_section(tx: Session, project_id: int, section: str, *, limit: int | None = None) -> list[IncidentRecord]:
+def list_section(
+    tx: Session, project_id: int, section: str, *, limit: int | None = None
+) -> list[IncidentRecord]:
     """What a page lists under one heading, newest number first."""
     return _load_records(tx, _in_project(project_id), SECTIONS[section], limit=limit)
 
@@ -114,7 +147,9 @@ def load_open(tx: Session, project_id: int, *, limit: int) -> tuple[int, list[In
     query = sa.select(counted, *FIELDS).where(*chosen).order_by(INCIDENTS.c.number.desc()).limit(limit)
     rows = tx.execute(query).all()
     names = [column.name for column in FIELDS]
-    return (rows[0][0] if rows else 0), [_build_record(dict(zip(names, row[1:], strict=True))) for row in rows]
+    return (rows[0][0] if rows else 0), [
+        _build_record(dict(zip(names, row[1:], strict=True))) for row in rows
+    ]
 
 
 def count_sections(tx: Session, project_id: int) -> dict[str, int]:
@@ -127,7 +162,11 @@ def count_sections(tx: Session, project_id: int) -> dict[str, int]:
 def load_paged_since(tx: Session, project_id: int, moment: datetime) -> list[IncidentRecord]:
     """What asked for a person since then, without the words of the look, newest first."""
     plain = [column for column in FIELDS if column.name != "detail"]
-    query = sa.select(*plain).where(_in_project(project_id), INCIDENTS.c.paged_at > moment).order_by(INCIDENTS.c.id.desc())
+    query = (
+        sa.select(*plain)
+        .where(_in_project(project_id), INCIDENTS.c.paged_at > moment)
+        .order_by(INCIDENTS.c.id.desc())
+    )
     return [_build_record(row) for row in tx.execute(query).mappings()]
 
 
@@ -149,7 +188,9 @@ def update_derived(tx: Session, incident_id: int, columns: Mapping[str, Any]) ->
     tx.execute(sa.update(INCIDENTS).where(INCIDENTS.c.id == incident_id).values(**columns))
 
 
-def update_derived_if_unchanged(tx: Session, incident_id: int, revision: int, columns: Mapping[str, Any]) -> bool:
+def update_derived_if_unchanged(
+    tx: Session, incident_id: int, revision: int, columns: Mapping[str, Any]
+) -> bool:
     """Write what a look found of an incident as it was read; False where a person was faster."""
     seen = sa.update(INCIDENTS).where(INCIDENTS.c.id == incident_id, INCIDENTS.c.revision == revision)
     return bool(execute_rowcount(tx, seen.values(**columns, revision=revision)))
@@ -176,19 +217,26 @@ def update_incidents(tx: Session, revisions: Mapping[int, int], columns: Mapping
 def add_events(tx: Session, events: Sequence[tuple[int, IncidentEvent]]) -> None:
     """Append to the histories of incidents, given by id; nothing is ever taken out of one."""
     if events:
-        tx.execute(sa.insert(EVENTS), [{"incident_id": incident, **asdict(event)} for incident, event in events])
+        tx.execute(
+            sa.insert(EVENTS), [{"incident_id": incident, **asdict(event)} for incident, event in events]
+        )
 
 
 def load_events(tx: Session, incident_id: int) -> list[IncidentEvent]:
     """The history of one incident, oldest first."""
     query = sa.select(EVENTS).where(EVENTS.c.incident_id == incident_id).order_by(EVENTS.c.id)
-    return [IncidentEvent(row.at, row.actor, row.what, row.before, row.after, row.text) for row in tx.execute(query)]
+    return [
+        IncidentEvent(row.at, row.actor, row.what, row.before, row.after, row.text)
+        for row in tx.execute(query)
+    ]
 
 
 def save_evaluation(tx: Session, project_id: int, evaluation: EvaluationRecord) -> None:
     """Replace what the last look found."""
     columns = asdict(evaluation)
-    if not execute_rowcount(tx, sa.update(EVALUATIONS).where(EVALUATIONS.c.project_id == project_id).values(**columns)):
+    if not execute_rowcount(
+        tx, sa.update(EVALUATIONS).where(EVALUATIONS.c.project_id == project_id).values(**columns)
+    ):
         tx.execute(insert_or_ignore(tx, EvaluationRow), {"project_id": project_id, **columns})
 
 
@@ -198,7 +246,11 @@ def has_evaluation(tx: Session, project_id: int) -> bool:
 
 def load_last_evaluation(tx: Session, project_id: int) -> EvaluationRecord | None:
     row = tx.execute(sa.select(EVALUATIONS).where(EVALUATIONS.c.project_id == project_id)).first()
-    return None if row is None else EvaluationRecord(row.looked_at, row.pages_per_week, tuple(row.retests), tuple(row.creeps))
+    return (
+        None
+        if row is None
+        else EvaluationRecord(row.looked_at, row.pages_per_week, tuple(row.retests), tuple(row.creeps))
+    )
 
 
 def _in_project(project_id: int) -> sa.ColumnElement[bool]:
@@ -208,7 +260,9 @@ def _in_project(project_id: int) -> sa.ColumnElement[bool]:
 FIELDS = [column for column in INCIDENTS.c if column.name != "project_id"]
 
 
-def _load_records(tx: Session, *conditions: sa.ColumnElement[bool], limit: int | None = None) -> list[IncidentRecord]:
+def _load_records(
+    tx: Session, *conditions: sa.ColumnElement[bool], limit: int | None = None
+) -> list[IncidentRecord]:
     """Newest number first."""
     query = (
         sa.select(*FIELDS, OTHER.c.number.label("duplicate_number"))

@@ -72,7 +72,9 @@ def load_arrivals(tx: Session, project_id: int) -> dict[ReportSource, list[RunAr
         .subquery()
     )
     found: dict[ReportSource, list[RunArrival]] = defaultdict(list)
-    for row in tx.execute(sa.select(placed).where(placed.c.place <= MAX_RUNS).order_by(placed.c.at, placed.c.id)):
+    for row in tx.execute(
+        sa.select(placed).where(placed.c.place <= MAX_RUNS).order_by(placed.c.at, placed.c.id)
+    ):
         found[ReportSource(row.suite, row.machine_id, row.branch)].append(RunArrival(row.id, row.at))
     return found
 
@@ -97,15 +99,26 @@ def load_reporting_schedules(tx: Session, project_id: int) -> list[ReportingSche
 
 
 def save_learned_schedule(
-    tx: Session, project_id: int, source: ReportSource, every_s: float | None, series: int | None, last_run_at: datetime
+    tx: Session,
+    project_id: int,
+    source: ReportSource,
+    every_s: float | None,
+    series: int | None,
+    last_run_at: datetime,
 ) -> None:
     """Write down what reports show; a cadence that a person set stays."""
     key = {"project_id": project_id, **source._asdict()}
-    tx.execute(insert_or_ignore(tx, ReportingScheduleRow), [{**key, "series": 0, "set_by": LEARNED, "muted": False}])
+    tx.execute(
+        insert_or_ignore(tx, ReportingScheduleRow), [{**key, "series": 0, "set_by": LEARNED, "muted": False}]
+    )
     its = sa.and_(*(COLUMNS[name] == value for name, value in key.items()))
     seen: dict[str, Any] = {"last_run_at": last_run_at} | ({} if series is None else {"series": series})
     tx.execute(sa.update(core_table(ReportingScheduleRow)).where(its).values(**seen))
-    tx.execute(sa.update(core_table(ReportingScheduleRow)).where(its, COLUMNS.set_by == LEARNED).values(every_s=every_s))
+    tx.execute(
+        sa.update(core_table(ReportingScheduleRow))
+        .where(its, COLUMNS.set_by == LEARNED)
+        .values(every_s=every_s)
+    )
 
 
 def set_reporting_schedule(
@@ -127,7 +140,9 @@ def load_run_series_statuses(tx: Session, run_ids: Collection[int]) -> Mapping[i
     """The series that runs held, by run, and how each ended."""
     found: dict[int, dict[int, Status]] = defaultdict(dict)
     for some in in_chunks(run_ids):
-        query = sa.select(ResultRow.run_id, ResultRow.series_id, ResultRow.status).where(ResultRow.run_id.in_(some))
+        query = sa.select(ResultRow.run_id, ResultRow.series_id, ResultRow.status).where(
+            ResultRow.run_id.in_(some)
+        )
         for row in tx.execute(query):
             found[row.run_id][row.series_id] = Status(row.status)
     return found

@@ -16,7 +16,11 @@ from perfci.store.tables.incidents import DeliveryRow, DestinationRow, IncidentR
 from perfci.store.tables.measurements import ProjectRow
 from perfci.store.writes.row_ids import core_table
 
-DESTINATIONS, DELIVERIES, INCIDENTS = core_table(DestinationRow), core_table(DeliveryRow), core_table(IncidentRow)
+DESTINATIONS, DELIVERIES, INCIDENTS = (
+    core_table(DestinationRow),
+    core_table(DeliveryRow),
+    core_table(IncidentRow),
+)
 
 WAITING, CLAIMED, SENT, FAILED = "waiting", "claimed", "sent", "failed"
 
@@ -75,7 +79,9 @@ def save_destination(tx: Session, project_id: int, destination: Destination) -> 
     chosen = (DESTINATIONS.c.project_id == project_id, DESTINATIONS.c.name == destination.name)
     if execute_rowcount(tx, sa.update(DESTINATIONS).where(*chosen).values(**columns)):
         return False
-    tx.execute(insert_or_ignore(tx, DestinationRow), {"project_id": project_id, "name": destination.name, **columns})
+    tx.execute(
+        insert_or_ignore(tx, DestinationRow), {"project_id": project_id, "name": destination.name, **columns}
+    )
     return True
 
 
@@ -140,18 +146,26 @@ def postpone_deliveries(tx: Session, deliveries: Collection[Delivery], until: da
 def mark_sent(tx: Session, deliveries: Collection[Delivery], holder: str, at: datetime) -> int:
     """One UPDATE for all that travelled together; those that somebody else took over meanwhile stay his."""
     columns = {"state": SENT, "sent_at": at, "problem": ""}
-    return execute_rowcount(tx, sa.update(DELIVERIES).where(_claimed_by(deliveries, holder)).values(**columns))
+    return execute_rowcount(
+        tx, sa.update(DELIVERIES).where(_claimed_by(deliveries, holder)).values(**columns)
+    )
 
 
-def mark_failed(tx: Session, deliveries: Collection[Delivery], holder: str, problem: str, retry_at: datetime | None) -> int:
+def mark_failed(
+    tx: Session, deliveries: Collection[Delivery], holder: str, problem: str, retry_at: datetime | None
+) -> int:
     """Another try later, or never."""
     state = FAILED if retry_at is None else WAITING
     columns: dict[str, Any] = {"state": state, "problem": problem, "attempts": DELIVERIES.c.attempts + 1}
     columns |= {} if retry_at is None else {"not_before": retry_at}
-    return execute_rowcount(tx, sa.update(DELIVERIES).where(_claimed_by(deliveries, holder)).values(**columns))
+    return execute_rowcount(
+        tx, sa.update(DELIVERIES).where(_claimed_by(deliveries, holder)).values(**columns)
+    )
 
 
-def load_deliveries(tx: Session, project_id: int, *, incident_id: int | None = None, limit: int = 100) -> list[Delivery]:
+def load_deliveries(
+    tx: Session, project_id: int, *, incident_id: int | None = None, limit: int = 100
+) -> list[Delivery]:
     """What was and will be sent for a project, newest first."""
     chosen = [DESTINATIONS.c.project_id == project_id]
     chosen += [DELIVERIES.c.incident_id == incident_id] if incident_id is not None else []
@@ -169,8 +183,21 @@ def _claimed_by(deliveries: Collection[Delivery], holder: str) -> sa.ColumnEleme
     return sa.and_(DELIVERIES.c.id.in_(ids), DELIVERIES.c.state == CLAIMED, DELIVERIES.c.claimed_by == holder)
 
 
-DELIVERY_COLUMNS = ("id", "uid", "incident_id", "state_number", "not_before", "state", "claimed_by", "claim", "batch", "attempts",
-       "sent_at", "problem", "body")  # fmt: skip
+DELIVERY_COLUMNS = (
+    "id",
+    "uid",
+    "incident_id",
+    "state_number",
+    "not_before",
+    "state",
+    "claimed_by",
+    "claim",
+    "batch",
+    "attempts",
+    "sent_at",
+    "problem",
+    "body",
+)
 
 
 def _load_deliveries(

@@ -21,7 +21,9 @@ class LeaseRecord(NamedTuple):
 
 
 def find_lease(tx: Session, name: str) -> LeaseRecord | None:
-    found = tx.execute(sa.select(LeaseRow.holder, LeaseRow.token, LeaseRow.beat).where(LeaseRow.name == name)).first()
+    found = tx.execute(
+        sa.select(LeaseRow.holder, LeaseRow.token, LeaseRow.beat).where(LeaseRow.name == name)
+    ).first()
     return None if found is None else LeaseRecord(*found)
 
 

@@ -41,7 +41,9 @@ def add_work(tx: Session, project_id: int, kind: WorkKind, subject: str, at: dat
     add_work_items(tx, project_id, kind, [subject], at)
 
 
-def add_work_items(tx: Session, project_id: int, kind: WorkKind, subjects: Iterable[str], at: datetime) -> None:
+def add_work_items(
+    tx: Session, project_id: int, kind: WorkKind, subjects: Iterable[str], at: datetime
+) -> None:
     about = {"project_id": project_id, "kind": kind, "created_at": at, "problem": ""}
     insert_rows(tx, core_table(OutboxRow), [{**about, "subject": subject} for subject in subjects], "id")
 
@@ -89,6 +91,8 @@ def _load_work(tx: Session, condition: sa.ColumnElement[bool], limit: int) -> li
     columns = (*core_table(OutboxRow).c, ProjectRow.slug)
     query = sa.select(*columns).join(ProjectRow, OutboxRow.project_id == ProjectRow.id).where(condition)
     return [
-        OutboxItem(row.id, row.project_id, row.slug, row.kind, row.subject, row.created_at, row.attempts, row.problem)
+        OutboxItem(
+            row.id, row.project_id, row.slug, row.kind, row.subject, row.created_at, row.attempts, row.problem
+        )
         for row in tx.execute(query.order_by(OutboxRow.id).limit(limit))
     ]

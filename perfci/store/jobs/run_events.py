@@ -53,7 +53,11 @@ def add_run_event(tx: Session, project_id: int, payload: RunEventPayload, at: da
     row = columns | waits | {"project_id": project_id, "received_at": at}
     if tx.scalar(insert_or_ignore(tx, RunEventRow, "id"), row) is not None:
         return True
-    given_up = (EVENTS.c.delivery == payload.delivery, EVENTS.c.project_id == project_id, EVENTS.c.state == FAILED)
+    given_up = (
+        EVENTS.c.delivery == payload.delivery,
+        EVENTS.c.project_id == project_id,
+        EVENTS.c.state == FAILED,
+    )
     again = sa.update(EVENTS).where(*given_up).values(waits | {"attempts": 0, "problem": ""})
     return bool(execute_rowcount(tx, again))
 
@@ -98,11 +102,13 @@ def _update_run_event(tx: Session, event: RunEvent, columns: dict[str, Any]) -> 
 
 def _load_run_events(tx: Session, condition: sa.ColumnElement[bool], limit: int) -> list[RunEvent]:
     query = sa.select(*EVENTS.c, ProjectRow.slug).join(ProjectRow, EVENTS.c.project_id == ProjectRow.id)
-    return [_build_run_event(row) for row in tx.execute(query.where(condition).order_by(EVENTS.c.id).limit(limit))]
+    return [
+        _build_run_event(row) for row in tx.execute(query.where(condition).order_by(EVENTS.c.id).limit(limit))
+    ]
 
 
 def _build_run_event(row: Any) -> RunEvent:
     told = RunEventPayload(row.delivery, row.installation, row.repository, row.number, row.action)
     return RunEvent(
         row.id, row.project_id, row.slug, told, row.received_at, row.state, row.attempts, row.problem
-    )  # fmt: skip
+    )

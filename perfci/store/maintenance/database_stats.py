@@ -68,8 +68,13 @@ def require_writable(store: Store, wait_s: float) -> None:
     if path is None:
         with store.read() as tx:
             if tx.scalar(sa.text("SELECT pg_is_in_recovery()")):
-                raise PerfciError(f"The database {store.display_name} is a copy that only follows another one.")
+                raise PerfciError(
+                    f"The database {store.display_name} is a copy that only follows another one."
+                )
         return
-    with translate_errors(store.display_name), closing(sqlite3.connect(path, timeout=wait_s, isolation_level=None)) as connection:
+    with (
+        translate_errors(store.display_name),
+        closing(sqlite3.connect(path, timeout=wait_s, isolation_level=None)) as connection,
+    ):
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("ROLLBACK")

@@ -36,7 +36,9 @@ def write_dump(store: Store, path: Path) -> int:
             rows = 0
             file.write(_encode_line({"kind": DUMP_FORMAT, "schema": SCHEMA}))
             for table in _list_tables():
-                file.write(_encode_line({"table": table.name, "columns": [column.name for column in table.columns]}))
+                file.write(
+                    _encode_line({"table": table.name, "columns": [column.name for column in table.columns]})
+                )
                 for row in _read_rows(tx, table):
                     file.write(_encode_line([_encode_value(value) for value in row]))
                     rows += 1
@@ -63,7 +65,9 @@ def load_dump(url: str, path: Path) -> int:
 
 
 def require_empty(store: Store, tx: Session) -> None:
-    filled = [table.name for table in _list_tables() if tx.execute(sa.select(1).select_from(table).limit(1)).first()]
+    filled = [
+        table.name for table in _list_tables() if tx.execute(sa.select(1).select_from(table).limit(1)).first()
+    ]
     if filled:
         raise PerfciError(
             f"The database {store.display_name} holds rows already ({', '.join(filled[:3])}): restore into an empty one."
@@ -90,7 +94,9 @@ def _load_lines(tx: Session, path: Path, lines: Iterator[str]) -> int:
     return rows
 
 
-def _load_table(tx: Session, table: sa.Table, columns: Sequence[str], values: Iterator[Any]) -> tuple[int, Any]:
+def _load_table(
+    tx: Session, table: sa.Table, columns: Sequence[str], values: Iterator[Any]
+) -> tuple[int, Any]:
     """Add the rows up to the next line that is none; PostgreSQL wants rows that point to each other together."""
     takes = [bool if isinstance(table.c[name].type, sa.Boolean) else _decode_value for name in columns]
     together = any(key.column.table is table for key in table.foreign_keys)

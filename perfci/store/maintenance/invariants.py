@@ -28,7 +28,9 @@ def check_work_subjects(tx: Session) -> Iterator[str]:
     """Work for a run or a session that is not there can never be done."""
     for kind, subject in (("judge", RunRow.key), ("judge_pr", SessionRow.uid)):
         there = sa.exists().where(subject == OutboxRow.subject)
-        for row_id, of in tx.execute(sa.select(OutboxRow.id, OutboxRow.subject).where(OutboxRow.kind == kind, ~there)):
+        for row_id, of in tx.execute(
+            sa.select(OutboxRow.id, OutboxRow.subject).where(OutboxRow.kind == kind, ~there)
+        ):
             yield f"Work {row_id} waits to judge {of[:12]}, which is not stored."
 
 
@@ -62,7 +64,9 @@ def check_incident_projects(tx: Session) -> Iterator[str]:
     members = sa.select(IncidentMemberRow.incident_id).join(
         IncidentRow, IncidentMemberRow.incident_id == IncidentRow.id
     )
-    for row_id in tx.scalars(_filter_other_project(members, IncidentMemberRow.series_id, IncidentRow.project_id)):
+    for row_id in tx.scalars(
+        _filter_other_project(members, IncidentMemberRow.series_id, IncidentRow.project_id)
+    ):
         yield f"Incident {row_id} has a member of another project."
     ledger = sa.select(ImpactRow.id)
     for row_id in tx.scalars(_filter_other_project(ledger, ImpactRow.series_id, ImpactRow.project_id)):

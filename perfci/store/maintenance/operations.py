@@ -78,7 +78,15 @@ def upgrade_if_older(url: str) -> None:
 def check(url: str) -> list[str]:
     """Verify what must hold in every database; each sentence is something that does not."""
     with contextlib.closing(open_store(url, create=False)) as store, store.read() as tx:
-        rows = (_check_sqlite_file, _check_samples, _check_results, _check_run_projects, _check_series_identities, _check_current_verdicts, _check_triggers)
+        rows = (
+            _check_sqlite_file,
+            _check_samples,
+            _check_results,
+            _check_run_projects,
+            _check_series_identities,
+            _check_current_verdicts,
+            _check_triggers,
+        )
         return [problem for one in (*rows, *invariants.CHECKS) for problem in one(tx)]
 
 
@@ -94,7 +102,10 @@ def backup(url: str, path: Path) -> None:
         raise PerfciError(f"{path} exists already: name a file that does not.")
     if not os.access(path.parent, os.W_OK):
         raise PerfciError(f"Cannot write the copy {path}: its folder does not exist or is read-only.")
-    with contextlib.closing(open_store(url, create=False)) as store, translate_errors(format_address(address)):
+    with (
+        contextlib.closing(open_store(url, create=False)) as store,
+        translate_errors(format_address(address)),
+    ):
         if source is None or path.suffix == ".gz":
             write_dump(store, path)
         else:
@@ -215,6 +226,10 @@ GUARD_TRIGGERS = {
 
 def _check_triggers(tx: Session) -> Iterator[str]:
     on_sqlite = tx.get_bind().dialect.name == "sqlite"
-    names = "SELECT name FROM sqlite_master WHERE type = 'trigger'" if on_sqlite else "SELECT tgname FROM pg_trigger"
+    names = (
+        "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        if on_sqlite
+        else "SELECT tgname FROM pg_trigger"
+    )
     for gone in sorted(GUARD_TRIGGERS.keys() - set(tx.scalars(sa.text(names)))):
         yield f"The trigger {gone} is gone, so {GUARD_TRIGGERS[gone]} could be deleted or edited unseen."

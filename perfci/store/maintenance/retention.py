@@ -84,7 +84,9 @@ def _select_results(tx: Session, project_id: int, older_than: datetime, after: i
 
 
 def _load_processes(tx: Session, result_ids: Sequence[int]) -> Sequence[Any]:
-    query = sa.select(PROCESSES).where(PROCESSES.c.result_id.in_(result_ids), PROCESSES.c.status == Status.OK.value)
+    query = sa.select(PROCESSES).where(
+        PROCESSES.c.result_id.in_(result_ids), PROCESSES.c.status == Status.OK.value
+    )
     return tx.execute(query).all()
 
 

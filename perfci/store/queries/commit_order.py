@@ -15,11 +15,15 @@ def sort_commits(commits: Iterable[Commit]) -> list[Commit]:
     goes where its date falls between the others.
     """
     commits = list(commits)
-    placed = sorted((one for one in commits if one.position is not None), key=lambda one: (one.position or 0, one.sha))
+    placed = sorted(
+        (one for one in commits if one.position is not None), key=lambda one: (one.position or 0, one.sha)
+    )
     keys: dict[Commit, tuple[datetime, int, str]] = {}
     latest = LONG_AGO
     for place, commit in enumerate(placed):
-        latest = max(latest, commit.committed_at or LONG_AGO)  # rebased commits may be dated before their parents
+        latest = max(
+            latest, commit.committed_at or LONG_AGO
+        )  # rebased commits may be dated before their parents
         keys[commit] = (latest, place, commit.sha)
     for commit in commits:
         if commit.position is None:

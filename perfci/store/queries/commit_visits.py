@@ -40,7 +40,9 @@ def load_visits(tx: Session, project: str) -> list[VisitRecord]:
         .join(SessionRow, RunRow.session_id == SessionRow.id)
         .join(CommitRow, RunRow.commit_id == CommitRow.id)
         .where(
-            matches_project(CommitRow.project_id, project), SessionRow.kind.in_(HISTORY_KINDS), CommitRow.dirty.is_(False)
+            matches_project(CommitRow.project_id, project),
+            SessionRow.kind.in_(HISTORY_KINDS),
+            CommitRow.dirty.is_(False),
         )
         .group_by(*columns)
         .order_by(started, SessionRow.uid, CommitRow.sha)
@@ -52,7 +54,9 @@ def load_visits(tx: Session, project: str) -> list[VisitRecord]:
     ]
 
 
-def load_levels_at(tx: Session, project: str, shas: Collection[str], series: Collection[int]) -> Iterator[CommitLevel]:
+def load_levels_at(
+    tx: Session, project: str, shas: Collection[str], series: Collection[int]
+) -> Iterator[CommitLevel]:
     """What the results of some series came to at some commits, with the sha of each; no sample is read."""
     names = _load_clean_shas(tx, project, shas)
     for chosen, wanted in _split_conditions(names, series):
@@ -63,7 +67,9 @@ MAX_SERIES_BY_ID = 2 * CHUNK
 """Of so many series the results are found by series, of more by commit: most of a commit's results are wanted then."""
 
 
-def _split_conditions(commits: Mapping[int, str], series: Collection[int]) -> Iterator[tuple[Condition, Collection[int]]]:
+def _split_conditions(
+    commits: Mapping[int, str], series: Collection[int]
+) -> Iterator[tuple[Condition, Collection[int]]]:
     for few_commits in in_chunks(commits):
         of_commits = RunRow.commit_id.in_(few_commits)
         if len(series) > MAX_SERIES_BY_ID:

@@ -50,12 +50,18 @@ class RankedVerdict(NamedTuple):
 
 def count_ranked_verdicts(tx: Session, commits: CommitPair) -> dict[str, int]:
     """How many of each kind stand, worst first."""
-    query = sa.select(VERDICTS.c.kind, sa.func.count().label("verdicts")).where(*_match_commits(commits)).group_by(VERDICTS.c.kind)
+    query = (
+        sa.select(VERDICTS.c.kind, sa.func.count().label("verdicts"))
+        .where(*_match_commits(commits))
+        .group_by(VERDICTS.c.kind)
+    )
     counted = {row.kind: row.verdicts for row in tx.execute(query)}
     return {kind.value: counted[kind.value] for kind in WORST_FIRST if kind.value in counted}
 
 
-def list_ranked_verdicts(tx: Session, commits: CommitPair, *, after: int = 0, limit: int) -> list[RankedVerdict]:
+def list_ranked_verdicts(
+    tx: Session, commits: CommitPair, *, after: int = 0, limit: int
+) -> list[RankedVerdict]:
     """The verdicts after a place, worst first."""
     query = (
         sa.select(*VERDICTS.c, SESSIONS.c.uid.label("session_uid"), SORT_KEY.label("place"))

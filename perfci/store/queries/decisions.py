@@ -107,7 +107,11 @@ def load_aa_results(tx: Session, project: str, verdict_id: int) -> dict[Series, 
     query = (
         sa.select(VerdictRow.series_id, VerdictRow.ratio, VerdictRow.pairs)
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
-        .where(matches_project(VerdictRow.project_id, project), SessionRow.kind == "aa", VerdictRow.id <= verdict_id)
+        .where(
+            matches_project(VerdictRow.project_id, project),
+            SessionRow.kind == "aa",
+            VerdictRow.id <= verdict_id,
+        )
         .order_by(VerdictRow.id)
     )
     found: dict[int, list[AAResult]] = defaultdict(list)

@@ -56,7 +56,9 @@ class _SeriesResults(NamedTuple):
 def load_stored_series(tx: Session, project: str, series: Mapping[int, Series]) -> list[StoredSeries]:
     """The series by name with what was ever read of them, without asking about their histories."""
     traces = _load_series_results(tx, project, series)
-    clocks = _load_clocks(tx, [trace.measured_result_id for trace in traces.values() if trace.measured_result_id is not None])
+    clocks = _load_clocks(
+        tx, [trace.measured_result_id for trace in traces.values() if trace.measured_result_id is not None]
+    )
     read = {row_id: clocks.get(trace.measured_result_id or 0) for row_id, trace in traces.items()}
     never = {row_id for row_id, trace in traces.items() if trace.skipped_only}
     known = (StoredSeries(row_id, one, row_id in never, read.get(row_id)) for row_id, one in series.items())
@@ -68,7 +70,11 @@ def load_series_records(tx: Session, project: str, stored: Sequence[StoredSeries
     points = count_series_commits(tx, project, [one.id for one in stored])
     ends = load_history_ends(tx, project, set(points))
     never = [one.id for one in stored if one.never_measured and one.id not in ends]
-    asked = {row_id: trace.result_id for row_id, trace in _load_series_results(tx, project, never).items()} if never else {}
+    asked = (
+        {row_id: trace.result_id for row_id, trace in _load_series_results(tx, project, never).items()}
+        if never
+        else {}
+    )
     asked |= {row_id: end.result_id for row_id, end in ends.items() if end.measured_result_id is None}
     why = load_result_statuses(tx, asked.values())
     records = []
@@ -76,7 +82,9 @@ def load_series_records(tx: Session, project: str, stored: Sequence[StoredSeries
         end = ends.get(one.id)
         status, reason = why[asked[one.id]] if one.id in asked else (Status.OK if end else None, "")
         sha, counted = end.sha if end else None, points.get(one.id, 0)
-        records.append(SeriesRecord(one.id, one.series, one.never_measured, one.clock, counted, sha, status, reason))
+        records.append(
+            SeriesRecord(one.id, one.series, one.never_measured, one.clock, counted, sha, status, reason)
+        )
     return records
 
 
@@ -84,7 +92,9 @@ def load_judged_series(tx: Session, project: str) -> dict[Series, int]:
     """The series that verdicts may be given on, with their ids: those with a history that are no declared witnesses."""
     known = load_project_series(tx, project)
     newest = _load_latest_measured(tx, project)
-    unread = {row_id: result for row_id, (result, clock) in newest.items() if result is not None and clock is None}
+    unread = {
+        row_id: result for row_id, (result, clock) in newest.items() if result is not None and clock is None
+    }
     read = _load_clocks(tx, list(unread.values()))
     clocks = {row_id: clock for row_id, (_, clock) in newest.items()}
     clocks |= {row_id: read[result] for row_id, result in unread.items() if result in read}
@@ -120,7 +130,9 @@ def load_history_ends(tx: Session, project: str, series_ids: Collection[int]) ->
     place_of = {commit: place for place, commit in enumerate(sort_commits(commits.values()))}
     places = {row_id: place_of[commit] for row_id, commit in commits.items()}
     newest_first = sorted(places, key=places.__getitem__, reverse=True)
-    query = in_history(sa.select(ResultRow.series_id, RunRow.commit_id, LATEST_RESULT, LATEST_MEASURED_RESULT))
+    query = in_history(
+        sa.select(ResultRow.series_id, RunRow.commit_id, LATEST_RESULT, LATEST_MEASURED_RESULT)
+    )
     grouped = query.group_by(ResultRow.series_id, RunRow.commit_id)
     found: dict[int, HistoryEnd] = {}
     left, start, count = set(series_ids), 0, FIRST_BATCH
@@ -147,7 +159,9 @@ def _load_series_results(tx: Session, project: str, series_ids: Collection[int])
         .where(benchmark_in_project(project))
     )
     rows = tx.connection().execute(_filter_series(series_ids, query, SeriesRow.id))
-    return {series_id: _SeriesResults(new, ok, not tried) for series_id, new, ok, tried in rows if new is not None}
+    return {
+        series_id: _SeriesResults(new, ok, not tried) for series_id, new, ok, tried in rows if new is not None
+    }
 
 
 def _filter_series(series_ids: Collection[int], query: Any, column: Any = ResultRow.series_id) -> Any:
@@ -166,5 +180,9 @@ def _load_clocks(tx: Session, result_ids: Collection[int]) -> dict[int, Clock]:
     """What the samples of results were read from; nothing where only a summary is known."""
     query = sa.select(ProcessRow.result_id, sa.func.max(ProcessRow.clock)).group_by(ProcessRow.result_id)
     measured = query.where(ProcessRow.status == Status.OK.value)
-    rows = (row for some in in_chunks(result_ids) for row in tx.execute(measured.where(ProcessRow.result_id.in_(some))))
+    rows = (
+        row
+        for some in in_chunks(result_ids)
+        for row in tx.execute(measured.where(ProcessRow.result_id.in_(some)))
+    )
     return {row_id: Clock(clock) for row_id, clock in rows}

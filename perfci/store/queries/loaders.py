@@ -69,7 +69,10 @@ def load_points(tx: Session, condition: Condition) -> Iterator[tuple[int, Point]
     columns = (*core_table(ResultRow).c, RunRow.commit_id, RunRow.environment_id)
     ordered = in_history(sa.select(*columns)).where(condition).order_by(RunRow.started_at, ResultRow.id)
     rows = tx.connection().execute(ordered).all()
-    processes, environments = load_processes(tx, condition), load_environments(tx, {row.environment_id for row in rows})
+    processes, environments = (
+        load_processes(tx, condition),
+        load_environments(tx, {row.environment_id for row in rows}),
+    )
     by_id = load_commits_by_ids(tx, {row.commit_id for row in rows})
     grouped: dict[tuple[int, int], list[Any]] = defaultdict(list)
     for row in rows:
@@ -174,11 +177,16 @@ def load_series(tx: Session, *conditions: Condition) -> dict[int, Series]:
     )
     machines, variants = load_machines(tx), load_variants(tx)
     rows = tx.connection().execute(query)
-    return {row.id: conversions.build_series(row, machines[row.machine_id], variants[row.variant_id]) for row in rows}
+    return {
+        row.id: conversions.build_series(row, machines[row.machine_id], variants[row.variant_id])
+        for row in rows
+    }
 
 
 def load_machines(tx: Session) -> dict[int, Machine]:
-    return {row.id: conversions.build_machine(row) for row in tx.execute(sa.select(*core_table(MachineRow).c))}
+    return {
+        row.id: conversions.build_machine(row) for row in tx.execute(sa.select(*core_table(MachineRow).c))
+    }
 
 
 def load_variants(tx: Session) -> dict[int, Variant]:

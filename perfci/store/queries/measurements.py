@@ -73,9 +73,14 @@ COMMITS_AT_ONCE = 32
 def load_project_records(tx: Session, only_slug: str | None = None) -> list[ProjectRecord]:
     """All projects with how much is known of each, by name, or only one; nothing that was measured is read for it."""
     chosen = [ProjectRow.slug == only_slug] if only_slug is not None else []
-    rows = tx.execute(sa.select(ProjectRow.id, ProjectRow.slug).where(*chosen).order_by(ProjectRow.slug)).all()
+    rows = tx.execute(
+        sa.select(ProjectRow.id, ProjectRow.slug).where(*chosen).order_by(ProjectRow.slug)
+    ).all()
     ids = [row_id for row_id, _ in rows]
-    commits, series, never = (_count_by_project(tx, query, ids) for query in (_select_commits(), _select_series(), _select_never_measured()))
+    commits, series, never = (
+        _count_by_project(tx, query, ids)
+        for query in (_select_commits(), _select_series(), _select_never_measured())
+    )
     measured = _load_run_totals(tx, ids)
     return [
         ProjectRecord(
@@ -120,9 +125,13 @@ def find_series(
         if parameters is None or dict(series.parameters) == dict(parameters)
     }
     last: dict[int, datetime] = {}
-    started = sa.select(ResultRow.series_id, sa.func.max(RunRow.started_at)).join(RunRow, ResultRow.run_id == RunRow.id)
+    started = sa.select(ResultRow.series_id, sa.func.max(RunRow.started_at)).join(
+        RunRow, ResultRow.run_id == RunRow.id
+    )
     for some in in_chunks(found):
-        last |= dict(tx.execute(started.where(ResultRow.series_id.in_(some)).group_by(ResultRow.series_id)).all())
+        last |= dict(
+            tx.execute(started.where(ResultRow.series_id.in_(some)).group_by(ResultRow.series_id)).all()
+        )
     records = load_series_records(tx, project, load_stored_series(tx, project, found))
     return sorted(records, key=lambda record: (last.get(record.id, EPOCH), record.id), reverse=True)
 
@@ -144,7 +153,9 @@ def load_histories(tx: Session, series_ids: Sequence[int]) -> dict[int, list[Poi
     for start in range(0, len(series_ids), CHUNK):
         for series_id, point in load_points(tx, ResultRow.series_id.in_(series_ids[start : start + CHUNK])):
             found[series_id][point.commit] = point
-    return {series_id: [points[commit] for commit in sort_commits(points)] for series_id, points in found.items()}
+    return {
+        series_id: [points[commit] for commit in sort_commits(points)] for series_id, points in found.items()
+    }
 
 
 def load_latest_result_id(tx: Session) -> int:
@@ -172,12 +183,16 @@ def series_with_results_since(tx: Session, project: str, result_id: int) -> list
 
 def load_points_by_sha(tx: Session, project: str) -> Iterator[tuple[Series, Point]]:
     """Every point of every history of a project, commit after commit in the order of their shas, few in memory."""
-    shas = sa.select(CommitRow.id).where(matches_project(CommitRow.project_id, project)).order_by(CommitRow.sha)
+    shas = (
+        sa.select(CommitRow.id).where(matches_project(CommitRow.project_id, project)).order_by(CommitRow.sha)
+    )
     commit_ids = tx.scalars(shas).all()
     series = load_series(tx, benchmark_in_project(project))
     for start in range(0, len(commit_ids), COMMITS_AT_ONCE):
         points = load_points(tx, RunRow.commit_id.in_(commit_ids[start : start + COMMITS_AT_ONCE]))
-        yield from sorted(((series[one], point) for one, point in points), key=lambda pair: pair[1].commit.sha)
+        yield from sorted(
+            ((series[one], point) for one, point in points), key=lambda pair: pair[1].commit.sha
+        )
 
 
 def load_session_processes(tx: Session, session_uid: str) -> list[MeasuredProcess]:
@@ -193,7 +208,10 @@ def load_session_processes(tx: Session, session_uid: str) -> list[MeasuredProces
     )
     rows = tx.execute(query).all()
     series = load_series_by_ids(tx, {row.series_id for row in rows})
-    return [MeasuredProcess(row.id, row.sha, series[row.series_id], conversions.build_process(row)) for row in rows]
+    return [
+        MeasuredProcess(row.id, row.sha, series[row.series_id], conversions.build_process(row))
+        for row in rows
+    ]
 
 
 def load_verdict_records(
@@ -247,7 +265,8 @@ def load_change_points(tx: Session, project: str, series_id: int | None = None) 
     rows = tx.execute(query).all()
     series = load_series_by_ids(tx, {row.series_id for row in rows})
     return [
-        ChangePoint(series[row.series_id], row.commit, row.last_good, row.rel, row.before, row.after) for row in rows
+        ChangePoint(series[row.series_id], row.commit, row.last_good, row.rel, row.before, row.after)
+        for row in rows
     ]
 
 
@@ -270,7 +289,9 @@ def load_commits_by_sha(tx: Session, project: str, shas: Collection[str]) -> dic
     """Some commits by their full sha; one that is not known is left out, a clean one beats a changed working tree."""
     found: dict[str, Commit] = {}
     for some in in_chunks(shas):
-        known = load_commits(tx, matches_project(CommitRow.project_id, project), CommitRow.sha.in_(some)).values()
+        known = load_commits(
+            tx, matches_project(CommitRow.project_id, project), CommitRow.sha.in_(some)
+        ).values()
         found |= {one.sha: one for one in sorted(known, key=lambda one: not one.dirty)}
     return found
 
@@ -282,7 +303,8 @@ def find_commit(tx: Session, project: str, prefix: str) -> Commit | None:
         return None
     starting = CommitRow.sha.startswith(prefix, autoescape=True)
     found = sorted(
-        load_commits(tx, matches_project(CommitRow.project_id, project), starting).values(), key=lambda one: one.dirty
+        load_commits(tx, matches_project(CommitRow.project_id, project), starting).values(),
+        key=lambda one: one.dirty,
     )
     shas = sorted({commit.sha for commit in found})
     if len(shas) > 1 and prefix not in shas:
@@ -428,7 +450,9 @@ def load_results_like(tx: Session, run: Run) -> Iterator[Result]:
 def _count_by_project(tx: Session, by_project: sa.Select[Any], project_ids: Sequence[int]) -> dict[int, int]:
     """The rows of a query under each project, which its first column names."""
     key = by_project.selected_columns[0]
-    return dict(tx.execute(by_project.where(key.in_(project_ids)).add_columns(sa.func.count()).group_by(key)).all())
+    return dict(
+        tx.execute(by_project.where(key.in_(project_ids)).add_columns(sa.func.count()).group_by(key)).all()
+    )
 
 
 def _select_commits() -> sa.Select[Any]:

@@ -74,7 +74,9 @@ class VerdictFilter:
     current_only: bool = True
 
 
-def load_runs_page(tx: Session, project_id: int, filters: RunFilter, *, before: int, limit: int) -> list[RunListItem]:
+def load_runs_page(
+    tx: Session, project_id: int, filters: RunFilter, *, before: int, limit: int
+) -> list[RunListItem]:
     """The runs of a project, those that arrived last first, below the row ``before`` (0: from the start)."""
     narrowed = [
         *([sha_starts_with(CommitRow.sha, filters.commit)] if filters.commit else []),
@@ -94,11 +96,20 @@ def load_runs_page(tx: Session, project_id: int, filters: RunFilter, *, before: 
     machines = load_machines(tx)
     return [
         RunListItem(
-            row.id, row.key, row.uid, row.kind, row.sha, row.dirty, machines[row.machine_id], row.suite, row.harness,
-            row.started_at, row.finished_at,
+            row.id,
+            row.key,
+            row.uid,
+            row.kind,
+            row.sha,
+            row.dirty,
+            machines[row.machine_id],
+            row.suite,
+            row.harness,
+            row.started_at,
+            row.finished_at,
         )
         for row in rows
-    ]  # fmt: skip
+    ]
 
 
 def find_run_id(tx: Session, project_id: int, key: str) -> int | None:
@@ -133,13 +144,17 @@ def load_commits_page(
     return [(row.id, conversions.build_commit(row)) for row in rows]
 
 
-def load_machines_page(tx: Session, project_id: int, *, after: int, limit: int) -> list[tuple[int, str, Machine]]:
+def load_machines_page(
+    tx: Session, project_id: int, *, after: int, limit: int
+) -> list[tuple[int, str, Machine]]:
     """The machine classes that measured for a project."""
     rows = _list_used_rows(tx, project_id, core_table(MachineRow), RunRow.machine_id, after, limit)
     return [(row.id, row.identity, conversions.build_machine(row)) for row in rows]
 
 
-def load_environments_page(tx: Session, project_id: int, *, after: int, limit: int) -> list[tuple[int, str, Environment]]:
+def load_environments_page(
+    tx: Session, project_id: int, *, after: int, limit: int
+) -> list[tuple[int, str, Environment]]:
     """The environments that were observed in a project."""
     rows = _list_used_rows(tx, project_id, core_table(EnvironmentRow), RunRow.environment_id, after, limit)
     return [(row.id, row.identity, Environment(conversions.to_pairs(row.observed))) for row in rows]
@@ -176,7 +191,9 @@ def load_evidence_processes(tx: Session, ids: Sequence[int], series: Series) -> 
         .where(ProcessRow.id.in_(ids))
         .order_by(ProcessRow.id)
     )
-    return [MeasuredProcess(row.id, row.sha, series, conversions.build_process(row)) for row in tx.execute(query)]
+    return [
+        MeasuredProcess(row.id, row.sha, series, conversions.build_process(row)) for row in tx.execute(query)
+    ]
 
 
 def _load_series_items(
@@ -194,7 +211,9 @@ def _load_series_items(
     return [SeriesListItem(row_id, identity, found[row_id]) for row_id, identity in identity_of.items()]
 
 
-def _list_used_rows(tx: Session, project_id: int, used_table: sa.Table, reference: Any, after: int, limit: int) -> Sequence[Any]:
+def _list_used_rows(
+    tx: Session, project_id: int, used_table: sa.Table, reference: Any, after: int, limit: int
+) -> Sequence[Any]:
     """Rows that some run of a project refers to."""
     used = (
         sa.select(RunRow.id)
@@ -202,7 +221,9 @@ def _list_used_rows(tx: Session, project_id: int, used_table: sa.Table, referenc
         .where(SessionRow.project_id == project_id, reference == used_table.c.id)
         .exists()
     )
-    return tx.execute(sa.select(used_table).where(used_table.c.id > after, used).order_by(used_table.c.id).limit(limit)).all()
+    return tx.execute(
+        sa.select(used_table).where(used_table.c.id > after, used).order_by(used_table.c.id).limit(limit)
+    ).all()
 
 
 def _load_verdicts(tx: Session, *conditions: sa.ColumnElement[bool], limit: int) -> list[VerdictRecord]:
@@ -217,7 +238,11 @@ def _load_verdicts(tx: Session, *conditions: sa.ColumnElement[bool], limit: int)
     series = load_series_by_ids(tx, {row.series_id for row in rows})
     return [
         VerdictRecord(
-            row.id, conversions.build_verdict(row, series[row.series_id]), row.uid, row.created_at, row.superseded_by
+            row.id,
+            conversions.build_verdict(row, series[row.series_id]),
+            row.uid,
+            row.created_at,
+            row.superseded_by,
         )
         for row in rows
     ]

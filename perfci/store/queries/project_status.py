@@ -121,7 +121,9 @@ def count_decisions(tx: Session, project: str) -> DecisionCounts:
 
 def find_changed_series(tx: Session, project: str, max_largest: int) -> list[int]:
     """The series with a confirmed change, the newest first, and those with the largest of all changes of a level."""
-    convicted = sa.select(VerdictRow.series_id).where(matches_project(VerdictRow.project_id, project), CONFIRMED)
+    convicted = sa.select(VerdictRow.series_id).where(
+        matches_project(VerdictRow.project_id, project), CONFIRMED
+    )
     newest = convicted.order_by(VerdictRow.created_at.desc(), VerdictRow.id.desc())
     largest = _select_change_points(ChangePointRow.series_id, project).order_by(
         sa.func.abs(ChangePointRow.relative_change).desc(), ChangePointRow.id
@@ -160,8 +162,14 @@ def load_change_points_of_series(tx: Session, series_ids: Collection[int]) -> li
 
 
 def _select_change_points(column: Any, project: str) -> sa.Select[Any]:
-    of_series = sa.select(column).select_from(ChangePointRow).join(SeriesRow, ChangePointRow.series_id == SeriesRow.id)
-    return of_series.join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id).where(benchmark_in_project(project))
+    of_series = (
+        sa.select(column)
+        .select_from(ChangePointRow)
+        .join(SeriesRow, ChangePointRow.series_id == SeriesRow.id)
+    )
+    return of_series.join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id).where(
+        benchmark_in_project(project)
+    )
 
 
 def _measured_commits(tx: Session, project: str) -> Iterator[Commit]:
@@ -170,7 +178,10 @@ def _measured_commits(tx: Session, project: str) -> Iterator[Commit]:
         newest_first = [one for one in load_commits_newest_first(tx, project, limit=limit) if not one.dirty]
         for start in range(0, len(newest_first), COMMIT_BATCH):
             some = newest_first[start : start + COMMIT_BATCH]
-            chosen = (matches_project(CommitRow.project_id, project), CommitRow.sha.in_([one.sha for one in some]))
+            chosen = (
+                matches_project(CommitRow.project_id, project),
+                CommitRow.sha.in_([one.sha for one in some]),
+            )
             measured = set(tx.scalars(_select_measured_shas().where(*chosen)))
             yield from (one for one in some if one.sha in measured)
 
@@ -188,9 +199,15 @@ def _select_measured_shas() -> sa.Select[Any]:
     )
 
 
-def _load_latest_results_at(tx: Session, of_commit: Sequence[Condition]) -> dict[CellKey, tuple[int, int, int | None]]:
+def _load_latest_results_at(
+    tx: Session, of_commit: Sequence[Condition]
+) -> dict[CellKey, tuple[int, int, int | None]]:
     """The series of each cell that is there at a commit, its newest result, and the newest with a value."""
-    ends = in_history(sa.select(ResultRow.series_id, LATEST_RESULT.label("newest"), LATEST_MEASURED_RESULT.label("measured")))
+    ends = in_history(
+        sa.select(
+            ResultRow.series_id, LATEST_RESULT.label("newest"), LATEST_MEASURED_RESULT.label("measured")
+        )
+    )
     found = ends.where(*of_commit).group_by(ResultRow.series_id).subquery()
     query = (
         sa.select(found, *CELL_COLUMNS)
@@ -202,9 +219,13 @@ def _load_latest_results_at(tx: Session, of_commit: Sequence[Condition]) -> dict
     return {tuple(cell): (series_id, newest, measured) for series_id, newest, measured, *cell in rows}
 
 
-def _find_series_not_run(tx: Session, project: str, of_head: Sequence[Condition], present: Collection[CellKey]) -> list[Series]:
+def _find_series_not_run(
+    tx: Session, project: str, of_head: Sequence[Condition], present: Collection[CellKey]
+) -> list[Series]:
     at_head = in_history(sa.select(ResultRow.series_id)).where(*of_head)
-    history = in_history(sa.select(ResultRow.id)).where(ResultRow.series_id == SeriesRow.id).correlate(SeriesRow)
+    history = (
+        in_history(sa.select(ResultRow.id)).where(ResultRow.series_id == SeriesRow.id).correlate(SeriesRow)
+    )
     query = (
         sa.select(SeriesRow.id, *CELL_COLUMNS)
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
@@ -215,18 +236,26 @@ def _find_series_not_run(tx: Session, project: str, of_head: Sequence[Condition]
     for row_id, *cell in tx.connection().execute(query):
         if tuple(cell) not in present:
             versions.setdefault(tuple(cell), []).append(row_id)
-    series = load_series_by_ids(tx, _filter_measured(tx, _pick_latest_versions(tx, project, versions.values())))
+    series = load_series_by_ids(
+        tx, _filter_measured(tx, _pick_latest_versions(tx, project, versions.values()))
+    )
     return sorted(series.values(), key=lambda one: one.label)
 
 
 def _pick_latest_versions(tx: Session, project: str, versions: Collection[Sequence[int]]) -> list[int]:
     """Of several versions the one that was measured last; only their ends are looked for."""
     ends = load_history_ends(tx, project, {row_id for ids in versions if len(ids) > 1 for row_id in ids})
-    return [max(ids, key=lambda one: (ends[one].position, -one)) if len(ids) > 1 else ids[0] for ids in versions]
+    return [
+        max(ids, key=lambda one: (ends[one].position, -one)) if len(ids) > 1 else ids[0] for ids in versions
+    ]
 
 
 def _filter_measured(tx: Session, series_ids: Collection[int]) -> list[int]:
     """Those of which something but *skipped* is known."""
-    tried = sa.select(ResultRow.id).where(ResultRow.series_id == SeriesRow.id, ResultRow.status != Status.SKIPPED.value)
+    tried = sa.select(ResultRow.id).where(
+        ResultRow.series_id == SeriesRow.id, ResultRow.status != Status.SKIPPED.value
+    )
     known = sa.select(SeriesRow.id).where(tried.correlate(SeriesRow).exists())
-    return [found for some in in_chunks(series_ids) for found in tx.scalars(known.where(SeriesRow.id.in_(some)))]
+    return [
+        found for some in in_chunks(series_ids) for found in tx.scalars(known.where(SeriesRow.id.in_(some)))
+    ]

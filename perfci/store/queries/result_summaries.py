@@ -18,7 +18,9 @@ from perfci.store.queries.loaders import HISTORY_KINDS, Condition, in_history, l
 from perfci.store.tables.measurements import CommitRow, ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow
 from perfci.store.writes.row_ids import core_table
 
-RESULTS, RUNS, COMMITS, SESSIONS, SERIES = (core_table(row) for row in (ResultRow, RunRow, CommitRow, SessionRow, SeriesRow))
+RESULTS, RUNS, COMMITS, SESSIONS, SERIES = (
+    core_table(row) for row in (ResultRow, RunRow, CommitRow, SessionRow, SeriesRow)
+)
 PROCESSES = core_table(ProcessRow)
 
 MAX_ROWS_IN_MEMORY = 1000
@@ -39,7 +41,9 @@ class LevelPair(NamedTuple):
     head: float | None
 
 
-def load_level_pairs(tx: Session, project_id: int, base: str, head: str, *, after: int = 0) -> list[LevelPair]:
+def load_level_pairs(
+    tx: Session, project_id: int, base: str, head: str, *, after: int = 0
+) -> list[LevelPair]:
     """Every series that has a level at one of two commits, with both, in the order they were first seen.
 
     ``after`` leaves out the series up to this one.
@@ -53,7 +57,9 @@ def load_level_pairs(tx: Session, project_id: int, base: str, head: str, *, afte
     ]
 
 
-def _load_commit_levels(tx: Session, project_id: int, sha: str, after: int) -> dict[tuple[int, str], list[float]]:
+def _load_commit_levels(
+    tx: Session, project_id: int, sha: str, after: int
+) -> dict[tuple[int, str], list[float]]:
     """The levels of one commit's history, several where it was measured several times."""
     query = (
         sa.select(RESULTS.c.series_id, SERIES.c.identity, LEVEL)
@@ -111,11 +117,22 @@ def load_levels_of_series(tx: Session, series_ids: Collection[int]) -> list[Resu
 def load_levels(tx: Session, condition: Condition) -> list[ResultLevel]:
     """The chosen results of histories, in no order."""
     columns = (
-        RESULTS.c.id, RESULTS.c.series_id, RUNS.c.commit_id, RUNS.c.environment_id,
-        sa.type_coerce(RUNS.c.started_at, sa.BigInteger), RESULTS.c.status, RESULTS.c.boundaries, RESULTS.c.value,
-        RESULTS.c.level, RESULTS.c.clock, RESULTS.c.spread,
-    )  # fmt: skip
-    return [ResultLevel(*row) for row in tx.connection().execute(in_history(sa.select(*columns)).where(condition)).all()]
+        RESULTS.c.id,
+        RESULTS.c.series_id,
+        RUNS.c.commit_id,
+        RUNS.c.environment_id,
+        sa.type_coerce(RUNS.c.started_at, sa.BigInteger),
+        RESULTS.c.status,
+        RESULTS.c.boundaries,
+        RESULTS.c.value,
+        RESULTS.c.level,
+        RESULTS.c.clock,
+        RESULTS.c.spread,
+    )
+    return [
+        ResultLevel(*row)
+        for row in tx.connection().execute(in_history(sa.select(*columns)).where(condition)).all()
+    ]
 
 
 def load_process_statuses(tx: Session, result_ids: Collection[int]) -> dict[int, set[tuple[Status, Clock]]]:
@@ -138,7 +155,9 @@ def load_processes_of_results(tx: Session, result_ids: Collection[int]) -> dict[
 
 def load_results_of_processes(tx: Session, process_ids: Sequence[int]) -> Iterator[ResultProcesses]:
     """The results that these processes belong to, with all processes they have by now."""
-    return _load_result_processes(tx, RESULTS.c.id.in_(sa.select(PROCESSES.c.result_id).where(PROCESSES.c.id.in_(process_ids))))
+    return _load_result_processes(
+        tx, RESULTS.c.id.in_(sa.select(PROCESSES.c.result_id).where(PROCESSES.c.id.in_(process_ids)))
+    )
 
 
 def load_results_by_ids(tx: Session, result_ids: Collection[int]) -> Iterator[ResultProcesses]:
@@ -165,7 +184,9 @@ def save_result_summaries(tx: Session, summaries: Mapping[int, ResultSummary]) -
     came_to: dict[str, Any] = {name: sa.bindparam(f"new_{name}") for name in ("level", "clock", "spread")}
     statement = sa.update(RESULTS).where(RESULTS.c.id == sa.bindparam("result")).values(came_to)
     if summaries:
-        tx.connection().execute(statement, [_summary_parameters(key, summaries[key]) for key in sorted(summaries)])
+        tx.connection().execute(
+            statement, [_summary_parameters(key, summaries[key]) for key in sorted(summaries)]
+        )
 
 
 def _summary_parameters(result_id: int, summary: ResultSummary) -> dict[str, object]:

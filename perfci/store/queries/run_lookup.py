@@ -20,32 +20,49 @@ def find_run_by_key(tx: Session, key: str) -> int | None:
 
 def has_commit(tx: Session, project_id: int, sha: str) -> bool:
     """Whether anything was told of this commit before."""
-    return execute_sql(tx, "SELECT 1 FROM commits WHERE project_id = ? AND sha = ?", [project_id, sha]).fetchone() is not None
+    return (
+        execute_sql(
+            tx, "SELECT 1 FROM commits WHERE project_id = ? AND sha = ?", [project_id, sha]
+        ).fetchone()
+        is not None
+    )
 
 
 def load_session_kinds(tx: Session, uids: Collection[str]) -> dict[str, str]:
     """What sessions are for, those of them that are known."""
     found: dict[str, str] = {}
     for some in in_chunks(uids):
-        found |= dict(execute_sql(tx, f"SELECT uid, kind FROM sessions WHERE uid IN ({placeholders(len(some))})", some).fetchall())
+        found |= dict(
+            execute_sql(
+                tx, f"SELECT uid, kind FROM sessions WHERE uid IN ({placeholders(len(some))})", some
+            ).fetchall()
+        )
     return found
 
 
 def load_session_run_ids(tx: Session, uid: str) -> list[int]:
     """The runs of a session in the order in which they began."""
-    query = sa.select(RunRow.id).join(SessionRow, RunRow.session_id == SessionRow.id).where(SessionRow.uid == uid)
+    query = (
+        sa.select(RunRow.id).join(SessionRow, RunRow.session_id == SessionRow.id).where(SessionRow.uid == uid)
+    )
     return list(tx.scalars(query.order_by(RunRow.started_at, RunRow.id)))
 
 
 def find_later_sessions(tx: Session, uid: str, others: Collection[str]) -> set[str]:
     """Which of some other sessions began to measure after this one."""
     mine = sa.select(SessionRow.started_at).where(SessionRow.uid == uid).scalar_subquery()
-    return set(tx.scalars(sa.select(SessionRow.uid).where(SessionRow.uid.in_(others), SessionRow.started_at > mine)))
+    return set(
+        tx.scalars(sa.select(SessionRow.uid).where(SessionRow.uid.in_(others), SessionRow.started_at > mine))
+    )
 
 
 def load_session_origins(tx: Session, uid: str) -> list[NamedValues]:
     """Where the runs of a session come from, each origin once."""
-    query = sa.select(RunRow.origin).join(SessionRow, RunRow.session_id == SessionRow.id).where(SessionRow.uid == uid)
+    query = (
+        sa.select(RunRow.origin)
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .where(SessionRow.uid == uid)
+    )
     return [conversions.to_pairs(one) for one in tx.scalars(query.distinct())]
 
 

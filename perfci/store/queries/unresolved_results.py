@@ -56,13 +56,16 @@ def add_unresolved_results(
         return 0
     beside = {"project_id": run.project_id, "run_id": run.id, "format": format, "created_at": at}
     rows = [
-        {**beside, "metric": metric, "document": document, "reason": reason} for metric, document, reason in results
+        {**beside, "metric": metric, "document": document, "reason": reason}
+        for metric, document, reason in results
     ]
     tx.execute(sa.insert(core_table(UnresolvedResultRow)), rows)
     return len(rows)
 
 
-def list_unresolved_results(tx: Session, project_id: int, *, after: int = 0, limit: int = 100) -> list[UnresolvedResult]:
+def list_unresolved_results(
+    tx: Session, project_id: int, *, after: int = 0, limit: int = 100
+) -> list[UnresolvedResult]:
     """The results of a project that wait for a unit and a direction, oldest first, from behind the id ``after``."""
     return _load_records(
         tx, COLUMNS.project_id == project_id, COLUMNS.resolved_at.is_(None), COLUMNS.id > after, limit=limit
@@ -70,10 +73,14 @@ def list_unresolved_results(tx: Session, project_id: int, *, after: int = 0, lim
 
 
 def find_unresolved_result(tx: Session, project_id: int, row_id: int) -> UnresolvedResult | None:
-    return next(iter(_load_records(tx, COLUMNS.project_id == project_id, COLUMNS.id == row_id, limit=1)), None)
+    return next(
+        iter(_load_records(tx, COLUMNS.project_id == project_id, COLUMNS.id == row_id, limit=1)), None
+    )
 
 
-def load_unresolved_of_metric(tx: Session, project_id: int, format: str | None, metric: str) -> list[UnresolvedResult]:
+def load_unresolved_of_metric(
+    tx: Session, project_id: int, format: str | None, metric: str
+) -> list[UnresolvedResult]:
     """All that wait for the same answer, of one format or of any."""
     alike = [COLUMNS.metric == metric] + ([COLUMNS.format == format] if format else [])
     return _load_records(tx, COLUMNS.project_id == project_id, COLUMNS.resolved_at.is_(None), *alike)
@@ -98,11 +105,19 @@ def mark_resolved(tx: Session, record: UnresolvedResult, answer: UnitAnswer, at:
 def set_session_source(tx: Session, sessions: Sequence[str], source: str) -> None:
     """Write down what is only approximately known of sessions measured elsewhere."""
     if sessions:
-        tx.execute(sa.update(core_table(SessionRow)).where(SessionRow.uid.in_(sessions)).values(source=source))
+        tx.execute(
+            sa.update(core_table(SessionRow)).where(SessionRow.uid.in_(sessions)).values(source=source)
+        )
 
 
-def _load_records(tx: Session, *conditions: sa.ColumnElement[bool], limit: int | None = None) -> list[UnresolvedResult]:
-    query = sa.select(*COLUMNS, RunRow.key.label("run_key")).join(RunRow, COLUMNS.run_id == RunRow.id).where(*conditions)
+def _load_records(
+    tx: Session, *conditions: sa.ColumnElement[bool], limit: int | None = None
+) -> list[UnresolvedResult]:
+    query = (
+        sa.select(*COLUMNS, RunRow.key.label("run_key"))
+        .join(RunRow, COLUMNS.run_id == RunRow.id)
+        .where(*conditions)
+    )
     names = UnresolvedResult.__dataclass_fields__
     rows = tx.execute(query.order_by(COLUMNS.id).limit(limit))
     return [UnresolvedResult(**{name: getattr(row, name) for name in names}) for row in rows]

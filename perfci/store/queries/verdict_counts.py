@@ -20,7 +20,9 @@ CHANGED_KINDS = (VerdictKind.REGRESSION.value, VerdictKind.IMPROVEMENT.value)
 
 def count_aa_verdicts(tx: Session, project: str, since: datetime = EPOCH) -> list[VerdictCount]:
     """How many verdicts of each stage and kind comparisons of equals were given, by series and suite."""
-    suites = sa.select(RunRow.session_id, sa.func.min(RunRow.suite).label("suite")).group_by(RunRow.session_id)
+    suites = sa.select(RunRow.session_id, sa.func.min(RunRow.suite).label("suite")).group_by(
+        RunRow.session_id
+    )
     suite = suites.subquery()
     groups = (VerdictRow.series_id, suite.c.suite, VerdictRow.stage, VerdictRow.kind)
     query = (
@@ -28,7 +30,9 @@ def count_aa_verdicts(tx: Session, project: str, since: datetime = EPOCH) -> lis
         .select_from(VerdictRow)
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
         .outerjoin(suite, suite.c.session_id == VerdictRow.session_id)
-        .where(matches_project(VerdictRow.project_id, project), VerdictRow.created_at >= since, _is_aa_verdict())
+        .where(
+            matches_project(VerdictRow.project_id, project), VerdictRow.created_at >= since, _is_aa_verdict()
+        )
         .group_by(*groups)
         .order_by(*groups)
     )
@@ -40,7 +44,9 @@ def count_aa_verdicts(tx: Session, project: str, since: datetime = EPOCH) -> lis
     ]
 
 
-def load_verdict_sequences(tx: Session, project: str, since: datetime = EPOCH) -> Iterator[list[VerdictOutcome]]:
+def load_verdict_sequences(
+    tx: Session, project: str, since: datetime = EPOCH
+) -> Iterator[list[VerdictOutcome]]:
     """Every question about two commits that are no equals of which a move was ever told, with all that was said of it
     in turn.
     """
@@ -75,7 +81,11 @@ def count_aa_sessions(tx: Session, project: str, since: datetime = EPOCH) -> tup
     query = (
         sa.select(sa.func.count(VerdictRow.session_id.distinct()), _latest_created_at())
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
-        .where(matches_project(VerdictRow.project_id, project), VerdictRow.created_at >= since, SessionRow.kind == "aa")
+        .where(
+            matches_project(VerdictRow.project_id, project),
+            VerdictRow.created_at >= since,
+            SessionRow.kind == "aa",
+        )
     )
     count, last = tx.execute(query).one()
     return count, last

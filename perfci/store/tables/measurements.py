@@ -303,7 +303,9 @@ class VerdictRow(TableBase):
     __tablename__ = "verdicts"
     __table_args__ = (
         Index("ix_verdicts_question", "series_id", "base", "head"),
-        Index("ix_verdicts_between", "base", "head"),  # without the project: it would be taken to page through one
+        Index(
+            "ix_verdicts_between", "base", "head"
+        ),  # without the project: it would be taken to page through one
     )
 
     id: Mapped[int] = primary_key()

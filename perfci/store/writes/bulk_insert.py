@@ -25,14 +25,41 @@ KeyedRun = tuple[Run, str, str]
 """A run from elsewhere, its idempotency key, and the hash of the body it came in."""
 
 RESULT_COLUMNS = (
-    "id", "run_id", "series_id", "status", "reason", "boundaries", "number", "value", "ci_lo", "ci_hi", "q25", "q75",
-    "n", "level", "clock", "spread",
-)  # fmt: skip
+    "id",
+    "run_id",
+    "series_id",
+    "status",
+    "reason",
+    "boundaries",
+    "number",
+    "value",
+    "ci_lo",
+    "ci_hi",
+    "q25",
+    "q75",
+    "n",
+    "level",
+    "clock",
+    "spread",
+)
 
 PROCESS_COLUMNS = (
-    "result_id", "index", "role", "status", "clock", "pair", "round", "order", "started_at", "duration_s", "reason",
-    "exit_code", "stderr_tail", "flags", "samples",
-)  # fmt: skip
+    "result_id",
+    "index",
+    "role",
+    "status",
+    "clock",
+    "pair",
+    "round",
+    "order",
+    "started_at",
+    "duration_s",
+    "reason",
+    "exit_code",
+    "stderr_tail",
+    "flags",
+    "samples",
+)
 
 RUNS = core_table(RunRow)
 
@@ -76,7 +103,10 @@ def insert_runs(
 
 
 def insert_results(
-    tx: Session, project_id: int, results: Sequence[tuple[int, Result]], summarize: ProcessSummarizer | None = None
+    tx: Session,
+    project_id: int,
+    results: Sequence[tuple[int, Result]],
+    summarize: ProcessSummarizer | None = None,
 ) -> None:
     """Add results of runs, by the ids of these, with all their processes, and what they came to where that is told."""
     if not results:
@@ -120,7 +150,9 @@ def count_os_processes(measured: Iterable[tuple[Series, Sequence[Process]]]) -> 
     cells: dict[Any, list[Sequence[Process]]] = defaultdict(list)
     for series, processes in measured:
         cells[series.benchmark.name, series.benchmark.version, series.parameters].append(processes)
-    return sum(len(alike[0]) if len(alike) == 1 else len(_distinct_processes(alike)) for alike in cells.values())
+    return sum(
+        len(alike[0]) if len(alike) == 1 else len(_distinct_processes(alike)) for alike in cells.values()
+    )
 
 
 def _distinct_processes(groups: Iterable[Sequence[Process]]) -> set[tuple[Any, ...]]:
@@ -131,20 +163,32 @@ def _require_distinct(keys: Sequence[tuple[int, int]], results: Sequence[tuple[i
     seen = set()
     for key, (_, result) in zip(keys, results, strict=True):
         if key in seen:
-            raise PerfciError(f"A run holds two results of {result.series.label}: expected one for each series.")
+            raise PerfciError(
+                f"A run holds two results of {result.series.label}: expected one for each series."
+            )
         seen.add(key)
 
 
 def _result_values(result: Result) -> tuple[Any, ...]:
     one = result.summary
     summary = (one.value, one.ci_lo, one.ci_hi, one.q25, one.q75, one.n) if one else NO_SUMMARY
-    return (result.status._value_, replace_unstorable(result.reason), result.boundaries._value_, result.number, *summary)
+    return (
+        result.status._value_,
+        replace_unstorable(result.reason),
+        result.boundaries._value_,
+        result.number,
+        *summary,
+    )
 
 
 def _summary_values(result: Result, summarize: ProcessSummarizer | None) -> tuple[Any, ...]:
     """What is to be kept of it; nothing of what failed, and nothing where it is told by whoever reads it first."""
     found = summarize(result.processes) if summarize and result.status is Status.OK else None
-    return NO_RESULT_SUMMARY if found is None else (found.level, found.clock._value_ if found.clock else "", found.spread)
+    return (
+        NO_RESULT_SUMMARY
+        if found is None
+        else (found.level, found.clock._value_ if found.clock else "", found.spread)
+    )
 
 
 def _process_values(process: Process) -> tuple[Any, ...]:

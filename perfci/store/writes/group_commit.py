@@ -102,7 +102,9 @@ class GroupCommitter:
             try:
                 self._waiting.put_nowait(one)
             except queue.Full:
-                raise StoreBusy(f"{MAX_QUEUED_JOBS} uploads wait to be stored already: send it again later.") from None
+                raise StoreBusy(
+                    f"{MAX_QUEUED_JOBS} uploads wait to be stored already: send it again later."
+                ) from None
         answer: T = one.future.result()
         return answer
 
@@ -164,17 +166,23 @@ class GroupCommitter:
                 in_a_job = True
                 alike = groupby(batch, key=lambda one: one.run_batch)
                 outcomes = [
-                    outcome for how, some in alike for outcome in self._run_jobs(tx, how, [one.item for one in some])
+                    outcome
+                    for how, some in alike
+                    for outcome in self._run_jobs(tx, how, [one.item for one in some])
                 ]
                 in_a_job, committing = False, True
         except Exception as error:
             cause = error.__cause__ if isinstance(error, PerfciError) else error
             lost = isinstance(cause, DBAPIError) and cause.connection_invalidated
-            again = is_retryable(cause) and not (lost and committing)  # lost in a commit: nobody knows what is stored
+            again = is_retryable(cause) and not (
+                lost and committing
+            )  # lost in a commit: nobody knows what is stored
             raise _TransactionFailure(error, can_retry=again, is_job_suspect=in_a_job and not lost) from error
         return outcomes
 
-    def _run_jobs(self, tx: Session, run_batch: BatchFunction[Any, Any], items: Sequence[Any]) -> list[_JobOutcome]:
+    def _run_jobs(
+        self, tx: Session, run_batch: BatchFunction[Any, Any], items: Sequence[Any]
+    ) -> list[_JobOutcome]:
         """All at once, or each by itself where that fails: one of them may be the reason."""
         if len(items) > 1 and run_batch is not _run_each:
             try:
@@ -190,14 +198,18 @@ class GroupCommitter:
             try:
                 [outcome] = self._run_in_savepoint(tx, run_batch, [item])
             except IntegrityError:
-                [outcome] = self._run_in_savepoint(tx, run_batch, [item])  # another process added the row, or its ids are stale
+                [outcome] = self._run_in_savepoint(
+                    tx, run_batch, [item]
+                )  # another process added the row, or its ids are stale
         except (OperationalError, InternalError):
             raise
         except Exception as error:
             return _JobOutcome(error=error)
         return outcome
 
-    def _run_in_savepoint(self, tx: Session, run_batch: BatchFunction[Any, Any], items: Sequence[Any]) -> list[_JobOutcome]:
+    def _run_in_savepoint(
+        self, tx: Session, run_batch: BatchFunction[Any, Any], items: Sequence[Any]
+    ) -> list[_JobOutcome]:
         with self._store.savepoint(tx):
             return [_JobOutcome(answer) for answer in run_batch(tx, items)]
 

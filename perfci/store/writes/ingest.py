@@ -79,7 +79,14 @@ class IngestCounts:
 
 
 def start_session(
-    tx: Session, project: str, uid: str, kind: str, spec_hash: str, seed: int, rounds: int, started_at: datetime
+    tx: Session,
+    project: str,
+    uid: str,
+    kind: str,
+    spec_hash: str,
+    seed: int,
+    rounds: int,
+    started_at: datetime,
 ) -> None:
     """Open a session under a ``uid`` nobody used before."""
     if tx.scalar(sa.select(SessionRow.id).where(SessionRow.uid == uid)) is not None:
@@ -124,7 +131,9 @@ def add_run(tx: Session, run: Run) -> int:
     get_id_cache(tx).add(("project of run", found), project_id)
     if run.results:
         known = set(tx.scalars(sa.select(ResultRow.series_id).where(ResultRow.run_id == found)))
-        new = [one for one in run.results if row_ids.ensure_series_id(tx, project_id, one.series) not in known]
+        new = [
+            one for one in run.results if row_ids.ensure_series_id(tx, project_id, one.series) not in known
+        ]
         insert_results(tx, project_id, [(found, result) for result in new])
         update_process_count(tx, found)
     return found
@@ -157,7 +166,12 @@ def load_measured_keys(tx: Session, session_uid: str) -> set[tuple[str, str, int
     """What a session has stored so far, as (sha, cell, round, pair, role): a resumed run skips these."""
     query = (
         sa.select(
-            CommitRow.sha, BenchmarkRow.name, SeriesRow.parameters, ProcessRow.round, ProcessRow.pair, ProcessRow.role
+            CommitRow.sha,
+            BenchmarkRow.name,
+            SeriesRow.parameters,
+            ProcessRow.round,
+            ProcessRow.pair,
+            ProcessRow.role,
         )
         .distinct()
         .select_from(ProcessRow)
@@ -170,7 +184,13 @@ def load_measured_keys(tx: Session, session_uid: str) -> set[tuple[str, str, int
         .where(SessionRow.uid == session_uid)
     )
     return {
-        (sha, cell_name(name, values.to_pairs(parameters)), values.absent_to_none(round_), values.absent_to_none(pair), role)
+        (
+            sha,
+            cell_name(name, values.to_pairs(parameters)),
+            values.absent_to_none(round_),
+            values.absent_to_none(pair),
+            role,
+        )
         for sha, name, parameters, round_, pair, role in tx.execute(query)
     }
 
@@ -199,7 +219,9 @@ def ingest_batch(
     summarize: ProcessSummarizer | None = None,
 ) -> set[str]:
     """Store some whole runs of one project as one, and answer the keys of those that were not known."""
-    stored = (_store_batch(tx, batch, kind, "refuse", received_at, summarize) for batch in _split_batches(runs))
+    stored = (
+        _store_batch(tx, batch, kind, "refuse", received_at, summarize) for batch in _split_batches(runs)
+    )
     return {key for new in stored for _, key, _ in new}
 
 
@@ -246,7 +268,9 @@ def add_verdicts(
         "created_at": created_at,
     }
     return [
-        _add_verdict(tx, verdict, {**common, "series_id": row_ids.ensure_series_id(tx, project_id, verdict.series)})
+        _add_verdict(
+            tx, verdict, {**common, "series_id": row_ids.ensure_series_id(tx, project_id, verdict.series)}
+        )
         for verdict in verdicts
     ]
 
@@ -260,11 +284,18 @@ def save_change_points(tx: Session, project: str, changes: Mapping[Series, Seque
     """Set all the change points of some series; of those that are as they were nothing is written."""
     ids_of = row_ids.ensure_series_ids(tx, row_ids.ensure_project_id(tx, project), list(changes))
     stored = _load_change_points(tx, ids_of)
-    new = {row_id: [_change_point_values(one) for one in found] for row_id, found in zip(ids_of, changes.values(), strict=True)}
+    new = {
+        row_id: [_change_point_values(one) for one in found]
+        for row_id, found in zip(ids_of, changes.values(), strict=True)
+    }
     changed = [row_id for row_id, moves in new.items() if moves != stored.get(row_id, [])]
     for some in in_chunks(changed):
         tx.execute(sa.delete(core_table(ChangePointRow)).where(ChangePointRow.series_id.in_(some)))
-    rows = [{"series_id": row_id, **dict(zip(CHANGE_POINT_COLUMNS, move, strict=True))} for row_id in changed for move in new[row_id]]
+    rows = [
+        {"series_id": row_id, **dict(zip(CHANGE_POINT_COLUMNS, move, strict=True))}
+        for row_id in changed
+        for move in new[row_id]
+    ]
     if rows:
         tx.execute(sa.insert(core_table(ChangePointRow)), rows)
 
@@ -278,12 +309,20 @@ CHANGE_POINT_COLUMNS = ("commit", "last_good", "rel", "before", "after")
 
 
 def _change_point_values(change_point: ChangePoint) -> tuple[object, ...]:
-    return (change_point.commit, change_point.last_good, change_point.relative_change, change_point.before, change_point.after)
+    return (
+        change_point.commit,
+        change_point.last_good,
+        change_point.relative_change,
+        change_point.before,
+        change_point.after,
+    )
 
 
 def _load_change_points(tx: Session, series_ids: Sequence[int]) -> dict[int, list[tuple[object, ...]]]:
     columns = core_table(ChangePointRow).c
-    query = sa.select(columns.series_id, *(columns[name] for name in CHANGE_POINT_COLUMNS)).order_by(columns.id)
+    query = sa.select(columns.series_id, *(columns[name] for name in CHANGE_POINT_COLUMNS)).order_by(
+        columns.id
+    )
     found: dict[int, list[tuple[object, ...]]] = defaultdict(list)
     for some in in_chunks(series_ids):
         for series_id, *move in tx.connection().execute(query.where(columns.series_id.in_(some))):
@@ -342,7 +381,9 @@ def _store_batch(
     new = list(_select_new_runs(tx, batch, on_changed))
     row_ids.add_imported_sessions(tx, project_id, [run for run, _, _ in new], kind)
     run_ids = insert_runs(tx, project_id, new, received_at)
-    insert_results(tx, project_id, [(run_ids[key], result) for run, key, _ in new for result in run.results], summarize)
+    insert_results(
+        tx, project_id, [(run_ids[key], result) for run, key, _ in new for result in run.results], summarize
+    )
     return new
 
 
@@ -374,7 +415,11 @@ def _select_new_runs(tx: Session, batch: Sequence[KeyedRun], on_changed: str) ->
 
 
 def _load_body_hashes(tx: Session, keys: Sequence[str]) -> dict[str, str]:
-    return dict(execute_sql(tx, f"SELECT key, body_hash FROM runs WHERE key IN ({placeholders(len(keys))})", keys).fetchall())
+    return dict(
+        execute_sql(
+            tx, f"SELECT key, body_hash FROM runs WHERE key IN ({placeholders(len(keys))})", keys
+        ).fetchall()
+    )
 
 
 def _drop_stored_results(tx: Session, run: Run) -> Run:

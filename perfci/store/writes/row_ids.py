@@ -42,7 +42,9 @@ def get_id_cache(tx: Session) -> IdCache:
 
 
 def ensure_project_id(tx: Session, slug: str) -> int:
-    return get_id_cache(tx).get_or_add(("project", slug), lambda: _find_or_add(tx, ProjectRow, {"slug": slug}))
+    return get_id_cache(tx).get_or_add(
+        ("project", slug), lambda: _find_or_add(tx, ProjectRow, {"slug": slug})
+    )
 
 
 FULL_SHA_LENGTH = 40
@@ -51,7 +53,9 @@ FULL_SHA_LENGTH = 40
 def sha_starts_with(column: Any, prefix: str) -> sa.ColumnElement[bool]:
     """Whether the sha in a column begins like this: a range, which any index on the column answers."""
     whole = len(prefix) >= FULL_SHA_LENGTH
-    found: sa.ColumnElement[bool] = column == prefix if whole else sa.and_(column >= prefix, column < prefix + "g")
+    found: sa.ColumnElement[bool] = (
+        column == prefix if whole else sa.and_(column >= prefix, column < prefix + "g")
+    )
     return found
 
 
@@ -81,11 +85,15 @@ def require_session_id(tx: Session, uid: str) -> int:
 def add_imported_sessions(tx: Session, project: int, runs: Sequence[Run], kind: str) -> None:
     """Add the sessions that finished runs from elsewhere belong to, each with the first run of it."""
     known = get_id_cache(tx)
-    new = {run.session: run for run in reversed(runs) if known.find(("session", project, run.session)) is None}
+    new = {
+        run.session: run for run in reversed(runs) if known.find(("session", project, run.session)) is None
+    }
     rows = [_imported_session_row(project, new[uid], kind) for uid in sorted(new)]
     found = dict(insert_rows(tx, core_table(SessionRow), rows, "uid", "id", ignore=True))
     for some in in_chunks([uid for uid in new if uid not in found]):
-        query = sa.select(SessionRow.uid, SessionRow.id, SessionRow.project_id).where(SessionRow.uid.in_(some))
+        query = sa.select(SessionRow.uid, SessionRow.id, SessionRow.project_id).where(
+            SessionRow.uid.in_(some)
+        )
         for uid, row_id, its_project in tx.execute(query):
             if its_project != project:
                 raise PerfciError(f"The session {uid} belongs to another project than {new[uid].project}.")
@@ -119,7 +127,9 @@ def ensure_environment_id(tx: Session, environment: Environment) -> int:
 
 def ensure_variant_id(tx: Session, variant: Variant) -> int:
     def find_or_add() -> int:
-        return _find_or_add(tx, VariantRow, {"identity": identity(variant.values)}, {"chosen": variant.values})
+        return _find_or_add(
+            tx, VariantRow, {"identity": identity(variant.values)}, {"chosen": variant.values}
+        )
 
     return get_id_cache(tx).get_or_add(variant, find_or_add)
 
@@ -208,11 +218,15 @@ def find_series_ids(tx: Session, identities: Collection[str]) -> dict[str, int]:
     return found
 
 
-def _ensure_benchmark_ids(tx: Session, project: int, benchmarks: Collection[Benchmark]) -> dict[Benchmark, int]:
+def _ensure_benchmark_ids(
+    tx: Session, project: int, benchmarks: Collection[Benchmark]
+) -> dict[Benchmark, int]:
     """Find or add benchmarks, those that are missing in one statement and one order."""
     ordered = sorted(benchmarks, key=lambda one: (one.name, one.version))
     rows = [{"project_id": project, "name": one.name, "version": one.version} for one in ordered]
-    missing = [row for row, one in zip(rows, ordered, strict=True) if get_id_cache(tx).find((project, one)) is None]
+    missing = [
+        row for row, one in zip(rows, ordered, strict=True) if get_id_cache(tx).find((project, one)) is None
+    ]
     if len(missing) > 1:
         tx.execute(insert_or_ignore(tx, BenchmarkRow), missing)
     return {one: ensure_benchmark_id(tx, project, one) for one in ordered}
@@ -271,7 +285,9 @@ def _changed_commit_columns(row: Any, commit: Commit) -> dict[str, Any]:
     return change
 
 
-def _find_or_add(tx: Session, row: type[TableBase], key: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> int:
+def _find_or_add(
+    tx: Session, row: type[TableBase], key: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
+) -> int:
     """Answer the id of the row with this key, adding it if need be; another writer may add it at the same moment."""
     columns = core_table(row).c
     query = sa.select(columns.id).where(*(columns[name] == value for name, value in key.items()))

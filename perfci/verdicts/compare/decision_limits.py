@@ -43,7 +43,11 @@ class DecisionLimits:
             return VerdictKind.REGRESSION
         if shift.centre <= -bar and high < -self.null:
             return VerdictKind.IMPROVEMENT
-        return VerdictKind.UNCHANGED if -self.equivalence < low and high < self.equivalence else VerdictKind.INCONCLUSIVE
+        return (
+            VerdictKind.UNCHANGED
+            if -self.equivalence < low and high < self.equivalence
+            else VerdictKind.INCONCLUSIVE
+        )
 
     def is_at_bar(self, shift: Shift, tail: float = ALPHA) -> bool:
         """Whether the change is known to lie between half the bar and half as much again.
@@ -59,7 +63,9 @@ class DecisionLimits:
         if self.is_at_bar(shift):
             return None
         distance = abs(shift.centre)
-        return estimate_pairs_to_decide(shift, distance - self.null if distance >= self.bar else self.equivalence - distance)
+        return estimate_pairs_to_decide(
+            shift, distance - self.null if distance >= self.bar else self.equivalence - distance
+        )
 
     def p_value(self, shift: Shift) -> float:
         """Two-sided p-value of the shift being no larger than ``null`` either way."""

@@ -21,7 +21,11 @@ def control_false_discoveries(verdicts: Sequence[Verdict], rate: float = fdr.DEF
     What was counted exactly is certain and no part of the group: many certain changes would make room for chance
     among the others.
     """
-    tested = [verdict.p_value for verdict in verdicts if verdict.p_value is not None and not is_exact_verdict(verdict)]
+    tested = [
+        verdict.p_value
+        for verdict in verdicts
+        if verdict.p_value is not None and not is_exact_verdict(verdict)
+    ]
     accepted = [p for p, ok in zip(tested, fdr.benjamini_hochberg(tested, rate), strict=True) if ok]
     threshold, wanted = max(accepted, default=0.0), rate * (len(accepted) + 1) / max(len(tested), 1)
     return [one if is_exact_verdict(one) else _hold_back(one, threshold, wanted) for one in verdicts]

@@ -34,7 +34,9 @@ class PairNoise:
     aa_runs: int = 0
 
     @classmethod
-    def from_shift(cls, metric_class: MetricClass, shift: Shift, aa_runs: Sequence[tuple[float, int]] = ()) -> PairNoise | None:
+    def from_shift(
+        cls, metric_class: MetricClass, shift: Shift, aa_runs: Sequence[tuple[float, int]] = ()
+    ) -> PairNoise | None:
         """None where one pair has no error; ``equals`` are the log ratios of comparisons of equals with their pairs.
 
         The true log ratio of equals is 0, so each is an observation of the variance by itself.
@@ -61,7 +63,9 @@ def pooled_noise_prior(noises: Mapping[Any, PairNoise], key: object) -> NoisePri
     family = [one for one in noises.values() if one.metric_class is own.metric_class]
     with_a_past = [one for one in family if one.aa_variance is not None]
     if own.aa_variance is not None and (
-        scaled := _fit_group_prior(with_a_past, [one.variance / one.aa_variance for one in with_a_past if one.aa_variance])
+        scaled := _fit_group_prior(
+            with_a_past, [one.variance / one.aa_variance for one in with_a_past if one.aa_variance]
+        )
     ):
         return NoisePrior(scaled.sd * own.aa_variance**0.5, scaled.df)
     return _fit_group_prior(family, [one.variance for one in family]) or _aa_noise_prior(own)
@@ -75,7 +79,10 @@ def _aa_noise_prior(own: PairNoise) -> NoisePrior | None:
     """What equals showed, by as many observations as there were; an outlier of a variance is left to itself, as in
     the robust version of Phipson et al. (2016).
     """
-    if not own.aa_variance or _variance_ratio_p_value(own.variance / own.aa_variance, own.df, own.aa_runs) < NOISE_CHANGE_LEVEL:
+    if (
+        not own.aa_variance
+        or _variance_ratio_p_value(own.variance / own.aa_variance, own.df, own.aa_runs) < NOISE_CHANGE_LEVEL
+    ):
         return None
     return NoisePrior(own.aa_variance**0.5, min(float(own.aa_runs), PRIOR_DF))
 

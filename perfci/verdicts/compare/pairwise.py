@@ -40,8 +40,12 @@ def screen(
 ) -> Verdict:
     """A sensitive first look: flagged when the estimate passes the bar and the interval excludes no change."""
     prior = NoisePrior(prior_sd, PRIOR_DF) if prior_sd else None
-    case = ComparisonCase(series, base_sha, head_sha, Stage.SCREENING, _rule_at_level(rule, base), prior=prior)
-    return special_case_verdict(case, base, head) or _statistical_verdict(case, base, head, case.limits.for_screening())
+    case = ComparisonCase(
+        series, base_sha, head_sha, Stage.SCREENING, _rule_at_level(rule, base), prior=prior
+    )
+    return special_case_verdict(case, base, head) or _statistical_verdict(
+        case, base, head, case.limits.for_screening()
+    )
 
 
 def confirm(
@@ -56,7 +60,9 @@ def confirm(
 ) -> Verdict:
     """The verdict that counts, on pairs that no earlier look has seen."""
     case = ComparisonCase(series, base_sha, head_sha, Stage.CONFIRMATION, _rule_at_level(rule, base))
-    return special_case_verdict(case, base, head, boundaries) or _statistical_verdict(case, base, head, case.limits)
+    return special_case_verdict(case, base, head, boundaries) or _statistical_verdict(
+        case, base, head, case.limits
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +104,13 @@ def interim_look(
         return Look(plain)
     sides = SideCosts.from_processes(series, base, head)
     more, tail = plan_next_look(sides, case.rule, case.limits, prior)
-    return Look(_statistical_verdict(case, base, head, case.limits, tail), more, tail, sides.estimate_shift(), sides.estimate_shift(prior))
+    return Look(
+        _statistical_verdict(case, base, head, case.limits, tail),
+        more,
+        tail,
+        sides.estimate_shift(),
+        sides.estimate_shift(prior),
+    )
 
 
 def _rule_at_level(rule: Rule | None, base: Sequence[Process]) -> Rule:
@@ -107,7 +119,11 @@ def _rule_at_level(rule: Rule | None, base: Sequence[Process]) -> Rule:
 
 
 def _statistical_verdict(
-    case: ComparisonCase, base: Sequence[Process], head: Sequence[Process], limits: DecisionLimits, tail: float = ALPHA
+    case: ComparisonCase,
+    base: Sequence[Process],
+    head: Sequence[Process],
+    limits: DecisionLimits,
+    tail: float = ALPHA,
 ) -> Verdict:
     """The verdict the statistics give.
 
@@ -124,8 +140,12 @@ def _statistical_verdict(
         interval=_ratio_interval(found, sides.sign, tail),
         base_level=math.exp(sides.sign * median(sides.base)),
         head_level=math.exp(sides.sign * median(sides.head)),
-        noise_floor=noise_model.compute_noise_floor(case.aa_log_ratios) if case.aa_log_ratios else _relative_change(found.half_width()),
-        mde=_relative_change(minimum_detectable_effect(found.error, found.df, limits.bar, case.limits.null, tail)),
+        noise_floor=noise_model.compute_noise_floor(case.aa_log_ratios)
+        if case.aa_log_ratios
+        else _relative_change(found.half_width()),
+        mde=_relative_change(
+            minimum_detectable_effect(found.error, found.df, limits.bar, case.limits.null, tail)
+        ),
         pairs=sides.pairs,
         pairs_to_decide=_estimate_more_pairs(case, found) if kind is VerdictKind.INCONCLUSIVE else 0,
         p_value=min(1.0, case.limits.p_value(found) * ALPHA / tail),
@@ -137,7 +157,9 @@ def _statistical_verdict(
 
 def _estimate_more_pairs(case: ComparisonCase, shift: Shift) -> int | None:
     """A pair alone has no error to tell from, so it takes a first look."""
-    return case.limits.estimate_more_pairs(shift) if shift.df > 0 else max(case.rule.looks[0] - shift.pairs, 1)
+    return (
+        case.limits.estimate_more_pairs(shift) if shift.df > 0 else max(case.rule.looks[0] - shift.pairs, 1)
+    )
 
 
 def _ratio_interval(shift: Shift, sign: float, tail: float) -> Interval | None:

@@ -89,7 +89,10 @@ def combine_by_benchmark(series_shifts: Iterable[tuple[Series, Shift]]) -> list[
     for series, shift in series_shifts:
         if _has_known_error(shift):
             cells[series.benchmark.name][key_without_metric(series)].append(shift)
-    return [_average_across_cells([_average_within_process(shifts) for shifts in places.values()]) for places in cells.values()]
+    return [
+        _average_across_cells([_average_within_process(shifts) for shifts in places.values()])
+        for places in cells.values()
+    ]
 
 
 def wrap_single_shifts(shifts: Iterable[Shift]) -> list[BenchmarkShift]:
@@ -133,7 +136,9 @@ def _average_within_process(shifts: Sequence[Shift]) -> BenchmarkShift:
 
 def _average_across_cells(cells: Sequence[BenchmarkShift]) -> BenchmarkShift:
     count = len(cells)
-    return BenchmarkShift(sum(one.centre for one in cells) / count, math.hypot(*(one.error for one in cells)) / count)
+    return BenchmarkShift(
+        sum(one.centre for one in cells) / count, math.hypot(*(one.error for one in cells)) / count
+    )
 
 
 def _pooled_kind(pool: PooledShift, bar: float, *, one_sided: bool) -> PooledKind:
@@ -147,7 +152,9 @@ def _pooled_kind(pool: PooledShift, bar: float, *, one_sided: bool) -> PooledKin
 
 def _pooled_reason(kind: PooledKind, pool: PooledShift, bar: float, count: int, agreeing: int) -> str:
     low, high = (math.expm1(bound) for bound in pool.bounds())
-    told = f"{math.expm1(pool.centre):+.1%} in cost over {count} benchmarks, interval {low:+.1%} to {high:+.1%}"
+    told = (
+        f"{math.expm1(pool.centre):+.1%} in cost over {count} benchmarks, interval {low:+.1%} to {high:+.1%}"
+    )
     if kind is PooledKind.NO_SHIFT:
         return f"{told}: inside {bar:.1%} either way."
     if kind is PooledKind.INCONCLUSIVE:

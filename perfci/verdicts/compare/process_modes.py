@@ -39,7 +39,11 @@ class ModeSummary:
             return "; compared as they are"
         if self.mix.p_value <= MIX_TEST_LEVEL:
             return ": the mix may have changed, and the interval allows for it"
-        allowing = ", and the interval holds for other readings of the states too" if self.mix.spans_matchings else ""
+        allowing = (
+            ", and the interval holds for other readings of the states too"
+            if self.mix.spans_matchings
+            else ""
+        )
         return f"; compared within states{allowing}"
 
 
@@ -50,4 +54,8 @@ TIME_UNIT_PATTERN = r"(seconds|s|ms|us|ns)(/.*)?|.*/(s|seconds?)"
 def summarize_modes(series: Series, base: Floats, head: Floats) -> ModeSummary | None:
     """The states of both sides, from their log costs, which rise when things get worse; None where there is one."""
     found = describe_mode_mix(base, head)
-    return ModeSummary(found, "slow" if re.fullmatch(TIME_UNIT_PATTERN, series.metric.unit) else "worse") if found else None
+    return (
+        ModeSummary(found, "slow" if re.fullmatch(TIME_UNIT_PATTERN, series.metric.unit) else "worse")
+        if found
+        else None
+    )

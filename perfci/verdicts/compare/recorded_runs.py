@@ -29,7 +29,9 @@ class RecordedSeries:
     summary_only: bool
 
 
-def collect_recorded_series(runs: Iterable[Run], *, by_variant: bool = True) -> dict[SeriesKey, RecordedSeries]:
+def collect_recorded_series(
+    runs: Iterable[Run], *, by_variant: bool = True
+) -> dict[SeriesKey, RecordedSeries]:
     """What the runs of one commit hold, series by series; the same series in two runs is one.
 
     Where each side has one environment somebody chose, that may be what is compared: then it sets nothing apart.
@@ -42,14 +44,22 @@ def collect_recorded_series(runs: Iterable[Run], *, by_variant: bool = True) -> 
 
 
 def judge_recorded_series(
-    base: Mapping[SeriesKey, RecordedSeries], head: Mapping[SeriesKey, RecordedSeries], shas: tuple[str, str], policy: Policy, *,
+    base: Mapping[SeriesKey, RecordedSeries],
+    head: Mapping[SeriesKey, RecordedSeries],
+    shas: tuple[str, str],
+    policy: Policy,
+    *,
     one_session: bool,
-) -> list[Verdict]:  # fmt: skip
+) -> list[Verdict]:
     """One verdict for each series that either side has; those of the head first, in its order."""
     keys = list(dict.fromkeys([*head, *base]))
-    sides = {key: _select_side_processes(base.get(key), head.get(key), one_session=one_session) for key in keys}
+    sides = {
+        key: _select_side_processes(base.get(key), head.get(key), one_session=one_session) for key in keys
+    }
     named = {key: (head.get(key) or base[key]).series for key in keys}
-    wanted = set(select_judged_series({named[key]: [*before, *after] for key, (before, after) in sides.items()}))
+    wanted = set(
+        select_judged_series({named[key]: [*before, *after] for key, (before, after) in sides.items()})
+    )
     return [
         _judge_series(named[key], base.get(key), head.get(key), sides[key], shas, policy)
         for key in keys
@@ -71,7 +81,9 @@ def _join_results(results: Sequence[Result]) -> RecordedSeries:
     return RecordedSeries(results[0].series, processes, boundaries, summarised)
 
 
-def _select_side_processes(base: RecordedSeries | None, head: RecordedSeries | None, *, one_session: bool) -> tuple[list[Process], list[Process]]:
+def _select_side_processes(
+    base: RecordedSeries | None, head: RecordedSeries | None, *, one_session: bool
+) -> tuple[list[Process], list[Process]]:
     sides = [list(side.processes) if side else [] for side in (base, head)]
     if not one_session or any(_has_duplicate_numbers(side) for side in sides):
         sides = [[replace(process, pair=None, round=None) for process in side] for side in sides]
@@ -85,12 +97,18 @@ def _has_duplicate_numbers(side: Sequence[Process]) -> bool:
 
 
 def _judge_series(
-    series: Series, base: RecordedSeries | None, head: RecordedSeries | None, sides: tuple[list[Process], list[Process]],
-    shas: tuple[str, str], policy: Policy,
-) -> Verdict:  # fmt: skip
+    series: Series,
+    base: RecordedSeries | None,
+    head: RecordedSeries | None,
+    sides: tuple[list[Process], list[Process]],
+    shas: tuple[str, str],
+    policy: Policy,
+) -> Verdict:
     if base and head and (why := _incomparable_reason(base, head)):
         return Verdict(VerdictKind.NOT_COMPARABLE, Stage.CONFIRMATION, series, *shas, reason=why)
-    poured = [side.boundaries for side in (base, head) if side and side.boundaries is not ProcessBoundaries.PROCESS]
+    poured = [
+        side.boundaries for side in (base, head) if side and side.boundaries is not ProcessBoundaries.PROCESS
+    ]
     boundaries = poured[0] if poured and base and head else ProcessBoundaries.PROCESS
     return confirm(series, *shas, *sides, rule=policy.rule_for(series), boundaries=boundaries)
 
@@ -103,9 +121,7 @@ def _incomparable_reason(base: RecordedSeries, head: RecordedSeries) -> str:
     if before.benchmark.version != after.benchmark.version:
         return "The benchmark itself differs: its version is not the same on both sides."
     if before.harness != after.harness:
-        return (
-            f"Measured in two ways: the base by {before.harness or 'no'}, the head by {after.harness or 'no'} harness."
-        )
+        return f"Measured in two ways: the base by {before.harness or 'no'}, the head by {after.harness or 'no'} harness."
     if before.metric != after.metric:
         return f"The units differ: {before.metric.unit or 'none'} and {after.metric.unit or 'none'}."
     if base.summary_only or head.summary_only:

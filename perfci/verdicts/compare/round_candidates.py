@@ -69,7 +69,9 @@ def default_rule(series: Series) -> Rule:
     return Rule()
 
 
-def select_candidates(measured: SeriesProcesses, commit_pairs: CommitPairs, *, rules: RuleLookup = default_rule) -> list[ConfirmationCandidate]:
+def select_candidates(
+    measured: SeriesProcesses, commit_pairs: CommitPairs, *, rules: RuleLookup = default_rule
+) -> list[ConfirmationCandidate]:
     """The commits worth ~10 fresh pairs with their parent, strongest suspicion first."""
     cleaned = _drift_corrected_costs(measured, commit_pairs)
     found: list[ConfirmationCandidate] = []
@@ -82,18 +84,26 @@ def select_candidates(measured: SeriesProcesses, commit_pairs: CommitPairs, *, r
 
 
 def minimum_detectable_effects(
-    measured: SeriesProcesses, commit_pairs: CommitPairs, *, rules: RuleLookup = default_rule, pairs: int = FRESH_PAIRS
+    measured: SeriesProcesses,
+    commit_pairs: CommitPairs,
+    *,
+    rules: RuleLookup = default_rule,
+    pairs: int = FRESH_PAIRS,
 ) -> dict[Series, float]:
     """The smallest change (0.08 = 8 %) that so many fresh pairs would convict, per series."""
     visible = {}
     for series, prior in compute_pair_noise(measured, commit_pairs).items():
         limits = DecisionLimits.from_rule(rules(series))
         error = prior.sd / math.sqrt(pairs)
-        visible[series] = math.expm1(power.minimum_detectable_effect(error, prior.df, limits.bar, limits.null))
+        visible[series] = math.expm1(
+            power.minimum_detectable_effect(error, prior.df, limits.bar, limits.null)
+        )
     return visible
 
 
-def compute_noise_floors(measured: SeriesProcesses, commit_pairs: CommitPairs, *, pairs: int = FRESH_PAIRS) -> dict[Series, float]:
+def compute_noise_floors(
+    measured: SeriesProcesses, commit_pairs: CommitPairs, *, pairs: int = FRESH_PAIRS
+) -> dict[Series, float]:
     """What two equal commits would show over so many pairs, 95 times in 100, per series."""
     return {
         series: math.expm1(NORMAL_95 * prior.sd / math.sqrt(pairs))
@@ -109,11 +119,15 @@ def compute_pair_noise(measured: SeriesProcesses, commit_pairs: CommitPairs) -> 
         sides = [_log_costs(series, select_usable(by_commit.get(sha, ()))) for sha in order]
         pooled = noise_model.pooled_within_group_sd([side for side in sides if np.isfinite(side).all()])
         if pooled is not None:
-            spreads[series] = NoisePrior(math.sqrt(2) * pooled, float(sum(len(side) - 1 for side in sides if len(side))))
+            spreads[series] = NoisePrior(
+                math.sqrt(2) * pooled, float(sum(len(side) - 1 for side in sides if len(side)))
+            )
     return spreads
 
 
-def _exact_candidates(series: Series, by_commit: Mapping[str, Sequence[Process]], commit_pairs: CommitPairs, rule: Rule) -> list[ConfirmationCandidate]:
+def _exact_candidates(
+    series: Series, by_commit: Mapping[str, Sequence[Process]], commit_pairs: CommitPairs, rule: Rule
+) -> list[ConfirmationCandidate]:
     """What needs no statistics: exact values that moved, and commits that stopped working."""
     found = []
     for base, head in commit_pairs:
@@ -126,7 +140,9 @@ def _exact_candidates(series: Series, by_commit: Mapping[str, Sequence[Process]]
     return found
 
 
-def _step_candidates(series: Series, costs: Mapping[str, DriftCorrectedValues], commit_pairs: CommitPairs, rule: Rule) -> list[ConfirmationCandidate]:
+def _step_candidates(
+    series: Series, costs: Mapping[str, DriftCorrectedValues], commit_pairs: CommitPairs, rule: Rule
+) -> list[ConfirmationCandidate]:
     """Moves of the level along the line, each at its commit and where else it may well have been."""
     order = _list_commits(commit_pairs)
     steps = estimate_commit_levels([costs.get(sha, NO_VALUES) for sha in order])
@@ -136,12 +152,17 @@ def _step_candidates(series: Series, costs: Mapping[str, DriftCorrectedValues], 
         smallest = MIN_BAR_SHARE * math.log1p(rule.at_level(_level_at(steps, move.index - 1, sign)).bar)
         if abs(move.size) < smallest or abs(move.sigmas) < CANDIDATE_SIGMAS:
             continue
-        found += [_build_candidate(series, order, steps, place, rule) for place in (move, *find_alternative_steps(steps, move))]
+        found += [
+            _build_candidate(series, order, steps, place, rule)
+            for place in (move, *find_alternative_steps(steps, move))
+        ]
     pairs = set(commit_pairs)
     return [one for one in found if (one.base, one.head) in pairs]
 
 
-def _build_candidate(series: Series, order: Sequence[str], commit_levels: CommitLevels, step: CommitLevelStep, rule: Rule) -> ConfirmationCandidate:
+def _build_candidate(
+    series: Series, order: Sequence[str], commit_levels: CommitLevels, step: CommitLevelStep, rule: Rule
+) -> ConfirmationCandidate:
     base, head = order[step.index - 1], order[step.index]
     sign = _cost_sign(series)
     rule = rule.at_level(_level_at(commit_levels, step.index - 1, sign))
@@ -173,7 +194,9 @@ def _level_at(commit_levels: CommitLevels, index: int, sign: float) -> float | N
     return math.exp(sign * level) if math.isfinite(level) else None
 
 
-def _drift_corrected_costs(measured: SeriesProcesses, commit_pairs: CommitPairs) -> dict[Series, dict[str, DriftCorrectedValues]]:
+def _drift_corrected_costs(
+    measured: SeriesProcesses, commit_pairs: CommitPairs
+) -> dict[Series, dict[str, DriftCorrectedValues]]:
     """Log costs per series and commit without the machine's mood; exact series and such with zeros are left out."""
     order = set(_list_commits(commit_pairs))
     records = [
@@ -187,7 +210,11 @@ def _drift_corrected_costs(measured: SeriesProcesses, commit_pairs: CommitPairs)
         return {}
     records.sort(key=lambda record: record.measurement_order)
     cells = _number_keys((record.series, record.sha) for record in records)
-    calm = correct_machine_drift(np.array([record.cost for record in records]), cells, _number_keys(record.series for record in records))
+    calm = correct_machine_drift(
+        np.array([record.cost for record in records]),
+        cells,
+        _number_keys(record.series for record in records),
+    )
     cleaned: dict[Series, dict[str, DriftCorrectedValues]] = defaultdict(dict)
     for cell in np.unique(cells):
         mine = np.flatnonzero(cells == cell)

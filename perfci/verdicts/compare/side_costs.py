@@ -44,7 +44,9 @@ class SideCosts:
         return replace(self, base=self.base[:pairs], head=self.head[:pairs])
 
 
-def match_pairs(base: Sequence[Process], head: Sequence[Process]) -> tuple[list[Process], list[Process], bool]:
+def match_pairs(
+    base: Sequence[Process], head: Sequence[Process]
+) -> tuple[list[Process], list[Process], bool]:
     """Usable processes of both sides in the order of their pair (else round) numbers.
 
     Only pairs with both processes count. Sides without numbers are compared side against side, which is not in pairs.

@@ -20,7 +20,10 @@ from perfci.verdicts.rule import ROUNDING_TOLERANCE
 
 
 def special_case_verdict(
-    case: ComparisonCase, base: Sequence[Process], head: Sequence[Process], boundaries: ProcessBoundaries = ProcessBoundaries.PROCESS
+    case: ComparisonCase,
+    base: Sequence[Process],
+    head: Sequence[Process],
+    boundaries: ProcessBoundaries = ProcessBoundaries.PROCESS,
 ) -> Verdict | None:
     """The verdict that needs no statistics, or None where the numbers have to speak."""
     if boundaries is not ProcessBoundaries.PROCESS:
@@ -34,10 +37,18 @@ def special_case_verdict(
     return found and add_disqualified_note(found, base, head)
 
 
-def _absence_verdict(case: ComparisonCase, base: Sequence[Process], head: Sequence[Process]) -> Verdict | None:
-    if _is_mostly_failed(head) and (select_usable(base) or select_disqualified(base)) and not _is_mostly_failed(base):
+def _absence_verdict(
+    case: ComparisonCase, base: Sequence[Process], head: Sequence[Process]
+) -> Verdict | None:
+    if (
+        _is_mostly_failed(head)
+        and (select_usable(base) or select_disqualified(base))
+        and not _is_mostly_failed(base)
+    ):
         return case.make_verdict(
-            VerdictKind.FAILED, f"The base works and the head {format_failure(head)}.", base_level=steady_level(base)
+            VerdictKind.FAILED,
+            f"The base works and the head {format_failure(head)}.",
+            base_level=steady_level(base),
         )
     for name, side in (("base", base), ("head", head)):
         if not select_usable(side) and not select_disqualified(side):
@@ -49,7 +60,9 @@ def _absence_verdict(case: ComparisonCase, base: Sequence[Process], head: Sequen
     return _missing_verdict(case, base, head, "no pair has both its processes")
 
 
-def _missing_verdict(case: ComparisonCase, base: Sequence[Process], head: Sequence[Process], missing_reason: str) -> Verdict:
+def _missing_verdict(
+    case: ComparisonCase, base: Sequence[Process], head: Sequence[Process], missing_reason: str
+) -> Verdict:
     """The level of the side that has one tells a benchmark that was dropped from a new one."""
     levels = {"base_level": steady_level(base), "head_level": steady_level(head)}
     return case.make_verdict(VerdictKind.MISSING, f"There is nothing to compare: {missing_reason}.", **levels)
@@ -65,14 +78,18 @@ def have_equal_counts(base: Sequence[Process], head: Sequence[Process]) -> bool:
     both = [*base, *head]
     good = select_usable(both)
     values = {sample for process in good for sample in process.samples}
-    return len(good) == len(both) and len(values) == 1 and all(process.clock is Clock.EXACT for process in good)
+    return (
+        len(good) == len(both) and len(values) == 1 and all(process.clock is Clock.EXACT for process in good)
+    )
 
 
 def _exact_verdict(case: ComparisonCase, base: Sequence[Process], head: Sequence[Process]) -> Verdict | None:
     """Counts and byte sums repeat exactly, so one look is certain; where they vary they are no such thing."""
     base, head = select_usable(base), select_usable(head)
     values = [{sample for process in side for sample in process.samples} for side in (base, head)]
-    if any(process.clock is not Clock.EXACT for process in (*base, *head)) or any(len(side) > 1 for side in values):
+    if any(process.clock is not Clock.EXACT for process in (*base, *head)) or any(
+        len(side) > 1 for side in values
+    ):
         return None
     (before,), (after,) = values
     known = {
@@ -97,18 +114,26 @@ def _exact_verdict(case: ComparisonCase, base: Sequence[Process], head: Sequence
     return _exact_move_verdict(case, before, after, known)
 
 
-def _exact_move_verdict(case: ComparisonCase, before: float, after: float, fields: Mapping[str, object]) -> Verdict:
+def _exact_move_verdict(
+    case: ComparisonCase, before: float, after: float, fields: Mapping[str, object]
+) -> Verdict:
     ratio = after / before
     fields = dict(fields, ratio=ratio, interval=Interval(ratio, ratio), p_value=0.0)
     told = f"Counted exactly: {format_change(before, after)} ({format_percent_change(ratio)})"
     bar, named = case.rule.effective_exact_bar, case.rule.subject_phrase
     if abs(ratio - 1) < bar * (1 - ROUNDING_TOLERANCE):
-        return case.make_verdict(VerdictKind.UNCHANGED, f"{told}, below the bar of {100 * bar:.3g}%{named}.", **fields)
+        return case.make_verdict(
+            VerdictKind.UNCHANGED, f"{told}, below the bar of {100 * bar:.3g}%{named}.", **fields
+        )
     why = f", beyond the bar of {100 * bar:.3g}%{named}" if bar else f", and{named} no change is too small"
-    return case.make_verdict(_move_kind(case, after - before), f"{told}{why if case.rule.subject else ''}.", **fields)
+    return case.make_verdict(
+        _move_kind(case, after - before), f"{told}{why if case.rule.subject else ''}.", **fields
+    )
 
 
-def _from_zero_verdict(case: ComparisonCase, before: float, after: float, fields: Mapping[str, object]) -> Verdict:
+def _from_zero_verdict(
+    case: ComparisonCase, before: float, after: float, fields: Mapping[str, object]
+) -> Verdict:
     told = f"Counted exactly: {format_change(before, after)}, which no ratio expresses."
     if abs(after - before) <= case.rule.floor:
         told = f"{told} That is within its floor of {format_number(case.rule.floor)}."
@@ -121,7 +146,9 @@ def _move_kind(case: ComparisonCase, difference: float) -> VerdictKind:
     return VerdictKind.REGRESSION if worse else VerdictKind.IMPROVEMENT
 
 
-def _nonpositive_verdict(case: ComparisonCase, base: Sequence[Process], head: Sequence[Process]) -> Verdict | None:
+def _nonpositive_verdict(
+    case: ComparisonCase, base: Sequence[Process], head: Sequence[Process]
+) -> Verdict | None:
     """A level of zero or less has no logarithm; the few cases with a plain answer get it."""
     paired_base, paired_head, _ = match_pairs(base, head)
     before, after = steady_levels(paired_base, paired_head)
@@ -129,7 +156,12 @@ def _nonpositive_verdict(case: ComparisonCase, base: Sequence[Process], head: Se
         return None
     known = {"base_level": median(before), "head_level": median(after), "pairs": min(len(before), len(after))}
     if set(before) == set(after) == {0.0}:
-        settled = {"noise_floor": 0.0, "mde": case.rule.effective_exact_bar, "pairs_to_decide": 0, "p_value": 1.0}
+        settled = {
+            "noise_floor": 0.0,
+            "mde": case.rule.effective_exact_bar,
+            "pairs_to_decide": 0,
+            "p_value": 1.0,
+        }
         same = {"ratio": 1.0, "interval": Interval(1.0, 1.0)}
         return case.make_verdict(VerdictKind.UNCHANGED, "Zero on both sides.", **known, **settled, **same)
     return case.make_verdict(

@@ -14,7 +14,9 @@ from perfci.verdicts.compare.side_costs import SideCosts
 from perfci.verdicts.rule import Rule
 
 
-def plan_next_look(costs: SideCosts, rule: Rule, limits: DecisionLimits, prior: NoisePrior | None = None) -> tuple[int, float]:
+def plan_next_look(
+    costs: SideCosts, rule: Rule, limits: DecisionLimits, prior: NoisePrior | None = None
+) -> tuple[int, float]:
     """How many pairs to buy next and the tail probability of this look's interval.
 
     The looks before this one are replayed from the pairs they saw, so nothing has to be remembered.

@@ -16,11 +16,20 @@ ClauseOperator = Literal["<=", ">=", "<", ">", "within"]
 UNIT_SCALES: Mapping[str, Mapping[str, float]] = {
     "seconds": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0, "seconds": 1.0},
     "bytes": {
-        "B": 1.0, "bytes": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
-        "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40,
+        "B": 1.0,
+        "bytes": 1.0,
+        "kB": 1e3,
+        "KB": 1e3,
+        "MB": 1e6,
+        "GB": 1e9,
+        "TB": 1e12,
+        "KiB": 2.0**10,
+        "MiB": 2.0**20,
+        "GiB": 2.0**30,
+        "TiB": 2.0**40,
     },
     "ratio": {"%": 0.01},
-}  # fmt: skip
+}
 """What a limit may be written in, by the unit of the metric; any other metric takes its own unit, or none."""
 
 CLAUSE_PATTERN = re.compile(
@@ -83,7 +92,9 @@ def parse_clause(text: str) -> GoalClause:
     unit = (found["unit"] or "").strip()
     comparison: ClauseOperator = found["comparison"]  # type: ignore[assignment]
     if comparison == "within" and unit != "%":
-        raise PerfciError(f"the goal {text!r} cannot be read; after 'within' a percentage was expected, such as 1%")
+        raise PerfciError(
+            f"the goal {text!r} cannot be read; after 'within' a percentage was expected, such as 1%"
+        )
     return GoalClause(text.strip(), found["metric"], comparison, float(found["number"]), unit)
 
 
@@ -120,7 +131,9 @@ def compute_unit_factor(clause: GoalClause, unit: str) -> float:
         return 1.0
     expected = ", ".join([*known, "x"])
     found = f"found {clause.unit!r}" if clause.unit else "found none"
-    raise PerfciError(f"the goal {clause.text!r}: a unit of {clause.metric} was expected ({expected}), {found}")
+    raise PerfciError(
+        f"the goal {clause.text!r}: a unit of {clause.metric} was expected ({expected}), {found}"
+    )
 
 
 def _unknown_metric_message(metric: str, metrics: Iterable[str]) -> str:

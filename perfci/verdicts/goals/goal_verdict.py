@@ -13,7 +13,16 @@ from enum import StrEnum
 
 import numpy as np
 
-from perfci.model import CPU_METRIC_PREFIX, Interval, MetricClass, Process, Series, Status, Verdict, VerdictKind
+from perfci.model import (
+    CPU_METRIC_PREFIX,
+    Interval,
+    MetricClass,
+    Process,
+    Series,
+    Status,
+    Verdict,
+    VerdictKind,
+)
 from perfci.stats.location_shift import paired_shift
 from perfci.stats.power import MAX_PAIRS_TO_DECIDE
 from perfci.verdicts.compare.pairwise import screen
@@ -108,13 +117,19 @@ def _select_clause_series(clause: GoalClause, compared: Sequence[ComparedSeries]
     named = [one for one in compared if one.series.metric.name == name]
     if not clause.is_ratio:
         return named
-    twins = {one.series.cell: one for one in compared if one.series.metric.name == f"{CPU_METRIC_PREFIX}{name}" and one.verdict}
+    twins = {
+        one.series.cell: one
+        for one in compared
+        if one.series.metric.name == f"{CPU_METRIC_PREFIX}{name}" and one.verdict
+    }
     return [one if one.verdict else twins.get(one.series.cell, one) for one in named]
 
 
 def _judge_clause_at(clause: GoalClause, compared: ComparedSeries, numerics: bool) -> ClauseVerdict:
     failed = compared.verdict is not None and compared.verdict.kind is VerdictKind.FAILED
-    estimate, interval, reason = _measure_ratio(compared) if clause.is_ratio else _measure_level(clause, compared)
+    estimate, interval, reason = (
+        _measure_ratio(compared) if clause.is_ratio else _measure_level(clause, compared)
+    )
     if failed or (_is_from_zero(clause, compared) and clause.bounds.hi < math.inf):
         outcome = GoalOutcome.BROKEN
     elif interval is None:
@@ -130,7 +145,11 @@ def _judge_clause_at(clause: GoalClause, compared: ComparedSeries, numerics: boo
 
 def _more_pairs_text(clause: GoalClause, compared: ComparedSeries, interval: Interval) -> str:
     """An interval narrows with the square root of its pairs: how many it takes to leave the limit outside."""
-    pairs = compared.verdict.pairs if compared.verdict else min(len(select_usable(compared.base)), len(select_usable(compared.head)))
+    pairs = (
+        compared.verdict.pairs
+        if compared.verdict
+        else min(len(select_usable(compared.base)), len(select_usable(compared.head)))
+    )
     limits = [limit for limit in (clause.bounds.lo, clause.bounds.hi) if math.isfinite(limit) and limit > 0]
     if interval.lo <= 0 or not limits or not pairs:
         return ""
@@ -166,7 +185,9 @@ def _measure_ratio(compared: ComparedSeries) -> tuple[float | None, Interval | N
     verdict = compared.verdict or screen(compared.series, "", "", compared.base, compared.head)
     if verdict.interval is not None:
         return verdict.ratio, verdict.interval, ""
-    why = verdict.reason.partition(": ")[2] if verdict.ratio is not None else ""  # without the numbers, told beside it
+    why = (
+        verdict.reason.partition(": ")[2] if verdict.ratio is not None else ""
+    )  # without the numbers, told beside it
     return verdict.ratio, None, why or verdict.reason
 
 

@@ -35,7 +35,10 @@ COST_CLASSES = (MetricClass.MEMORY, MetricClass.COMPILE)
 
 
 def _is_same_subject(first: Series, second: Series) -> bool:
-    return get_benchmark_owner(first.benchmark.name) == get_benchmark_owner(second.benchmark.name) and first.parameters == second.parameters
+    return (
+        get_benchmark_owner(first.benchmark.name) == get_benchmark_owner(second.benchmark.name)
+        and first.parameters == second.parameters
+    )
 
 
 def _log_size(verdict: Verdict) -> float:

@@ -41,7 +41,9 @@ class SegmentationCache:
     def __contains__(self, series: Series) -> bool:
         return any(known == series for known, _ in self._segmented)
 
-    def segment_histories(self, histories: Mapping[Series, LevelHistory], bar: float) -> dict[Series, list[tuple[int, float]]]:
+    def segment_histories(
+        self, histories: Mapping[Series, LevelHistory], bar: float
+    ) -> dict[Series, list[tuple[int, float]]]:
         """The moves of each history by at least ``bar``; one that has not changed is not looked at."""
         nothing = SegmentedSeries.from_values((), bar)
         known = [self._segmented.pop((series, bar), nothing) for series in histories]
@@ -56,7 +58,9 @@ class SegmentationCache:
             points -= len(self._segmented.pop(next(iter(self._segmented))).values)
 
 
-def find_change_points(series: Series, points: Sequence[Point], *, rule: Rule | None = None) -> list[ChangePoint]:
+def find_change_points(
+    series: Series, points: Sequence[Point], *, rule: Rule | None = None
+) -> list[ChangePoint]:
     """Every commit where the level moves by at least the bar; none on fewer than eight measured points.
 
     Commits without a level to judge are stepped over: the move then happened after ``last_good`` and not later than
@@ -66,14 +70,19 @@ def find_change_points(series: Series, points: Sequence[Point], *, rule: Rule | 
 
 
 def find_change_points_of_many(
-    histories: Mapping[Series, Sequence[Point]], *, rules: RuleLookup = default_rule, cache: SegmentationCache | None = None
+    histories: Mapping[Series, Sequence[Point]],
+    *,
+    rules: RuleLookup = default_rule,
+    cache: SegmentationCache | None = None,
 ) -> dict[Series, list[ChangePoint]]:
     """The same for many series."""
     levels = {
         series: [(point.commit.sha, level) for point in points if (level := judged_level(point)) is not None]
         for series, points in histories.items()
     }
-    return find_change_points_of_levels(levels, lambda one: all(map(_is_exact_point, histories[one])), rules=rules, cache=cache)
+    return find_change_points_of_levels(
+        levels, lambda one: all(map(_is_exact_point, histories[one])), rules=rules, cache=cache
+    )
 
 
 def find_change_points_of_levels(
@@ -99,7 +108,10 @@ def segment_history(series: Series, measured: LevelHistory, *, rule: Rule | None
 
 
 def segment_histories(
-    histories: Mapping[Series, LevelHistory], *, rules: RuleLookup = default_rule, cache: SegmentationCache | None = None
+    histories: Mapping[Series, LevelHistory],
+    *,
+    rules: RuleLookup = default_rule,
+    cache: SegmentationCache | None = None,
 ) -> dict[Series, list[ChangePoint]]:
     """The same for many series; those with one bar are looked at together, which is faster."""
     by_bar: dict[float, dict[Series, LevelHistory]] = defaultdict(dict)
@@ -108,14 +120,18 @@ def segment_histories(
     found: dict[Series, list[ChangePoint]] = {}
     for bar, together in by_bar.items():
         moves = cache.segment_histories(together, bar) if cache else _segment_levels(together, bar)
-        found |= {series: _build_change_points(series, histories[series], moves[series]) for series in together}
+        found |= {
+            series: _build_change_points(series, histories[series], moves[series]) for series in together
+        }
     return {
         series: [move for move in found[series] if abs(move.after - move.before) > rules(series).floor]
         for series in histories
     }
 
 
-def _segment_levels(histories: Mapping[Series, LevelHistory], bar: float) -> dict[Series, list[tuple[int, float]]]:
+def _segment_levels(
+    histories: Mapping[Series, LevelHistory], bar: float
+) -> dict[Series, list[tuple[int, float]]]:
     values = [[level for _, level in levels] for levels in histories.values()]
     return dict(zip(histories, detect_change_points_in_many(values, bar), strict=True))
 
@@ -128,7 +144,14 @@ def _is_exact_point(point: Point) -> bool:
 def _find_exact_changes(series: Series, measured: LevelHistory, rule: Rule) -> list[ChangePoint]:
     """Every commit with another value than the one before it: there is no noise to see through."""
     return [
-        ChangePoint(series, sha, last_good, relative_change=_relative_change(before, after), before=before, after=after)
+        ChangePoint(
+            series,
+            sha,
+            last_good,
+            relative_change=_relative_change(before, after),
+            before=before,
+            after=after,
+        )
         for (last_good, before), (sha, after) in itertools.pairwise(measured)
         if abs(after - before) > max(rule.floor, rule.effective_exact_bar * abs(before))
     ]
@@ -139,7 +162,9 @@ def _relative_change(before: float, after: float) -> float:
     return after / before - 1 if before else math.copysign(1.0, after)
 
 
-def _build_change_points(series: Series, measured: LevelHistory, moves: Sequence[tuple[int, float]]) -> list[ChangePoint]:
+def _build_change_points(
+    series: Series, measured: LevelHistory, moves: Sequence[tuple[int, float]]
+) -> list[ChangePoint]:
     levels = [level for _, level in measured]
     edges = [0, *(index for index, _ in moves), len(levels)]
     return [

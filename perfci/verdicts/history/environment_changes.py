@@ -33,7 +33,9 @@ def diff_environments(before: Environment, after: Environment) -> tuple[Environm
     )
 
 
-def find_environment_coincidence(points: Sequence[LevelPoint], step: StepEstimate, has_commits_between: bool) -> EnvironmentCoincidence | None:
+def find_environment_coincidence(
+    points: Sequence[LevelPoint], step: StepEstimate, has_commits_between: bool
+) -> EnvironmentCoincidence | None:
     """What of the environment changed with a step; ``between`` says that commits lie unmeasured between its points.
 
     A change at the boundary itself explains the step. Where commits were left out between, or the step may have come
@@ -43,12 +45,19 @@ def find_environment_coincidence(points: Sequence[LevelPoint], step: StepEstimat
     here = _changes_at(points, step.index, steady)
     if here:
         return EnvironmentCoincidence(here, ambiguous=has_commits_between)
-    reach = range(max(1, step.index - step.position_uncertainty), min(len(points), step.index + step.position_uncertainty + 1))
-    near = sorted((at for at in reach if _changes_at(points, at, steady)), key=lambda at: (abs(at - step.index), at))
+    reach = range(
+        max(1, step.index - step.position_uncertainty),
+        min(len(points), step.index + step.position_uncertainty + 1),
+    )
+    near = sorted(
+        (at for at in reach if _changes_at(points, at, steady)), key=lambda at: (abs(at - step.index), at)
+    )
     return EnvironmentCoincidence(_changes_at(points, near[0], steady), ambiguous=True) if near else None
 
 
-def _changes_at(points: Sequence[LevelPoint], index: int, stable_names: frozenset[str]) -> tuple[EnvironmentChange, ...]:
+def _changes_at(
+    points: Sequence[LevelPoint], index: int, stable_names: frozenset[str]
+) -> tuple[EnvironmentChange, ...]:
     before, after = points[index - 1].environment, points[index].environment
     if before == after:
         return ()

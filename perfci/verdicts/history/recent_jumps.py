@@ -74,7 +74,11 @@ def find_jumps(
     found = [
         jump
         for series, seen in newest_points.items()
-        if (jump := _find_jump(series, _points_since_last_step(steps.get(series, ()), seen), math.log1p(rules(series).bar)))
+        if (
+            jump := _find_jump(
+                series, _points_since_last_step(steps.get(series, ()), seen), math.log1p(rules(series).bar)
+            )
+        )
     ]
     news = [jump for jump in found if (jump.series, jump.head) not in settled]
     return sorted(news, key=lambda jump: (-jump.sigmas, jump.series.label, repr(jump.series)))
@@ -110,7 +114,9 @@ def _find_jump(series: Series, points: Sequence[LevelPoint], bar: float) -> Jump
             cost = size if series.metric.direction == "lower" else -size
             stays = bool(out[1]) if len(out) > 1 else None
             levels = math.exp(middle), math.exp(middle + size)
-            return Jump(series, points[at - 1].sha, points[at].sha, size, cost, abs(size) / sigma, *levels, stays)
+            return Jump(
+                series, points[at - 1].sha, points[at].sha, size, cost, abs(size) / sigma, *levels, stays
+            )
     return None
 
 

@@ -66,7 +66,9 @@ class Creep:
     paired: bool = False
 
 
-def find_creeps(histories: Sequence[CreepHistory], positions: Mapping[str, int], *, rules: RuleLookup = default_rule) -> list[Creep]:
+def find_creeps(
+    histories: Sequence[CreepHistory], positions: Mapping[str, int], *, rules: RuleLookup = default_rule
+) -> list[Creep]:
     """Every series that got worse by its bar since a release, as seen from the newest release that shows it.
 
     False discoveries are controlled over all series and releases that were looked at (Benjamini & Hochberg 1995).
@@ -79,10 +81,15 @@ def find_creeps(histories: Sequence[CreepHistory], positions: Mapping[str, int],
         held = nearest.get(creep.series)
         if held is None or positions[creep.base] > positions[held.base]:
             nearest[creep.series] = creep
-    return sorted(nearest.values(), key=lambda one: (-abs(math.log(one.drift_ratio)), one.series.label, repr(one.series)))
+    return sorted(
+        nearest.values(),
+        key=lambda one: (-abs(math.log(one.drift_ratio)), one.series.label, repr(one.series)),
+    )
 
 
-def _find_series_creeps(history: CreepHistory, positions: Mapping[str, int], rules: RuleLookup) -> list[tuple[Creep, bool]]:
+def _find_series_creeps(
+    history: CreepHistory, positions: Mapping[str, int], rules: RuleLookup
+) -> list[tuple[Creep, bool]]:
     """What each release shows, and whether it is bad enough."""
     limits = DecisionLimits.from_rule(rules(history.series))
     now = _points_since_last_step(history.newest_points[-CURRENT_POINTS:], history.steps, positions)
@@ -93,14 +100,25 @@ def _find_series_creeps(history: CreepHistory, positions: Mapping[str, int], rul
         steps = [step for step in history.steps if positions[release.sha] < positions.get(step.commit, -1)]
         explained = sum(compute_log_cost(step) for step in steps)
         known = _shift_from_pairs(history, release, now[-1].sha, positions)
-        told = known or _measure_shift(history, release, around, now, positions, min_log_cost=explained + limits.bar / 2)
+        told = known or _measure_shift(
+            history, release, around, now, positions, min_log_cost=explained + limits.bar / 2
+        )
         if told and math.isfinite(explained):
-            found.append(_build_creep(history, release, now[-1].sha, told, explained, limits, paired=known is not None))
+            found.append(
+                _build_creep(history, release, now[-1].sha, told, explained, limits, paired=known is not None)
+            )
     return found
 
 
 def _build_creep(
-    history: CreepHistory, release: Release, head: str, total: Shift, explained: float, limits: DecisionLimits, *, paired: bool
+    history: CreepHistory,
+    release: Release,
+    head: str,
+    total: Shift,
+    explained: float,
+    limits: DecisionLimits,
+    *,
+    paired: bool,
 ) -> tuple[Creep, bool]:
     drift = replace(total, centre=total.centre - explained)
     sign = 1.0 if history.series.metric.direction == "lower" else -1.0
@@ -108,7 +126,15 @@ def _build_creep(
     interval = Interval(low, high) if math.isfinite(high) else None
     ratios = math.exp(sign * drift.centre), math.exp(sign * total.centre)
     creep = Creep(
-        history.series, release.tag, release.sha, head, ratios[0], interval, ratios[1], limits.p_value(drift), paired
+        history.series,
+        release.tag,
+        release.sha,
+        head,
+        ratios[0],
+        interval,
+        ratios[1],
+        limits.p_value(drift),
+        paired,
     )
     return creep, limits.classify(drift) is VerdictKind.REGRESSION
 
@@ -137,11 +163,19 @@ def _measure_shift(
     return estimate_unpaired_shift(sign * np.log(then), sign * np.log(today))
 
 
-def _shift_from_pairs(history: CreepHistory, release: Release, head: str, positions: Mapping[str, int]) -> Shift | None:
+def _shift_from_pairs(
+    history: CreepHistory, release: Release, head: str, positions: Mapping[str, int]
+) -> Shift | None:
     """What interleaved pairs of the release and a commit as new as the newest points said, as a shift of costs."""
     for verdict in history.verdicts:
         recent = positions.get(verdict.head, -1) >= positions[head] - CURRENT_POINTS
-        if verdict.base == release.sha and recent and verdict.ratio and verdict.interval and verdict.pairs >= CURRENT_POINTS:
+        if (
+            verdict.base == release.sha
+            and recent
+            and verdict.ratio
+            and verdict.interval
+            and verdict.pairs >= CURRENT_POINTS
+        ):
             sign = 1.0 if history.series.metric.direction == "lower" else -1.0
             half = (math.log(verdict.interval.hi) - math.log(verdict.interval.lo)) / 2
             whole = Shift(sign * math.log(verdict.ratio), 1.0, verdict.pairs - 1.0, verdict.pairs)
@@ -150,7 +184,10 @@ def _shift_from_pairs(history: CreepHistory, release: Release, head: str, positi
 
 
 def _points_at_release_level(
-    release_points: Sequence[LevelPoint], release: Release, steps: Sequence[ChangePoint], positions: Mapping[str, int]
+    release_points: Sequence[LevelPoint],
+    release: Release,
+    steps: Sequence[ChangePoint],
+    positions: Mapping[str, int],
 ) -> list[LevelPoint]:
     """The points nearest to the release, either side, that no step parts from it."""
     at = positions[release.sha]
@@ -163,7 +200,9 @@ def _points_at_release_level(
     return [*before, *(one for one in inside if one.sha == release.sha), *after]
 
 
-def _points_since_last_step(newest_points: Sequence[LevelPoint], steps: Sequence[ChangePoint], positions: Mapping[str, int]) -> list[LevelPoint]:
+def _points_since_last_step(
+    newest_points: Sequence[LevelPoint], steps: Sequence[ChangePoint], positions: Mapping[str, int]
+) -> list[LevelPoint]:
     """The newest points since the last step."""
     last = max((positions[step.commit] for step in steps if step.commit in positions), default=-1)
     return [one for one in newest_points if positions.get(one.sha, -1) >= last]

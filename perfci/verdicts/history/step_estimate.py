@@ -61,7 +61,9 @@ class StepEstimate:
         return -math.log(max(self.p_value, MIN_P_VALUE))
 
 
-def estimate_step(points: Sequence[LevelPoint], commit: str, other_steps: Sequence[str] = ()) -> StepEstimate | None:
+def estimate_step(
+    points: Sequence[LevelPoint], commit: str, other_steps: Sequence[str] = ()
+) -> StepEstimate | None:
     """The step at ``commit``, judged on the points up to the next of the ``other`` steps; None where it is not seen."""
     place = {one.sha: at for at, one in enumerate(points)}
     if commit not in place or not place[commit]:

@@ -20,13 +20,17 @@ def find_mode_switches(steps: Sequence[ChangePoint]) -> set[str]:
     found: set[str] = set()
     chain: list[ChangePoint] = []
     for step in steps:
-        chain = [*chain, step] if chain and _is_reversal(chain[-1], step, _within_a_third(chain[-1])) else [step]
+        chain = (
+            [*chain, step] if chain and _is_reversal(chain[-1], step, _within_a_third(chain[-1])) else [step]
+        )
         if len(chain) >= MIN_SWITCHES:
             found |= {one.commit for one in chain}
     return found
 
 
-def find_reversals(steps: Sequence[ChangePoint], positions: Mapping[str, int], tolerance: float) -> dict[str, ChangePoint]:
+def find_reversals(
+    steps: Sequence[ChangePoint], positions: Mapping[str, int], tolerance: float
+) -> dict[str, ChangePoint]:
     """For each step that the next one undid within ``SOON`` commits, by its commit, the step that did.
 
     ``same`` is the log shift up to which a level counts as returned.
@@ -35,7 +39,11 @@ def find_reversals(steps: Sequence[ChangePoint], positions: Mapping[str, int], t
     taken: set[str] = set()
     for step, following in itertools.pairwise(steps):
         near = positions.get(following.commit, 0) - positions.get(step.commit, 0) <= MAX_REVERSAL_COMMITS
-        if near and step.commit not in taken and _is_reversal(step, following, lambda shift: shift <= tolerance):
+        if (
+            near
+            and step.commit not in taken
+            and _is_reversal(step, following, lambda shift: shift <= tolerance)
+        ):
             found[step.commit] = following
             taken.add(following.commit)
     return found

@@ -74,7 +74,8 @@ def _assess_session(session: str, machine: Machine, alerts: Sequence[SessionAler
         worse,
         gone,
         is_balanced=_binomial_upper_tail(rarer, len(alerts), MINORITY_DIRECTION_SHARE) <= TEST_LEVEL,
-        is_transient=2 * gone > len(looked_at) and _binomial_upper_tail(gone, len(looked_at), MISSED_STEP_SHARE) <= TEST_LEVEL,
+        is_transient=2 * gone > len(looked_at)
+        and _binomial_upper_tail(gone, len(looked_at), MISSED_STEP_SHARE) <= TEST_LEVEL,
     )
 
 

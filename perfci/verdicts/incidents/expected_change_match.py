@@ -38,7 +38,10 @@ class ExpectationMatch:
 
 
 def match_expected_changes(
-    incidents: Iterable[Incident], merged: Sequence[MergedExpectedChange], changes: Iterable[ChangePoint], context: HistoryContext
+    incidents: Iterable[Incident],
+    merged: Sequence[MergedExpectedChange],
+    changes: Iterable[ChangePoint],
+    context: HistoryContext,
 ) -> dict[str, ExpectationMatch]:
     """What was announced of the incidents, by their ids; of most nothing was. ``changes`` are all of the histories."""
     if not merged:
@@ -47,7 +50,10 @@ def match_expected_changes(
     for change in changes:
         steps[change.series].append(change.commit)
     line = _ExpectationMatcher(context, {commit.sha: at for at, commit in enumerate(context.commits)}, steps)
-    found = {one.id: line.match_incident(one, [said for said in merged if line.is_within(said, one)]) for one in incidents}
+    found = {
+        one.id: line.match_incident(one, [said for said in merged if line.is_within(said, one)])
+        for one in incidents
+    }
     return {incident: answer for incident, answer in found.items() if answer is not None}
 
 
@@ -68,28 +74,45 @@ class _ExpectationMatcher:
         if merged.sha in self.positions:
             return good < self.positions[merged.sha] <= bad
         since, until = self.context.commits[good].committed_at, self.context.commits[bad].committed_at
-        return merged.merged_at is not None and since is not None and until is not None and since < merged.merged_at <= until
+        return (
+            merged.merged_at is not None
+            and since is not None
+            and until is not None
+            and since < merged.merged_at <= until
+        )
 
-    def match_incident(self, incident: Incident, merged: Sequence[MergedExpectedChange]) -> ExpectationMatch | None:
+    def match_incident(
+        self, incident: Incident, merged: Sequence[MergedExpectedChange]
+    ) -> ExpectationMatch | None:
         """Of several commits the one that answers for all that got worse, else the first."""
         worse = [change for change in incident.members if compute_log_cost(change) > 0]
         of_commit: dict[str, list[MergedExpectedChange]] = defaultdict(list)
         for one in merged:
             if any(one.expected.matches_series(change.series) for change in worse):
                 of_commit[one.sha].append(one)
-        found = [ExpectationMatch(tuple(said), self._find_exceeding(worse, said)) for said in of_commit.values()]
+        found = [
+            ExpectationMatch(tuple(said), self._find_exceeding(worse, said)) for said in of_commit.values()
+        ]
         return next((one for one in found if one.covers_all), next(iter(found), None))
 
-    def _find_exceeding(self, worse: Iterable[ChangePoint], merged: Sequence[MergedExpectedChange]) -> tuple[ChangePoint, ...]:
-        return tuple(change for change in worse if not any(self._is_allowed(one.expected, change) for one in merged))
+    def _find_exceeding(
+        self, worse: Iterable[ChangePoint], merged: Sequence[MergedExpectedChange]
+    ) -> tuple[ChangePoint, ...]:
+        return tuple(
+            change for change in worse if not any(self._is_allowed(one.expected, change) for one in merged)
+        )
 
     def _is_allowed(self, expected: ExpectedChange, change: ChangePoint) -> bool:
-        return expected.matches_series(change.series) and expected.allows_change(change.series, change.relative_change, self._step_noise(change))
+        return expected.matches_series(change.series) and expected.allows_change(
+            change.series, change.relative_change, self._step_noise(change)
+        )
 
     def _step_noise(self, change: ChangePoint) -> float:
         """By what a step may miss its size: the noise floor of its fresh pairs, or the noise of a point around it."""
         pairs = self.context.confirmations.get(change.series, ())
         floors = [one.noise_floor or 0.0 for one in pairs if one.head == change.commit]
-        step = estimate_step(self.context.points.get(change.series, ()), change.commit, self.steps.get(change.series, ()))
+        step = estimate_step(
+            self.context.points.get(change.series, ()), change.commit, self.steps.get(change.series, ())
+        )
         of_a_point = abs(compute_log_cost(change)) / step.sigmas if step is not None and step.sigmas else 0.0
         return max([*floors, of_a_point if math.isfinite(of_a_point) else 0.0])

@@ -45,17 +45,22 @@ def build_incidents(changes: Sequence[ChangePoint], context: HistoryContext) -> 
         _build_incident(cause, part, context)
         for suspected, alike in _group_by_cause(moves).items()
         for group in _group_by_range(alike)
-        for cause, part in (split_shared_steps(group, context) if suspected == CODE_CAUSE else [(suspected, group)])
+        for cause, part in (
+            split_shared_steps(group, context) if suspected == CODE_CAUSE else [(suspected, group)]
+        )
     ]
     return sorted(found, key=lambda one: (-place.get(one.commit, -1), one.p_value, one.id))
 
 
-def build_bad_session_incidents(jumps: Sequence[Jump], context: HistoryContext) -> tuple[list[Incident], list[Jump]]:
+def build_bad_session_incidents(
+    jumps: Sequence[Jump], context: HistoryContext
+) -> tuple[list[Incident], list[Jump]]:
     """One incident for each session that had something the matter with its machine, and the jumps of the others."""
     changes = [jump.change for jump in jumps]
     sessions = [visit.session if (visit := context.first_visit(change)) else "" for change in changes]
     alerts = [
-        SessionAlert(jump.series, session, jump.log_cost > 0, jump.persists) for jump, session in zip(jumps, sessions, strict=True)
+        SessionAlert(jump.series, session, jump.log_cost > 0, jump.persists)
+        for jump, session in zip(jumps, sessions, strict=True)
     ]
     days = {(day.session, day.machine): day for day in find_bad_sessions(alerts) if day.session}
     found, single = [], []
@@ -80,7 +85,9 @@ def _group_by_cause(steps: Sequence[ExplainedStep]) -> dict[StepCause, list[Expl
 
 
 def _group_by_range(steps: Sequence[ExplainedStep]) -> list[list[ExplainedStep]]:
-    return [[steps[k] for k in positions] for positions in group_ranges([move.commit_range for move in steps])]
+    return [
+        [steps[k] for k in positions] for positions in group_ranges([move.commit_range for move in steps])
+    ]
 
 
 def _build_incident(cause: StepCause, steps: Sequence[ExplainedStep], context: HistoryContext) -> Incident:
@@ -90,7 +97,9 @@ def _build_incident(cause: StepCause, steps: Sequence[ExplainedStep], context: H
     worse = [move for move in steps if move.log_cost > 0]
     kind = cause.kind or _incident_kind(len(worse), len(steps))
     verdicts = [move.verdict for move in steps if move.verdict]
-    good = _sha_at(context.commits, first, [*(m.change.last_good for m in steps), *(one.base for one in verdicts)])
+    good = _sha_at(
+        context.commits, first, [*(m.change.last_good for m in steps), *(one.base for one in verdicts)]
+    )
     bad = _sha_at(context.commits, last, [*(m.change.commit for m in steps), *(one.head for one in verdicts)])
     asking = worse or steps
     visits = [visit for move in steps if (visit := context.first_visit(move.change))]
@@ -111,7 +120,9 @@ def _build_incident(cause: StepCause, steps: Sequence[ExplainedStep], context: H
         settled=any(move.is_settled for move in asking),
         confirmed_count=sum(move.is_confirmed for move in steps),
         ongoing=any(move.ongoing for move in worse) and cause.kind is None,
-        pair_to_measure=(good, bad) if cause.name not in ANSWERED_CAUSES and not any(move.verdict for move in steps) else None,
+        pair_to_measure=(good, bad)
+        if cause.name not in ANSWERED_CAUSES and not any(move.verdict for move in steps)
+        else None,
         measured_at=min((visit.started_at for visit in visits), default=None),
     )
 
@@ -122,25 +133,44 @@ def _incident_kind(worse_count: int, step_count: int) -> IncidentKind:
     return IncidentKind.MIXED if worse_count else IncidentKind.IMPROVEMENT
 
 
-def _rank_candidates(steps: Sequence[ExplainedStep], first: int, last: int, commits: Sequence[Commit]) -> tuple[CandidateCommit, ...]:
+def _rank_candidates(
+    steps: Sequence[ExplainedStep], first: int, last: int, commits: Sequence[Commit]
+) -> tuple[CandidateCommit, ...]:
     """Commits of the range, those that most evidence points at first; among equals the older."""
     stretches = [move.commit_range for move in steps]
     start = min(lo for one in stretches for lo, _, _ in one.likelihoods)
     weight = compute_commit_scores(stretches)
     ranked = sorted(range(first + 1, last + 1), key=lambda at: (-round(float(weight[at - start - 1]), 9), at))
     return tuple(
-        CandidateCommit(commits[at], sum(one.may_contain(at) for one in stretches), float(weight[at - start - 1]))
+        CandidateCommit(
+            commits[at], sum(one.may_contain(at) for one in stretches), float(weight[at - start - 1])
+        )
         for at in ranked[:MAX_CANDIDATE_COMMITS]
         if 0 <= at < len(commits)
     )
 
 
-def compute_incident_id(project: str, last_good: str, commit: str, kind: IncidentKind, cause: StepCause) -> str:
+def compute_incident_id(
+    project: str, last_good: str, commit: str, kind: IncidentKind, cause: StepCause
+) -> str:
     """A short name that stays the same as long as range and kind do."""
-    parts = (project, last_good, commit, kind.value, cause.name, repr(cause.environment_changes), cause.reverted_by, cause.session)
+    parts = (
+        project,
+        last_good,
+        commit,
+        kind.value,
+        cause.name,
+        repr(cause.environment_changes),
+        cause.reverted_by,
+        cause.session,
+    )
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
 def _sha_at(commits: Sequence[Commit], position: int, member_shas: Sequence[str]) -> str:
     """The commit at a place of the line; one that is not on it goes by the name its members give it."""
-    return commits[position].sha if 0 <= position < len(commits) and commits[position].sha in member_shas else member_shas[0]
+    return (
+        commits[position].sha
+        if 0 <= position < len(commits) and commits[position].sha in member_shas
+        else member_shas[0]
+    )

@@ -84,7 +84,9 @@ def allocate_pages(
         if incident.kind not in PAGING_KINDS:
             said[incident.id] = BudgetedIncident(incident, Disposition.NOTE, week)
         elif not incident.settled:
-            said[incident.id] = BudgetedIncident(incident, Disposition.WAITING, week, expectation_match=meant.get(incident.id))
+            said[incident.id] = BudgetedIncident(
+                incident, Disposition.WAITING, week, expectation_match=meant.get(incident.id)
+            )
         else:
             weeks[week].append(incident)
     for week, asking in weeks.items():
@@ -101,24 +103,37 @@ def week_of(incident: Incident) -> str:
 
 
 def _allocate_week(
-    week: str, candidates: Sequence[Incident], commit_ranks: Mapping[str, int], series_count: int, max_pages: int,
+    week: str,
+    candidates: Sequence[Incident],
+    commit_ranks: Mapping[str, int],
+    series_count: int,
+    max_pages: int,
     expectation_matches: Mapping[str, ExpectationMatch],
-) -> dict[str, BudgetedIncident]:  # fmt: skip
+) -> dict[str, BudgetedIncident]:
     """In the order of arrival, the strongest of what arrived together first."""
     found: dict[str, BudgetedIncident] = {}
     discoveries = pages = 0
     for incident in sorted(candidates, key=lambda one: _arrival_order(one, commit_ranks)):
-        number, answer = commit_ranks.get(incident.commit, len(commit_ranks) + 1), expectation_matches.get(incident.id)
+        number, answer = (
+            commit_ranks.get(incident.commit, len(commit_ranks) + 1),
+            expectation_matches.get(incident.id),
+        )
         level = FALSE_PAGE_RATE / (number * (number + 1)) * (discoveries + 1)
         free = answer is not None and answer.covers_all
         if incident.p_value * max(series_count, 1) > level:
-            found[incident.id] = BudgetedIncident(incident, Disposition.TOO_WEAK, week, expectation_match=answer)
+            found[incident.id] = BudgetedIncident(
+                incident, Disposition.TOO_WEAK, week, expectation_match=answer
+            )
         elif pages >= max_pages and not free:
-            found[incident.id] = BudgetedIncident(incident, Disposition.HELD_BACK, week, expectation_match=answer)
+            found[incident.id] = BudgetedIncident(
+                incident, Disposition.HELD_BACK, week, expectation_match=answer
+            )
         else:
             discoveries += 1
             pages += not free
-            found[incident.id] = BudgetedIncident(incident, Disposition.PAGE, week, 0 if free else pages, answer)
+            found[incident.id] = BudgetedIncident(
+                incident, Disposition.PAGE, week, 0 if free else pages, answer
+            )
     return found
 
 

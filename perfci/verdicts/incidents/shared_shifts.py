@@ -10,7 +10,13 @@ from dataclasses import replace
 
 from perfci.model import IncidentKind, Machine
 from perfci.verdicts.incidents.bad_sessions import SessionAlert, find_bad_sessions
-from perfci.verdicts.incidents.step_causes import CODE_CAUSE, ExplainedStep, HistoryContext, SessionVisit, StepCause
+from perfci.verdicts.incidents.step_causes import (
+    CODE_CAUSE,
+    ExplainedStep,
+    HistoryContext,
+    SessionVisit,
+    StepCause,
+)
 
 MAX_LOG_RATIO = math.log(2)
 """Shifts up to a factor of two apart are alike: of a larger one more would be left than the shared shift explains."""
@@ -58,25 +64,35 @@ def split_shared_steps(steps: Sequence[ExplainedStep], context: HistoryContext) 
     left = list(steps)
     for machine in sorted({move.change.series.machine for move in steps}, key=repr):
         for unit in sorted({move.change.series.metric.unit for move in steps}):
-            mine = [m for m in left if m.change.series.machine == machine and m.change.series.metric.unit == unit]
-            word, alike = _match_canary(mine, context) or _match_majority(mine, context, context.series_counts.get((machine, unit), 0))
+            mine = [
+                m for m in left if m.change.series.machine == machine and m.change.series.metric.unit == unit
+            ]
+            word, alike = _match_canary(mine, context) or _match_majority(
+                mine, context, context.series_counts.get((machine, unit), 0)
+            )
             if alike:
                 parts.append((StepCause(IncidentKind.MACHINE, word), alike))
                 left = [move for move in left if not any(move is one for one in alike)]
     return [*parts, (CODE_CAUSE, left)] if left else parts
 
 
-def _match_canary(steps: Sequence[ExplainedStep], context: HistoryContext) -> tuple[str, list[ExplainedStep]] | None:
+def _match_canary(
+    steps: Sequence[ExplainedStep], context: HistoryContext
+) -> tuple[str, list[ExplainedStep]] | None:
     """What moved as a canary did, which no commit touches; the canary itself is the machine's anyway."""
     canaries = [move for move in steps if context.is_canary(move.change.series)]
     if not canaries:
         return None
     size = statistics.median(move.log_cost for move in canaries)
-    alike = [m for m in steps if m in canaries or (_may_be_machine(m, context) and _is_similar(m.log_cost, size))]
+    alike = [
+        m for m in steps if m in canaries or (_may_be_machine(m, context) and _is_similar(m.log_cost, size))
+    ]
     return "canary", alike
 
 
-def _match_majority(steps: Sequence[ExplainedStep], context: HistoryContext, series_count: int) -> tuple[str, list[ExplainedStep]]:
+def _match_majority(
+    steps: Sequence[ExplainedStep], context: HistoryContext, series_count: int
+) -> tuple[str, list[ExplainedStep]]:
     """What most series of a machine did alike, in suites that have nothing to do with each other."""
     able = [move for move in steps if _may_be_machine(move, context) and math.isfinite(move.log_cost)]
     if not able:
@@ -84,12 +100,21 @@ def _match_majority(steps: Sequence[ExplainedStep], context: HistoryContext, ser
     size = statistics.median(move.log_cost for move in able)
     alike = [move for move in able if _is_similar(move.log_cost, size)]
     suites = {get_suite_name(move.change.series.benchmark.name) for move in alike}
-    return ("most", alike) if len(suites) >= MIN_UNRELATED_SUITES and 2 * len(alike) > series_count > 0 else ("", [])
+    return (
+        ("most", alike)
+        if len(suites) >= MIN_UNRELATED_SUITES and 2 * len(alike) > series_count > 0
+        else ("", [])
+    )
 
 
 def _may_be_machine(step: ExplainedStep, context: HistoryContext) -> bool:
     """Not what fresh pairs confirmed, what counts exactly, or what was measured in rounds with the commit before."""
-    return step.cause == CODE_CAUSE and not step.is_confirmed and not step.is_exact and context.is_measured_apart(step.change)
+    return (
+        step.cause == CODE_CAUSE
+        and not step.is_confirmed
+        and not step.is_exact
+        and context.is_measured_apart(step.change)
+    )
 
 
 def _is_similar(first: float, second: float) -> bool:

@@ -59,7 +59,11 @@ class HistoryContext:
     def is_measured_apart(self, change: ChangePoint) -> bool:
         """Whether the two sides of a step never shared the machine's mood."""
         sides = [
-            {visit.session for visit in self.visits.get((sha, change.series.machine), ()) if visit.interleaved}
+            {
+                visit.session
+                for visit in self.visits.get((sha, change.series.machine), ())
+                if visit.interleaved
+            }
             for sha in (change.last_good, change.commit)
         ]
         return not sides[0] & sides[1]
@@ -132,7 +136,11 @@ class ExplainedStep:
     @property
     def is_settled(self) -> bool:
         """Whether three points, fresh pairs or an exact count speak for it."""
-        return self.is_confirmed or self.is_exact or (self.estimate is not None and self.estimate.points_after >= MIN_LEVEL_POINTS)
+        return (
+            self.is_confirmed
+            or self.is_exact
+            or (self.estimate is not None and self.estimate.points_after >= MIN_LEVEL_POINTS)
+        )
 
     @property
     def p_value(self) -> float:
@@ -150,7 +158,9 @@ def explain_steps(changes: Sequence[ChangePoint], context: HistoryContext) -> li
     found = [
         move
         for series, steps in of_series.items()
-        for move in _explain_series_steps(series, sorted(steps, key=lambda one: place.get(one.commit, -1)), context, place)
+        for move in _explain_series_steps(
+            series, sorted(steps, key=lambda one: place.get(one.commit, -1)), context, place
+        )
     ]
     return sorted(found, key=step_order)
 
@@ -158,7 +168,12 @@ def explain_steps(changes: Sequence[ChangePoint], context: HistoryContext) -> li
 def unexplained_step(change: ChangePoint, context: HistoryContext) -> ExplainedStep:
     """A step with nothing known around it."""
     place = {commit.sha: at for at, commit in enumerate(context.commits)}
-    return ExplainedStep(change, WeightedRange(*_position_range(change, place), MIN_EVIDENCE), compute_log_cost(change), CODE_CAUSE)
+    return ExplainedStep(
+        change,
+        WeightedRange(*_position_range(change, place), MIN_EVIDENCE),
+        compute_log_cost(change),
+        CODE_CAUSE,
+    )
 
 
 def group_confirmations(verdicts: Iterable[Verdict]) -> dict[Series, list[Verdict]]:
@@ -185,15 +200,23 @@ def add_confirmed_steps(
             if one.kind in MOVE_KINDS and one.ratio and -1 < first < last and not known:
                 before = one.base_level or 1.0
                 ranges[series].append((first, last))
-                added.append(ChangePoint(series, one.head, one.base, one.ratio - 1, before, before * one.ratio))
+                added.append(
+                    ChangePoint(series, one.head, one.base, one.ratio - 1, before, before * one.ratio)
+                )
     return [*changes, *added]
 
 
-def _explain_series_steps(series: Series, steps: Sequence[ChangePoint], context: HistoryContext, positions: Mapping[str, int]) -> Iterable[ExplainedStep]:
+def _explain_series_steps(
+    series: Series, steps: Sequence[ChangePoint], context: HistoryContext, positions: Mapping[str, int]
+) -> Iterable[ExplainedStep]:
     bar = math.log1p(context.rules(series).bar)
     seen, shas = context.points.get(series, ()), [step.commit for step in steps]
     hops = find_mode_switches(steps)
-    gone = {sha: back for sha, back in find_reversals(steps, positions, bar / 2).items() if not {sha, back.commit} & hops}
+    gone = {
+        sha: back
+        for sha, back in find_reversals(steps, positions, bar / 2).items()
+        if not {sha, back.commit} & hops
+    }
     returns = {back.commit for back in gone.values()}
     costs = [compute_log_cost(step) for step in steps]
     for k, step in enumerate(steps):
@@ -206,7 +229,9 @@ def _explain_series_steps(series: Series, steps: Sequence[ChangePoint], context:
             first, last = positions[verdict.base], positions[verdict.head]
         move = ExplainedStep(
             step,
-            WeightedRange(first, last, MIN_EVIDENCE) if around is None else _weighted_range(around, first, last, seen, positions),
+            WeightedRange(first, last, MIN_EVIDENCE)
+            if around is None
+            else _weighted_range(around, first, last, seen, positions),
             costs[k],
             CODE_CAUSE,
             around,
@@ -223,10 +248,14 @@ def _position_range(step: ChangePoint, positions: Mapping[str, int]) -> tuple[in
     return min(positions.get(step.last_good, last - 1), last - 1), last
 
 
-def _find_verdict(verdicts: Sequence[Verdict], first: int, last: int, positions: Mapping[str, int]) -> Verdict | None:
+def _find_verdict(
+    verdicts: Sequence[Verdict], first: int, last: int, positions: Mapping[str, int]
+) -> Verdict | None:
     """What fresh pairs said of a range: a move they found somewhere in it, else what they said of all of it."""
     within = [
-        verdict for verdict in verdicts if first <= positions.get(verdict.base, -2) < positions.get(verdict.head, -2) <= last
+        verdict
+        for verdict in verdicts
+        if first <= positions.get(verdict.base, -2) < positions.get(verdict.head, -2) <= last
     ]
     moved = [verdict for verdict in within if verdict.kind in MOVE_KINDS]
     whole = [one for one in within if (positions[one.base], positions[one.head]) == (first, last)]
@@ -248,14 +277,22 @@ def is_next_commit(before: Commit, commit: Commit) -> bool:
     return before.position is not None and commit.position == before.position + 1
 
 
-def _explain_step(step: ExplainedStep, points: Sequence[LevelPoint], is_mode_switch: bool, is_adjacent: bool) -> ExplainedStep:
+def _explain_step(
+    step: ExplainedStep, points: Sequence[LevelPoint], is_mode_switch: bool, is_adjacent: bool
+) -> ExplainedStep:
     """Blame the code last; fresh pairs, measured in one environment on one machine, outrank every other sign."""
     if is_mode_switch:
         return replace(step, cause=StepCause(IncidentKind.MACHINE, "states"))
     if step.reversal is not None:
-        return replace(step, cause=StepCause(IncidentKind.RESOLVED, "reverted", reverted_by=step.reversal.commit))
+        return replace(
+            step, cause=StepCause(IncidentKind.RESOLVED, "reverted", reverted_by=step.reversal.commit)
+        )
     between = step.commit_range.last - step.commit_range.first - 1 or not is_adjacent
-    met = find_environment_coincidence(points, step.estimate, between > 0) if step.estimate and not step.is_confirmed else None
+    met = (
+        find_environment_coincidence(points, step.estimate, between > 0)
+        if step.estimate and not step.is_confirmed
+        else None
+    )
     if met:
         cause = StepCause(IncidentKind.ENVIRONMENT, "environment", met.changes)
         return replace(step, cause=cause, ambiguous=met.ambiguous and not step.is_refuted)
@@ -275,12 +312,17 @@ def _is_ongoing(log_costs: Sequence[float], bar: float) -> bool:
     return all(math.isnan(total) or total > bar / 2 for total in itertools.accumulate(log_costs))
 
 
-def _weighted_range(step: StepEstimate, first: int, last: int, points: Sequence[LevelPoint], positions: Mapping[str, int]) -> WeightedRange:
+def _weighted_range(
+    step: StepEstimate, first: int, last: int, points: Sequence[LevelPoint], positions: Mapping[str, int]
+) -> WeightedRange:
     """Where on the line the step may have come, with the points beside where it may have come as well."""
     at = [positions.get(one.sha, -1) for one in points]
     beside = [
         (at[k - 1], at[k], compute_likelihood_drop(step.sigmas, abs(k - step.index)))
-        for k in range(max(1, step.index - step.position_uncertainty), min(len(points), step.index + step.position_uncertainty + 1))
+        for k in range(
+            max(1, step.index - step.position_uncertainty),
+            min(len(points), step.index + step.position_uncertainty + 1),
+        )
         if k != step.index and -1 < at[k - 1] < at[k]
     ]
     return WeightedRange(first, last, max(step.log_evidence, MIN_EVIDENCE), tuple(beside))
@@ -290,6 +332,14 @@ def step_order(step: ExplainedStep) -> tuple[object, ...]:
     """The same order however the change points were found."""
     series = step.change.series
     return (
-        step.commit_range.first, step.commit_range.last, series.label, series.machine.label, series.variant.label,
-        series.benchmark.version, series.harness, series.metric.unit, repr(series), step.change.commit,
-    )  # fmt: skip
+        step.commit_range.first,
+        step.commit_range.last,
+        series.label,
+        series.machine.label,
+        series.variant.label,
+        series.benchmark.version,
+        series.harness,
+        series.metric.unit,
+        repr(series),
+        step.change.commit,
+    )

@@ -61,7 +61,11 @@ REPORTED_CLASSES = (
 
 def list_reported_series(ablation: Ablation, policy: Policy) -> list[Series]:
     """The series a ladder is told by, each named as of its last good step: those of time, then those of memory."""
-    shown = [verdict.series for verdict in ablation.total_verdicts if policy.class_of(verdict.series) in REPORTED_CLASSES]
+    shown = [
+        verdict.series
+        for verdict in ablation.total_verdicts
+        if policy.class_of(verdict.series) in REPORTED_CLASSES
+    ]
     return sorted(shown, key=lambda series: REPORTED_CLASSES.index(policy.class_of(series)))
 
 

@@ -39,7 +39,13 @@ TOLERANCES = {
 }
 """By precision, the finest first: the same numbers that a ``ModelBench`` is held to; a test holds the two together."""
 
-PRECISION_NAMES = {"float64": "fp64", "float32": "fp32", "float16": "fp16", "half": "fp16", "bfloat16": "bf16"}
+PRECISION_NAMES = {
+    "float64": "fp64",
+    "float32": "fp32",
+    "float16": "fp16",
+    "half": "fp16",
+    "bfloat16": "bf16",
+}
 
 
 class ParityOutcome(StrEnum):
@@ -66,7 +72,11 @@ def find_parity_failure(processes: Sequence[Process]) -> str:
 
 
 def check_numerics(
-    series: Series, base_parameters: NamedValues, base: Sequence[Process], head: Sequence[Process], declared_tolerance: float | None
+    series: Series,
+    base_parameters: NamedValues,
+    base: Sequence[Process],
+    head: Sequence[Process],
+    declared_tolerance: float | None,
 ) -> NumericsCheck | None:
     """Hold one number to its tolerance; None where a side has no number, or where nothing says what is too much.
 
@@ -83,7 +93,9 @@ def check_numerics(
         allowed = known.outputs if declared_tolerance is None and "relative" in name else declared_tolerance
         return None if allowed is None else _check_error(series, base, head, allowed, why)
     usual = known.grad_norm if "grad_norm" in name else known.loss
-    return _check_relative_difference(series, base, head, usual if declared_tolerance is None else declared_tolerance, why)
+    return _check_relative_difference(
+        series, base, head, usual if declared_tolerance is None else declared_tolerance, why
+    )
 
 
 def find_coarsest_precision(*sides: NamedValues) -> str:
@@ -98,13 +110,21 @@ def _parse_precision(value: str) -> str:
     return "fp8" if name.startswith("float8") else PRECISION_NAMES.get(name, name)
 
 
-def _check_error(series: Series, base: Sequence[Process], head: Sequence[Process], tolerance: float, precision_note: str) -> NumericsCheck:
-    before, after = (max(sample for process in select_usable(side) for sample in process.samples) for side in (base, head))
+def _check_error(
+    series: Series, base: Sequence[Process], head: Sequence[Process], tolerance: float, precision_note: str
+) -> NumericsCheck:
+    before, after = (
+        max(sample for process in select_usable(side) for sample in process.samples) for side in (base, head)
+    )
     told = f"{series.metric.name} is {after:.3g} against {before:.3g} of the baseline (allowed {tolerance:.2g} more{precision_note})"
-    return NumericsCheck(series, ParityOutcome.REJECTED if after - before > tolerance else ParityOutcome.AGREES, told)
+    return NumericsCheck(
+        series, ParityOutcome.REJECTED if after - before > tolerance else ParityOutcome.AGREES, told
+    )
 
 
-def _check_relative_difference(series: Series, base: Sequence[Process], head: Sequence[Process], tolerance: float, precision_note: str) -> NumericsCheck:
+def _check_relative_difference(
+    series: Series, base: Sequence[Process], head: Sequence[Process], tolerance: float, precision_note: str
+) -> NumericsCheck:
     before, after = (median(levels) for levels in steady_levels(select_usable(base), select_usable(head)))
     distance = abs(after - before)
     told = f"{series.metric.name} is {_format_against(after, before)} of the baseline ("
@@ -116,14 +136,20 @@ def _check_relative_difference(series: Series, base: Sequence[Process], head: Se
     return NumericsCheck(series, parity, told)
 
 
-def _check_interval(series: Series, base: Sequence[Process], head: Sequence[Process], tolerance: float) -> ParityOutcome:
+def _check_interval(
+    series: Series, base: Sequence[Process], head: Sequence[Process], tolerance: float
+) -> ParityOutcome:
     """What differs between processes of one side decides only with its whole interval."""
     interval = screen(series, "", "", base, head).interval
     if interval is None:
         return ParityOutcome.UNDECIDED
     if interval.lo > 1 + tolerance or interval.hi < 1 - tolerance:
         return ParityOutcome.REJECTED
-    return ParityOutcome.AGREES if interval.lo >= 1 - tolerance and interval.hi <= 1 + tolerance else ParityOutcome.UNDECIDED
+    return (
+        ParityOutcome.AGREES
+        if interval.lo >= 1 - tolerance and interval.hi <= 1 + tolerance
+        else ParityOutcome.UNDECIDED
+    )
 
 
 def _repeats_exactly(side: Sequence[Process]) -> bool:

@@ -31,7 +31,9 @@ class VariantRejection:
 
     def applies_to(self, benchmark: str, parameters: NamedValues) -> bool:
         """Whether a cell is this variant: whoever fails in one benchmark of a class computes wrongly in all of it."""
-        return get_benchmark_owner(benchmark) == get_benchmark_owner(self.benchmark) and dict(parameters) == dict(self.parameters)
+        return get_benchmark_owner(benchmark) == get_benchmark_owner(self.benchmark) and dict(
+            parameters
+        ) == dict(self.parameters)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,9 @@ class PerfciBenchmark(Benchmark):  # type: ignore[misc]  # asv_runner carries no
 
     def do_run(self) -> Any:
         if self._skip_reason:
-            raise SkipNotImplemented(self._skip_reason)  # which asv and perfci turn into a skipped cell, not a failure
+            raise SkipNotImplemented(
+                self._skip_reason
+            )  # which asv and perfci turn into a skipped cell, not a failure
         return super().do_run()
 
     def do_teardown(self) -> None:

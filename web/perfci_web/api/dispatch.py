@@ -83,11 +83,17 @@ class ApiContext:
     upload_limiter: RateLimiter
 
 
-def handle_request(context: ApiContext, operation: Operation, request: Request, path: Mapping[str, Any], request_id: str) -> Response:
+def handle_request(
+    context: ApiContext, operation: Operation, request: Request, path: Mapping[str, Any], request_id: str
+) -> Response:
     """Serve one request; whatever stands against it is raised as ``Declined``."""
     actor = _identify_actor(context, request)
     act = AuditContext(actor, context.clock(), request_id)
-    of_path = _require_project(context, act, str(path["project"]), operation.need) if operation.is_project_scoped else None
+    of_path = (
+        _require_project(context, act, str(path["project"]), operation.need)
+        if operation.is_project_scoped
+        else None
+    )
     if not operation.is_project_scoped:
         _require_allowed(authorize_without_project(actor, operation.need))
     etag = build_etag(of_path, request, actor) if operation.etag and of_path else ""
@@ -107,7 +113,9 @@ def handle_request(context: ApiContext, operation: Operation, request: Request, 
             body=parse_body(raw.body, operation.body) if operation.body else None,
             now=act.at,
             request_id=request_id,
-            require_project=lambda slug, need: _require_project(context, act, slug, need, raw.wire_bytes, may_create=True),
+            require_project=lambda slug, need: _require_project(
+                context, act, slug, need, raw.wire_bytes, may_create=True
+            ),
             raw_body=raw.body,
             headers=headers,
             revision=_parse_revision(request) if operation.revision else 0,
@@ -132,16 +140,29 @@ def _identify_actor(context: ApiContext, request: Request) -> Actor:
 
 def _take_allowance(limiter: RateLimiter, caller: str, amount: float = 1.0) -> None:
     if wait := limiter.take_or_wait_s(caller, amount):
-        raise ProblemError("rate", f"Too much in one minute: try again in {wait} s.", headers={"Retry-After": str(wait)})
+        raise ProblemError(
+            "rate", f"Too much in one minute: try again in {wait} s.", headers={"Retry-After": str(wait)}
+        )
 
 
 def _require_project(
-    context: ApiContext, audit_context: AuditContext, slug: str, need: AccessRequirement, body_bytes: int = 0, *, may_create: bool = False
+    context: ApiContext,
+    audit_context: AuditContext,
+    slug: str,
+    need: AccessRequirement,
+    body_bytes: int = 0,
+    *,
+    may_create: bool = False,
 ) -> Project:
     """The project of this name, where the actor may do this with it; one that a body names begins with that."""
     with context.store.read() as tx:
         found = find_project(tx, slug)
-    if found is None and may_create and need is AccessRequirement.WRITE_RESULTS and authorize(audit_context.actor, None, AccessRequirement.SERVER).allowed:
+    if (
+        found is None
+        and may_create
+        and need is AccessRequirement.WRITE_RESULTS
+        and authorize(audit_context.actor, None, AccessRequirement.SERVER).allowed
+    ):
         name = check_project_name(slug)
         found = context.group_commit().submit(lambda tx: first_seen(tx, audit_context, name))
     _require_access(audit_context.actor, found, need)
@@ -172,9 +193,15 @@ def _query_values(model: type[BaseModel], request: Request) -> dict[str, Any]:
     """The query as values: a name that nobody knows is a mistake, and one given twice where one value is expected."""
     if unknown := [name for name in request.args if name not in model.model_fields]:
         taken = ", ".join(model.model_fields) or "nothing"
-        told = InvalidField(location=make_printable(unknown[0], 60), message=f"is no name here, this takes {taken}")
-        raise ProblemError("bad-request", f"The query does not fit: {told.location} {told.message}.", errors=[told])
-    several = {field for field, about in model.model_fields.items() if get_origin(about.annotation) in (tuple, list)}
+        told = InvalidField(
+            location=make_printable(unknown[0], 60), message=f"is no name here, this takes {taken}"
+        )
+        raise ProblemError(
+            "bad-request", f"The query does not fit: {told.location} {told.message}.", errors=[told]
+        )
+    several = {
+        field for field, about in model.model_fields.items() if get_origin(about.annotation) in (tuple, list)
+    }
     asked: dict[str, Any] = {}
     for name, given in request.args.lists():
         if name not in several and len(given) > 1:
@@ -186,7 +213,9 @@ def _query_values(model: type[BaseModel], request: Request) -> dict[str, Any]:
 def _parse_revision(request: Request) -> int:
     given = request.headers.get("If-Match", "")
     if not given:
-        raise ProblemError("revision-missing", 'The header If-Match: "<revision>" is missing: send the one you saw.')
+        raise ProblemError(
+            "revision-missing", 'The header If-Match: "<revision>" is missing: send the one you saw.'
+        )
     text = given.strip('"')
     if not text.isascii() or not text.isdigit() or len(text) > 9:
         raise ProblemError("bad-request", 'The header If-Match was expected to be a revision such as "3".')
@@ -202,13 +231,21 @@ def _run_handler(operation: Operation, call: Call) -> Reply:
     except AccessDenied as error:
         raise ProblemError(KIND_BY_STATUS[error.status], str(error)) from error
     except PerfciError as error:
-        of_database = isinstance(error.__cause__, SQLAlchemyError)  # gone or busy for a moment: nobody's mistake
-        raise ProblemError("unavailable" if of_database else "conflict", _hide_database_url(call, error)) from error
+        of_database = isinstance(
+            error.__cause__, SQLAlchemyError
+        )  # gone or busy for a moment: nobody's mistake
+        raise ProblemError(
+            "unavailable" if of_database else "conflict", _hide_database_url(call, error)
+        ) from error
 
 
 def _hide_database_url(call: Call, error: PerfciError) -> str:
     """A database's address may hold a password, and is no client's business anyway."""
-    return str(error).replace(call.store.url, "of this server").replace(call.store.display_name, "of this server")
+    return (
+        str(error)
+        .replace(call.store.url, "of this server")
+        .replace(call.store.display_name, "of this server")
+    )
 
 
 def _build_response(reply: Reply) -> Response:
@@ -220,7 +257,11 @@ def _build_response(reply: Reply) -> Response:
         body = reply.value
     streams = not isinstance(body, str | bytes)
     return Response(
-        body, reply.status, headers=dict(reply.headers), content_type=reply.content_type, direct_passthrough=streams
+        body,
+        reply.status,
+        headers=dict(reply.headers),
+        content_type=reply.content_type,
+        direct_passthrough=streams,
     )
 
 

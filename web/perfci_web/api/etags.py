@@ -13,7 +13,9 @@ from perfci.store.projects import Project
 
 def build_etag(project: Project, request: Request, actor: Actor) -> str:
     """Of a project's version, what was asked, and who may see how much of it."""
-    asked = "\n".join((__version__, request.full_path, request.headers.get("Accept", ""), actor.visibility_key))
+    asked = "\n".join(
+        (__version__, request.full_path, request.headers.get("Accept", ""), actor.visibility_key)
+    )
     return f"{project.version}-{sha256(asked.encode()).hexdigest()[:16]}"
 
 

@@ -34,7 +34,9 @@ def build_document(operations: tuple[Operation, ...], *, enforced: bool) -> Mapp
     schemas, definitions = _build_schemas(operations)
     paths: dict[str, dict[str, Any]] = {}
     for one in operations:
-        paths.setdefault(openapi_path(one), {})[one.method.lower()] = _describe_operation(one, schemas, enforced=enforced)
+        paths.setdefault(openapi_path(one), {})[one.method.lower()] = _describe_operation(
+            one, schemas, enforced=enforced
+        )
     components: dict[str, Any] = {"schemas": definitions, "responses": dict(_problem_responses())}
     if enforced:
         components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
@@ -59,11 +61,17 @@ def openapi_path(operation: Operation) -> str:
     return PLACEHOLDER.sub(lambda found: "{" + found["name"] + "}", operation.path)
 
 
-def _build_schemas(operations: Iterable[Operation]) -> tuple[dict[type[BaseModel], dict[str, Any]], dict[str, Any]]:
+def _build_schemas(
+    operations: Iterable[Operation],
+) -> tuple[dict[type[BaseModel], dict[str, Any]], dict[str, Any]]:
     """The schema of every shape, those within others as components."""
     used = (shape for one in operations for shape in (one.body, *one.answers.values()))
-    shapes: list[type[BaseModel]] = list(dict.fromkeys([ProblemDetails, *(one for one in used if isinstance(one, type))]))
-    found, together = models_json_schema([(shape, "validation") for shape in shapes], ref_template=REF_TEMPLATE)
+    shapes: list[type[BaseModel]] = list(
+        dict.fromkeys([ProblemDetails, *(one for one in used if isinstance(one, type))])
+    )
+    found, together = models_json_schema(
+        [(shape, "validation") for shape in shapes], ref_template=REF_TEMPLATE
+    )
     return {shape: found[shape, "validation"] for shape in shapes}, together.get("$defs", {})
 
 
@@ -74,11 +82,18 @@ def _describe_operation(
         "operationId": operation.name,
         "summary": operation.summary,
         "tags": [operation.handler.__module__.rpartition(".")[2]],
-        "parameters": [*_path_parameters(operation), *_query_parameters(operation, schemas), *_header_parameters(operation)],
+        "parameters": [
+            *_path_parameters(operation),
+            *_query_parameters(operation, schemas),
+            *_header_parameters(operation),
+        ],
         "responses": _describe_responses(operation, schemas),
     }
     if operation.body is not None:
-        told["requestBody"] = {"required": True, "content": {"application/json": {"schema": schemas[operation.body]}}}
+        told["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": schemas[operation.body]}},
+        }
     if enforced:
         told["security"] = _security_requirements(operation.need)
     return told
@@ -86,17 +101,28 @@ def _describe_operation(
 
 def _security_requirements(need: AccessRequirement) -> list[dict[str, list[str]]]:
     """What anybody may ask of a public project needs no token; a token shows the private ones as well."""
-    return [{"token": []}] if need not in (AccessRequirement.PUBLIC, AccessRequirement.READ) else [{}, {"token": []}]
+    return (
+        [{"token": []}]
+        if need not in (AccessRequirement.PUBLIC, AccessRequirement.READ)
+        else [{}, {"token": []}]
+    )
 
 
 def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
     return [
-        {"name": found["name"], "in": "path", "required": True, "schema": dict(SCHEMAS[found["kind"] or "default"])}
+        {
+            "name": found["name"],
+            "in": "path",
+            "required": True,
+            "schema": dict(SCHEMAS[found["kind"] or "default"]),
+        }
         for found in PLACEHOLDER.finditer(operation.rule)
     ]
 
 
-def _query_parameters(operation: Operation, schemas: Mapping[type[BaseModel], dict[str, Any]]) -> list[dict[str, Any]]:
+def _query_parameters(
+    operation: Operation, schemas: Mapping[type[BaseModel], dict[str, Any]]
+) -> list[dict[str, Any]]:
     if operation.query is None:
         return []
     shape = operation.query.model_json_schema(ref_template=REF_TEMPLATE)
@@ -119,7 +145,9 @@ def _is_list_parameter(model: type[BaseModel], name: str) -> bool:
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     """A query says nothing by leaving a name out: there is no way to write null."""
     choices = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
-    kept = {name: value for name, value in schema.items() if name not in ("anyOf", "default") or value is not None}
+    kept = {
+        name: value for name, value in schema.items() if name not in ("anyOf", "default") or value is not None
+    }
     if not choices:
         return kept
     kept.pop("anyOf")
@@ -134,19 +162,30 @@ def _header_parameters(operation: Operation) -> list[dict[str, Any]]:
     ]
 
 
-def _describe_responses(operation: Operation, schemas: Mapping[type[BaseModel], dict[str, Any]]) -> dict[str, Any]:
-    told = {str(status): _describe_answer(answer, schemas, status) for status, answer in operation.answers.items()}
+def _describe_responses(
+    operation: Operation, schemas: Mapping[type[BaseModel], dict[str, Any]]
+) -> dict[str, Any]:
+    told = {
+        str(status): _describe_answer(answer, schemas, status) for status, answer in operation.answers.items()
+    }
     if operation.etag:
         told["200"]["headers"] = {"ETag": {"schema": {"type": "string"}}}
         told["304"] = {"description": "nothing changed since the answer with this ETag"}
-    return told | {str(word.status): {"$ref": f"#/components/responses/{name}"} for name, word in PROBLEM_KINDS.items()}
+    return told | {
+        str(word.status): {"$ref": f"#/components/responses/{name}"} for name, word in PROBLEM_KINDS.items()
+    }
 
 
-def _describe_answer(answer: AnswerType, schemas: Mapping[type[BaseModel], dict[str, Any]], status: int) -> dict[str, Any]:
+def _describe_answer(
+    answer: AnswerType, schemas: Mapping[type[BaseModel], dict[str, Any]], status: int
+) -> dict[str, Any]:
     if answer is None:
         return {"description": "done"}
     if isinstance(answer, StreamedAnswer):
-        return {"description": "as it is made", "content": {answer.content_type.split(";")[0]: {"schema": {}}}}
+        return {
+            "description": "as it is made",
+            "content": {answer.content_type.split(";")[0]: {"schema": {}}},
+        }
     return {
         "description": STATUS_DESCRIPTIONS.get(status, "done"),
         "content": {"application/json": {"schema": schemas[answer]}},

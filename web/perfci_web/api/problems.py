@@ -25,15 +25,25 @@ class ProblemKind(NamedTuple):
 
 
 PROBLEM_KINDS: Mapping[str, ProblemKind] = {
-    "bad-request": ProblemKind(400, "The request cannot be understood", "It does not have the shape that openapi.json tells."),
+    "bad-request": ProblemKind(
+        400, "The request cannot be understood", "It does not have the shape that openapi.json tells."
+    ),
     "unauthorized": ProblemKind(401, "Nobody we know", "The token is missing, wrong, expired or revoked."),
     "forbidden": ProblemKind(403, "Not allowed", "You are known, and this is not yours to do."),
-    "not-found": ProblemKind(404, "Nothing here", "There is nothing of this name, or it is not yours to see."),
+    "not-found": ProblemKind(
+        404, "Nothing here", "There is nothing of this name, or it is not yours to see."
+    ),
     "method": ProblemKind(405, "Not this way", "The address takes other methods: see the header Allow."),
     "conflict": ProblemKind(409, "It does not fit", "What is asked contradicts what is stored, or itself."),
-    "stale": ProblemKind(412, "Somebody was faster", "It changed meanwhile: look again, and send its revision in If-Match."),
-    "too-large": ProblemKind(413, "Too large", "A body, or what it unpacks to, is larger than this server takes."),
-    "media-type": ProblemKind(415, "Another kind of body is needed", "Send JSON, plain or with Content-Encoding gzip."),
+    "stale": ProblemKind(
+        412, "Somebody was faster", "It changed meanwhile: look again, and send its revision in If-Match."
+    ),
+    "too-large": ProblemKind(
+        413, "Too large", "A body, or what it unpacks to, is larger than this server takes."
+    ),
+    "media-type": ProblemKind(
+        415, "Another kind of body is needed", "Send JSON, plain or with Content-Encoding gzip."
+    ),
     "revision-missing": ProblemKind(428, "A revision is needed", "Send the revision you saw in If-Match."),
     "rate": ProblemKind(429, "Too much at once", "Wait as long as Retry-After says."),
     "broken": ProblemKind(500, "Something broke here", "This is our mistake; its id is in the server's log."),
@@ -64,7 +74,9 @@ class RevisionMismatch(ProblemError):
     """What was to be changed has another revision by now; ``current`` is told, so that one can look and try again."""
 
     def __init__(self, current_revision: int) -> None:
-        super().__init__("stale", f"It is at revision {current_revision} by now: look again.", revision=current_revision)
+        super().__init__(
+            "stale", f"It is at revision {current_revision} by now: look again.", revision=current_revision
+        )
 
 
 def problem_response(error: ProblemError, request_id: str) -> Response:
@@ -90,7 +102,9 @@ def convert_http_error(error: HTTPException) -> ProblemError:
     headers = {}
     if isinstance(error, MethodNotAllowed) and error.valid_methods:
         headers["Allow"] = ", ".join(sorted(error.valid_methods))
-    return ProblemError(word, ADDRESS_TEXTS.get(status) or error.description or PROBLEM_KINDS[word].text, headers=headers)
+    return ProblemError(
+        word, ADDRESS_TEXTS.get(status) or error.description or PROBLEM_KINDS[word].text, headers=headers
+    )
 
 
 ADDRESS_TEXTS: Mapping[int, str] = {
@@ -103,7 +117,10 @@ ADDRESS_TEXTS: Mapping[int, str] = {
 def convert_validation_error(error: ValidationError, prefix: str) -> ProblemError:
     """A shape that does not fit is 400; a rule that no JSON Schema can say is 409."""
     faults = _drop_consequences(error.errors(include_url=False, include_context=False))
-    told = [InvalidField(location=_format_fault_path(one), message=one["msg"].removeprefix("Value error, ")) for one in faults[:MAX_FAULTS]]
+    told = [
+        InvalidField(location=_format_fault_path(one), message=one["msg"].removeprefix("Value error, "))
+        for one in faults[:MAX_FAULTS]
+    ]
     by_rule = all(one["type"] == "value_error" or _is_integral_float(one) for one in faults)
     more = f", and {len(faults) - 1} more faults" if len(faults) > 1 else ""
     sentence = f"{prefix}: {told[0].location}: {told[0].message}{more}."
@@ -129,4 +146,6 @@ def _format_fault_path(fault: ErrorDetails) -> str:
 
 def _required_headers(status: int) -> dict[str, str]:
     """Headers that some statuses never come without."""
-    return {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}, 503: {"Retry-After": "1"}}.get(status, {})
+    return {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}, 503: {"Retry-After": "1"}}.get(
+        status, {}
+    )

@@ -53,12 +53,17 @@ class BodyReader:
         with contextlib.ExitStack() as held:
             wire = self._receive(request)
             packed = _content_encoding(request) == "gzip"
-            yield RawBody(self._inflate(wire, held) if packed else self._reserve_if_large(wire, held), len(wire))
+            yield RawBody(
+                self._inflate(wire, held) if packed else self._reserve_if_large(wire, held), len(wire)
+            )
 
     def _receive(self, request: Request) -> bytes:
         if request.mimetype != "application/json":
             self._drain(request)
-            raise ProblemError("media-type", f"A body of type application/json was expected, found {_mimetype_text(request)}.")
+            raise ProblemError(
+                "media-type",
+                f"A body of type application/json was expected, found {_mimetype_text(request)}.",
+            )
         _content_encoding(request)
         if (request.content_length or 0) > self._wire:
             self._drain(request)
@@ -92,7 +97,9 @@ class BodyReader:
                 if before <= LARGE_BODY_BYTES < size:
                     self._reserve_large_slot(stack)
                 if size > self._inflated:
-                    raise ProblemError("too-large", f"A body may unpack to at most {self._inflated / MIB:g} MiB.")
+                    raise ProblemError(
+                        "too-large", f"A body may unpack to at most {self._inflated / MIB:g} MiB."
+                    )
                 parts.append(chunk)
             if unpacker.eof:
                 if unpacker.unused_data or start + CHUNK_BYTES < len(wire):
@@ -127,7 +134,9 @@ def _inflate_chunks(unpacker: Any, packed: bytes) -> Iterator[bytes]:
 def parse_body(raw: bytes, model: type[BaseModel]) -> BaseModel:
     """A body as its class; whatever is wrong with it is told with its place."""
     if issubclass(model, RequestShape) and len(raw) > LARGE_BODY_BYTES:
-        raise ProblemError("too-large", f"A body of this kind may have at most {LARGE_BODY_BYTES // MIB} MiB.")
+        raise ProblemError(
+            "too-large", f"A body of this kind may have at most {LARGE_BODY_BYTES // MIB} MiB."
+        )
     _require_bounded(raw)
     try:
         return model.model_validate_json(raw, strict=True)

@@ -43,7 +43,9 @@ def init_app(
         clock=clock,
         settings=settings,
         issuer_keys=IssuerKeys(settings.access.issuer, clock),
-        body_reader=BodyReader(max_wire_bytes=int(server.max_body_mb * MIB), max_inflated_bytes=int(server.max_inflated_mb * MIB)),
+        body_reader=BodyReader(
+            max_wire_bytes=int(server.max_body_mb * MIB), max_inflated_bytes=int(server.max_inflated_mb * MIB)
+        ),
         request_limiter=RateLimiter(server.requests_per_minute),
         upload_limiter=RateLimiter(server.uploads_per_minute_mb * MIB),
     )
@@ -93,4 +95,6 @@ def _serve_operation(context: ApiContext, operation: Operation, **path: Any) -> 
 def _render_problem_page(kind: str) -> Response:
     """The page that the type of a problem names."""
     about = problems.PROBLEM_KINDS[kind]
-    return Response(f"{about.status} {about.title}\n\n{about.text}\n", content_type="text/plain; charset=utf-8")
+    return Response(
+        f"{about.status} {about.title}\n\n{about.text}\n", content_type="text/plain; charset=utf-8"
+    )

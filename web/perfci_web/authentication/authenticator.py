@@ -70,7 +70,9 @@ class AuthSettings:
 def build_auth_settings(settings: Settings, *, writable: bool) -> AuthSettings:
     """The rules of a server's settings; ``PerfciError`` where nobody could log in by them."""
     if settings.access.mode == "proxy" and not settings.server.trusted_proxies:
-        raise PerfciError("A login by a proxy needs [server] trusted_proxies, whose header counts: see docs/access.md.")
+        raise PerfciError(
+            "A login by a proxy needs [server] trusted_proxies, whose header counts: see docs/access.md."
+        )
     return AuthSettings(
         mode=settings.access.mode,
         writable=writable,
@@ -130,7 +132,13 @@ class Authenticator:
             raise AccessDenied(401, BAD_TOKEN)
         self._note_token_use(found, now)
         scopes = frozenset(Scope(one) for one in found.scopes)
-        return Actor("token", f"token:{found.uid}", {found.project_id: ProjectRole.ADMIN}, scopes, display_name=found.name)
+        return Actor(
+            "token",
+            f"token:{found.uid}",
+            {found.project_id: ProjectRole.ADMIN},
+            scopes,
+            display_name=found.name,
+        )
 
     def _authenticate_job_token(self, token_hash: str, now: datetime) -> Actor:
         """The token of one job writes what that job measured, and reads nothing."""
@@ -138,9 +146,13 @@ class Authenticator:
             found = github_bindings.find_run_token(tx, token_hash)
         if found is None or not hmac.compare_digest(found.secret_hash, token_hash) or now >= found.expires_at:
             raise AccessDenied(401, BAD_TOKEN)
-        grant = JobGrant(found.run_id, found.attempt, found.sha, found.pull_request, found.baseline, found.event)
+        grant = JobGrant(
+            found.run_id, found.attempt, found.sha, found.pull_request, found.baseline, found.event
+        )
         held = {found.project_id: ProjectRole.ADMIN}
-        return Actor("token", f"token:{found.uid}", held, frozenset({Scope.WRITE}), f"run {found.run_id}", grant)
+        return Actor(
+            "token", f"token:{found.uid}", held, frozenset({Scope.WRITE}), f"run {found.run_id}", grant
+        )
 
     def _authenticate_browser(self, request: Request) -> Actor:
         if self.auth_settings.mode == "local":
@@ -169,7 +181,12 @@ class Authenticator:
         with self._store.read() as tx:
             login = logins.find_login(tx, hash_token(secret))
             roles = users.load_roles(tx, login.user.id) if login else {}
-        if login is None or login.expires_at <= self._clock() or login.user.disabled or not self._is_still_member(login):
+        if (
+            login is None
+            or login.expires_at <= self._clock()
+            or login.user.disabled
+            or not self._is_still_member(login)
+        ):
             return ANONYMOUS
         g.login = login
         return self._build_user_actor(login.user, roles)
@@ -225,7 +242,9 @@ class Authenticator:
         with self._store.read() as tx:
             known = logins.find_secret(tx, name)
         now = self._clock()
-        return known or self.submit(lambda tx: logins.ensure_secret(tx, name, lambda: secrets.token_bytes(32), now))
+        return known or self.submit(
+            lambda tx: logins.ensure_secret(tx, name, lambda: secrets.token_bytes(32), now)
+        )
 
     def _note_token_use(self, token: api_tokens.Token, now: datetime) -> None:
         """Remember to write down that a token was used; nobody waits for it, and it may be lost."""

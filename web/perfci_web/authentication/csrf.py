@@ -30,7 +30,9 @@ def require_token(request: Request, expected: str) -> None:
     if not given and request.mimetype in FORM_TYPES:
         given = request.form.get(CSRF_FIELD, "")
     if not expected or not hmac.compare_digest(given.encode(), expected.encode()):
-        raise AccessDenied(403, f"The form is too old, or not ours: load the page again (or send {CSRF_HEADER}).")
+        raise AccessDenied(
+            403, f"The form is too old, or not ours: load the page again (or send {CSRF_HEADER})."
+        )
 
 
 def own_origins(request: Request, public_url: str) -> frozenset[str]:

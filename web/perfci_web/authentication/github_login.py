@@ -66,7 +66,9 @@ class GitHubLogin:
         """Who came back with this code."""
         with self._client() as client:
             told = self._call_github(
-                lambda: client.fetch_token(f"{self._host}/login/oauth/access_token", code=code, code_verifier=verifier)
+                lambda: client.fetch_token(
+                    f"{self._host}/login/oauth/access_token", code=code, code_verifier=verifier
+                )
             )
             grant = str(told.get("access_token", ""))
             about = self._call_github(lambda: self._fetch_json(client, "/user"))
@@ -84,7 +86,10 @@ class GitHubLogin:
 
     def _is_active(self, client: OAuth2Client, org: str) -> bool:
         path = f"/user/memberships/orgs/{quote(org, safe='')}"
-        return self._fetch_status(client, path) == 200 and self._fetch_json(client, path).get("state") == "active"
+        return (
+            self._fetch_status(client, path) == 200
+            and self._fetch_json(client, path).get("state") == "active"
+        )
 
     def _client(self, **options: Any) -> OAuth2Client:
         from authlib.integrations.httpx_client import OAuth2Client  # with the extra "login" only

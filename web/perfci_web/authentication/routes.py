@@ -19,16 +19,23 @@ from perfci_web.authentication.github_login import STATE_MAX_AGE_S, GitHubLogin,
 LOGIN_STATE_COOKIE = "__Host-perfci-login"
 LOGIN_MAX_AGE = timedelta(days=7)
 
-TRY_AGAIN = "The answer does not belong to a login that was begun in this browser, or comes too late: begin again."
+TRY_AGAIN = (
+    "The answer does not belong to a login that was begun in this browser, or comes too late: begin again."
+)
 
 
-def init_app(app: Flask, authenticator: Authenticator, github: GitHubLogin | None, clock: Callable[[], datetime]) -> None:
+def init_app(
+    app: Flask, authenticator: Authenticator, github: GitHubLogin | None, clock: Callable[[], datetime]
+) -> None:
     """Add the pages of the login; without GitHub there is only one that says how one is known here."""
 
     @app.get("/login")
     def login_page() -> str:
         return render_template(
-            "authentication/login.html", mode=authenticator.auth_settings.mode, actor=authenticator.identify(request), next=_next_path()
+            "authentication/login.html",
+            mode=authenticator.auth_settings.mode,
+            actor=authenticator.identify(request),
+            next=_next_path(),
         )
 
     if github is None:
@@ -38,14 +45,20 @@ def init_app(app: Flask, authenticator: Authenticator, github: GitHubLogin | Non
     def begin_login() -> Response:
         state, verifier = dice.token_urlsafe(24), dice.token_urlsafe(48)
         answer = Response(status=302, headers={"Location": github.authorization_url(state, verifier)})
-        asked = authenticator.encryptor().encrypt({"state": state, "verifier": verifier, "next": _next_path()})
+        asked = authenticator.encryptor().encrypt(
+            {"state": state, "verifier": verifier, "next": _next_path()}
+        )
         _set_cookie(answer, LOGIN_STATE_COOKIE, asked, timedelta(seconds=STATE_MAX_AGE_S))
         return answer
 
     @app.get("/login/github/callback", endpoint="login.back")
     def finish_login() -> Response:
-        asked = authenticator.encryptor().decrypt(request.cookies.get(LOGIN_STATE_COOKIE, ""), STATE_MAX_AGE_S)
-        if not asked or not hmac.compare_digest(asked["state"].encode(), request.args.get("state", "").encode()):
+        asked = authenticator.encryptor().decrypt(
+            request.cookies.get(LOGIN_STATE_COOKIE, ""), STATE_MAX_AGE_S
+        )
+        if not asked or not hmac.compare_digest(
+            asked["state"].encode(), request.args.get("state", "").encode()
+        ):
             raise AccessDenied(403, TRY_AGAIN)
         if "code" not in request.args:
             raise AccessDenied(403, "GitHub was told not to let perfci know who you are; nothing was stored.")
@@ -91,7 +104,12 @@ def _create_login(tx: Session, authenticator: Authenticator, github_user: GitHub
 def _next_path() -> str:
     """The page somebody came from: only a path of ours, for a login must not send people elsewhere."""
     path = request.args.get("next", "/")
-    ours = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() and "\\" not in path
+    ours = (
+        path.startswith("/")
+        and not path.startswith(("//", "/\\"))
+        and path.isprintable()
+        and "\\" not in path
+    )
     return path if ours else "/"
 
 

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-FORWARDED_HEADERS = ("HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_PROTO", "HTTP_X_FORWARDED_HOST", "HTTP_FORWARDED")
+FORWARDED_HEADERS = (
+    "HTTP_X_FORWARDED_FOR",
+    "HTTP_X_FORWARDED_PROTO",
+    "HTTP_X_FORWARDED_HOST",
+    "HTTP_FORWARDED",
+)
 WAS_FORWARDED = "perfci.passed_on"
 """Set in a request that somebody else than its sender brought here."""
 FROM_PROXY = "perfci.from_proxy"

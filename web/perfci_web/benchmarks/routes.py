@@ -39,14 +39,22 @@ def benchmarks_page(store: Store, clock: Callable[[], datetime], project: str) -
         if selection.show == benchmarks.UNAVAILABLE:
             never = [one for one in everything if one.never_measured]
             reasons = benchmarks.group_reasons(load_series_records(tx, project, never), selection.query)
-            return _render_page("benchmarks/unavailable.html", project, selection, everything, reasons=reasons)
+            return _render_page(
+                "benchmarks/unavailable.html", project, selection, everything, reasons=reasons
+            )
         cells = _load_cells(tx, project, selection, everything)
         watched = load_mutes(tx, require_project(tx, project).id, clock())
-    return _render_page("benchmarks/benchmarks.html", project, selection, everything, cells=cells, watched=watched)
+    return _render_page(
+        "benchmarks/benchmarks.html", project, selection, everything, cells=cells, watched=watched
+    )
 
 
 def _render_page(
-    template: str, project: str, selection: benchmarks.SeriesSelection, all_series: Iterable[StoredSeries], **extra: Any
+    template: str,
+    project: str,
+    selection: benchmarks.SeriesSelection,
+    all_series: Iterable[StoredSeries],
+    **extra: Any,
 ) -> str:
     return render_template(
         template,
@@ -83,8 +91,13 @@ def benchmarks_csv(store: Store, project: str) -> Response:
         records = [record for record in found if record.never_measured == never]
         rows = _load_rows(tx, records, records)
     fields = [benchmarks.serialize_row(rows[record.id]) for record in records]
-    plain = [row | {"parameters": format_pairs(row["parameters"]), "variant": format_pairs(row["variant"])} for row in fields]
-    return csv_response(plain[0].keys() if plain else ("benchmark",), plain, f"{encode_segment(project)}-benchmarks.csv")
+    plain = [
+        row | {"parameters": format_pairs(row["parameters"]), "variant": format_pairs(row["variant"])}
+        for row in fields
+    ]
+    return csv_response(
+        plain[0].keys() if plain else ("benchmark",), plain, f"{encode_segment(project)}-benchmarks.csv"
+    )
 
 
 def _query_options() -> dict[str, Any]:
@@ -96,14 +109,20 @@ def _query_options() -> dict[str, Any]:
     }
 
 
-def _load_selection(tx: Session, project: str, options: Mapping[str, Any]) -> tuple[list[StoredSeries], benchmarks.SeriesSelection]:
+def _load_selection(
+    tx: Session, project: str, options: Mapping[str, Any]
+) -> tuple[list[StoredSeries], benchmarks.SeriesSelection]:
     """All series of a project, and the page of them a request asks for."""
     require_project(tx, project)
     everything = measurements.search_stored_series(tx, project)
-    return everything, benchmarks.select_series(everything, _load_ranks(tx, project, everything, options["sort"]), **options)
+    return everything, benchmarks.select_series(
+        everything, _load_ranks(tx, project, everything, options["sort"]), **options
+    )
 
 
-def _load_ranks(tx: Session, project: str, all_series: Sequence[StoredSeries], sort: str) -> Mapping[Series, float]:
+def _load_ranks(
+    tx: Session, project: str, all_series: Sequence[StoredSeries], sort: str
+) -> Mapping[Series, float]:
     """What to sort by, asked of all series only where it is wanted."""
     if sort == benchmarks.BY_CHANGE:
         decided = SeriesVerdicts.load(tx, [one.id for one in all_series])
@@ -124,10 +143,14 @@ def _load_cells(
     return [CellRows(cell.series, tuple(rows[one.id] for one in cell.rows)) for cell in selection.cells]
 
 
-def _load_rows(tx: Session, records: Sequence[SeriesRecord], all_series: Iterable[StoredSeries]) -> dict[int, benchmarks.SeriesListRow]:
+def _load_rows(
+    tx: Session, records: Sequence[SeriesRecord], all_series: Iterable[StoredSeries]
+) -> dict[int, benchmarks.SeriesListRow]:
     """The rows of some series by id, with what tells whether they are judged."""
     read = {one.series: one.id for one in benchmarks.add_clock_twins(records, all_series)}
     lines = JudgedHistories.load(tx, read.values())
     judged = set(lines.select_judged(tx, read))
     trends = load_level_trends(tx, lines, SeriesVerdicts.load(tx, [record.id for record in records]))
-    return {one.id: benchmarks.build_row(one, trends[one.series], judged=one.series in judged) for one in records}
+    return {
+        one.id: benchmarks.build_row(one, trends[one.series], judged=one.series in judged) for one in records
+    }

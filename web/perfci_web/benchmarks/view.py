@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfci.model import CPU_METRIC_PREFIX, ChangePoint, Series, Stage, Verdict
-from perfci.report.charts.series_trend import ChangeMark, Trend, hide_levels_of_informational, keep_last_commits
+from perfci.report.charts.series_trend import (
+    ChangeMark,
+    Trend,
+    hide_levels_of_informational,
+    keep_last_commits,
+)
 from perfci.report.serializers import serialize_series
 from perfci.report.verdict_labels import CHANGE_KINDS
 from perfci.store.queries.records import SeriesRecord, StoredSeries, matches_search
@@ -96,14 +101,20 @@ def select_series(
     )
 
 
-def add_clock_twins(selected: Sequence[StoredSeries], all_series: Iterable[StoredSeries]) -> list[StoredSeries]:
+def add_clock_twins(
+    selected: Sequence[StoredSeries], all_series: Iterable[StoredSeries]
+) -> list[StoredSeries]:
     """Some series and what reads the same with another clock: only both tell which of the two is judged."""
-    held = {(key_without_metric(one.series), one.series.metric.name.removeprefix(CPU_METRIC_PREFIX)) for one in selected}
+    held = {
+        (key_without_metric(one.series), one.series.metric.name.removeprefix(CPU_METRIC_PREFIX))
+        for one in selected
+    }
     ids = {one.id for one in selected}
     twins = [
         one
         for one in all_series
-        if one.id not in ids and (key_without_metric(one.series), one.series.metric.name.removeprefix(CPU_METRIC_PREFIX)) in held
+        if one.id not in ids
+        and (key_without_metric(one.series), one.series.metric.name.removeprefix(CPU_METRIC_PREFIX)) in held
     ]
     return [*selected, *twins]
 
@@ -113,7 +124,9 @@ def largest_changes(changes: Iterable[ChangePoint], verdicts: Iterable[Verdict])
     sizes: dict[Series, float] = {}
     moves = [(change.series, 1 + change.relative_change) for change in changes]
     moves += [
-        (one.series, one.ratio) for one in verdicts if one.kind in CHANGE_KINDS and one.stage is Stage.CONFIRMATION and one.ratio
+        (one.series, one.ratio)
+        for one in verdicts
+        if one.kind in CHANGE_KINDS and one.stage is Stage.CONFIRMATION and one.ratio
     ]
     for series, ratio in moves:
         sizes[series] = max(sizes.get(series, 0.0), abs(math.log(ratio)) if ratio > 0 else math.inf)
@@ -151,7 +164,9 @@ def group_reasons(records: Iterable[SeriesRecord], query: str) -> tuple[MissingR
     return group_by_reason((one.last_reason, one.series) for one in stored)
 
 
-def _sort_cells(series: Iterable[StoredSeries], ranks: Mapping[Series, float]) -> list[CellRows[StoredSeries]]:
+def _sort_cells(
+    series: Iterable[StoredSeries], ranks: Mapping[Series, float]
+) -> list[CellRows[StoredSeries]]:
     """A cell stands where the first of its rows would."""
 
     def sort_rank(known_series: StoredSeries) -> float:

@@ -23,14 +23,18 @@ def init_app(app: Flask, store: Store, clock: Callable[[], datetime], load_polic
         app.add_url_rule(f"/<project:project>/{rule}", rule, partial(view, store, clock, load_policies))
 
 
-def calibration_page(store: Store, clock: Callable[[], datetime], load_policies: LoadPolicies, project: str) -> str:
+def calibration_page(
+    store: Store, clock: Callable[[], datetime], load_policies: LoadPolicies, project: str
+) -> str:
     found, series = _load_calibration(store, clock, load_policies, project)
     return render_template(
         "calibration/calibration.html", project=project, found=found, links=project_links(project, series)
     )
 
 
-def calibration_json(store: Store, clock: Callable[[], datetime], load_policies: LoadPolicies, project: str) -> Response:
+def calibration_json(
+    store: Store, clock: Callable[[], datetime], load_policies: LoadPolicies, project: str
+) -> Response:
     found, _ = _load_calibration(store, clock, load_policies, project)
     return jsonify(serialize_calibration(project, found))
 

@@ -69,7 +69,9 @@ def build_commit_view(
     line = [one for one in commits if not one.dirty or one.sha == commit.sha]
     place = next((k for k, one in enumerate(line) if one.sha == commit.sha), None)
     into = rank_verdicts(one.verdict for one in verdicts if one.verdict.head == commit.sha)
-    out = rank_verdicts(one.verdict for one in verdicts if one.verdict.base == commit.sha and one.verdict.head != commit.sha)
+    out = rank_verdicts(
+        one.verdict for one in verdicts if one.verdict.base == commit.sha and one.verdict.head != commit.sha
+    )
     readings = _collect_values(runs)
     return CommitView(
         project=project,
@@ -80,9 +82,13 @@ def build_commit_view(
         verdicts=tuple(into),
         verdicts_as_base=tuple(out),
         series_values=tuple(readings),
-        failed=group_by_reason((format_failure(one.dot.status, one.dot.reason), one.series) for one in readings if one.failed),
+        failed=group_by_reason(
+            (format_failure(one.dot.status, one.dot.reason), one.series) for one in readings if one.failed
+        ),
         measured=_fold_values(one for one in readings if one.dot.level is not None and not one.informational),
-        informational=_fold_values(one for one in readings if one.dot.level is not None and one.informational),
+        informational=_fold_values(
+            one for one in readings if one.dot.level is not None and one.informational
+        ),
         unavailable=group_by_reason((one.dot.reason, one.series) for one in readings if one.unavailable),
         runs=tuple(records),
         environment=_newest_environment(runs),

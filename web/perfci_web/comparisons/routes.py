@@ -50,7 +50,9 @@ def compare_chooser(store: Store, project: str) -> str | Answer:
         known = measurements.load_commits_newest_first(tx, project, limit=50)
         verdicts = measurements.load_verdict_records(tx, project)
     pairs = compare.list_compared_pairs(verdicts, known)
-    return render_template("comparisons/choose_commits.html", project=project, pairs=pairs, commits=known, links=links)
+    return render_template(
+        "comparisons/choose_commits.html", project=project, pairs=pairs, commits=known, links=links
+    )
 
 
 def compare_page(store: Store, project: str, base: str, head: str) -> str:
@@ -63,16 +65,23 @@ def compare_json(store: Store, project: str, base: str, head: str) -> Response:
     return jsonify(compare.serialize_comparison(page))
 
 
-def compare_markdown(store: Store, load_policies: LoadPolicies, project: str, base: str, head: str) -> Response:
+def compare_markdown(
+    store: Store, load_policies: LoadPolicies, project: str, base: str, head: str
+) -> Response:
     page, links = _load_comparison(store, project, base, head)
     with store.read() as tx:
         policy = load_policies(require_project(tx, project)).policy
     address = f"{request.host_url.rstrip('/')}{links.compare(page.base.sha, page.head.sha)}"
     environment = [EnvironmentChange(*row) for row in page.environment]
     findings = Findings(
-        page.verdicts, page.base, page.head, environment_changes=environment, report_url=address,
-        bars=compute_bars(page.verdicts, policy), strict=policy.default.strict,
-    )  # fmt: skip
+        page.verdicts,
+        page.base,
+        page.head,
+        environment_changes=environment,
+        report_url=address,
+        bars=compute_bars(page.verdicts, policy),
+        strict=policy.default.strict,
+    )
     return Response(render_comment(findings), content_type="text/markdown; charset=utf-8")
 
 
@@ -91,11 +100,15 @@ def commit_page(store: Store, project: str, sha: str) -> str:
                 *measurements.load_verdict_records(tx, project, base=found.sha),
             ],
         )
-        links = Links(project, load_series_of_same_cells(tx, project, page.linked_series), root=request.script_root)
+        links = Links(
+            project, load_series_of_same_cells(tx, project, page.linked_series), root=request.script_root
+        )
     return render_template("commits/commit.html", page=page, links=links)
 
 
-def _load_comparison(store: Store, project: str, base: str, head: str) -> tuple[compare.ComparisonView, Links]:
+def _load_comparison(
+    store: Store, project: str, base: str, head: str
+) -> tuple[compare.ComparisonView, Links]:
     with store.read() as tx:
         before, after = require_commit(tx, project, base), require_commit(tx, project, head)
         page = compare.build_comparison_view(

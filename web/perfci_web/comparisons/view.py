@@ -40,7 +40,9 @@ class SeriesAtTwoCommits:
 
     @property
     def change(self) -> float | None:
-        return self.head.level / self.base.level - 1 if self.base.level and self.head.level is not None else None
+        return (
+            self.head.level / self.base.level - 1 if self.base.level and self.head.level is not None else None
+        )
 
     @property
     def unavailable(self) -> bool:
@@ -158,17 +160,23 @@ def serialize_comparison(page: ComparisonView) -> dict[str, Any]:
         "witnesses": [_serialize_value(reading) for reading in page.informational],
         "not_compared": [_serialize_value(reading) for reading in page.not_compared],
         "unavailable": [serialize_reason(reason) for reason in page.unavailable],
-        "environment": [{"name": name, "base": before, "head": after} for name, before, after in page.environment],
+        "environment": [
+            {"name": name, "base": before, "head": after} for name, before, after in page.environment
+        ],
     }
 
 
-def _format_sentence(verdicts: Sequence[Verdict], base: Commit, head: Commit, not_compared: Sequence[SeriesAtTwoCommits]) -> PageSummary:
+def _format_sentence(
+    verdicts: Sequence[Verdict], base: Commit, head: Commit, not_compared: Sequence[SeriesAtTwoCommits]
+) -> PageSummary:
     if verdicts:
         return comparison_sentence(verdicts)
     if not_compared and base.sha == head.sha:
         return PageSummary(f"{base.short_sha} was measured, but never against itself")
     if not_compared:
-        return PageSummary(f"{base.short_sha} and {head.short_sha} were measured, but never against each other")
+        return PageSummary(
+            f"{base.short_sha} and {head.short_sha} were measured, but never against each other"
+        )
     return PageSummary(f"Nothing was measured at both {base.short_sha} and {head.short_sha}")
 
 
@@ -180,7 +188,11 @@ def _runs_of_sessions(runs: Sequence[Run], sessions: set[str]) -> list[Run]:
 def _join_values(base_runs: Sequence[Run], head_runs: Sequence[Run]) -> list[SeriesAtTwoCommits]:
     """What both sides gave, by name."""
     base, head = build_dots(base_runs), build_dots(head_runs)
-    return [SeriesAtTwoCommits(one, base[one], head[one]) for one in sorted(base, key=lambda one: one.cell) if one in head]
+    return [
+        SeriesAtTwoCommits(one, base[one], head[one])
+        for one in sorted(base, key=lambda one: one.cell)
+        if one in head
+    ]
 
 
 def _fold_values(values: Sequence[SeriesAtTwoCommits]) -> tuple[BenchmarkSection[SeriesAtTwoCommits], ...]:

@@ -34,4 +34,6 @@ def impact_json(store: Store, project: str) -> Response:
         known = projects.find_project(tx, project)
         assert known is not None
         found, following = pages.load_impact(tx, known, pages.parse_query(request.args))
-    return jsonify({"project": project, "lines": [serialize_impact(line) for line in found], "next": following})
+    return jsonify(
+        {"project": project, "lines": [serialize_impact(line) for line in found], "next": following}
+    )

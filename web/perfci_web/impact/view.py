@@ -76,9 +76,13 @@ def parse_query(arguments: Mapping[str, str]) -> ImpactPageQuery:
     )
 
 
-def load_impact(tx: Session, project: Project, query: ImpactPageQuery) -> tuple[Sequence[ImpactRecord], int | None]:
+def load_impact(
+    tx: Session, project: Project, query: ImpactPageQuery
+) -> tuple[Sequence[ImpactRecord], int | None]:
     worse = query.moved == "worse" if query.moved else None
-    return list_impacts(tx, project.id, commit=query.commit or None, worse=worse, before=query.before, limit=PAGE_SIZE)
+    return list_impacts(
+        tx, project.id, commit=query.commit or None, worse=worse, before=query.before, limit=PAGE_SIZE
+    )
 
 
 def build_impact_view(tx: Session, project: Project, query: ImpactPageQuery) -> ImpactView:
@@ -93,5 +97,7 @@ def build_impact_view(tx: Session, project: Project, query: ImpactPageQuery) -> 
 
 
 def _build_row(impact: ImpactRecord) -> ImpactTableRow:
-    change = ChangePoint(impact.series, impact.commit, "", impact.relative_change, impact.before, impact.after)
+    change = ChangePoint(
+        impact.series, impact.commit, "", impact.relative_change, impact.before, impact.after
+    )
     return ImpactTableRow(impact, compute_log_cost(change) > 0)

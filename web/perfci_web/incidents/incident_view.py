@@ -63,14 +63,18 @@ class IncidentView:
         return [row.change.series for row in self.rows]
 
 
-def build_incident_view(project: str, incident: IncidentDetail, identities: Mapping[int, str]) -> IncidentView:
+def build_incident_view(
+    project: str, incident: IncidentDetail, identities: Mapping[int, str]
+) -> IncidentView:
     shown = incident.members[:MAX_MEMBERS]
     record = incident.record
     after = sorted(ALLOWED_TRANSITIONS[record.state], key=list(IncidentState).index)
     return IncidentView(
         project=project,
         entry=IncidentEntry(record),
-        rows=tuple(_build_row(member, series, identities.get(member.series_id, "")) for member, series in shown),
+        rows=tuple(
+            _build_row(member, series, identities.get(member.series_id, "")) for member, series in shown
+        ),
         hidden_rows=len(incident.members) - len(shown),
         history=tuple(map(_build_history_entry, reversed(incident.events))),
         deliveries=incident.deliveries,
@@ -96,7 +100,9 @@ def parse_change(form: Mapping[str, str]) -> IncidentUpdate:
     A field that says what it was and is still that asks nothing.
     """
     form = {name: value for name, value in form.items() if value != form.get(f"was.{name}")}
-    given: dict[str, Any] = {name: form[name].strip().replace("\r\n", "\n") for name in TEXT_FIELDS if name in form}
+    given: dict[str, Any] = {
+        name: form[name].strip().replace("\r\n", "\n") for name in TEXT_FIELDS if name in form
+    }
     given |= {name: _end_of_day(form[name]) for name in DATE_FIELDS if form.get(name)}
     given |= {"due_at": None} if form.get("due_at") == "" else {}
     if not given.get("note"):

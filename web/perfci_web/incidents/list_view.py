@@ -99,7 +99,9 @@ class IncidentListView:
     evaluation: EvaluationRecord
 
 
-def build_incident_list(tx: Session, project: str, project_id: int, evaluation: EvaluationRecord) -> IncidentListView:
+def build_incident_list(
+    tx: Session, project: str, project_id: int, evaluation: EvaluationRecord
+) -> IncidentListView:
     """Every incident in exactly one section, the newest of each."""
     counts = stored.count_sections(tx, project_id)
     sections = [
@@ -124,9 +126,13 @@ def load_open_incidents(tx: Session, project_record: Project, standards: Project
     count, found = stored.load_open(tx, project_record.id, limit=MAX_IN_SECTION)
     if not found and not stored.has_evaluation(tx, project_record.id):
         derived = derive_open_incidents(tx, project_record.slug, standards.policy, standards.history)
-        found = [one for told in derived.incidents if (one := build_incident_record(told, derived, EPOCH)).is_open]
+        found = [
+            one for told in derived.incidents if (one := build_incident_record(told, derived, EPOCH)).is_open
+        ]
         count = len(found)
-    return OpenIncidents(count, tuple(IncidentEntry(one) for one in sort_by_evidence(found)[:MAX_ON_OVERVIEW]))
+    return OpenIncidents(
+        count, tuple(IncidentEntry(one) for one in sort_by_evidence(found)[:MAX_ON_OVERVIEW])
+    )
 
 
 def build_preview(evaluation: ProjectEvaluation, now: datetime) -> IncidentListView:
@@ -135,25 +141,42 @@ def build_preview(evaluation: ProjectEvaluation, now: datetime) -> IncidentListV
     for told in evaluation.incidents:
         record = build_incident_record(told, evaluation, now)
         heading = "open" if record.is_open else SECTION_OF_DECISION.get(told.disposition, "rest")
-        entries[heading].append(IncidentEntry(record, told.incident.members[:MAX_MEMBERS] if record.is_open else ()))
+        entries[heading].append(
+            IncidentEntry(record, told.incident.members[:MAX_MEMBERS] if record.is_open else ())
+        )
     ordered = {one.record.derived_id: one for one in entries["open"]}
-    entries["open"] = [ordered[one.derived_id] for one in sort_by_evidence([one.record for one in entries["open"]])]
+    entries["open"] = [
+        ordered[one.derived_id] for one in sort_by_evidence([one.record for one in entries["open"]])
+    ]
     look = build_evaluation_record(evaluation, now)
     sections = tuple(
-        IncidentSection(name, SECTION_TITLES[name], tuple(mine[:MAX_IN_SECTION]), len(mine)) for name, mine in entries.items() if mine
+        IncidentSection(name, SECTION_TITLES[name], tuple(mine[:MAX_IN_SECTION]), len(mine))
+        for name, mine in entries.items()
+        if mine
     )
-    sentence = words.format_incident_counts({k: len(mine) for k, mine in entries.items()}, len(look.retests), len(look.creeps))
+    sentence = words.format_incident_counts(
+        {k: len(mine) for k, mine in entries.items()}, len(look.retests), len(look.creeps)
+    )
     return IncidentListView(evaluation.project, sentence, evaluation.pages_per_week, sections, look)
 
 
-SECTION_OF_DECISION = {Disposition.HELD_BACK: "held", Disposition.TOO_WEAK: "held", Disposition.WAITING: "waiting"}
+SECTION_OF_DECISION = {
+    Disposition.HELD_BACK: "held",
+    Disposition.TOO_WEAK: "held",
+    Disposition.WAITING: "waiting",
+}
 
 
 def sort_by_evidence(records: Sequence[IncidentRecord]) -> list[IncidentRecord]:
     """Confirmed ones first, then the clearest."""
 
     def sort_key(record: IncidentRecord) -> tuple[object, ...]:
-        return (not record.detail.get("convicted"), record.detail.get("p_value", 0.0), -record.series_count, -record.number)
+        return (
+            not record.detail.get("convicted"),
+            record.detail.get("p_value", 0.0),
+            -record.series_count,
+            -record.number,
+        )
 
     return sorted(records, key=sort_key)
 
@@ -167,6 +190,8 @@ def _load_entries(tx: Session, project_id: int, section: str) -> list[IncidentEn
     largest = {k: moved[:MAX_MEMBERS] for k, moved in load_members_by_incident(tx, shown).items()}
     flat = [(k, member) for k, moved in largest.items() for member in moved]
     series: dict[int, list[ChangePoint]] = {k: [] for k in largest}
-    for (k, _), change in zip(flat, load_member_change_points(tx, [member for _, member in flat]), strict=True):
+    for (k, _), change in zip(
+        flat, load_member_change_points(tx, [member for _, member in flat]), strict=True
+    ):
         series[k].append(change)
     return [IncidentEntry(one, tuple(series.get(one.id, ()))) for one in found]

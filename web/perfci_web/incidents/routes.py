@@ -75,7 +75,9 @@ def init_app(app: Flask, store: Store, clock: Callable[[], datetime], load_polic
 class TriageContext:
     """What every page of incidents needs."""
 
-    def __init__(self, app: Flask, store: Store, clock: Callable[[], datetime], load_policies: LoadPolicies) -> None:
+    def __init__(
+        self, app: Flask, store: Store, clock: Callable[[], datetime], load_policies: LoadPolicies
+    ) -> None:
         self.store, self.clock = store, clock
         self._standards_of = load_policies
         self._app = app
@@ -108,12 +110,16 @@ class RejectedForm:
 NOT_REJECTED = RejectedForm("")
 
 
-def incidents_page(context: TriageContext, project: str, refused: RejectedForm = NOT_REJECTED) -> str | tuple[str, int]:
+def incidents_page(
+    context: TriageContext, project: str, refused: RejectedForm = NOT_REJECTED
+) -> str | tuple[str, int]:
     with context.store.read() as tx:
         known = context.load_project(tx, project)
         page = _load_list(context, tx, known)
         changed = _load_changed_incident(tx, known)
-        shown = {change.series for section in page.sections for one in section.entries for change in one.members}
+        shown = {
+            change.series for section in page.sections for one in section.entries for change in one.members
+        }
         links = _links(project, load_series_of_same_cells(tx, project, shown))
         figures = compute_alert_quality(tx, known, context.clock())
     text = render_template(
@@ -135,11 +141,15 @@ def incidents_json(context: TriageContext, project: str) -> Response:
         if kept is not None:
             return jsonify(serialize_stored_overview(kept))
         found = context.evaluate(tx, known)
-    fields = serialize_incident_overview(project, found.incidents, found.retests, found.creeps, found.commits, found.pages_per_week)
+    fields = serialize_incident_overview(
+        project, found.incidents, found.retests, found.creeps, found.commits, found.pages_per_week
+    )
     return jsonify(fields)
 
 
-def incident_page(context: TriageContext, project: str, number: int, refused: RejectedForm = NOT_REJECTED) -> str | tuple[str, int]:
+def incident_page(
+    context: TriageContext, project: str, number: int, refused: RejectedForm = NOT_REJECTED
+) -> str | tuple[str, int]:
     with context.store.read() as tx:
         known = context.load_project(tx, project)
         _require_incident(tx, known, number)
@@ -168,10 +178,15 @@ def incident_json(context: TriageContext, project: str, number: int) -> Response
 
 
 def change_incident(context: TriageContext, project: str, number: int) -> Any:
-    form, by = request.form.to_dict(), context.audit_context()  # the writer works in a thread that knows no request
+    form, by = (
+        request.form.to_dict(),
+        context.audit_context(),
+    )  # the writer works in a thread that knows no request
 
     def job(tx: Session, project_record: Project) -> None:
-        update_incident(tx, project_record, number, _parse_revision(form), incident_view.parse_change(form), by)
+        update_incident(
+            tx, project_record, number, _parse_revision(form), incident_view.parse_change(form), by
+        )
 
     return _submit_change(context, project, number, job)
 
@@ -196,7 +211,9 @@ def split_incident(context: TriageContext, project: str, number: int) -> Any:
     form, by, chosen = request.form.to_dict(), context.audit_context(), request.form.getlist("series")
 
     def job(tx: Session, project_record: Project) -> None:
-        split_members(tx, project_record, number, _parse_revision(form), set(find_series_ids(tx, chosen).values()), by)
+        split_members(
+            tx, project_record, number, _parse_revision(form), set(find_series_ids(tx, chosen).values()), by
+        )
 
     return _submit_change(context, project, number, job)
 
@@ -216,7 +233,12 @@ def move_incident_boundary(context: TriageContext, project: str, number: int) ->
 
 def undo_last_state_change(context: TriageContext, project: str, number: int) -> Any:
     form, by = request.form.to_dict(), context.audit_context()
-    return _submit_change(context, project, number, lambda tx, known: undo_last_change(tx, known, number, _parse_revision(form), by))
+    return _submit_change(
+        context,
+        project,
+        number,
+        lambda tx, known: undo_last_change(tx, known, number, _parse_revision(form), by),
+    )
 
 
 def change_selected(context: TriageContext, project: str) -> Any:
@@ -226,12 +248,22 @@ def change_selected(context: TriageContext, project: str) -> Any:
     revisions = {int(k): int(v) for k, _, v in picked if (k + v).isdecimal() and len(k) < 10 and len(v) < 10}
     try:
         wanted = incident_view.parse_change(form)
-        found: BulkResult = context.submit(lambda tx: update_incidents(tx, context.load_project(tx, project), revisions, wanted, by))
+        found: BulkResult = context.submit(
+            lambda tx: update_incidents(tx, context.load_project(tx, project), revisions, wanted, by)
+        )
     except PerfciError as error:
-        return incidents_page(context, project, RejectedForm(str(error), incident_view.changed_form_values(form), frozenset(revisions)))
+        return incidents_page(
+            context,
+            project,
+            RejectedForm(str(error), incident_view.changed_form_values(form), frozenset(revisions)),
+        )
     if found.stale or found.refused or not found.changed:
         left = frozenset(revisions) - frozenset(found.changed)
-        return incidents_page(context, project, RejectedForm(_format_bulk_result(found), incident_view.changed_form_values(form), left))
+        return incidents_page(
+            context,
+            project,
+            RejectedForm(_format_bulk_result(found), incident_view.changed_form_values(form), left),
+        )
     return redirect(_links(project).incidents(), 303)
 
 
@@ -243,7 +275,9 @@ def _format_bulk_result(result: BulkResult) -> str:
     return "; ".join(parts) if result.changed or result.stale or result.refused else "Nothing was chosen."
 
 
-def _submit_change(context: TriageContext, project: str, number: int, job: Callable[[Session, Project], object]) -> Any:
+def _submit_change(
+    context: TriageContext, project: str, number: int, job: Callable[[Session, Project], object]
+) -> Any:
     """Back to where the form was; where it could not be done, to the incident with a sentence and what was typed."""
     typed = incident_view.changed_form_values(request.form)
     try:
@@ -262,7 +296,14 @@ def _load_changed_incident(tx: Session, project_record: Project) -> tuple[Incide
     """The incident that was just changed from the list, and what of it could be taken back."""
     number = request.args.get("changed", 0, type=int)
     record = incident_store.find_incident(tx, project_record.id, number) if 0 < number < 2**31 else None
-    return (IncidentEntry(record), incident_view.describe_undo(record, incident_store.load_events(tx, record.id))) if record else None
+    return (
+        (
+            IncidentEntry(record),
+            incident_view.describe_undo(record, incident_store.load_events(tx, record.id)),
+        )
+        if record
+        else None
+    )
 
 
 def _load_list(context: TriageContext, tx: Session, project_record: Project) -> pages.IncidentListView:
@@ -278,7 +319,9 @@ def _require_incident(tx: Session, project_record: Project, number: int) -> Any:
         newest = incident_store.list_incidents(tx, project_record.id, limit=8)
         links = _links(project_record.slug)
         offers = [Suggestion(f"#{one.number} {one.headline}", links.incident(one.number)) for one in newest]
-        raise PageNotFound(f"The project {project_record.slug} has no incident {number}.", offers, "Its newest incidents")
+        raise PageNotFound(
+            f"The project {project_record.slug} has no incident {number}.", offers, "Its newest incidents"
+        )
     return found
 
 

@@ -31,7 +31,9 @@ def projects_page(store: Store) -> str | Answer:
         known = [record for record in measurements.load_project_records(tx) if record.slug in seen]
     if len(known) == 1:
         return redirect(f"{request.script_root}/{project_segment(known[0].slug)}/")
-    return render_template("overview/projects.html", projects=known, links_of=partial(Links, root=request.script_root))
+    return render_template(
+        "overview/projects.html", projects=known, links_of=partial(Links, root=request.script_root)
+    )
 
 
 def overview_page(store: Store, load_policies: LoadPolicies, project: str) -> str:
@@ -52,7 +54,13 @@ def overview_page(store: Store, load_policies: LoadPolicies, project: str) -> st
             measurements.load_commits_by_sha(tx, project, overview.find_marked_commits(trends)),
             found.count,
         )
-        links = Links(project, load_series_of_same_cells(tx, project, page.linked_series), root=request.script_root)
+        links = Links(
+            project, load_series_of_same_cells(tx, project, page.linked_series), root=request.script_root
+        )
     return render_template(
-        "overview/overview.html", page=page, incidents=found.entries, links=links, most_not_run=overview.MAX_NOT_RUN
+        "overview/overview.html",
+        page=page,
+        incidents=found.entries,
+        links=links,
+        most_not_run=overview.MAX_NOT_RUN,
     )

@@ -111,7 +111,11 @@ def build_overview(
     said of these; ``by_sha`` are the commits of their marks, ``newest`` the last of the project. ``incidents`` tells
     how many are open.
     """
-    found = [TrendChange(trend, mark, commits_by_sha.get(mark.commit)) for trend in trends for mark in find_open_regressions(trend)]
+    found = [
+        TrendChange(trend, mark, commits_by_sha.get(mark.commit))
+        for trend in trends
+        for mark in find_open_regressions(trend)
+    ]
     worst_first = sorted(found, key=lambda finding: -abs(finding.mark.ratio - 1))
     told = [finding.mark.verdict for finding in worst_first if finding.mark.verdict]
     open_marks = {id(finding.mark) for finding in found}
@@ -172,4 +176,6 @@ def _build_recent_commits(commits: Sequence[Commit], verdicts: Iterable[Verdict]
     for one in verdicts:
         if one.kind in CHANGE_KINDS and one.stage is Stage.CONFIRMATION and one.base != one.head:
             found.setdefault(one.head, []).append(one)
-    return tuple(RecentCommit(commit, tuple(found.get(commit.sha, ()))) for commit in commits[:RECENT_COMMITS])
+    return tuple(
+        RecentCommit(commit, tuple(found.get(commit.sha, ()))) for commit in commits[:RECENT_COMMITS]
+    )

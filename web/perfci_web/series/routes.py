@@ -37,7 +37,9 @@ def init_app(app: Flask, store: Store, clock: Callable[[], datetime]) -> None:
         app.add_url_rule(f"{SERIES_PATH}.{twin}", f"series_{twin}", partial(view, store))
 
 
-def series_page(store: Store, clock: Callable[[], datetime], project: str, benchmark: str, metric: str) -> str:
+def series_page(
+    store: Store, clock: Callable[[], datetime], project: str, benchmark: str, metric: str
+) -> str:
     with store.read() as tx:
         record, records = _find_series(tx, project, benchmark, metric)
         twin = series.find_clock_twin(record, records)
@@ -45,10 +47,15 @@ def series_page(store: Store, clock: Callable[[], datetime], project: str, bench
         verdicts = measurements.load_verdict_records(tx, project, series_id=record.id)
         watched = load_mutes(tx, require_project(tx, project).id, clock())
     beside = trends[twin.id] if twin else None
-    page = series.build_series_view(project, trends[record.id], verdicts, records, twin_trend=beside, judged=judged)
+    page = series.build_series_view(
+        project, trends[record.id], verdicts, records, twin_trend=beside, judged=judged
+    )
     mine = [one for one in watched if one.matches(record.series)]
     return render_template(
-        "series/series.html", page=page, watched=mine, links=project_links(project, (one.series for one in records))
+        "series/series.html",
+        page=page,
+        watched=mine,
+        links=project_links(project, (one.series for one in records)),
     )
 
 
@@ -67,10 +74,14 @@ def series_svg(store: Store, project: str, benchmark: str, metric: str) -> Respo
 
 def series_csv(store: Store, project: str, benchmark: str, metric: str) -> Response:
     rows = serialize_trend(_load_trend(store, project, benchmark, metric))["points"]
-    return csv_response(series.POINT_COLUMNS, rows, f"{encode_segment(benchmark)}-{encode_segment(metric)}.csv")
+    return csv_response(
+        series.POINT_COLUMNS, rows, f"{encode_segment(benchmark)}-{encode_segment(metric)}.csv"
+    )
 
 
-def _find_series(tx: Session, project: str, benchmark: str, metric: str) -> tuple[SeriesRecord, list[SeriesRecord]]:
+def _find_series(
+    tx: Session, project: str, benchmark: str, metric: str
+) -> tuple[SeriesRecord, list[SeriesRecord]]:
     """The series an address names, and all series of the same benchmark."""
     require_project(tx, project)
     records = measurements.find_series(tx, project, benchmark)
@@ -80,7 +91,10 @@ def _find_series(tx: Session, project: str, benchmark: str, metric: str) -> tupl
     fitting = series.match_series(alike, request.args)
     if not fitting:
         links = project_links(project, (one.series for one in alike))
-        offers = [Suggestion(f"{one.series.label}, {one.series.machine.label}", links.series(one.series)) for one in alike]
+        offers = [
+            Suggestion(f"{one.series.label}, {one.series.machine.label}", links.series(one.series))
+            for one in alike
+        ]
         text = f"{benchmark} · {metric} has {len(alike)} series; the address names none of them exactly."
         raise PageNotFound(text, offers, "Choose one")
     return fitting[0], records
@@ -93,13 +107,21 @@ def _load_trend(store: Store, project: str, benchmark: str, metric: str) -> Tren
     return trends[record.id]
 
 
-def _load_trends(tx: Session, record: SeriesRecord, twin: SeriesRecord | None) -> tuple[dict[int, Trend], bool]:
+def _load_trends(
+    tx: Session, record: SeriesRecord, twin: SeriesRecord | None
+) -> tuple[dict[int, Trend], bool]:
     """A series and its twin as every page shows them, and whether the series itself is judged."""
     both = {one.series: one.id for one in (record, *([twin] if twin else []))}
     histories = measurements.load_histories(tx, list(both.values()))
     points = {one: histories[row_id] for one, row_id in both.items()}
-    judged, trends = commit_values.find_judged_series(points), SeriesVerdicts.load(tx, both.values()).build_trends(points)
-    shown = {both[one]: trend if one in judged else hide_levels_of_informational(trend) for one, trend in trends.items()}
+    judged, trends = (
+        commit_values.find_judged_series(points),
+        SeriesVerdicts.load(tx, both.values()).build_trends(points),
+    )
+    shown = {
+        both[one]: trend if one in judged else hide_levels_of_informational(trend)
+        for one, trend in trends.items()
+    }
     return shown, record.series in judged and not record.is_informational
 
 
@@ -108,5 +130,7 @@ def _benchmark_not_found(tx: Session, project: str, requested_name: str) -> Page
     links = project_links(project, known)
     offers = {one.label: Suggestion(one.label, links.series(one)) for one in known}
     return PageNotFound(
-        f"The project {project} has no benchmark {requested_name}.", closest_suggestions(requested_name, list(offers.values())), "Did you mean"
+        f"The project {project} has no benchmark {requested_name}.",
+        closest_suggestions(requested_name, list(offers.values())),
+        "Did you mean",
     )

@@ -23,8 +23,16 @@ MIN_COMMITS_FOR_CHANGES = 8
 """Below this many measured commits no change point is looked for."""
 
 POINT_COLUMNS = (
-    "commit", "committed_at", "subject", "status", "value", "q25", "q75", "processes", "reason",
-)  # fmt: skip
+    "commit",
+    "committed_at",
+    "subject",
+    "status",
+    "value",
+    "q25",
+    "q75",
+    "processes",
+    "reason",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +137,8 @@ def build_series_view(
         chart_note=downsampling_note(trend),
         commits_needed=max(0, MIN_COMMITS_FOR_CHANGES - len(trend.measured_dots)),
         changes=tuple(
-            MarkedChange(mark, commits.get(mark.commit), commits.get(mark.last_good)) for mark in reversed(trend.marks)
+            MarkedChange(mark, commits.get(mark.commit), commits.get(mark.last_good))
+            for mark in reversed(trend.marks)
         ),
         verdicts=tuple(one for one in verdicts if one.verdict.kind not in QUIET_KINDS),
         quiet_verdicts=tuple(one for one in verdicts if one.verdict.kind in QUIET_KINDS),
@@ -153,16 +162,25 @@ def build_commit_rows(trend: Trend) -> list[SeriesCommitRow]:
 
 
 def _build_twin(series: Series, twin_trend: Trend) -> ClockTwin:
-    metric, level = twin_trend.series.metric, twin_trend.levels[-1].value if twin_trend.levels else twin_trend.last_level
+    metric, level = (
+        twin_trend.series.metric,
+        twin_trend.levels[-1].value if twin_trend.levels else twin_trend.last_level,
+    )
     shown = "" if level is None else format_quantity(level, metric.unit, metric.name)
-    return ClockTwin(twin_trend.series, shown, is_cpu=metric.name == f"{CPU_METRIC_PREFIX}{series.metric.name}")
+    return ClockTwin(
+        twin_trend.series, shown, is_cpu=metric.name == f"{CPU_METRIC_PREFIX}{series.metric.name}"
+    )
 
 
 def _sibling_metrics(series: Series, records: Iterable[SeriesRecord]) -> tuple[SeriesRecord, ...]:
     """What one process of this cell gives, itself among it, in the order of every list; what never was, last."""
-    together = [record for record in records if key_without_metric(record.series) == key_without_metric(series)]
+    together = [
+        record for record in records if key_without_metric(record.series) == key_without_metric(series)
+    ]
     stored = sorted(together, key=lambda record: record.id)
-    cells = group_by_cell(stored, lambda one: one.series, lambda one: one.is_informational or one.never_measured)
+    cells = group_by_cell(
+        stored, lambda one: one.series, lambda one: one.is_informational or one.never_measured
+    )
     return cells[0].rows if cells else ()
 
 
@@ -171,7 +189,11 @@ def _other_parameters(series: Series, records: Sequence[SeriesRecord]) -> tuple[
     nearest: dict[object, Series] = {}
     for record in records:
         one = record.series
-        alike = (one.machine, one.variant, one.benchmark) == (series.machine, series.variant, series.benchmark)
+        alike = (one.machine, one.variant, one.benchmark) == (
+            series.machine,
+            series.variant,
+            series.benchmark,
+        )
         if alike or one.parameters not in nearest:
             nearest[one.parameters] = one
     return tuple(sorted(nearest.values(), key=lambda one: one.label))

@@ -37,13 +37,18 @@ class BenchmarkSection(Generic[RowT]):
 
 
 def group_by_cell(
-    rows: Iterable[RowT], series_of: Callable[[RowT], Series], is_informational: Callable[[RowT], bool] = lambda row: False
+    rows: Iterable[RowT],
+    series_of: Callable[[RowT], Series],
+    is_informational: Callable[[RowT], bool] = lambda row: False,
 ) -> list[CellRows[RowT]]:
     """Cells in the order of their first rows; within one the order given, except that witnesses go last."""
     found: dict[tuple[object, ...], list[RowT]] = {}
     for row in rows:
         found.setdefault(key_without_metric(series_of(row)), []).append(row)
-    return [CellRows(series_of(given[0]), _sort_rows(given, series_of, is_informational)) for given in found.values()]
+    return [
+        CellRows(series_of(given[0]), _sort_rows(given, series_of, is_informational))
+        for given in found.values()
+    ]
 
 
 def fold_by_benchmark(cells: Sequence[CellRows[RowT]]) -> tuple[BenchmarkSection[RowT], ...]:

@@ -30,7 +30,12 @@ def collect_processes(runs: Iterable[Run]) -> dict[Series, list[Process]]:
 def find_judged_series(histories: Mapping[Series, Sequence[Point]]) -> set[Series]:
     """The series of some histories that verdicts are given on; the others are shown beside them."""
     return set(
-        select_judged_series({series: [one for point in points for one in point.processes] for series, points in histories.items()})
+        select_judged_series(
+            {
+                series: [one for point in points for one in point.processes]
+                for series, points in histories.items()
+            }
+        )
     )
 
 

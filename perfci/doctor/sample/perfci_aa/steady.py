@@ -21,7 +21,9 @@ else:
     @metrics(Metric("time", "seconds"))
     def measure_training_step() -> dict[str, object]:
         device = this_device().torch_device
-        model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 256)).to(device)
+        model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 256)).to(
+            device
+        )
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
         batch = torch.randn(64, 256, device=device)
 

@@ -222,7 +222,9 @@ def upgrade() -> None:
         sa.Column("samples", sa.LargeBinary(), nullable=False),
         sa.ForeignKeyConstraint(["result_id"], ["results.id"], name="fk_processes_result_id"),
         sa.PrimaryKeyConstraint("id", name="pk_processes"),
-        sa.UniqueConstraint("result_id", "role", "pair", "round", "order", "index", name="uq_processes_result_id"),
+        sa.UniqueConstraint(
+            "result_id", "role", "pair", "round", "order", "index", name="uq_processes_result_id"
+        ),
     )
 
 

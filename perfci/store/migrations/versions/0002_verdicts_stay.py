@@ -9,10 +9,28 @@ revision = "0002"
 down_revision = "0001"
 
 SAID = (
-    "id", "project_id", "session_id", "series_id", "kind", "stage", "base", "head", "ratio", "interval_lo",
-    "interval_hi", "base_level", "head_level", "noise_floor", "mde", "pairs", "pairs_to_decide", "p_value", "reason",
-    "evidence", "created_at",
-)  # fmt: skip
+    "id",
+    "project_id",
+    "session_id",
+    "series_id",
+    "kind",
+    "stage",
+    "base",
+    "head",
+    "ratio",
+    "interval_lo",
+    "interval_hi",
+    "base_level",
+    "head_level",
+    "noise_floor",
+    "mde",
+    "pairs",
+    "pairs_to_decide",
+    "p_value",
+    "reason",
+    "evidence",
+    "created_at",
+)
 
 TRIGGERS = {
     "verdicts_are_kept": ("DELETE ON verdicts", ""),
@@ -28,7 +46,9 @@ def upgrade() -> None:
     if op.get_bind().dialect.name == "sqlite":
         for name, (event, condition) in TRIGGERS.items():
             when = f" WHEN {condition}" if condition else ""
-            op.execute(f"CREATE TRIGGER {name} BEFORE {event}{when} BEGIN SELECT RAISE(ABORT, '{SENTENCE}'); END")
+            op.execute(
+                f"CREATE TRIGGER {name} BEFORE {event}{when} BEGIN SELECT RAISE(ABORT, '{SENTENCE}'); END"
+            )
         return
     op.execute(
         "CREATE FUNCTION refuse_to_unsay() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
@@ -36,7 +56,9 @@ def upgrade() -> None:
     )
     for name, (event, condition) in TRIGGERS.items():
         when = f" WHEN ({condition})" if condition else ""
-        op.execute(f"CREATE TRIGGER {name} BEFORE {event} FOR EACH ROW{when} EXECUTE FUNCTION refuse_to_unsay()")
+        op.execute(
+            f"CREATE TRIGGER {name} BEFORE {event} FOR EACH ROW{when} EXECUTE FUNCTION refuse_to_unsay()"
+        )
     op.execute(
         "CREATE TRIGGER verdicts_are_not_emptied BEFORE TRUNCATE ON verdicts "
         "FOR EACH STATEMENT EXECUTE FUNCTION refuse_to_unsay()"

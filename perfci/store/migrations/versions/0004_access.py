@@ -9,8 +9,15 @@ down_revision = "0003"
 ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 ADDED = (
-    "visibility", "version", "settings", "created_at", "archived_at", "repository", "repository_id", "owner_id"
-)  # fmt: skip
+    "visibility",
+    "version",
+    "settings",
+    "created_at",
+    "archived_at",
+    "repository",
+    "repository_id",
+    "owner_id",
+)
 
 TRIGGERS = {"audit_is_kept": "DELETE", "audit_is_not_edited": "UPDATE"}
 
@@ -109,7 +116,9 @@ def upgrade() -> None:
 def _guard_audit() -> None:
     if op.get_bind().dialect.name == "sqlite":
         for name, event in TRIGGERS.items():
-            op.execute(f"CREATE TRIGGER {name} BEFORE {event} ON audit BEGIN SELECT RAISE(ABORT, '{SENTENCE}'); END")
+            op.execute(
+                f"CREATE TRIGGER {name} BEFORE {event} ON audit BEGIN SELECT RAISE(ABORT, '{SENTENCE}'); END"
+            )
         return
     op.execute(
         "CREATE FUNCTION refuse_to_forget() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "

@@ -185,7 +185,9 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["destination_id"], ["destinations.id"], name="fk_deliveries_destination_id"),
         sa.ForeignKeyConstraint(["incident_id"], ["incidents.id"], name="fk_deliveries_incident_id"),
         sa.PrimaryKeyConstraint("id", name="pk_deliveries"),
-        sa.UniqueConstraint("destination_id", "incident_id", "state_number", name="uq_deliveries_destination_id"),
+        sa.UniqueConstraint(
+            "destination_id", "incident_id", "state_number", name="uq_deliveries_destination_id"
+        ),
         sa.UniqueConstraint("uid", name="uq_deliveries_uid"),
     )
     op.create_index("ix_deliveries_state", "deliveries", ["state", "not_before"])

@@ -78,7 +78,10 @@ class GpuMemoryBenchmark(GpuBenchmark):
     def run(self, *params: Any) -> dict[str, Any]:
         least, _, _ = self.repeat_limits(3, 3, 0.0)
         function = bind_parameters(self.func, params)
-        return {"samples": [measure_peak_bytes(function, warmups=int(call == 0)) for call in range(least)], "number": 1}
+        return {
+            "samples": [measure_peak_bytes(function, warmups=int(call == 0)) for call in range(least)],
+            "number": 1,
+        }
 
 
 def measure_peak_bytes(function: Callable[[], object], *, warmups: int) -> float:

@@ -30,7 +30,9 @@ class StreamBenchmark(PerfciBenchmark):
         generate = bind_parameters(self.func, params)
         least, most, seconds = self.repeat_limits(5, 20, 5.0)
         warmup_s = max(0.0, float(self.attribute("warmup_time", -1)))
-        collect_samples(lambda: self.sample_latency(generate), lambda count, spent: count >= 1 and spent >= warmup_s)
+        collect_samples(
+            lambda: self.sample_latency(generate), lambda count, spent: count >= 1 and spent >= warmup_s
+        )
         with gc_disabled() as collect:
             samples = collect_samples(
                 lambda: self.sample_latency(generate),
@@ -88,7 +90,9 @@ def record_trace(generate: Callable[[], Any], tokens_of: Callable[[Any], int]) -
 
 
 def collect_samples(
-    take_sample: Callable[[], float], has_enough: Callable[[int, float], bool], between_samples: Callable[[], object] = lambda: None
+    take_sample: Callable[[], float],
+    has_enough: Callable[[int, float], bool],
+    between_samples: Callable[[], object] = lambda: None,
 ) -> list[float]:
     """Sample until ``enough(samples so far, seconds spent)``."""
     samples: list[float] = []

@@ -50,15 +50,21 @@ class Loader(Bench):
 
     STEPS, EPOCHS = 8, 3
 
-    @metrics(Metric("data_time", "seconds"), Metric("data_stall", "ratio"), Metric("loader_startup", "seconds"))
+    @metrics(
+        Metric("data_time", "seconds"), Metric("data_stall", "ratio"), Metric("loader_startup", "seconds")
+    )
     def measure_loader(self) -> Measurement:
         torch.manual_seed(0)
         matrix = torch.randn(512, 512)
         epochs = [self.epoch(lambda: [matrix @ matrix for _ in range(4)]) for _ in range(self.EPOCHS)]
         return Measurement(
             {
-                "data_time": Reading([waited / self.STEPS for _, waited, _ in epochs], Clock.WALL, self.STEPS),
-                "data_stall": Reading([waited / whole for _, waited, whole in epochs], Clock.VALUE, self.STEPS),
+                "data_time": Reading(
+                    [waited / self.STEPS for _, waited, _ in epochs], Clock.WALL, self.STEPS
+                ),
+                "data_stall": Reading(
+                    [waited / whole for _, waited, whole in epochs], Clock.VALUE, self.STEPS
+                ),
                 "loader_startup": Reading([startup for startup, _, _ in epochs], Clock.WALL),
             }
         )
@@ -85,5 +91,7 @@ class Copy(Bench):
         device = this_device().torch_device
         with fake_tensors() if device == "cpu" else contextlib.nullcontext():
             batch = torch.ones(texts.BATCH, texts.LENGTH, dtype=torch.int64)
-            counted = count_call(lambda: copying.to_device(batch, FAKE_DEVICE if device == "cpu" else device)).readings()
+            counted = count_call(
+                lambda: copying.to_device(batch, FAKE_DEVICE if device == "cpu" else device)
+            ).readings()
         return Measurement({name: counted[name] for name in COPIES})

@@ -14,7 +14,9 @@ class Cache:
     """Room for the keys and values of all positions of one text, and how many are filled."""
 
     def __init__(self, device: str) -> None:
-        self.rooms = [torch.zeros(2, 1, HEADS, POSITIONS, WIDTH // HEADS, device=device) for _ in range(LAYERS)]
+        self.rooms = [
+            torch.zeros(2, 1, HEADS, POSITIONS, WIDTH // HEADS, device=device) for _ in range(LAYERS)
+        ]
         self.length = 0
 
 

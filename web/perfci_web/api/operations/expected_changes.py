@@ -38,7 +38,12 @@ def add_expected_changes(call: Call) -> Reply:
     if call.actor.grant is not None and (problem := expected_change_refusal(call.actor.grant, asked.commit)):
         raise AccessDenied(403, problem)
     told = [
-        MergedExpectedChange(asked.commit, ExpectedChange(one.match, one.relative_change, one.reason), asked.source, asked.merged_at)
+        MergedExpectedChange(
+            asked.commit,
+            ExpectedChange(one.match, one.relative_change, one.reason),
+            asked.source,
+            asked.merged_at,
+        )
         for one in asked.items
     ]
     act = AuditContext(call.actor, call.now, call.request_id)
@@ -49,20 +54,37 @@ def add_expected_changes(call: Call) -> Reply:
 def _expected_change_shape(line: expected_changes.ExpectedChangeListItem) -> ExpectedChangeShape:
     one = line.record
     return ExpectedChangeShape(
-        commit=one.sha, match=one.match, relative_change=one.change, reason=one.reason, source=one.source,
-        merged_at=one.merged_at, recorded_by=line.recorded_by, recorded_at=line.recorded_at,
-    )  # fmt: skip
+        commit=one.sha,
+        match=one.match,
+        relative_change=one.change,
+        reason=one.reason,
+        source=one.source,
+        merged_at=one.merged_at,
+        recorded_by=line.recorded_by,
+        recorded_at=line.recorded_at,
+    )
 
 
 OPERATIONS = (
     Operation(
-        "list_announcements", "GET", EXPECTED_CHANGES_RULE, AccessRequirement.READ, list_expected_changes,
+        "list_announcements",
+        "GET",
+        EXPECTED_CHANGES_RULE,
+        AccessRequirement.READ,
+        list_expected_changes,
         "What was announced of commits of the main branch, last told first",
-        query=PageQuery, answers={200: ExpectedChangePage}, etag=True,
+        query=PageQuery,
+        answers={200: ExpectedChangePage},
+        etag=True,
     ),
     Operation(
-        "add_announcements", "POST", EXPECTED_CHANGES_RULE, AccessRequirement.WRITE_RESULTS, add_expected_changes,
+        "add_announcements",
+        "POST",
+        EXPECTED_CHANGES_RULE,
+        AccessRequirement.WRITE_RESULTS,
+        add_expected_changes,
         "Tell what was announced of a commit; told again it stays one",
-        body=NewExpectedChanges, answers={200: AddedExpectedChanges},
+        body=NewExpectedChanges,
+        answers={200: AddedExpectedChanges},
     ),
-)  # fmt: skip
+)

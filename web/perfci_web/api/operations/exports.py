@@ -56,9 +56,15 @@ def resolve_result(call: Call) -> Reply:
         done = resolve_unit(tx, project.id, record.format, record.metric, answer, call.now)
         detail = {"format": record.format, "unit": said.unit, "direction": said.direction, "resolved": done}
         audit_log.add_entry(
-            tx, call.actor.name, "result.resolve", record.metric,
-            at=call.now, project_id=project.id, detail=detail, request_id=call.request_id,
-        )  # fmt: skip
+            tx,
+            call.actor.name,
+            "result.resolve",
+            record.metric,
+            at=call.now,
+            project_id=project.id,
+            detail=detail,
+            request_id=call.request_id,
+        )
         mark_changed(tx, [project.id])
         return ResolvedResults(resolved=done)
 
@@ -75,9 +81,15 @@ def export_project(call: Call, operation: str) -> Reply:
 def _export_operation(operation: str) -> Operation:
     format, address, content_type = EXPORTS[operation]
     return Operation(
-        operation, "GET", f"{PROJECT_RULE}/{address}", AccessRequirement.READ, lambda call: export_project(call, operation),
-        f"All histories as {format}", answers={200: StreamedAnswer(content_type)}, etag=True,
-    )  # fmt: skip
+        operation,
+        "GET",
+        f"{PROJECT_RULE}/{address}",
+        AccessRequirement.READ,
+        lambda call: export_project(call, operation),
+        f"All histories as {format}",
+        answers={200: StreamedAnswer(content_type)},
+        etag=True,
+    )
 
 
 def _unresolved_shape(record: UnresolvedResult) -> UnresolvedResultShape:
@@ -96,12 +108,24 @@ def _unresolved_shape(record: UnresolvedResult) -> UnresolvedResultShape:
 OPERATIONS = (
     *map(_export_operation, EXPORTS),
     Operation(
-        "list_quarantined", "GET", f"{PROJECT_RULE}/quarantine/results", AccessRequirement.READ, list_unresolved_results,
-        "Results whose unit or direction nobody knows", query=PageQuery, answers={200: UnresolvedResultPage}, etag=True,
+        "list_quarantined",
+        "GET",
+        f"{PROJECT_RULE}/quarantine/results",
+        AccessRequirement.READ,
+        list_unresolved_results,
+        "Results whose unit or direction nobody knows",
+        query=PageQuery,
+        answers={200: UnresolvedResultPage},
+        etag=True,
     ),
     Operation(
-        "resolve_quarantined", "POST", f"{PROJECT_RULE}/quarantine/results/<number:number>/resolve", AccessRequirement.TRIAGE,
-        resolve_result, "Say what a metric means: all its results are judged", body=MetricMeaning,
+        "resolve_quarantined",
+        "POST",
+        f"{PROJECT_RULE}/quarantine/results/<number:number>/resolve",
+        AccessRequirement.TRIAGE,
+        resolve_result,
+        "Say what a metric means: all its results are judged",
+        body=MetricMeaning,
         answers={200: ResolvedResults},
     ),
-)  # fmt: skip
+)

@@ -56,7 +56,8 @@ def get_incident(call: Call) -> Reply:
     with call.store.read() as tx:
         found = load_incident_detail(tx, call.required_project, call.path["number"])
     return Reply(
-        shapes.IncidentDetailShape(**serialize_incident_detail(call.required_project, found)), headers={"ETag": f'"{found.record.revision}"'}
+        shapes.IncidentDetailShape(**serialize_incident_detail(call.required_project, found)),
+        headers={"ETag": f'"{found.record.revision}"'},
     )
 
 
@@ -64,7 +65,11 @@ def list_events(call: Call) -> Reply:
     record = require_incident(call)
     with call.store.read() as tx:
         found = incident_store.load_events(tx, record.id)
-    return Reply(shapes.IncidentEventPage(items=tuple(shapes.IncidentEventShape(**serialize_event(one)) for one in found)))
+    return Reply(
+        shapes.IncidentEventPage(
+            items=tuple(shapes.IncidentEventShape(**serialize_event(one)) for one in found)
+        )
+    )
 
 
 def list_impact(call: Call) -> Reply:
@@ -87,11 +92,15 @@ def get_alert_quality(call: Call) -> Reply:
     with call.store.read() as tx:
         found = compute_alert_quality(tx, call.required_project, call.now)
     noisy = tuple(
-        shapes.NoisyBenchmarkShape(benchmark=one.benchmark, judged=one.judged, invalid=one.invalid, rate=one.rate)
+        shapes.NoisyBenchmarkShape(
+            benchmark=one.benchmark, judged=one.judged, invalid=one.invalid, rate=one.rate
+        )
         for one in found.noisy
     )
     names = [name for name in shapes.AlertQualityShape.model_fields if name != "noisy"]
-    return Reply(shapes.AlertQualityShape(noisy_benchmarks=noisy, **{name: getattr(found, name) for name in names}))
+    return Reply(
+        shapes.AlertQualityShape(noisy_benchmarks=noisy, **{name: getattr(found, name) for name in names})
+    )
 
 
 def list_muted_benchmarks(call: Call) -> Reply:
@@ -104,7 +113,9 @@ def set_muted_benchmark(call: Call) -> Reply:
     by = AuditContext(call.actor, call.now, call.request_id)
 
     def write(tx: Session) -> shapes.MutedBenchmarkPage:
-        mute_benchmark(tx, call.required_project, asked.benchmark, asked.metric, by, days=asked.days, reason=asked.reason)
+        mute_benchmark(
+            tx, call.required_project, asked.benchmark, asked.metric, by, days=asked.days, reason=asked.reason
+        )
         return _muted_page(tx, call)
 
     return Reply(call.group_commit.submit(write))
@@ -114,7 +125,9 @@ def _muted_page(tx: Session, call: Call) -> shapes.MutedBenchmarkPage:
     names = shapes.MutedBenchmarkShape.model_fields
     found = load_mutes(tx, call.required_project.id, call.now)
     return shapes.MutedBenchmarkPage(
-        items=tuple(shapes.MutedBenchmarkShape(**{name: getattr(one, name) for name in names}) for one in found)
+        items=tuple(
+            shapes.MutedBenchmarkShape(**{name: getattr(one, name) for name in names}) for one in found
+        )
     )
 
 
@@ -132,32 +145,71 @@ def incident_shape(record: IncidentRecord) -> shapes.IncidentShape:
 
 OPERATIONS = (
     Operation(
-        "list_incidents", "GET", f"{PROJECT_RULE}/incidents", AccessRequirement.READ, list_incidents, "Incidents, newest number first",
-        query=shapes.IncidentQuery, answers={200: shapes.IncidentPage}, etag=True,
+        "list_incidents",
+        "GET",
+        f"{PROJECT_RULE}/incidents",
+        AccessRequirement.READ,
+        list_incidents,
+        "Incidents, newest number first",
+        query=shapes.IncidentQuery,
+        answers={200: shapes.IncidentPage},
+        etag=True,
     ),
     Operation(
-        "get_incident", "GET", INCIDENT_RULE, AccessRequirement.READ, get_incident, "One incident with its series and its history",
+        "get_incident",
+        "GET",
+        INCIDENT_RULE,
+        AccessRequirement.READ,
+        get_incident,
+        "One incident with its series and its history",
         answers={200: shapes.IncidentDetailShape},
     ),
     Operation(
-        "list_incident_events", "GET", f"{INCIDENT_RULE}/events", AccessRequirement.READ, list_events, "What became of one, oldest first",
+        "list_incident_events",
+        "GET",
+        f"{INCIDENT_RULE}/events",
+        AccessRequirement.READ,
+        list_events,
+        "What became of one, oldest first",
         answers={200: shapes.IncidentEventPage},
     ),
     Operation(
-        "incident_health", "GET", f"{PROJECT_RULE}/incidents/health", AccessRequirement.READ, get_alert_quality, "How well the alarms serve",
+        "incident_health",
+        "GET",
+        f"{PROJECT_RULE}/incidents/health",
+        AccessRequirement.READ,
+        get_alert_quality,
+        "How well the alarms serve",
         answers={200: shapes.AlertQualityShape},
     ),
     Operation(
-        "get_ledger", "GET", f"{PROJECT_RULE}/ledger", AccessRequirement.READ, list_impact, "Which commit moved which series by how much",
-        query=shapes.ImpactQuery, answers={200: shapes.CommitImpactPage}, etag=True,
+        "get_ledger",
+        "GET",
+        f"{PROJECT_RULE}/ledger",
+        AccessRequirement.READ,
+        list_impact,
+        "Which commit moved which series by how much",
+        query=shapes.ImpactQuery,
+        answers={200: shapes.CommitImpactPage},
+        etag=True,
     ),
     Operation(
-        "list_quarantined_benchmarks", "GET", f"{PROJECT_RULE}/quarantine/benchmarks", AccessRequirement.READ, list_muted_benchmarks,
-        "Benchmarks that are watched and told to nobody", answers={200: shapes.MutedBenchmarkPage},
-    ),
-    Operation(
-        "set_quarantined_benchmark", "PUT", f"{PROJECT_RULE}/quarantine/benchmarks", AccessRequirement.TRIAGE, set_muted_benchmark,
-        "Put a benchmark into quarantine, or let it out", body=shapes.MuteChange,
+        "list_quarantined_benchmarks",
+        "GET",
+        f"{PROJECT_RULE}/quarantine/benchmarks",
+        AccessRequirement.READ,
+        list_muted_benchmarks,
+        "Benchmarks that are watched and told to nobody",
         answers={200: shapes.MutedBenchmarkPage},
     ),
-)  # fmt: skip
+    Operation(
+        "set_quarantined_benchmark",
+        "PUT",
+        f"{PROJECT_RULE}/quarantine/benchmarks",
+        AccessRequirement.TRIAGE,
+        set_muted_benchmark,
+        "Put a benchmark into quarantine, or let it out",
+        body=shapes.MuteChange,
+        answers={200: shapes.MutedBenchmarkPage},
+    ),
+)

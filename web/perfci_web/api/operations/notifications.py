@@ -57,13 +57,19 @@ def set_destination(call: Call) -> Reply:
         digest=asked.digest,
         enabled=asked.enabled,
     )
-    new = call.group_commit.submit(lambda tx: save_destination(tx, call.required_project, wanted, _audit_context(call), secret=asked.secret))
+    new = call.group_commit.submit(
+        lambda tx: save_destination(
+            tx, call.required_project, wanted, _audit_context(call), secret=asked.secret
+        )
+    )
     return Reply(_destination_shape(_require_destination(call)), 201 if new else 200)
 
 
 def remove_destination(call: Call) -> Reply:
     name = call.path["destination"]
-    if not call.group_commit.submit(lambda tx: delete_destination(tx, call.required_project, name, _audit_context(call))):
+    if not call.group_commit.submit(
+        lambda tx: delete_destination(tx, call.required_project, name, _audit_context(call))
+    ):
         raise ProblemError("not-found", NO_DESTINATION)
     return Reply(None)
 
@@ -72,8 +78,12 @@ def test_destination(call: Call) -> Reply:
     wanted = _require_destination(call)
     if wanted.kind == "email" and call.settings.notify.smtp_user:
         raise ProblemError("conflict", "Only the process that sends knows the password of the mail server.")
-    call.group_commit.submit(lambda tx: record_test_message(tx, call.required_project, wanted.name, _audit_context(call)))
-    problem = send_test_message(call.required_project.slug, wanted, build_sender_config(call.settings, Secrets()), call.now)
+    call.group_commit.submit(
+        lambda tx: record_test_message(tx, call.required_project, wanted.name, _audit_context(call))
+    )
+    problem = send_test_message(
+        call.required_project.slug, wanted, build_sender_config(call.settings, Secrets()), call.now
+    )
     return Reply(DestinationTestResult(sent=not problem, problem=problem))
 
 
@@ -98,7 +108,11 @@ def _audit_context(call: Call) -> AuditContext:
 def _quiet_hours(new_destination: NewDestination) -> dict[str, str]:
     if new_destination.quiet is None:
         return {"tz": new_destination.tz}
-    return {"tz": new_destination.quiet.tz, "from": new_destination.quiet.begin, "to": new_destination.quiet.end}
+    return {
+        "tz": new_destination.quiet.tz,
+        "from": new_destination.quiet.begin,
+        "to": new_destination.quiet.end,
+    }
 
 
 def _destination_shape(destination: Destination) -> DestinationShape:
@@ -126,23 +140,50 @@ def _masked_address(destination: Destination) -> str:
 
 OPERATIONS = (
     Operation(
-        "list_destinations", "GET", f"{PROJECT_RULE}/destinations", AccessRequirement.ADMIN, list_destinations, "Where messages go",
+        "list_destinations",
+        "GET",
+        f"{PROJECT_RULE}/destinations",
+        AccessRequirement.ADMIN,
+        list_destinations,
+        "Where messages go",
         answers={200: DestinationPage},
     ),
     Operation(
-        "set_destination", "PUT", DESTINATION_RULE, AccessRequirement.ADMIN, set_destination, "Add or change a destination",
-        body=NewDestination, answers={200: DestinationShape, 201: DestinationShape},
+        "set_destination",
+        "PUT",
+        DESTINATION_RULE,
+        AccessRequirement.ADMIN,
+        set_destination,
+        "Add or change a destination",
+        body=NewDestination,
+        answers={200: DestinationShape, 201: DestinationShape},
     ),
     Operation(
-        "remove_destination", "DELETE", DESTINATION_RULE, AccessRequirement.ADMIN, remove_destination,
-        "Remove a destination and what waits for it", answers={204: None},
+        "remove_destination",
+        "DELETE",
+        DESTINATION_RULE,
+        AccessRequirement.ADMIN,
+        remove_destination,
+        "Remove a destination and what waits for it",
+        answers={204: None},
     ),
     Operation(
-        "test_destination", "POST", f"{DESTINATION_RULE}/test", AccessRequirement.ADMIN, test_destination,
-        "Send a message that only tries the way", answers={200: DestinationTestResult},
+        "test_destination",
+        "POST",
+        f"{DESTINATION_RULE}/test",
+        AccessRequirement.ADMIN,
+        test_destination,
+        "Send a message that only tries the way",
+        answers={200: DestinationTestResult},
     ),
     Operation(
-        "list_deliveries", "GET", f"{PROJECT_RULE}/deliveries", AccessRequirement.ADMIN, list_deliveries,
-        "What was and will be sent, newest first", query=DeliveryQuery, answers={200: DeliveryPage},
+        "list_deliveries",
+        "GET",
+        f"{PROJECT_RULE}/deliveries",
+        AccessRequirement.ADMIN,
+        list_deliveries,
+        "What was and will be sent, newest first",
+        query=DeliveryQuery,
+        answers={200: DeliveryPage},
     ),
-)  # fmt: skip
+)

@@ -10,7 +10,9 @@ from perfci_web.api.operation import Operation, StreamedAnswer
 
 
 def get_openapi(call: Call) -> Reply:
-    from perfci_web.api.openapi_document import build_document  # describes the table that this operation is in
+    from perfci_web.api.openapi_document import (
+        build_document,
+    )  # describes the table that this operation is in
     from perfci_web.api.operation_table import ALL_OPERATIONS
 
     told = build_document(ALL_OPERATIONS, enforced=call.settings.access.mode != "local")
@@ -19,7 +21,12 @@ def get_openapi(call: Call) -> Reply:
 
 OPERATIONS = (
     Operation(
-        "get_openapi", "GET", "/openapi.json", AccessRequirement.PUBLIC, get_openapi, "This document",
+        "get_openapi",
+        "GET",
+        "/openapi.json",
+        AccessRequirement.PUBLIC,
+        get_openapi,
+        "This document",
         answers={200: StreamedAnswer("application/json")},
     ),
-)  # fmt: skip
+)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement
-from perfci.net.shapes.reporting_schedules import ReportingScheduleChange, ReportingSchedulePage, ReportingScheduleShape
+from perfci.net.shapes.reporting_schedules import (
+    ReportingScheduleChange,
+    ReportingSchedulePage,
+    ReportingScheduleShape,
+)
 from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.mute_benchmarks import set_reporting_schedule
 from perfci.store.incidents.reporting_schedules import ReportingSchedule, load_reporting_schedules
@@ -26,7 +30,9 @@ def put_reporting_schedule(call: Call) -> Reply:
     by = AuditContext(call.actor, call.now, call.request_id)
 
     def write(tx: Session) -> ReportingSchedulePage:
-        if not set_reporting_schedule(tx, call.required_project, asked.id, by, every_s=asked.every_s, muted=asked.muted):
+        if not set_reporting_schedule(
+            tx, call.required_project, asked.id, by, every_s=asked.every_s, muted=asked.muted
+        ):
             raise ProblemError("not-found", "There is no expectation of this id here.")
         return _list_page(tx, call)
 
@@ -34,7 +40,9 @@ def put_reporting_schedule(call: Call) -> Reply:
 
 
 def _list_page(tx: Session, call: Call) -> ReportingSchedulePage:
-    return ReportingSchedulePage(items=tuple(map(_schedule_shape, load_reporting_schedules(tx, call.required_project.id))))
+    return ReportingSchedulePage(
+        items=tuple(map(_schedule_shape, load_reporting_schedules(tx, call.required_project.id)))
+    )
 
 
 def _schedule_shape(schedule: ReportingSchedule) -> ReportingScheduleShape:
@@ -53,11 +61,23 @@ def _schedule_shape(schedule: ReportingSchedule) -> ReportingScheduleShape:
 
 OPERATIONS = (
     Operation(
-        "list_expectations", "GET", REPORTING_SCHEDULES_RULE, AccessRequirement.READ, list_reporting_schedules,
-        "How often each suite reports from each machine", answers={200: ReportingSchedulePage}, etag=True,
+        "list_expectations",
+        "GET",
+        REPORTING_SCHEDULES_RULE,
+        AccessRequirement.READ,
+        list_reporting_schedules,
+        "How often each suite reports from each machine",
+        answers={200: ReportingSchedulePage},
+        etag=True,
     ),
     Operation(
-        "set_expectation", "PUT", REPORTING_SCHEDULES_RULE, AccessRequirement.ADMIN, put_reporting_schedule,
-        "Say how often one reports, or expect nothing of it", body=ReportingScheduleChange, answers={200: ReportingSchedulePage},
+        "set_expectation",
+        "PUT",
+        REPORTING_SCHEDULES_RULE,
+        AccessRequirement.ADMIN,
+        put_reporting_schedule,
+        "Say how often one reports, or expect nothing of it",
+        body=ReportingScheduleChange,
+        answers={200: ReportingSchedulePage},
     ),
-)  # fmt: skip
+)

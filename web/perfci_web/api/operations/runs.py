@@ -7,7 +7,15 @@ from hashlib import sha256
 from perfci.auth.permissions import AccessRequirement, can_read
 from perfci.config import check_project_name
 from perfci.formats.run_document import RunDocument, dump_run, idempotency_key, run_from_document
-from perfci.net.shapes.runs import NewProject, ProjectPage, ProjectShape, RunPage, RunQuery, RunShape, UploadReceipt
+from perfci.net.shapes.runs import (
+    NewProject,
+    ProjectPage,
+    ProjectShape,
+    RunPage,
+    RunQuery,
+    RunShape,
+    UploadReceipt,
+)
 from perfci.service.accounts.accounts import new_project
 from perfci.service.accounts.backends import serialize_project
 from perfci.service.audit_context import AuditContext
@@ -45,7 +53,11 @@ def list_runs(call: Call) -> Reply:
     narrowed = paged_lists.RunFilter(asked.commit, asked.suite, asked.session, asked.since, asked.until)
     with call.store.read() as tx:
         found = paged_lists.load_runs_page(
-            tx, call.required_project.id, narrowed, before=pagination.parse_cursor(asked.cursor), limit=asked.limit + 1
+            tx,
+            call.required_project.id,
+            narrowed,
+            before=pagination.parse_cursor(asked.cursor),
+            limit=asked.limit + 1,
         )
     items, following = pagination.cut_page(found, asked.limit, lambda one: one.id)
     return Reply(RunPage(items=tuple(map(_run_shape, items)), next=following))
@@ -65,48 +77,97 @@ def receive_run(call: Call) -> Reply:
     document: RunDocument = call.body
     key = call.headers.get(KEY_HEADER, "")
     if not key:
-        raise ProblemError("bad-request", f"The header {KEY_HEADER} is missing: it makes an upload arrive once.")
+        raise ProblemError(
+            "bad-request", f"The header {KEY_HEADER} is missing: it makes an upload arrive once."
+        )
     run = run_from_document(document)
     if key != idempotency_key(run):
-        raise ProblemError("conflict", f"The header {KEY_HEADER} is not the key of this run: was its body changed?")
+        raise ProblemError(
+            "conflict", f"The header {KEY_HEADER} is not the key of this run: was its body changed?"
+        )
     project = call.require_project(document.project, AccessRequirement.WRITE_RESULTS)
     act = AuditContext(call.actor, call.now, call.request_id)
-    receipt = store_run(call.group_commit, IncomingRun(run, key, sha256(call.raw_body).hexdigest(), project, act))
+    receipt = store_run(
+        call.group_commit, IncomingRun(run, key, sha256(call.raw_body).hexdigest(), project, act)
+    )
     return Reply(receipt, 201 if receipt.stored else 200)
 
 
 def _run_shape(line: paged_lists.RunListItem) -> RunShape:
     return RunShape(
-        key=line.key, session=line.session, kind=line.kind, commit=line.sha, dirty=line.dirty,
-        machine=line.machine.label, suite=line.suite, harness=line.harness,
-        started_at=line.started_at, finished_at=line.finished_at,
-    )  # fmt: skip
+        key=line.key,
+        session=line.session,
+        kind=line.kind,
+        commit=line.sha,
+        dirty=line.dirty,
+        machine=line.machine.label,
+        suite=line.suite,
+        harness=line.harness,
+        started_at=line.started_at,
+        finished_at=line.finished_at,
+    )
 
 
 OPERATIONS = (
     Operation(
-        "list_projects", "GET", "/projects", AccessRequirement.PUBLIC, list_projects, "The projects you may see, by name",
+        "list_projects",
+        "GET",
+        "/projects",
+        AccessRequirement.PUBLIC,
+        list_projects,
+        "The projects you may see, by name",
         answers={200: ProjectPage},
     ),
     Operation(
-        "create_project", "POST", "/projects", AccessRequirement.SERVER, create_project, "Add a project",
-        body=NewProject, answers={201: ProjectShape},
+        "create_project",
+        "POST",
+        "/projects",
+        AccessRequirement.SERVER,
+        create_project,
+        "Add a project",
+        body=NewProject,
+        answers={201: ProjectShape},
     ),
     Operation(
-        "get_project", "GET", "/projects/<project:project>", AccessRequirement.READ, get_project, "One project",
-        answers={200: ProjectShape}, etag=True,
+        "get_project",
+        "GET",
+        "/projects/<project:project>",
+        AccessRequirement.READ,
+        get_project,
+        "One project",
+        answers={200: ProjectShape},
+        etag=True,
     ),
     Operation(
-        "list_runs", "GET", "/projects/<project:project>/runs", AccessRequirement.READ, list_runs, "Runs, newest first",
-        query=RunQuery, answers={200: RunPage}, etag=True,
+        "list_runs",
+        "GET",
+        "/projects/<project:project>/runs",
+        AccessRequirement.READ,
+        list_runs,
+        "Runs, newest first",
+        query=RunQuery,
+        answers={200: RunPage},
+        etag=True,
     ),
     Operation(
-        "get_run", "GET", "/projects/<project:project>/runs/<key:key>", AccessRequirement.READ, get_run,
-        "A whole run as a perfci.run/1 document", answers={200: RunDocument}, etag=True,
+        "get_run",
+        "GET",
+        "/projects/<project:project>/runs/<key:key>",
+        AccessRequirement.READ,
+        get_run,
+        "A whole run as a perfci.run/1 document",
+        answers={200: RunDocument},
+        etag=True,
     ),
     Operation(
-        "upload_run", "POST", "/runs", AccessRequirement.WRITE_RESULTS, receive_run,
+        "upload_run",
+        "POST",
+        "/runs",
+        AccessRequirement.WRITE_RESULTS,
+        receive_run,
         "Store a run: 201 new, 200 known with the same content, 409 known with another",
-        body=RunDocument, answers={201: UploadReceipt, 200: UploadReceipt}, headers={KEY_HEADER: "^[0-9a-f]{64}$"},
+        body=RunDocument,
+        answers={201: UploadReceipt, 200: UploadReceipt},
+        headers={KEY_HEADER: "^[0-9a-f]{64}$"},
     ),
-)  # fmt: skip
+)

@@ -28,9 +28,13 @@ def list_series(call: Call) -> Reply:
     asked: shapes.SeriesQuery = call.query
     with call.store.read() as tx:
         found = paged_lists.load_series_page(
-            tx, call.required_project.id, benchmark=asked.benchmark, metric=asked.metric,
-            after=pagination.parse_cursor(asked.cursor), limit=asked.limit + 1,
-        )  # fmt: skip
+            tx,
+            call.required_project.id,
+            benchmark=asked.benchmark,
+            metric=asked.metric,
+            after=pagination.parse_cursor(asked.cursor),
+            limit=asked.limit + 1,
+        )
     return page_reply(shapes.SeriesPage, found, asked, lambda one: one.id, series_shape)
 
 
@@ -45,7 +49,10 @@ def get_points(call: Call) -> Reply:
     with call.store.read() as tx:
         points = [point for point in measurements.load_history(tx, line.id) if _is_within(point, asked)]
         changes = measurements.load_change_points(tx, call.required_project.slug, line.id)
-        verdicts = [one.verdict for one in measurements.load_verdict_records(tx, call.required_project.slug, series_id=line.id)]
+        verdicts = [
+            one.verdict
+            for one in measurements.load_verdict_records(tx, call.required_project.slug, series_id=line.id)
+        ]
     told = serialize_trend(downsample(build_trend(line.series, points, changes, verdicts), asked.max_points))
     return Reply(shapes.SeriesPointsShape.model_validate(told | {"series": series_shape(line)}))
 
@@ -54,7 +61,11 @@ def list_commits(call: Call) -> Reply:
     asked: shapes.CommitQuery = call.query
     with call.store.read() as tx:
         found = paged_lists.load_commits_page(
-            tx, call.required_project.id, branch=asked.branch, before=pagination.parse_cursor(asked.cursor), limit=asked.limit + 1
+            tx,
+            call.required_project.id,
+            branch=asked.branch,
+            before=pagination.parse_cursor(asked.cursor),
+            limit=asked.limit + 1,
         )
     return page_reply(shapes.CommitPage, found, asked, lambda one: one[0], lambda one: commit_shape(one[1]))
 
@@ -89,9 +100,12 @@ def list_environments(call: Call) -> Reply:
             tx, call.required_project.id, after=pagination.parse_cursor(asked.cursor), limit=asked.limit + 1
         )
     return page_reply(
-        shapes.EnvironmentPage, found, asked, lambda one: one[0],
+        shapes.EnvironmentPage,
+        found,
+        asked,
+        lambda one: one[0],
         lambda one: shapes.EnvironmentShape(id=one[1], values=dict(one[2].values)),
-    )  # fmt: skip
+    )
 
 
 def page_reply(
@@ -124,7 +138,11 @@ def commit_shape(commit: Commit) -> shapes.CommitShape:
 
 
 def _machine_shape(identity: str, machine: Machine) -> shapes.MachineShape:
-    known = {name: getattr(machine, name) for name in shapes.MachineShape.model_fields if name not in ("id", "label")}
+    known = {
+        name: getattr(machine, name)
+        for name in shapes.MachineShape.model_fields
+        if name not in ("id", "label")
+    }
     return shapes.MachineShape.model_validate({"id": identity, "label": machine.label} | known)
 
 
@@ -132,37 +150,85 @@ def _is_within(point: Point, time_filter: shapes.PointsQuery) -> bool:
     at = point.commit.committed_at
     if at is None:
         return time_filter.since is None and time_filter.until is None
-    return (time_filter.since is None or at >= time_filter.since) and (time_filter.until is None or at < time_filter.until)
+    return (time_filter.since is None or at >= time_filter.since) and (
+        time_filter.until is None or at < time_filter.until
+    )
 
 
 OPERATIONS = (
     Operation(
-        "list_series", "GET", f"{PROJECT_RULE}/series", AccessRequirement.READ, list_series, "Series, in the order they were first seen",
-        query=shapes.SeriesQuery, answers={200: shapes.SeriesPage}, etag=True,
+        "list_series",
+        "GET",
+        f"{PROJECT_RULE}/series",
+        AccessRequirement.READ,
+        list_series,
+        "Series, in the order they were first seen",
+        query=shapes.SeriesQuery,
+        answers={200: shapes.SeriesPage},
+        etag=True,
     ),
     Operation(
-        "get_series", "GET", f"{PROJECT_RULE}/series/<key:series>", AccessRequirement.READ, get_series, "One series",
-        answers={200: shapes.SeriesShape}, etag=True,
+        "get_series",
+        "GET",
+        f"{PROJECT_RULE}/series/<key:series>",
+        AccessRequirement.READ,
+        get_series,
+        "One series",
+        answers={200: shapes.SeriesShape},
+        etag=True,
     ),
     Operation(
-        "get_points", "GET", f"{PROJECT_RULE}/series/<key:series>/points", AccessRequirement.READ, get_points,
+        "get_points",
+        "GET",
+        f"{PROJECT_RULE}/series/<key:series>/points",
+        AccessRequirement.READ,
+        get_points,
         "The points of a series, neighbours merged down to what was asked for",
-        query=shapes.PointsQuery, answers={200: shapes.SeriesPointsShape}, etag=True,
+        query=shapes.PointsQuery,
+        answers={200: shapes.SeriesPointsShape},
+        etag=True,
     ),
     Operation(
-        "list_commits", "GET", f"{PROJECT_RULE}/commits", AccessRequirement.READ, list_commits, "Commits, those seen last first",
-        query=shapes.CommitQuery, answers={200: shapes.CommitPage}, etag=True,
+        "list_commits",
+        "GET",
+        f"{PROJECT_RULE}/commits",
+        AccessRequirement.READ,
+        list_commits,
+        "Commits, those seen last first",
+        query=shapes.CommitQuery,
+        answers={200: shapes.CommitPage},
+        etag=True,
     ),
     Operation(
-        "get_commit", "GET", f"{PROJECT_RULE}/commits/<name:sha>", AccessRequirement.READ, get_commit, "One commit, by its sha or a part",
-        answers={200: shapes.CommitShape}, etag=True,
+        "get_commit",
+        "GET",
+        f"{PROJECT_RULE}/commits/<name:sha>",
+        AccessRequirement.READ,
+        get_commit,
+        "One commit, by its sha or a part",
+        answers={200: shapes.CommitShape},
+        etag=True,
     ),
     Operation(
-        "list_machines", "GET", f"{PROJECT_RULE}/machines", AccessRequirement.READ, list_machines, "Machine classes that measured here",
-        query=PageQuery, answers={200: shapes.MachinePage}, etag=True,
+        "list_machines",
+        "GET",
+        f"{PROJECT_RULE}/machines",
+        AccessRequirement.READ,
+        list_machines,
+        "Machine classes that measured here",
+        query=PageQuery,
+        answers={200: shapes.MachinePage},
+        etag=True,
     ),
     Operation(
-        "list_environments", "GET", f"{PROJECT_RULE}/environments", AccessRequirement.READ, list_environments, "Environments observed here",
-        query=PageQuery, answers={200: shapes.EnvironmentPage}, etag=True,
+        "list_environments",
+        "GET",
+        f"{PROJECT_RULE}/environments",
+        AccessRequirement.READ,
+        list_environments,
+        "Environments observed here",
+        query=PageQuery,
+        answers={200: shapes.EnvironmentPage},
+        etag=True,
     ),
-)  # fmt: skip
+)

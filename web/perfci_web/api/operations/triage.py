@@ -31,7 +31,12 @@ T = TypeVar("T")
 def change_incident(call: Call) -> Reply:
     require_incident(call)
     number, wanted = call.path["number"], build_incident_update(call.body)
-    return _submit_change(call, lambda tx: update_incident(tx, call.required_project, number, call.revision, wanted, _audit_context(call)))
+    return _submit_change(
+        call,
+        lambda tx: update_incident(
+            tx, call.required_project, number, call.revision, wanted, _audit_context(call)
+        ),
+    )
 
 
 def note_incident(call: Call) -> Reply:
@@ -41,7 +46,9 @@ def note_incident(call: Call) -> Reply:
 
     def add(tx: Session) -> IncidentRecord:
         now_is = incident_store.find_incident(tx, call.required_project.id, record.number) or record
-        return update_incident(tx, call.required_project, record.number, now_is.revision, note, _audit_context(call))
+        return update_incident(
+            tx, call.required_project, record.number, now_is.revision, note, _audit_context(call)
+        )
 
     return _submit_change(call, add)
 
@@ -50,20 +57,34 @@ def change_incidents(call: Call) -> Reply:
     asked: shapes.BulkIncidentPatch = call.body
     revisions = {one.number: one.revision for one in asked.incidents}
     wanted = build_incident_update(asked.change)
-    found = call.group_commit.submit(lambda tx: update_incidents(tx, call.required_project, revisions, wanted, _audit_context(call)))
-    refused = tuple(shapes.RejectedPatch(number=number, reason=why) for number, why in sorted(found.refused.items()))
+    found = call.group_commit.submit(
+        lambda tx: update_incidents(tx, call.required_project, revisions, wanted, _audit_context(call))
+    )
+    refused = tuple(
+        shapes.RejectedPatch(number=number, reason=why) for number, why in sorted(found.refused.items())
+    )
     return Reply(shapes.BulkPatchResult(changed=found.changed, stale=found.stale, rejected=refused))
 
 
 def undo_incident(call: Call) -> Reply:
     require_incident(call)
-    return _submit_change(call, lambda tx: undo_last_change(tx, call.required_project, call.path["number"], call.revision, _audit_context(call)))
+    return _submit_change(
+        call,
+        lambda tx: undo_last_change(
+            tx, call.required_project, call.path["number"], call.revision, _audit_context(call)
+        ),
+    )
 
 
 def merge_incident(call: Call) -> Reply:
     require_incident(call)
     others = {one.number: one.revision for one in call.body.others}
-    return _submit_change(call, lambda tx: merge_incidents(tx, call.required_project, call.path["number"], call.revision, others, _audit_context(call)))
+    return _submit_change(
+        call,
+        lambda tx: merge_incidents(
+            tx, call.required_project, call.path["number"], call.revision, others, _audit_context(call)
+        ),
+    )
 
 
 def split_incident(call: Call) -> Reply:
@@ -71,7 +92,9 @@ def split_incident(call: Call) -> Reply:
 
     def take_apart(tx: Session) -> tuple[IncidentRecord, IncidentRecord]:
         chosen = set(find_series_ids(tx, call.body.series).values())
-        return split_members(tx, call.required_project, call.path["number"], call.revision, chosen, _audit_context(call))
+        return split_members(
+            tx, call.required_project, call.path["number"], call.revision, chosen, _audit_context(call)
+        )
 
     left, new = _submit(call, take_apart)
     return Reply(shapes.SplitResult(remaining=incident_shape(left), new=incident_shape(new)))
@@ -85,16 +108,26 @@ def move_incident_boundary(call: Call) -> Reply:
 
     def move(tx: Session) -> shapes.BoundaryMoveResult:
         ends = (asked.last_good or "", asked.commit or "")
-        good, bad = ends if asked.commit_offset is None else shift_range(tx, call.required_project, record, asked.commit_offset)
-        found = move_boundary(tx, call.required_project, record.number, call.revision, good, bad, _audit_context(call))
+        good, bad = (
+            ends
+            if asked.commit_offset is None
+            else shift_range(tx, call.required_project, record, asked.commit_offset)
+        )
+        found = move_boundary(
+            tx, call.required_project, record.number, call.revision, good, bad, _audit_context(call)
+        )
         tests = tuple(
             shapes.BoundaryTestShape(
-                series=one.label, sigmas_before=_finite(one.old.sigmas), sigmas_after=_finite(one.new.sigmas),
+                series=one.label,
+                sigmas_before=_finite(one.old.sigmas),
+                sigmas_after=_finite(one.new.sigmas),
                 worse=one.is_worse,
             )
             for one in found.tests
-        )  # fmt: skip
-        return shapes.BoundaryMoveResult(incident=incident_shape(found.record), tests=tests, worse_count=found.worse_count)
+        )
+        return shapes.BoundaryMoveResult(
+            incident=incident_shape(found.record), tests=tests, worse_count=found.worse_count
+        )
 
     return Reply(_submit(call, move))
 
@@ -122,31 +155,77 @@ def _finite(value: float) -> float | None:
 
 OPERATIONS = (
     Operation(
-        "change_incident", "PATCH", INCIDENT_RULE, AccessRequirement.TRIAGE, change_incident, "Change an incident as you saw it",
-        body=shapes.IncidentPatch, answers={200: shapes.IncidentShape}, revision=True,
+        "change_incident",
+        "PATCH",
+        INCIDENT_RULE,
+        AccessRequirement.TRIAGE,
+        change_incident,
+        "Change an incident as you saw it",
+        body=shapes.IncidentPatch,
+        answers={200: shapes.IncidentShape},
+        revision=True,
     ),
     Operation(
-        "change_incidents", "POST", f"{PROJECT_RULE}/incidents/bulk", AccessRequirement.TRIAGE, change_incidents, "The same change to many",
-        body=shapes.BulkIncidentPatch, answers={200: shapes.BulkPatchResult},
+        "change_incidents",
+        "POST",
+        f"{PROJECT_RULE}/incidents/bulk",
+        AccessRequirement.TRIAGE,
+        change_incidents,
+        "The same change to many",
+        body=shapes.BulkIncidentPatch,
+        answers={200: shapes.BulkPatchResult},
     ),
     Operation(
-        "note_incident", "POST", f"{INCIDENT_RULE}/notes", AccessRequirement.TRIAGE, note_incident, "Add a note to the history",
-        body=shapes.NewNote, answers={200: shapes.IncidentShape},
+        "note_incident",
+        "POST",
+        f"{INCIDENT_RULE}/notes",
+        AccessRequirement.TRIAGE,
+        note_incident,
+        "Add a note to the history",
+        body=shapes.NewNote,
+        answers={200: shapes.IncidentShape},
     ),
     Operation(
-        "undo_incident", "POST", f"{INCIDENT_RULE}/undo", AccessRequirement.TRIAGE, undo_incident, "Take back the last change of state",
-        answers={200: shapes.IncidentShape}, revision=True,
+        "undo_incident",
+        "POST",
+        f"{INCIDENT_RULE}/undo",
+        AccessRequirement.TRIAGE,
+        undo_incident,
+        "Take back the last change of state",
+        answers={200: shapes.IncidentShape},
+        revision=True,
     ),
     Operation(
-        "merge_incident", "POST", f"{INCIDENT_RULE}/merge", AccessRequirement.TRIAGE, merge_incident, "Take the series of other incidents in",
-        body=shapes.MergeRequest, answers={200: shapes.IncidentShape}, revision=True,
+        "merge_incident",
+        "POST",
+        f"{INCIDENT_RULE}/merge",
+        AccessRequirement.TRIAGE,
+        merge_incident,
+        "Take the series of other incidents in",
+        body=shapes.MergeRequest,
+        answers={200: shapes.IncidentShape},
+        revision=True,
     ),
     Operation(
-        "split_incident", "POST", f"{INCIDENT_RULE}/split", AccessRequirement.TRIAGE, split_incident, "Give some series a number of their own",
-        body=shapes.SplitRequest, answers={200: shapes.SplitResult}, revision=True,
+        "split_incident",
+        "POST",
+        f"{INCIDENT_RULE}/split",
+        AccessRequirement.TRIAGE,
+        split_incident,
+        "Give some series a number of their own",
+        body=shapes.SplitRequest,
+        answers={200: shapes.SplitResult},
+        revision=True,
     ),
     Operation(
-        "nudge_incident", "POST", f"{INCIDENT_RULE}/nudge", AccessRequirement.TRIAGE, move_incident_boundary, "Move the edge, and test it at once",
-        body=shapes.BoundaryMove, answers={200: shapes.BoundaryMoveResult}, revision=True,
+        "nudge_incident",
+        "POST",
+        f"{INCIDENT_RULE}/nudge",
+        AccessRequirement.TRIAGE,
+        move_incident_boundary,
+        "Move the edge, and test it at once",
+        body=shapes.BoundaryMove,
+        answers={200: shapes.BoundaryMoveResult},
+        revision=True,
     ),
-)  # fmt: skip
+)

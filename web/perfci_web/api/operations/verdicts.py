@@ -36,9 +36,15 @@ def list_verdicts(call: Call) -> Reply:
     )
     with call.store.read() as tx:
         found = paged_lists.load_verdicts_page(
-            tx, call.required_project.id, narrowed, before=pagination.parse_cursor(asked.cursor), limit=asked.limit + 1
+            tx,
+            call.required_project.id,
+            narrowed,
+            before=pagination.parse_cursor(asked.cursor),
+            limit=asked.limit + 1,
         )
-    return page_reply(shapes.VerdictPage, found, asked, lambda one: one.id, lambda one: verdict_shape(call, one))
+    return page_reply(
+        shapes.VerdictPage, found, asked, lambda one: one.id, lambda one: verdict_shape(call, one)
+    )
 
 
 def get_verdict(call: Call) -> Reply:
@@ -58,7 +64,9 @@ def get_comparison(call: Call) -> Reply:
         base, head = (_require_commit(tx, call, call.path[side]) for side in ("base", "head"))
         between = CommitPair(call.required_project.id, base.sha, head.sha)
         counts = count_ranked_verdicts(tx, between)
-        found = list_ranked_verdicts(tx, between, after=pagination.parse_cursor(asked.cursor), limit=asked.limit + 1)
+        found = list_ranked_verdicts(
+            tx, between, after=pagination.parse_cursor(asked.cursor), limit=asked.limit + 1
+        )
     items, following = pagination.cut_page(found, asked.limit, lambda one: one.rank)
     told = tuple(verdict_shape(call, one.record) for one in items)
     page = {"base": base.sha, "head": head.sha, "counts": counts, "items": told, "next": following}
@@ -70,9 +78,13 @@ def list_levels(call: Call) -> Reply:
     asked: shapes.ResultSummaryQuery = call.query
     with call.store.read() as tx:
         base, head = (_require_commit(tx, call, call.path[side]) for side in ("base", "head"))
-        found = load_level_pairs(tx, call.required_project.id, base.sha, head.sha, after=pagination.parse_cursor(asked.cursor))
+        found = load_level_pairs(
+            tx, call.required_project.id, base.sha, head.sha, after=pagination.parse_cursor(asked.cursor)
+        )
     items, following = pagination.cut_page(found, asked.limit, lambda one: one.series_id)
-    told = tuple(shapes.ResultSummaryShape(series=one.identity, base=one.base, head=one.head) for one in items)
+    told = tuple(
+        shapes.ResultSummaryShape(series=one.identity, base=one.base, head=one.head) for one in items
+    )
     return Reply(shapes.ResultSummaryPage(items=told, next=following))
 
 
@@ -80,16 +92,27 @@ def verdict_shape(call: Call, record: VerdictRecord) -> shapes.VerdictShape:
     series = record.verdict.series
     line = SeriesListItem(0, series_identity(call.required_project.slug, series), series)
     told = serialize_verdict(record.verdict) | {"series": series_shape(line), "id": record.id}
-    about = {"session": record.session_uid, "created_at": record.created_at, "superseded_by": record.superseded_by}
+    about = {
+        "session": record.session_uid,
+        "created_at": record.created_at,
+        "superseded_by": record.superseded_by,
+    }
     return shapes.VerdictShape.model_validate(told | about)
 
 
 def _evidence_shape(measured_process: MeasuredProcess) -> shapes.VerdictProcessShape:
     process = measured_process.process
     return shapes.VerdictProcessShape(
-        id=measured_process.id, commit=measured_process.sha, role=process.role.value, status=process.status.value, pair=process.pair,
-        clock=process.clock.value, samples=process.samples, flags=process.flags, reason=process.reason,
-    )  # fmt: skip
+        id=measured_process.id,
+        commit=measured_process.sha,
+        role=process.role.value,
+        status=process.status.value,
+        pair=process.pair,
+        clock=process.clock.value,
+        samples=process.samples,
+        flags=process.flags,
+        reason=process.reason,
+    )
 
 
 def _require_commit(tx: Session, call: Call, sha: str) -> Commit:
@@ -101,21 +124,46 @@ def _require_commit(tx: Session, call: Call, sha: str) -> Commit:
 
 OPERATIONS = (
     Operation(
-        "list_verdicts", "GET", f"{PROJECT_RULE}/verdicts", AccessRequirement.READ, list_verdicts, "Verdicts, newest first",
-        query=shapes.VerdictQuery, answers={200: shapes.VerdictPage}, etag=True,
+        "list_verdicts",
+        "GET",
+        f"{PROJECT_RULE}/verdicts",
+        AccessRequirement.READ,
+        list_verdicts,
+        "Verdicts, newest first",
+        query=shapes.VerdictQuery,
+        answers={200: shapes.VerdictPage},
+        etag=True,
     ),
     Operation(
-        "get_verdict", "GET", f"{PROJECT_RULE}/verdicts/<number:verdict>", AccessRequirement.READ, get_verdict,
-        "One verdict with the samples it rests on", answers={200: shapes.VerdictDetailShape}, etag=True,
+        "get_verdict",
+        "GET",
+        f"{PROJECT_RULE}/verdicts/<number:verdict>",
+        AccessRequirement.READ,
+        get_verdict,
+        "One verdict with the samples it rests on",
+        answers={200: shapes.VerdictDetailShape},
+        etag=True,
     ),
     Operation(
-        "get_comparison", "GET", f"{PROJECT_RULE}/comparisons/<name:base>...<name:head>", AccessRequirement.READ, get_comparison,
-        "What stands between two commits, worst first, with counts of all", query=PageQuery,
-        answers={200: shapes.ComparisonPage}, etag=True,
+        "get_comparison",
+        "GET",
+        f"{PROJECT_RULE}/comparisons/<name:base>...<name:head>",
+        AccessRequirement.READ,
+        get_comparison,
+        "What stands between two commits, worst first, with counts of all",
+        query=PageQuery,
+        answers={200: shapes.ComparisonPage},
+        etag=True,
     ),
     Operation(
-        "list_levels", "GET", f"{PROJECT_RULE}/comparisons/<name:base>...<name:head>/levels", AccessRequirement.READ, list_levels,
-        "What every series came to at two commits, compared or not", query=shapes.ResultSummaryQuery,
-        answers={200: shapes.ResultSummaryPage}, etag=True,
+        "list_levels",
+        "GET",
+        f"{PROJECT_RULE}/comparisons/<name:base>...<name:head>/levels",
+        AccessRequirement.READ,
+        list_levels,
+        "What every series came to at two commits, compared or not",
+        query=shapes.ResultSummaryQuery,
+        answers={200: shapes.ResultSummaryPage},
+        etag=True,
     ),
-)  # fmt: skip
+)
