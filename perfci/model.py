@@ -45,7 +45,9 @@ class Clock(StrEnum):
     DEVICE = "device"  # accelerator events
     EXACT = "exact"  # a count or a byte sum that repeats exactly
     VALUE = "value"  # anything else a benchmark returned
-    INFORMATIONAL = "witness"  # derived from a judged metric, or an annotation beside it: shown, never judged
+    INFORMATIONAL = (
+        "informational"  # derived from a judged metric, or an annotation beside it: shown, never judged
+    )
 
 
 class MetricClass(StrEnum):
@@ -94,7 +96,7 @@ class Stage(StrEnum):
     """Screening is sensitive and only nominates; conviction rests on fresh pairs that no earlier look has seen."""
 
     SCREENING = "screening"
-    CONFIRMATION = "conviction"
+    CONFIRMATION = "confirmation"
 
 
 class IncidentKind(StrEnum):

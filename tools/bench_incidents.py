@@ -55,7 +55,7 @@ def fill(store: Store) -> None:
             )
             for k in range(MEMBERS)
         ]
-        found.append(told(f"incident{number}", *moves, good=at - 1, bad=at, standing=number % 3 == 0))
+        found.append(told(f"incident{number}", *moves, good=at - 1, bad=at, ongoing=number % 3 == 0))
     project, seen = measured_project(store, *found), a_situation(*found[::-1], commits=line)
     with store.begin() as tx:
         save_change_points(

@@ -199,7 +199,7 @@ def study(
     found = Study(commit.sha, pairs)
     with (
         open_workbench(repository, config, None, smoke=True) as workbench,
-        machine_lock(config.lock_path, owner=f"a study of noise in {root}", waiting=say),
+        machine_lock(config.lock_path, owner=f"a study of noise in {root}", on_wait=say),
         closing(open_store(config.database_url, create=True)) as store,
     ):
         subject = prepare_scope(workbench, [commit], bench, say)

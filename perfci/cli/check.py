@@ -163,6 +163,6 @@ def _serialize_verdict(replayed: ReplayedVerdict, policy: Policy) -> dict[str, A
 
 def _serialize_changes(changes: list[ChangePoint]) -> list[dict[str, Any]]:
     return [
-        {"commit": change.commit, "last_good": change.last_good, "rel": change.relative_change}
+        {"commit": change.commit, "last_good": change.last_good, "relative_change": change.relative_change}
         for change in changes
     ]

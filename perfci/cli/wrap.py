@@ -207,7 +207,7 @@ def serialize_result(result: ScriptRunResult) -> dict[str, object]:
                 "metric": move.series.metric.name,
                 "commit": move.commit,
                 "last_good": move.last_good,
-                "rel": move.relative_change,
+                "relative_change": move.relative_change,
             }
             for move in result.change_points
         ],

@@ -22,7 +22,7 @@ from perfci.store.dialects import is_foreign_key_violation, writer_lock
 from perfci.store.projects import CHANGED_PROJECTS, increment_versions
 from perfci.store.queries.loaders import SERIES_CACHE
 
-SCHEMA = "0015"
+SCHEMA = "0016"
 """The newest migration, and the only schema this program reads and writes."""
 
 BUSY_TIMEOUT_S = 30.0
@@ -91,11 +91,11 @@ class Store:
     def savepoint(self, tx: Session) -> Iterator[Session]:
         """A part of a write transaction that an exception undoes alone, with the ids it learned and what it touched."""
         around, touched = tx.info["ids"], set(tx.info.get(CHANGED_PROJECTS, ()))
-        tx.info["ids"] = ids = around.view()
+        tx.info["ids"] = ids = around.child()
         try:
             with self._clear_stale_ids(ids), _named_savepoint(tx):
                 yield tx
-            ids.keep()
+            ids.merge_into_parent()
         except BaseException:
             tx.info[CHANGED_PROJECTS] = touched
             raise

@@ -146,7 +146,7 @@ def test_a_comment_on_the_head_stays_as_it_is(client: GitHubClient, hub: FakeGit
 
 
 def test_keeps_silent_until_there_is_something_to_say(client: GitHubClient, hub: FakeGitHub) -> None:
-    quiet = dataclasses.replace(report("unchanged"), opens_comment=False)
+    quiet = dataclasses.replace(report("unchanged"), may_create_comment=False)
     assert deliver_report(client, US, quiet).comment_url == ""
     assert hub.comments == []
 

@@ -79,7 +79,7 @@ def patience(time: Time, **changes: object) -> FlushRetryPolicy:
     values = {
         "monotonic": lambda: time.now,
         "sleep": time.sleep,
-        "dice": lambda: 1.0,
+        "random_fraction": lambda: 1.0,
         "now_ms": lambda: 1_700_000_000_000,
     }
     return FlushRetryPolicy(**{**values, **changes})  # type: ignore[arg-type]

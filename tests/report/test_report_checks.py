@@ -38,10 +38,12 @@ from tests.support.comment_forms import (
 
 FINE = told(same(3))
 WORSE = told([slower(), *same(3)])
-ACCEPTED = replace(WORSE, accepted="ada: it is meant")
-ANNOUNCED = replace(WORSE, announced=[ExpectedChange("step_time", 0.2, "it is meant")])
-EXCEEDED = replace(WORSE, announced=[ExpectedChange("step_time", 0.1, "it is meant")])
-STRANGE = replace(WORSE, announced=[ExpectedChange("step_time", 0.2, "it is meant", is_authorized=False)])
+ACCEPTED = replace(WORSE, acceptance="ada: it is meant")
+ANNOUNCED = replace(WORSE, expected_changes=[ExpectedChange("step_time", 0.2, "it is meant")])
+EXCEEDED = replace(WORSE, expected_changes=[ExpectedChange("step_time", 0.1, "it is meant")])
+STRANGE = replace(
+    WORSE, expected_changes=[ExpectedChange("step_time", 0.2, "it is meant", is_authorized=False)]
+)
 OPEN = told([undecided(), *same(3)])
 
 TABLE: list[tuple[str, Findings | NotMeasuredReason, GateMode, str, str]] = [

@@ -328,7 +328,7 @@ verdicts = st.builds(
 @given(st.lists(verdicts, max_size=12), st.sampled_from([1, 3, 100]), st.sampled_from(HOSTILE))
 @settings(max_examples=60, deadline=None)
 def test_a_comment_stays_below_what_github_takes(some: list[Verdict], times: int, word: str) -> None:
-    findings = replace(spoken_by(word), verdicts=some * times, drift=some * times)
+    findings = replace(spoken_by(word), verdicts=some * times, main_drift=some * times)
 
     text = render_comment(findings)
 
@@ -343,7 +343,7 @@ def test_a_thousand_long_hostile_names_fit() -> None:
     goals = [GoalVerdict(word, GoalOutcome.BROKEN, (), reason=word) for word in words]
 
     text = render_comment(
-        replace(spoken_by("😀" * 500), verdicts=some, drift=[drifted()] * 1000, goals=goals)
+        replace(spoken_by("😀" * 500), verdicts=some, main_drift=[drifted()] * 1000, goals=goals)
     )
 
     assert len(text.encode()) < MAX_COMMENT_BYTES

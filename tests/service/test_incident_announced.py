@@ -45,12 +45,14 @@ MORE = "more than announced in #12, which announced +20.0 %: training.Step.time_
 
 def announced(name: str = "a1", rel: float = 0.2) -> BudgetedIncident:
     """An incident of which all that got worse was announced."""
-    return replace(told(name, a_move(rel=rel)), answer=ExpectationMatch((SAID,)), page=0)
+    return replace(told(name, a_move(rel=rel)), expectation_match=ExpectationMatch((SAID,)), page_number=0)
 
 
 def exceeded(name: str = "a1", rel: float = 0.4) -> BudgetedIncident:
     """One that came to more than that."""
-    return replace(told(name, a_move(rel=rel)), answer=ExpectationMatch((SAID,), (a_move(rel=rel),)))
+    return replace(
+        told(name, a_move(rel=rel)), expectation_match=ExpectationMatch((SAID,), (a_move(rel=rel),))
+    )
 
 
 def current(store: Store, number: int = 1) -> IncidentRecord:
@@ -200,8 +202,8 @@ def test_who_does_not_accept_it_may_open_it_and_take_that_back(store: Store) -> 
 
 
 def test_what_people_took_apart_is_theirs(store: Store) -> None:
-    both = ExpectationMatch((replace(SAID, announcement=ExpectedChange("*", 0.2, "more tokens in each")),))
-    look(store, NOW, replace(told("a1", a_move("x"), a_move("y")), answer=both))
+    both = ExpectationMatch((replace(SAID, expected=ExpectedChange("*", 0.2, "more tokens in each")),))
+    look(store, NOW, replace(told("a1", a_move("x"), a_move("y")), expectation_match=both))
     project = a_project(store)
     with store.begin() as tx:
         series = load_members(tx, current(store).id)[0].series_id

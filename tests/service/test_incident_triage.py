@@ -60,7 +60,7 @@ def test_a_change_is_kept_with_who_made_it_and_why(store: Store, incident: Incid
     )
 
     assert (found.state, found.assignee, found.revision, found.state_number) == ("investigating", "ada", 2, 2)
-    assert found.triaged_at == ME.now
+    assert found.triaged_at == ME.at
     with store.read() as tx:
         history = [
             (one.actor, one.action, one.after, one.text)

@@ -19,7 +19,7 @@ def test_told_twice_it_is_kept_once_as_it_was_told_first(store: Store) -> None:
         project = create_project(tx, PROJECT, "private", NOON).id
         first = expected_changes.add_expected_changes(tx, project, [TOLD, TOLD], "GitHub", NOON)
     with store.begin() as tx:
-        again = replace(TOLD, source=a_sha(12)[:10], reason="other words", arrived_at=None)
+        again = replace(TOLD, source=a_sha(12)[:10], reason="other words", merged_at=None)
         second = expected_changes.add_expected_changes(
             tx, project, [again, replace(TOLD, change=0.04)], "ada", NOON + timedelta(hours=1)
         )

@@ -22,7 +22,7 @@ from perfci.store.writes import ingest
 from perfci.store.writes.row_ids import ensure_project_id, ensure_series_id
 from tests.support.builders import NOON, PROJECT, a_run, a_series
 
-MOVED = {"commit": "b", "rel": 0.1, "before": 1.0, "after": 1.1}
+MOVED = {"commit": "b", "relative_change": 0.1, "before": 1.0, "after": 1.1}
 
 
 def an_incident(project: int, state: str = "new") -> IncidentRow:
@@ -74,9 +74,9 @@ def an_announcement(project: int) -> ExpectedChangeRow:
         "change": 0.03,
         "reason": "a cache",
         "source": "#12",
-        "told_by": "git",
+        "recorded_by": "git",
     }
-    return ExpectedChangeRow(project_id=project, told_at=NOON, **told)
+    return ExpectedChangeRow(project_id=project, recorded_at=NOON, **told)
 
 
 def rows_of(case: str, here: int, there: int, series_here: int) -> list[TableBase]:

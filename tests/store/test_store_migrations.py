@@ -91,9 +91,11 @@ def fill(url: str) -> None:
             "change": 0.03,
             "reason": "the cache",
             "source": "#12",
-            "told_by": "github",
+            "recorded_by": "github",
         }
-        tx.add(ExpectedChangeRow(project_id=project_id, sha="a" * 40, arrived_at=NOON, told_at=NOON, **meant))
+        tx.add(
+            ExpectedChangeRow(project_id=project_id, sha="a" * 40, merged_at=NOON, recorded_at=NOON, **meant)
+        )
     store.close()
 
 

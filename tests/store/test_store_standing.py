@@ -142,7 +142,7 @@ def decide(store: Store) -> None:
     with store.begin() as tx:
         ingest.add_verdicts(tx, PROJECT, "history 1", verdicts, NOON)
         for series, rel in (largest, confirmed, least):
-            ingest.replace_change_points(tx, PROJECT, series, [a_change_point(series, rel=rel)])
+            ingest.replace_change_points(tx, PROJECT, series, [a_change_point(series, relative_change=rel)])
 
 
 def test_counts_what_was_decided(store: Store) -> None:
@@ -173,4 +173,4 @@ def test_tells_what_was_decided_about_some_series(store: Store) -> None:
         (STEP, a_sha(2), a_sha(2)),
         (STEP, a_sha(1), a_sha(2)),
     ]
-    assert changes == [a_change_point(STEP, rel=0.2)]
+    assert changes == [a_change_point(STEP, relative_change=0.2)]

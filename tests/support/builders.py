@@ -186,7 +186,7 @@ def a_change_point(series: Series | None = None, **changes: Any) -> ChangePoint:
     values: dict[str, Any] = {
         "commit": a_sha(2),
         "last_good": a_sha(1),
-        "rel": 0.2,
+        "relative_change": 0.2,
         "before": 1.0,
         "after": 1.2,
     }

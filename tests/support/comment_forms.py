@@ -179,9 +179,9 @@ FORMS: dict[str, Callable[[], str]] = {
     "nothing-changed": lambda: render_comment(told(same(3))),
     "regressions": lambda: render_comment(REGRESSIONS),
     "accepted": lambda: render_comment(
-        replace(REGRESSIONS, accepted="ada: the new attention needs it until #12 lands")
+        replace(REGRESSIONS, acceptance="ada: the new attention needs it until #12 lands")
     ),
-    "announced": lambda: render_comment(replace(REGRESSIONS, announced=ANNOUNCED)),
+    "announced": lambda: render_comment(replace(REGRESSIONS, expected_changes=ANNOUNCED)),
     "inconclusive": lambda: render_comment(told([undecided(), undecided(128, None)], budget="20 min")),
     "thousand-regressions": lambda: render_comment(told(thousand())),
     "failed-head": lambda: render_comment(told([failed(), *same(2)])),

@@ -24,7 +24,7 @@ def a_move(series: Series | str = "training.Step.time_step", at: int = 12, rel: 
     """A step at a commit, right after the one before it."""
     named = a_series(series) if isinstance(series, str) else series
     return a_change_point(
-        named, commit=a_sha(at), last_good=a_sha(at - 1), rel=rel, before=1.0, after=1 + rel
+        named, commit=a_sha(at), last_good=a_sha(at - 1), relative_change=rel, before=1.0, after=1 + rel
     )
 
 
@@ -43,10 +43,10 @@ def told(
         "last_good": a_sha(good),
         "commit": a_sha(bad),
         "members": moves or (a_move(at=bad),),
-        "suspects": (CandidateCommit(a_commit(bad), 1, 1.0),),
+        "candidates": (CandidateCommit(a_commit(bad), 1, 1.0),),
         "p_value": 1e-9,
         "settled": True,
-        "standing": True,
+        "ongoing": True,
         "measured_at": NOON + timedelta(hours=bad),
     }
     return BudgetedIncident(Incident(**(values | changes)), say, "2026-W09", 1)

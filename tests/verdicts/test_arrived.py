@@ -34,7 +34,7 @@ def said(
 
 def moved(rel: float, series: object = MEMORY) -> ChangePoint:
     known = {"commit": a_sha(12), "last_good": a_sha(11), "before": 100.0, "after": 100 * (1 + rel)}
-    return a_change_point(series, rel=rel, **known)  # type: ignore[arg-type]
+    return a_change_point(series, relative_change=rel, **known)  # type: ignore[arg-type]
 
 
 def an_incident(*moves: ChangePoint, good: int = 11, bad: int = 12) -> Incident:
@@ -126,6 +126,6 @@ def test_an_exact_count_has_no_noise() -> None:
 
 
 def test_what_began_at_nothing_is_covered_by_no_percentage() -> None:
-    began = replace(moved(0.03), rel=float("inf"), before=0.0, after=5.0)
+    began = replace(moved(0.03), relative_change=float("inf"), before=0.0, after=5.0)
 
     assert not answer_to(an_incident(began), said(9.0)).covers_all

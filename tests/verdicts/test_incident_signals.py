@@ -119,7 +119,9 @@ def test_finds_half_a_percent_a_commit_and_names_the_pair_to_compare() -> None:
 
 
 def test_steps_that_are_known_are_taken_off() -> None:
-    step = a_change_point(STEP, commit=a_sha(15), last_good=a_sha(14), before=1.0, after=1.2, rel=0.2)
+    step = a_change_point(
+        STEP, commit=a_sha(15), last_good=a_sha(14), before=1.0, after=1.2, relative_change=0.2
+    )
 
     assert find_creeps([a_line(jump=(15, 1.2), steps=[step])], PLACE) == []
 

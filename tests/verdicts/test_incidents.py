@@ -101,7 +101,7 @@ def test_fresh_pairs_in_one_environment_outrank_the_coincidence() -> None:
     seen = {STEP: seen_levels(stepping((20, 1.2)), environment=epoch(20))}
     said = [a_verdict(STEP, base=a_sha(19), head=a_sha(20))]
 
-    (incident,) = build_incidents(found_in(seen), known_of(seen, convictions=group_confirmations(said)))
+    (incident,) = build_incidents(found_in(seen), known_of(seen, confirmations=group_confirmations(said)))
 
     assert (incident.kind, incident.confirmed_count) == (IncidentKind.REGRESSION, 1)
     assert incident.pair_to_measure is None
@@ -126,7 +126,7 @@ def test_a_shift_that_a_canary_shares_is_the_machines() -> None:
         LOSS: seen_levels(stepping((20, 2.5)), seed=5),
     }
 
-    found = build_incidents(found_in(seen), known_of(seen, canary=lambda series: "canary" in series.label))
+    found = build_incidents(found_in(seen), known_of(seen, is_canary=lambda series: "canary" in series.label))
 
     by_kind = {incident.kind: [change.series for change in incident.members] for incident in found}
     assert by_kind == {IncidentKind.MACHINE: [STEP, canary], IncidentKind.REGRESSION: [LOSS]}
@@ -135,7 +135,7 @@ def test_a_shift_that_a_canary_shares_is_the_machines() -> None:
 def test_most_unrelated_benchmarks_alike_are_the_machines() -> None:
     seen, peers = unrelated(factor=1.12)
 
-    (incident,) = build_incidents(found_in(seen), known_of(seen, peers=peers))
+    (incident,) = build_incidents(found_in(seen), known_of(seen, series_counts=peers))
 
     assert (incident.kind, incident.cause) == (IncidentKind.MACHINE, "most")
 
@@ -143,7 +143,9 @@ def test_most_unrelated_benchmarks_alike_are_the_machines() -> None:
 def test_rounds_share_the_machines_mood_so_there_the_code_did_it() -> None:
     seen, peers = unrelated(factor=1.12)
 
-    (incident,) = build_incidents(found_in(seen), known_of(seen, apart=False, peers=peers))
+    (incident,) = build_incidents(
+        found_in(seen), known_of(seen, is_measured_apart=False, series_counts=peers)
+    )
 
     assert incident.kind is IncidentKind.REGRESSION
 
@@ -196,7 +198,7 @@ def test_fresh_pairs_that_show_no_change_acquit_the_commit() -> None:
     seen = {STEP: seen_levels(stepping((20, 1.2)))}
     said = [a_verdict(STEP, VerdictKind.UNCHANGED, base=a_sha(19), head=a_sha(20), ratio=1.001)]
 
-    (incident,) = build_incidents(found_in(seen), known_of(seen, convictions=group_confirmations(said)))
+    (incident,) = build_incidents(found_in(seen), known_of(seen, confirmations=group_confirmations(said)))
 
     assert (incident.kind, incident.cause) == (IncidentKind.MACHINE, "refuted")
 
@@ -205,7 +207,7 @@ def test_fresh_pairs_inside_a_range_narrow_it_to_their_commit() -> None:
     seen = {STEP: seen_levels(stepping((18, 1.2)), measured=lambda number: number <= 15 or number >= 20)}
     said = [a_verdict(STEP, base=a_sha(17), head=a_sha(18))]
 
-    (incident,) = build_incidents(found_in(seen), known_of(seen, convictions=group_confirmations(said)))
+    (incident,) = build_incidents(found_in(seen), known_of(seen, confirmations=group_confirmations(said)))
 
     assert (incident.last_good, incident.commit) == (a_sha(17), a_sha(18))
 
@@ -216,7 +218,7 @@ def test_a_conviction_in_a_history_too_short_for_steps_is_an_incident() -> None:
 
     changes = add_confirmed_steps([], said, place)
     (incident,) = build_incidents(
-        changes, known_of({STEP: seen_levels(stepping(), length=4)}, convictions=group_confirmations(said))
+        changes, known_of({STEP: seen_levels(stepping(), length=4)}, confirmations=group_confirmations(said))
     )
 
     assert (incident.commit, incident.confirmed_count, incident.settled) == (a_sha(3), 1, True)
@@ -268,7 +270,11 @@ def test_every_change_point_lands_in_one_incident_in_whatever_order_it_comes(
 
 
 def test_the_name_of_an_incident_survives_another_member() -> None:
-    changes = [a_change_point(STEP), a_change_point(LOSS), a_change_point(TOKENS, rel=0.5, after=1.5)]
+    changes = [
+        a_change_point(STEP),
+        a_change_point(LOSS),
+        a_change_point(TOKENS, relative_change=0.5, after=1.5),
+    ]
     known = known_of({STEP: seen_levels(stepping())})
 
     one, more = (build_incidents(some, known) for some in (changes[:1], changes))
@@ -307,7 +313,7 @@ def change(series: Series, at: int, before: float, after: float, *, back: int = 
         last_good=a_sha(max(1, at - back)),
         before=before,
         after=after,
-        rel=after / before - 1,
+        relative_change=after / before - 1,
     )
 
 

@@ -78,7 +78,11 @@ def test_tells_what_was_announced(
     client: FlaskClient, empty_store: Store, beyond: tuple[ChangePoint, ...], says: list[str], chip: bool
 ) -> None:
     said = MergedExpectedChange(a_sha(12), ExpectedChange("*", 0.2, "<b>more</b> of each"), "#12")
-    look(empty_store, NOW, replace(told("c1", a_move("w")), answer=ExpectationMatch((said,), beyond)))
+    look(
+        empty_store,
+        NOW,
+        replace(told("c1", a_move("w")), expectation_match=ExpectationMatch((said,), beyond)),
+    )
 
     page = client.get(f"{P}/3").get_data(as_text=True).replace("<wbr>", "")
 

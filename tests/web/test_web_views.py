@@ -53,7 +53,7 @@ from perfci_web.commits import view as commit
 from perfci_web.comparisons import view as compare
 from perfci_web.overview import view as overview
 from perfci_web.series import view as series
-from perfci_web.trends import Decided
+from perfci_web.trends import SeriesVerdicts
 from perfci_web.view_parts import commit_values as measured
 from perfci_web.view_parts.cells import fold_by_benchmark, group_by_cell
 from perfci_web.view_parts.missing_reasons import MissingReason
@@ -96,11 +96,11 @@ SLOWER = a_verdict(STEP_TIME, STEP, VerdictKind.REGRESSION, 1.183, (1.159, 1.208
 FASTER = a_verdict(GENERATE, STEP, VerdictKind.IMPROVEMENT, 0.8, (0.79, 0.83))
 
 
-NOTHING, NO_TALLY, UNDECIDED = overview.Coverage(None), DecisionCounts(), Decided((), ())
+NOTHING, NO_TALLY, UNDECIDED = overview.Coverage(None), DecisionCounts(), SeriesVerdicts((), ())
 
 
 def an_overview(
-    *trends: Trend, told: DecisionCounts = NO_TALLY, decided: Decided = UNDECIDED
+    *trends: Trend, told: DecisionCounts = NO_TALLY, decided: SeriesVerdicts = UNDECIDED
 ) -> overview.Overview:
     return overview.build_overview(PROJECT, NOTHING, told, decided, trends, NEWEST_FIRST)
 
@@ -116,7 +116,7 @@ def test_an_overview_leads_with_the_worst_open_regression() -> None:
 def test_an_overview_counts_candidates_that_nobody_confirmed() -> None:
     confirmed = ChangePoint(STEP_TIME, SLOWER.head, SLOWER.base, 0.18, 1.0, 1.18)
     open_one = ChangePoint(STEP_TIME, a_commit(30).sha, a_commit(29).sha, 0.09, 1.0, 1.09)
-    decided = Decided([SLOWER], [confirmed, open_one])
+    decided = SeriesVerdicts([SLOWER], [confirmed, open_one])
 
     page = an_overview(a_trend(STEP_TIME, SLOWER), told=DecisionCounts(change_points=5), decided=decided)
 
@@ -133,7 +133,7 @@ def test_recent_commits_carry_what_was_confirmed_with_them_and_no_suspicion() ->
         for stage in (Stage.CONFIRMATION, Stage.SCREENING)
     )
 
-    page = an_overview(decided=Decided([recent, suspected], []))
+    page = an_overview(decided=SeriesVerdicts([recent, suspected], []))
 
     assert [len(line.verdicts) for line in page.recent_commits] == [0, 1, *[0] * 8]
 
@@ -172,7 +172,11 @@ def test_an_overview_links_no_more_series_than_it_names() -> None:
     many = [a_series(f"train.time_{number:03}") for number in range(300)]
 
     page = overview.build_overview(
-        PROJECT, overview.Coverage(a_commit(39), not_run=tuple(many)), DecisionCounts(), Decided((), ()), ()
+        PROJECT,
+        overview.Coverage(a_commit(39), not_run=tuple(many)),
+        DecisionCounts(),
+        SeriesVerdicts((), ()),
+        (),
     )
 
     assert (len(page.linked_series), page.coverage.shares[3].count) == (20, 300)

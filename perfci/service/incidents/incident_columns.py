@@ -42,10 +42,10 @@ def build_incident_columns(
         "last_good": incident.last_good,
         "commit": incident.commit,
         "headline": words.incident_headline(incident, evaluation.commits),
-        "cost": max((compute_log_cost(change) for change in incident.members), default=None),
+        "severity": max((compute_log_cost(change) for change in incident.members), default=None),
         "series_count": len({change.series for change in incident.members}),
-        "say": MONITORED if silent else budgeted.disposition.value,
-        "standing": incident.ongoing,
+        "disposition": MONITORED if silent else budgeted.disposition.value,
+        "ongoing": incident.ongoing,
         "measured_at": incident.measured_at,
         "detail": detail,
     }

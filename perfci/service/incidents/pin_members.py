@@ -68,7 +68,7 @@ def build_member_columns(
         "commit": commit,
         "headline": words.incident_headline(words_of, commits),
         "series_count": len(moved),
-        "cost": max((compute_log_cost(change) for change in found), default=None),
+        "severity": max((compute_log_cost(change) for change in found), default=None),
         "detail": {**record.detail, "largest": largest, "measure": None},
     }
 

@@ -35,15 +35,15 @@ PLAIN_FIELDS = (
     "commit",
     "headline",
     "series_count",
-    "cost",
+    "severity",
     "assignee",
     "reason",
     "issue_url",
     "fix_sha",
     "culprit_sha",
     "pinned",
-    "say",
-    "standing",
+    "disposition",
+    "ongoing",
     "open",
 )
 TIME_FIELDS = (
@@ -130,7 +130,7 @@ def serialize_stored_overview(overview: IncidentOverview) -> dict[str, Any]:
         "project": overview.project,
         "sentence": overview.sentence,
         "pages_per_week": overview.evaluation.pages_per_week,
-        "looked_at": _format_time(overview.evaluation.evaluated_at),
+        "evaluated_at": _format_time(overview.evaluation.evaluated_at),
         "incidents": [
             serialize_incident(one) for one in sorted(overview.all_incidents, key=lambda one: -one.number)
         ],
@@ -156,7 +156,7 @@ def serialize_incident_member(project: str, member: IncidentMember, series: Seri
         "sentence": words.member_sentence(member.to_change_point(series)),
         "last_good": member.last_good,
         "commit": member.commit,
-        "rel": member.relative_change,
+        "relative_change": member.relative_change,
         "before": member.before,
         "after": member.after,
         "added_by": member.added_by,
@@ -167,7 +167,7 @@ def serialize_event(event: IncidentEvent) -> dict[str, Any]:
     return {
         "at": _format_time(event.at),
         "actor": event.actor,
-        "what": event.action,
+        "action": event.action,
         "before": event.before,
         "after": event.after,
         "text": event.text,
@@ -177,7 +177,7 @@ def serialize_event(event: IncidentEvent) -> dict[str, Any]:
 def serialize_impact(row: ImpactRecord) -> dict[str, Any]:
     """What a commit did to a series, and under which number people spoke of it."""
     change = ChangePoint(row.series, row.commit, "", row.relative_change, row.before, row.after)
-    same = ("commit", "rel", "before", "after", "incident", "accepted")
+    same = ("commit", "relative_change", "before", "after", "incident", "accepted")
     return {name: getattr(row, name) for name in same} | {
         "series": serialize_series(row.series),
         "sentence": words.member_sentence(change),

@@ -51,7 +51,7 @@ def open_data_incident(
         "measured_at": now,
         "headline": headline,
         "series_count": len(set(series_ids)),
-        "say": PAGE,
+        "disposition": PAGE,
         "detail": {"explanation": explanation},
     }
     record = stored.add_incident(tx, project.id, columns)

@@ -37,7 +37,9 @@ def add_expected_changes(
 ) -> int:
     """How many of them nobody told before: of a commit, one name and one size of change the first stays."""
     statement = insert_or_ignore(tx, ExpectedChangeRow, "id")
-    rows = [asdict(one) | {"project_id": project_id, "told_by": actor, "told_at": at} for one in changes]
+    rows = [
+        asdict(one) | {"project_id": project_id, "recorded_by": actor, "recorded_at": at} for one in changes
+    ]
     return sum(tx.scalar(statement, row) is not None for row in rows)
 
 
@@ -60,7 +62,10 @@ def list_expected_changes(
     rows = tx.execute(query.order_by(EXPECTED_CHANGES.c.id.desc()).limit(limit))
     return [
         ExpectedChangeListItem(
-            row.id, ExpectedChangeRecord(*(getattr(row, name) for name in FIELDS)), row.told_by, row.told_at
+            row.id,
+            ExpectedChangeRecord(*(getattr(row, name) for name in FIELDS)),
+            row.recorded_by,
+            row.recorded_at,
         )
         for row in rows
     ]

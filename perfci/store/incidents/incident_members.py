@@ -104,10 +104,10 @@ def save_impacts(
     """
     if not members:
         return
-    lines = sa.select(IMPACTS.c.series_id, IMPACTS.c.commit, IMPACTS.c.rel).where(
+    lines = sa.select(IMPACTS.c.series_id, IMPACTS.c.commit, IMPACTS.c.relative_change).where(
         IMPACTS.c.incident_id == incident_id
     )
-    known = {row.series_id: (row.commit, row.rel) for row in tx.execute(lines)}
+    known = {row.series_id: (row.commit, row.relative_change) for row in tx.execute(lines)}
     moved = [
         member for member in members if known.get(member.series_id) != (member.commit, member.relative_change)
     ]
@@ -122,7 +122,7 @@ def save_impacts(
             "recorded_at": at,
             "series_id": member.series_id,
             "commit": member.commit,
-            "rel": member.relative_change,
+            "relative_change": member.relative_change,
             "before": member.before,
             "after": member.after,
         }
@@ -177,7 +177,7 @@ def list_impacts(
         ImpactRecord(
             commit=row.commit,
             series=series[row.series_id],
-            relative_change=row.rel,
+            relative_change=row.relative_change,
             before=row.before,
             after=row.after,
             incident=row.number,

@@ -34,10 +34,10 @@ _UNRESOLVED = sa.and_(
     INCIDENTS.c.state.in_([state.value for state in OPEN_STATES]), INCIDENTS.c.gone_at.is_(None)
 )
 _NEEDS_ATTENTION = sa.or_(
-    INCIDENTS.c.kind == DATA_KIND, sa.and_(INCIDENTS.c.say == PAGE, INCIDENTS.c.standing)
+    INCIDENTS.c.kind == DATA_KIND, sa.and_(INCIDENTS.c.disposition == PAGE, INCIDENTS.c.ongoing)
 )
-_HELD = INCIDENTS.c.say.in_(["held_back", "weak"])
-_WAITING = INCIDENTS.c.say == "waiting"
+_HELD = INCIDENTS.c.disposition.in_(["held_back", "weak"])
+_WAITING = INCIDENTS.c.disposition == "waiting"
 _SNOOZED = INCIDENTS.c.state == IncidentState.SNOOZED.value
 _LISTED = sa.or_(_SNOOZED, sa.and_(_UNRESOLVED, sa.or_(_NEEDS_ATTENTION, _HELD, _WAITING)))
 SECTIONS: Mapping[str, sa.ColumnElement[bool]] = {
@@ -226,7 +226,7 @@ def load_events(tx: Session, incident_id: int) -> list[IncidentEvent]:
     """The history of one incident, oldest first."""
     query = sa.select(EVENTS).where(EVENTS.c.incident_id == incident_id).order_by(EVENTS.c.id)
     return [
-        IncidentEvent(row.at, row.actor, row.what, row.before, row.after, row.text)
+        IncidentEvent(row.at, row.actor, row.action, row.before, row.after, row.text)
         for row in tx.execute(query)
     ]
 
@@ -249,7 +249,7 @@ def load_last_evaluation(tx: Session, project_id: int) -> EvaluationRecord | Non
     return (
         None
         if row is None
-        else EvaluationRecord(row.looked_at, row.pages_per_week, tuple(row.retests), tuple(row.creeps))
+        else EvaluationRecord(row.evaluated_at, row.pages_per_week, tuple(row.retests), tuple(row.creeps))
     )
 
 

@@ -38,10 +38,10 @@ def end_mute(tx: Session, project_id: int, benchmark: str, metric: str, now: dat
 
 def was_unmuted_since(tx: Session, project_id: int, benchmark: str, since: datetime) -> bool:
     """Whether a person let a benchmark out, or its time ran out, after a moment: it gets its chance."""
-    ended = sa.func.coalesce(MUTED.c.released_at, MUTED.c.expires_at)
+    ended = sa.func.coalesce(MUTED.c.unmuted_at, MUTED.c.expires_at)
     chosen = (MUTED.c.project_id == project_id, MUTED.c.benchmark == benchmark, ended >= since)
     return tx.scalar(sa.select(MUTED.c.id).where(*chosen).limit(1)) is not None
 
 
 def _active_conditions(now: datetime) -> tuple[sa.ColumnElement[bool], ...]:
-    return (MUTED.c.released_at.is_(None), MUTED.c.expires_at > now)
+    return (MUTED.c.unmuted_at.is_(None), MUTED.c.expires_at > now)

@@ -66,7 +66,7 @@ def add_decisions(tx: Session, records: Mapping[int, DecisionRecord]) -> None:
             "verdict_id": verdict_id,
             "method": one.method,
             "rule": dict(one.rule),
-            "known_until": one.aa_verdicts_until,
+            "aa_verdicts_until": one.aa_verdicts_until,
             "rate": one.rate,
             "looks": [asdict(look) for look in one.looks],
             "made_by": one.made_by,
@@ -88,7 +88,7 @@ def load_decisions(tx: Session, project: str) -> dict[int, DecisionRecord]:
         row.verdict_id: DecisionRecord(
             method=row.method,
             rule=row.rule,
-            aa_verdicts_until=row.known_until,
+            aa_verdicts_until=row.aa_verdicts_until,
             looks=tuple(LookRecord(**look) for look in row.looks),
             rate=row.rate,
             made_by=row.made_by,

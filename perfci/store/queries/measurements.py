@@ -265,7 +265,9 @@ def load_change_points(tx: Session, project: str, series_id: int | None = None) 
     rows = tx.execute(query).all()
     series = load_series_by_ids(tx, {row.series_id for row in rows})
     return [
-        ChangePoint(series[row.series_id], row.commit, row.last_good, row.rel, row.before, row.after)
+        ChangePoint(
+            series[row.series_id], row.commit, row.last_good, row.relative_change, row.before, row.after
+        )
         for row in rows
     ]
 

@@ -156,7 +156,9 @@ def load_change_points_of_series(tx: Session, series_ids: Collection[int]) -> li
     ]
     series = load_series_by_ids(tx, {row.series_id for row in rows})
     return [
-        ChangePoint(series[row.series_id], row.commit, row.last_good, row.rel, row.before, row.after)
+        ChangePoint(
+            series[row.series_id], row.commit, row.last_good, row.relative_change, row.before, row.after
+        )
         for row in sorted(rows, key=lambda row: row.id)
     ]
 

@@ -66,7 +66,7 @@ class IncidentRow(TableBase):
 class EvaluationRow(TableBase):
     """What the last look at a project found beside its incidents: what to measure again, and what crept."""
 
-    __tablename__ = "looks"
+    __tablename__ = "evaluations"
     __table_args__ = (UniqueConstraint("project_id"),)
 
     id: Mapped[int] = primary_key()
@@ -111,11 +111,11 @@ class IncidentEventRow(TableBase):
 class ImpactRow(TableBase):
     """This commit moved this series by so much; a later gain does not take the line away."""
 
-    __tablename__ = "ledger"
+    __tablename__ = "impacts"
     __table_args__ = (
         UniqueConstraint("series_id", "commit"),
-        Index("ix_ledger_commit", "project_id", "commit"),
-        Index("ix_ledger_incident_id", "incident_id"),
+        Index("ix_impacts_commit", "project_id", "commit"),
+        Index("ix_impacts_incident_id", "incident_id"),
     )
 
     id: Mapped[int] = primary_key()
@@ -133,7 +133,7 @@ class ImpactRow(TableBase):
 class ExpectedChangeRow(TableBase):
     """What was announced of a commit of the main branch; told by several ways it is one row."""
 
-    __tablename__ = "announcements"
+    __tablename__ = "expected_changes"
     __table_args__ = (UniqueConstraint("project_id", "sha", "match", "change"),)
 
     id: Mapped[int] = primary_key()
@@ -151,8 +151,8 @@ class ExpectedChangeRow(TableBase):
 class MutedBenchmarkRow(TableBase):
     """A benchmark that cried wolf: watched, told to nobody, until it expires or is released."""
 
-    __tablename__ = "quarantined_benchmarks"
-    __table_args__ = (Index("ix_quarantined_benchmarks_name", "project_id", "benchmark"),)
+    __tablename__ = "muted_benchmarks"
+    __table_args__ = (Index("ix_muted_benchmarks_name", "project_id", "benchmark"),)
 
     id: Mapped[int] = primary_key()
     project_id: Mapped[int] = foreign_key("projects.id")
@@ -169,7 +169,7 @@ class MutedBenchmarkRow(TableBase):
 class ReportingScheduleRow(TableBase):
     """How often a suite reports from a machine; ``every_s`` is unknown until it reported often enough to tell."""
 
-    __tablename__ = "expectations"
+    __tablename__ = "reporting_schedules"
     __table_args__ = (UniqueConstraint("project_id", "suite", "machine_id", "branch"),)
 
     id: Mapped[int] = primary_key()

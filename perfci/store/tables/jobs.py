@@ -41,8 +41,8 @@ class LeaseRow(TableBase):
 class UnresolvedResultRow(TableBase):
     """A metric whose unit or direction nobody named, kept as it came until somebody does."""
 
-    __tablename__ = "quarantined_results"
-    __table_args__ = (Index("ix_quarantined_results_project", "project_id", "id"),)
+    __tablename__ = "unresolved_results"
+    __table_args__ = (Index("ix_unresolved_results_project", "project_id", "id"),)
 
     id: Mapped[int] = primary_key()
     project_id: Mapped[int] = foreign_key("projects.id")

@@ -351,7 +351,7 @@ class DecisionRow(TableBase):
 
 class ChangePointRow(TableBase):
     __tablename__ = "change_points"
-    __table_args__ = (Index("ix_change_points_sizes", "series_id", "rel"),)
+    __table_args__ = (Index("ix_change_points_sizes", "series_id", "relative_change"),)
 
     id: Mapped[int] = primary_key()
     series_id: Mapped[int] = foreign_key("series.id")

@@ -305,7 +305,7 @@ def upsert_commits(tx: Session, project: str, commits: Sequence[Commit]) -> None
     row_ids.ensure_commit_ids(tx, row_ids.ensure_project_id(tx, project), commits)
 
 
-CHANGE_POINT_COLUMNS = ("commit", "last_good", "rel", "before", "after")
+CHANGE_POINT_COLUMNS = ("commit", "last_good", "relative_change", "before", "after")
 
 
 def _change_point_values(change_point: ChangePoint) -> tuple[object, ...]:

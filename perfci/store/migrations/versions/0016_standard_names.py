@@ -1,0 +1,132 @@
+"""Rename tables, columns and stored words into the standard terms of the field; no row is lost or changed otherwise."""
+
+from __future__ import annotations
+
+import importlib
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0016"
+down_revision = "0015"
+
+ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+TABLES: dict[tuple[str, str], dict[str, str]] = {
+    ("announcements", "expected_changes"): {
+        "arrived_at": "merged_at",
+        "told_by": "recorded_by",
+        "told_at": "recorded_at",
+    },
+    ("quarantined_benchmarks", "muted_benchmarks"): {"released_at": "unmuted_at"},
+    ("quarantined_results", "unresolved_results"): {},
+    ("expectations", "reporting_schedules"): {},
+    ("ledger", "impacts"): {"rel": "relative_change"},
+    ("looks", "evaluations"): {"looked_at": "evaluated_at"},
+}
+"""Old and new name of each table, with its columns that have another name."""
+
+COLUMNS = [
+    ("incidents", "say", "disposition"),
+    ("incidents", "standing", "ongoing"),
+    ("incidents", "cost", "severity"),
+    ("incident_events", "what", "action"),
+    ("incident_members", "rel", "relative_change"),
+    ("change_points", "rel", "relative_change"),
+    ("decisions", "known_until", "aa_verdicts_until"),
+]
+
+VALUES = [
+    ("verdicts", "stage", "conviction", "confirmation"),
+    ("processes", "clock", "witness", "informational"),
+    ("results", "clock", "witness", "informational"),
+    ("outbox", "kind", "look", "evaluate"),
+]
+
+RULE_KEYS = [("about", "subject")]
+"""Keys of the rule that a decision keeps as JSON."""
+
+GUARDS = importlib.import_module("perfci.store.migrations.versions.0002_verdicts_stay")
+"""What keeps verdicts from being edited; it steps aside while their stage is renamed."""
+
+
+def upgrade() -> None:
+    for (old, new), columns in TABLES.items():
+        _rename_table(old, new, columns)
+    for table, old, new in COLUMNS:
+        op.execute(f'ALTER TABLE {table} RENAME COLUMN "{old}" TO "{new}"')
+    GUARDS.downgrade()
+    for table, column, old, new in VALUES:
+        op.execute(f"UPDATE {table} SET {column} = '{new}' WHERE {column} = '{old}'")
+    GUARDS.upgrade()
+    for old, new in RULE_KEYS:
+        op.execute(sa.text(f"UPDATE decisions SET rule = replace(rule, '\"{old}\"\\:', '\"{new}\"\\:')"))
+
+
+def downgrade() -> None:
+    for old, new in RULE_KEYS:
+        op.execute(sa.text(f"UPDATE decisions SET rule = replace(rule, '\"{new}\"\\:', '\"{old}\"\\:')"))
+    GUARDS.downgrade()
+    for table, column, old, new in VALUES:
+        op.execute(f"UPDATE {table} SET {column} = '{old}' WHERE {column} = '{new}'")
+    GUARDS.upgrade()
+    for table, old, new in COLUMNS:
+        op.execute(f'ALTER TABLE {table} RENAME COLUMN "{new}" TO "{old}"')
+    for (old, new), columns in TABLES.items():
+        _rename_table(new, old, {after: before for before, after in columns.items()})
+
+
+def _rename_table(old: str, new: str, columns: dict[str, str]) -> None:
+    """Build the table anew under its new name, since SQLite can rename no constraint, and move the rows."""
+    inspector = sa.inspect(op.get_bind())
+    renamed = {
+        column["name"]: columns.get(column["name"], column["name"]) for column in inspector.get_columns(old)
+    }
+    indexes = inspector.get_indexes(old)
+    unique = inspector.get_unique_constraints(old)
+    foreign = inspector.get_foreign_keys(old)
+    op.create_table(
+        new,
+        *(
+            sa.Column("id", ID, nullable=False)
+            if column["name"] == "id"
+            else sa.Column(
+                renamed[column["name"]],
+                column["type"],
+                nullable=column["nullable"],
+                server_default=sa.text(column["default"]) if column["default"] is not None else None,
+            )
+            for column in inspector.get_columns(old)
+        ),
+        sa.PrimaryKeyConstraint("id", name=f"pk_{new}"),
+        *(
+            sa.ForeignKeyConstraint(
+                [renamed[name] for name in key["constrained_columns"]],
+                [f"{key['referred_table']}.{name}" for name in key["referred_columns"]],
+                name=f"fk_{new}_{key['constrained_columns'][0]}",
+            )
+            for key in foreign
+        ),
+        *(
+            sa.UniqueConstraint(
+                *(renamed[name] for name in key["column_names"]), name=f"uq_{new}_{key['column_names'][0]}"
+            )
+            for key in unique
+        ),
+    )
+    before, after = (", ".join(f'"{name}"' for name in names) for names in (renamed, renamed.values()))
+    op.execute(f"INSERT INTO {new} ({after}) SELECT {before} FROM {old} ORDER BY id")
+    op.drop_table(old)
+    backing = {key["name"] for key in unique}
+    for index in indexes:
+        if index["name"] not in backing:
+            op.create_index(
+                str(index["name"]).replace(f"ix_{old}", f"ix_{new}", 1),
+                new,
+                [renamed[str(name)] for name in index["column_names"]],
+            )
+    if op.get_bind().dialect.name == "postgresql":
+        op.execute(
+            f"SELECT setval(pg_get_serial_sequence('{new}', 'id'), coalesce(max(id), 1), max(id) IS NOT NULL)"
+            f" FROM {new}"
+        )
