@@ -4,7 +4,7 @@ BIN := $(or $(VENV),.venv)/bin
 ARGS ?=
 STUDY ?= demo slowdowns noise history adaptive compare
 
-.PHONY: help demo test proof lint bench torture fuzz study serve
+.PHONY: help demo test check proof lint bench torture fuzz study serve assets
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -53,3 +53,7 @@ study: ## ten demos in a row, planted slowdowns, equals against each other, hist
 serve: ## show the dashboard of this folder's store (ARGS="--port 8787")
 	@.ci/setup demo
 	@$(BIN)/perfci serve $(ARGS)
+
+assets: ## fetch the pinned bundle of plotly.js that pages load (npm is needed; the file is committed)
+	@.ci/setup dev
+	$(BIN)/python -m tools.fetch_assets
