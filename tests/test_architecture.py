@@ -1,4 +1,4 @@
-"""Imports run one way; each heavy library has one room."""
+"""The house rules of docs/design/architecture.md: imports run one way, inside the rooms too, and names are plain."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import ast
 import functools
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tools import house
 
 ROOT = Path(__file__).parent.parent
 
@@ -24,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": {"model"},
     "net": {"model"},
     "auth": {"model"},
-    "formats": {"model", "stats", "verdicts", "store"},
+    "formats": {"model", "stats", "verdicts"},
     "runner": {"model", "formats", "config"},
     "github": {"model", "net"},
     "policies": {"config", "store", "verdicts"},
@@ -107,10 +110,63 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
 }
 
+INSIDE: dict[str, dict[str, set[str]]] = {
+    "verdicts": {
+        "compare": set(),
+        "history": {"compare"},
+        "incidents": {"compare", "history"},
+        "variants": {"compare"},
+        "goals": {"compare", "variants"},
+    },
+    "store": {
+        "tables": set(),
+        "queries": {"tables"},
+        "writes": {"tables", "queries"},
+        "access": {"tables", "queries"},
+        "jobs": {"tables", "queries"},
+        "incidents": {"tables", "queries", "writes"},
+        "maintenance": {"tables", "queries", "writes", "access", "jobs", "incidents"},
+    },
+    "service": {
+        "accounts": set(),
+        "uploads": {"accounts"},
+        "expected_changes": {"accounts"},
+        "notify": set(),
+        "incidents": {"expected_changes", "notify"},
+        "missing_data": {"incidents", "notify"},
+        "pulls": {"accounts", "uploads", "expected_changes"},
+        "worker": {"uploads", "notify", "incidents", "missing_data", "pulls"},
+    },
+    "report": {"charts": set(), "pulls": {"charts"}, "incidents": set()},
+    "bench": {
+        "devices": set(),
+        "timers": {"devices"},
+        "memory_use": {"devices", "timers"},
+        "processes": {"devices", "timers"},
+        "call_counts": {"devices", "timers", "memory_use", "processes"},
+        "compilers": {"devices", "timers", "processes"},
+        "streams": {"devices", "timers"},
+        "profiles": {"devices", "timers"},
+        "groups": {
+            "devices",
+            "timers",
+            "memory_use",
+            "processes",
+            "call_counts",
+            "compilers",
+            "streams",
+            "profiles",
+        },
+    },
+}
+"""What the folders of a room may import of each other; modules beside the folders are not ordered, but see circles."""
+
+MOST_MODULES = 22
+"""Modules in one folder, without ``__init__``: more cannot be scanned."""
+
 ONLY_IN = {
     "sqlalchemy": {
         "store",
-        "formats",
         "policies",
         "history",
         "measure",
@@ -210,7 +266,7 @@ def test_only_config_reads_the_environment() -> None:
         "/cli/wrap.py",
         "/runner/prepare_commit.py",
         "/harness/suite_discovery.py",
-        "/demo/story.py",
+        "/demo/sample_repository.py",
         "/processes/child_processes.py",
         "/shared/supervised_process.py",
     )
@@ -238,6 +294,71 @@ def test_importing_perfci_is_light() -> None:
 def test_comparing_loads_no_library_for_one_line_of_it() -> None:
     slow = ("scipy.stats", "torch", "flask", "plotly")
     code = f"import sys, perfci.cli.compare.commands; print([m for m in {slow} if m in sys.modules])"
+
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert loaded.strip() == "[]"
+
+
+@pytest.mark.parametrize("room", list(INSIDE))
+def test_the_folders_of_a_room_import_one_way(room: str) -> None:
+    prefix = f"perfci.{room}."
+
+    wrong = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for its_room, path in sources()
+        if its_room == room and (folder := path.relative_to(ROOT / "perfci" / room).parts[0]) in INSIDE[room]
+        for name in imported(path)
+        if name.startswith(prefix)
+        and (other := name.removeprefix(prefix).split(".")[0]) in INSIDE[room]
+        and other not in INSIDE[room][folder] | {folder}
+    ]
+
+    assert wrong == []
+
+
+def test_no_import_closes_a_circle() -> None:
+    edges = [edge for edge in house.import_edges(list(house.read_sources(ROOT))) if not edge.typing]
+
+    assert house.import_circles(edges) == []
+
+
+def test_a_folder_can_be_scanned() -> None:
+    sizes = Counter(path.parent.relative_to(ROOT) for _, path in sources() if path.stem != "__init__")
+
+    assert {str(folder): size for folder, size in sizes.items() if size > MOST_MODULES} == {}
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    homes: dict[str, list[str]] = {}
+    for _, path in sources():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+
+    assert {name: places for name, places in homes.items() if len(places) > 1} == {}
+
+
+def test_names_are_in_standard_terms() -> None:
+    words = [
+        f"{place.path}:{place.line} {place.name}"
+        for source in house.read_sources(ROOT)
+        for place in house.occurrences_in(source)
+        if place.defines
+        and any(
+            word.is_part_of(place.name) and not word.is_allowed(place.path, place.name)
+            for word in house.DIALECT
+        )
+    ]
+
+    assert words == []
+
+
+def test_judging_uploads_loads_nothing_that_measures() -> None:
+    code = (
+        "import sys, perfci.service.worker.judge_worker as w;"
+        "print([m for m in sys.modules if m.startswith('perfci.runner') or m == 'git'])"
+    )
 
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
