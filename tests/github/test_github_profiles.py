@@ -18,7 +18,7 @@ from perfci.measure.profiles import ProfiledCell, ProfileReport, ProfileRow
 from perfci.model import Commit, Status, Verdict, VerdictKind
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.runner.frozen_suite import Cell
-from tests.support.comment_forms import hungrier, slower, told
+from tests.support.comment_forms import build_findings, hungrier, slower
 from tests.support.git_project import GitProject
 
 SUITE = """
@@ -129,7 +129,7 @@ def test_the_three_worst_slowdowns_are_chosen() -> None:
     times = [worse(f"time_{k}", 1.1 + k / 10) for k in range(4)]
     better = a_verdict(VerdictKind.IMPROVEMENT, 0.5, (0.4, 0.6), series=a_series("suite.faster"))
 
-    assert worst_slowdowns(told([*times, hungrier(), better])) == [
+    assert worst_slowdowns(build_findings([*times, hungrier(), better])) == [
         "suite.time_3",
         "suite.time_2",
         "suite.time_1",
@@ -139,4 +139,4 @@ def test_the_three_worst_slowdowns_are_chosen() -> None:
 def test_a_cell_that_is_slower_in_two_metrics_is_profiled_once() -> None:
     both = [worse("time_step"), a_verdict(series=a_series("suite.time_step", metric="wall_time"))]
 
-    assert worst_slowdowns(told([*both, slower()])) == ["suite.time_step", slower().series.cell]
+    assert worst_slowdowns(build_findings([*both, slower()])) == ["suite.time_step", slower().series.cell]

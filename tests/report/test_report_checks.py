@@ -32,19 +32,19 @@ from tests.support.comment_forms import (
     same,
     slower,
     thousand,
-    told,
+    build_findings,
     undecided,
 )
 
-FINE = told(same(3))
-WORSE = told([slower(), *same(3)])
+FINE = build_findings(same(3))
+WORSE = build_findings([slower(), *same(3)])
 ACCEPTED = replace(WORSE, acceptance="ada: it is meant")
 ANNOUNCED = replace(WORSE, expected_changes=[ExpectedChange("step_time", 0.2, "it is meant")])
 EXCEEDED = replace(WORSE, expected_changes=[ExpectedChange("step_time", 0.1, "it is meant")])
 STRANGE = replace(
     WORSE, expected_changes=[ExpectedChange("step_time", 0.2, "it is meant", is_authorized=False)]
 )
-OPEN = told([undecided(), *same(3)])
+OPEN = build_findings([undecided(), *same(3)])
 
 TABLE: list[tuple[str, Findings | NotMeasuredReason, GateMode, str, str]] = [
     ("all within bounds", FINE, "advisory", "success", "success"),
@@ -59,9 +59,9 @@ TABLE: list[tuple[str, Findings | NotMeasuredReason, GateMode, str, str]] = [
     ("announced, and a goal is broken", replace(ANNOUNCED, goals=[goal()]), "block", "failure", "failure"),
     ("inconclusive", OPEN, "advisory", "neutral", "success"),
     ("inconclusive", OPEN, "block", "neutral", "success"),
-    ("hardware mismatch", told([not_comparable(), *same(3)]), "block", "neutral", "success"),
-    ("no base", told([new()]), "block", "neutral", "success"),
-    ("nothing compared", told([]), "block", "neutral", "success"),
+    ("hardware mismatch", build_findings([not_comparable(), *same(3)]), "block", "neutral", "success"),
+    ("no base", build_findings([new()]), "block", "neutral", "success"),
+    ("nothing compared", build_findings([]), "block", "neutral", "success"),
     ("identical input", NotMeasuredReason.IDENTICAL, "advisory", "success", "success"),
     ("identical input", NotMeasuredReason.IDENTICAL, "block", "success", "success"),
     ("cancelled", NotMeasuredReason.CANCELLED, "advisory", "neutral", "error"),
@@ -96,16 +96,16 @@ def test_only_what_is_decided_well_is_a_success(gate: GateMode) -> None:
 @pytest.mark.parametrize(
     ("found", "state"),
     [
-        (told([faster(), *same(1)]), CheckState.PASSED),
-        (told([new(), *same(1)]), CheckState.PASSED),
-        (told([dropped(), *same(1)]), CheckState.OPEN),
-        (told([failed(), *same(1)]), CheckState.WORSE),
-        (told([a_verdict(stage=Stage.SCREENING), *same(1)]), CheckState.OPEN),
-        (told(same(1), goals=[goal()]), CheckState.WORSE),
-        (told(same(1), goals=[replace(goal(), outcome=GoalOutcome.UNDECIDED)]), CheckState.OPEN),
-        (told(same(1), rejected=[VariantRejection("model.Gpt", (), "another loss")]), CheckState.WORSE),
-        (told([a_verdict(VerdictKind.MISSING, None, None, levels=(None, None))]), CheckState.OPEN),
-        (told([undecided(), slower()]), CheckState.WORSE),
+        (build_findings([faster(), *same(1)]), CheckState.PASSED),
+        (build_findings([new(), *same(1)]), CheckState.PASSED),
+        (build_findings([dropped(), *same(1)]), CheckState.OPEN),
+        (build_findings([failed(), *same(1)]), CheckState.WORSE),
+        (build_findings([a_verdict(stage=Stage.SCREENING), *same(1)]), CheckState.OPEN),
+        (build_findings(same(1), goals=[goal()]), CheckState.WORSE),
+        (build_findings(same(1), goals=[replace(goal(), outcome=GoalOutcome.UNDECIDED)]), CheckState.OPEN),
+        (build_findings(same(1), rejections=[VariantRejection("model.Gpt", (), "another loss")]), CheckState.WORSE),
+        (build_findings([a_verdict(VerdictKind.MISSING, None, None, levels=(None, None))]), CheckState.OPEN),
+        (build_findings([undecided(), slower()]), CheckState.WORSE),
     ],
 )
 def test_the_state_of_a_comparison(found: Findings, state: CheckState) -> None:
@@ -126,7 +126,7 @@ def test_the_state_of_a_comparison(found: Findings, state: CheckState) -> None:
             "1 regression (3 unchanged) (as announced)",
         ),
         (NotMeasuredReason.CANCELLED, "block", "Not run", "Not run"),
-        (told(thousand()), "block", "1,000 regressions (200 unchanged)", "1,000 regressions (200 unchanged)"),
+        (build_findings(thousand()), "block", "1,000 regressions (200 unchanged)", "1,000 regressions (200 unchanged)"),
     ],
 )
 def test_the_words_beside_them(
@@ -141,7 +141,7 @@ def test_a_status_is_never_longer_than_github_takes() -> None:
         a_verdict(VerdictKind.MISSING, levels=levels) for levels in ((1.0, None), (None, 1.0), (None, None))
     ]
 
-    text = commit_status_description(told([*kinds, *absent] * 1234, goals=[goal()] * 1234), "advisory")
+    text = commit_status_description(build_findings([*kinds, *absent] * 1234, goals=[goal()] * 1234), "advisory")
 
     assert len(text) == 140
     assert text.startswith("2,468 failed, 1,234 regressions, 1,234 suspected regressions, ")
@@ -149,7 +149,7 @@ def test_a_status_is_never_longer_than_github_takes() -> None:
 
 
 def test_no_name_of_a_user_is_in_a_title_or_a_status() -> None:
-    hostile = told([a_verdict(series=a_series("@team <b>", metric="fixes #1"), reason="fixes #2")])
+    hostile = build_findings([a_verdict(series=a_series("@team <b>", metric="fixes #1"), reason="fixes #2")])
 
     assert check_title(hostile) == "1 regression"
     assert commit_status_description(hostile) == "1 regression (advisory)"

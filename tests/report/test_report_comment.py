@@ -43,7 +43,7 @@ from tests.support.comment_forms import (
     same,
     slower,
     thousand,
-    told,
+    build_findings,
     undecided,
 )
 
@@ -67,7 +67,7 @@ def test_each_form_renders_as_tables_and_our_own_link(form: str) -> None:
 
 
 def test_the_counts_are_of_all_and_what_is_left_out_is_said() -> None:
-    text = render_comment(told(thousand()))
+    text = render_comment(build_findings(thousand()))
 
     assert "### perfci: 1,000 regressions on `1x NVIDIA H200` (200 unchanged)" in text
     assert "**Time**: 999 worse" in text
@@ -77,7 +77,7 @@ def test_the_counts_are_of_all_and_what_is_left_out_is_said() -> None:
 
 
 def test_the_one_kilobyte_more_is_not_buried_under_a_thousand_slowdowns() -> None:
-    text = render_comment(told(thousand()))
+    text = render_comment(build_findings(thousand()))
 
     above = text[: text.index("<details>")]
     assert "**Memory**: 1 worse" in above
@@ -90,7 +90,7 @@ def test_rows_come_by_effect_against_noise() -> None:
     suspected = a_verdict(ratio=9.0, series=a_series("suspected"), stage=Stage.SCREENING)
     broken = a_verdict(VerdictKind.FAILED, None, None, series=a_series("broken"))
 
-    cells = page_of(render_comment(told([noisy, suspected, quiet, broken]))).cells
+    cells = page_of(render_comment(build_findings([noisy, suspected, quiet, broken]))).cells
 
     assert [row[0] for row in cells if len(row) == 6] == [
         "Benchmark",
@@ -106,7 +106,7 @@ def test_hardware_stands_in_every_row_where_it_differs() -> None:
         slower(), series=replace(slower().series, machine=Machine(accelerator="NVIDIA L4", accelerators=1))
     )
 
-    text = render_comment(told([slower(), other]))
+    text = render_comment(build_findings([slower(), other]))
 
     assert "on 2 kinds of machine" in text
     assert "| Noise floor | Hardware |" in text
@@ -116,7 +116,7 @@ def test_hardware_stands_in_every_row_where_it_differs() -> None:
 def test_a_command_names_what_is_worse_or_open_and_a_shell_cannot_misread_it() -> None:
     hostile = a_verdict(series=a_series("time_$(rm -rf ~)'\n`x`"))
 
-    text = render_comment(told([hostile, undecided(), *same(1)]))
+    text = render_comment(build_findings([hostile, undecided(), *same(1)]))
 
     assert "--bench 'time_..rm..rf......x.|model.Gpt.measure_training'\n" in text
 
@@ -124,20 +124,20 @@ def test_a_command_names_what_is_worse_or_open_and_a_shell_cannot_misread_it() -
 def test_a_working_tree_is_measured_again_without_a_head() -> None:
     head = replace(a_commit(18), dirty=True)
 
-    assert "perfci compare 0011001100 --bench" in render_comment(told([slower()], head=head))
+    assert "perfci compare 0011001100 --bench" in render_comment(build_findings([slower()], head=head))
 
 
 @pytest.mark.parametrize(
     ("findings", "said"),
     [
-        (told(same(3)), False),
-        (told([new(), *same(1)]), False),
-        (told([undecided()]), True),
-        (told([dropped()]), True),
+        (build_findings(same(3)), False),
+        (build_findings([new(), *same(1)]), False),
+        (build_findings([undecided()]), True),
+        (build_findings([dropped()]), True),
         (REGRESSIONS, True),
         (
-            told(
-                [], rejected=[VariantRejection("model.Gpt.measure_training", (), "loss is 2.4 against 2.2")]
+            build_findings(
+                [], rejections=[VariantRejection("model.Gpt.measure_training", (), "loss is 2.4 against 2.2")]
             ),
             True,
         ),
@@ -160,13 +160,13 @@ def test_an_outdated_comment_is_outdated_once() -> None:
 
 
 def test_main_that_stood_still_is_said_in_a_line() -> None:
-    text = render_comment(told([slower()], drift=same(3), main=a_commit(30)))
+    text = render_comment(build_findings([slower()], main_drift=same(3), main_head=a_commit(30)))
 
     assert "**You, and main since** (now `001e001e00`): nothing moved on main." in text
 
 
 def test_an_address_that_is_none_is_no_link() -> None:
-    text = render_comment(told([slower()], page="https://perf.example.com/a) [b](https://evil.example"))
+    text = render_comment(build_findings([slower()], report_url="https://perf.example.com/a) [b](https://evil.example"))
 
     assert page_of(text).links == []
 
@@ -352,6 +352,6 @@ def test_a_thousand_long_hostile_names_fit() -> None:
 
 
 def test_what_was_measured_small_is_measured_small_again() -> None:
-    again = render_comment(told([slower()], smoke=True))
+    again = render_comment(build_findings([slower()], smoke=True))
 
     assert "perfci compare 0011001100 0012001200 --smoke --bench model.Gpt.measure_training" in again

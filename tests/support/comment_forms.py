@@ -36,7 +36,7 @@ def training(metric: str = "step_time", unit: str = "seconds", batch: int = 8) -
     return on(H200, a_series("model.Gpt.measure_training", unit, metric, batch=batch, dtype="'bf16'"))
 
 
-def told(verdicts: list[Verdict], **more: object) -> Findings:
+def build_findings(verdicts: list[Verdict], **more: object) -> Findings:
     return replace(
         Findings(
             verdicts,
@@ -165,10 +165,10 @@ def everywhere() -> PooledVerdict:
 
 
 OBSERVED = (EnvironmentChange("driver", "550.54", "560.28"), EnvironmentChange("torch", "", "2.13.0"))
-REGRESSIONS = told(
+REGRESSIONS = build_findings(
     [slower(), hungrier(), faster(), undecided(), *same(3)],
-    accept="/perfci accept 0012001200",
-    profiled=[slower().series.cell],
+    accept_command="/perfci accept 0012001200",
+    profiled_cells=[slower().series.cell],
 )
 ANNOUNCED = [
     ExpectedChange("peak_allocated", 0.12, "the cache holds two layers"),
@@ -176,29 +176,29 @@ ANNOUNCED = [
     ExpectedChange("ttft", 0.05, "the first token waits for all", is_authorized=False),
 ]
 FORMS: dict[str, Callable[[], str]] = {
-    "nothing-changed": lambda: render_comment(told(same(3))),
+    "nothing-changed": lambda: render_comment(build_findings(same(3))),
     "regressions": lambda: render_comment(REGRESSIONS),
     "accepted": lambda: render_comment(
         replace(REGRESSIONS, acceptance="ada: the new attention needs it until #12 lands")
     ),
     "announced": lambda: render_comment(replace(REGRESSIONS, expected_changes=ANNOUNCED)),
-    "inconclusive": lambda: render_comment(told([undecided(), undecided(128, None)], budget="20 min")),
-    "thousand-regressions": lambda: render_comment(told(thousand())),
-    "failed-head": lambda: render_comment(told([failed(), *same(2)])),
-    "missing-benchmark": lambda: render_comment(told([dropped(), new(), *same(2)])),
-    "not-comparable": lambda: render_comment(told([not_comparable()], manner="recorded")),
-    "environment": lambda: render_comment(told([slower()], environment=OBSERVED)),
-    "everywhere": lambda: render_comment(told(same(2), pooled=everywhere())),
-    "outdated": lambda: render_outdated(render_comment(told([slower()])), a_commit(19)),
+    "inconclusive": lambda: render_comment(build_findings([undecided(), undecided(128, None)], spent_budget="20 min")),
+    "thousand-regressions": lambda: render_comment(build_findings(thousand())),
+    "failed-head": lambda: render_comment(build_findings([failed(), *same(2)])),
+    "missing-benchmark": lambda: render_comment(build_findings([dropped(), new(), *same(2)])),
+    "not-comparable": lambda: render_comment(build_findings([not_comparable()], measurement_order="recorded")),
+    "environment": lambda: render_comment(build_findings([slower()], environment_changes=OBSERVED)),
+    "everywhere": lambda: render_comment(build_findings(same(2), pooled=everywhere())),
+    "outdated": lambda: render_outdated(render_comment(build_findings([slower()])), a_commit(19)),
     "three-way": lambda: render_comment(
-        told([slower(), ours()], drift=[drifted(), *same(1)], main=a_commit(30))
+        build_findings([slower(), ours()], main_drift=[drifted(), *same(1)], main_head=a_commit(30))
     ),
-    "goals-broken": lambda: render_comment(told([slower(), hungrier()], goals=[goal()])),
+    "goals-broken": lambda: render_comment(build_findings([slower(), hungrier()], goals=[goal()])),
     "no-history": lambda: render_comment(
-        told([replace(one, noise_floor=None) for one in [slower(), *same(2)]], page="")
+        build_findings([replace(one, noise_floor=None) for one in [slower(), *same(2)]], report_url="")
     ),
-    "profiled": lambda: render_comment(told([slower()], profiled=[slower().series.cell])),
-    "alike": lambda: render_comment(told([slower(), *same(2)], merge_base=False, page="", alike=True)),
+    "profiled": lambda: render_comment(build_findings([slower()], profiled_cells=[slower().series.cell])),
+    "alike": lambda: render_comment(build_findings([slower(), *same(2)], merge_base=False, report_url="", identical_inputs=True)),
     "identical": lambda: render_not_measured(NotMeasuredReason.IDENTICAL, a_commit(17), a_commit(18)),
     "cancelled": lambda: render_not_measured(
         NotMeasuredReason.CANCELLED, a_commit(17), a_commit(18), page=PAGE
@@ -207,7 +207,7 @@ FORMS: dict[str, Callable[[], str]] = {
     "broken": lambda: render_not_measured(
         NotMeasuredReason.BROKEN, a_commit(17), a_commit(18), detail="no space left on device"
     ),
-    "empty": lambda: render_comment(told([])),
+    "empty": lambda: render_comment(build_findings([])),
 }
 
 

@@ -30,7 +30,7 @@ from perfci.store.queries.paged_lists import RunFilter
 from perfci.store.tables.github import RunEventRow
 from perfci_web import create_app
 from tests.support.builders import NOON, a_process, a_result, a_run
-from tests.support.comment_forms import slower, told
+from tests.support.comment_forms import build_findings, slower
 from tests.support.github_openapi import Description, described
 from tests.support.npm_packages import asked_of_npm
 from tests.support.signed_webhooks import SECRETS, SETTINGS, a_bound_project, post, told_of_run
@@ -64,7 +64,7 @@ def artifact(
     base, newest = Commit(BASE), Commit(head)
     write_results(
         tmp_path,
-        PullResults(project, base, newest, replace(told([slower()], page=""), base=base, head=newest)),
+        PullResults(project, base, newest, replace(build_findings([slower()], report_url=""), base=base, head=newest)),
     )
     made = io.BytesIO()
     with ZipFile(made, "w") as archive:
