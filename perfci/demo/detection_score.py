@@ -87,15 +87,15 @@ def _verdict_key(verdict: Verdict) -> tuple[str, str, VerdictKind]:
 def _planted_row(
     planted: PlantedChange, verdict: Verdict | None, commits: dict[str, Commit]
 ) -> tuple[str, ...]:
-    about = f"{planted.kind} of about {format_percent(abs(planted.relative_change))}"
-    left = (
+    effect = f"{planted.kind} of about {format_percent(abs(planted.relative_change))}"
+    cells = (
         "✓" if verdict else "✗",
         commits[planted.sha].short_sha,
         _truncate(planted.subject),
         planted.benchmark,
-        about,
+        effect,
     )
-    return (*left, *_verdict_cells(verdict))
+    return (*cells, *_verdict_cells(verdict))
 
 
 def _unplanted_row(verdict: Verdict, commits: dict[str, Commit]) -> tuple[str, ...]:

@@ -93,8 +93,13 @@ def read_planted_changes(repo: Path) -> list[PlantedChange]:
 
 def _format_note(subject: str) -> str:
     rows = [
-        {"benchmark": benchmark, "metric": METRIC_OF_BENCHMARK[benchmark], "change": change, "about": about}
-        for benchmark, change, about in PLANTED_CHANGES[subject]
+        {
+            "benchmark": benchmark,
+            "metric": METRIC_OF_BENCHMARK[benchmark],
+            "change": change,
+            "about": relative_change,
+        }
+        for benchmark, change, relative_change in PLANTED_CHANGES[subject]
     ]
     return json.dumps(rows, indent=1)
 

@@ -57,13 +57,13 @@ def prune_boundaries(test: BoundaryTest, candidates: Sequence[int]) -> tuple[Lev
 
 
 def _locate_steps(test: BoundaryTest, edges: Sequence[int]) -> tuple[LevelStep, ...]:
-    found: list[LevelStep] = []
+    steps: list[LevelStep] = []
     for k in range(1, len(edges) - 1):
         evidence = test.find_evidence(boundary_span(edges, k))
-        after_last = (found[-1].index if found else 0) + MIN_SEGMENT_POINTS
+        after_last = (steps[-1].index if steps else 0) + MIN_SEGMENT_POINTS
         at = _relocate_boundary(test.logs, edges[k], evidence, after_last, edges[k + 1] - MIN_SEGMENT_POINTS)
-        found.append(LevelStep(at, evidence.size))
-    return tuple(found)
+        steps.append(LevelStep(at, evidence.size))
+    return tuple(steps)
 
 
 def _relocate_boundary(logs: Floats, boundary: int, evidence: BoundaryEvidence, first: int, last: int) -> int:
@@ -89,14 +89,14 @@ def _relocate_boundary(logs: Floats, boundary: int, evidence: BoundaryEvidence, 
 def _prune_assuming_independence(test: BoundaryTest, boundaries: Sequence[int]) -> list[int]:
     """The boundaries that are left when all are proven as if neighbouring points had nothing in common."""
     edges = test.edges(boundaries)
-    proofs = [test.compute_strength(edges, k) for k in range(1, len(edges) - 1)]
-    while proofs and (least := min(proofs)) < 1:
-        weakest = proofs.index(least)
-        del proofs[weakest]
-        next_proof = min(proofs, default=math.inf) if weakest == len(proofs) else math.inf
-        test.cache.removed.append(RemovedBoundary(edges.pop(weakest + 1), least, next_proof))
-        for k in range(_first_affected(edges, weakest), min(weakest + 1, len(proofs))):
-            proofs[k] = test.compute_strength(edges, k + 1)
+    strengths = [test.compute_strength(edges, k) for k in range(1, len(edges) - 1)]
+    while strengths and (lowest := min(strengths)) < 1:
+        weakest = strengths.index(lowest)
+        del strengths[weakest]
+        next_strength = min(strengths, default=math.inf) if weakest == len(strengths) else math.inf
+        test.cache.removed.append(RemovedBoundary(edges.pop(weakest + 1), lowest, next_strength))
+        for k in range(_first_affected(edges, weakest), min(weakest + 1, len(strengths))):
+            strengths[k] = test.compute_strength(edges, k + 1)
     return edges[1:-1]
 
 
@@ -111,55 +111,61 @@ def _replay_removals(test: BoundaryTest, candidates: Sequence[int]) -> list[int]
     Those speak only for the last boundary, and for a hop. As long as they say nothing of a hop that was not said
     before, and the last boundary is proven not less than the one that went instead, the others go in the same order.
     """
-    known, edges = test.previous, test.edges(candidates)
+    previous, edges = test.previous, test.edges(candidates)
     if (
-        not known.removed
-        or test.unchanged_points != known.point_count
-        or candidates != known.candidates
+        not previous.removed
+        or test.unchanged_points != previous.point_count
+        or candidates != previous.candidates
         or not _has_same_mode_switches(test)
     ):
         return edges[1:-1]
     test.cache.evidence |= {
-        place: found for place, found in known.evidence.items() if place[2] < known.point_count
+        span: evidence for span, evidence in previous.evidence.items() if span[2] < previous.point_count
     }
-    seen: list[int] = []
-    for gone in known.removed:
-        last, own = edges[-2], gone.strength
-        if last + MAX_SIDE_POINTS >= known.point_count:
-            if last - edges[-3] <= MAX_SPIKE_POINTS:
+    checked_edges: list[int] = []
+    for removal in previous.removed:
+        last_boundary, strength = edges[-2], removal.strength
+        if last_boundary + MAX_SIDE_POINTS >= previous.point_count:
+            if last_boundary - edges[-3] <= MAX_SPIKE_POINTS:
                 break
-            if edges[-3:] != seen:
-                seen, last_proof = edges[-3:], test.compute_strength(edges, len(edges) - 2)
-            own = last_proof
-            if own >= min(gone.next_strength, 1.0) if gone.boundary == last else own < gone.strength:
+            if edges[-3:] != checked_edges:
+                checked_edges, last_proof = edges[-3:], test.compute_strength(edges, len(edges) - 2)
+            strength = last_proof
+            if (
+                strength >= min(removal.next_strength, 1.0)
+                if removal.boundary == last_boundary
+                else strength < removal.strength
+            ):
                 break
-        test.cache.removed.append(gone._replace(strength=own) if gone.boundary == last else gone)
-        edges.remove(gone.boundary)
+        test.cache.removed.append(
+            removal._replace(strength=strength) if removal.boundary == last_boundary else removal
+        )
+        edges.remove(removal.boundary)
     return edges[1:-1]
 
 
 def _has_same_mode_switches(test: BoundaryTest) -> bool:
     """Whether the boundaries that hop are the same; what the end of the line said does not matter any more."""
-    points, past = test.previous.point_count, {}
-    for place, found in test.previous.mode_switches.items():
-        if found.end < points or (found.is_final and place[2] < points):
-            past[place] = found
-        elif place[2] < points and test.is_mode_switch(place) != found.is_switch:
+    points, reusable = test.previous.point_count, {}
+    for span, switch in test.previous.mode_switches.items():
+        if switch.end < points or (switch.is_final and span[2] < points):
+            reusable[span] = switch
+        elif span[2] < points and test.is_mode_switch(span) != switch.is_switch:
             return False
-    test.cache.mode_switches |= past
+    test.cache.mode_switches |= reusable
     return True
 
 
 def _weakest_boundary(test: BoundaryTest, boundaries: Sequence[int]) -> int | None:
     """The boundary that is not proven, least of all, where neighbouring points have something in common."""
     edges = test.edges(boundaries)
-    places = range(1, len(edges) - 1)
-    if all(test.compute_strength(edges, k, MAX_ERROR_INFLATION) >= 1 for k in places):
+    inner = range(1, len(edges) - 1)
+    if all(test.compute_strength(edges, k, MAX_ERROR_INFLATION) >= 1 for k in inner):
         return None
     wider = math.sqrt(_variance_inflation(test.clipped, boundaries))
-    proofs = [test.compute_strength(edges, k, wider) for k in places]
-    least = min(proofs)
-    return boundaries[proofs.index(least)] if least < 1 else None
+    strengths = [test.compute_strength(edges, k, wider) for k in inner]
+    lowest = min(strengths)
+    return boundaries[strengths.index(lowest)] if lowest < 1 else None
 
 
 def _variance_inflation(clipped: Floats, boundaries: Sequence[int]) -> float:
@@ -169,8 +175,8 @@ def _variance_inflation(clipped: Floats, boundaries: Sequence[int]) -> float:
     """
     edges = [0, *boundaries, len(clipped)]
     parts = [clipped[start:end] for start, end in pairwise(edges)]
-    rest = np.concatenate([part - median_of_sorted(sort_points(part)) for part in parts])
-    r = float((rest[1:] * rest[:-1]).mean() / max(float((rest**2).mean()), 1e-12))
+    residuals = np.concatenate([part - median_of_sorted(sort_points(part)) for part in parts])
+    r = float((residuals[1:] * residuals[:-1]).mean() / max(float((residuals**2).mean()), 1e-12))
     hidden = (len(boundaries) + 1) * (1 + 3 * max(r, 0.0)) / len(clipped)
     return _ar1_inflation(min(max(r + hidden, 0.0), MAX_AUTOCORRELATION))
 

@@ -95,45 +95,45 @@ class BoundaryTest:
 
     def compute_strength(self, edges: Sequence[int], k: int, error_inflation: float = 1.0) -> float:
         """How well boundary ``k`` is proven between its neighbours, where errors are so much wider; 1 is enough."""
-        place = start, at, end = boundary_span(edges, k)
+        span = start, at, end = boundary_span(edges, k)
         if start == 0 and at < SHORT_SIDE_POINTS:
             return REJECTED_STRENGTH
-        found = self.find_evidence(place)
+        evidence = self.find_evidence(span)
         if (
             end - at <= MAX_SPIKE_POINTS
             and k + 2 < len(edges)
-            and found.size * self.find_evidence(boundary_span(edges, k + 1)).size < 0
+            and evidence.size * self.find_evidence(boundary_span(edges, k + 1)).size < 0
         ):
             return REJECTED_STRENGTH
-        sigmas = found.z_score / (error_inflation * found.required_z_score)
-        proof = sigmas if sigmas < found.strength else found.strength
-        return REJECTED_STRENGTH if proof >= 1 and self.bar and self.is_mode_switch(place) else proof
+        sigmas = evidence.z_score / (error_inflation * evidence.required_z_score)
+        strength = sigmas if sigmas < evidence.strength else evidence.strength
+        return REJECTED_STRENGTH if strength >= 1 and self.bar and self.is_mode_switch(span) else strength
 
     def find_evidence(self, span: BoundarySpan) -> BoundaryEvidence:
-        found = self.cache.evidence.get(span)
-        if found is None:
+        evidence = self.cache.evidence.get(span)
+        if evidence is None:
             start, at, end = span
-            found = self.previous.evidence.get(span) if end <= self.unchanged_points else None
-            found = found or compute_boundary_evidence(
+            evidence = self.previous.evidence.get(span) if end <= self.unchanged_points else None
+            evidence = evidence or compute_boundary_evidence(
                 self.logs[start:at], self.logs[at:end], self.reach, self.sigma, self.min_size
             )
-            self.cache.evidence[span] = found
-        return found
+            self.cache.evidence[span] = evidence
+        return evidence
 
     def is_mode_switch(self, span: BoundarySpan) -> bool:
-        found = self.cache.mode_switches.get(span)
-        if found is None:
-            found = self.previous.mode_switches.get(span)
+        switch = self.cache.mode_switches.get(span)
+        if switch is None:
+            switch = self.previous.mode_switches.get(span)
             last = min(len(self.logs), span[1] + SWITCH_WINDOW)
             if (
-                found is None
-                or max(span[2], found.end) > self.unchanged_points
-                or not (found.is_final or found.end == last)
+                switch is None
+                or max(span[2], switch.end) > self.unchanged_points
+                or not (switch.is_final or switch.end == last)
             ):
                 sides = self.find_evidence(span)
-                found = classify_mode_switch(self.logs[:last], span[1], sides.before, sides.after)
-            self.cache.mode_switches[span] = found
-        return found.is_switch
+                switch = classify_mode_switch(self.logs[:last], span[1], sides.before, sides.after)
+            self.cache.mode_switches[span] = switch
+        return switch.is_switch
 
 
 def boundary_span(edges: Sequence[int], k: int) -> BoundarySpan:

@@ -64,60 +64,69 @@ def detect_change_points_in_many(
     series: Sequence[Sequence[float]], min_effect: float = 0.05
 ) -> list[list[tuple[int, float]]]:
     """The same for many series at once; each stands alone, together they are only faster."""
-    nothing, found = SegmentedSeries(np.empty(0), min_effect), []
+    empty, results = SegmentedSeries(np.empty(0), min_effect), []
     for start in range(0, len(series), SERIES_PER_BATCH):
-        some = series[start : start + SERIES_PER_BATCH]
-        found += [line.change_points for line in update_segmentations([nothing] * len(some), some)]
-    return found
+        batch = series[start : start + SERIES_PER_BATCH]
+        results += [
+            segmented.change_points for segmented in update_segmentations([empty] * len(batch), batch)
+        ]
+    return results
 
 
 def update_segmentations(
     previous: Sequence[SegmentedSeries], values: Sequence[Sequence[float] | Floats]
 ) -> list[SegmentedSeries]:
     """Each known line as it is now: longer, shorter or corrected; only what changed is looked at."""
-    now = [_validate_values(one) for one in values]
-    same = [_common_prefix_length(old.values, new) for old, new in zip(previous, now, strict=True)]
-    grown = [
-        SegmentedSeries(new, old.bar) if len(new) < MIN_POINTS else old
-        for old, new in zip(previous, now, strict=True)
+    lines = [_validate_values(raw) for raw in values]
+    unchanged = [_common_prefix_length(old.values, line) for old, line in zip(previous, lines, strict=True)]
+    updated = [
+        SegmentedSeries(line, old.bar) if len(line) < MIN_POINTS else old
+        for old, line in zip(previous, lines, strict=True)
     ]
     changed = [
         k
-        for k, new in enumerate(now)
-        if len(new) >= MIN_POINTS and not _is_unchanged(previous[k].values, new, same[k])
+        for k, line in enumerate(lines)
+        if len(line) >= MIN_POINTS and not _is_unchanged(previous[k].values, line, unchanged[k])
     ]
-    read = preprocessing.preprocess_series(
-        [now[k] for k in changed], [(previous[k]._preprocessed, same[k]) for k in changed]
+    preprocessed = preprocessing.preprocess_series(
+        [lines[k] for k in changed], [(previous[k]._preprocessed, unchanged[k]) for k in changed]
     )
-    valid = [
-        _reusable_prefix_length(previous[k]._preprocessed, line, same[k])
-        for k, line in zip(changed, read, strict=True)
+    reusable = [
+        _reusable_prefix_length(previous[k]._preprocessed, series, unchanged[k])
+        for k, series in zip(changed, preprocessed, strict=True)
     ]
-    partitions = _update_partitions([previous[k]._partition for k in changed], read, valid)
-    for k, line, kept, partition in zip(changed, read, valid, partitions, strict=True):
+    partitions = _update_partitions([previous[k]._partition for k in changed], preprocessed, reusable)
+    for k, series, prefix, partition in zip(changed, preprocessed, reusable, partitions, strict=True):
         old = previous[k]
-        trial = BoundaryTest(
-            line.logs, partition.cumulative_sums, line.sigma, old.bar, old._test_cache, same[k] if kept else 0
+        test = BoundaryTest(
+            series.logs,
+            partition.cumulative_sums,
+            series.sigma,
+            old.bar,
+            old._test_cache,
+            unchanged[k] if prefix else 0,
         )
-        steps = prune_boundaries(trial, partition.boundaries)
-        grown[k] = SegmentedSeries(now[k], old.bar, steps, line, partition, trial.cache)
-    return grown
+        steps = prune_boundaries(test, partition.boundaries)
+        updated[k] = SegmentedSeries(lines[k], old.bar, steps, series, partition, test.cache)
+    return updated
 
 
 def _validate_values(values: Sequence[float] | Floats) -> Floats:
     line = np.array(values, dtype=float)
     if line.ndim != 1 or not np.isfinite(line).all():
-        at = int(np.argmin(np.isfinite(line))) if line.ndim == 1 else 0
-        found = f"{line[at]} at point {at}" if line.ndim == 1 else f"{line.ndim} dimensions"
-        raise ValueError(f"expected a line of finite numbers, found {found}; leave out what was not measured")
+        index = int(np.argmin(np.isfinite(line))) if line.ndim == 1 else 0
+        description = f"{line[index]} at point {index}" if line.ndim == 1 else f"{line.ndim} dimensions"
+        raise ValueError(
+            f"expected a line of finite numbers, found {description}; leave out what was not measured"
+        )
     return line
 
 
 def _common_prefix_length(old: Floats, new: Floats) -> int:
     """How many first points are the same."""
     size = min(len(old), len(new))
-    other = old[:size] != new[:size]
-    return int(other.argmax()) if other.any() else size
+    differs = old[:size] != new[:size]
+    return int(differs.argmax()) if differs.any() else size
 
 
 def _is_unchanged(old: Floats, new: Floats, prefix_length: int) -> bool:
@@ -136,16 +145,16 @@ def _reusable_prefix_length(
 def _update_partitions(
     previous: Sequence[Partition], preprocessed: Sequence[PreprocessedSeries], reusable: Sequence[int]
 ) -> list[Partition]:
-    more: dict[int, Floats] = {}
-    for together in preprocessing.batch_by_key(
+    new_points: dict[int, Floats] = {}
+    for batch in preprocessing.batch_by_key(
         [(line.point_count, reusable[k]) for k, line in enumerate(preprocessed)]
     ):
-        more |= zip(
-            together,
-            preprocessing.clip_spikes([preprocessed[k] for k in together], reusable[together[0]]),
+        new_points |= zip(
+            batch,
+            preprocessing.clip_spikes([preprocessed[k] for k in batch], reusable[batch[0]]),
             strict=True,
         )
     return extend_partitions(
         [partition.truncate(reusable[k]) for k, partition in enumerate(previous)],
-        [more[k] for k in range(len(preprocessed))],
+        [new_points[k] for k in range(len(preprocessed))],
     )

@@ -76,12 +76,12 @@ class Shift:
         return self._p_value(null - self.centre - self.extra_above)
 
     def _margin(self, tail: float) -> float:
-        known = self.df > 0 and math.isfinite(self.error)
-        return float(-stdtrit(self.df, tail)) * self.error if known else math.inf
+        is_known = self.df > 0 and math.isfinite(self.error)
+        return float(-stdtrit(self.df, tail)) * self.error if is_known else math.inf
 
     def _p_value(self, distance: float) -> float:
-        known = self.df > 0 and math.isfinite(self.error)
-        return float(stdtr(self.df, -distance / self.error)) if known else 1.0
+        is_known = self.df > 0 and math.isfinite(self.error)
+        return float(stdtr(self.df, -distance / self.error)) if is_known else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +131,8 @@ def _combine_mean_and_hodges_lehmann(mean: float, hodges_lehmann: float, shift: 
     On well-behaved sides the two agree. Where a few processes with heavy tails pull them apart, a t interval takes
     the mean's word alone, and a handful of processes cannot say which of the two to trust.
     """
-    least = min(mean, hodges_lehmann, key=abs)
-    return replace(shift, centre=least, error=math.hypot(shift.error, mean - hodges_lehmann))
+    smaller = min(mean, hodges_lehmann, key=abs)
+    return replace(shift, centre=smaller, error=math.hypot(shift.error, mean - hodges_lehmann))
 
 
 def paired_shift(base: Floats, head: Floats) -> Shift:
@@ -153,16 +153,16 @@ def within_mode_shift(base: Floats, head: Floats) -> Shift | None:
     if min(len(base), len(head)) < 4:
         return None
     readings = [(modes, _fisher_exact_p_value(modes)) for modes in _match_modes(base, head)]
-    likely = [
+    plausible = [
         modes
-        for k, (modes, chance) in enumerate(readings)
-        if chance > (STRICT_TEST_LEVEL if k == 0 else MIX_TEST_LEVEL)
+        for k, (modes, p_value) in enumerate(readings)
+        if p_value > (STRICT_TEST_LEVEL if k == 0 else MIX_TEST_LEVEL)
     ]
-    found = [fit for modes in likely if (fit := _fit_within_mode_shift(modes)) is not None]
-    if not found or len(found) < len(likely):
+    fits = [fit for modes in plausible if (fit := _fit_within_mode_shift(modes)) is not None]
+    if not fits or len(fits) < len(plausible):
         return None
     doubtful = len(readings) == 1 and readings[0][1] <= MIX_TEST_LEVEL
-    return _span_shifts([*found, unpaired_shift(base, head)] if doubtful else found)
+    return _span_shifts([*fits, unpaired_shift(base, head)] if doubtful else fits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +187,10 @@ def describe_mode_mix(base: Floats, head: Floats) -> ModeMix | None:
     """Which modes the sides visit, read the likeliest way; None where there are none to tell apart."""
     if min(len(base), len(head)) < 4:
         return None
-    found = [modes for modes in _match_modes(base, head) if _fit_within_mode_shift(modes) is not None]
-    if not found:
+    matchings = [modes for modes in _match_modes(base, head) if _fit_within_mode_shift(modes) is not None]
+    if not matchings:
         return None
-    modes, within = max(found, key=_fisher_exact_p_value), within_mode_shift(base, head)
+    modes, within = max(matchings, key=_fisher_exact_p_value), within_mode_shift(base, head)
     upper_base, upper_head = modes[1]
     return ModeMix(
         len(upper_base),
@@ -245,11 +245,11 @@ def _fit_within_mode_shift(modes: tuple[ModeMembers, ModeMembers]) -> Shift | No
 
 def _span_shifts(shifts: Sequence[Shift]) -> Shift:
     """The reading that claims least, with an interval that reaches as far as those of the others."""
-    least = min(shifts, key=lambda one: abs(one.centre))
-    bounds = [one.bounds() for one in shifts]
-    low, high = least.bounds()
+    smallest = min(shifts, key=lambda shift: abs(shift.centre))
+    bounds = [shift.bounds() for shift in shifts]
+    low, high = smallest.bounds()
     return replace(
-        least,
+        smallest,
         extra_below=low - min(low for low, _ in bounds),
         extra_above=max(high for _, high in bounds) - high,
     )
@@ -264,8 +264,8 @@ def _fisher_exact_p_value(modes: tuple[ModeMembers, ModeMembers]) -> float:
         for k in range(min(low, base) + 1)
         if base - k >= 0
     ]
-    seen = math.comb(low, low_base) * math.comb(total - low, base - low_base)
-    return sum(way for way in ways if way <= seen) / math.comb(total, base)
+    observed = math.comb(low, low_base) * math.comb(total - low, base - low_base)
+    return sum(way for way in ways if way <= observed) / math.comb(total, base)
 
 
 def _mode_gap(modes: tuple[ModeMembers, ModeMembers]) -> float:
@@ -284,13 +284,15 @@ def shrink_error(shift: Shift, prior: NoisePrior | None) -> Shift:
     """
     if prior is None or prior.df <= 0:
         return shift
-    known = prior.sd / math.sqrt(shift.pairs)
+    prior_error = prior.sd / math.sqrt(shift.pairs)
     if shift.df <= 0 or not math.isfinite(shift.error):
-        return replace(shift, error=known, df=prior.df)
-    if _is_contradicted(shift, known, prior.df):
+        return replace(shift, error=prior_error, df=prior.df)
+    if _is_contradicted(shift, prior_error, prior.df):
         return shift
     df = shift.df + prior.df
-    return replace(shift, error=math.sqrt((shift.df * shift.error**2 + prior.df * known**2) / df), df=df)
+    return replace(
+        shift, error=math.sqrt((shift.df * shift.error**2 + prior.df * prior_error**2) / df), df=df
+    )
 
 
 def _is_contradicted(shift: Shift, prior_error: float, prior_df: float) -> bool:
@@ -309,15 +311,15 @@ def _blend_paired_and_unpaired(base: Floats, head: Floats) -> Shift:
     In between the two are blended by how doubtful the correlation is. A hard choice would take the pairs exactly when
     their spread happens to be small, and its intervals would be too short.
     """
-    together, apart = paired_shift(base, head), unpaired_shift(base, head)
+    paired, unpaired = paired_shift(base, head), unpaired_shift(base, head)
     if len(base) < 4:
-        return together
+        return paired
     kept = _inlier_pairs(head - base)
     doubt = min(_correlation_p_value(base[kept], head[kept]) / PAIRING_TEST_LEVEL, 1.0)
     if doubt == 1.0:
-        return apart
-    variance = doubt * apart.error**2 + (1 - doubt) * together.error**2
-    return replace(together, error=math.sqrt(max(variance, together.error**2)))
+        return unpaired
+    variance = doubt * unpaired.error**2 + (1 - doubt) * paired.error**2
+    return replace(paired, error=math.sqrt(max(variance, paired.error**2)))
 
 
 def _correlation_p_value(base: Floats, head: Floats) -> float:

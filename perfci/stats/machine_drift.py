@@ -53,9 +53,9 @@ def correct_machine_drift(values: Floats, cell_ids: Ints, series_ids: Ints) -> D
     best, likelihood = _fit_without_drift(values, cell_ids, series_ids)
     for reach in NEIGHBOUR_REACHES:
         if len(values) >= 8 * reach:
-            candidate, its_likelihood = _backfit_drift(values, cell_ids, series_ids, reach)
-            if its_likelihood > likelihood:
-                best, likelihood = candidate, its_likelihood
+            candidate, candidate_likelihood = _backfit_drift(values, cell_ids, series_ids, reach)
+            if candidate_likelihood > likelihood:
+                best, likelihood = candidate, candidate_likelihood
     return best
 
 
@@ -70,20 +70,22 @@ def _fit_without_drift(
 def _backfit_drift(
     values: Floats, cell_ids: Ints, series_ids: Ints, reach: int
 ) -> tuple[DriftCorrectedValues, float]:
-    calm = _fit_without_drift(values, cell_ids, series_ids)[0]
+    corrected = _fit_without_drift(values, cell_ids, series_ids)[0]
     for _ in range(BACKFITTING_PASSES):
-        residuals = values - cell_levels(calm.values, calm.sds, cell_ids)
-        votes = np.clip(
+        residuals = values - cell_levels(corrected.values, corrected.sds, cell_ids)
+        scores = np.clip(
             residuals / _estimate_sds(residuals, np.zeros(len(values)), series_ids),
             -RESIDUAL_CLIP_SIGMAS,
             RESIDUAL_CLIP_SIGMAS,
         )
-        shared = neighbour_mean(votes, cell_ids, reach)
-        shared -= np.quantile(shared, BASELINE_QUANTILE)
-        explained = _drift_effect(shared, residuals, series_ids)
-        sds = _estimate_sds(residuals - explained, np.maximum(shared, 0), series_ids)
-        calm = DriftCorrectedValues(values - explained, sds)
-    return calm, _mean_log_likelihood(calm.values - cell_levels(calm.values, calm.sds, cell_ids), calm.sds)
+        drift = neighbour_mean(scores, cell_ids, reach)
+        drift -= np.quantile(drift, BASELINE_QUANTILE)
+        effect = _drift_effect(drift, residuals, series_ids)
+        sds = _estimate_sds(residuals - effect, np.maximum(drift, 0), series_ids)
+        corrected = DriftCorrectedValues(values - effect, sds)
+    return corrected, _mean_log_likelihood(
+        corrected.values - cell_levels(corrected.values, corrected.sds, cell_ids), corrected.sds
+    )
 
 
 def neighbour_mean(scores: Floats, cell_ids: Ints, reach: int) -> Floats:
@@ -101,23 +103,23 @@ def neighbour_mean(scores: Floats, cell_ids: Ints, reach: int) -> Floats:
 def _drift_effect(drift: Floats, residuals: Floats, series_ids: Ints) -> Floats:
     """What the mood did to each value: per series a least-squares line that never falls with the mood."""
     effect = np.zeros(len(drift))
-    for mine in _indices_by_group(series_ids):
-        mood = drift[mine] - drift[mine].mean()
-        slope = float(mood @ residuals[mine]) / max(float(mood @ mood), 1e-12)
-        effect[mine] = max(slope, 0.0) * drift[mine]
+    for members in _indices_by_group(series_ids):
+        centred = drift[members] - drift[members].mean()
+        slope = float(centred @ residuals[members]) / max(float(centred @ centred), 1e-12)
+        effect[members] = max(slope, 0.0) * drift[members]
     return effect
 
 
 def _estimate_sds(residuals: Floats, drift: Floats, series_ids: Ints) -> Floats:
     """Standard deviation of every value: per series a line in the mood, fitted to the absolute residuals."""
     sds = np.zeros(len(residuals))
-    for mine in _indices_by_group(series_ids):
-        sizes = np.abs(residuals[mine])
+    for members in _indices_by_group(series_ids):
+        sizes = np.abs(residuals[members])
         sizes = np.minimum(sizes, RESIDUAL_CLIP_SIGMAS * max(MAD_TO_SIGMA * float(np.median(sizes)), MIN_SD))
-        centred = drift[mine] - drift[mine].mean()
+        centred = drift[members] - drift[members].mean()
         slope = max(float(centred @ sizes) / max(float(centred @ centred), 1e-12), 0.0)
         line = sizes.mean() + slope * centred
-        sds[mine] = np.maximum(line, max(0.2 * float(sizes.mean()), MIN_SD)) * ABS_TO_SIGMA
+        sds[members] = np.maximum(line, max(0.2 * float(sizes.mean()), MIN_SD)) * ABS_TO_SIGMA
     return sds
 
 
@@ -138,8 +140,8 @@ def _indices_by_group(group_ids: Ints) -> list[Ints]:
 def cell_levels(values: Floats, sds: Floats, cell_ids: Ints) -> Floats:
     """The level of each value's cell."""
     levels = np.zeros(len(values))
-    for mine in _indices_by_group(cell_ids):
-        levels[mine] = weighted_huber_location(values[mine], sds[mine])
+    for members in _indices_by_group(cell_ids):
+        levels[members] = weighted_huber_location(values[members], sds[members])
     return levels
 
 
@@ -175,9 +177,9 @@ def estimate_commit_levels(corrected: Sequence[DriftCorrectedValues]) -> CommitL
     errors = np.array(
         [1 / math.sqrt((1 / side.sds**2).sum()) if len(side.values) else math.nan for side in corrected]
     )
-    known = float(sum(len(side.values) - 1 for side in corrected if len(side.values) > 1))
-    counted = sum(len(side.values) for side in corrected)
-    return CommitLevels(levels, errors * math.sqrt(counted / max(known, 1.0)), known)
+    df = float(sum(len(side.values) - 1 for side in corrected if len(side.values) > 1))
+    value_count = sum(len(side.values) for side in corrected)
+    return CommitLevels(levels, errors * math.sqrt(value_count / max(df, 1.0)), df)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +241,8 @@ class _MeasuredCommits:
 
 
 def _select_measured(commit_levels: CommitLevels) -> _MeasuredCommits:
-    there = np.flatnonzero(np.isfinite(commit_levels.levels))
-    return _MeasuredCommits(commit_levels.levels[there], 1 / commit_levels.errors[there] ** 2, there)
+    measured = np.flatnonzero(np.isfinite(commit_levels.levels))
+    return _MeasuredCommits(commit_levels.levels[measured], 1 / commit_levels.errors[measured] ** 2, measured)
 
 
 def _optimal_partition(commits: _MeasuredCommits, penalty: float) -> list[int]:

@@ -32,31 +32,33 @@ def classify_mode_switch(logs: Floats, boundary: int, old_level: float, new_leve
     longer or add one: what does not hang on the last stay is settled.
     """
     first = max(0, boundary - SWITCH_WINDOW)
-    stays = _find_runs(logs[first:], old_level, new_level)
-    begun_after = len(stays) > 1 and stays[1][0] >= boundary - first
-    if len(stays) < MIN_RUNS or begun_after:
+    runs = _find_runs(logs[first:], old_level, new_level)
+    begun_after = len(runs) > 1 and runs[1][0] >= boundary - first
+    if len(runs) < MIN_RUNS or begun_after:
         return ModeSwitch(False, is_final=begun_after, end=len(logs))
-    this = next(
-        (k for k, (_, end, there) in enumerate(stays) if there and end > boundary - first), len(stays) - 1
+    own = next(
+        (k for k, (_, end, is_new) in enumerate(runs) if is_new and end > boundary - first), len(runs) - 1
     )
-    others = [end - start for k, (start, end, there) in enumerate(stays) if there and k != this]
-    is_one = stays[this][1] - stays[this][0] < max(LONG_RUN_FACTOR * max(others, default=0), LONG_RUN_POINTS)
-    return ModeSwitch(is_one, is_final=is_one and this < len(stays) - 1, end=len(logs))
+    other_lengths = [end - start for k, (start, end, is_new) in enumerate(runs) if is_new and k != own]
+    is_switch = runs[own][1] - runs[own][0] < max(
+        LONG_RUN_FACTOR * max(other_lengths, default=0), LONG_RUN_POINTS
+    )
+    return ModeSwitch(is_switch, is_final=is_switch and own < len(runs) - 1, end=len(logs))
 
 
 def _find_runs(logs: Floats, old_level: float, new_level: float) -> list[tuple[int, int, bool]]:
     """Stays in turn at the old (False) and the new (True) level, as (start, end, which); one point is no stay."""
     near = abs(new_level - old_level) / 3
     at_new = np.abs(logs - new_level) < near
-    places = (at_new | (np.abs(logs - old_level) < near)).nonzero()[0]
-    stays: list[tuple[int, int, bool]] = []
-    for run in RUN_PATTERN.finditer(at_new[places].tobytes()):
+    positions = (at_new | (np.abs(logs - old_level) < near)).nonzero()[0]
+    runs: list[tuple[int, int, bool]] = []
+    for run in RUN_PATTERN.finditer(at_new[positions].tobytes()):
         first, last = run.span()
-        start, end, there = int(places[first]), int(places[last - 1]) + 1, run[0][0] == 1
-        if stays and stays[-1][2] == there:
-            start = stays.pop()[0]
-        stays.append((start, end, there))
-    return stays
+        start, end, is_new = int(positions[first]), int(positions[last - 1]) + 1, run[0][0] == 1
+        if runs and runs[-1][2] == is_new:
+            start = runs.pop()[0]
+        runs.append((start, end, is_new))
+    return runs
 
 
 RUN_PATTERN = re.compile(rb"\x00{2,}|\x01{2,}")

@@ -47,10 +47,10 @@ def fit_noise_prior(variances: Sequence[float], df: float) -> NoisePrior | None:
     """
     from scipy.special import digamma, polygamma
 
-    known = np.asarray([v for v in variances if v > 0 and math.isfinite(v)])
-    if len(known) < 3:
+    finite = np.asarray([v for v in variances if v > 0 and math.isfinite(v)])
+    if len(finite) < 3:
         return None
-    centred = np.log(known) - digamma(df / 2) + math.log(df / 2)
+    centred = np.log(finite) - digamma(df / 2) + math.log(df / 2)
     excess = float(centred.var(ddof=1)) - float(polygamma(1, df / 2))
     prior_df = 2 * _inverse_trigamma(excess) if excess > 0 else MAX_PRIOR_DF
     prior_df = min(prior_df, MAX_PRIOR_DF)

@@ -53,25 +53,25 @@ def preprocess_series(
     values: Sequence[Floats], previous: Sequence[tuple[PreprocessedSeries | None, int]]
 ) -> list[PreprocessedSeries]:
     """The lines of such values, each of at least eight; of a line that is known, so many first points are the same."""
-    rows = [_to_logs(one) for one in values]
-    same = [_prefix_in_same_scale(previous[k], unit) for k, (_, unit) in enumerate(rows)]
-    lines: dict[int, PreprocessedSeries] = {}
-    for together in batch_by_key([(len(logs), same[k]) for k, (logs, _) in enumerate(rows)]):
-        logs = np.stack([rows[k][0] for k in together])
-        middles = _update_running_medians(logs, [previous[k][0] for k in together], same[together[0]])
-        for row, (k, sigma) in enumerate(zip(together, estimate_noise(logs, middles), strict=True)):
-            lines[k] = PreprocessedSeries(logs[row], middles[row], float(sigma), rows[k][1])
-    return [lines[k] for k in range(len(rows))]
+    rows = [_to_logs(row) for row in values]
+    prefixes = [_prefix_in_same_scale(previous[k], unit) for k, (_, unit) in enumerate(rows)]
+    results: dict[int, PreprocessedSeries] = {}
+    for batch in batch_by_key([(len(logs), prefixes[k]) for k, (logs, _) in enumerate(rows)]):
+        logs = np.stack([rows[k][0] for k in batch])
+        medians = _update_running_medians(logs, [previous[k][0] for k in batch], prefixes[batch[0]])
+        for row, (k, sigma) in enumerate(zip(batch, estimate_noise(logs, medians), strict=True)):
+            results[k] = PreprocessedSeries(logs[row], medians[row], float(sigma), rows[k][1])
+    return [results[k] for k in range(len(rows))]
 
 
 def batch_by_key(keys: Sequence[tuple[int, int]]) -> list[list[int]]:
     """Places with one key together, in the order of the keys, and no more than stay in the cache."""
-    found: dict[tuple[int, int], list[int]] = defaultdict(list)
+    places_by_key: dict[tuple[int, int], list[int]] = defaultdict(list)
     for place, key in enumerate(keys):
-        found[key].append(place)
+        places_by_key[key].append(place)
     return [
         places[k : k + ROWS_PER_BATCH]
-        for _, places in sorted(found.items())
+        for _, places in sorted(places_by_key.items())
         for k in range(0, len(places), ROWS_PER_BATCH)
     ]
 
@@ -86,8 +86,8 @@ def _to_logs(values: Floats) -> tuple[Floats, float]:
 
 
 def _prefix_in_same_scale(previous: tuple[PreprocessedSeries | None, int], scale: float) -> int:
-    line, same = previous
-    return same if line is not None and line.scale == scale else 0
+    series, prefix = previous
+    return prefix if series is not None and series.scale == scale else 0
 
 
 def _update_running_medians(
@@ -99,17 +99,19 @@ def _update_running_medians(
     if not first:
         return fresh
     return np.hstack(
-        [np.stack([line.running_medians[:first] for line in previous if line is not None]), fresh]
+        [np.stack([series.running_medians[:first] for series in previous if series is not None]), fresh]
     )
 
 
 def estimate_noise(logs: Floats, running_medians: Floats) -> Floats:
     """Point-to-point noise of each row that neither steps nor spikes inflate: from differences, and around a median."""
-    steps, rest = logs[:, 1:] - logs[:, :-1], logs - running_medians
-    differences = MAD_TO_SIGMA * _row_medians(np.abs(steps, out=steps)) / math.sqrt(2)
-    rest -= _row_medians(rest)[:, None]
-    around = MAD_TO_SIGMA * _row_medians(np.abs(rest, out=rest))
-    marks = np.rint(np.log(np.maximum(np.maximum(differences, around) / MIN_SIGMA, 1.0)) / LOG_SIGMA_STEP)
+    steps, residuals = logs[:, 1:] - logs[:, :-1], logs - running_medians
+    difference_sigma = MAD_TO_SIGMA * _row_medians(np.abs(steps, out=steps)) / math.sqrt(2)
+    residuals -= _row_medians(residuals)[:, None]
+    spread_sigma = MAD_TO_SIGMA * _row_medians(np.abs(residuals, out=residuals))
+    marks = np.rint(
+        np.log(np.maximum(np.maximum(difference_sigma, spread_sigma) / MIN_SIGMA, 1.0)) / LOG_SIGMA_STEP
+    )
     return np.asarray(MIN_SIGMA * np.exp(LOG_SIGMA_STEP * marks))
 
 
@@ -136,6 +138,6 @@ def count_unaffected_medians(prefix_length: int, reach: int) -> int:
 def clip_spikes(series: Sequence[PreprocessedSeries], first: int) -> Floats:
     """Each line from ``first`` on in units of its noise, spikes pulled in; the lines are equally long."""
     logs, sigmas = np.stack([line.logs for line in series]), np.array([[line.sigma] for line in series])
-    middles, reach = running_median(logs, CLIP_REACH, first), CLIP_SIGMAS * sigmas
-    pulled = np.clip(logs[:, first:], middles - reach, middles + reach)
-    return np.asarray((pulled - logs[:, :1]) / sigmas)
+    medians, reach = running_median(logs, CLIP_REACH, first), CLIP_SIGMAS * sigmas
+    clipped = np.clip(logs[:, first:], medians - reach, medians + reach)
+    return np.asarray((clipped - logs[:, :1]) / sigmas)

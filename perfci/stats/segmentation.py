@@ -44,10 +44,10 @@ class Partition:
     @property
     def boundaries(self) -> list[int]:
         """Of the best partition of all points."""
-        found, end = [], len(self.last_segment_starts) - 1
+        starts, end = [], len(self.last_segment_starts) - 1
         while (end := int(self.last_segment_starts[end])) > 0:
-            found.append(end)
-        return found[::-1]
+            starts.append(end)
+        return starts[::-1]
 
     def truncate(self, points: int) -> Partition:
         """The same of fewer points."""
@@ -63,7 +63,7 @@ EMPTY_PARTITION = Partition(np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int32
 
 def segment_series(scaled: Sequence[Floats]) -> list[list[int]]:
     """Boundaries of each line, whose noise has been scaled to 1."""
-    return [one.boundaries for one in extend_partitions([EMPTY_PARTITION] * len(scaled), scaled)]
+    return [partition.boundaries for partition in extend_partitions([EMPTY_PARTITION] * len(scaled), scaled)]
 
 
 def extend_partitions(partitions: Sequence[Partition], new_points: Sequence[Floats]) -> list[Partition]:
@@ -71,15 +71,15 @@ def extend_partitions(partitions: Sequence[Partition], new_points: Sequence[Floa
     order = sorted(
         range(len(partitions)), key=lambda row: (len(partitions[row].cumulative_sums), len(new_points[row]))
     )
-    found: dict[int, Partition] = {}
+    results: dict[int, Partition] = {}
     for start in range(0, len(order), ROWS_PER_BATCH):
         block = order[start : start + ROWS_PER_BATCH]
-        found |= zip(
+        results |= zip(
             block,
             _solve_batch([partitions[row] for row in block], [new_points[row] for row in block]),
             strict=True,
         )
-    return [found[row] for row in range(len(partitions))]
+    return [results[row] for row in range(len(partitions))]
 
 
 def _solve_batch(partitions: Sequence[Partition], new_points: Sequence[Floats]) -> list[Partition]:
@@ -112,14 +112,14 @@ def _fill_costs(
 
     A segment of m points with the sum s costs its squares less s * s / m.
     """
-    lines, size = cumulative_sums.shape
-    shares, rows, room = 1 / np.arange(size, 0, -1.0), np.arange(lines), np.empty(lines * size)
+    series_count, size = cumulative_sums.shape
+    shares, rows, room = 1 / np.arange(size, 0, -1.0), np.arange(series_count), np.empty(series_count * size)
     costs[:, 1:MIN_SEGMENT_POINTS] = np.inf
     for end in range(max(first, MIN_SEGMENT_POINTS), size):
         penalty = PENALTY_FACTOR * math.log(max(end, MIN_PENALTY_POINTS))
         starts = end - MIN_SEGMENT_POINTS + 1
-        flat = room[: lines * starts]
-        cost = flat.reshape(lines, starts)
+        flat = room[: series_count * starts]
+        cost = flat.reshape(series_count, starts)
         np.subtract(cumulative_sums[:, end, None], cumulative_sums[:, :starts], out=cost)
         np.multiply(flat, flat, out=flat)
         np.multiply(cost, shares[size - end : size - end + starts], out=cost)

@@ -58,15 +58,17 @@ def count_false_alarms(verdict_counts: Mapping[StagedKind, int]) -> FalseAlarmMe
     def count(stage: Stage, kinds: Sequence[VerdictKind]) -> int:
         return sum(verdict_counts.get((stage, kind), 0) for kind in kinds)
 
-    looked, alarmed = count(Stage.SCREENING, TESTED_KINDS), count(Stage.SCREENING, ALARM_KINDS)
-    nominated = count(Stage.SCREENING, MOVE_KINDS)
-    convicted = (
-        count(Stage.CONFIRMATION, ALARM_KINDS) + alarmed - nominated
+    screened, screening_alarms = count(Stage.SCREENING, TESTED_KINDS), count(Stage.SCREENING, ALARM_KINDS)
+    candidates = count(Stage.SCREENING, MOVE_KINDS)
+    confirmed_alarms = (
+        count(Stage.CONFIRMATION, ALARM_KINDS) + screening_alarms - candidates
     )  # a crash is no nomination: it stands at once
-    settled = looked - nominated + count(Stage.CONFIRMATION, TESTED_KINDS)
-    everything = sum(verdict_counts.values())
-    aside = everything - looked - count(Stage.CONFIRMATION, TESTED_KINDS)
-    return FalseAlarmMeter(FalseAlarmRate(alarmed, looked), FalseAlarmRate(convicted, settled), aside)
+    confirmed = screened - candidates + count(Stage.CONFIRMATION, TESTED_KINDS)
+    total = sum(verdict_counts.values())
+    not_compared = total - screened - count(Stage.CONFIRMATION, TESTED_KINDS)
+    return FalseAlarmMeter(
+        FalseAlarmRate(screening_alarms, screened), FalseAlarmRate(confirmed_alarms, confirmed), not_compared
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +123,13 @@ def _candidate_fate(kind: VerdictKind, next_verdict: StagedKind | None) -> str:
 
 def count_confirmations(verdict_histories: Iterable[Sequence[StagedKind]]) -> ConfirmationCounts:
     """Count moves told on fresh pairs, and those after which anything else was ever said of the same question."""
-    found = [
+    retracted = [
         any(later is not kind for _, later in verdicts[k + 1 :])
         for verdicts in verdict_histories
         for k, (stage, kind) in enumerate(verdicts)
         if stage is Stage.CONFIRMATION and kind in MOVE_KINDS
     ]
-    return ConfirmationCounts(len(found), sum(found))
+    return ConfirmationCounts(len(retracted), sum(retracted))
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,8 @@ class ExpectedChange:
     def matches_series(self, series: Series) -> bool:
         benchmark, cell, metric = series.benchmark.name, series.cell, series.metric.name
         return any(
-            fnmatchcase(name, self.match) for name in (metric, benchmark, cell, f"{benchmark}.{metric}")
+            fnmatchcase(candidate, self.match)
+            for candidate in (metric, benchmark, cell, f"{benchmark}.{metric}")
         )
 
     def covers_verdict(self, verdict: Verdict) -> bool:
@@ -63,7 +64,9 @@ class ExpectedChange:
     def compute_outcome(self, verdicts: Iterable[Verdict]) -> ExpectationOutcome:
         """What was found of it among the changes that are worse."""
         worse = [
-            one for one in verdicts if one.kind is VerdictKind.REGRESSION and self.matches_series(one.series)
+            verdict
+            for verdict in verdicts
+            if verdict.kind is VerdictKind.REGRESSION and self.matches_series(verdict.series)
         ]
         if not worse:
             return ExpectationOutcome.NOT_SEEN
@@ -77,10 +80,12 @@ class ExpectedChange:
 def parse_expected_changes(text: str) -> list[ExpectedChange]:
     """The announcements in the description of a pull request; a line that is written in another way is none."""
     lines = (TRAILER_PATTERN.fullmatch(line.strip()) for line in text.splitlines())
-    found = (
-        ExpectedChange(one[1], _parse_change(one[2]), _replace_unprintable(one[3])) for one in lines if one
+    changes = (
+        ExpectedChange(match[1], _parse_change(match[2]), _replace_unprintable(match[3]))
+        for match in lines
+        if match
     )
-    return [one for one in found if one.change and one.match.isprintable()][:MAX_EXPECTED_CHANGES]
+    return [match for match in changes if match.change and match.match.isprintable()][:MAX_EXPECTED_CHANGES]
 
 
 def _parse_change(text: str) -> float:
@@ -88,4 +93,6 @@ def _parse_change(text: str) -> float:
 
 
 def _replace_unprintable(text: str) -> str:
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+    return "".join(
+        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text
+    )

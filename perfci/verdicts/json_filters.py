@@ -29,21 +29,21 @@ def judge_document(document: Mapping[str, Any]) -> Document:
     operation = document.get("op", "compare")
     if operation not in ("compare", "decide"):
         raise PerfciError(f'expected "op" to be "compare" or "decide", found {operation!r}')
-    cases = _require_list(document, "cases")
+    documents = _require_list(document, "cases")
     rule = Rule(
         bar=_require_share(document, "min_effect", 0.05), max_pairs=int(document.get("max_pairs", 20))
     )
-    read = [_parse_case(case) for case in cases]
+    cases = [_parse_case(case) for case in documents]
     if operation == "decide":
-        priors = _noise_priors(read, initial_pairs=rule.looks[0])
+        priors = _noise_priors(cases, initial_pairs=rule.looks[0])
         return {
             "results": [
-                one if isinstance(one, dict) else _answer_decide(one, rule, priors[k])
-                for k, one in enumerate(read)
+                case if isinstance(case, dict) else _answer_decide(case, rule, priors[k])
+                for k, case in enumerate(cases)
             ]
         }
-    found = _shrink_shifts(read)
-    return {"results": _compare_cases(read, found, rule), **_serialize_pools(read, found, rule)}
+    shifts = _shrink_shifts(cases)
+    return {"results": _compare_cases(cases, shifts, rule), **_serialize_pools(cases, shifts, rule)}
 
 
 def detect_document(document: Mapping[str, Any]) -> Document:
@@ -53,12 +53,14 @@ def detect_document(document: Mapping[str, Any]) -> Document:
     """
     series = _require_list(document, "series")
     min_effect = _require_share(document, "min_effect", 0.05)
-    results = [_validate_series(one, require_positive=min_effect > 0) for one in series]
-    good = [k for k, result in enumerate(results) if "error" not in result]
+    results = [_validate_series(item, require_positive=min_effect > 0) for item in series]
+    valid = [k for k, result in enumerate(results) if "error" not in result]
     for k, points in zip(
-        good, detect_change_points_in_many([series[k]["values"] for k in good], min_effect), strict=True
+        valid, detect_change_points_in_many([series[k]["values"] for k in valid], min_effect), strict=True
     ):
-        results[k]["change_points"] = [{"index": index, "rel": rel} for index, rel in points]
+        results[k]["change_points"] = [
+            {"index": index, "rel": relative_change} for index, relative_change in points
+        ]
     return {"results": results}
 
 
@@ -67,7 +69,8 @@ def _compare_cases(
 ) -> list[Document]:
     """Screening and conviction of every case; variance and false discoveries are shared inside a group only."""
     answers = [
-        one if isinstance(one, dict) else _answer_compare(one, shifts[k], rule) for k, one in enumerate(cases)
+        case if isinstance(case, dict) else _answer_compare(case, shifts[k], rule)
+        for k, case in enumerate(cases)
     ]
     for members in _group_cases(cases).values():
         tested = [answers[k]["p_value"] for k in members]
@@ -136,20 +139,20 @@ def _answer_compare(case: ParsedCase, shift: Shift, rule: Rule) -> Document:
 def _answer_decide(case: ParsedCase, rule: Rule, prior: NoisePrior | None) -> Document:
     limits = DecisionLimits.from_rule(rule, case.aa_log_ratios)
     more, tail = plan_next_look(case.costs, rule, limits, prior)
-    found = case.costs.estimate_shift(prior)
-    decision = "more" if more else limits.classify(found, tail).value
+    shift = case.costs.estimate_shift(prior)
+    decision = "more" if more else limits.classify(shift, tail).value
     return {
         "id": case.id,
         "decision": decision,
         **({"more_pairs": more} if more else {}),
-        **_serialize_shift(found, tail),
+        **_serialize_shift(shift, tail),
     }
 
 
 def _serialize_shift(shift: Shift, tail: float = 0.025) -> Document:
     low, high = shift.bounds(tail)
-    known = math.isfinite(low) and math.isfinite(high)
-    return {"ratio": math.exp(shift.centre), "ci": [math.exp(low), math.exp(high)] if known else None}
+    is_known = math.isfinite(low) and math.isfinite(high)
+    return {"ratio": math.exp(shift.centre), "ci": [math.exp(low), math.exp(high)] if is_known else None}
 
 
 def _serialize_pools(
@@ -158,8 +161,8 @@ def _serialize_pools(
     """What the cases of each group have in common, every case counting once; nothing where no case has a group."""
     shifts = {name: [shifts_by_case[k] for k in members] for name, members in _group_cases(cases).items()}
     pools = [
-        _serialize_pool(name, pool_benchmarks(wrap_single_shifts(among), rule.bar))
-        for name, among in shifts.items()
+        _serialize_pool(name, pool_benchmarks(wrap_single_shifts(group_shifts), rule.bar))
+        for name, group_shifts in shifts.items()
     ]
     return {"groups": pools} if pools else {}
 
@@ -178,17 +181,19 @@ def _serialize_pool(name: Any, verdict: PooledVerdict) -> Document:
 
 def _group_cases(cases: Sequence[Document | ParsedCase]) -> dict[Any, list[int]]:
     groups: dict[Any, list[int]] = defaultdict(list)
-    for k, one in enumerate(cases):
-        if isinstance(one, ParsedCase) and one.group is not None:
-            groups[one.group].append(k)
+    for k, case in enumerate(cases):
+        if isinstance(case, ParsedCase) and case.group is not None:
+            groups[case.group].append(k)
     return groups
 
 
 def _shrink_shifts(cases: Sequence[Document | ParsedCase]) -> dict[int, Shift]:
     """The shift of every case, moderated by what it may borrow."""
-    bare = {k: one.costs.estimate_shift() for k, one in enumerate(cases) if isinstance(one, ParsedCase)}
-    priors = _noise_priors(cases, bare)
-    return {k: shrink_error(found, priors[k]) for k, found in bare.items()}
+    own_shifts = {
+        k: case.costs.estimate_shift() for k, case in enumerate(cases) if isinstance(case, ParsedCase)
+    }
+    priors = _noise_priors(cases, own_shifts)
+    return {k: shrink_error(shift, priors[k]) for k, shift in own_shifts.items()}
 
 
 def _noise_priors(
@@ -205,12 +210,14 @@ def _noise_priors(
     priors: dict[int, NoisePrior | None] = dict.fromkeys(range(len(parsed_cases)))
     alone = [
         [k]
-        for k, one in enumerate(parsed_cases)
-        if isinstance(one, ParsedCase) and one.group is None and one.aa_log_ratios
+        for k, case in enumerate(parsed_cases)
+        if isinstance(case, ParsedCase) and case.group is None and case.aa_log_ratios
     ]
     for members in (*_group_cases(parsed_cases).values(), *alone):
-        cases = {k: one for k in members if isinstance(one := parsed_cases[k], ParsedCase)}
-        shifts = {k: own_shifts[k] if own_shifts else one.costs.estimate_shift() for k, one in cases.items()}
+        cases = {k: case for k in members if isinstance(case := parsed_cases[k], ParsedCase)}
+        shifts = {
+            k: own_shifts[k] if own_shifts else case.costs.estimate_shift() for k, case in cases.items()
+        }
         priors |= _group_noise_priors(cases, shifts, initial_pairs)
     return priors
 
@@ -220,12 +227,12 @@ def _group_noise_priors(
 ) -> dict[int, NoisePrior | None]:
     """What cases lend to each other; to those without a past they all lend the same."""
     spreads: dict[Hashable, PairNoise] = {}
-    for k, one in cases.items():
-        equals = [(ratio, initial_pairs or one.costs.pairs) for ratio in one.aa_log_ratios]
-        if spread := PairNoise.from_shift(MetricClass.OTHER, own_shifts[k], equals):
+    for k, case in cases.items():
+        aa_runs = [(ratio, initial_pairs or case.costs.pairs) for ratio in case.aa_log_ratios]
+        if spread := PairNoise.from_shift(MetricClass.OTHER, own_shifts[k], aa_runs):
             spreads[k] = spread
-    plain = next((k for k, spread in spreads.items() if spread.aa_variance is None), None)
-    shared = None if plain is None else pooled_noise_prior(spreads, plain)
+    without_history = next((k for k, spread in spreads.items() if spread.aa_variance is None), None)
+    shared = None if without_history is None else pooled_noise_prior(spreads, without_history)
     return {
         k: pooled_noise_prior(spreads, k) if k in spreads and spreads[k].aa_variance else shared
         for k in cases
@@ -255,10 +262,10 @@ def _error_result(item: Mapping[str, Any], error: Exception) -> Document:
 
 
 def _require_list(document: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
-    found = document.get(key)
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise PerfciError(f'expected a list of objects under "{key}", found {type(found).__name__}')
-    return found
+    value = document.get(key)
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise PerfciError(f'expected a list of objects under "{key}", found {type(value).__name__}')
+    return value
 
 
 def _require_share(document: Mapping[str, Any], key: str, default: float) -> float:

@@ -33,62 +33,69 @@ def select_judged_by_status(
     """The same of what is known without samples; ``bound`` says of CPU time and its wall twin whether it computes."""
     twins = find_cpu_twins(statuses)
     waiting = {cpu for cpu, wall in twins.items() if not computes(cpu, wall)}
-    witnesses = waiting | {wall for cpu, wall in twins.items() if cpu not in waiting}
-    gave = {key_without_metric(series) for series, given in statuses.items() if _has_values(given)}
+    informational = waiting | {wall for cpu, wall in twins.items() if cpu not in waiting}
+    available = {key_without_metric(series) for series, ends in statuses.items() if _has_values(ends)}
     return [
         series
-        for series, given in statuses.items()
-        if series not in witnesses
-        and not _is_informational(given)
-        and not (key_without_metric(series) in gave and _is_unavailable(given))
+        for series, ends in statuses.items()
+        if series not in informational
+        and not _is_informational(ends)
+        and not (key_without_metric(series) in available and _is_unavailable(ends))
     ]
 
 
 def collect_statuses(processes: Mapping[Series, Iterable[Process]]) -> dict[Series, set[StatusAndClock]]:
-    return {series: {(one.status, one.clock) for one in given} for series, given in processes.items()}
+    return {
+        series: {(process.status, process.clock) for process in ends} for series, ends in processes.items()
+    }
 
 
 def find_cpu_twins(statuses: StatusesBySeries) -> dict[Series, Series]:
     """The series of CPU seconds, each with the series that the same processes read with another clock."""
-    named = [series for series in statuses if series.metric.name.startswith(CPU_METRIC_PREFIX)]
-    if not named:
+    cpu_series = [series for series in statuses if series.metric.name.startswith(CPU_METRIC_PREFIX)]
+    if not cpu_series:
         return {}
-    places = {(key_without_metric(series), series.metric.name): series for series in statuses}
-    found = {}
-    for series in named:
-        wall = places.get((key_without_metric(series), series.metric.name.removeprefix(CPU_METRIC_PREFIX)))
+    series_by_key = {(key_without_metric(series), series.metric.name): series for series in statuses}
+    twins = {}
+    for series in cpu_series:
+        wall = series_by_key.get(
+            (key_without_metric(series), series.metric.name.removeprefix(CPU_METRIC_PREFIX))
+        )
         if wall is not None and _is_read_from_cpu_clock(statuses[series]):
-            found[series] = wall
-    return found
+            twins[series] = wall
+    return twins
 
 
 def group_judged_by_commit(
     measured: Mapping[str, Iterable[tuple[Series, Process]]],
 ) -> dict[Series, ProcessesByCommit]:
     """Turn what each commit gave into the judged series with their processes by commit."""
-    found: dict[Series, ProcessesByCommit] = {}
+    processes: dict[Series, ProcessesByCommit] = {}
     for sha, rows in measured.items():
         for series, process in rows:
-            found.setdefault(series, {}).setdefault(sha, []).append(process)
-    together = {
-        series: [process for one in by_sha.values() for process in one] for series, by_sha in found.items()
+            processes.setdefault(series, {}).setdefault(sha, []).append(process)
+    pooled = {
+        series: [process for commit_processes in by_sha.values() for process in commit_processes]
+        for series, by_sha in processes.items()
     }
-    twins = find_cpu_twins(collect_statuses(together))
+    twins = find_cpu_twins(collect_statuses(pooled))
     return {
-        series: _add_failures(found[series], found[twins[series]]) if series in twins else found[series]
-        for series in select_judged_series(together)
+        series: _add_failures(processes[series], processes[twins[series]])
+        if series in twins
+        else processes[series]
+        for series in select_judged_series(pooled)
     }
 
 
 def _add_failures(cpu: ProcessesByCommit, wall: ProcessesByCommit) -> ProcessesByCommit:
     """A process that gave nothing is known only under the metric it was to give: CPU seconds fail with it."""
-    together = {sha: list(processes) for sha, processes in cpu.items()}
+    merged = {sha: list(processes) for sha, processes in cpu.items()}
     for sha, processes in wall.items():
         failed = [replace(process, clock=Clock.CPU) for process in processes if not _is_ok(process)]
         new = [process for process in failed if process not in cpu.get(sha, ())]
         if new:
-            together[sha] = together.get(sha, []) + new
-    return together
+            merged[sha] = merged.get(sha, []) + new
+    return merged
 
 
 def _is_read_from_cpu_clock(statuses: Collection[StatusAndClock]) -> bool:

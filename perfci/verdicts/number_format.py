@@ -10,8 +10,8 @@ def format_percent_change(ratio: float) -> str:
 
 def format_change(before: float, after: float) -> str:
     """Both numbers, with all their digits where fewer would look the same."""
-    shown = [format_number(value) for value in (before, after)]
-    return " became ".join(shown if shown[0] != shown[1] else map(repr, (before, after)))
+    texts = [format_number(value) for value in (before, after)]
+    return " became ".join(texts if texts[0] != texts[1] else map(repr, (before, after)))
 
 
 def format_number(value: float) -> str:

@@ -46,8 +46,8 @@ class MetricClassRule:
 
     def build_rule(self, default: Rule) -> Rule:
         bar = min(max(default.bar, self.min_bar), self.max_bar)
-        about = "" if bar == default.bar and self.exact_bar is None else self.subject
-        return replace(default, bar=bar, exact_bar=self.exact_bar, floor=self.floor, subject=about)
+        subject = "" if bar == default.bar and self.exact_bar is None else self.subject
+        return replace(default, bar=bar, exact_bar=self.exact_bar, floor=self.floor, subject=subject)
 
 
 SECONDS_UNIT = r"(seconds|s|ms|us|ns)(/.*)?"
@@ -112,7 +112,7 @@ CLASS_RULES: tuple[MetricClassRule, ...] = (
 
 @lru_cache(maxsize=4096)  # thousands of series have a few metrics
 def _find_class_rule(metric: Metric) -> MetricClassRule:
-    return next(one for one in CLASS_RULES if one.matches_metric(metric))
+    return next(class_rule for class_rule in CLASS_RULES if class_rule.matches_metric(metric))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +138,12 @@ class PolicyOverride:
         floor = (
             self.floor_bytes if self.floor_bytes is not None and series.metric.unit == "bytes" else self.floor
         )
-        changed = class_rule if floor is None else replace(class_rule, floor=floor)
+        rule = class_rule if floor is None else replace(class_rule, floor=floor)
         if self.bar is None:
-            return changed
-        about = "" if self.bar == default.bar else f"the policy {self.match!r}"
+            return rule
+        subject = "" if self.bar == default.bar else f"the policy {self.match!r}"
         return replace(
-            changed, bar=self.bar or class_rule.bar, exact_bar=None if self.bar else 0.0, subject=about
+            rule, bar=self.bar or class_rule.bar, exact_bar=None if self.bar else 0.0, subject=subject
         )
 
 
@@ -156,8 +156,8 @@ class Policy:
 
     def rule_for(self, series: Series) -> Rule:
         override = self._find_override(series)
-        found = self._resolve_class_rule(series, override).build_rule(self.default)
-        return override.apply_to(found, self.default, series) if override else found
+        rule = self._resolve_class_rule(series, override).build_rule(self.default)
+        return override.apply_to(rule, self.default, series) if override else rule
 
     def class_of(self, series: Series) -> MetricClass:
         return self._resolve_class_rule(series, self._find_override(series)).metric_class
@@ -168,10 +168,14 @@ class Policy:
         return override is None or override.judge
 
     def _find_override(self, series: Series) -> PolicyOverride | None:
-        return next((one for one in self.overrides if one.matches_series(series)), None)
+        return next((override for override in self.overrides if override.matches_series(series)), None)
 
     def _resolve_class_rule(self, series: Series, override: PolicyOverride | None) -> MetricClassRule:
-        fitting = _find_class_rule(series.metric)
-        if override is None or override.metric_class in (None, fitting.metric_class):
-            return fitting
-        return next(one for one in reversed(CLASS_RULES) if one.metric_class is override.metric_class)
+        class_rule = _find_class_rule(series.metric)
+        if override is None or override.metric_class in (None, class_rule.metric_class):
+            return class_rule
+        return next(
+            class_rule
+            for class_rule in reversed(CLASS_RULES)
+            if class_rule.metric_class is override.metric_class
+        )

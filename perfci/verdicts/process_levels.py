@@ -89,7 +89,10 @@ def steady_levels(base: Sequence[Process], head: Sequence[Process]) -> tuple[lis
 
 def _shared_turns(base: Sequence[Process], head: Sequence[Process]) -> dict[int | None, int]:
     """How many samples the sides of a pair took in turns, where they are times and enough of them to trim."""
-    sides = [{one.pair: len(one.samples) for one in side if _has_alternated(one)} for side in (base, head)]
+    sides = [
+        {process.pair: len(process.samples) for process in side if _has_alternated(process)}
+        for side in (base, head)
+    ]
     turns = {pair: min(sides[0][pair], sides[1][pair]) for pair in sides[0].keys() & sides[1].keys()}
     return {pair: count for pair, count in turns.items() if count >= MIN_TURNS}
 

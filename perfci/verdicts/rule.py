@@ -54,5 +54,5 @@ class Rule:
         if share <= min(self.bar, self.effective_exact_bar):
             return self
         exact_bar = self.exact_bar if self.exact_bar is None else max(self.exact_bar, share)
-        about = f"{self.subject or 'this metric'}, which is its floor of {format_number(self.floor)}"
-        return replace(self, bar=max(self.bar, share), exact_bar=exact_bar, subject=about)
+        subject = f"{self.subject or 'this metric'}, which is its floor of {format_number(self.floor)}"
+        return replace(self, bar=max(self.bar, share), exact_bar=exact_bar, subject=subject)

@@ -49,7 +49,7 @@ def stepping(*steps: tuple[int, float], start: float = 1.0) -> Callable[[int], f
 def known_of(
     seen: Mapping[Series, Sequence[LevelPoint]],
     *,
-    apart: bool = True,
+    is_measured_apart: bool = True,
     session: Callable[[int], str] = "session-{}".format,
     **changes: object,
 ) -> HistoryContext:
@@ -57,7 +57,9 @@ def known_of(
     machines = {series.machine for series in seen} or {Machine()}
     line = a_line(max((int(one.sha[:8], 16) for points in seen.values() for one in points), default=LENGTH))
     visits = {
-        (commit.sha, machine): [_visit(number, session(number) if apart else "rounds", apart)]
+        (commit.sha, machine): [
+            _visit(number, session(number) if is_measured_apart else "rounds", is_measured_apart)
+        ]
         for number, commit in enumerate(line, start=1)
         for machine in machines
     }

@@ -89,7 +89,7 @@ def test_announcements_of_two_commits_do_not_add_up() -> None:
     ("hours", "covers"), [(10, False), (11, False), (11.5, True), (14, True), (14.5, False)]
 )
 def test_a_commit_that_was_not_measured_goes_by_when_it_came(hours: float, covers: bool) -> None:
-    arrived = said(0.03, sha="f" * 40, at=NOON + timedelta(hours=hours))
+    arrived = said(0.03, sha="f" * 40, merged_at=NOON + timedelta(hours=hours))
     known = HistoryContext(PROJECT, [one for one in a_line() if one.position not in (12, 13)])
 
     assert (answer_to(an_incident(good=11, bad=14), arrived, known=known) is not None) is covers

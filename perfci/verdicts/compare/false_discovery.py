@@ -27,8 +27,11 @@ def control_false_discoveries(verdicts: Sequence[Verdict], rate: float = fdr.DEF
         if verdict.p_value is not None and not is_exact_verdict(verdict)
     ]
     accepted = [p for p, ok in zip(tested, fdr.benjamini_hochberg(tested, rate), strict=True) if ok]
-    threshold, wanted = max(accepted, default=0.0), rate * (len(accepted) + 1) / max(len(tested), 1)
-    return [one if is_exact_verdict(one) else _hold_back(one, threshold, wanted) for one in verdicts]
+    threshold, target_p_value = max(accepted, default=0.0), rate * (len(accepted) + 1) / max(len(tested), 1)
+    return [
+        verdict if is_exact_verdict(verdict) else _hold_back(verdict, threshold, target_p_value)
+        for verdict in verdicts
+    ]
 
 
 def is_exact_verdict(verdict: Verdict) -> bool:
@@ -41,6 +44,6 @@ def _hold_back(verdict: Verdict, threshold: float, target_p_value: float) -> Ver
     if verdict.kind not in MOVE_KINDS or verdict.p_value is None or verdict.p_value <= threshold:
         return verdict
     more = estimate_pairs_to_p_value(verdict.pairs, verdict.p_value, target_p_value)
-    told = f"{verdict.reason} Held back: among so many comparisons this much is to be expected by chance"
-    reason = f"{told}; {format_more_pairs(more)}." if more else f"{told}."
+    text = f"{verdict.reason} Held back: among so many comparisons this much is to be expected by chance"
+    reason = f"{text}; {format_more_pairs(more)}." if more else f"{text}."
     return replace(verdict, kind=VerdictKind.INCONCLUSIVE, pairs_to_decide=more, reason=reason)

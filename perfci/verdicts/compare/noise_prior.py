@@ -44,9 +44,9 @@ class PairNoise:
         variance = shift.error**2 * shift.pairs
         if shift.df <= 0 or not 0 < variance < float("inf"):
             return None
-        known = len(aa_runs) >= MIN_AA_RUNS
-        past = sum(ratio**2 * pairs for ratio, pairs in aa_runs) / len(aa_runs) if known else 0.0
-        return cls(metric_class, variance, shift.df, past or None, len(aa_runs) if past else 0)
+        has_history = len(aa_runs) >= MIN_AA_RUNS
+        aa_variance = sum(ratio**2 * pairs for ratio, pairs in aa_runs) / len(aa_runs) if has_history else 0.0
+        return cls(metric_class, variance, shift.df, aa_variance or None, len(aa_runs) if aa_variance else 0)
 
 
 def pooled_noise_prior(noises: Mapping[Any, PairNoise], key: object) -> NoisePrior | None:
@@ -60,19 +60,19 @@ def pooled_noise_prior(noises: Mapping[Any, PairNoise], key: object) -> NoisePri
     own = noises.get(key)
     if own is None:
         return None
-    family = [one for one in noises.values() if one.metric_class is own.metric_class]
-    with_a_past = [one for one in family if one.aa_variance is not None]
+    group = [noise for noise in noises.values() if noise.metric_class is own.metric_class]
+    with_history = [noise for noise in group if noise.aa_variance is not None]
     if own.aa_variance is not None and (
         scaled := _fit_group_prior(
-            with_a_past, [one.variance / one.aa_variance for one in with_a_past if one.aa_variance]
+            with_history, [noise.variance / noise.aa_variance for noise in with_history if noise.aa_variance]
         )
     ):
         return NoisePrior(scaled.sd * own.aa_variance**0.5, scaled.df)
-    return _fit_group_prior(family, [one.variance for one in family]) or _aa_noise_prior(own)
+    return _fit_group_prior(group, [noise.variance for noise in group]) or _aa_noise_prior(own)
 
 
 def _fit_group_prior(group: Sequence[PairNoise], variances: Sequence[float]) -> NoisePrior | None:
-    return noise_model.fit_noise_prior(variances, median(one.df for one in group)) if group else None
+    return noise_model.fit_noise_prior(variances, median(noise.df for noise in group)) if group else None
 
 
 def _aa_noise_prior(own: PairNoise) -> NoisePrior | None:

@@ -99,9 +99,9 @@ def interim_look(
     On pairs that no earlier look has seen, ``stage`` is conviction.
     """
     case = ComparisonCase(series, base_sha, head_sha, stage, _rule_at_level(rule, base), aa_log_ratios, prior)
-    plain = special_case_verdict(case, base, head)
-    if plain is not None:
-        return Look(plain)
+    special = special_case_verdict(case, base, head)
+    if special is not None:
+        return Look(special)
     sides = SideCosts.from_processes(series, base, head)
     more, tail = plan_next_look(sides, case.rule, case.limits, prior)
     return Look(
@@ -131,28 +131,28 @@ def _statistical_verdict(
     Anderson 2008), to which its level is very nearly proportional.
     """
     sides = SideCosts.from_processes(case.series, base, head)
-    found = sides.estimate_shift(case.prior)
-    kind = limits.classify(found, tail)
+    shift = sides.estimate_shift(case.prior)
+    kind = limits.classify(shift, tail)
     verdict = case.make_verdict(
         kind,
         "",
-        ratio=math.exp(sides.sign * found.centre),
-        interval=_ratio_interval(found, sides.sign, tail),
+        ratio=math.exp(sides.sign * shift.centre),
+        interval=_ratio_interval(shift, sides.sign, tail),
         base_level=math.exp(sides.sign * median(sides.base)),
         head_level=math.exp(sides.sign * median(sides.head)),
         noise_floor=noise_model.compute_noise_floor(case.aa_log_ratios)
         if case.aa_log_ratios
-        else _relative_change(found.half_width()),
+        else _relative_change(shift.half_width()),
         mde=_relative_change(
-            minimum_detectable_effect(found.error, found.df, limits.bar, case.limits.null, tail)
+            minimum_detectable_effect(shift.error, shift.df, limits.bar, case.limits.null, tail)
         ),
         pairs=sides.pairs,
-        pairs_to_decide=_estimate_more_pairs(case, found) if kind is VerdictKind.INCONCLUSIVE else 0,
-        p_value=min(1.0, case.limits.p_value(found) * ALPHA / tail),
+        pairs_to_decide=_estimate_more_pairs(case, shift) if kind is VerdictKind.INCONCLUSIVE else 0,
+        p_value=min(1.0, case.limits.p_value(shift) * ALPHA / tail),
     )
-    states = summarize_modes(case.series, sides.base, sides.head)
-    told = [format_reason(verdict, case.rule, math.expm1(limits.bar)), *([states.text] if states else [])]
-    return add_disqualified_note(replace(verdict, reason=" ".join(told)), base, head)
+    modes = summarize_modes(case.series, sides.base, sides.head)
+    sentences = [format_reason(verdict, case.rule, math.expm1(limits.bar)), *([modes.text] if modes else [])]
+    return add_disqualified_note(replace(verdict, reason=" ".join(sentences)), base, head)
 
 
 def _estimate_more_pairs(case: ComparisonCase, shift: Shift) -> int | None:

@@ -90,8 +90,8 @@ def combine_by_benchmark(series_shifts: Iterable[tuple[Series, Shift]]) -> list[
         if _has_known_error(shift):
             cells[series.benchmark.name][key_without_metric(series)].append(shift)
     return [
-        _average_across_cells([_average_within_process(shifts) for shifts in places.values()])
-        for places in cells.values()
+        _average_across_cells([_average_within_process(shifts) for shifts in shifts_by_cell.values()])
+        for shifts_by_cell in cells.values()
     ]
 
 
@@ -104,22 +104,22 @@ def pool_benchmarks(benchmarks: Sequence[BenchmarkShift], rule_bar: float) -> Po
     """Worse or better everywhere where the mean passes its bar, its interval excludes 0 and most benchmarks agree."""
     bar = POOLED_BAR_SHARE * rule_bar
     if len(benchmarks) < MIN_BENCHMARKS:
-        few = f"{len(benchmarks)} of at least {MIN_BENCHMARKS} benchmarks have a time with an interval"
-        return PooledVerdict(PooledKind.TOO_FEW, len(benchmarks), bar, reason=f"Nothing to pool: {few}.")
+        too_few = f"{len(benchmarks)} of at least {MIN_BENCHMARKS} benchmarks have a time with an interval"
+        return PooledVerdict(PooledKind.TOO_FEW, len(benchmarks), bar, reason=f"Nothing to pool: {too_few}.")
     centres = [member.centre for member in benchmarks]
-    found = pool_shifts(centres, [member.error for member in benchmarks])
-    low, high = found.bounds()
-    agreeing = sum(centre * found.centre > 0 for centre in centres)
-    kind = _pooled_kind(found, math.log1p(bar), one_sided=is_one_sided(centres))
+    pool = pool_shifts(centres, [member.error for member in benchmarks])
+    low, high = pool.bounds()
+    agreeing = sum(centre * pool.centre > 0 for centre in centres)
+    kind = _pooled_kind(pool, math.log1p(bar), one_sided=is_one_sided(centres))
     return PooledVerdict(
         kind,
         len(benchmarks),
         bar,
-        ratio=math.exp(found.centre),
+        ratio=math.exp(pool.centre),
         interval=Interval(math.exp(low), math.exp(high)),
-        between_sd=math.expm1(found.between_sd),
+        between_sd=math.expm1(pool.between_sd),
         agreeing=agreeing,
-        reason=_pooled_reason(kind, found, bar, len(benchmarks), agreeing),
+        reason=_pooled_reason(kind, pool, bar, len(benchmarks), agreeing),
     )
 
 
@@ -137,7 +137,7 @@ def _average_within_process(shifts: Sequence[Shift]) -> BenchmarkShift:
 def _average_across_cells(cells: Sequence[BenchmarkShift]) -> BenchmarkShift:
     count = len(cells)
     return BenchmarkShift(
-        sum(one.centre for one in cells) / count, math.hypot(*(one.error for one in cells)) / count
+        sum(cell.centre for cell in cells) / count, math.hypot(*(cell.error for cell in cells)) / count
     )
 
 
@@ -152,11 +152,11 @@ def _pooled_kind(pool: PooledShift, bar: float, *, one_sided: bool) -> PooledKin
 
 def _pooled_reason(kind: PooledKind, pool: PooledShift, bar: float, count: int, agreeing: int) -> str:
     low, high = (math.expm1(bound) for bound in pool.bounds())
-    told = (
+    text = (
         f"{math.expm1(pool.centre):+.1%} in cost over {count} benchmarks, interval {low:+.1%} to {high:+.1%}"
     )
     if kind is PooledKind.NO_SHIFT:
-        return f"{told}: inside {bar:.1%} either way."
+        return f"{text}: inside {bar:.1%} either way."
     if kind is PooledKind.INCONCLUSIVE:
-        return f"{told}, {agreeing} of them this way: neither all one way beyond {bar:.1%} nor all inside it."
-    return f"{told}, {agreeing} of them this way: beyond the bar of {bar:.1%} for all together."
+        return f"{text}, {agreeing} of them this way: neither all one way beyond {bar:.1%} nor all inside it."
+    return f"{text}, {agreeing} of them this way: beyond the bar of {bar:.1%} for all together."

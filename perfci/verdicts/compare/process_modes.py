@@ -53,9 +53,9 @@ TIME_UNIT_PATTERN = r"(seconds|s|ms|us|ns)(/.*)?|.*/(s|seconds?)"
 
 def summarize_modes(series: Series, base: Floats, head: Floats) -> ModeSummary | None:
     """The states of both sides, from their log costs, which rise when things get worse; None where there is one."""
-    found = describe_mode_mix(base, head)
+    mix = describe_mode_mix(base, head)
     return (
-        ModeSummary(found, "slow" if re.fullmatch(TIME_UNIT_PATTERN, series.metric.unit) else "worse")
-        if found
+        ModeSummary(mix, "slow" if re.fullmatch(TIME_UNIT_PATTERN, series.metric.unit) else "worse")
+        if mix
         else None
     )

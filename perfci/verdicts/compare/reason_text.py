@@ -14,12 +14,12 @@ from perfci.verdicts.rule import Rule
 
 def format_reason(verdict: Verdict, rule: Rule, bar: float) -> str:
     """Say in one plain sentence what was seen and why the verdict follows."""
-    told = f"{format_percent_change(verdict.ratio or 1.0)} over {verdict.pairs} pair{'s' if verdict.pairs != 1 else ''}"
+    text = f"{format_percent_change(verdict.ratio or 1.0)} over {verdict.pairs} pair{'s' if verdict.pairs != 1 else ''}"
     if verdict.interval is None:
         more = format_more_pairs(verdict.pairs_to_decide)
-        return f"{told}: a single pair has no interval, so nothing can be said yet; {more}."
-    told += f", interval {format_percent_change(verdict.interval.lo)} to {format_percent_change(verdict.interval.hi)}"
-    return f"{told}: {_format_conclusion(verdict, rule, bar)}."
+        return f"{text}: a single pair has no interval, so nothing can be said yet; {more}."
+    text += f", interval {format_percent_change(verdict.interval.lo)} to {format_percent_change(verdict.interval.hi)}"
+    return f"{text}: {_format_conclusion(verdict, rule, bar)}."
 
 
 def _format_conclusion(verdict: Verdict, rule: Rule, bar: float) -> str:
@@ -58,18 +58,18 @@ def format_missing_reason(side: Sequence[Process]) -> str:
 
 def add_disqualified_note(verdict: Verdict, base: Sequence[Process], head: Sequence[Process]) -> Verdict:
     """The same verdict, which also says what was not judged."""
-    told = format_disqualified(base, head)
-    return replace(verdict, reason=f"{verdict.reason} Not judged: {told}.") if told else verdict
+    note = format_disqualified(base, head)
+    return replace(verdict, reason=f"{verdict.reason} Not judged: {note}.") if note else verdict
 
 
 def format_disqualified(base: Sequence[Process], head: Sequence[Process]) -> str:
     """How many processes were measured for nothing, and what is known against them; empty for none."""
-    suspect = select_disqualified([*base, *head])
-    if not suspect:
+    disqualified = select_disqualified([*base, *head])
+    if not disqualified:
         return ""
-    why = list(dict.fromkeys(flag for process in suspect for flag in disqualifying_flags(process)))
-    more = f" and {len(why) - MAX_FLAGS_SHOWN} more" if len(why) > MAX_FLAGS_SHOWN else ""
-    return f"{len(suspect)} of {len(base) + len(head)} processes, flagged {'; '.join(why[:MAX_FLAGS_SHOWN])}{more}"
+    flags = list(dict.fromkeys(flag for process in disqualified for flag in disqualifying_flags(process)))
+    rest = f" and {len(flags) - MAX_FLAGS_SHOWN} more" if len(flags) > MAX_FLAGS_SHOWN else ""
+    return f"{len(disqualified)} of {len(base) + len(head)} processes, flagged {'; '.join(flags[:MAX_FLAGS_SHOWN])}{rest}"
 
 
 MAX_FLAGS_SHOWN = 2

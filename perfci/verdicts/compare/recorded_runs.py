@@ -36,11 +36,11 @@ def collect_recorded_series(
 
     Where each side has one environment somebody chose, that may be what is compared: then it sets nothing apart.
     """
-    found: dict[SeriesKey, list[Result]] = {}
+    results_by_key: dict[SeriesKey, list[Result]] = {}
     for run in runs:
         for result in run.results:
-            found.setdefault(_series_key(result.series, by_variant=by_variant), []).append(result)
-    return {key: _join_results(results) for key, results in found.items()}
+            results_by_key.setdefault(_series_key(result.series, by_variant=by_variant), []).append(result)
+    return {key: _join_results(results) for key, results in results_by_key.items()}
 
 
 def judge_recorded_series(
@@ -56,14 +56,16 @@ def judge_recorded_series(
     sides = {
         key: _select_side_processes(base.get(key), head.get(key), one_session=one_session) for key in keys
     }
-    named = {key: (head.get(key) or base[key]).series for key in keys}
-    wanted = set(
-        select_judged_series({named[key]: [*before, *after] for key, (before, after) in sides.items()})
+    series_by_key = {key: (head.get(key) or base[key]).series for key in keys}
+    judged = set(
+        select_judged_series(
+            {series_by_key[key]: [*before, *after] for key, (before, after) in sides.items()}
+        )
     )
     return [
-        _judge_series(named[key], base.get(key), head.get(key), sides[key], shas, policy)
+        _judge_series(series_by_key[key], base.get(key), head.get(key), sides[key], shas, policy)
         for key in keys
-        if named[key] in wanted and policy.is_judged(named[key])
+        if series_by_key[key] in judged and policy.is_judged(series_by_key[key])
     ]
 
 
@@ -104,12 +106,12 @@ def _judge_series(
     shas: tuple[str, str],
     policy: Policy,
 ) -> Verdict:
-    if base and head and (why := _incomparable_reason(base, head)):
-        return Verdict(VerdictKind.NOT_COMPARABLE, Stage.CONFIRMATION, series, *shas, reason=why)
-    poured = [
+    if base and head and (reason := _incomparable_reason(base, head)):
+        return Verdict(VerdictKind.NOT_COMPARABLE, Stage.CONFIRMATION, series, *shas, reason=reason)
+    unclear = [
         side.boundaries for side in (base, head) if side and side.boundaries is not ProcessBoundaries.PROCESS
     ]
-    boundaries = poured[0] if poured and base and head else ProcessBoundaries.PROCESS
+    boundaries = unclear[0] if unclear and base and head else ProcessBoundaries.PROCESS
     return confirm(series, *shas, *sides, rule=policy.rule_for(series), boundaries=boundaries)
 
 

@@ -74,13 +74,15 @@ def select_candidates(
 ) -> list[ConfirmationCandidate]:
     """The commits worth ~10 fresh pairs with their parent, strongest suspicion first."""
     cleaned = _drift_corrected_costs(measured, commit_pairs)
-    found: list[ConfirmationCandidate] = []
+    candidates: list[ConfirmationCandidate] = []
     for series, by_commit in measured.items():
         rule = rules(series)
-        found += _exact_candidates(series, by_commit, commit_pairs, rule)
+        candidates += _exact_candidates(series, by_commit, commit_pairs, rule)
         if series in cleaned:
-            found += _step_candidates(series, cleaned[series], commit_pairs, rule)
-    return sorted(found, key=lambda one: (-one.score, one.series.label, one.head))
+            candidates += _step_candidates(series, cleaned[series], commit_pairs, rule)
+    return sorted(
+        candidates, key=lambda candidate: (-candidate.score, candidate.series.label, candidate.head)
+    )
 
 
 def minimum_detectable_effects(
@@ -91,14 +93,14 @@ def minimum_detectable_effects(
     pairs: int = FRESH_PAIRS,
 ) -> dict[Series, float]:
     """The smallest change (0.08 = 8 %) that so many fresh pairs would convict, per series."""
-    visible = {}
+    effects = {}
     for series, prior in compute_pair_noise(measured, commit_pairs).items():
         limits = DecisionLimits.from_rule(rules(series))
         error = prior.sd / math.sqrt(pairs)
-        visible[series] = math.expm1(
+        effects[series] = math.expm1(
             power.minimum_detectable_effect(error, prior.df, limits.bar, limits.null)
         )
-    return visible
+    return effects
 
 
 def compute_noise_floors(
@@ -129,15 +131,15 @@ def _exact_candidates(
     series: Series, by_commit: Mapping[str, Sequence[Process]], commit_pairs: CommitPairs, rule: Rule
 ) -> list[ConfirmationCandidate]:
     """What needs no statistics: exact values that moved, and commits that stopped working."""
-    found = []
+    candidates = []
     for base, head in commit_pairs:
         processes = [by_commit.get(base, ()), by_commit.get(head, ())]
         verdict = screen(series, base, head, processes[0], processes[1], rule=rule)
         moved = verdict.kind in (VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT)
         exact = all(process.clock is Clock.EXACT for side in processes for process in side)
         if verdict.kind is VerdictKind.FAILED or (moved and exact):
-            found.append(ConfirmationCandidate(series, base, head, verdict, math.inf, verdict.reason))
-    return found
+            candidates.append(ConfirmationCandidate(series, base, head, verdict, math.inf, verdict.reason))
+    return candidates
 
 
 def _step_candidates(
@@ -145,19 +147,19 @@ def _step_candidates(
 ) -> list[ConfirmationCandidate]:
     """Moves of the level along the line, each at its commit and where else it may well have been."""
     order = _list_commits(commit_pairs)
-    steps = estimate_commit_levels([costs.get(sha, NO_VALUES) for sha in order])
+    levels = estimate_commit_levels([costs.get(sha, NO_VALUES) for sha in order])
     sign = _cost_sign(series)
-    found = []
-    for move in segment_commit_levels(steps, penalty=CANDIDATE_SIGMAS**2):
-        smallest = MIN_BAR_SHARE * math.log1p(rule.at_level(_level_at(steps, move.index - 1, sign)).bar)
-        if abs(move.size) < smallest or abs(move.sigmas) < CANDIDATE_SIGMAS:
+    candidates = []
+    for step in segment_commit_levels(levels, penalty=CANDIDATE_SIGMAS**2):
+        smallest = MIN_BAR_SHARE * math.log1p(rule.at_level(_level_at(levels, step.index - 1, sign)).bar)
+        if abs(step.size) < smallest or abs(step.sigmas) < CANDIDATE_SIGMAS:
             continue
-        found += [
-            _build_candidate(series, order, steps, place, rule)
-            for place in (move, *find_alternative_steps(steps, move))
+        candidates += [
+            _build_candidate(series, order, levels, alternative, rule)
+            for alternative in (step, *find_alternative_steps(levels, step))
         ]
     pairs = set(commit_pairs)
-    return [one for one in found if (one.base, one.head) in pairs]
+    return [candidate for candidate in candidates if (candidate.base, candidate.head) in pairs]
 
 
 def _build_candidate(
@@ -210,17 +212,19 @@ def _drift_corrected_costs(
         return {}
     records.sort(key=lambda record: record.measurement_order)
     cells = _number_keys((record.series, record.sha) for record in records)
-    calm = correct_machine_drift(
+    corrected = correct_machine_drift(
         np.array([record.cost for record in records]),
         cells,
         _number_keys(record.series for record in records),
     )
-    cleaned: dict[Series, dict[str, DriftCorrectedValues]] = defaultdict(dict)
+    costs: dict[Series, dict[str, DriftCorrectedValues]] = defaultdict(dict)
     for cell in np.unique(cells):
-        mine = np.flatnonzero(cells == cell)
-        first = records[int(mine[0])]
-        cleaned[first.series][first.sha] = DriftCorrectedValues(calm.values[mine], calm.sds[mine])
-    return cleaned
+        members = np.flatnonzero(cells == cell)
+        first = records[int(members[0])]
+        costs[first.series][first.sha] = DriftCorrectedValues(
+            corrected.values[members], corrected.sds[members]
+        )
+    return costs
 
 
 @dataclass(frozen=True, slots=True)

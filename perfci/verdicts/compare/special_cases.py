@@ -31,10 +31,10 @@ def special_case_verdict(
             VerdictKind.NOT_COMPARABLE,
             "The samples no longer know which process they came from, so they cannot be compared.",
         )
-    if absent := _absence_verdict(case, base, head):
-        return absent
-    found = _exact_verdict(case, base, head) or _nonpositive_verdict(case, base, head)
-    return found and add_disqualified_note(found, base, head)
+    if missing := _absence_verdict(case, base, head):
+        return missing
+    verdict = _exact_verdict(case, base, head) or _nonpositive_verdict(case, base, head)
+    return verdict and add_disqualified_note(verdict, base, head)
 
 
 def _absence_verdict(
@@ -76,10 +76,12 @@ def _is_mostly_failed(side: Sequence[Process]) -> bool:
 def have_equal_counts(base: Sequence[Process], head: Sequence[Process]) -> bool:
     """Whether all processes of both sides ended well and counted one and the same number."""
     both = [*base, *head]
-    good = select_usable(both)
-    values = {sample for process in good for sample in process.samples}
+    usable = select_usable(both)
+    values = {sample for process in usable for sample in process.samples}
     return (
-        len(good) == len(both) and len(values) == 1 and all(process.clock is Clock.EXACT for process in good)
+        len(usable) == len(both)
+        and len(values) == 1
+        and all(process.clock is Clock.EXACT for process in usable)
     )
 
 
@@ -92,7 +94,7 @@ def _exact_verdict(case: ComparisonCase, base: Sequence[Process], head: Sequence
     ):
         return None
     (before,), (after,) = values
-    known = {
+    fields = {
         "base_level": before,
         "head_level": after,
         "noise_floor": 0.0,
@@ -107,11 +109,11 @@ def _exact_verdict(case: ComparisonCase, base: Sequence[Process], head: Sequence
             ratio=1.0,
             interval=Interval(1.0, 1.0),
             p_value=1.0,
-            **known,
+            **fields,
         )
     if before <= 0 or after < 0:
-        return _from_zero_verdict(case, before, after, known)
-    return _exact_move_verdict(case, before, after, known)
+        return _from_zero_verdict(case, before, after, fields)
+    return _exact_move_verdict(case, before, after, fields)
 
 
 def _exact_move_verdict(
@@ -119,26 +121,28 @@ def _exact_move_verdict(
 ) -> Verdict:
     ratio = after / before
     fields = dict(fields, ratio=ratio, interval=Interval(ratio, ratio), p_value=0.0)
-    told = f"Counted exactly: {format_change(before, after)} ({format_percent_change(ratio)})"
-    bar, named = case.rule.effective_exact_bar, case.rule.subject_phrase
+    text = f"Counted exactly: {format_change(before, after)} ({format_percent_change(ratio)})"
+    bar, subject = case.rule.effective_exact_bar, case.rule.subject_phrase
     if abs(ratio - 1) < bar * (1 - ROUNDING_TOLERANCE):
         return case.make_verdict(
-            VerdictKind.UNCHANGED, f"{told}, below the bar of {100 * bar:.3g}%{named}.", **fields
+            VerdictKind.UNCHANGED, f"{text}, below the bar of {100 * bar:.3g}%{subject}.", **fields
         )
-    why = f", beyond the bar of {100 * bar:.3g}%{named}" if bar else f", and{named} no change is too small"
+    explanation = (
+        f", beyond the bar of {100 * bar:.3g}%{subject}" if bar else f", and{subject} no change is too small"
+    )
     return case.make_verdict(
-        _move_kind(case, after - before), f"{told}{why if case.rule.subject else ''}.", **fields
+        _move_kind(case, after - before), f"{text}{explanation if case.rule.subject else ''}.", **fields
     )
 
 
 def _from_zero_verdict(
     case: ComparisonCase, before: float, after: float, fields: Mapping[str, object]
 ) -> Verdict:
-    told = f"Counted exactly: {format_change(before, after)}, which no ratio expresses."
+    text = f"Counted exactly: {format_change(before, after)}, which no ratio expresses."
     if abs(after - before) <= case.rule.floor:
-        told = f"{told} That is within its floor of {format_number(case.rule.floor)}."
-        return case.make_verdict(VerdictKind.UNCHANGED, told, p_value=1.0, **fields)
-    return case.make_verdict(_move_kind(case, after - before), told, p_value=0.0, **fields)
+        text = f"{text} That is within its floor of {format_number(case.rule.floor)}."
+        return case.make_verdict(VerdictKind.UNCHANGED, text, p_value=1.0, **fields)
+    return case.make_verdict(_move_kind(case, after - before), text, p_value=0.0, **fields)
 
 
 def _move_kind(case: ComparisonCase, difference: float) -> VerdictKind:
@@ -154,18 +158,24 @@ def _nonpositive_verdict(
     before, after = steady_levels(paired_base, paired_head)
     if min(*before, *after) > 0:
         return None
-    known = {"base_level": median(before), "head_level": median(after), "pairs": min(len(before), len(after))}
+    levels = {
+        "base_level": median(before),
+        "head_level": median(after),
+        "pairs": min(len(before), len(after)),
+    }
     if set(before) == set(after) == {0.0}:
-        settled = {
+        certain = {
             "noise_floor": 0.0,
             "mde": case.rule.effective_exact_bar,
             "pairs_to_decide": 0,
             "p_value": 1.0,
         }
-        same = {"ratio": 1.0, "interval": Interval(1.0, 1.0)}
-        return case.make_verdict(VerdictKind.UNCHANGED, "Zero on both sides.", **known, **settled, **same)
+        no_change = {"ratio": 1.0, "interval": Interval(1.0, 1.0)}
+        return case.make_verdict(
+            VerdictKind.UNCHANGED, "Zero on both sides.", **levels, **certain, **no_change
+        )
     return case.make_verdict(
         VerdictKind.NOT_COMPARABLE,
         "Some levels are zero or less, so no ratio between head and base exists.",
-        **known,
+        **levels,
     )

@@ -22,12 +22,12 @@ def plan_next_look(
     The looks before this one are replayed from the pairs they saw, so nothing has to be remembered.
     """
     looks = rule.planned_looks
-    seen = [look for look in looks if look <= costs.pairs] or looks[:1]
-    known = [_information_share(costs.take_pairs(look).estimate_shift(), limits) for look in seen]
-    tail = look_levels(spending_plan(known, seen, looks[-1]))[-1]
-    looked = costs.pairs >= looks[0] and _is_settled(costs.estimate_shift(prior), limits, tail, looks[-1])
-    settled = looked or costs.pairs >= looks[-1]
-    return (0 if settled else next_look(looks, costs.pairs) - costs.pairs), tail
+    past_looks = [look for look in looks if look <= costs.pairs] or looks[:1]
+    information = [_information_share(costs.take_pairs(look).estimate_shift(), limits) for look in past_looks]
+    tail = look_levels(spending_plan(information, past_looks, looks[-1]))[-1]
+    is_settled = costs.pairs >= looks[0] and _is_settled(costs.estimate_shift(prior), limits, tail, looks[-1])
+    is_done = is_settled or costs.pairs >= looks[-1]
+    return (0 if is_done else next_look(looks, costs.pairs) - costs.pairs), tail
 
 
 def _is_settled(shift: Shift, limits: DecisionLimits, tail: float, cap: int) -> bool:

@@ -84,18 +84,18 @@ class Goal:
 
 def parse_clause(text: str) -> GoalClause:
     """Read one clause; one sentence for one that cannot be read."""
-    found = CLAUSE_PATTERN.fullmatch(text.strip())
-    if found is None:
+    match = CLAUSE_PATTERN.fullmatch(text.strip())
+    if match is None:
         raise PerfciError(
             f"the goal {text!r} cannot be read; a metric, a comparison and a limit were expected, {CLAUSE_EXAMPLES}"
         )
-    unit = (found["unit"] or "").strip()
-    comparison: ClauseOperator = found["comparison"]  # type: ignore[assignment]
+    unit = (match["unit"] or "").strip()
+    comparison: ClauseOperator = match["comparison"]  # type: ignore[assignment]
     if comparison == "within" and unit != "%":
         raise PerfciError(
             f"the goal {text!r} cannot be read; after 'within' a percentage was expected, such as 1%"
         )
-    return GoalClause(text.strip(), found["metric"], comparison, float(found["number"]), unit)
+    return GoalClause(text.strip(), match["metric"], comparison, float(match["number"]), unit)
 
 
 def require_metrics(goal: Goal, units: Mapping[str, str]) -> None:
@@ -124,15 +124,15 @@ def compute_unit_factor(clause: GoalClause, unit: str) -> float:
     """What one of the clause's unit is in the metric's; refuses what cannot be converted."""
     measure, slash, per = unit.partition("/")
     factors = UNIT_SCALES.get(measure, {measure: 1.0} if measure else {})
-    known = {f"{symbol}{slash}{per}": factor for symbol, factor in factors.items()}
-    if clause.unit in known:
-        return known[clause.unit]
+    factor_by_unit = {f"{symbol}{slash}{per}": factor for symbol, factor in factors.items()}
+    if clause.unit in factor_by_unit:
+        return factor_by_unit[clause.unit]
     if not clause.unit and measure not in ("seconds", "bytes"):
         return 1.0
-    expected = ", ".join([*known, "x"])
-    found = f"found {clause.unit!r}" if clause.unit else "found none"
+    expected = ", ".join([*factor_by_unit, "x"])
+    found_text = f"found {clause.unit!r}" if clause.unit else "found none"
     raise PerfciError(
-        f"the goal {clause.text!r}: a unit of {clause.metric} was expected ({expected}), {found}"
+        f"the goal {clause.text!r}: a unit of {clause.metric} was expected ({expected}), {found_text}"
     )
 
 

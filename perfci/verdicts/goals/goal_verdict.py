@@ -88,24 +88,30 @@ def judge_goal(
 
     ``rejected`` says why a variant computes something else, as a head may say itself: then no number of it counts.
     """
-    mine = [one for one in compared if goal.matches_cell(one.series.cell)]
-    if why := rejection_reason or next(filter(None, (find_parity_failure(one.head) for one in mine)), ""):
-        return GoalVerdict(goal.name, GoalOutcome.REJECTED, (), subject=subject, reason=why)
-    if not mine:
+    matching = [item for item in compared if goal.matches_cell(item.series.cell)]
+    if reason := rejection_reason or next(
+        filter(None, (find_parity_failure(item.head) for item in matching)), ""
+    ):
+        return GoalVerdict(goal.name, GoalOutcome.REJECTED, (), subject=subject, reason=reason)
+    if not matching:
         return None
-    clauses = tuple(found for clause in goal.clauses for found in _judge_clause(clause, mine, class_of))
-    outcome = min((one.outcome for one in clauses), key=OUTCOMES_WORST_FIRST.index)
-    verdicts = [one.verdict for one in mine if one.verdict is not None]
+    clauses = tuple(
+        verdict for clause in goal.clauses for verdict in _judge_clause(clause, matching, class_of)
+    )
+    outcome = min((item.outcome for item in clauses), key=OUTCOMES_WORST_FIRST.index)
+    verdicts = [item.verdict for item in matching if item.verdict is not None]
     return GoalVerdict(goal.name, outcome, clauses, tuple(find_tradeoffs(verdicts, class_of)), subject)
 
 
 def _judge_clause(
     clause: GoalClause, compared: Sequence[ComparedSeries], class_of: Callable[[Series], MetricClass]
 ) -> list[ClauseVerdict]:
-    about = _select_clause_series(clause, compared)
-    if not about:
+    matching = _select_clause_series(clause, compared)
+    if not matching:
         return [ClauseVerdict(clause, GoalOutcome.UNDECIDED, reason="it was not measured")]
-    return [_judge_clause_at(clause, one, class_of(one.series) is MetricClass.NUMERICS) for one in about]
+    return [
+        _judge_clause_at(clause, item, class_of(item.series) is MetricClass.NUMERICS) for item in matching
+    ]
 
 
 def _select_clause_series(clause: GoalClause, compared: Sequence[ComparedSeries]) -> list[ComparedSeries]:
@@ -113,16 +119,16 @@ def _select_clause_series(clause: GoalClause, compared: Sequence[ComparedSeries]
 
     A level is meant as it is named: two seconds of waiting are no two seconds of computing.
     """
-    name = resolve_metric(clause.metric, (one.series.metric.name for one in compared))
-    named = [one for one in compared if one.series.metric.name == name]
+    name = resolve_metric(clause.metric, (item.series.metric.name for item in compared))
+    named = [item for item in compared if item.series.metric.name == name]
     if not clause.is_ratio:
         return named
     twins = {
-        one.series.cell: one
-        for one in compared
-        if one.series.metric.name == f"{CPU_METRIC_PREFIX}{name}" and one.verdict
+        item.series.cell: item
+        for item in compared
+        if item.series.metric.name == f"{CPU_METRIC_PREFIX}{name}" and item.verdict
     }
-    return [one if one.verdict else twins.get(one.series.cell, one) for one in named]
+    return [item if item.verdict else twins.get(item.series.cell, item) for item in named]
 
 
 def _judge_clause_at(clause: GoalClause, compared: ComparedSeries, numerics: bool) -> ClauseVerdict:
@@ -185,22 +191,24 @@ def _measure_ratio(compared: ComparedSeries) -> tuple[float | None, Interval | N
     verdict = compared.verdict or screen(compared.series, "", "", compared.base, compared.head)
     if verdict.interval is not None:
         return verdict.ratio, verdict.interval, ""
-    why = (
+    detail = (
         verdict.reason.partition(": ")[2] if verdict.ratio is not None else ""
     )  # without the numbers, told beside it
-    return verdict.ratio, None, why or verdict.reason
+    return verdict.ratio, None, detail or verdict.reason
 
 
 def _is_from_zero(clause: GoalClause, compared: ComparedSeries) -> bool:
     """Whether something is there that the base has nothing of: more than any factor of it."""
-    known = compared.verdict
-    return clause.is_ratio and known is not None and known.base_level == 0 and (known.head_level or 0) > 0
+    verdict = compared.verdict
+    return (
+        clause.is_ratio and verdict is not None and verdict.base_level == 0 and (verdict.head_level or 0) > 0
+    )
 
 
 def _measure_level(clause: GoalClause, compared: ComparedSeries) -> tuple[float | None, Interval | None, str]:
     """The head's level with Student's interval over its processes, on logarithms, in the unit of the clause."""
-    per = compute_unit_factor(clause, compared.series.metric.unit)
-    levels = [level / per for level in steady_levels(select_usable(compared.head), [])[0]]
+    factor = compute_unit_factor(clause, compared.series.metric.unit)
+    levels = [level / factor for level in steady_levels(select_usable(compared.head), [])[0]]
     if not levels:
         return None, None, _missing_reason(compared.head)
     if len(set(levels)) == 1 and _repeats_exactly(compared.head):
@@ -210,9 +218,9 @@ def _measure_level(clause: GoalClause, compared: ComparedSeries) -> tuple[float 
     if len(levels) == 1:
         return levels[0], None, "a single process has no interval"
     logs = np.log(np.asarray(levels))
-    found = paired_shift(np.zeros_like(logs), logs)
-    low, high = found.bounds()
-    return math.exp(found.centre), Interval(math.exp(low), math.exp(high)), ""
+    shift = paired_shift(np.zeros_like(logs), logs)
+    low, high = shift.bounds()
+    return math.exp(shift.centre), Interval(math.exp(low), math.exp(high)), ""
 
 
 def _repeats_exactly(side: Sequence[Process]) -> bool:

@@ -22,12 +22,12 @@ def find_tradeoffs(verdicts: Sequence[Verdict], class_of: Callable[[Series], Met
     """Each cost in memory or start time beyond its bar, next to the largest gain in speed of the same class."""
     gains = [v for v in verdicts if v.kind is VerdictKind.IMPROVEMENT and class_of(v.series) in SPEED_CLASSES]
     costs = [v for v in verdicts if v.kind is VerdictKind.REGRESSION and class_of(v.series) in COST_CLASSES]
-    found = []
+    tradeoffs = []
     for cost in costs:
-        own = [gain for gain in gains if _is_same_subject(gain.series, cost.series)]
-        if own:
-            found.append(Tradeoff(max(own, key=_log_size), cost))
-    return found
+        related = [gain for gain in gains if _is_same_subject(gain.series, cost.series)]
+        if related:
+            tradeoffs.append(Tradeoff(max(related, key=_log_size), cost))
+    return tradeoffs
 
 
 SPEED_CLASSES = (MetricClass.TIME, MetricClass.THROUGHPUT, MetricClass.TAIL)

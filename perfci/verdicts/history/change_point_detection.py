@@ -39,15 +39,17 @@ class SegmentationCache:
         self._max_points = max_points
 
     def __contains__(self, series: Series) -> bool:
-        return any(known == series for known, _ in self._segmented)
+        return any(cached == series for cached, _ in self._segmented)
 
     def segment_histories(
         self, histories: Mapping[Series, LevelHistory], bar: float
     ) -> dict[Series, list[tuple[int, float]]]:
         """The moves of each history by at least ``bar``; one that has not changed is not looked at."""
-        nothing = SegmentedSeries.from_values((), bar)
-        known = [self._segmented.pop((series, bar), nothing) for series in histories]
-        lines = update_segmentations(known, [[level for _, level in levels] for levels in histories.values()])
+        empty = SegmentedSeries.from_values((), bar)
+        previous = [self._segmented.pop((series, bar), empty) for series in histories]
+        lines = update_segmentations(
+            previous, [[level for _, level in levels] for levels in histories.values()]
+        )
         self._segmented |= {(series, bar): line for series, line in zip(histories, lines, strict=True)}
         self._evict_oldest()
         return {series: line.change_points for series, line in zip(histories, lines, strict=True)}
@@ -81,7 +83,7 @@ def find_change_points_of_many(
         for series, points in histories.items()
     }
     return find_change_points_of_levels(
-        levels, lambda one: all(map(_is_exact_point, histories[one])), rules=rules, cache=cache
+        levels, lambda series: all(map(_is_exact_point, histories[series])), rules=rules, cache=cache
     )
 
 
@@ -117,14 +119,18 @@ def segment_histories(
     by_bar: dict[float, dict[Series, LevelHistory]] = defaultdict(dict)
     for series, levels in histories.items():
         by_bar[rules(series).bar][series] = levels
-    found: dict[Series, list[ChangePoint]] = {}
-    for bar, together in by_bar.items():
-        moves = cache.segment_histories(together, bar) if cache else _segment_levels(together, bar)
-        found |= {
-            series: _build_change_points(series, histories[series], moves[series]) for series in together
+    change_points: dict[Series, list[ChangePoint]] = {}
+    for bar, group in by_bar.items():
+        steps = cache.segment_histories(group, bar) if cache else _segment_levels(group, bar)
+        change_points |= {
+            series: _build_change_points(series, histories[series], steps[series]) for series in group
         }
     return {
-        series: [move for move in found[series] if abs(move.after - move.before) > rules(series).floor]
+        series: [
+            change
+            for change in change_points[series]
+            if abs(change.after - change.before) > rules(series).floor
+        ]
         for series in histories
     }
 
@@ -137,8 +143,8 @@ def _segment_levels(
 
 
 def _is_exact_point(point: Point) -> bool:
-    found = summarize_result(point.processes)
-    return found is None or found.repeats
+    summary = summarize_result(point.processes)
+    return summary is None or summary.repeats
 
 
 def _find_exact_changes(series: Series, measured: LevelHistory, rule: Rule) -> list[ChangePoint]:
@@ -163,18 +169,18 @@ def _relative_change(before: float, after: float) -> float:
 
 
 def _build_change_points(
-    series: Series, measured: LevelHistory, moves: Sequence[tuple[int, float]]
+    series: Series, measured: LevelHistory, steps: Sequence[tuple[int, float]]
 ) -> list[ChangePoint]:
     levels = [level for _, level in measured]
-    edges = [0, *(index for index, _ in moves), len(levels)]
+    edges = [0, *(index for index, _ in steps), len(levels)]
     return [
         ChangePoint(
             series,
             commit=measured[index][0],
             last_good=measured[index - 1][0],
-            relative_change=rel,
+            relative_change=relative_change,
             before=median(levels[edges[k] : index]),
             after=median(levels[index : edges[k + 2]]),
         )
-        for k, (index, rel) in enumerate(moves)
+        for k, (index, relative_change) in enumerate(steps)
     ]

@@ -41,18 +41,23 @@ def find_environment_coincidence(
     A change at the boundary itself explains the step. Where commits were left out between, or the step may have come
     some points earlier or later and the environment changed only there, code and environment cannot be told apart.
     """
-    steady = _find_stable_names(points)
-    here = _changes_at(points, step.index, steady)
-    if here:
-        return EnvironmentCoincidence(here, ambiguous=has_commits_between)
+    stable_names = _find_stable_names(points)
+    changes = _changes_at(points, step.index, stable_names)
+    if changes:
+        return EnvironmentCoincidence(changes, ambiguous=has_commits_between)
     reach = range(
         max(1, step.index - step.position_uncertainty),
         min(len(points), step.index + step.position_uncertainty + 1),
     )
-    near = sorted(
-        (at for at in reach if _changes_at(points, at, steady)), key=lambda at: (abs(at - step.index), at)
+    candidates = sorted(
+        (index for index in reach if _changes_at(points, index, stable_names)),
+        key=lambda index: (abs(index - step.index), index),
     )
-    return EnvironmentCoincidence(_changes_at(points, near[0], steady), ambiguous=True) if near else None
+    return (
+        EnvironmentCoincidence(_changes_at(points, candidates[0], stable_names), ambiguous=True)
+        if candidates
+        else None
+    )
 
 
 def _changes_at(
@@ -61,7 +66,7 @@ def _changes_at(
     before, after = points[index - 1].environment, points[index].environment
     if before == after:
         return ()
-    return tuple(one for one in diff_environments(before, after) if one.name in stable_names)
+    return tuple(change for change in diff_environments(before, after) if change.name in stable_names)
 
 
 def _find_stable_names(points: Sequence[LevelPoint]) -> frozenset[str]:
@@ -69,6 +74,6 @@ def _find_stable_names(points: Sequence[LevelPoint]) -> frozenset[str]:
     counts: Counter[str] = Counter()
     for before, after in itertools.pairwise(points):
         if before.environment != after.environment:
-            counts.update(one.name for one in diff_environments(before.environment, after.environment))
-    most = max(1.0, MAX_CHANGE_SHARE * (len(points) - 1))
-    return frozenset(name for name, count in counts.items() if count <= most)
+            counts.update(change.name for change in diff_environments(before.environment, after.environment))
+    limit = max(1.0, MAX_CHANGE_SHARE * (len(points) - 1))
+    return frozenset(name for name, count in counts.items() if count <= limit)

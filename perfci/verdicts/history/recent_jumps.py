@@ -70,18 +70,18 @@ def find_jumps(
     steps: dict[Series, set[str]] = defaultdict(set)
     for change in changes:
         steps[change.series].add(change.commit)
-    settled = {(one.series, one.head) for one in verdicts if one.stage is Stage.CONFIRMATION}
-    found = [
+    settled = {(verdict.series, verdict.head) for verdict in verdicts if verdict.stage is Stage.CONFIRMATION}
+    jumps = [
         jump
-        for series, seen in newest_points.items()
+        for series, points in newest_points.items()
         if (
             jump := _find_jump(
-                series, _points_since_last_step(steps.get(series, ()), seen), math.log1p(rules(series).bar)
+                series, _points_since_last_step(steps.get(series, ()), points), math.log1p(rules(series).bar)
             )
         )
     ]
-    news = [jump for jump in found if (jump.series, jump.head) not in settled]
-    return sorted(news, key=lambda jump: (-jump.sigmas, jump.series.label, repr(jump.series)))
+    unsettled = [jump for jump in jumps if (jump.series, jump.head) not in settled]
+    return sorted(unsettled, key=lambda jump: (-jump.sigmas, jump.series.label, repr(jump.series)))
 
 
 def list_retests(jumps: Iterable[Jump]) -> list[Retest]:
@@ -91,31 +91,42 @@ def list_retests(jumps: Iterable[Jump]) -> list[Retest]:
 
 def _points_since_last_step(steps: Collection[str], points: Sequence[LevelPoint]) -> Sequence[LevelPoint]:
     """The points of the present level."""
-    starts = [at for at, one in enumerate(points) if one.sha in steps]
+    starts = [index for index, point in enumerate(points) if point.sha in steps]
     return points[starts[-1] :] if starts else points
 
 
 def _find_jump(series: Series, points: Sequence[LevelPoint], bar: float) -> Jump | None:
     points = points[-MAX_SIDE_POINTS - NEWEST_POINTS :]
-    if len(points) < MIN_POINTS_BEFORE + 1 or any(one.level <= 0 for one in points):
+    if len(points) < MIN_POINTS_BEFORE + 1 or any(point.level <= 0 for point in points):
         return None
-    if not _may_have_jumped([one.level for one in points], math.exp(bar / 2)):
+    if not _may_have_jumped([point.level for point in points], math.exp(bar / 2)):
         return None
-    logs = np.log([one.level for one in points])
-    enough = len(points) >= MIN_POINTS_BEFORE + NEWEST_POINTS
-    for at in range(len(points) - NEWEST_POINTS if enough else len(points) - 1, len(points)):
-        before = logs[:at]
-        middle = float(np.median(before))
-        sigma = max(MAD_TO_SIGMA * float(np.median(np.abs(before - middle))), MIN_SIGMA)
-        far = logs[at:] - middle
-        out = (np.abs(far) > bar) & (np.abs(far) > JUMP_SIGMAS * sigma) & (np.sign(far) == np.sign(far[0]))
-        if out[0]:
-            size = float(np.median(far[out]))
-            cost = size if series.metric.direction == "lower" else -size
-            stays = bool(out[1]) if len(out) > 1 else None
-            levels = math.exp(middle), math.exp(middle + size)
+    logs = np.log([point.level for point in points])
+    has_both = len(points) >= MIN_POINTS_BEFORE + NEWEST_POINTS
+    for index in range(len(points) - NEWEST_POINTS if has_both else len(points) - 1, len(points)):
+        before = logs[:index]
+        centre = float(np.median(before))
+        sigma = max(MAD_TO_SIGMA * float(np.median(np.abs(before - centre))), MIN_SIGMA)
+        distances = logs[index:] - centre
+        is_outlying = (
+            (np.abs(distances) > bar)
+            & (np.abs(distances) > JUMP_SIGMAS * sigma)
+            & (np.sign(distances) == np.sign(distances[0]))
+        )
+        if is_outlying[0]:
+            size = float(np.median(distances[is_outlying]))
+            log_cost = size if series.metric.direction == "lower" else -size
+            persists = bool(is_outlying[1]) if len(is_outlying) > 1 else None
+            levels = math.exp(centre), math.exp(centre + size)
             return Jump(
-                series, points[at - 1].sha, points[at].sha, size, cost, abs(size) / sigma, *levels, stays
+                series,
+                points[index - 1].sha,
+                points[index].sha,
+                size,
+                log_cost,
+                abs(size) / sigma,
+                *levels,
+                persists,
             )
     return None
 

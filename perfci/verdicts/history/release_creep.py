@@ -73,17 +73,21 @@ def find_creeps(
 
     False discoveries are controlled over all series and releases that were looked at (Benjamini & Hochberg 1995).
     """
-    looked = [found for line in histories for found in _find_series_creeps(line, positions, rules)]
-    accepted = fdr.benjamini_hochberg([creep.p_value for creep, _ in looked])
-    worse = [creep for (creep, bad), ok in zip(looked, accepted, strict=True) if bad and ok]
+    tested = [result for history in histories for result in _find_series_creeps(history, positions, rules)]
+    accepted = fdr.benjamini_hochberg([creep.p_value for creep, _ in tested])
+    worse = [
+        creep
+        for (creep, is_worse), is_accepted in zip(tested, accepted, strict=True)
+        if is_worse and is_accepted
+    ]
     nearest: dict[Series, Creep] = {}
     for creep in worse:
-        held = nearest.get(creep.series)
-        if held is None or positions[creep.base] > positions[held.base]:
+        current = nearest.get(creep.series)
+        if current is None or positions[creep.base] > positions[current.base]:
             nearest[creep.series] = creep
     return sorted(
         nearest.values(),
-        key=lambda one: (-abs(math.log(one.drift_ratio)), one.series.label, repr(one.series)),
+        key=lambda creep: (-abs(math.log(creep.drift_ratio)), creep.series.label, repr(creep.series)),
     )
 
 
@@ -92,22 +96,30 @@ def _find_series_creeps(
 ) -> list[tuple[Creep, bool]]:
     """What each release shows, and whether it is bad enough."""
     limits = DecisionLimits.from_rule(rules(history.series))
-    now = _points_since_last_step(history.newest_points[-CURRENT_POINTS:], history.steps, positions)
-    if len(now) < MIN_LEVEL_POINTS:
+    current = _points_since_last_step(history.newest_points[-CURRENT_POINTS:], history.steps, positions)
+    if len(current) < MIN_LEVEL_POINTS:
         return []
-    found = []
-    for release, around in history.release_points.items():
+    results = []
+    for release, nearby in history.release_points.items():
         steps = [step for step in history.steps if positions[release.sha] < positions.get(step.commit, -1)]
         explained = sum(compute_log_cost(step) for step in steps)
-        known = _shift_from_pairs(history, release, now[-1].sha, positions)
-        told = known or _measure_shift(
-            history, release, around, now, positions, min_log_cost=explained + limits.bar / 2
+        paired_shift = _shift_from_pairs(history, release, current[-1].sha, positions)
+        shift = paired_shift or _measure_shift(
+            history, release, nearby, current, positions, min_log_cost=explained + limits.bar / 2
         )
-        if told and math.isfinite(explained):
-            found.append(
-                _build_creep(history, release, now[-1].sha, told, explained, limits, paired=known is not None)
+        if shift and math.isfinite(explained):
+            results.append(
+                _build_creep(
+                    history,
+                    release,
+                    current[-1].sha,
+                    shift,
+                    explained,
+                    limits,
+                    paired=paired_shift is not None,
+                )
             )
-    return found
+    return results
 
 
 def _build_creep(
@@ -153,14 +165,18 @@ def _measure_shift(
     What plainly did not get worse has no error either, so that ten thousand series take no longer than they must.
     """
     near = _points_at_release_level(release_points, release, history.steps, positions)
-    apart = not {one.sha for one in near} & {one.sha for one in current_points}
-    if len(near) < MIN_LEVEL_POINTS or not apart or any(one.level <= 0 for one in (*near, *current_points)):
+    is_disjoint = not {point.sha for point in near} & {point.sha for point in current_points}
+    if (
+        len(near) < MIN_LEVEL_POINTS
+        or not is_disjoint
+        or any(point.level <= 0 for point in (*near, *current_points))
+    ):
         return None
     sign = 1.0 if history.series.metric.direction == "lower" else -1.0
-    then, today = ([one.level for one in side] for side in (near, current_points))
-    if sign * math.log(statistics.median(today) / statistics.median(then)) < min_log_cost:
+    release_levels, current_levels = ([point.level for point in side] for side in (near, current_points))
+    if sign * math.log(statistics.median(current_levels) / statistics.median(release_levels)) < min_log_cost:
         return Shift(0.0, math.inf, 0.0, len(current_points))
-    return estimate_unpaired_shift(sign * np.log(then), sign * np.log(today))
+    return estimate_unpaired_shift(sign * np.log(release_levels), sign * np.log(current_levels))
 
 
 def _shift_from_pairs(
@@ -168,18 +184,18 @@ def _shift_from_pairs(
 ) -> Shift | None:
     """What interleaved pairs of the release and a commit as new as the newest points said, as a shift of costs."""
     for verdict in history.verdicts:
-        recent = positions.get(verdict.head, -1) >= positions[head] - CURRENT_POINTS
+        is_recent = positions.get(verdict.head, -1) >= positions[head] - CURRENT_POINTS
         if (
             verdict.base == release.sha
-            and recent
+            and is_recent
             and verdict.ratio
             and verdict.interval
             and verdict.pairs >= CURRENT_POINTS
         ):
             sign = 1.0 if history.series.metric.direction == "lower" else -1.0
-            half = (math.log(verdict.interval.hi) - math.log(verdict.interval.lo)) / 2
-            whole = Shift(sign * math.log(verdict.ratio), 1.0, verdict.pairs - 1.0, verdict.pairs)
-            return replace(whole, error=half / whole.half_width())
+            half_width = (math.log(verdict.interval.hi) - math.log(verdict.interval.lo)) / 2
+            unscaled = Shift(sign * math.log(verdict.ratio), 1.0, verdict.pairs - 1.0, verdict.pairs)
+            return replace(unscaled, error=half_width / unscaled.half_width())
     return None
 
 
@@ -190,14 +206,14 @@ def _points_at_release_level(
     positions: Mapping[str, int],
 ) -> list[LevelPoint]:
     """The points nearest to the release, either side, that no step parts from it."""
-    at = positions[release.sha]
+    position = positions[release.sha]
     edges = [positions[step.commit] for step in steps if step.commit in positions]
-    first = max((edge for edge in edges if edge <= at), default=-1)
-    end = min((edge for edge in edges if edge > at), default=len(positions))
-    inside = [one for one in release_points if first <= positions.get(one.sha, -1) < end]
-    before = [one for one in inside if positions[one.sha] < at][-RELEASE_SIDE_POINTS:]
-    after = [one for one in inside if positions[one.sha] > at][:RELEASE_SIDE_POINTS]
-    return [*before, *(one for one in inside if one.sha == release.sha), *after]
+    first = max((edge for edge in edges if edge <= position), default=-1)
+    end = min((edge for edge in edges if edge > position), default=len(positions))
+    inside = [point for point in release_points if first <= positions.get(point.sha, -1) < end]
+    before = [point for point in inside if positions[point.sha] < position][-RELEASE_SIDE_POINTS:]
+    after = [point for point in inside if positions[point.sha] > position][:RELEASE_SIDE_POINTS]
+    return [*before, *(point for point in inside if point.sha == release.sha), *after]
 
 
 def _points_since_last_step(
@@ -205,4 +221,4 @@ def _points_since_last_step(
 ) -> list[LevelPoint]:
     """The newest points since the last step."""
     last = max((positions[step.commit] for step in steps if step.commit in positions), default=-1)
-    return [one for one in newest_points if positions.get(one.sha, -1) >= last]
+    return [point for point in newest_points if positions.get(point.sha, -1) >= last]

@@ -65,46 +65,46 @@ def estimate_step(
     points: Sequence[LevelPoint], commit: str, other_steps: Sequence[str] = ()
 ) -> StepEstimate | None:
     """The step at ``commit``, judged on the points up to the next of the ``other`` steps; None where it is not seen."""
-    place = {one.sha: at for at, one in enumerate(points)}
-    if commit not in place or not place[commit]:
+    positions = {point.sha: index for index, point in enumerate(points)}
+    if commit not in positions or not positions[commit]:
         return None
-    at = place[commit]
-    edges = sorted(place[other] for other in other_steps if other in place and other != commit)
-    first = max([0, at - MAX_SIDE_POINTS, *(edge for edge in edges if edge < at)])
-    end = min([len(points), *(edge for edge in edges if edge > at)])
-    before, after = points[first:at], points[at : min(end, at + MAX_SIDE_POINTS)]
-    if all(one.exact for one in (*before, *after)):
-        return StepEstimate(at, end - at, math.inf, 0.0, exact=True)
-    if any(one.level <= 0 for one in (*before, *after)):
-        return StepEstimate(at, end - at, 0.0, 1.0, exact=False)
-    sides = [np.log([one.level for one in side]) for side in (before, after)]
+    index = positions[commit]
+    edges = sorted(positions[other] for other in other_steps if other in positions and other != commit)
+    first = max([0, index - MAX_SIDE_POINTS, *(edge for edge in edges if edge < index)])
+    end = min([len(points), *(edge for edge in edges if edge > index)])
+    before, after = points[first:index], points[index : min(end, index + MAX_SIDE_POINTS)]
+    if all(point.exact for point in (*before, *after)):
+        return StepEstimate(index, end - index, math.inf, 0.0, exact=True)
+    if any(point.level <= 0 for point in (*before, *after)):
+        return StepEstimate(index, end - index, 0.0, 1.0, exact=False)
+    sides = [np.log([point.level for point in side]) for side in (before, after)]
     size = abs(float(np.median(sides[1]) - np.median(sides[0])))
-    return StepEstimate(at, end - at, size / _point_noise(sides), _shift_p_value(sides), exact=False)
+    return StepEstimate(index, end - index, size / _point_noise(sides), _shift_p_value(sides), exact=False)
 
 
 def _point_noise(sides: Sequence[Floats]) -> float:
     """The noise of one point, around the middle of its own side."""
-    rest = np.concatenate([side - np.median(side) for side in sides])
-    return max(1.4826 * float(np.median(np.abs(rest))), MIN_SIGMA)
+    residuals = np.concatenate([side - np.median(side) for side in sides])
+    return max(1.4826 * float(np.median(np.abs(residuals))), MIN_SIGMA)
 
 
 def _shift_p_value(sides: Sequence[Floats]) -> float:
     """Two-sided, of no shift; neighbours that resemble each other count less, by (1 + r) / (1 - r) of their error."""
     before, after = sides
-    found = estimate_unpaired_shift(before, after)
-    if found.df <= 0 or not math.isfinite(found.error):
+    shift = estimate_unpaired_shift(before, after)
+    if shift.df <= 0 or not math.isfinite(shift.error):
         return 1.0
-    stretched = found.error * math.sqrt(_ar1_inflation(sides))
-    scaled = type(found)(found.centre, stretched, found.df, found.pairs, found.method)
+    error = shift.error * math.sqrt(_ar1_inflation(sides))
+    scaled = type(shift)(shift.centre, error, shift.df, shift.pairs, shift.method)
     return min(1.0, 2 * min(scaled.p_above(0.0), scaled.p_below(0.0)))
 
 
 def _ar1_inflation(sides: Sequence[Floats]) -> float:
     """What a first-order autocorrelation does to the variance of a mean."""
-    rest = [side - side.mean() for side in sides if len(side) > 2]
-    squares = sum(float((one**2).sum()) for one in rest)
+    residuals = [side - side.mean() for side in sides if len(side) > 2]
+    squares = sum(float((residual**2).sum()) for residual in residuals)
     if squares <= 0:
         return 1.0
-    r = sum(float((one[1:] * one[:-1]).sum()) for one in rest) / squares
+    r = sum(float((residual[1:] * residual[:-1]).sum()) for residual in residuals) / squares
     r = min(max(r, 0.0), 0.9)
     return (1 + r) / (1 - r)

@@ -17,15 +17,15 @@ MIN_SWITCHES = 4
 
 def find_mode_switches(steps: Sequence[ChangePoint]) -> set[str]:
     """The commits at which one series, its ``steps`` in order, hops between two levels it keeps returning to."""
-    found: set[str] = set()
+    commits: set[str] = set()
     chain: list[ChangePoint] = []
     for step in steps:
         chain = (
             [*chain, step] if chain and _is_reversal(chain[-1], step, _within_a_third(chain[-1])) else [step]
         )
         if len(chain) >= MIN_SWITCHES:
-            found |= {one.commit for one in chain}
-    return found
+            commits |= {link.commit for link in chain}
+    return commits
 
 
 def find_reversals(
@@ -35,18 +35,18 @@ def find_reversals(
 
     ``same`` is the log shift up to which a level counts as returned.
     """
-    found: dict[str, ChangePoint] = {}
-    taken: set[str] = set()
+    reversals: dict[str, ChangePoint] = {}
+    used: set[str] = set()
     for step, following in itertools.pairwise(steps):
-        near = positions.get(following.commit, 0) - positions.get(step.commit, 0) <= MAX_REVERSAL_COMMITS
+        is_soon = positions.get(following.commit, 0) - positions.get(step.commit, 0) <= MAX_REVERSAL_COMMITS
         if (
-            near
-            and step.commit not in taken
+            is_soon
+            and step.commit not in used
             and _is_reversal(step, following, lambda shift: shift <= tolerance)
         ):
-            found[step.commit] = following
-            taken.add(following.commit)
-    return found
+            reversals[step.commit] = following
+            used.add(following.commit)
+    return reversals
 
 
 def _is_reversal(step: ChangePoint, following: ChangePoint, is_returned: Callable[[float], bool]) -> bool:

@@ -52,30 +52,36 @@ class BadSession:
     is_transient: bool
 
 
-def find_bad_sessions(alerts: Sequence[SessionAlert]) -> list[BadSession]:
+def find_bad_sessions(jumps: Sequence[SessionAlert]) -> list[BadSession]:
     """The sessions that had something the matter with their machine, by name."""
-    together: dict[tuple[str, Machine], list[SessionAlert]] = defaultdict(list)
-    for alert in alerts:
-        together[alert.session, alert.series.machine].append(alert)
-    found = [_assess_session(session, machine, mine) for (session, machine), mine in together.items()]
-    bad = [day for day in found if day.alert_count >= MIN_ALERTS and (day.is_balanced or day.is_transient)]
-    return sorted(bad, key=lambda day: (day.session, day.machine.label))
+    jumps_by_session: dict[tuple[str, Machine], list[SessionAlert]] = defaultdict(list)
+    for jump in jumps:
+        jumps_by_session[jump.session, jump.series.machine].append(jump)
+    sessions = [
+        _assess_session(name, machine, own_jumps) for (name, machine), own_jumps in jumps_by_session.items()
+    ]
+    bad_sessions = [
+        session
+        for session in sessions
+        if session.alert_count >= MIN_ALERTS and (session.is_balanced or session.is_transient)
+    ]
+    return sorted(bad_sessions, key=lambda session: (session.session, session.machine.label))
 
 
-def _assess_session(session: str, machine: Machine, alerts: Sequence[SessionAlert]) -> BadSession:
-    worse = sum(alert.worse for alert in alerts)
-    looked_at = [alert for alert in alerts if alert.persists is not None]
-    gone = sum(alert.persists is False for alert in looked_at)
-    rarer = min(worse, len(alerts) - worse)
+def _assess_session(session: str, machine: Machine, jumps: Sequence[SessionAlert]) -> BadSession:
+    worse = sum(jump.worse for jump in jumps)
+    remeasured = [jump for jump in jumps if jump.persists is not None]
+    vanished = sum(jump.persists is False for jump in remeasured)
+    minority = min(worse, len(jumps) - worse)
     return BadSession(
         session,
         machine,
-        len(alerts),
+        len(jumps),
         worse,
-        gone,
-        is_balanced=_binomial_upper_tail(rarer, len(alerts), MINORITY_DIRECTION_SHARE) <= TEST_LEVEL,
-        is_transient=2 * gone > len(looked_at)
-        and _binomial_upper_tail(gone, len(looked_at), MISSED_STEP_SHARE) <= TEST_LEVEL,
+        vanished,
+        is_balanced=_binomial_upper_tail(minority, len(jumps), MINORITY_DIRECTION_SHARE) <= TEST_LEVEL,
+        is_transient=2 * vanished > len(remeasured)
+        and _binomial_upper_tail(vanished, len(remeasured), MISSED_STEP_SHARE) <= TEST_LEVEL,
     )
 
 

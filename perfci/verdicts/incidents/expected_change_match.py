@@ -49,12 +49,16 @@ def match_expected_changes(
     steps: dict[Series, list[str]] = defaultdict(list)
     for change in changes:
         steps[change.series].append(change.commit)
-    line = _ExpectationMatcher(context, {commit.sha: at for at, commit in enumerate(context.commits)}, steps)
-    found = {
-        one.id: line.match_incident(one, [said for said in merged if line.is_within(said, one)])
-        for one in incidents
+    matcher = _ExpectationMatcher(
+        context, {commit.sha: at for at, commit in enumerate(context.commits)}, steps
+    )
+    matches = {
+        incident.id: matcher.match_incident(
+            incident, [change for change in merged if matcher.is_within(change, incident)]
+        )
+        for incident in incidents
     }
-    return {incident: answer for incident, answer in found.items() if answer is not None}
+    return {incident_id: match for incident_id, match in matches.items() if match is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +90,21 @@ class _ExpectationMatcher:
     ) -> ExpectationMatch | None:
         """Of several commits the one that answers for all that got worse, else the first."""
         worse = [change for change in incident.members if compute_log_cost(change) > 0]
-        of_commit: dict[str, list[MergedExpectedChange]] = defaultdict(list)
-        for one in merged:
-            if any(one.expected.matches_series(change.series) for change in worse):
-                of_commit[one.sha].append(one)
-        found = [
-            ExpectationMatch(tuple(said), self._find_exceeding(worse, said)) for said in of_commit.values()
+        by_commit: dict[str, list[MergedExpectedChange]] = defaultdict(list)
+        for item in merged:
+            if any(item.expected.matches_series(change.series) for change in worse):
+                by_commit[item.sha].append(item)
+        matches = [
+            ExpectationMatch(tuple(expected), self._find_exceeding(worse, expected))
+            for expected in by_commit.values()
         ]
-        return next((one for one in found if one.covers_all), next(iter(found), None))
+        return next((item for item in matches if item.covers_all), next(iter(matches), None))
 
     def _find_exceeding(
         self, worse: Iterable[ChangePoint], merged: Sequence[MergedExpectedChange]
     ) -> tuple[ChangePoint, ...]:
         return tuple(
-            change for change in worse if not any(self._is_allowed(one.expected, change) for one in merged)
+            change for change in worse if not any(self._is_allowed(item.expected, change) for item in merged)
         )
 
     def _is_allowed(self, expected: ExpectedChange, change: ChangePoint) -> bool:
@@ -109,10 +114,10 @@ class _ExpectationMatcher:
 
     def _step_noise(self, change: ChangePoint) -> float:
         """By what a step may miss its size: the noise floor of its fresh pairs, or the noise of a point around it."""
-        pairs = self.context.confirmations.get(change.series, ())
-        floors = [one.noise_floor or 0.0 for one in pairs if one.head == change.commit]
+        verdicts = self.context.confirmations.get(change.series, ())
+        floors = [verdict.noise_floor or 0.0 for verdict in verdicts if verdict.head == change.commit]
         step = estimate_step(
             self.context.points.get(change.series, ()), change.commit, self.steps.get(change.series, ())
         )
-        of_a_point = abs(compute_log_cost(change)) / step.sigmas if step is not None and step.sigmas else 0.0
-        return max([*floors, of_a_point if math.isfinite(of_a_point) else 0.0])
+        point_noise = abs(compute_log_cost(change)) / step.sigmas if step is not None and step.sigmas else 0.0
+        return max([*floors, point_noise if math.isfinite(point_noise) else 0.0])

@@ -39,17 +39,19 @@ ANSWERED_CAUSES = frozenset({"states", "reverted"})
 
 def build_incidents(changes: Sequence[ChangePoint], context: HistoryContext) -> list[Incident]:
     """Every change point in exactly one incident; newest range first, then by evidence."""
-    place = {commit.sha: at for at, commit in enumerate(context.commits)}
-    moves = blame_bad_sessions(explain_steps(changes, context), context)
-    found = [
-        _build_incident(cause, part, context)
-        for suspected, alike in _group_by_cause(moves).items()
-        for group in _group_by_range(alike)
-        for cause, part in (
-            split_shared_steps(group, context) if suspected == CODE_CAUSE else [(suspected, group)]
+    positions = {commit.sha: at for at, commit in enumerate(context.commits)}
+    explained = blame_bad_sessions(explain_steps(changes, context), context)
+    incidents = [
+        _build_incident(part_cause, part, context)
+        for cause, steps in _group_by_cause(explained).items()
+        for group in _group_by_range(steps)
+        for part_cause, part in (
+            split_shared_steps(group, context) if cause == CODE_CAUSE else [(cause, group)]
         )
     ]
-    return sorted(found, key=lambda one: (-place.get(one.commit, -1), one.p_value, one.id))
+    return sorted(
+        incidents, key=lambda incident: (-positions.get(incident.commit, -1), incident.p_value, incident.id)
+    )
 
 
 def build_bad_session_incidents(
@@ -58,70 +60,82 @@ def build_bad_session_incidents(
     """One incident for each session that had something the matter with its machine, and the jumps of the others."""
     changes = [jump.change for jump in jumps]
     sessions = [visit.session if (visit := context.first_visit(change)) else "" for change in changes]
-    alerts = [
+    session_jumps = [
         SessionAlert(jump.series, session, jump.log_cost > 0, jump.persists)
         for jump, session in zip(jumps, sessions, strict=True)
     ]
-    days = {(day.session, day.machine): day for day in find_bad_sessions(alerts) if day.session}
-    found, single = [], []
-    mine: dict[tuple[str, Machine], list[ExplainedStep]] = defaultdict(list)
+    bad_sessions = {
+        (bad_session.session, bad_session.machine): bad_session
+        for bad_session in find_bad_sessions(session_jumps)
+        if bad_session.session
+    }
+    incidents, others = [], []
+    steps_by_session: dict[tuple[str, Machine], list[ExplainedStep]] = defaultdict(list)
     for jump, change, session in zip(jumps, changes, sessions, strict=True):
-        if (session, jump.series.machine) in days:
-            mine[session, jump.series.machine].append(unexplained_step(change, context))
+        if (session, jump.series.machine) in bad_sessions:
+            steps_by_session[session, jump.series.machine].append(unexplained_step(change, context))
         else:
-            single.append(jump)
-    for (session, machine), moves in mine.items():
-        day = days[session, machine]
-        word = "rotating" if day.is_transient else "bad day"
-        found.append(_build_incident(StepCause(IncidentKind.MACHINE, word, session=session), moves, context))
-    return found, single
+            others.append(jump)
+    for (session, machine), steps in steps_by_session.items():
+        bad_session = bad_sessions[session, machine]
+        cause_name = "rotating" if bad_session.is_transient else "bad day"
+        incidents.append(
+            _build_incident(StepCause(IncidentKind.MACHINE, cause_name, session=session), steps, context)
+        )
+    return incidents, others
 
 
 def _group_by_cause(steps: Sequence[ExplainedStep]) -> dict[StepCause, list[ExplainedStep]]:
-    found: dict[StepCause, list[ExplainedStep]] = defaultdict(list)
-    for move in steps:
-        found[move.cause].append(move)
-    return found
+    steps_by_cause: dict[StepCause, list[ExplainedStep]] = defaultdict(list)
+    for step in steps:
+        steps_by_cause[step.cause].append(step)
+    return steps_by_cause
 
 
 def _group_by_range(steps: Sequence[ExplainedStep]) -> list[list[ExplainedStep]]:
     return [
-        [steps[k] for k in positions] for positions in group_ranges([move.commit_range for move in steps])
+        [steps[k] for k in positions] for positions in group_ranges([step.commit_range for step in steps])
     ]
 
 
 def _build_incident(cause: StepCause, steps: Sequence[ExplainedStep], context: HistoryContext) -> Incident:
-    first, last = find_common_range([move.commit_range for move in steps])
-    largest = sorted(steps, key=lambda move: (-abs(move.log_cost), *step_order(move)))
-    back = [move.reversal for move in largest if move.reversal is not None]
-    worse = [move for move in steps if move.log_cost > 0]
+    first, last = find_common_range([step.commit_range for step in steps])
+    largest = sorted(steps, key=lambda step: (-abs(step.log_cost), *step_order(step)))
+    reversals = [step.reversal for step in largest if step.reversal is not None]
+    worse = [step for step in steps if step.log_cost > 0]
     kind = cause.kind or _incident_kind(len(worse), len(steps))
-    verdicts = [move.verdict for move in steps if move.verdict]
+    verdicts = [step.verdict for step in steps if step.verdict]
     good = _sha_at(
-        context.commits, first, [*(m.change.last_good for m in steps), *(one.base for one in verdicts)]
+        context.commits,
+        first,
+        [*(step.change.last_good for step in steps), *(verdict.base for verdict in verdicts)],
     )
-    bad = _sha_at(context.commits, last, [*(m.change.commit for m in steps), *(one.head for one in verdicts)])
-    asking = worse or steps
-    visits = [visit for move in steps if (visit := context.first_visit(move.change))]
-    ambiguous = any(move.ambiguous for move in steps)
+    bad = _sha_at(
+        context.commits,
+        last,
+        [*(step.change.commit for step in steps), *(verdict.head for verdict in verdicts)],
+    )
+    decisive = worse or steps
+    visits = [visit for step in steps if (visit := context.first_visit(step.change))]
+    ambiguous = any(step.ambiguous for step in steps)
     return Incident(
         id=compute_incident_id(context.project, good, bad, kind, cause),
         kind=kind,
         last_good=good,
         commit=bad,
-        members=(*(move.reported_change for move in largest), *back),
+        members=(*(step.reported_change for step in largest), *reversals),
         candidates=() if kind in BLAMELESS_KINDS else _rank_candidates(steps, first, last, context.commits),
         cause=cause.name,
         environment_changes=cause.environment_changes,
         ambiguous=ambiguous,
         reverted_by=cause.reverted_by,
         sessions=tuple(sorted({visit.session for visit in visits})),
-        p_value=min(move.p_value for move in asking),
-        settled=any(move.is_settled for move in asking),
-        confirmed_count=sum(move.is_confirmed for move in steps),
-        ongoing=any(move.ongoing for move in worse) and cause.kind is None,
+        p_value=min(step.p_value for step in decisive),
+        settled=any(step.is_settled for step in decisive),
+        confirmed_count=sum(step.is_confirmed for step in steps),
+        ongoing=any(step.ongoing for step in worse) and cause.kind is None,
         pair_to_measure=(good, bad)
-        if cause.name not in ANSWERED_CAUSES and not any(move.verdict for move in steps)
+        if cause.name not in ANSWERED_CAUSES and not any(step.verdict for step in steps)
         else None,
         measured_at=min((visit.started_at for visit in visits), default=None),
     )
@@ -137,13 +151,15 @@ def _rank_candidates(
     steps: Sequence[ExplainedStep], first: int, last: int, commits: Sequence[Commit]
 ) -> tuple[CandidateCommit, ...]:
     """Commits of the range, those that most evidence points at first; among equals the older."""
-    stretches = [move.commit_range for move in steps]
-    start = min(lo for one in stretches for lo, _, _ in one.likelihoods)
-    weight = compute_commit_scores(stretches)
-    ranked = sorted(range(first + 1, last + 1), key=lambda at: (-round(float(weight[at - start - 1]), 9), at))
+    ranges = [step.commit_range for step in steps]
+    start = min(lo for commit_range in ranges for lo, _, _ in commit_range.likelihoods)
+    scores = compute_commit_scores(ranges)
+    ranked = sorted(range(first + 1, last + 1), key=lambda at: (-round(float(scores[at - start - 1]), 9), at))
     return tuple(
         CandidateCommit(
-            commits[at], sum(one.may_contain(at) for one in stretches), float(weight[at - start - 1])
+            commits[at],
+            sum(commit_range.may_contain(at) for commit_range in ranges),
+            float(scores[at - start - 1]),
         )
         for at in ranked[:MAX_CANDIDATE_COMMITS]
         if 0 <= at < len(commits)

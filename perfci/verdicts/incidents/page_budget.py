@@ -76,22 +76,22 @@ def allocate_pages(
     ``boundaries`` gives each commit's number among those measured in its week, counted from one; ``answers`` what was
     announced of those that ask for a person, by their ids.
     """
-    meant = expectation_matches or {}
+    matches = expectation_matches or {}
     weeks: dict[str, list[Incident]] = defaultdict(list)
-    said: dict[str, BudgetedIncident] = {}
+    decisions: dict[str, BudgetedIncident] = {}
     for incident in incidents:
         week = week_of(incident)
         if incident.kind not in PAGING_KINDS:
-            said[incident.id] = BudgetedIncident(incident, Disposition.NOTE, week)
+            decisions[incident.id] = BudgetedIncident(incident, Disposition.NOTE, week)
         elif not incident.settled:
-            said[incident.id] = BudgetedIncident(
-                incident, Disposition.WAITING, week, expectation_match=meant.get(incident.id)
+            decisions[incident.id] = BudgetedIncident(
+                incident, Disposition.WAITING, week, expectation_match=matches.get(incident.id)
             )
         else:
             weeks[week].append(incident)
-    for week, asking in weeks.items():
-        said |= _allocate_week(week, asking, commit_ranks, series_count, pages_per_week, meant)
-    return [said[incident.id] for incident in incidents]
+    for week, candidates in weeks.items():
+        decisions |= _allocate_week(week, candidates, commit_ranks, series_count, pages_per_week, matches)
+    return [decisions[incident.id] for incident in incidents]
 
 
 def week_of(incident: Incident) -> str:
@@ -111,30 +111,30 @@ def _allocate_week(
     expectation_matches: Mapping[str, ExpectationMatch],
 ) -> dict[str, BudgetedIncident]:
     """In the order of arrival, the strongest of what arrived together first."""
-    found: dict[str, BudgetedIncident] = {}
+    decisions: dict[str, BudgetedIncident] = {}
     discoveries = pages = 0
-    for incident in sorted(candidates, key=lambda one: _arrival_order(one, commit_ranks)):
-        number, answer = (
+    for incident in sorted(candidates, key=lambda incident: _arrival_order(incident, commit_ranks)):
+        rank, match = (
             commit_ranks.get(incident.commit, len(commit_ranks) + 1),
             expectation_matches.get(incident.id),
         )
-        level = FALSE_PAGE_RATE / (number * (number + 1)) * (discoveries + 1)
-        free = answer is not None and answer.covers_all
+        level = FALSE_PAGE_RATE / (rank * (rank + 1)) * (discoveries + 1)
+        is_free = match is not None and match.covers_all
         if incident.p_value * max(series_count, 1) > level:
-            found[incident.id] = BudgetedIncident(
-                incident, Disposition.TOO_WEAK, week, expectation_match=answer
+            decisions[incident.id] = BudgetedIncident(
+                incident, Disposition.TOO_WEAK, week, expectation_match=match
             )
-        elif pages >= max_pages and not free:
-            found[incident.id] = BudgetedIncident(
-                incident, Disposition.HELD_BACK, week, expectation_match=answer
+        elif pages >= max_pages and not is_free:
+            decisions[incident.id] = BudgetedIncident(
+                incident, Disposition.HELD_BACK, week, expectation_match=match
             )
         else:
             discoveries += 1
-            pages += not free
-            found[incident.id] = BudgetedIncident(
-                incident, Disposition.PAGE, week, 0 if free else pages, answer
+            pages += not is_free
+            decisions[incident.id] = BudgetedIncident(
+                incident, Disposition.PAGE, week, 0 if is_free else pages, match
             )
-    return found
+    return decisions
 
 
 def _arrival_order(incident: Incident, commit_ranks: Mapping[str, int]) -> tuple[object, ...]:

@@ -45,21 +45,21 @@ def group_ranges(weighted_ranges: Sequence[WeightedRange]) -> list[list[int]]:
     Chains of overlapping ranges are not one group, or a series measured once a month would join a month's incidents.
     Positions are answered in ascending order; the order of the input changes nothing but them.
     """
-    left = list(range(len(weighted_ranges)))
-    order = sorted(left, key=lambda k: _sort_key(weighted_ranges[k]))
-    found = []
-    while order:
-        score = compute_commit_scores([weighted_ranges[k] for k in order])
-        start = min(lo for k in order for lo, _, _ in weighted_ranges[k].likelihoods)
-        place = start + 1 + int(np.flatnonzero(score >= score.max() * TIE_TOLERANCE)[0])
-        found.append(sorted(k for k in order if weighted_ranges[k].may_contain(place)))
-        order = [k for k in order if not weighted_ranges[k].may_contain(place)]
-    return found
+    indices = list(range(len(weighted_ranges)))
+    remaining = sorted(indices, key=lambda k: _sort_key(weighted_ranges[k]))
+    groups = []
+    while remaining:
+        score = compute_commit_scores([weighted_ranges[k] for k in remaining])
+        start = min(lo for k in remaining for lo, _, _ in weighted_ranges[k].likelihoods)
+        position = start + 1 + int(np.flatnonzero(score >= score.max() * TIE_TOLERANCE)[0])
+        groups.append(sorted(k for k in remaining if weighted_ranges[k].may_contain(position)))
+        remaining = [k for k in remaining if not weighted_ranges[k].may_contain(position)]
+    return groups
 
 
 def compute_commit_scores(weighted_ranges: Sequence[WeightedRange]) -> Floats:
     """The evidence for each commit, from the one after the earliest start of a stretch on."""
-    ranges = [one for stretch in weighted_ranges for one in stretch.likelihoods]
+    ranges = [likelihood for weighted_range in weighted_ranges for likelihood in weighted_range.likelihoods]
     start, end = min(lo for lo, _, _ in ranges), max(hi for _, hi, _ in ranges)
     steps = np.zeros(end - start + 1)
     np.add.at(steps, [lo - start for lo, _, _ in ranges], [share for _, _, share in ranges])
@@ -69,10 +69,15 @@ def compute_commit_scores(weighted_ranges: Sequence[WeightedRange]) -> Floats:
 
 def find_common_range(weighted_ranges: Sequence[WeightedRange]) -> tuple[int, int]:
     """The range all have in common, or, where some only may mean it, the range of all."""
-    first, last = max(one.first for one in weighted_ranges), min(one.last for one in weighted_ranges)
+    first, last = (
+        max(weighted_range.first for weighted_range in weighted_ranges),
+        min(weighted_range.last for weighted_range in weighted_ranges),
+    )
     if first < last:
         return first, last
-    return min(one.first for one in weighted_ranges), max(one.last for one in weighted_ranges)
+    return min(weighted_range.first for weighted_range in weighted_ranges), max(
+        weighted_range.last for weighted_range in weighted_ranges
+    )
 
 
 def compute_likelihood_drop(sigmas: float, points: int) -> float:

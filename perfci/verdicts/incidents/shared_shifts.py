@@ -33,22 +33,22 @@ def blame_bad_sessions(steps: Sequence[ExplainedStep], context: HistoryContext) 
 
     A level that later sessions saw as well is no matter of a day.
     """
-    visits = [_find_blamable_session(move, context) for move in steps]
-    alerts = [
-        SessionAlert(move.change.series, visit.session, move.log_cost > 0)
-        for move, visit in zip(steps, visits, strict=True)
+    visits = [_find_blamable_session(step, context) for step in steps]
+    jumps = [
+        SessionAlert(step.change.series, visit.session, step.log_cost > 0)
+        for step, visit in zip(steps, visits, strict=True)
         if visit
     ]
     suites: dict[tuple[str, Machine], set[str]] = defaultdict(set)
-    for alert in alerts:
-        suites[alert.session, alert.series.machine].add(get_suite_name(alert.series.benchmark.name))
-    bad = {(day.session, day.machine) for day in find_bad_sessions(alerts)}
-    bad = {place for place in bad if len(suites[place]) >= MIN_UNRELATED_SUITES}
+    for jump in jumps:
+        suites[jump.session, jump.series.machine].add(get_suite_name(jump.series.benchmark.name))
+    bad_sessions = {(session.session, session.machine) for session in find_bad_sessions(jumps)}
+    bad_sessions = {key for key in bad_sessions if len(suites[key]) >= MIN_UNRELATED_SUITES}
     return [
-        replace(move, cause=StepCause(IncidentKind.MACHINE, "bad day", session=visit.session))
-        if visit and (visit.session, move.change.series.machine) in bad
-        else move
-        for move, visit in zip(steps, visits, strict=True)
+        replace(step, cause=StepCause(IncidentKind.MACHINE, "bad day", session=visit.session))
+        if visit and (visit.session, step.change.series.machine) in bad_sessions
+        else step
+        for step, visit in zip(steps, visits, strict=True)
     ]
 
 
@@ -61,48 +61,54 @@ def _find_blamable_session(step: ExplainedStep, context: HistoryContext) -> Sess
 def split_shared_steps(steps: Sequence[ExplainedStep], context: HistoryContext) -> StepsByCause:
     """Part one group of steps into what its machines share, and what is left for the code."""
     parts: StepsByCause = []
-    left = list(steps)
-    for machine in sorted({move.change.series.machine for move in steps}, key=repr):
-        for unit in sorted({move.change.series.metric.unit for move in steps}):
-            mine = [
-                m for m in left if m.change.series.machine == machine and m.change.series.metric.unit == unit
+    remaining = list(steps)
+    for machine in sorted({step.change.series.machine for step in steps}, key=repr):
+        for unit in sorted({step.change.series.metric.unit for step in steps}):
+            candidates = [
+                step
+                for step in remaining
+                if step.change.series.machine == machine and step.change.series.metric.unit == unit
             ]
-            word, alike = _match_canary(mine, context) or _match_majority(
-                mine, context, context.series_counts.get((machine, unit), 0)
+            cause_name, shared = _match_canary(candidates, context) or _match_majority(
+                candidates, context, context.series_counts.get((machine, unit), 0)
             )
-            if alike:
-                parts.append((StepCause(IncidentKind.MACHINE, word), alike))
-                left = [move for move in left if not any(move is one for one in alike)]
-    return [*parts, (CODE_CAUSE, left)] if left else parts
+            if shared:
+                parts.append((StepCause(IncidentKind.MACHINE, cause_name), shared))
+                remaining = [
+                    step for step in remaining if not any(step is shared_step for shared_step in shared)
+                ]
+    return [*parts, (CODE_CAUSE, remaining)] if remaining else parts
 
 
 def _match_canary(
     steps: Sequence[ExplainedStep], context: HistoryContext
 ) -> tuple[str, list[ExplainedStep]] | None:
     """What moved as a canary did, which no commit touches; the canary itself is the machine's anyway."""
-    canaries = [move for move in steps if context.is_canary(move.change.series)]
+    canaries = [step for step in steps if context.is_canary(step.change.series)]
     if not canaries:
         return None
-    size = statistics.median(move.log_cost for move in canaries)
-    alike = [
-        m for m in steps if m in canaries or (_may_be_machine(m, context) and _is_similar(m.log_cost, size))
+    size = statistics.median(step.log_cost for step in canaries)
+    similar = [
+        step
+        for step in steps
+        if step in canaries or (_may_be_machine(step, context) and _is_similar(step.log_cost, size))
     ]
-    return "canary", alike
+    return "canary", similar
 
 
 def _match_majority(
     steps: Sequence[ExplainedStep], context: HistoryContext, series_count: int
 ) -> tuple[str, list[ExplainedStep]]:
     """What most series of a machine did alike, in suites that have nothing to do with each other."""
-    able = [move for move in steps if _may_be_machine(move, context) and math.isfinite(move.log_cost)]
-    if not able:
+    candidates = [step for step in steps if _may_be_machine(step, context) and math.isfinite(step.log_cost)]
+    if not candidates:
         return "", []
-    size = statistics.median(move.log_cost for move in able)
-    alike = [move for move in able if _is_similar(move.log_cost, size)]
-    suites = {get_suite_name(move.change.series.benchmark.name) for move in alike}
+    size = statistics.median(step.log_cost for step in candidates)
+    similar = [step for step in candidates if _is_similar(step.log_cost, size)]
+    suites = {get_suite_name(step.change.series.benchmark.name) for step in similar}
     return (
-        ("most", alike)
-        if len(suites) >= MIN_UNRELATED_SUITES and 2 * len(alike) > series_count > 0
+        ("most", similar)
+        if len(suites) >= MIN_UNRELATED_SUITES and 2 * len(similar) > series_count > 0
         else ("", [])
     )
 
@@ -118,8 +124,8 @@ def _may_be_machine(step: ExplainedStep, context: HistoryContext) -> bool:
 
 
 def _is_similar(first: float, second: float) -> bool:
-    alike = first * second > 0 and math.isfinite(first) and math.isfinite(second)
-    return alike and abs(math.log(first / second)) <= MAX_LOG_RATIO
+    same_sign = first * second > 0 and math.isfinite(first) and math.isfinite(second)
+    return same_sign and abs(math.log(first / second)) <= MAX_LOG_RATIO
 
 
 def get_suite_name(benchmark: str) -> str:

@@ -74,8 +74,10 @@ class HistoryContext:
             return False
         series = step.change.series
         level = self.points[series][step.estimate.index : step.estimate.index + step.estimate.points_after]
-        visits = (self.visits.get((one.sha, series.machine), ()) for one in level)
-        return all({one.session for one in of} == {visit.session} for of in visits)
+        visits = (self.visits.get((point.sha, series.machine), ()) for point in level)
+        return all(
+            {point.session for point in session_visits} == {visit.session} for session_visits in visits
+        )
 
     def first_visit(self, change: ChangePoint) -> SessionVisit | None:
         """The session that saw the new level first."""
@@ -151,26 +153,26 @@ class ExplainedStep:
 
 def explain_steps(changes: Sequence[ChangePoint], context: HistoryContext) -> list[ExplainedStep]:
     """All change points in one order, however they were found; a step that undoes the one before is its ``back``."""
-    place = {commit.sha: at for at, commit in enumerate(context.commits)}
-    of_series: dict[Series, list[ChangePoint]] = defaultdict(list)
+    positions = {commit.sha: at for at, commit in enumerate(context.commits)}
+    changes_by_series: dict[Series, list[ChangePoint]] = defaultdict(list)
     for change in changes:
-        of_series[change.series].append(change)
-    found = [
-        move
-        for series, steps in of_series.items()
-        for move in _explain_series_steps(
-            series, sorted(steps, key=lambda one: place.get(one.commit, -1)), context, place
+        changes_by_series[change.series].append(change)
+    explained = [
+        step
+        for series, steps in changes_by_series.items()
+        for step in _explain_series_steps(
+            series, sorted(steps, key=lambda step: positions.get(step.commit, -1)), context, positions
         )
     ]
-    return sorted(found, key=step_order)
+    return sorted(explained, key=step_order)
 
 
 def unexplained_step(change: ChangePoint, context: HistoryContext) -> ExplainedStep:
     """A step with nothing known around it."""
-    place = {commit.sha: at for at, commit in enumerate(context.commits)}
+    positions = {commit.sha: at for at, commit in enumerate(context.commits)}
     return ExplainedStep(
         change,
-        WeightedRange(*_position_range(change, place), MIN_EVIDENCE),
+        WeightedRange(*_position_range(change, positions), MIN_EVIDENCE),
         compute_log_cost(change),
         CODE_CAUSE,
     )
@@ -178,11 +180,11 @@ def unexplained_step(change: ChangePoint, context: HistoryContext) -> ExplainedS
 
 def group_confirmations(verdicts: Iterable[Verdict]) -> dict[Series, list[Verdict]]:
     """What fresh pairs said of each series."""
-    found: dict[Series, list[Verdict]] = defaultdict(list)
+    by_series: dict[Series, list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
         if verdict.stage is Stage.CONFIRMATION and verdict.base != verdict.head:
-            found[verdict.series].append(verdict)
-    return found
+            by_series[verdict.series].append(verdict)
+    return by_series
 
 
 def add_confirmed_steps(
@@ -193,15 +195,17 @@ def add_confirmed_steps(
     for change in changes:
         ranges[change.series].append(_position_range(change, positions))
     added = []
-    for series, said in group_confirmations(verdicts).items():
-        for one in said:
-            first, last = positions.get(one.base, -1), positions.get(one.head, -1)
-            known = any(lo < last and first < hi for lo, hi in ranges[series])
-            if one.kind in MOVE_KINDS and one.ratio and -1 < first < last and not known:
-                before = one.base_level or 1.0
+    for series, confirmations in group_confirmations(verdicts).items():
+        for verdict in confirmations:
+            first, last = positions.get(verdict.base, -1), positions.get(verdict.head, -1)
+            is_covered = any(lo < last and first < hi for lo, hi in ranges[series])
+            if verdict.kind in MOVE_KINDS and verdict.ratio and -1 < first < last and not is_covered:
+                before = verdict.base_level or 1.0
                 ranges[series].append((first, last))
                 added.append(
-                    ChangePoint(series, one.head, one.base, one.ratio - 1, before, before * one.ratio)
+                    ChangePoint(
+                        series, verdict.head, verdict.base, verdict.ratio - 1, before, before * verdict.ratio
+                    )
                 )
     return [*changes, *added]
 
@@ -210,36 +214,38 @@ def _explain_series_steps(
     series: Series, steps: Sequence[ChangePoint], context: HistoryContext, positions: Mapping[str, int]
 ) -> Iterable[ExplainedStep]:
     bar = math.log1p(context.rules(series).bar)
-    seen, shas = context.points.get(series, ()), [step.commit for step in steps]
-    hops = find_mode_switches(steps)
-    gone = {
-        sha: back
-        for sha, back in find_reversals(steps, positions, bar / 2).items()
-        if not {sha, back.commit} & hops
+    points, shas = context.points.get(series, ()), [step.commit for step in steps]
+    switches = find_mode_switches(steps)
+    reversals = {
+        sha: reversal
+        for sha, reversal in find_reversals(steps, positions, bar / 2).items()
+        if not {sha, reversal.commit} & switches
     }
-    returns = {back.commit for back in gone.values()}
-    costs = [compute_log_cost(step) for step in steps]
+    returning = {reversal.commit for reversal in reversals.values()}
+    log_costs = [compute_log_cost(step) for step in steps]
     for k, step in enumerate(steps):
-        if step.commit in returns:
+        if step.commit in returning:
             continue
-        around = estimate_step(seen, step.commit, shas)
+        estimate = estimate_step(points, step.commit, shas)
         first, last = _position_range(step, positions)
         verdict = _find_verdict(context.confirmations.get(series, ()), first, last, positions)
         if verdict and verdict.kind in MOVE_KINDS:
             first, last = positions[verdict.base], positions[verdict.head]
-        move = ExplainedStep(
+        explained = ExplainedStep(
             step,
             WeightedRange(first, last, MIN_EVIDENCE)
-            if around is None
-            else _weighted_range(around, first, last, seen, positions),
-            costs[k],
+            if estimate is None
+            else _weighted_range(estimate, first, last, points, positions),
+            log_costs[k],
             CODE_CAUSE,
-            around,
+            estimate,
             verdict,
-            ongoing=_is_ongoing(costs[k:], bar),
-            reversal=gone.get(step.commit),
+            ongoing=_is_ongoing(log_costs[k:], bar),
+            reversal=reversals.get(step.commit),
         )
-        yield _explain_step(move, seen, step.commit in hops, _are_adjacent(step, context.commits, positions))
+        yield _explain_step(
+            explained, points, step.commit in switches, _are_adjacent(step, context.commits, positions)
+        )
 
 
 def _position_range(step: ChangePoint, positions: Mapping[str, int]) -> tuple[int, int]:
@@ -258,7 +264,9 @@ def _find_verdict(
         if first <= positions.get(verdict.base, -2) < positions.get(verdict.head, -2) <= last
     ]
     moved = [verdict for verdict in within if verdict.kind in MOVE_KINDS]
-    whole = [one for one in within if (positions[one.base], positions[one.head]) == (first, last)]
+    whole = [
+        verdict for verdict in within if (positions[verdict.base], positions[verdict.head]) == (first, last)
+    ]
     return next(iter([*moved, *whole]), None)
 
 
@@ -287,15 +295,15 @@ def _explain_step(
         return replace(
             step, cause=StepCause(IncidentKind.RESOLVED, "reverted", reverted_by=step.reversal.commit)
         )
-    between = step.commit_range.last - step.commit_range.first - 1 or not is_adjacent
-    met = (
-        find_environment_coincidence(points, step.estimate, between > 0)
+    has_commits_between = step.commit_range.last - step.commit_range.first - 1 or not is_adjacent
+    coincidence = (
+        find_environment_coincidence(points, step.estimate, has_commits_between > 0)
         if step.estimate and not step.is_confirmed
         else None
     )
-    if met:
-        cause = StepCause(IncidentKind.ENVIRONMENT, "environment", met.changes)
-        return replace(step, cause=cause, ambiguous=met.ambiguous and not step.is_refuted)
+    if coincidence:
+        cause = StepCause(IncidentKind.ENVIRONMENT, "environment", coincidence.changes)
+        return replace(step, cause=cause, ambiguous=coincidence.ambiguous and not step.is_refuted)
     return replace(step, cause=StepCause(IncidentKind.MACHINE, "refuted")) if step.is_refuted else step
 
 
@@ -316,16 +324,20 @@ def _weighted_range(
     step: StepEstimate, first: int, last: int, points: Sequence[LevelPoint], positions: Mapping[str, int]
 ) -> WeightedRange:
     """Where on the line the step may have come, with the points beside where it may have come as well."""
-    at = [positions.get(one.sha, -1) for one in points]
-    beside = [
-        (at[k - 1], at[k], compute_likelihood_drop(step.sigmas, abs(k - step.index)))
+    positions_on_line = [positions.get(point.sha, -1) for point in points]
+    adjacent = [
+        (
+            positions_on_line[k - 1],
+            positions_on_line[k],
+            compute_likelihood_drop(step.sigmas, abs(k - step.index)),
+        )
         for k in range(
             max(1, step.index - step.position_uncertainty),
             min(len(points), step.index + step.position_uncertainty + 1),
         )
-        if k != step.index and -1 < at[k - 1] < at[k]
+        if k != step.index and -1 < positions_on_line[k - 1] < positions_on_line[k]
     ]
-    return WeightedRange(first, last, max(step.log_evidence, MIN_EVIDENCE), tuple(beside))
+    return WeightedRange(first, last, max(step.log_evidence, MIN_EVIDENCE), tuple(adjacent))
 
 
 def step_order(step: ExplainedStep) -> tuple[object, ...]:

@@ -36,7 +36,7 @@ class Ablation:
 
     @property
     def accepted_steps(self) -> list[AblationStep]:
-        return [rung for rung in self.steps if not rung.rejection_reason]
+        return [step for step in self.steps if not step.rejection_reason]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +61,24 @@ REPORTED_CLASSES = (
 
 def list_reported_series(ablation: Ablation, policy: Policy) -> list[Series]:
     """The series a ladder is told by, each named as of its last good step: those of time, then those of memory."""
-    shown = [
+    reported = [
         verdict.series
         for verdict in ablation.total_verdicts
         if policy.class_of(verdict.series) in REPORTED_CLASSES
     ]
-    return sorted(shown, key=lambda series: REPORTED_CLASSES.index(policy.class_of(series)))
+    return sorted(reported, key=lambda series: REPORTED_CLASSES.index(policy.class_of(series)))
 
 
 def list_metric_rows(ablation: Ablation, metric: str) -> list[AblationRow]:
     """Every step of one metric in order; the first step's level is what the second was compared with."""
-    lines = []
-    for number, rung in enumerate(ablation.steps):
-        own = _find_metric_verdict(rung.verdicts, metric)
-        level = own.head_level if own else _find_first_level(ablation, metric) if number == 0 else None
-        lines.append(AblationRow(rung, level, own))
-    return lines
+    rows = []
+    for number, step in enumerate(ablation.steps):
+        verdict = _find_metric_verdict(step.verdicts, metric)
+        level = (
+            verdict.head_level if verdict else _find_first_level(ablation, metric) if number == 0 else None
+        )
+        rows.append(AblationRow(step, level, verdict))
+    return rows
 
 
 def find_total_verdict(ablation: Ablation, metric: str) -> Verdict | None:

@@ -87,22 +87,29 @@ def check_numerics(
     if not select_usable(base) or not select_usable(head):
         return None
     precision = find_coarsest_precision(base_parameters, series.parameters)
-    known, why = TOLERANCES[precision], "" if declared_tolerance is not None else f" for {precision}"
+    tolerances, precision_note = (
+        TOLERANCES[precision],
+        "" if declared_tolerance is not None else f" for {precision}",
+    )
     name = series.metric.name
     if "error" in name:
-        allowed = known.outputs if declared_tolerance is None and "relative" in name else declared_tolerance
-        return None if allowed is None else _check_error(series, base, head, allowed, why)
-    usual = known.grad_norm if "grad_norm" in name else known.loss
+        allowed = (
+            tolerances.outputs if declared_tolerance is None and "relative" in name else declared_tolerance
+        )
+        return None if allowed is None else _check_error(series, base, head, allowed, precision_note)
+    default = tolerances.grad_norm if "grad_norm" in name else tolerances.loss
     return _check_relative_difference(
-        series, base, head, usual if declared_tolerance is None else declared_tolerance, why
+        series, base, head, default if declared_tolerance is None else declared_tolerance, precision_note
     )
 
 
 def find_coarsest_precision(*sides: NamedValues) -> str:
     """The coarsest precision that parameters name; fp32 where none does."""
-    order = list(TOLERANCES)
-    named = [known for side in sides for _, value in side if (known := _parse_precision(value)) in order]
-    return max(named, key=order.index, default="fp32")
+    names = list(TOLERANCES)
+    named = [
+        precision for side in sides for _, value in side if (precision := _parse_precision(value)) in names
+    ]
+    return max(named, key=names.index, default="fp32")
 
 
 def _parse_precision(value: str) -> str:
@@ -116,9 +123,9 @@ def _check_error(
     before, after = (
         max(sample for process in select_usable(side) for sample in process.samples) for side in (base, head)
     )
-    told = f"{series.metric.name} is {after:.3g} against {before:.3g} of the baseline (allowed {tolerance:.2g} more{precision_note})"
+    text = f"{series.metric.name} is {after:.3g} against {before:.3g} of the baseline (allowed {tolerance:.2g} more{precision_note})"
     return NumericsCheck(
-        series, ParityOutcome.REJECTED if after - before > tolerance else ParityOutcome.AGREES, told
+        series, ParityOutcome.REJECTED if after - before > tolerance else ParityOutcome.AGREES, text
     )
 
 
@@ -127,13 +134,13 @@ def _check_relative_difference(
 ) -> NumericsCheck:
     before, after = (median(levels) for levels in steady_levels(select_usable(base), select_usable(head)))
     distance = abs(after - before)
-    told = f"{series.metric.name} is {_format_against(after, before)} of the baseline ("
-    told += f"{_format_percent(distance / abs(before))}, " if before else ""
-    told += f"allowed {_format_percent(tolerance)}{precision_note})"
+    text = f"{series.metric.name} is {_format_against(after, before)} of the baseline ("
+    text += f"{_format_percent(distance / abs(before))}, " if before else ""
+    text += f"allowed {_format_percent(tolerance)}{precision_note})"
     parity = ParityOutcome.AGREES if distance <= tolerance * abs(before) else ParityOutcome.REJECTED
     if not _repeats_exactly(base) or not _repeats_exactly(head):
         parity = _check_interval(series, base, head, tolerance)
-    return NumericsCheck(series, parity, told)
+    return NumericsCheck(series, parity, text)
 
 
 def _check_interval(
@@ -159,10 +166,10 @@ def _repeats_exactly(side: Sequence[Process]) -> bool:
 def _format_against(value: float, baseline: float) -> str:
     """Both numbers with as many digits as it takes to see that they differ, at least four."""
     for digits in range(4, 17):
-        one, other = f"{value:.{digits}g}", f"{baseline:.{digits}g}"
-        if one != other:
+        shown, shown_baseline = f"{value:.{digits}g}", f"{baseline:.{digits}g}"
+        if shown != shown_baseline:
             break
-    return f"{one} against {other}"
+    return f"{shown} against {shown_baseline}"
 
 
 def _format_percent(share: float) -> str:

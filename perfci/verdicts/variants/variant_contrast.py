@@ -50,12 +50,12 @@ class VariantResults:
 
 
 def label_both_sides(series: Series, base_parameters: NamedValues) -> Series:
-    before = dict(base_parameters)
-    told = tuple(
-        (name, value if before.get(name, value) == value else f"{before[name]} → {value}")
+    base_values = dict(base_parameters)
+    parameters = tuple(
+        (name, value if base_values.get(name, value) == value else f"{base_values[name]} → {value}")
         for name, value in series.parameters
     )
-    return replace(series, parameters=told)
+    return replace(series, parameters=parameters)
 
 
 def get_benchmark_owner(benchmark: str) -> str:
