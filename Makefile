@@ -21,6 +21,13 @@ proof: ## run the long proofs whose promises `make test` holds by samples (all r
 	@.ci/setup dev
 	$(BIN)/python -m pytest -m proof $(ARGS)
 
+check: ## lint, types, and the tests of what differs from the last commit, under 90 seconds (ARGS="--since origin/main")
+	@.ci/setup dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m tools.check $(ARGS)
+
 lint: ## check style and types
 	@.ci/setup dev
 	$(BIN)/ruff check .

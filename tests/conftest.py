@@ -27,14 +27,17 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.fixture(autouse=True, scope="module")
 def settled_heap() -> None:
-    """Collecting garbage, as measurements do, looks at what the tests of a module made and not at all of torch."""
+    """Collecting garbage, as measurements do, looks at what the tests of a module made and not at all of
+    torch.
+    """
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="module")
 def migrated_once(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test process migrates one database, and makes the others by the same statements; the store's own tests do not.
+    """A test process migrates one database, and makes the others by the same statements; the store's own
+    tests do not.
 
     Only where a test module knows the store: the others need not wait for the import of Alembic.
     """
@@ -51,7 +54,9 @@ def migrated_once(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def addresses_compiled_once() -> Iterator[None]:
-    """Hundreds of tests make an application, of which werkzeug compiles the same hundred addresses each time."""
+    """Hundreds of tests make an application, of which werkzeug compiles the same hundred addresses each
+    time.
+    """
     if "werkzeug.routing" not in sys.modules:
         yield
         return
@@ -89,7 +94,9 @@ def environments_forked(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def own_machine_lock(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test waits for a measurement outside the tests, and none inherits settings of the person who runs them."""
+    """No test waits for a measurement outside the tests, and none inherits settings of the person who runs
+    them.
+    """
     for name in [
         name for name in os.environ if name.startswith("PERFCI_") and not name.startswith(OF_THE_TESTS)
     ]:

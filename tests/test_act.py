@@ -1,6 +1,7 @@
 """The workflows that `perfci init` writes, executed: events in, comment, check and stored runs out.
 
-``act`` runs them on this machine. Checkout, setup-python, caches and artifacts are stand-ins (``pinned_actions``).
+``act`` runs them on this machine. Checkout, setup-python, caches and artifacts are stand-ins
+(``pinned_actions``).
 """
 
 from __future__ import annotations

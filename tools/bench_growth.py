@@ -1,7 +1,8 @@
-"""How reading and storing slow down as a database grows: ``python -m tools.bench_growth [sqlite] [postgresql]``.
+"""How reading and storing slow down as a database grows: ``python -m tools.bench_growth [sqlite]
+[postgresql]``.
 
-Ten thousand series; samples in millions. Times are in milliseconds: the best of many on the clock, and in brackets the
-CPU time of this process in it, which neighbours on a busy machine disturb less.
+Ten thousand series; samples in millions. Times are in milliseconds: the best of many on the clock, and in
+brackets the CPU time of this process in it, which neighbours on a busy machine disturb less.
 """
 
 from __future__ import annotations
@@ -106,7 +107,9 @@ def grow(kind: str) -> None:
 
 
 def settle(store: Store, commits: int) -> None:
-    """Decide on the last two commits, and let the planner look, as a server does by itself within a minute."""
+    """Decide on the last two commits, and let the planner look, as a server does by itself within a
+    minute.
+    """
     with store.begin() as tx:
         decide(tx, commits - 2, commits - 1)
     with store.begin() as tx:

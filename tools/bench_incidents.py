@@ -1,6 +1,8 @@
-"""How long a thousand incidents with fifty thousand series take: ``python -m tools.bench_incidents [KIND...]``.
+"""How long a thousand incidents with fifty thousand series take: ``python -m tools.bench_incidents
+[KIND...]``.
 
-Each figure is the middle one of some, with the slowest beside it. ``sqlite`` and ``postgresql`` are the kinds.
+Each figure is the middle one of some, with the slowest beside it. ``sqlite`` and ``postgresql`` are the
+kinds.
 """
 
 from __future__ import annotations
@@ -71,7 +73,9 @@ def fill(store: Store) -> None:
 
 
 def count_rows(store: Store) -> None:
-    """What a server in use does by itself within a minute: without it PostgreSQL plans for tables of a few rows."""
+    """What a server in use does by itself within a minute: without it PostgreSQL plans for tables of a few
+    rows.
+    """
     with store.begin() as tx:
         if tx.get_bind().dialect.name == "postgresql":
             tx.connection().exec_driver_sql("ANALYZE")
@@ -87,7 +91,9 @@ def held_for(store: Store, held: list[float]) -> Iterator[Session]:
 
 
 Took = tuple[float, float]
-"""Milliseconds on the wall, and of this process's CPU: on a busy machine only the latter tells of the program."""
+"""Milliseconds on the wall, and of this process's CPU: on a busy machine only the latter tells of the
+program.
+"""
 
 
 def measured(ask: Callable[[], object], times: int = 15) -> list[Took]:

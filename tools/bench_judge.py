@@ -1,7 +1,8 @@
 """Measure how fast changes are found and pairs are judged, beside the detectors of others on the same series.
 
-Run as ``make bench``, or ``python -m tools.bench_judge``. The limits are for two free cores; what is measured uses one
-of them, so its CPU time is held to them: on a busy machine it waits, but computes no longer.
+Run as ``make bench``, or ``python -m tools.bench_judge``. The limits are for two free cores; what is
+measured uses one of them, so its CPU time is held to them: on a busy machine it waits, but computes no
+longer.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ CASES, PROCESSES, SAMPLES = 1_000, 8, 25
 SCRATCH_S, APPEND_S, JUDGE_S = 15.0, 2.0, 5.0
 COMMITS, TOUCHED, LOOKS, LOOK_S = 200, 50, 5, 0.3
 PEER_SERIES = 22
-"""Series that others look at: two of every kind of noise. They are slower, and one series takes as long as the next."""
+"""Series that others look at: two of every kind of noise. They are slower, and one series takes as long as
+the next.
+"""
 SEED = 4
 
 

@@ -1,6 +1,8 @@
-"""Measure perfci itself: against asv on the same suite, against the work its cells do, and against fixed limits.
+"""Measure perfci itself: against asv on the same suite, against the work its cells do, and against fixed
+limits.
 
-Run as ``make bench``. Both tools run in one go on one machine, so the ratios hold where absolute times do not.
+Run as ``make bench``. Both tools run in one go on one machine, so the ratios hold where absolute times do
+not.
 """
 
 from __future__ import annotations
@@ -137,7 +139,9 @@ def under_asv(project: GitProject) -> Timed:
 
 
 def empty_process(folder: Path) -> Iterator[Figure]:
-    """From one process that measures nothing to the next: fork, run, end and committed row. The parent has torch."""
+    """From one process that measures nothing to the next: fork, run, end and committed row. The parent has
+    torch.
+    """
     project = GitProject(folder)
     project.commit("Nothing", benchmarks__suite=EMPTY_SUITE)
     run([sys.executable, "-m", "perfci.cli", "run", "--rounds", str(EMPTY_ROUNDS)], project)

@@ -10,7 +10,9 @@ from typing import NoReturn
 
 @dataclass(frozen=True)
 class Figure:
-    """``good`` is nothing where the machine is too restless to tell; a figure without a limit is always good."""
+    """``good`` is nothing where the machine is too restless to tell; a figure without a limit is always
+    good.
+    """
 
     name: str
     value: str

@@ -2,9 +2,10 @@
 
     python -m tools.bench_service --database sqlite
 
-The server runs as it is deployed: ``perfci serve --workers 2``, durable commits, nothing of PostgreSQL turned off; the
-clients are threads of this process with bodies prepared beforehand, on the same cores. Any error voids all figures.
-The limit beside them is a plain insert of the same rows by the driver, ready tuples and no HTTP, 32 runs a commit.
+The server runs as it is deployed: ``perfci serve --workers 2``, durable commits, nothing of PostgreSQL
+turned off; the clients are threads of this process with bodies prepared beforehand, on the same cores. Any
+error voids all figures. The limit beside them is a plain insert of the same rows by the driver, ready
+tuples and no HTTP, 32 runs a commit.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ TICKS, NICE = slice(11, 13), 16
 """Where /proc/PID/stat has CPU time and priority, counted from behind the name."""
 
 SHAPES = ((100, 5, 4), (100, 1, 20))
-"""Benchmarks, processes of each, samples of each: five processes are what perfci measures, one is what others send."""
+"""Benchmarks, processes of each, samples of each: five processes are what perfci measures, one is what
+others send.
+"""
 
 UPLOADS_S, P99_MS, LARGE_S = 100.0, 250.0, 1.0
 
@@ -149,7 +152,9 @@ def upload_of(run: Run) -> Upload:
 
 
 def send(address: str, uploads: Sequence[Upload], *, clients: int, rate: float = 0.0) -> Tally:
-    """Send all, as fast as can be or at a fixed rate whatever the server does; a late start counts as waiting."""
+    """Send all, as fast as can be or at a fixed rate whatever the server does; a late start counts as
+    waiting.
+    """
     waiting, lock, tally = iter(enumerate(uploads)), threading.Lock(), Tally()
     began = time.perf_counter()
 

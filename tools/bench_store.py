@@ -1,7 +1,8 @@
 """How fast the store takes runs, beside a plain insert of the same rows: ``python -m tools.bench_store``.
 
-The plain insert is the limit: ready tuples, the driver's own executemany or COPY, the same tables with all their
-constraints, the same number of runs in one commit. Both take turns, so that a busy machine slows both.
+The plain insert is the limit: ready tuples, the driver's own executemany or COPY, the same tables with all
+their constraints, the same number of runs in one commit. Both take turns, so that a busy machine slows
+both.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ TABLES = {
 def a_run(
     number: int, dice: random.Random, shape: tuple[int, int, int] = (BENCHMARKS, PROCESSES, SAMPLES)
 ) -> Run:
-    """Runs share no object with each other, as runs that were parsed do not; its series share machine and variant."""
+    """Runs share no object with each other, as runs that were parsed do not; its series share machine and
+    variant.
+    """
     machine, variant = a_machine(), Variant((("python", "3.12"), ("torch", "2.13")))
     benchmarks, processes_each, samples = shape
     results = []

@@ -1,7 +1,8 @@
-"""Hold our clocks against independent ones: torch's own timers on the same step, and the cost of our loop itself.
+"""Hold our clocks against independent ones: torch's own timers on the same step, and the cost of our loop
+itself.
 
-Run as part of ``make bench``. Both timers take turns in blocks inside one process, ABBA, so that a machine that changes
-its mood does so to both.
+Run as part of ``make bench``. Both timers take turns in blocks inside one process, ABBA, so that a machine
+that changes its mood does so to both.
 """
 
 from __future__ import annotations
@@ -119,9 +120,11 @@ def timers(step: Callable[[], None], device: Device, number: int) -> Iterator[tu
 
 
 def compared(name: str, ours: Timer, theirs: Timer, what: str, quads: int) -> Figure:
-    """Take turns until the interval of the ratio lies within the limit, or outside of it; three times at most.
+    """Take turns until the interval of the ratio lies within the limit, or outside of it; three times at
+    most.
 
-    Where it does neither, the other timer is compared with itself: that is what the machine can show at present.
+    Where it does neither, the other timer is compared with itself: that is what the machine can show at
+    present.
     """
     for attempt in range(1, TRIES + 1):
         found = agreement([quad(ours, theirs) for _ in range(quads)])
@@ -140,7 +143,9 @@ def quad(ours: Timer, theirs: Timer) -> float:
 
 
 def agreement(logs: list[float]) -> Agreement:
-    """The Hodges-Lehmann estimate with the interval that belongs to Wilcoxon's signed ranks (normal approximation)."""
+    """The Hodges-Lehmann estimate with the interval that belongs to Wilcoxon's signed ranks (normal
+    approximation).
+    """
     count = len(logs)
     walsh = sorted((one + other) / 2 for at, one in enumerate(logs) for other in logs[at:])
     spread = 1.96 * math.sqrt(count * (count + 1) * (2 * count + 1) / 24)
@@ -153,7 +158,9 @@ def nothing() -> None:
 
 
 def no_op() -> Iterator[Figure]:
-    """What our loop adds to a call that does nothing: inside a block, and with all that a block of one call costs."""
+    """What our loop adds to a call that does nothing: inside a block, and with all that a block of one call
+    costs.
+    """
     inside_us = 1e6 * statistics.median(time_blocks(nothing).wall)
     alone_us = 1e6 * statistics.median((blocks_s(50) - blocks_s(1)) / 49 for _ in range(20))
     for name, us in (("in a block", inside_us), ("in a block of its own", alone_us)):

@@ -1,10 +1,12 @@
-"""Disturb a server in the ways that are no kill: what it acknowledged is stored, what it refused is not, it recovers.
+"""Disturb a server in the ways that are no kill: what it acknowledged is stored, what it refused is not, it
+recovers.
 
     python -m tools.disturb_server
 
-A full disk (a small file system of its own, which takes root), another writer that holds the database, bodies that
-break off, sockets that close half or not at all, a clock that was set back, a spool that waited for days. All but the
-disk are done on SQLite and on PostgreSQL: a server whose own disk is full stops as a whole, which is its own affair.
+A full disk (a small file system of its own, which takes root), another writer that holds the database,
+bodies that break off, sockets that close half or not at all, a clock that was set back, a spool that waited
+for days. All but the disk are done on SQLite and on PostgreSQL: a server whose own disk is full stops as a
+whole, which is its own affair.
 """
 
 from __future__ import annotations
@@ -160,7 +162,9 @@ HOLD = {
 """What lets others read and nobody write."""
 
 READY_WHILE_HELD = {"sqlite": 503, "postgresql": 200}
-"""SQLite has one lock, for which /readyz asks; a table of PostgreSQL that somebody holds is no server that is down."""
+"""SQLite has one lock, for which /readyz asks; a table of PostgreSQL that somebody holds is no server that
+is down.
+"""
 
 
 @contextlib.contextmanager
@@ -172,7 +176,9 @@ def held(url: str) -> Iterator[sa.Connection]:
 
 
 def broken_bodies(folder: Path, url: str) -> Told:
-    """Bodies that break off at every tenth of their length, sockets that close half, and some that say nothing."""
+    """Bodies that break off at every tenth of their length, sockets that close half, and some that say
+    nothing.
+    """
     told = Told("truncated bodies, half-closed sockets")
     with a_server(folder, url) as server:
         request = _request(server.address)
@@ -224,7 +230,9 @@ def _cut(address: str, request: bytes, share: float, *, half: bool) -> bytes:
 
 
 def clock_set_back(folder: Path, url: str) -> Told:
-    """Upload, set the clock back by a year, upload and judge: nothing waits for the old time to come again."""
+    """Upload, set the clock back by a year, upload and judge: nothing waits for the old time to come
+    again.
+    """
     told = Told("clock set back a year")
     now = [datetime.now(UTC)]
     with closing(open_store(url, create=True)) as store:

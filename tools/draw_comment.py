@@ -1,6 +1,7 @@
 """Draw the comment of docs/github.md as GitHub shows it: ``python -m tools.draw_comment [FORM]``.
 
-The text is a file of ``tests/expected``, rendered by GitHub's own Markdown engine below a plain style like GitHub's.
+The text is a file of ``tests/expected``, rendered by GitHub's own Markdown engine below a plain style like
+GitHub's.
 """
 
 from __future__ import annotations

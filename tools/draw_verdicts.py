@@ -1,9 +1,10 @@
 """Draw the pictures of docs/verdicts.md from real cases: ``python -m tools.draw_verdicts [--measure]``.
 
-``--measure`` makes small repositories, measures them with the commands a user would type (a few minutes) and keeps the
-level of every process in ``docs/plots/cases.json``. Without it, the pictures are drawn again from there: the
-verdicts in them are always those that the judge gives today. ``--other-python`` names an interpreter of the same line
-(3.11.2 beside 3.11.7) that has asv_runner; without one the history with two environments is left as it is.
+``--measure`` makes small repositories, measures them with the commands a user would type (a few minutes)
+and keeps the level of every process in ``docs/plots/cases.json``. Without it, the pictures are drawn again
+from there: the verdicts in them are always those that the judge gives today. ``--other-python`` names an
+interpreter of the same line (3.11.2 beside 3.11.7) that has asv_runner; without one the history with two
+environments is left as it is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Fetch what pages load from others into ``web/perfci_web/static/vendor``: ``make assets``.
 
-The file is committed, so an install needs neither npm nor a network. This program replaces it by the pinned version of
-its npm package, and refuses an archive whose checksum is another than the pinned one.
+The file is committed, so an install needs neither npm nor a network. This program replaces it by the pinned
+version of its npm package, and refuses an archive whose checksum is another than the pinned one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Fill a database with as much as a large team has: ``python -m tools.fill_store URL [SAMPLES]``.
 
-Ten thousand series, twenty samples of each at a commit, written past perfci's own checks but into its own tables, so
-that what is measured on it is the reading.
+Ten thousand series, twenty samples of each at a commit, written past perfci's own checks but into its own
+tables, so that what is measured on it is the reading.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Kill the server again and again while clients upload, then count: what was acknowledged is stored, once and whole.
+"""Kill the server again and again while clients upload, then count: what was acknowledged is stored, once
+and whole.
 
     python -m tools.kill_server --database sqlite --seconds 60
     python -m tools.kill_server --database postgresql --kills 200
 
-Every kill is a SIGKILL of the server's whole process group at a random moment; on PostgreSQL every third one restarts
-the database instead, as if it had crashed (``pg_ctl restart -m immediate``). A SIGKILL is no power cut: what the disk
-was told and has not written yet is not lost by it.
+Every kill is a SIGKILL of the server's whole process group at a random moment; on PostgreSQL every third
+one restarts the database instead, as if it had crashed (``pg_ctl restart -m immediate``). A SIGKILL is no
+power cut: what the disk was told and has not written yet is not lost by it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ from tests.support.reserved_ports import held_port, number_of
 CLIENTS = 4
 RESULTS, PROCESSES = 10, 2
 COMMITS = 400
-"""Several runs of each, as long as it takes: runs of one commit are judged from all their samples at every look."""
+"""Several runs of each, as long as it takes: runs of one commit are judged from all their samples at every
+look.
+"""
 STARTED_WITHIN_S = 120
 BETWEEN_KILLS_S = (0.3, 2.5)
 PROJECT = "kill/test"
@@ -163,7 +166,9 @@ def run_verb(words: list[str], folder: Path, log: Path) -> None:
 
 
 class Uploader(threading.Thread):
-    """One client with a spool of its own: puts a run, sends what waits, and remembers what was acknowledged."""
+    """One client with a spool of its own: puts a run, sends what waits, and remembers what was
+    acknowledged.
+    """
 
     def __init__(self, number: int, server: str, folder: Path, over: threading.Event, pause_s: float) -> None:
         super().__init__(name=f"client-{number}")
@@ -230,7 +235,9 @@ def torment(
     seed: int = 0,
     restart: Callable[[], None] | None = None,
 ) -> Tally:
-    """Upload and kill until both the seconds and the kills are reached, then let everything settle and count."""
+    """Upload and kill until both the seconds and the kills are reached, then let everything settle and
+    count.
+    """
     dice, over, tally = random.Random(seed), threading.Event(), Tally()
     server = Server(url, folder)
     started = time.monotonic()

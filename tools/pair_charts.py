@@ -1,4 +1,6 @@
-"""A comparison drawn: the levels of its pairs, and intervals between the bars that decide; shapes of the one drawer."""
+"""A comparison drawn: the levels of its pairs, and intervals between the bars that decide; shapes of the
+one drawer.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ class Column:
 def pairs_svg(
     base: Sequence[float], head: Sequence[float], verdict: Verdict, *, bar: float = 0.05, key: str = "pairs"
 ) -> str:
-    """Draw each pair of processes side by side, and to the right the change with its interval between the bars."""
+    """Draw each pair of processes side by side, and to the right the change with its interval between the
+    bars.
+    """
     told = f"{len(base)} pairs: {verdict_label(verdict)}, {change_words(verdict)}"
     parts = [*_levels(base, head, verdict), *_changes([Column("", verdict)], bar, CHANGES_FROM, WIDTH - 16.0)]
     return _picture(parts, key, f"{make_printable(verdict.series.label, 300)}: pairs of processes", told)
@@ -118,7 +122,9 @@ def _legend(left: float, verdict: Verdict) -> Iterator[str]:
 
 
 def _changes(columns: Sequence[Column], bar: float, left: float, right: float) -> Iterator[str]:
-    """Change on a ratio axis that is symmetric around none; dashed the bar, dotted half of it, grey the noise floor."""
+    """Change on a ratio axis that is symmetric around none; dashed the bar, dotted half of it, grey the
+    noise floor.
+    """
     reach = math.log(_reach(columns, bar))
     step = (right - left) / len(columns)
 

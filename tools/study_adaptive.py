@@ -1,9 +1,10 @@
 """Simulate comparisons that buy pairs where they decide, beside fixed numbers of pairs and plain looks.
 
-Run as ``python -m tools.study_adaptive``; it prints the table of docs/adaptive-study.md: how many pairs our looks spend
-at each noise of the processes, how often they are right, and how many pairs a fixed number needs to be right as often.
-It fails when our looks err more than promised, need more pairs anywhere than a fixed number that is right as often, or
-save less than 40 % over all noises together, since a fixed number has to be chosen before the noise is known.
+Run as ``python -m tools.study_adaptive``; it prints the table of docs/adaptive-study.md: how many pairs our
+looks spend at each noise of the processes, how often they are right, and how many pairs a fixed number
+needs to be right as often. It fails when our looks err more than promised, need more pairs anywhere than a
+fixed number that is right as often, or save less than 40 % over all noises together, since a fixed number
+has to be chosen before the noise is known.
 """
 
 from __future__ import annotations
@@ -126,7 +127,9 @@ def fixed(pairs: int) -> Way:
 
 
 def pocock(asked: Sequence[Case]) -> list[Answer]:
-    """Student's t of the pairs at the same looks, each at the level that Pocock-like spending by pairs leaves it."""
+    """Student's t of the pairs at the same looks, each at the level that Pocock-like spending by pairs
+    leaves it.
+    """
     levels = look_levels(tuple(look / MOST for look in LOOKS))
     return [_first_settled(_log_ratios(case), levels) for case in asked]
 

@@ -1,9 +1,11 @@
-"""Compare real commits many times: a training step with itself, and with a slowdown of known size planted in it.
+"""Compare real commits many times: a training step with itself, and with a slowdown of known size planted
+in it.
 
-Run as ``python -m tools.study_compare``; each comparison is the command a user types, with a store of its own, so that
-none knows what the others found. Some run beside two CPU-hungry neighbours. It prints the table of
-docs/compare-study.md and fails when an equal pair of commits is called a regression, or when +8 % is called too rarely
-beside neighbours. What was compared is kept in a file: a run that was cut off goes on where it stopped.
+Run as ``python -m tools.study_compare``; each comparison is the command a user types, with a store of its
+own, so that none knows what the others found. Some run beside two CPU-hungry neighbours. It prints the
+table of docs/compare-study.md and fails when an equal pair of commits is called a regression, or when +8 %
+is called too rarely beside neighbours. What was compared is kept in a file: a run that was cut off goes on
+where it stopped.
 """
 
 from __future__ import annotations
@@ -107,7 +109,9 @@ class Trial:
 
 
 def repository(folder: Path, readings: int) -> tuple[GitProject, dict[float, str]]:
-    """A training step on main, and one commit on top of it per planted slowdown; its sha by what was planted."""
+    """A training step on main, and one commit on top of it per planted slowdown; its sha by what was
+    planted.
+    """
     project = GitProject(folder)
     project.write("benchmarks/step.py", SUITE)
     shas = {0.0: project.commit("A training step", trainer=STEP.format(extra=0))}
@@ -119,9 +123,11 @@ def repository(folder: Path, readings: int) -> tuple[GitProject, dict[float, str
 
 
 def calibrated(readings: int) -> Iterator[tuple[float, int]]:
-    """How often the loop has to turn to add so much to the step here and now: with many turns and without, in turns.
+    """How often the loop has to turn to add so much to the step here and now: with many turns and without,
+    in turns.
 
-    Neighbours swell a step that waits for memory more than a loop that does not: beside them 8 % is another loop.
+    Neighbours swell a step that waits for memory more than a loop that does not: beside them 8 % is another
+    loop.
     """
     torch.set_num_threads(1)
     plain, longer = trainer(0), trainer(MANY_TURNS)

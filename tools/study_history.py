@@ -1,8 +1,8 @@
 """Replay change-free histories point by point, and see how often the detector of changes would have spoken.
 
-Run as ``python -m tools.study_history``; ``--page docs/history-study.md`` puts the figures into that page. It fails
-when a kind of noise makes more than one page per thousand points, at the exact upper 95 % limit of a Poisson count.
-Real A/A measurements are replayed too where ``../shared/data/changepoints`` is present.
+Run as ``python -m tools.study_history``; ``--page docs/history-study.md`` puts the figures into that page.
+It fails when a kind of noise makes more than one page per thousand points, at the exact upper 95 % limit of
+a Poisson count. Real A/A measurements are replayed too where ``../shared/data/changepoints`` is present.
 """
 
 from __future__ import annotations
@@ -34,11 +34,15 @@ from tools.study_pages import circumstances, fill
 SEED = 20_261_207
 SERIES, POINTS = 20, 500
 STEPS, STEP_POINTS, AFTER = 24, 130, 30
-"""Series with a step per kind, how long they are, and after how many points of the new level it counts as missed."""
+"""Series with a step per kind, how long they are, and after how many points of the new level it counts as
+missed.
+"""
 RETESTS = 20
 """Retests that a line has runs for."""
 SAME_PLACE = 5
-"""Points within which two reports are one, and a report is of the step: the margin of the study of detection."""
+"""Points within which two reports are one, and a report is of the step: the margin of the study of
+detection.
+"""
 WANTED = 1.0
 """Pages per thousand points at the upper 95 % limit."""
 PEER_SERIES, PEER_POINTS, PEER_TAIL = 6, 150, 50
@@ -176,7 +180,9 @@ def is_new(index: int, seen: Sequence[int]) -> bool:
 
 
 def convicted(fresh: Sequence[Logs]) -> list[bool]:
-    """Whether fresh pairs of a commit and its parent convict it, as before every page: two runs each, in turns."""
+    """Whether fresh pairs of a commit and its parent convict it, as before every page: two runs each, in
+    turns.
+    """
     cases = []
     for runs in fresh:
         first, second = runs[::2], runs[1::2]
@@ -228,7 +234,9 @@ def upper(events: int, points: int) -> float:
 
 
 def study(kind: str, series: int = SERIES) -> Replay:
-    """Change-free histories of one kind, each move that was told retested; then the same with a step in each."""
+    """Change-free histories of one kind, each move that was told retested; then the same with a step in
+    each.
+    """
     lines = change_free(kind, of_kind(kind, 1), series, POINTS + 2 * FRESH_PAIRS * RETESTS)
     begin = time.perf_counter()
     told = list(replayed(lines[:, :POINTS]))
@@ -238,7 +246,9 @@ def study(kind: str, series: int = SERIES) -> Replay:
 
 
 def delays(kind: str) -> list[int]:
-    """How many points of the new level had been seen when a step of 6 to 20 % was told, of those that were."""
+    """How many points of the new level had been seen when a step of 6 to 20 % was told, of those that
+    were.
+    """
     rng = of_kind(kind, 3)
     at = rng.integers(60, STEP_POINTS - AFTER, STEPS)
     effect = np.log1p(rng.uniform(0.06, 0.20, STEPS)) * rng.choice([-1, 1], STEPS)
@@ -300,7 +310,9 @@ def peers() -> dict[str, Detector | str]:
 
 
 def kernel_cpd(ruptures: Any) -> Detector:
-    """The best of the detectors that were there, as in the study: penalty 1.5 log n on logs in units of the noise."""
+    """The best of the detectors that were there, as in the study: penalty 1.5 log n on logs in units of the
+    noise.
+    """
 
     def detect(values: Logs) -> list[int]:
         logs = np.log(values)
@@ -356,7 +368,9 @@ class Peer:
 
 
 def beside_peers() -> list[Peer]:
-    """The tails of the same change-free series, each looked at again at every point, by ours and by those of others."""
+    """The tails of the same change-free series, each looked at again at every point, by ours and by those
+    of others.
+    """
     ours = Peer("perfci")
     found = [ours] + [Peer(name, one if isinstance(one, str) else "") for name, one in peers().items()]
     detectors = {name: one for name, one in peers().items() if not isinstance(one, str)}

@@ -1,8 +1,9 @@
 """Compare the reference suites with themselves: how far apart equal processes are, benchmark by benchmark.
 
-Run as ``python -m tools.study_noise``; it measures HEAD against HEAD in 20 pairs per smoke benchmark, prints the tables
-of docs/noise-floors.md, and fails when anything that is counted exactly was not the same in all processes. What is
-measured is kept in a store: a run that was cut off tells what it has, and the same command goes on with it.
+Run as ``python -m tools.study_noise``; it measures HEAD against HEAD in 20 pairs per smoke benchmark,
+prints the tables of docs/noise-floors.md, and fails when anything that is counted exactly was not the same
+in all processes. What is measured is kept in a store: a run that was cut off tells what it has, and the
+same command goes on with it.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ SEEN_WITH = (5, 10, 20)
 
 @dataclass(frozen=True)
 class Line:
-    """One judged metric of one cell: how far its pairs of equal processes are apart, or why nobody can say."""
+    """One judged metric of one cell: how far its pairs of equal processes are apart, or why nobody can
+    say.
+    """
 
     cell: str
     metric: str
@@ -155,7 +158,9 @@ class Part:
     visit_s: float  # that starting a visit takes
 
     def missing(self) -> list[tuple[visit_plan.CommitVisit, list[Cell]]]:
-        """Visits that are still to be made, base and head next to each other, with the cells that lack them."""
+        """Visits that are still to be made, base and head next to each other, with the cells that lack
+        them.
+        """
         done = {
             (series.cell, p.pair, p.role) for series, p in self.session.processes_by_sha.get(self.sha, ())
         }
@@ -259,7 +264,9 @@ def measure(part: Part, workbench: MeasurementRunner, deadline: float) -> None:
 
 
 def estimated(parts: Sequence[Part], found: Study) -> str:
-    """How long it takes if a process takes as long as in the rehearsal; on a busy machine that is too much."""
+    """How long it takes if a process takes as long as in the rehearsal; on a busy machine that is too
+    much.
+    """
     told = [
         f"{format_count(len(part.cells), 'cell')} of {part.name} in {format_duration(part.left_s())}"
         for part in parts
@@ -360,7 +367,9 @@ def table(headings: Sequence[str], body: Iterable[Sequence[str]]) -> str:
 
 
 def told(found: Study, load: float) -> str:
-    """Everything that is known: a summary by suite, then metric by metric, then what could not be measured."""
+    """Everything that is known: a summary by suite, then metric by metric, then what could not be
+    measured.
+    """
     whole = [line for lines in found.lines.values() for line in lines]
     state = "" if found.complete else " So far; the study was not finished."
     parts = [

@@ -1,7 +1,8 @@
-"""Plant one slowdown at a time in a small model's repository: the metrics that name it catch it, and no others move.
+"""Plant one slowdown at a time in a small model's repository: the metrics that name it catch it, and no
+others move.
 
-Run as ``python -m tools.study_slowdowns``; it compares every mutant of ``tests/mutants`` with what it was before, by
-the command a user types, and prints the table of docs/slowdowns.md.
+Run as ``python -m tools.study_slowdowns``; it compares every mutant of ``tests/mutants`` with what it was
+before, by the command a user types, and prints the table of docs/slowdowns.md.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ class Trial:
 
     @property
     def good(self) -> bool:
-        """Whether something was judged, all that had to be said was said, nothing else, and by the exit code too."""
+        """Whether something was judged, all that had to be said was said, nothing else, and by the exit
+        code too.
+        """
         told = self.exit_code == (1 if self.mutant.caught_in else 0)
         return bool(self.verdicts) and not self.missed and not self.stray and told
 
@@ -180,7 +183,8 @@ def main() -> None:
         keep = given.keep or Path(scratch) / "told"
         keep.mkdir(parents=True, exist_ok=True)
         project, shas = repository(Path(scratch) / "lm", planted)
-        # The base against itself comes last: what it shows is a noise floor for all that is compared after it.
+        # The base against itself comes last: what it shows is a noise floor for all that is compared after
+        # it.
         for mutant in [*planted, *([NOTHING] if NOTHING.name in given.only else [])]:
             trials.append(trial(project, shas[NOTHING.name], shas[mutant.name], mutant, keep.resolve()))
             print(table(trials).splitlines()[-1], flush=True)

@@ -1,4 +1,5 @@
-"""Kill a run with SIGKILL at random moments, many times; nothing may be lost but the process in flight, nothing double.
+"""Kill a run with SIGKILL at random moments, many times; nothing may be lost but the process in flight,
+nothing double.
 
 Run as ``make torture``; the default test suite runs a short one.
 """
@@ -46,7 +47,9 @@ SUITE = """
 
 @dataclass(frozen=True)
 class Report:
-    """What happened: kills that hit a living run, processes started, rows stored, and every promise broken."""
+    """What happened: kills that hit a living run, processes started, rows stored, and every promise
+    broken.
+    """
 
     kills: int
     started: int
@@ -55,7 +58,9 @@ class Report:
 
 
 def torture(folder: Path, kills: int, seed: int, rounds: int = ROUNDS) -> Report:
-    """Kill a run again and again, then let it finish and count; it has to be long enough for all kills to hit it."""
+    """Kill a run again and again, then let it finish and count; it has to be long enough for all kills to
+    hit it.
+    """
     project = GitProject(folder / "project")
     for number in range(COMMITS + 1):
         project.commit(f"Commit {number}", thing=f"VALUE = 1  # {number}\n", benchmarks__suite=SUITE)
@@ -118,7 +123,9 @@ def start(project: GitProject, folder: Path, rounds: int) -> subprocess.Popen[by
 
 
 def survivors(folder: Path) -> list[str]:
-    """Processes of the killed run that are still there after a moment; they are known by their environment."""
+    """Processes of the killed run that are still there after a moment; they are known by their
+    environment.
+    """
     mark = f"STARTED={folder / 'started'}".encode()
 
     def found() -> list[str]:

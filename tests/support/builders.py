@@ -1,4 +1,6 @@
-"""Model values for tests: every builder makes something valid, and takes by name only what the story is about."""
+"""Model values for tests: every builder makes something valid, and takes by name only what the story is
+about.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The same empty database on SQLite and on a real PostgreSQL, made anew for each test.
 
-PostgreSQL comes by pip; ``PERFCI_TEST_POSTGRES`` names another server whose user may create databases. All test
-processes of a machine share one server in the temporary folder, which ends with the last of them, and each copies one
-migrated database in it.
+PostgreSQL comes by pip; ``PERFCI_TEST_POSTGRES`` names another server whose user may create databases. All
+test processes of a machine share one server in the temporary folder, which ends with the last of them, and
+each copies one migrated database in it.
 """
 
 from __future__ import annotations
@@ -70,10 +70,11 @@ def postgres_url(tmp_path: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def fresh_database(kind: str, folder: Path) -> Iterator[str]:
-    """An empty database of the newest schema, in a folder or on the server; skips the test where there is no server.
+    """An empty database of the newest schema, in a folder or on the server; skips the test where there is
+    no server.
 
-    To copy a database on a server takes a second on a busy machine, so one is emptied and given to the next test,
-    unless a test changed more than its rows.
+    To copy a database on a server takes a second on a busy machine, so one is emptied and given to the next
+    test, unless a test changed more than its rows.
     """
     if kind == "sqlite":
         yield f"sqlite:///{shutil.copy(_migrated_file(), folder / 'perfci.db')}"
@@ -197,7 +198,9 @@ def _migrated_on(server: sa.URL) -> str:
 
 
 def migrate_again(engine: sa.Engine) -> None:
-    """Repeat what the migrations did to an empty file, in a part of the time that hundreds of tests spend on them."""
+    """Repeat what the migrations did to an empty file, in a part of the time that hundreds of tests spend
+    on them.
+    """
     with engine.execution_options(perfci_begin="IMMEDIATE").begin() as connection:
         empty = engine.dialect.name == "sqlite" and not sa.inspect(connection).get_table_names()
         for statement in _statements() if empty else ():

@@ -1,4 +1,5 @@
-"""A process of tests that has imported what environments import, and forks them: ``nursery.py FD HARNESS NAMES``.
+"""A process of tests that has imported what environments import, and forks them: ``nursery.py FD HARNESS
+NAMES``.
 
 Nothing but the standard library is imported here, as a suite would find it imported.
 """

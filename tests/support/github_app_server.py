@@ -1,4 +1,6 @@
-"""A server that is a GitHub App, with the process that judges beside it, and what jobs leave for it to fetch."""
+"""A server that is a GitHub App, with the process that judges beside it, and what jobs leave for it to
+fetch.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""GitHub's own description of its API, cut down to what perfci asks; every request of the tests is held against it."""
+"""GitHub's own description of its API, cut down to what perfci asks; every request of the tests is held
+against it.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +117,9 @@ def _reached(whole: Json, node: Any) -> set[str]:
 
 
 def _close(kept: Json) -> None:
-    """A body may hold what the description names and nothing else: GitHub passes over a misspelt field in silence."""
+    """A body may hold what the description names and nothing else: GitHub passes over a misspelt field in
+    silence.
+    """
     bodies = [
         one["requestBody"] for path in kept["paths"].values() for one in path.values() if "requestBody" in one
     ]
@@ -156,7 +160,9 @@ def _pattern(path: str) -> re.Pattern[str]:
 
 
 def _cut_of(edition: str) -> Json:
-    """Kept beside the whole files, under a name that changes with what is asked for and with how it is cut."""
+    """Kept beside the whole files, under a name that changes with what is asked for and with how it is
+    cut.
+    """
     said = repr([(one.method, one.path) for one in ALL_OPERATIONS]) + Path(__file__).read_text()
     kept = npm_packages.cache() / f"github-{edition}-{hashlib.sha256(said.encode()).hexdigest()[:16]}.json"
     if not kept.exists():

@@ -1,4 +1,6 @@
-"""Events as GitHub sends them: its own examples, about the repository, the commits and the forks of a test."""
+"""Events as GitHub sends them: its own examples, about the repository, the commits and the forks of a
+test.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def proposed(pull: Json, action: str = "synchronize") -> Json:
 
 
 def run_of(pull: Json, number: int, conclusion: str | None = "success", action: str = "completed") -> Json:
-    """The run of perf.yml for a pull request was asked for, or has ended. Of a fork GitHub names no pull request."""
+    """The run of perf.yml for a pull request was asked for, or has ended. Of a fork GitHub names no pull
+    request.
+    """
     head = pull["head"]
     status = "completed" if action == "completed" else "queued"
     run = {

@@ -1,4 +1,5 @@
-"""A repository on a GitHub of the tests, and runners for its workflows: ``act`` executes them on this machine.
+"""A repository on a GitHub of the tests, and runners for its workflows: ``act`` executes them on this
+machine.
 
 It does so in host mode, without a container: nothing that runs there is kept from anything here.
 """
@@ -54,7 +55,9 @@ class Ran:
 
 
 class Hosted:
-    """``project`` is the repository as GitHub has it: a pull request is a branch of it that no clone asks for."""
+    """``project`` is the repository as GitHub has it: a pull request is a branch of it that no clone asks
+    for.
+    """
 
     def __init__(self, folder: Path, hub: FakeGitHub, api: str, issuer: Issuer | None = None) -> None:
         self.folder, self.hub, self.api, self.issuer = folder, hub, api, issuer
@@ -129,7 +132,9 @@ class Hosted:
         self.hub.artifact, self.hub.measured = Path(packed).read_bytes(), [proposal["head"]["sha"]]
 
     def _checked_out(self, place: Path, sha: str, workflow: str) -> Path:
-        """What act reads the workflow and the names of commit and repository from; no job sees this folder."""
+        """What act reads the workflow and the names of commit and repository from; no job sees this
+        folder.
+        """
         place.parent.mkdir()
         self.project.git("clone", "--quiet", "--no-checkout", ".", str(place))
         clone = GitProject(place)
@@ -164,7 +169,9 @@ class Hosted:
         return command
 
     def _environment(self, place: Path) -> dict[str, str]:
-        """What all steps see; of this machine nothing but where its programs lie and whose turn it is to measure."""
+        """What all steps see; of this machine nothing but where its programs lie and whose turn it is to
+        measure.
+        """
         tools = place / "bin"
         tools.mkdir()
         (tools / "pip").write_text(PIP.format(venv=VENV))
@@ -182,7 +189,9 @@ class Hosted:
 
 
 def _as_act_reads_it(workflow: str) -> str:
-    """It has another name for what lies in the repository itself, and knows no queue of a concurrency group."""
+    """It has another name for what lies in the repository itself, and knows no queue of a concurrency
+    group.
+    """
     return re.sub(r"^ +queue: max\n", "", workflow.replace("uses: $/", "uses: ./"), flags=re.M)
 
 

@@ -21,7 +21,9 @@ FILES = f"https://{STORE}"
 
 @pytest.fixture
 def hub() -> Iterator[FakeGitHub]:
-    """A GitHub that knows no token yet; at the end it tells what was asked in another way than it describes."""
+    """A GitHub that knows no token yet; at the end it tells what was asked in another way than it
+    describes.
+    """
     hub = FakeGitHub(asked_of_npm(lambda: described("api.github.com")), tokens={})
     yield hub
     assert hub.wrong == []
@@ -29,7 +31,9 @@ def hub() -> Iterator[FakeGitHub]:
 
 @contextmanager
 def on_loopback(hub: FakeGitHub) -> Iterator[str]:
-    """Requests are held against GitHub's description as everywhere, so they arrive as if sent to GitHub's addresses."""
+    """Requests are held against GitHub's description as everywhere, so they arrive as if sent to GitHub's
+    addresses.
+    """
 
     @Request.application
     def answer(sent: Request) -> Response:

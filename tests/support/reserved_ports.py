@@ -6,10 +6,11 @@ import socket
 
 
 def held_port() -> socket.socket:
-    """A bound socket that does not listen, so that a server can: servers take an address again that is only bound.
+    """A bound socket that does not listen, so that a server can: servers take an address again that is only
+    bound.
 
-    A port that is merely free now may be given to any client before the server listens; and a client that calls there
-    in vain may be given that very port, and then speaks to itself.
+    A port that is merely free now may be given to any client before the server listens; and a client that
+    calls there in vain may be given that very port, and then speaks to itself.
     """
     one = socket.socket()
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,6 @@
-"""A GitHub that remembers: pull requests, comments, checks, statuses; and that fails in all the ways it does."""
+"""A GitHub that remembers: pull requests, comments, checks, statuses; and that fails in all the ways it
+does.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Waiting for what other processes and threads do: as long as a busy machine may take, and no longer than it takes."""
+"""Waiting for what other processes and threads do: as long as a busy machine may take, and no longer than
+it takes.
+"""
 
 from __future__ import annotations
 
