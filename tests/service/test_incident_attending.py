@@ -99,7 +99,7 @@ def test_what_came_good_while_it_slept_stays_asleep(store: Store) -> None:
     decide(
         store, IncidentUpdate(IncidentState.ACCEPTED, reason="wanted", accepted_until=NOW + timedelta(days=2))
     )
-    look(store, NOW, moved_on(told("a1", a_move(X)), standing=False))
+    look(store, NOW, moved_on(told("a1", a_move(X)), ongoing=False))
 
     later(store)
 

@@ -83,7 +83,7 @@ def test_what_is_merged_stays_together_however_the_look_sees_it(store: Store) ->
     assert (found.series_count, found.pinned, after.new) == (2, True, ())
     assert [one.added_by for one in sorted(members_now(store, 1), key=lambda one: one.commit)] == [
         "perfci",
-        ME.actor,
+        ME.actor.name,
     ]
     assert (current(store, 2).state, current(store, 2).duplicate_number) == (IncidentState.DUPLICATE, 1)
 

@@ -188,7 +188,7 @@ def test_the_ledger_keeps_a_move_that_a_later_gain_hides(store: Store) -> None:
         say=Disposition.NOTE,
     )
 
-    look(store, LATER, moved_on(told("a1", a_move("x", at=12)), standing=False), gain)
+    look(store, LATER, moved_on(told("a1", a_move("x", at=12)), ongoing=False), gain)
 
     with store.read() as tx:
         lines, _ = list_impacts(tx, a_project_id(store))

@@ -68,12 +68,12 @@ def test_a_change_is_kept_with_who_made_it_and_why(store: Store, incident: Incid
         ]
         (line,) = audit_log.list_entries(tx, a_project(store).id)
     assert history == [
-        (ME.actor, "state", "investigating", ""),
-        (ME.actor, "assign", "ada", "assignee"),
-        (ME.actor, "note", "", "looks like the tokenizer"),
+        (ME.actor.name, "state", "investigating", ""),
+        (ME.actor.name, "assign", "ada", "assignee"),
+        (ME.actor.name, "note", "", "looks like the tokenizer"),
     ]
     assert (line.actor, line.action, line.subject, line.request_id) == (
-        ME.actor,
+        ME.actor.name,
         "incident.change",
         "incident 1",
         "r1",

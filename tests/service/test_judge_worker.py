@@ -202,7 +202,7 @@ def test_the_same_upload_judged_again_is_one_verdict(group: GroupCommitter, stor
     aa = a_run(a_result(None, *(one for pair in pairs for one in pair)), session="aa")
     upload(group, store, aa)
     with patch.object(
-        evaluate_project.outbox, "done"
+        evaluate_project.outbox, "delete_work"
     ):  # as if it died between the verdict and the end of the work
         worker = a_worker(store)
         worker.run_once()
@@ -254,14 +254,14 @@ def test_one_bad_upload_holds_up_nobody_and_is_kept_with_its_problem(
     good, bad = a_run(a_result(), session="good"), a_run(a_result(), commit=a_commit(2), session="bad")
     upload(group, store, good, bad)
     broken = run_document.idempotency_key(bad)
-    whole = evaluate_project.arrivals.series_of_runs
+    whole = evaluate_project.run_lookup.load_series_ids_of_runs
 
     def fails(tx: object, keys: list[str]) -> list[int]:
         if broken in keys:
             raise ZeroDivisionError("no level")
         return whole(tx, keys)  # type: ignore[arg-type]
 
-    with patch.object(evaluate_project.arrivals, "series_of_runs", fails):
+    with patch.object(evaluate_project.run_lookup, "load_series_ids_of_runs", fails):
         a_worker(store).drain()
 
     with store.read() as tx:

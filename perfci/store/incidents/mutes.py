@@ -33,7 +33,7 @@ def end_mute(tx: Session, project_id: int, benchmark: str, metric: str, now: dat
     """End a quarantine before its time; False where there is none."""
     same = (MUTED.c.benchmark == benchmark, MUTED.c.metric == metric)
     chosen = (MUTED.c.project_id == project_id, *same, *_active_conditions(now))
-    return bool(execute_rowcount(tx, sa.update(MUTED).where(*chosen).values(released_at=now)))
+    return bool(execute_rowcount(tx, sa.update(MUTED).where(*chosen).values(unmuted_at=now)))
 
 
 def was_unmuted_since(tx: Session, project_id: int, benchmark: str, since: datetime) -> bool:
