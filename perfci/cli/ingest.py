@@ -59,9 +59,9 @@ def command(
 ) -> None:
     """Read result files or folders; the same document twice is one run."""
     config = current_config()
-    line = line_here(Path.cwd())
+    line = read_first_parent_line(Path.cwd())
     said = dict(map(parse_metric_unit, metric_meanings))
-    given = ImportDefaults(config.project, commit_named(sha, line), machine, direction)
+    given = ImportDefaults(config.project, find_commit(sha, line), machine, direction)
     reports = []
     with closing(open_store_to_write(config)) as store:
         with store.begin() as tx:
@@ -90,14 +90,14 @@ def command(
         write_json(json_file, reports)
 
 
-def line_here(folder: Path) -> dict[str, Commit]:
+def read_first_parent_line(folder: Path) -> dict[str, Commit]:
     """The first-parent commits of the repository a folder lies in, by sha, the newest last; none outside of one."""
     with contextlib.suppress(PerfciError):
         return {commit.sha: commit for commit in GitRepository(folder).first_parent_commits("HEAD")}
     return {}
 
 
-def commit_named(sha: str | None, line: Mapping[str, Commit]) -> Commit | None:
+def find_commit(sha: str | None, line: Mapping[str, Commit]) -> Commit | None:
     """The commit a user names for files that name none, by default the newest at hand."""
     if sha is None:
         return list(line.values())[-1] if line else None

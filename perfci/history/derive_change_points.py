@@ -20,7 +20,7 @@ from perfci.verdicts.history.change_point_detection import (
 )
 from perfci.verdicts.policy import Policy
 
-MEMORY = SegmentationCache()
+SEGMENTATION_CACHE = SegmentationCache()
 """Segmentations this process has computed before; nothing depends on it but the time another evaluation takes."""
 
 
@@ -71,7 +71,7 @@ def update_change_points(
     project: str,
     series_ids: Collection[int],
     policy: Policy,
-    memory: SegmentationCache = MEMORY,
+    memory: SegmentationCache = SEGMENTATION_CACHE,
 ) -> dict[Series, list[ChangePoint]]:
     """Derive the change points of these series anew and store them, with the levels that had to be computed."""
     histories = SeriesHistories.load(tx, series_ids)

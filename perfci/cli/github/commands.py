@@ -108,7 +108,7 @@ def compare_command(
     repository = current_repository()
     config = load_repository_config(repository)
     job = require_job(config)
-    base, head, main = sides(repository, parse_pull(job))
+    base, head, main = resolve_sides(repository, parse_pull(job))
     unseen = config.settings.suite.ignored_files
     if repository.has_identical_inputs(base, head, unseen):
         click.echo("no file that the benchmarks can see differs: nothing to measure")
@@ -298,7 +298,7 @@ def _write_outputs(results: Path, job: GitHubJob, artifact: PullResults) -> None
     write_job_summary(job, artifact)
 
 
-def sides(repository: GitRepository, pull: PullRef) -> tuple[Commit, Commit, Commit]:
+def resolve_sides(repository: GitRepository, pull: PullRef) -> tuple[Commit, Commit, Commit]:
     """The commit where the pull request left its target, its newest one, and the newest of the target."""
     head, target = repository.resolve(pull.head), repository.resolve(pull.base)
     base = repository.merge_base(target, head)

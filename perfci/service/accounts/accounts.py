@@ -39,17 +39,17 @@ class IssuedToken:
     text: str = field(repr=False)
 
 
-def first_seen(tx: Session, act: AuditContext, slug: str) -> Project:
+def ensure_project(tx: Session, act: AuditContext, slug: str) -> Project:
     """A project begins with its first run, where whoever sends it may make projects at all; several may be first."""
     try:
-        return find_project(tx, slug) or new_project(tx, act, slug, PRIVATE)
+        return find_project(tx, slug) or register_project(tx, act, slug, PRIVATE)
     except PerfciError:  # another process was faster, and has committed
         found = find_project(tx, slug)
         assert found is not None
         return found
 
 
-def new_project(tx: Session, act: AuditContext, slug: str, visibility: str) -> Project:
+def register_project(tx: Session, act: AuditContext, slug: str, visibility: str) -> Project:
     made = create_project(tx, slug, visibility, act.at)
     act.record(tx, "project.create", slug, made.id, {"visibility": visibility})
     return made

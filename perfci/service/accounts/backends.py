@@ -21,7 +21,7 @@ from perfci.net.shapes.access import (
 )
 from perfci.net.shapes.runs import ProjectShape, Visibility
 from perfci.service.accounts import accounts
-from perfci.service.accounts.accounts import new_project
+from perfci.service.accounts.accounts import register_project
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store
 from perfci.store.access import api_tokens as tokens
@@ -65,7 +65,7 @@ class StoreAccountsBackend:
 
     def create_project(self, name: str, visibility: Visibility) -> ProjectShape:
         with self._store.begin() as tx:
-            return serialize_project(new_project(tx, _build_local_context(), name, visibility))
+            return serialize_project(register_project(tx, _build_local_context(), name, visibility))
 
     def change_project(self, name: str, change: ProjectPatch) -> ProjectShape:
         asked: dict[str, Any] = change.model_dump(mode="json", exclude_none=True)

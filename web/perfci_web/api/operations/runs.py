@@ -16,7 +16,7 @@ from perfci.net.shapes.runs import (
     RunShape,
     UploadReceipt,
 )
-from perfci.service.accounts.accounts import new_project
+from perfci.service.accounts.accounts import register_project
 from perfci.service.accounts.backends import serialize_project
 from perfci.service.audit_context import AuditContext
 from perfci.service.uploads.receive_runs import IncomingRun, store_run
@@ -44,7 +44,7 @@ def create_project(call: Call) -> Reply:
     asked: NewProject = call.body
     name = check_project_name(asked.project)
     act = AuditContext(call.actor, call.now, call.request_id)
-    made = call.group_commit.submit(lambda tx: new_project(tx, act, name, asked.visibility))
+    made = call.group_commit.submit(lambda tx: register_project(tx, act, name, asked.visibility))
     return Reply(serialize_project(made), 201)
 
 
