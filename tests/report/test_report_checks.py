@@ -23,6 +23,7 @@ from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.goals.goal_verdict import GoalOutcome
 from perfci.verdicts.variants.variant_contrast import VariantRejection
 from tests.support.comment_forms import (
+    build_findings,
     dropped,
     failed,
     faster,
@@ -32,7 +33,6 @@ from tests.support.comment_forms import (
     same,
     slower,
     thousand,
-    build_findings,
     undecided,
 )
 

@@ -37,13 +37,13 @@ from tests.support.comment_forms import (
     EXPECTED,
     FORMS,
     REGRESSIONS,
+    build_findings,
     drifted,
     dropped,
     new,
     same,
     slower,
     thousand,
-    build_findings,
     undecided,
 )
 

@@ -28,7 +28,7 @@ from perfci.net.jwks import IssuerKeys
 from perfci.net.shapes import RequestShape
 from perfci.net.shapes.problem_details import InvalidField
 from perfci.report.escaping import make_printable
-from perfci.service.accounts.accounts import first_seen
+from perfci.service.accounts.accounts import ensure_project
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store
 from perfci.store.projects import Project, find_project
@@ -164,7 +164,7 @@ def _require_project(
         and authorize(audit_context.actor, None, AccessRequirement.SERVER).allowed
     ):
         name = check_project_name(slug)
-        found = context.group_commit().submit(lambda tx: first_seen(tx, audit_context, name))
+        found = context.group_commit().submit(lambda tx: ensure_project(tx, audit_context, name))
     _require_access(audit_context.actor, found, need)
     assert found is not None
     if need is AccessRequirement.WRITE_RESULTS and audit_context.actor.kind != "local":
