@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -357,6 +358,14 @@ def test_names_are_in_standard_terms() -> None:
     ]
 
     assert words == []
+
+
+def test_the_written_map_names_what_exists() -> None:
+    page = (ROOT / "docs" / "design" / "architecture.md").read_text() + (ROOT / "CONTRIBUTING.md").read_text()
+    paths = re.findall(r"`((?:perfci|web|tests|benchmarks|docs|tools)/[\w./-]+)`", page)
+
+    assert len(paths) > 50
+    assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
 def test_judging_uploads_loads_nothing_that_measures() -> None:
