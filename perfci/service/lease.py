@@ -54,24 +54,24 @@ class Lease:
                 return True
             return self._renew()
         with self._store.read() as tx:
-            found = leases.find_lease(tx, self._name)
-        if found is None or not found.holder:
+            record = leases.find_lease(tx, self._name)
+        if record is None or not record.holder:
             return self._acquire(lambda tx: leases.claim_lease(tx, self._name, self._holder))
-        if self._observed is None or self._observed[0] != found:
-            self._observed = found, self._monotonic()
+        if self._observed is None or self._observed[0] != record:
+            self._observed = record, self._monotonic()
             return False
         if self._monotonic() - self._observed[1] < self._ttl_s:
             return False
-        return self._acquire(lambda tx: leases.take_over_lease(tx, self._name, found, self._holder))
+        return self._acquire(lambda tx: leases.take_over_lease(tx, self._name, record, self._holder))
 
     def acquire_when_free(self, sleep: Callable[[float], object] = time.sleep) -> bool:
         """Hold it as soon as it is free or its holder was silent for too long; False once its holder shows life."""
         first: LeaseRecord | None = None
         while not self.acquire_or_renew():
-            seen = self._observed[0] if self._observed else None
-            if first is not None and seen is not None and seen != first:
+            current = self._observed[0] if self._observed else None
+            if first is not None and current is not None and current != first:
                 return False
-            first = first or seen
+            first = first or current
             sleep(POLL_INTERVAL_S)
         return True
 
@@ -124,8 +124,8 @@ class Lease:
     def _acquire(self, attempt: Callable[[Transaction], bool]) -> bool:
         with self._store.begin() as tx:
             mine = attempt(tx)
-            found = leases.find_lease(tx, self._name)
+            record = leases.find_lease(tx, self._name)
         self._observed = None
-        if mine and found is not None:
-            self._token, self._renewed_at = found.token, self._monotonic()
+        if mine and record is not None:
+            self._token, self._renewed_at = record.token, self._monotonic()
         return mine

@@ -39,20 +39,21 @@ class IssuedToken:
     text: str = field(repr=False)
 
 
-def ensure_project(tx: Session, act: AuditContext, slug: str) -> Project:
-    """A project begins with its first run, where whoever sends it may make projects at all; several may be first."""
+def ensure_project(tx: Session, context: AuditContext, slug: str) -> Project:
+    """Return the project, created with its first run where the sender may create projects."""
     try:
-        return find_project(tx, slug) or register_project(tx, act, slug, PRIVATE)
-    except PerfciError:  # another process was faster, and has committed
-        found = find_project(tx, slug)
-        assert found is not None
-        return found
+        return find_project(tx, slug) or register_project(tx, context, slug, PRIVATE)
+    except PerfciError:  # a concurrent first upload created and committed it in between
+        project = find_project(tx, slug)
+        assert project is not None
+        return project
 
 
-def register_project(tx: Session, act: AuditContext, slug: str, visibility: str) -> Project:
-    made = create_project(tx, slug, visibility, act.at)
-    act.record(tx, "project.create", slug, made.id, {"visibility": visibility})
-    return made
+def register_project(tx: Session, context: AuditContext, slug: str, visibility: str) -> Project:
+    """Create a project and record it in the audit log."""
+    project = create_project(tx, slug, visibility, context.at)
+    context.record(tx, "project.create", slug, project.id, {"visibility": visibility})
+    return project
 
 
 def create_token(
@@ -73,7 +74,7 @@ def create_token(
         if not can_grant(context.actor.role_in(place), scope) or not context.actor.has_scope(scope):
             raise PerfciError(f"You may not give the scope {scope}: it does more than you may here.")
     minted, uid = make_token("u"), secrets.token_hex(6)
-    told = sorted(scopes)
+    scope_names = sorted(scopes)
     api_tokens.add_token(
         tx,
         uid,
@@ -81,23 +82,23 @@ def create_token(
         name,
         minted.hash,
         minted.last4,
-        told,
+        scope_names,
         context.actor.name,
         context.at,
         context.at + timedelta(days=days),
     )
-    context.record(tx, "token.create", uid, place, {"name": name, "scopes": told, "days": days})
-    made = api_tokens.find_token(tx, place, uid)
-    assert made is not None
-    return IssuedToken(made, minted.text)
+    context.record(tx, "token.create", uid, place, {"name": name, "scopes": scope_names, "days": days})
+    token = api_tokens.find_token(tx, place, uid)
+    assert token is not None
+    return IssuedToken(token, minted.text)
 
 
 def revoke_token(tx: Session, context: AuditContext, project_id: int, uid: str) -> bool:
     """Whether there is such a token; it and all it made stop working now."""
-    found = api_tokens.find_token(tx, project_id, uid)
-    if found is None:
+    token = api_tokens.find_token(tx, project_id, uid)
+    if token is None:
         return False
-    _revoke_tokens(tx, context, [found])
+    _revoke_tokens(tx, context, [token])
     return True
 
 
@@ -113,7 +114,11 @@ def set_member(
     _revoke_tokens(
         tx,
         context,
-        [one for one in _load_tokens_made_by(tx, user.actor, project_id) if not _can_keep_token(role, one)],
+        [
+            token
+            for token in _load_tokens_made_by(tx, user.actor, project_id)
+            if not _can_keep_token(role, token)
+        ],
     )
     return users.ProjectMember(user, role)
 
@@ -144,14 +149,14 @@ def change_project(
     """Change what is known of a project; what is not given stays. ``settings`` are all its own tables at once."""
     if settings is not None:
         _require_table_permission(context, parse_project_tables(settings))
-    asked = {"visibility": visibility, "archived": archived, "repository": repository, "settings": settings}
-    told = {name: value for name, value in asked.items() if value is not None}
-    columns: dict[str, Any] = dict(told)
+    request = {"visibility": visibility, "archived": archived, "repository": repository, "settings": settings}
+    changes = {name: value for name, value in request.items() if value is not None}
+    columns: dict[str, Any] = dict(changes)
     if (archive := columns.pop("archived", None)) is not None:
         columns["archived_at"] = context.at if archive else None
     if columns:
         update_project(tx, project.id, **columns)
-        context.record(tx, "project.set", project.slug, project.id, told)
+        context.record(tx, "project.set", project.slug, project.id, changes)
 
 
 def _require_table_permission(context: AuditContext, tables: ProjectTables) -> None:

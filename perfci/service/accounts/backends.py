@@ -61,30 +61,32 @@ class StoreAccountsBackend:
 
     def list_projects(self) -> Sequence[ProjectShape]:
         with self._store.read() as tx:
-            return [serialize_project(one) for one in load_projects(tx)]
+            return [serialize_project(project) for project in load_projects(tx)]
 
     def create_project(self, name: str, visibility: Visibility) -> ProjectShape:
         with self._store.begin() as tx:
             return serialize_project(register_project(tx, _build_local_context(), name, visibility))
 
     def change_project(self, name: str, change: ProjectPatch) -> ProjectShape:
-        asked: dict[str, Any] = change.model_dump(mode="json", exclude_none=True)
+        changes: dict[str, Any] = change.model_dump(mode="json", exclude_none=True)
         with self._store.begin() as tx:
-            accounts.change_project(tx, _build_local_context(), require_project(tx, name), **asked)
+            accounts.change_project(tx, _build_local_context(), require_project(tx, name), **changes)
             return serialize_project(require_project(tx, name))
 
     def list_tokens(self, project_name: str | None) -> Sequence[TokenShape]:
         with self._store.read() as tx:
-            return [serialize_token(one) for one in tokens.list_tokens(tx, _get_project_id(tx, project_name))]
+            return [
+                serialize_token(token) for token in tokens.list_tokens(tx, _get_project_id(tx, project_name))
+            ]
 
     def create_token(self, project_name: str | None, request: NewToken) -> CreatedToken:
-        scopes = {Scope(one) for one in request.scopes}
+        scopes = {Scope(scope) for scope in request.scopes}
         with self._store.begin() as tx:
             where = None if project_name is None else require_project(tx, project_name)
-            made = accounts.create_token(
+            issued = accounts.create_token(
                 tx, _build_local_context(), where, request.name, scopes, request.days
             )
-        return CreatedToken(token=serialize_token(made.token), secret=made.text)
+        return CreatedToken(token=serialize_token(issued.token), secret=issued.text)
 
     def revoke_token(self, project_name: str | None, uid: str) -> bool:
         with self._store.begin() as tx:
@@ -93,7 +95,8 @@ class StoreAccountsBackend:
     def list_members(self, project_name: str | None) -> Sequence[ProjectMemberShape]:
         with self._store.read() as tx:
             return [
-                serialize_member(one) for one in users.load_members(tx, _get_project_id(tx, project_name))
+                serialize_member(member)
+                for member in users.load_members(tx, _get_project_id(tx, project_name))
             ]
 
     def set_member(self, project_name: str | None, member: str, role: ProjectRole) -> None:
@@ -142,8 +145,8 @@ class ServerAccountsBackend:
 
 
 def serialize_project(stored: Project) -> ProjectShape:
-    told = {name: getattr(stored, name) for name in ("visibility", "version", "archived", "settings")}
-    return ProjectShape.model_validate({"project": stored.slug} | told)
+    fields = {name: getattr(stored, name) for name in ("visibility", "version", "archived", "settings")}
+    return ProjectShape.model_validate({"project": stored.slug} | fields)
 
 
 def serialize_token(token: tokens.Token) -> TokenShape:
@@ -161,12 +164,12 @@ def _get_project_id(tx: Session, project_name: str | None) -> int:
 
 
 def require_project(tx: Session, name: str) -> Project:
-    found = find_project(tx, name)
-    if found is None:
+    project = find_project(tx, name)
+    if project is None:
         raise PerfciError(
             f"There is no project {name} in this store: make it with `perfci project create {name}`."
         )
-    return found
+    return project
 
 
 def _require_project_name(project_name: str | None) -> str:

@@ -78,13 +78,13 @@ def issue_job_token(
         log.info("a job's token is refused: %s", error.reason, extra={"request_id": request_id})
         raise
     job = _TokenExchange(claims, project, expected.issuer, now, request_id)
-    made = committer.submit(job.run)
-    if isinstance(made, JobRefused):
+    issued = committer.submit(job.run)
+    if isinstance(issued, JobRefused):
         log.info(
-            "a job of %s is refused: %s", claims.repository, made.reason, extra={"request_id": request_id}
+            "a job of %s is refused: %s", claims.repository, issued.reason, extra={"request_id": request_id}
         )
-        raise made
-    return made
+        raise issued
+    return issued
 
 
 @dataclass(frozen=True, slots=True)

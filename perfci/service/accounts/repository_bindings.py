@@ -40,8 +40,8 @@ def build_bound_repository(
         )
     if len(environment) > 255 or (environment and not environment.isprintable()):
         raise PerfciError(f"An environment's name was expected, not {environment[:50]!r}.")
-    whole = tuple(dict.fromkeys(one if one.startswith("refs/") else f"refs/heads/{one}" for one in refs))
-    if wrong := [one for one in whole if not REF_PATTERN.fullmatch(one)]:
+    whole = tuple(dict.fromkeys(ref if ref.startswith("refs/") else f"refs/heads/{ref}" for ref in refs))
+    if wrong := [ref for ref in whole if not REF_PATTERN.fullmatch(ref)]:
         raise PerfciError(
             f"A branch (main) or a whole ref (refs/tags/v1) was expected, not {wrong[0][:100]!r}."
         )
@@ -54,11 +54,11 @@ def bind_repository(
     """Let the jobs of a repository write here, in the place of those that were let before."""
     before = github_bindings.find_bound_repository(tx, project.id)
     github_bindings.bind_repository(tx, project.id, repository, context.at)
-    told = {
+    detail = {
         "before": _build_audit_detail(before) if before else None,
         "after": _build_audit_detail(repository),
     }
-    context.record(tx, "repository.bind", repository.slug, project.id, told)
+    context.record(tx, "repository.bind", repository.slug, project.id, detail)
 
 
 def unbind_repository(tx: Session, context: AuditContext, project: Project) -> bool:

@@ -17,13 +17,15 @@ def save_commit_trailers(
     store: Store, project: str, messages: Iterable[tuple[Commit, str]], now: datetime
 ) -> int:
     """Keep what the messages of commits announce."""
-    told = [
-        MergedExpectedChange(commit.sha, one, commit.sha[:10], commit.committed_at)
+    changes = [
+        MergedExpectedChange(commit.sha, change, commit.sha[:10], commit.committed_at)
         for commit, message in messages
-        for one in parse_expected_changes(message)
+        for change in parse_expected_changes(message)
     ]
-    if not told:
+    if not changes:
         return 0
     with store.begin() as tx:
-        known = project_named(tx, project)
-        return 0 if known is None else add_expected_changes(tx, known.id, told, "git", now)
+        project_record = project_named(tx, project)
+        return (
+            0 if project_record is None else add_expected_changes(tx, project_record.id, changes, "git", now)
+        )

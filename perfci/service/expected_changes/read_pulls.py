@@ -14,10 +14,10 @@ from perfci.verdicts.incidents.expected_change_match import MergedExpectedChange
 
 def fetch_expected_changes(client: GitHubClient, repository: str, pull: PullRequest) -> list[ExpectedChange]:
     """The announcements in a description count where its author may write to the repository."""
-    found = parse_expected_changes(pull.body or "")
-    if found and not (pull.user and accept_comment.can_write(client, repository, pull.user.login)):
-        return [replace(one, is_authorized=False) for one in found]
-    return found
+    changes = parse_expected_changes(pull.body or "")
+    if changes and not (pull.user and accept_comment.can_write(client, repository, pull.user.login)):
+        return [replace(change, is_authorized=False) for change in changes]
+    return changes
 
 
 def fetch_expected_changes_of_push(
@@ -27,12 +27,12 @@ def fetch_expected_changes_of_push(
 
     All of it is told of ``sha``, the commit that such a push is measured at.
     """
-    found = (one for commit in commits for one in client.list_pulls_of_commit(repository, commit))
-    pulls = {one.number: one for one in found if is_merged_into(one, [ref])}
+    candidates = (pull for commit in commits for pull in client.list_pulls_of_commit(repository, commit))
+    pulls = {pull.number: pull for pull in candidates if is_merged_into(pull, [ref])}
     return [
-        arrived
+        change
         for pull in pulls.values()
-        for arrived in fetch_expected_changes_of_merge(client, repository, pull, sha)
+        for change in fetch_expected_changes_of_merge(client, repository, pull, sha)
     ]
 
 
@@ -44,5 +44,5 @@ def fetch_expected_changes_of_merge(
     client: GitHubClient, repository: str, pull: PullRequest, sha: str
 ) -> list[MergedExpectedChange]:
     """What a pull request announced of the commit that it became."""
-    found = fetch_expected_changes(client, repository, pull)
-    return [MergedExpectedChange(sha, one, f"#{pull.number}", pull.merged_at) for one in found]
+    changes = fetch_expected_changes(client, repository, pull)
+    return [MergedExpectedChange(sha, change, f"#{pull.number}", pull.merged_at) for change in changes]

@@ -19,9 +19,12 @@ from perfci.verdicts.incidents.expected_change_match import MergedExpectedChange
 def load_expected_changes(tx: Transaction, project: str) -> list[MergedExpectedChange]:
     return [
         MergedExpectedChange(
-            one.sha, ExpectedChange(one.match, one.change, one.reason), one.source, one.merged_at
+            record.sha,
+            ExpectedChange(record.match, record.change, record.reason),
+            record.source,
+            record.merged_at,
         )
-        for one in expected_changes.load_expected_changes(tx, project)
+        for record in expected_changes.load_expected_changes(tx, project)
     ]
 
 
@@ -37,7 +40,11 @@ def save_expected_changes(
     if added:
         outbox.add_work(tx, project.id, "look", "announcements", context.at)
         sources = sorted(
-            {f"{one.source} at {one.sha[:12]}" for one in expected_changes if one.expected.is_authorized}
+            {
+                f"{change.source} at {change.sha[:12]}"
+                for change in expected_changes
+                if change.expected.is_authorized
+            }
         )
         context.record(tx, AUDIT_ACTION, ", ".join(sources), project.id, {"announcements": added})
         mark_changed(tx, [project.id])
@@ -45,12 +52,14 @@ def save_expected_changes(
 
 
 def add_expected_changes(
-    tx: Transaction, project_id: int, told: Sequence[MergedExpectedChange], actor: str, now: datetime
+    tx: Transaction, project_id: int, changes: Sequence[MergedExpectedChange], actor: str, now: datetime
 ) -> int:
     """Keep what was told by whoever may write; answers how many nobody told before."""
     records = [
-        ExpectedChangeRecord(one.sha, said.match, said.change, said.reason, one.source, one.merged_at)
-        for one in told
-        if (said := one.expected).is_authorized
+        ExpectedChangeRecord(
+            change.sha, expected.match, expected.change, expected.reason, change.source, change.merged_at
+        )
+        for change in changes
+        if (expected := change.expected).is_authorized
     ]
     return expected_changes.add_expected_changes(tx, project_id, records, actor, now)

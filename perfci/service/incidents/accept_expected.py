@@ -29,11 +29,13 @@ class StateDecision:
 
 def decide_new(budgeted: BudgetedIncident, now: datetime) -> StateDecision:
     """How an incident begins: accepted for good, or with what it came to beside what was announced."""
-    said = words.expected_change_sentence(budgeted)
+    sentence = words.expected_change_sentence(budgeted)
     if budgeted.is_expected:
-        event = IncidentEvent(now, SYSTEM_ACTOR, "state", IncidentState.NEW, IncidentState.ACCEPTED, said)
-        return StateDecision({"state": IncidentState.ACCEPTED.value, "reason": said}, (event,))
-    return StateDecision(events=(IncidentEvent(now, SYSTEM_ACTOR, "announced", text=said),) if said else ())
+        event = IncidentEvent(now, SYSTEM_ACTOR, "state", IncidentState.NEW, IncidentState.ACCEPTED, sentence)
+        return StateDecision({"state": IncidentState.ACCEPTED.value, "reason": sentence}, (event,))
+    return StateDecision(
+        events=(IncidentEvent(now, SYSTEM_ACTOR, "announced", text=sentence),) if sentence else ()
+    )
 
 
 def decide_existing(

@@ -63,47 +63,55 @@ class AlertQuality:
 def compute_alert_quality(tx: Transaction, project: Project, now: datetime) -> AlertQuality:
     """Of what asked for a person in the last half year."""
     paged = stored.load_paged_since(tx, project.id, now - REVIEW_PERIOD)
-    judged = [one for one in paged if one.state in JUDGED_STATES]
-    still_open = [one for one in paged if one.is_open]
+    judged = [record for record in paged if record.state in JUDGED_STATES]
+    still_open = [record for record in paged if record.is_open]
     return AlertQuality(
         open=len(still_open),
-        overdue=sum(one.due_at is not None and one.due_at < now for one in still_open),
+        overdue=sum(record.due_at is not None and record.due_at < now for record in still_open),
         paged=len(paged),
         judged=len(judged),
-        invalid=sum(one.state is IncidentState.INVALID for one in judged),
+        invalid=sum(record.state is IncidentState.INVALID for record in judged),
         hours_to_triage=_compute_median_hours(
-            [(one.triaged_at - one.paged_at) for one in paged if one.triaged_at and one.paged_at]
+            [
+                (record.triaged_at - record.paged_at)
+                for record in paged
+                if record.triaged_at and record.paged_at
+            ]
         ),
         hours_to_close=_compute_median_hours(
-            [one.changed_at - one.paged_at for one in judged if one.paged_at]
+            [record.changed_at - record.paged_at for record in judged if record.paged_at]
         ),
-        series_per_incident=median([one.series_count for one in paged]) if paged else None,
+        series_per_incident=median([record.series_count for record in paged]) if paged else None,
         noisy=tuple(_rank_noisy_benchmarks(tx, judged)),
     )
 
 
 def find_noisy_benchmarks(tx: Transaction, project: Project, now: datetime) -> list[NoisyBenchmark]:
     """What cried wolf too often and is in no quarantine, unless a person let it out."""
-    known = {one.benchmark for one in load_mutes(tx, project.id, now)}
-    loud = [
-        one
-        for one in compute_alert_quality(tx, project, now).noisy
-        if one.judged >= MIN_JUDGED and one.rate > NOISY_RATE
+    muted = {mute.benchmark for mute in load_mutes(tx, project.id, now)}
+    over_limit = [
+        benchmark
+        for benchmark in compute_alert_quality(tx, project, now).noisy
+        if benchmark.judged >= MIN_JUDGED and benchmark.rate > NOISY_RATE
     ]
-    return [one for one in loud if one.benchmark not in known and not _was_unmuted(tx, project, one, now)]
+    return [
+        benchmark
+        for benchmark in over_limit
+        if benchmark.benchmark not in muted and not _was_unmuted(tx, project, benchmark, now)
+    ]
 
 
 def mute_noisy_benchmarks(
     tx: Transaction, project: Project, noisy: Sequence[NoisyBenchmark], now: datetime
 ) -> None:
     """Put into quarantine what ``noisy`` found, unless a person let it out meanwhile."""
-    for one in noisy:
-        if not _was_unmuted(tx, project, one, now):
-            reason = f"{one.invalid} of its {one.judged} judged incidents were nothing"
+    for benchmark in noisy:
+        if not _was_unmuted(tx, project, benchmark, now):
+            reason = f"{benchmark.invalid} of its {benchmark.judged} judged incidents were nothing"
             add_mute(
                 tx,
                 project.id,
-                Mute(one.benchmark, "", one.rate, reason, now, now + MUTE_DURATION, SYSTEM_ACTOR),
+                Mute(benchmark.benchmark, "", benchmark.rate, reason, now, now + MUTE_DURATION, SYSTEM_ACTOR),
             )
 
 
@@ -113,14 +121,16 @@ def _was_unmuted(tx: Transaction, project: Project, noisy: NoisyBenchmark, now: 
 
 def _rank_noisy_benchmarks(tx: Transaction, judged: Sequence[IncidentRecord]) -> list[NoisyBenchmark]:
     """Benchmarks of which at least one incident was nothing, the worst first."""
-    states = {one.id: one.state for one in judged}
+    states = {record.id: record.state for record in judged}
     every, invalid = Counter[str](), Counter[str]()
     for incident_id, pairs in load_member_benchmarks(tx, list(states)).items():
         for name in {name for name, _ in pairs}:
             every[name] += 1
             invalid[name] += states[incident_id] is IncidentState.INVALID
-    found = [NoisyBenchmark(name, count, invalid[name]) for name, count in every.items() if invalid[name]]
-    return sorted(found, key=lambda one: (-one.rate, -one.judged, one.benchmark))
+    benchmarks = [
+        NoisyBenchmark(name, count, invalid[name]) for name, count in every.items() if invalid[name]
+    ]
+    return sorted(benchmarks, key=lambda noisy: (-noisy.rate, -noisy.judged, noisy.benchmark))
 
 
 def _compute_median_hours(spans: Sequence[timedelta]) -> float | None:

@@ -42,8 +42,8 @@ def parse_incident_update(fields: Mapping[str, Any]) -> IncidentUpdate:
 
 def build_incident_update(request: IncidentPatch) -> IncidentUpdate:
     """What the body names, and nothing else; null empties a field."""
-    given = {name: getattr(request, name) for name in request.model_fields_set}
-    given |= {name: "" for name in TEXT_FIELDS if name in given and given[name] is None}
-    if given.get("state"):
-        given["state"] = IncidentState(given["state"])
-    return IncidentUpdate(**given)
+    values = {name: getattr(request, name) for name in request.model_fields_set}
+    values |= {name: "" for name in TEXT_FIELDS if name in values and values[name] is None}
+    if values.get("state"):
+        values["state"] = IncidentState(values["state"])
+    return IncidentUpdate(**values)

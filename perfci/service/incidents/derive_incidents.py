@@ -43,17 +43,19 @@ def evaluate_project(
     tags: Mapping[str, Collection[str]] | None = None,
 ) -> ProjectEvaluation:
     """Derive it all anew from what is stored; ``tags`` by sha, where git is at hand, else those stored."""
-    around = ProjectSnapshot.load(tx, project, policy)
-    newest, known = around.load_newest_points(), around.build_move_context(history.canaries)
-    seen = find_jumps(newest, around.changes, around.verdicts, rules=policy.rule_for)
-    days, single = build_bad_session_incidents(seen, known)
-    told = _budget_incidents([*days, *build_incidents(around.changes, known)], around, known, history)
-    releases = around.visit_index.find_releases(history.releases, tags)[-MAX_RELEASES:]
-    crept = find_creeps(
-        around.load_release_lines(releases, newest), around.visit_index.positions, rules=policy.rule_for
+    snapshot = ProjectSnapshot.load(tx, project, policy)
+    newest, context = snapshot.load_newest_points(), snapshot.build_move_context(history.canaries)
+    jumps = find_jumps(newest, snapshot.changes, snapshot.verdicts, rules=policy.rule_for)
+    days, single = build_bad_session_incidents(jumps, context)
+    budgeted = _budget_incidents(
+        [*days, *build_incidents(snapshot.changes, context)], snapshot, context, history
+    )
+    releases = snapshot.visit_index.find_releases(history.releases, tags)[-MAX_RELEASES:]
+    creeps = find_creeps(
+        snapshot.load_release_lines(releases, newest), snapshot.visit_index.positions, rules=policy.rule_for
     )
     return ProjectEvaluation(
-        project, told, list_retests(single), crept, around.visit_index.by_sha, history.pages_per_week
+        project, budgeted, list_retests(single), creeps, snapshot.visit_index.by_sha, history.pages_per_week
     )
 
 
@@ -61,10 +63,10 @@ def derive_open_incidents(
     tx: Transaction, project: str, policy: Policy, history: HistoryTable
 ) -> ProjectEvaluation:
     """The incidents alone, without a look at the newest points and the releases of every series."""
-    around = ProjectSnapshot.load(tx, project, policy)
-    known = around.build_move_context(history.canaries)
-    told = _budget_incidents(build_incidents(around.changes, known), around, known, history)
-    return ProjectEvaluation(project, told, (), (), around.visit_index.by_sha, history.pages_per_week)
+    snapshot = ProjectSnapshot.load(tx, project, policy)
+    context = snapshot.build_move_context(history.canaries)
+    budgeted = _budget_incidents(build_incidents(snapshot.changes, context), snapshot, context, history)
+    return ProjectEvaluation(project, budgeted, (), (), snapshot.visit_index.by_sha, history.pages_per_week)
 
 
 def _budget_incidents(
@@ -75,12 +77,16 @@ def _budget_incidents(
 ) -> list[BudgetedIncident]:
     numbers, asking = (
         snapshot.visit_index.weekly_numbers,
-        [one for one in derived if one.kind in PAGING_KINDS],
+        [incident for incident in derived if incident.kind in PAGING_KINDS],
     )
-    meant = match_expected_changes(
+    expectation_by_incident = match_expected_changes(
         asking, load_expected_changes(snapshot.tx, snapshot.project), snapshot.changes, move_context
     )
     series, pages = len(snapshot.series), history.pages_per_week
     return allocate_pages(
-        derived, numbers, series_count=series, pages_per_week=pages, expectation_matches=meant
+        derived,
+        numbers,
+        series_count=series,
+        pages_per_week=pages,
+        expectation_matches=expectation_by_incident,
     )

@@ -33,7 +33,7 @@ def build_incident_columns(
     incident = budgeted.incident
     detail = serialize_incident_summary(budgeted, evaluation.commits, evaluation.pages_per_week)
     detail["largest"] = words.largest_change_sentence(incident) if incident.members else ""
-    detail |= {"announced": said} if (said := words.expected_change_sentence(budgeted)) else {}
+    detail |= {"announced": sentence} if (sentence := words.expected_change_sentence(budgeted)) else {}
     silent = muted and budgeted.disposition.value == PAGE
     detail |= {"told": "monitored only: its benchmarks are in quarantine", "open": False} if silent else {}
     return {
@@ -79,9 +79,9 @@ def build_sync_events(
     record: IncidentRecord, changed_columns: Mapping[str, Any], now: datetime
 ) -> list[IncidentEvent]:
     """What a reader of the history wants to know of; other words for the same are no event."""
-    found = []
+    events = []
     if "kind" in changed_columns:
-        found.append(
+        events.append(
             IncidentEvent(
                 now,
                 SYSTEM_ACTOR,
@@ -102,18 +102,19 @@ def build_sync_events(
                 ),
             )
         )
-        found.append(
+        events.append(
             IncidentEvent(now, SYSTEM_ACTOR, "sync", before, after, "more points show the range better")
         )
     if "gone_at" in changed_columns:
-        found.append(IncidentEvent(now, SYSTEM_ACTOR, "sync", "gone", "seen", "seen again"))
-    return found
+        events.append(IncidentEvent(now, SYSTEM_ACTOR, "sync", "gone", "seen", "seen again"))
+    return events
 
 
 def build_evaluation_record(evaluation: ProjectEvaluation, now: datetime) -> EvaluationRecord:
     retests = tuple(
-        serialize_retest(one) | {"sentence": words.retest_sentence(one)} for one in evaluation.retests
+        serialize_retest(retest) | {"sentence": words.retest_sentence(retest)}
+        for retest in evaluation.retests
     )
     return EvaluationRecord(
-        now, evaluation.pages_per_week, retests, tuple(serialize_creep(one) for one in evaluation.creeps)
+        now, evaluation.pages_per_week, retests, tuple(serialize_creep(creep) for creep in evaluation.creeps)
     )

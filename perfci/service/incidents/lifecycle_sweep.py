@@ -41,29 +41,29 @@ def run_lifecycle_sweep(
     What that rests on is read before, so that nobody waits for it; ``writing`` is as for ``sync``.
     """
     with store.read() as tx:
-        ended, proven, loud = (
+        expired, fix_results, noisy = (
             _load_expired(tx, project, now),
             _evaluate_fixes(tx, project, policy),
             find_noisy_benchmarks(tx, project, now),
         )
-    if not ended and not proven and not loud:
+    if not expired and not fix_results and not noisy:
         return 0
     with (begin or store.begin)() as tx:
-        changed = sum(_end_expired(tx, project, one, now) for one in ended)
-        changed += sum(_apply_fix_result(tx, project, one, holds, now) for one, holds in proven)
-        mute_noisy_benchmarks(tx, project, loud, now)
+        changed = sum(_end_expired(tx, project, record, now) for record in expired)
+        changed += sum(_apply_fix_result(tx, project, record, holds, now) for record, holds in fix_results)
+        mute_noisy_benchmarks(tx, project, noisy, now)
         if changed:
             mark_changed(tx, [project.id])
     return changed
 
 
 def _load_expired(tx: Transaction, project: Project, now: datetime) -> list[IncidentRecord]:
-    found = stored.load_in_states(tx, project.id, [IncidentState.SNOOZED, IncidentState.ACCEPTED])
+    records = stored.load_in_states(tx, project.id, [IncidentState.SNOOZED, IncidentState.ACCEPTED])
     ends = [
-        (one, one.snoozed_until if one.state is IncidentState.SNOOZED else one.accepted_until)
-        for one in found
+        (record, record.snoozed_until if record.state is IncidentState.SNOOZED else record.accepted_until)
+        for record in records
     ]
-    return [one for one, end in ends if end is not None and end <= now]
+    return [record for record, end in ends if end is not None and end <= now]
 
 
 def _end_expired(tx: Transaction, project: Project, record: IncidentRecord, now: datetime) -> bool:
@@ -81,10 +81,14 @@ def _end_expired(tx: Transaction, project: Project, record: IncidentRecord, now:
 def _evaluate_fixes(tx: Transaction, project: Project, policy: Policy) -> list[tuple[IncidentRecord, bool]]:
     """The fixes of which the points that followed say something, and whether they hold."""
     unproven = [
-        one for one in stored.load_in_states(tx, project.id, [IncidentState.FIXED]) if one.verified_at is None
+        record
+        for record in stored.load_in_states(tx, project.id, [IncidentState.FIXED])
+        if record.verified_at is None
     ]
-    said = [(one, _is_fix_holding(tx, one, policy)) for one in unproven if one.kind != DATA_KIND]
-    return [(one, holds) for one, holds in said if holds is not None]
+    results = [
+        (record, _is_fix_holding(tx, record, policy)) for record in unproven if record.kind != DATA_KIND
+    ]
+    return [(record, holds) for record, holds in results if holds is not None]
 
 
 def _apply_fix_result(
@@ -99,20 +103,20 @@ def _apply_fix_result(
 def _is_fix_holding(tx: Transaction, record: IncidentRecord, policy: Policy) -> bool | None:
     """Whether the fix holds by the bars of its project; nothing while too few points are newer."""
     moved = load_members(tx, record.id)
-    series = load_series_by_ids(tx, {one.series_id for one in moved})
-    worse = [one for one in moved if compute_log_cost(one.to_change_point(series[one.series_id])) > 0][
-        :MAX_VERIFIED_SERIES
-    ]
-    lines = JudgedHistories.load(tx, [one.series_id for one in worse])
+    series = load_series_by_ids(tx, {member.series_id for member in moved})
+    worse = [
+        member for member in moved if compute_log_cost(member.to_change_point(series[member.series_id])) > 0
+    ][:MAX_VERIFIED_SERIES]
+    lines = JudgedHistories.load(tx, [member.series_id for member in worse])
     backs = []
-    for one in worse:
-        bar = policy.rule_for(series[one.series_id]).bar
+    for member in worse:
+        bar = policy.rule_for(series[member.series_id]).bar
         backs.append(
             _is_level_back(
-                _select_levels_since_fix(lines.get_commit_levels(one.series_id), record),
-                one,
+                _select_levels_since_fix(lines.get_commit_levels(member.series_id), record),
+                member,
                 bar,
-                _worse_sign(one, series),
+                _worse_sign(member, series),
             )
         )
     if False in backs:
@@ -135,7 +139,9 @@ def _select_levels_since_fix(
         )
         chosen = history[at:]
     else:
-        chosen = [one for one in history if one[0].committed_at and one[0].committed_at > record.changed_at]
+        chosen = [
+            point for point in history if point[0].committed_at and point[0].committed_at > record.changed_at
+        ]
     return [level for _, level in chosen if level is not None]
 
 

@@ -19,8 +19,8 @@ def evaluate_local_project(
     """Derive the incidents anew, and write down what changed; ``tags`` as in ``situation``."""
     policy = build_policy(config)
     with store.read() as tx:
-        known = find_project(tx, config.project)
-        if known is None:
+        project = find_project(tx, config.project)
+        if project is None:
             return ReconcileResult()
-        found = evaluate_project(tx, config.project, policy, config.settings.history, tags)
-    return reconcile_incidents(store, known, policy, found, datetime.now(UTC))
+        evaluation = evaluate_project(tx, config.project, policy, config.settings.history, tags)
+    return reconcile_incidents(store, project, policy, evaluation, datetime.now(UTC))

@@ -51,14 +51,16 @@ def match_incidents(
 
     What people put together or took apart stays so: an incident of the look is divided among those that were pinned.
     """
-    pinned = [one for one in stored if one.record.pinned]
+    pinned = [incident for incident in stored if incident.record.pinned]
     matches: list[IncidentMatch] = []
     left: list[DerivedIncident] = []
-    for one in derived:
-        parts = _split_among_pinned(one, pinned, positions)
+    for incident in derived:
+        parts = _split_among_pinned(incident, pinned, positions)
         matches += parts
-        left += [] if parts else [one]
-    return matches + _match_unpinned(left, [one for one in stored if not one.record.pinned], positions)
+        left += [] if parts else [incident]
+    return matches + _match_unpinned(
+        left, [incident for incident in stored if not incident.record.pinned], positions
+    )
 
 
 def _split_among_pinned(
@@ -66,19 +68,23 @@ def _split_among_pinned(
 ) -> list[IncidentMatch]:
     """Each pinned incident gets what it holds already; what nobody holds goes to the one that holds most."""
     holders = [
-        (one, derived.members.keys() & one.series) for one in pinned if _has_overlap(derived, one, positions)
+        (holder, derived.members.keys() & holder.series)
+        for holder in pinned
+        if _has_overlap(derived, holder, positions)
     ]
-    holders = sorted(((one, held) for one, held in holders if held), key=lambda pair: -len(pair[1]))
+    holders = sorted(((holder, held) for holder, held in holders if held), key=lambda pair: -len(pair[1]))
     parts: list[tuple[StoredIncident, set[int]]] = []
     free = set(derived.members)
-    for one, held in holders:
-        parts.append((one, held & free))
+    for holder, held in holders:
+        parts.append((holder, held & free))
         free -= held
     if parts:
         first, held = parts[0]
         held |= free - set(first.dropped)
     return [
-        (replace(derived, members={k: derived.members[k] for k in held}), one) for one, held in parts if held
+        (replace(derived, members={k: derived.members[k] for k in held}), holder)
+        for holder, held in parts
+        if held
     ]
 
 
@@ -86,20 +92,21 @@ def _match_unpinned(
     derived: Sequence[DerivedIncident], stored: Sequence[StoredIncident], positions: Mapping[str, int]
 ) -> list[IncidentMatch]:
     """By name, then by what is shared within a family, then by what is shared at all: most shared first."""
-    names = {one.record.derived_id: one for one in stored}
+    names = {holder.record.derived_id: holder for holder in stored}
     taken: dict[int, StoredIncident] = {}
     used: set[int] = set()
-    for at, one in enumerate(derived):
-        if (same := names.get(one.budgeted.incident.id)) and same.record.id not in used:
-            taken[at] = same
-            used.add(same.record.id)
+    for at, incident in enumerate(derived):
+        if (namesake := names.get(incident.budgeted.incident.id)) and namesake.record.id not in used:
+            taken[at] = namesake
+            used.add(namesake.record.id)
     for _, at, candidate in sorted(
-        _find_candidates(derived, stored, positions), key=lambda one: (one[0], one[1])
+        _find_candidates(derived, stored, positions),
+        key=lambda candidate_key: (candidate_key[0], candidate_key[1]),
     ):
         if at not in taken and candidate.record.id not in used:
             taken[at] = candidate
             used.add(candidate.record.id)
-    return [(one, taken.get(at)) for at, one in enumerate(derived)]
+    return [(incident, taken.get(at)) for at, incident in enumerate(derived)]
 
 
 def _find_candidates(
@@ -110,16 +117,16 @@ def _find_candidates(
         for series_id in holder.series:
             by_series[series_id].append(holder)
     candidates = []
-    for at, one in enumerate(derived):
+    for at, incident in enumerate(derived):
         shared: dict[int, int] = defaultdict(int)
         holders: dict[int, StoredIncident] = {}
-        for series_id in one.members:
+        for series_id in incident.members:
             for holder in by_series.get(series_id, ()):
                 shared[holder.record.id] += 1
                 holders[holder.record.id] = holder
         for row_id, count in shared.items():
-            if _has_overlap(one, holders[row_id], positions):
-                apart = _get_kind_group(one.budgeted.incident.kind) != _get_kind_group(
+            if _has_overlap(incident, holders[row_id], positions):
+                apart = _get_kind_group(incident.budgeted.incident.kind) != _get_kind_group(
                     holders[row_id].record.kind
                 )
                 candidates.append(((apart, -count, row_id), at, holders[row_id]))

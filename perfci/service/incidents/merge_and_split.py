@@ -40,26 +40,34 @@ def merge_incidents(
     line = load_visit_index(tx, project)
     ends = [kept]
     for other, other_revision in sorted(others.items()):
-        one = load_at_revision(tx, project, other, other_revision)
-        if one.id == kept.id:
+        merged = load_at_revision(tx, project, other, other_revision)
+        if merged.id == kept.id:
             raise PerfciError(f"Incident {number} cannot be merged with itself.")
-        ends.append(one)
-        taken = load_members(tx, one.id)
-        known = {member.series_id for member in load_members(tx, kept.id)}
+        ends.append(merged)
+        taken = load_members(tx, merged.id)
+        kept_ids = {member.series_id for member in load_members(tx, kept.id)}
         new = [
-            replace(member, added_by=context.actor.name) for member in taken if member.series_id not in known
+            replace(member, added_by=context.actor.name)
+            for member in taken
+            if member.series_id not in kept_ids
         ]
         add_members(tx, kept.id, new)
-        drop_members(tx, one.id, [member.series_id for member in taken], context.at)
-        ended = dict.fromkeys(("accepted_until", "snoozed_until"))
+        drop_members(tx, merged.id, [member.series_id for member in taken], context.at)
+        ends_to_clear = dict.fromkeys(("accepted_until", "snoozed_until"))
         columns = {"state": IncidentState.DUPLICATE.value, "duplicate_of": kept.id, "pinned": True}
-        pin_incident(tx, one, columns | ended | {"changed_at": context.at, "series_count": 0}, context)
-        told = IncidentEvent(
-            context.at, context.actor.name, "merge", str(one.number), str(number), f"merged into {number}"
+        pin_incident(
+            tx, merged, columns | ends_to_clear | {"changed_at": context.at, "series_count": 0}, context
         )
-        stored.add_events(tx, [(one.id, told), (kept.id, replace(told, text=f"took in {one.number}"))])
-    good = min((one.last_good for one in ends), key=lambda sha: line.positions.get(sha, len(line.positions)))
-    bad = max((one.commit for one in ends), key=lambda sha: line.positions.get(sha, -1))
+        event = IncidentEvent(
+            context.at, context.actor.name, "merge", str(merged.number), str(number), f"merged into {number}"
+        )
+        stored.add_events(
+            tx, [(merged.id, event), (kept.id, replace(event, text=f"took in {merged.number}"))]
+        )
+    good = min(
+        (record.last_good for record in ends), key=lambda sha: line.positions.get(sha, len(line.positions))
+    )
+    bad = max((record.commit for record in ends), key=lambda sha: line.positions.get(sha, -1))
     pin_incident(tx, kept, build_member_columns(tx, kept, good, bad, line.by_sha), context)
     return finish_change(tx, project, number, "incident.merge", {"others": sorted(others)}, context)
 
@@ -77,10 +85,12 @@ def split_members(
     all_members = load_members(tx, kept.id)
     chosen = [member for member in all_members if member.series_id in series_ids]
     if not chosen or len(chosen) == len(all_members):
-        some = f"some of its {len(all_members)} series are to go and some to stay, and {len(chosen)} would go"
-        raise PerfciError(f"Incident {number} cannot be split so: {some}.")
+        problem = (
+            f"some of its {len(all_members)} series are to go and some to stay, and {len(chosen)} would go"
+        )
+        raise PerfciError(f"Incident {number} cannot be split so: {problem}.")
     line = load_visit_index(tx, project)
-    same = (
+    copied_fields = (
         "kind",
         "last_good",
         "commit",
@@ -94,7 +104,10 @@ def split_members(
         "snoozed_until",
         "accepted_until",
     )
-    columns = {name: getattr(kept, name) for name in same} | {"detail": dict(kept.detail), "derived_id": ""}
+    columns = {name: getattr(kept, name) for name in copied_fields} | {
+        "detail": dict(kept.detail),
+        "derived_id": "",
+    }
     state = {
         "state": kept.state.value,
         "first_seen": kept.first_seen,
@@ -106,7 +119,7 @@ def split_members(
     add_members(tx, new.id, [replace(member, added_by=context.actor.name) for member in chosen])
     stored.update_derived(tx, new.id, build_member_columns(tx, new, new.last_good, new.commit, line.by_sha))
     pin_incident(tx, kept, build_member_columns(tx, kept, kept.last_good, kept.commit, line.by_sha), context)
-    told = IncidentEvent(
+    event = IncidentEvent(
         context.at,
         context.actor.name,
         "split",
@@ -114,7 +127,7 @@ def split_members(
         str(new.number),
         f"{len(chosen)} series went to {new.number}",
     )
-    stored.add_events(tx, [(kept.id, told), (new.id, replace(told, text=f"came out of {number}"))])
+    stored.add_events(tx, [(kept.id, event), (new.id, replace(event, text=f"came out of {number}"))])
     left = finish_change(
         tx, project, number, "incident.split", {"new": new.number, "series": len(chosen)}, context
     )

@@ -33,7 +33,7 @@ class BoundaryMoveOutcome:
 
     @property
     def worse_count(self) -> int:
-        return sum(one.is_worse for one in self.tests)
+        return sum(test.is_worse for test in self.tests)
 
 
 def move_boundary(
@@ -54,26 +54,30 @@ def move_boundary(
         raise PerfciError(f"The last good commit comes before the first bad one; {last_good[:10]} does not.")
     moved = load_members(tx, record.id)
     tests = compare_boundaries(tx, moved, record.commit, commit, last_good)
-    again = {one.member.series_id: one.member for one in tests}
-    plain = [replace(one, commit=commit, last_good=last_good) for one in moved if one.series_id not in again]
+    again = {test.member.series_id: test.member for test in tests}
+    plain = [
+        replace(member, commit=commit, last_good=last_good)
+        for member in moved
+        if member.series_id not in again
+    ]
     add_members(tx, record.id, [*again.values(), *plain])
     between = line.commits[line.positions[last_good] + 1 : line.positions[commit] + 1][:MAX_CANDIDATE_COMMITS]
-    suspects = [serialize_commit(one) for one in between]
+    suspects = [serialize_commit(candidate) for candidate in between]
     columns = build_member_columns(tx, record, last_good, commit, line.by_sha)
     pin_incident(tx, record, columns | {"detail": {**columns["detail"], "suspects": suspects}}, context)
-    found = BoundaryMoveOutcome(
+    outcome = BoundaryMoveOutcome(
         finish_change(tx, project, number, "incident.nudge", {"commit": commit}, context), tests
     )
     text = (
-        f"the points fit worse there in {found.worse_count} of {len(tests)} series"
-        if found.worse_count
+        f"the points fit worse there in {outcome.worse_count} of {len(tests)} series"
+        if outcome.worse_count
         else "the points agree"
     )
     before, after = f"{record.last_good[:10]}..{record.commit[:10]}", f"{last_good[:10]}..{commit[:10]}"
     stored.add_events(
         tx, [(record.id, IncidentEvent(context.at, context.actor.name, "nudge", before, after, text))]
     )
-    return found
+    return outcome
 
 
 def shift_range(tx: Transaction, project: Project, record: IncidentRecord, steps: int) -> tuple[str, str]:

@@ -31,15 +31,15 @@ def mute_benchmark(
     """Watch a benchmark without telling anybody for some days; 0 let it out, and False says that it was not in."""
     if days:
         until = context.at + timedelta(days=days)
-        wanted = Mute(
+        mute = Mute(
             benchmark, metric, 0.0, reason or MANUAL_MUTE_REASON, context.at, until, context.actor.name
         )
-        add_mute(tx, project.id, wanted)
-        found = True
+        add_mute(tx, project.id, mute)
+        is_changed = True
     else:
-        found = end_mute(tx, project.id, benchmark, metric, context.at)
+        is_changed = end_mute(tx, project.id, benchmark, metric, context.at)
     _record_audit(tx, project, "benchmark.quarantine", benchmark, context, {"days": days, "reason": reason})
-    return found
+    return is_changed
 
 
 def set_reporting_schedule(

@@ -58,17 +58,17 @@ def build_member_columns(
 ) -> dict[str, Any]:
     """The range and the words of an incident that has other members or another edge than the look gave it."""
     moved: Sequence[IncidentMember] = load_members(tx, record.id)
-    found = tuple(
+    change_points = tuple(
         sorted(load_member_change_points(tx, moved), key=lambda change: -abs(compute_log_cost(change)))
     )
-    words_of = Incident(record.derived_id, IncidentKind(record.kind), last_good, commit, found)
-    largest = words.largest_change_sentence(words_of) if found else ""
+    words_of = Incident(record.derived_id, IncidentKind(record.kind), last_good, commit, change_points)
+    largest = words.largest_change_sentence(words_of) if change_points else ""
     return {
         "last_good": last_good,
         "commit": commit,
         "headline": words.incident_headline(words_of, commits),
         "series_count": len(moved),
-        "severity": max((compute_log_cost(change) for change in found), default=None),
+        "severity": max((compute_log_cost(change) for change in change_points), default=None),
         "detail": {**record.detail, "largest": largest, "measure": None},
     }
 

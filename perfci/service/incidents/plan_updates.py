@@ -75,41 +75,49 @@ class _WritePlanner:
 
     def plan(self) -> list[IncidentWrite]:
         records = stored.load_incidents(self.tx, self.project.id)
-        members = load_members_by_incident(self.tx, [one.id for one in records], include_dropped=True)
+        members = load_members_by_incident(self.tx, [record.id for record in records], include_dropped=True)
         place = {sha: -at for at, sha in enumerate(self.evaluation.commits)}
-        kept_ones = [_build_stored_incident(one, members[one.id]) for one in records]
+        kept_ones = [_build_stored_incident(record, members[record.id]) for record in records]
         pairs = match_incidents(self._collect_derived(), kept_ones, place)
         parts: dict[int, list[DerivedIncident]] = defaultdict(list)
-        for one, kept in pairs:
-            if kept is not None:
-                parts[kept.record.id].append(one)
-        steps: list[IncidentWrite | None] = [self._plan_new(one) for one, kept in pairs if kept is None]
-        steps += [
-            self._plan_existing(one, members[one.id], parts[one.id]) for one in records if one.id in parts
+        for derived, stored_incident in pairs:
+            if stored_incident is not None:
+                parts[stored_incident.record.id].append(derived)
+        steps: list[IncidentWrite | None] = [
+            self._plan_new(derived) for derived, stored_incident in pairs if stored_incident is None
         ]
         steps += [
-            self._plan_disappeared(one) for one in records if one.id not in parts and one.gone_at is None
+            self._plan_existing(record, members[record.id], parts[record.id])
+            for record in records
+            if record.id in parts
+        ]
+        steps += [
+            self._plan_disappeared(record)
+            for record in records
+            if record.id not in parts and record.gone_at is None
         ]
         return [step for step in steps if step is not None]
 
     def _collect_derived(self) -> list[DerivedIncident]:
         """A series that moved more than once in one incident is its member once, with its largest move."""
-        moved = {change.series for told in self.evaluation.incidents for change in told.incident.members}
+        moved = {
+            change.series for budgeted in self.evaluation.incidents for change in budgeted.incident.members
+        }
         ids = find_ids_of_series(self.tx, self.project.slug, moved)
-        found = []
-        for told in reversed(self.evaluation.incidents):
+        derived = []
+        for budgeted in reversed(self.evaluation.incidents):
             members: dict[int, IncidentMember] = {}
-            for change in told.incident.members:
+            for change in budgeted.incident.members:
                 row_id = ids[change.series]
                 move = (change.commit, change.last_good, change.relative_change, change.before, change.after)
                 members.setdefault(row_id, IncidentMember(row_id, *move))
-            found.append(DerivedIncident(told, members))
-        return found
+            derived.append(DerivedIncident(budgeted, members))
+        return derived
 
     def _plan_new(self, derived: DerivedIncident) -> IncidentWrite:
-        told, members = derived.budgeted, list(derived.members.values())
-        columns = build_incident_columns(told, self.evaluation, muted=self._is_muted(told))
-        decided = accept_expected.decide_new(told, self.now)
+        budgeted, members = derived.budgeted, list(derived.members.values())
+        columns = build_incident_columns(budgeted, self.evaluation, muted=self._is_muted(budgeted))
+        decided = accept_expected.decide_new(budgeted, self.now)
         columns |= {
             "state": IncidentState.NEW.value,
             "first_seen": self.now,
@@ -120,7 +128,7 @@ class _WritePlanner:
             self.now, SYSTEM_ACTOR, "state", "", IncidentState.NEW.value, columns["headline"]
         )
         return IncidentWrite(
-            None, columns, [event, *decided.events], members, moves=_select_commit_moves(told, members)
+            None, columns, [event, *decided.events], members, moves=_select_commit_moves(budgeted, members)
         )
 
     def _plan_existing(
@@ -130,19 +138,23 @@ class _WritePlanner:
         parts: Sequence[DerivedIncident],
     ) -> IncidentWrite | None:
         """What is not as it was, if anything."""
-        told, members = parts[0].budgeted, dict(parts[0].members)
+        budgeted, members = parts[0].budgeted, dict(parts[0].members)
         decided = accept_expected.decide_existing(self.tx, record, _find_least_expected(parts), self.now)
         for part in parts[1:]:
             members |= {k: member for k, member in part.members.items() if k not in members}
-        had = {one.series_id: one for one in stored_members if one.dropped_at is None}
+        had = {member.series_id: member for member in stored_members if member.dropped_at is None}
         if record.pinned:
             members = {k: had[k] for k in had.keys() - members.keys()} | members
-            told = apply_pinned_range(
-                told, record, load_member_change_points(self.tx, list(members.values()))
+            budgeted = apply_pinned_range(
+                budgeted, record, load_member_change_points(self.tx, list(members.values()))
             )
-        moved = [one for k, one in members.items() if k not in had or had[k].move_values != one.move_values]
+        moved = [
+            member
+            for k, member in members.items()
+            if k not in had or had[k].move_values != member.move_values
+        ]
         dropped = frozenset(had.keys() - members.keys())
-        different = self._find_changed_columns(record, told)
+        different = self._find_changed_columns(record, budgeted)
         if not different and not moved and not dropped and not decided.columns:
             return None
         events, again = (
@@ -154,7 +166,7 @@ class _WritePlanner:
             and record.state is IncidentState.INVALID
             and record.reason == NO_LONGER_SEEN
         ):
-            anew = accept_expected.decide_new(told, self.now)
+            anew = accept_expected.decide_new(budgeted, self.now)
             again = {
                 "state": IncidentState.NEW.value,
                 "reason": "",
@@ -167,7 +179,7 @@ class _WritePlanner:
             events,
             moved,
             dropped,
-            _select_commit_moves(told, moved),
+            _select_commit_moves(budgeted, moved),
             bumps_revision=bool(again),
         )
 
@@ -195,7 +207,7 @@ class _WritePlanner:
 
     def _is_muted(self, budgeted: BudgetedIncident) -> bool:
         """Whether all that moved is in quarantine."""
-        names = {(one.benchmark, one.metric) for one in self.mutes}
+        names = {(mute.benchmark, mute.metric) for mute in self.mutes}
         moved = {
             (change.series.benchmark.name, change.series.metric.name) for change in budgeted.incident.members
         }
@@ -203,13 +215,13 @@ class _WritePlanner:
 
 
 def _build_stored_incident(record: IncidentRecord, members: Sequence[IncidentMember]) -> StoredIncident:
-    dropped = frozenset(one.series_id for one in members if one.dropped_at)
-    return StoredIncident(record, frozenset(one.series_id for one in members) - dropped, dropped)
+    dropped = frozenset(member.series_id for member in members if member.dropped_at)
+    return StoredIncident(record, frozenset(member.series_id for member in members) - dropped, dropped)
 
 
 def _find_least_expected(parts: Sequence[DerivedIncident]) -> BudgetedIncident:
     """The part of an incident of which least was announced."""
-    return min((part.budgeted for part in parts), key=lambda told: told.is_expected)
+    return min((part.budgeted for part in parts), key=lambda budgeted: budgeted.is_expected)
 
 
 def _select_commit_moves(

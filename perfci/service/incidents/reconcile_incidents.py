@@ -67,7 +67,7 @@ def reconcile_incidents(
         with store.read() as tx:
             steps = plan_writes(tx, project, evaluation, now)
         taken = [
-            number for some in _batch_writes(steps) for number in _apply_writes(begin, project, some, now)
+            number for batch in _batch_writes(steps) for number in _apply_writes(begin, project, batch, now)
         ]
         written += [(step, number) for step, number in zip(steps, taken, strict=True) if number is not None]
         if None not in taken:
@@ -90,7 +90,7 @@ def _batch_writes(planned: Sequence[IncidentWrite]) -> Iterator[list[IncidentWri
     """Steps that are written together: few, so that an upload waits for few."""
     portion: list[IncidentWrite] = []
     for step in planned:
-        if portion and sum(one.row_count for one in portion) + step.row_count > MAX_ROWS_PER_TRANSACTION:
+        if portion and sum(write.row_count for write in portion) + step.row_count > MAX_ROWS_PER_TRANSACTION:
             yield portion
             portion = []
         portion.append(step)

@@ -105,7 +105,7 @@ class IncidentOverview:
 
     @property
     def all_incidents(self) -> list[IncidentRecord]:
-        return [one for records in self.sections.values() for one in records]
+        return [record for records in self.sections.values() for record in records]
 
     @property
     def sentence(self) -> str:
@@ -121,7 +121,7 @@ def load_incident_overview(tx: Transaction, project: Project) -> IncidentOvervie
         return None
     sections = {name: stored.list_section(tx, project.id, name) for name in stored.SECTIONS}
     return IncidentOverview(
-        project.slug, sections, {name: len(found) for name, found in sections.items()}, look
+        project.slug, sections, {name: len(records) for name, records in sections.items()}, look
     )
 
 
@@ -132,7 +132,8 @@ def serialize_stored_overview(overview: IncidentOverview) -> dict[str, Any]:
         "pages_per_week": overview.evaluation.pages_per_week,
         "evaluated_at": _format_time(overview.evaluation.evaluated_at),
         "incidents": [
-            serialize_incident(one) for one in sorted(overview.all_incidents, key=lambda one: -one.number)
+            serialize_incident(record)
+            for record in sorted(overview.all_incidents, key=lambda record: -record.number)
         ],
         "retests": list(overview.evaluation.retests),
         "creeps": list(overview.evaluation.creeps),
@@ -145,7 +146,7 @@ def serialize_incident_detail(project: Project, detail: IncidentDetail) -> dict[
             serialize_incident_member(project.slug, member, series) for member, series in detail.members
         ],
         "events": [serialize_event(event) for event in detail.events],
-        "deliveries": [serialize_delivery(one) for one in detail.deliveries],
+        "deliveries": [serialize_delivery(delivery) for delivery in detail.deliveries],
     }
 
 
@@ -177,8 +178,8 @@ def serialize_event(event: IncidentEvent) -> dict[str, Any]:
 def serialize_impact(row: ImpactRecord) -> dict[str, Any]:
     """What a commit did to a series, and under which number people spoke of it."""
     change = ChangePoint(row.series, row.commit, "", row.relative_change, row.before, row.after)
-    same = ("commit", "relative_change", "before", "after", "incident", "accepted")
-    return {name: getattr(row, name) for name in same} | {
+    plain_fields = ("commit", "relative_change", "before", "after", "incident", "accepted")
+    return {name: getattr(row, name) for name in plain_fields} | {
         "series": serialize_series(row.series),
         "sentence": words.member_sentence(change),
         "state": row.state.value if row.state else None,

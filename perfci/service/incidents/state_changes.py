@@ -55,9 +55,9 @@ def build_update_columns(
     record: IncidentRecord, update: IncidentUpdate, now: datetime, original: IncidentRecord | None = None
 ) -> dict[str, Any]:
     """What a change writes, checked against what the incident is; ``original`` is what a duplicate repeats."""
-    told = {name: getattr(update, name) for name in LINK_FIELDS}
+    links = {name: getattr(update, name) for name in LINK_FIELDS}
     columns: dict[str, Any] = {
-        k: value for k, value in told.items() if value not in (KEEP, getattr(record, k))
+        k: value for k, value in links.items() if value not in (KEEP, getattr(record, k))
     }
     update = _complete_update(record, update)
     if _is_state_update(record, update):
@@ -69,23 +69,26 @@ def build_update_columns(
 
 def _complete_update(record: IncidentRecord, update: IncidentUpdate) -> IncidentUpdate:
     """A change that leaves the state as it is names only what of it becomes different; the rest stays."""
-    given = {name: getattr(update, name) for name in ("reason", *STATE_FIELDS)}
-    if update.is_undo or update.state not in (None, record.state) or not any(given.values()):
+    values = {name: getattr(update, name) for name in ("reason", *STATE_FIELDS)}
+    if update.is_undo or update.state not in (None, record.state) or not any(values.values()):
         return update
-    known = {
+    state_fields = {
         name: value for name, value in get_state_fields(record).items() if STATE_FIELDS[name] is record.state
     }
-    kept = {"reason": record.reason} | known
-    said: dict[str, Any] = {name: value or kept.get(name) for name, value in given.items()}
-    return replace(update, state=record.state, **said)
+    current = {"reason": record.reason} | state_fields
+    completed: dict[str, Any] = {name: value or current.get(name) for name, value in values.items()}
+    return replace(update, state=record.state, **completed)
 
 
 def _is_state_update(record: IncidentRecord, update: IncidentUpdate) -> bool:
     """Whether there is to be another state, or another reason, end or original of the same one."""
     if update.state is None or update.state is not record.state:
         return update.state is not None
-    given = (update.reason, get_state_fields(update))
-    return (update.is_undo or given != NO_STATE_FIELDS) and given != (record.reason, get_state_fields(record))
+    values = (update.reason, get_state_fields(update))
+    return (update.is_undo or values != NO_STATE_FIELDS) and values != (
+        record.reason,
+        get_state_fields(record),
+    )
 
 
 def get_state_fields(source: IncidentRecord | IncidentUpdate) -> dict[str, Any]:
@@ -105,8 +108,10 @@ def _build_state_columns(
     assert state is not None
     another = state is not record.state
     if another and state not in ALLOWED_TRANSITIONS[record.state] and not update.is_undo:
-        known = ", ".join(sorted(ALLOWED_TRANSITIONS[record.state]))
-        raise PerfciError(f"Incident {record.number} is {record.state}: it can become {known}, not {state}.")
+        allowed = ", ".join(sorted(ALLOWED_TRANSITIONS[record.state]))
+        raise PerfciError(
+            f"Incident {record.number} is {record.state}: it can become {allowed}, not {state}."
+        )
     for name, belongs_to in STATE_FIELDS.items():
         if getattr(update, name) is not None and state is not belongs_to:
             raise PerfciError(f"{FIELD_LABELS[name]} goes with the state {belongs_to}, not with {state}.")
@@ -161,24 +166,26 @@ FIELD_LABELS = {
 def build_update_events(
     record: IncidentRecord, update: IncidentUpdate, context: AuditContext
 ) -> list[IncidentEvent]:
-    found = []
+    events = []
     update = _complete_update(record, update)
     if update.state is not None and _is_state_update(record, update):
-        what = UNDO_EVENT if update.is_undo else "state"
-        found.append(
-            IncidentEvent(context.at, context.actor.name, what, record.state, update.state, update.reason)
+        action = UNDO_EVENT if update.is_undo else "state"
+        events.append(
+            IncidentEvent(context.at, context.actor.name, action, record.state, update.state, update.reason)
         )
-        found += _build_state_field_events(record, update, context)
+        events += _build_state_field_events(record, update, context)
     for name in LINK_FIELDS:
-        what = "link" if name.endswith(("_url", "_sha")) else "assign"
+        action = "link" if name.endswith(("_url", "_sha")) else "assign"
         before, after = getattr(record, name), getattr(update, name)
         if after not in (KEEP, before):
-            found.append(
-                IncidentEvent(context.at, context.actor.name, what, str(before or ""), str(after or ""), name)
+            events.append(
+                IncidentEvent(
+                    context.at, context.actor.name, action, str(before or ""), str(after or ""), name
+                )
             )
     if update.note:
-        found.append(IncidentEvent(context.at, context.actor.name, "note", text=update.note))
-    return found
+        events.append(IncidentEvent(context.at, context.actor.name, "note", text=update.note))
+    return events
 
 
 def _build_state_field_events(

@@ -50,10 +50,10 @@ class BulkResult:
 
 
 def require_incident(tx: Transaction, project: Project, number: int) -> IncidentRecord:
-    found = stored.find_incident(tx, project.id, number)
-    if found is None:
+    record = stored.find_incident(tx, project.id, number)
+    if record is None:
         raise PerfciError(f"{project.slug} has no incident {number}: perfci alerts list shows them.")
-    return found
+    return record
 
 
 def update_incident(
@@ -83,12 +83,12 @@ def update_incidents(
     context: AuditContext,
 ) -> BulkResult:
     """The same change to many incidents (number to revision), in a few statements however many there are."""
-    found = stored.find_incidents(tx, project.id, revisions)
-    refused = dict.fromkeys(revisions.keys() - found.keys(), "there is no such incident")
+    current = stored.find_incidents(tx, project.id, revisions)
+    refused = dict.fromkeys(revisions.keys() - current.keys(), "there is no such incident")
     takers: dict[str, tuple[dict[str, Any], list[IncidentRecord]]] = {}
     original = _load_original(tx, project, update)
-    stale = {one.number for one in found.values() if one.revision != revisions[one.number]}
-    for record in found.values():
+    stale = {record.number for record in current.values() if record.revision != revisions[record.number]}
+    for record in current.values():
         if record.number in stale:
             continue
         try:
@@ -100,14 +100,14 @@ def update_incidents(
     changed: list[IncidentRecord] = []
     for columns, records in takers.values():
         took = (
-            stored.update_incidents(tx, {one.id: one.revision for one in records}, columns)
+            stored.update_incidents(tx, {record.id: record.revision for record in records}, columns)
             if columns
             else set()
         )
-        changed += [one for one in records if one.id in took or not columns]
-        stale |= {one.number for one in records if columns and one.id not in took}
+        changed += [record for record in records if record.id in took or not columns]
+        stale |= {record.number for record in records if columns and record.id not in took}
     _record_update(tx, project, changed, update, context)
-    return BulkResult(tuple(sorted(one.number for one in changed)), tuple(sorted(stale)), refused)
+    return BulkResult(tuple(sorted(record.number for record in changed)), tuple(sorted(stale)), refused)
 
 
 def _load_original(tx: Transaction, project: Project, update: IncidentUpdate) -> IncidentRecord | None:
@@ -125,12 +125,13 @@ def _record_update(
     if not before:
         return
     stored.add_events(
-        tx, [(one.id, event) for one in before for event in build_update_events(one, update, context)]
+        tx,
+        [(record.id, event) for record in before for event in build_update_events(record, update, context)],
     )
-    numbers = [one.number for one in before]
-    told = {name: getattr(update, name) for name in ("state", "assignee", "reason")}
+    numbers = [record.number for record in before]
+    values = {name: getattr(update, name) for name in ("state", "assignee", "reason")}
     detail: dict[str, Any] = {
-        name: str(value) for name, value in told.items() if value not in (None, "", KEEP)
+        name: str(value) for name, value in values.items() if value not in (None, "", KEEP)
     }
     detail |= {"note": "added"} if update.note else {}
     subject = f"incident {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} incidents"
@@ -145,11 +146,13 @@ def _record_update(
         detail=detail | listed,
         request_id=context.request_id,
     )
-    switched = [one for one in before if update.state is not None and update.state is not one.state]
+    switched = [record for record in before if update.state is not None and update.state is not record.state]
     if switched and update.state is not None:
         accepted = update.state is IncidentState.ACCEPTED
         set_impacts_accepted(
-            tx, [one.id for one in switched if accepted or one.state is IncidentState.ACCEPTED], accepted
+            tx,
+            [record.id for record in switched if accepted or record.state is IncidentState.ACCEPTED],
+            accepted,
         )
         _notify_followers(tx, project, switched, update, context)
     mark_changed(tx, [project.id])
@@ -164,10 +167,16 @@ def _notify_followers(
 ) -> None:
     """Who was told that an incident began may want to hear how it goes on."""
     now_are = stored.find_incidents(
-        tx, project.id, [one.number for one in before if one.paged_at is not None]
+        tx, project.id, [record.number for record in before if record.paged_at is not None]
     )
-    known = load_destinations(tx, project.id)
+    destinations = load_destinations(tx, project.id)
     for record in now_are.values():
         enqueue_notifications(
-            tx, project, record, context.at, actor=context.actor.name, reason=update.reason, candidates=known
+            tx,
+            project,
+            record,
+            context.at,
+            actor=context.actor.name,
+            reason=update.reason,
+            candidates=destinations,
         )

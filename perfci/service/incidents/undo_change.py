@@ -60,7 +60,9 @@ def _build_reverse_update(record: IncidentRecord, history: Sequence[IncidentEven
         for name, value in get_state_fields(record).items()
         if value and last.before == last.after
     }
-    with_it |= {one.text: one.before for one in history if one.action == "until" and one.at == last.at}
+    with_it |= {
+        event.text: event.before for event in history if event.action == "until" and event.at == last.at
+    }
     duplicate = with_it.get("duplicate_of", "")
     return IncidentUpdate(
         state=IncidentState(last.before),
@@ -74,12 +76,12 @@ def _build_reverse_update(record: IncidentRecord, history: Sequence[IncidentEven
 
 def _find_previous_reason(history: Sequence[IncidentEvent], last: IncidentEvent) -> str:
     """Why it was in the state it goes back to; the first line of a history gives the headline, which is no reason."""
-    earlier = [one for one in history if _is_state_change(one) and one is not last]
+    earlier = [event for event in history if _is_state_change(event) and event is not last]
     return earlier[-1].text if earlier and earlier[-1].before else ""
 
 
 def _find_last_state_change(history: Sequence[IncidentEvent]) -> IncidentEvent | None:
-    return next((one for one in reversed(history) if _is_state_change(one)), None)
+    return next((event for event in reversed(history) if _is_state_change(event)), None)
 
 
 def _is_state_change(event: IncidentEvent) -> bool:

@@ -42,13 +42,13 @@ class SuiteReport:
 def group_reports(arrivals: Sequence[RunArrival]) -> list[SuiteReport]:
     """Runs that arrive together, oldest first."""
     groups: list[list[RunArrival]] = []
-    for one in arrivals:
-        if groups and one.arrived_at - groups[-1][0].arrived_at < REPORT_WINDOW:
-            groups[-1].append(one)
+    for arrival in arrivals:
+        if groups and arrival.arrived_at - groups[-1][0].arrived_at < REPORT_WINDOW:
+            groups[-1].append(arrival)
         else:
-            groups.append([one])
+            groups.append([arrival])
     return [
-        SuiteReport(group[0].arrived_at, group[-1].arrived_at, tuple(one.run_id for one in group))
+        SuiteReport(group[0].arrived_at, group[-1].arrived_at, tuple(arrival.run_id for arrival in group))
         for group in groups
     ]
 
@@ -72,7 +72,10 @@ def find_vanished_series(reports: Sequence[AbstractSet[int]]) -> set[int]:
         return set()
     recent = reports[-EXAMINED_REPORTS:]
     often = {
-        one for held in recent for one in held if sum(one in other for other in recent) >= MIN_REPORTS_PRESENT
+        series_id
+        for held in recent
+        for series_id in held
+        if sum(series_id in other for other in recent) >= MIN_REPORTS_PRESENT
     }
     return often - set().union(*recent[-MIN_REPORTS_ABSENT:])
 

@@ -33,13 +33,13 @@ def open_data_incident(
     While it is missing there is one incident of a key, however often this is called, and people are told once. What
     was missing before, came and is missing again is an incident of its own.
     """
-    known = stored.find_data_incident(tx, project.id, key)
-    if known is not None and known.gone_at is None:
-        if (known.headline, known.detail.get("explanation", "")) != (headline, explanation):
+    existing = stored.find_data_incident(tx, project.id, key)
+    if existing is not None and existing.gone_at is None:
+        if (existing.headline, existing.detail.get("explanation", "")) != (headline, explanation):
             stored.update_derived(
-                tx, known.id, {"headline": headline, "detail": {"explanation": explanation}}
+                tx, existing.id, {"headline": headline, "detail": {"explanation": explanation}}
             )
-        return known
+        return existing
     columns = {
         "derived_id": key,
         "kind": DATA_KIND,
@@ -56,7 +56,9 @@ def open_data_incident(
     }
     record = stored.add_incident(tx, project.id, columns)
     add_members(
-        tx, record.id, [IncidentMember(one, "", "", 0.0, 0.0, 0.0) for one in sorted(set(series_ids))]
+        tx,
+        record.id,
+        [IncidentMember(series_id, "", "", 0.0, 0.0, 0.0) for series_id in sorted(set(series_ids))],
     )
     stored.add_events(
         tx, [(record.id, IncidentEvent(now, SYSTEM_ACTOR, "state", "", record.state, headline))]
@@ -68,24 +70,28 @@ def open_data_incident(
 
 def close_data_incident(tx: Transaction, project: Project, key: str, now: datetime) -> IncidentRecord | None:
     """Say that what a key names came again; answers the incident that this ended."""
-    known = stored.find_data_incident(tx, project.id, key)
-    if known is None or known.gone_at is not None:
+    existing = stored.find_data_incident(tx, project.id, key)
+    if existing is None or existing.gone_at is not None:
         return None
-    stored.update_derived(tx, known.id, {"gone_at": now})
+    stored.update_derived(tx, existing.id, {"gone_at": now})
     columns = {
         "state": IncidentState.FIXED.value,
         "reason": DATA_RETURNED,
         "verified_at": now,
         "changed_at": now,
     }
-    open_still = known.state in (IncidentState.NEW, IncidentState.INVESTIGATING, IncidentState.CULPRIT_FOUND)
-    if open_still and stored.update_incident(tx, known.id, known.revision, columns):
-        event = IncidentEvent(now, SYSTEM_ACTOR, "state", known.state, IncidentState.FIXED, DATA_RETURNED)
+    open_still = existing.state in (
+        IncidentState.NEW,
+        IncidentState.INVESTIGATING,
+        IncidentState.CULPRIT_FOUND,
+    )
+    if open_still and stored.update_incident(tx, existing.id, existing.revision, columns):
+        event = IncidentEvent(now, SYSTEM_ACTOR, "state", existing.state, IncidentState.FIXED, DATA_RETURNED)
     else:
         event = IncidentEvent(now, SYSTEM_ACTOR, "verified", "missing", "there", DATA_RETURNED)
-    stored.add_events(tx, [(known.id, event)])
+    stored.add_events(tx, [(existing.id, event)])
     mark_changed(tx, [project.id])
-    return stored.find_incident(tx, project.id, known.number)
+    return stored.find_incident(tx, project.id, existing.number)
 
 
 def open_data_incidents(tx: Transaction, project: Project) -> list[IncidentRecord]:

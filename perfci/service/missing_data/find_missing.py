@@ -50,19 +50,19 @@ def build_missing_data_key(kind: str, schedule: ReportingSchedule) -> str:
 
 def find_late_suites(schedules: Iterable[ReportingSchedule], now: datetime) -> list[MissingData]:
     """Suites that are late; where all of a machine are, it is the machine that says nothing."""
-    of_machine: dict[int, list[ReportingSchedule]] = defaultdict(list)
-    for one in schedules:
-        if one.every_s is not None and one.last_run_at is not None:
-            of_machine[one.source.machine_id].append(one)
-    found = []
-    for its in of_machine.values():
-        missed = [one for one in its if _is_late(one, now)]
-        found += (
-            [_build_silent_machine(its)]
-            if len(missed) == len(its) > 1
+    by_machine: dict[int, list[ReportingSchedule]] = defaultdict(list)
+    for schedule in schedules:
+        if schedule.every_s is not None and schedule.last_run_at is not None:
+            by_machine[schedule.source.machine_id].append(schedule)
+    missing = []
+    for machine_schedules in by_machine.values():
+        missed = [schedule for schedule in machine_schedules if _is_late(schedule, now)]
+        missing += (
+            [_build_silent_machine(machine_schedules)]
+            if len(missed) == len(machine_schedules) > 1
             else list(map(_build_late_suite, missed))
         )
-    return found
+    return missing
 
 
 def find_missing_in_reports(
@@ -72,21 +72,27 @@ def find_missing_in_reports(
     good = [{k for k, status in held.items() if status is Status.OK} for held in reports]
     where = f"{_format_suite_name(schedule)} on {schedule.machine.label}"
     if cadence.has_only_failures(reports[-1]):
-        told = f"None of {format_count(len(reports[-1]), 'series', 'series')} was measured: each says why."
+        explanation = (
+            f"None of {format_count(len(reports[-1]), 'series', 'series')} was measured: each says why."
+        )
         return [
-            _build_incomplete_report(FAILED, schedule, f"everything failed in {where}", told, reports[-1])
+            _build_incomplete_report(
+                FAILED, schedule, f"everything failed in {where}", explanation, reports[-1]
+            )
         ]
     if cadence.has_shrunk([len(held) for held in good]):
         lost = set().union(*good[:-1]) - good[-1]
-        told = f"{len(good[-1])} series were measured, and up to {max(map(len, good))} before."
-        return [
-            _build_incomplete_report(SHRUNKEN, schedule, f"{where} measures less than before", told, lost)
-        ]
-    if gone := cadence.find_vanished_series([set(held) for held in reports]):
-        told = "Was a benchmark renamed or deleted, or does it not start any more?"
+        explanation = f"{len(good[-1])} series were measured, and up to {max(map(len, good))} before."
         return [
             _build_incomplete_report(
-                VANISHED, schedule, f"{len(gone)} series vanished from {where}", told, gone
+                SHRUNKEN, schedule, f"{where} measures less than before", explanation, lost
+            )
+        ]
+    if gone := cadence.find_vanished_series([set(held) for held in reports]):
+        explanation = "Was a benchmark renamed or deleted, or does it not start any more?"
+        return [
+            _build_incomplete_report(
+                VANISHED, schedule, f"{len(gone)} series vanished from {where}", explanation, gone
             )
         ]
     return []
@@ -94,7 +100,11 @@ def find_missing_in_reports(
 
 def find_unresolved_units(unresolved: Iterable[UnresolvedResult], now: datetime) -> list[MissingData]:
     """Metrics that nobody judges, because nobody has said what they mean."""
-    old = {(one.format, one.metric) for one in unresolved if one.created_at < now - UNRESOLVED_UNIT_AFTER}
+    old = {
+        (result.format, result.metric)
+        for result in unresolved
+        if result.created_at < now - UNRESOLVED_UNIT_AFTER
+    }
     return [
         MissingData(
             f"{UNRESOLVED_UNIT} {format} {metric}",
@@ -120,13 +130,13 @@ def _build_late_suite(schedule: ReportingSchedule) -> MissingData:
 
 
 def _build_silent_machine(schedules: Sequence[ReportingSchedule]) -> MissingData:
-    last, first = max(one.last_run_at for one in schedules if one.last_run_at), schedules[0]
+    last, first = max(schedule.last_run_at for schedule in schedules if schedule.last_run_at), schedules[0]
     return MissingData(
         f"{SILENT} {first.source.machine_id}",
         f"{first.machine.label} has not reported anything since {last:%Y-%m-%d %H:%M} UTC",
         f"All {len(schedules)} suites that it measures are late: is the runner up and connected?",
         str(first.source.machine_id),
-        covered_keys=frozenset(build_missing_data_key(LATE, one) for one in schedules),
+        covered_keys=frozenset(build_missing_data_key(LATE, schedule) for schedule in schedules),
     )
 
 

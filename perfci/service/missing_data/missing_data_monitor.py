@@ -53,29 +53,31 @@ class MissingDataMonitor:
     def __call__(self, tx: Transaction, project: Project, now: datetime) -> list[MissingData]:
         """Learn from what came, open an incident for what did not, and close those whose data is there again."""
         reports = {
-            source: cadence.group_reports(found)
-            for source, found in stored.load_arrivals(tx, project.id).items()
+            source: cadence.group_reports(arrivals)
+            for source, arrivals in stored.load_arrivals(tx, project.id).items()
         }
         _update_schedules(tx, project, reports)
-        expected = [one for one in stored.load_reporting_schedules(tx, project.id) if not one.muted]
+        expected = [
+            schedule for schedule in stored.load_reporting_schedules(tx, project.id) if not schedule.muted
+        ]
         clock = max(
             [now, *filter(None, [stored.load_latest_report_at(tx)])]
         )  # one set back must not make the last report new
-        found = find_late_suites(expected, clock) + find_unresolved_units(
+        missing = find_late_suites(expected, clock) + find_unresolved_units(
             unresolved_results.list_unresolved_results(tx, project.id, limit=MAX_UNRESOLVED), now
         )
-        for one in expected:
-            found += self._examine_reports(tx, project, one, reports.get(one.source, ()), clock)
+        for schedule in expected:
+            missing += self._examine_reports(tx, project, schedule, reports.get(schedule.source, ()), clock)
         _close_incidents(
             tx,
             project,
             expected,
             reports,
-            {key for one in found for key in (one.key, *one.covered_keys)},
+            {key for item in missing for key in (item.key, *item.covered_keys)},
             now,
         )
-        _open_incidents(tx, project, found, now)
-        return found
+        _open_incidents(tx, project, missing, now)
+        return missing
 
     def _examine_reports(
         self,
@@ -102,16 +104,20 @@ def _update_schedules(tx: Transaction, project: Project, reports: ReportsBySourc
     A branch teaches a cadence only where most reports of its suite on its machine are its own: others end with their
     work.
     """
-    known = {one.source: one.last_run_at for one in stored.load_reporting_schedules(tx, project.id)}
-    most: dict[tuple[str, int], int] = defaultdict(int)
-    for source, found in reports.items():
-        most[source.suite, source.machine_id] = max(most[source.suite, source.machine_id], len(found))
-    for source, found in reports.items():
-        last = found[-1]
-        if known.get(source) != last.ended_at:
+    last_run_times = {
+        schedule.source: schedule.last_run_at for schedule in stored.load_reporting_schedules(tx, project.id)
+    }
+    max_reports: dict[tuple[str, int], int] = defaultdict(int)
+    for source, source_reports in reports.items():
+        max_reports[source.suite, source.machine_id] = max(
+            max_reports[source.suite, source.machine_id], len(source_reports)
+        )
+    for source, source_reports in reports.items():
+        last = source_reports[-1]
+        if last_run_times.get(source) != last.ended_at:
             every_s = (
-                cadence.learn_interval_s(found)
-                if len(found) == most[source.suite, source.machine_id]
+                cadence.learn_interval_s(source_reports)
+                if len(source_reports) == max_reports[source.suite, source.machine_id]
                 else None
             )
             stored.save_learned_schedule(
@@ -128,8 +134,8 @@ def _close_incidents(
     now: datetime,
 ) -> None:
     sources = {
-        build_missing_data_key(word, one): one.source
-        for one in schedules
+        build_missing_data_key(word, schedule): schedule.source
+        for schedule in schedules
         for word in (VANISHED, SHRUNKEN, FAILED)
     }
     for record in open_data_incidents(tx, project):
@@ -137,8 +143,10 @@ def _close_incidents(
         source = sources.get(key)
         if key in missing:
             continue
-        its = reports.get(source) if source else None
-        if word in (LATE, SILENT, UNRESOLVED_UNIT) or (its and _has_returned(tx, record, word, its)):
+        source_reports = reports.get(source) if source else None
+        if word in (LATE, SILENT, UNRESOLVED_UNIT) or (
+            source_reports and _has_returned(tx, record, word, source_reports)
+        ):
             close_data_incident(tx, project, key, now)
 
 
@@ -146,26 +154,38 @@ def _has_returned(tx: Transaction, record: IncidentRecord, kind: str, reports: S
     """Whether the last report holds what one before it lacked."""
     held = _load_statuses(tx, reports[-1])
     good = {series_id for series_id, status in held.items() if status is Status.OK}
-    return bool(good) if kind == FAILED else {one.series_id for one in load_members(tx, record.id)} <= good
+    return (
+        bool(good) if kind == FAILED else {member.series_id for member in load_members(tx, record.id)} <= good
+    )
 
 
 def _open_incidents(tx: Transaction, project: Project, missing: Sequence[MissingData], now: datetime) -> None:
-    known = {one.derived_id: one for one in open_data_incidents(tx, project)}
-    recent = {one.derived_id for one in known.values() if now - one.first_seen < MACHINE_INCIDENT_INTERVAL}
+    open_records = {record.derived_id: record for record in open_data_incidents(tx, project)}
+    recent = {
+        record.derived_id
+        for record in open_records.values()
+        if now - record.first_seen < MACHINE_INCIDENT_INTERVAL
+    }
     busy = {key.split(" ")[1] for key in recent if not key.startswith(UNRESOLVED_UNIT)}
-    for one in missing:
-        if one.key not in known:
-            if one.machine_key in busy:
+    for item in missing:
+        if item.key not in open_records:
+            if item.machine_key in busy:
                 continue  # a look an hour from now opens it, if it is still missing then
-            busy |= {one.machine_key} - {""}
+            busy |= {item.machine_key} - {""}
         open_data_incident(
-            tx, project, one.key, one.headline, now, explanation=one.explanation, series_ids=one.series_ids
+            tx,
+            project,
+            item.key,
+            item.headline,
+            now,
+            explanation=item.explanation,
+            series_ids=item.series_ids,
         )
 
 
 def _load_statuses(tx: Transaction, report: SuiteReport) -> dict[int, Status]:
     """How each series of a report ended, well where any run of it did."""
-    found: dict[int, Status] = {}
+    statuses: dict[int, Status] = {}
     for held in stored.load_run_series_statuses(tx, report.run_ids).values():
-        found |= {k: status for k, status in held.items() if found.get(k) is not Status.OK}
-    return found
+        statuses |= {k: status for k, status in held.items() if statuses.get(k) is not Status.OK}
+    return statuses

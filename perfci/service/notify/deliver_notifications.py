@@ -48,10 +48,10 @@ def deliver_notifications(store: Store, config: SenderConfig, now: datetime, *, 
 def _group_batches(due: Sequence[Delivery]) -> list[list[Delivery]]:
     """What travels together: all that waits for one digest, or what was on its way together when somebody died."""
 
-    def together(one: Delivery) -> tuple[int, str]:
-        if one.state == CLAIMED:
-            return one.destination.id, one.batch
-        return one.destination.id, "digest" if one.destination.digest else one.uid
+    def together(delivery: Delivery) -> tuple[int, str]:
+        if delivery.state == CLAIMED:
+            return delivery.destination.id, delivery.batch
+        return delivery.destination.id, "digest" if delivery.destination.digest else delivery.uid
 
     return [list(group) for _, group in groupby(sorted(due, key=together), key=together)]
 
@@ -70,14 +70,14 @@ def _deliver_batch(
     if not mine:
         return 0
     try:
-        found = SENDERS[destination.kind](mine, uid, config, now)
+        result = SENDERS[destination.kind](mine, uid, config, now)
     except PerfciError as error:
         with store.begin() as tx:
             stored.mark_failed(tx, mine, holder, str(error), _compute_next_attempt(error, mine, now))
         return 0
     with store.begin() as tx:
-        if found.url:
-            stored.link_issue(tx, mine[0].incident_id, found.url)
+        if result.url:
+            stored.link_issue(tx, mine[0].incident_id, result.url)
         return stored.mark_sent(tx, mine, holder, now)
 
 
@@ -85,7 +85,7 @@ def _compute_next_attempt(error: PerfciError, batch: Sequence[Delivery], now: da
     """When to try again; never where the receiver refused it, or was asked often enough."""
     undelivered = error if isinstance(error, DeliveryError) else None
     final = isinstance(error, ForbiddenAddress) or bool(undelivered and undelivered.final)
-    tries = max(one.attempts for one in batch) + 1
+    tries = max(delivery.attempts for delivery in batch) + 1
     return compute_next_attempt(
         now, tries, final=final, retry_after_s=undelivered.retry_after_s if undelivered else None
     )

@@ -37,14 +37,14 @@ def enqueue_new_incidents(
     tx: Transaction, project: Project, now: datetime, *, first_evaluation: bool = False
 ) -> list[int]:
     """Put on their way the messages about what has come to ask for a person; answers the numbers."""
-    told = []
-    known = load_destinations(tx, project.id)
+    numbers = []
+    destinations = load_destinations(tx, project.id)
     for record in stored.load_unpaged(tx, project.id):
         stored.update_derived(tx, record.id, {"paged_at": now})
         if not (first_evaluation and record.measured_at and record.measured_at < now - MAX_NEWS_AGE):
-            enqueue_notifications(tx, project, record, now, candidates=known)
-        told.append(record.number)
-    return told
+            enqueue_notifications(tx, project, record, now, candidates=destinations)
+        numbers.append(record.number)
+    return numbers
 
 
 def enqueue_notifications(
@@ -61,12 +61,16 @@ def enqueue_notifications(
 
     ``among`` are the destinations of the project, where the caller knows them already.
     """
-    known = load_destinations(tx, project.id) if candidates is None else candidates
-    wanting = [one for one in known if one.enabled and _accepts_incident(one, record)]
-    if any(one.routes.get("benchmarks") for one in wanting):
+    destinations = load_destinations(tx, project.id) if candidates is None else candidates
+    receivers = [
+        destination
+        for destination in destinations
+        if destination.enabled and _accepts_incident(destination, record)
+    ]
+    if any(destination.routes.get("benchmarks") for destination in receivers):
         names = {name for name, _ in load_member_benchmarks(tx, [record.id])[record.id]}
-        wanting = [one for one in wanting if _accepts_benchmarks(one, names)]
-    if not wanting:
+        receivers = [destination for destination in receivers if _accepts_benchmarks(destination, names)]
+    if not receivers:
         return 0
     body = build_notification_body(tx, project, record) | {
         "at": now.isoformat(timespec="seconds"),
@@ -74,9 +78,11 @@ def enqueue_notifications(
         "reason": reason,
     }
     added = 0
-    for one in wanting:
-        when = compute_send_time(now, one.quiet, one.digest, urgent=bool(one.routes.get("urgent")))
-        added += add_delivery(tx, one.id, record.id, record.state_number, when, body)
+    for destination in receivers:
+        when = compute_send_time(
+            now, destination.quiet, destination.digest, urgent=bool(destination.routes.get("urgent"))
+        )
+        added += add_delivery(tx, destination.id, record.id, record.state_number, when, body)
     return added
 
 
@@ -91,7 +97,7 @@ def _accepts_incident(destination: Destination, record: IncidentRecord) -> bool:
 def _accepts_benchmarks(destination: Destination, benchmarks: Iterable[str]) -> bool:
     """Whether a destination wants to hear of one of these benchmarks."""
     patterns = destination.routes.get("benchmarks") or ()
-    return not patterns or any(fnmatchcase(name, one) for name in benchmarks for one in patterns)
+    return not patterns or any(fnmatchcase(name, pattern) for name in benchmarks for pattern in patterns)
 
 
 def build_notification_body(tx: Transaction, project: Project, record: IncidentRecord) -> dict[str, Any]:
@@ -111,5 +117,7 @@ def build_notification_body(tx: Transaction, project: Project, record: IncidentR
             words.member_sentence(change) for change in load_member_change_points(tx, moved[:MAX_MEMBERS])
         ],
         "more": max(0, len(moved) - MAX_MEMBERS),
-        "suspects": [f"{one['commit'][:10]} {one.get('subject') or ''}".strip() for one in suspects],
+        "suspects": [
+            f"{suspect['commit'][:10]} {suspect.get('subject') or ''}".strip() for suspect in suspects
+        ],
     }

@@ -50,16 +50,18 @@ def _create_or_comment(client: GitHubClient, delivery: Delivery, config: SenderC
     text = f"{_neutralize_mentions(notification_text.notification_body(delivery.body, config.build_link(delivery.project, delivery.number)))}\n\n{mark}"
     number = _parse_issue_number(delivery.issue_url, repository)
     if number is None:
-        known = (one for one in client.list_newest_issues(repository, LABEL) if mark in (one.body or ""))
-        return (next(known, None) or client.create_issue(repository, head, text, [LABEL])).html_url
-    if not any(mark in one.body for one in client.list_comments(repository, number)):
+        existing = (
+            issue for issue in client.list_newest_issues(repository, LABEL) if mark in (issue.body or "")
+        )
+        return (next(existing, None) or client.create_issue(repository, head, text, [LABEL])).html_url
+    if not any(mark in comment.body for comment in client.list_comments(repository, number)):
         client.create_comment(repository, number, f"**{head}**\n\n{text}")
     return delivery.issue_url
 
 
 def _parse_issue_number(url: str, name: str) -> int | None:
-    found = re.fullmatch(rf"https?://[^/]+/{re.escape(name)}/issues/(\d{{1,9}})", url)
-    return int(found[1]) if found else None
+    match = re.fullmatch(rf"https?://[^/]+/{re.escape(name)}/issues/(\d{{1,9}})", url)
+    return int(match[1]) if match else None
 
 
 def _neutralize_mentions(text: str) -> str:

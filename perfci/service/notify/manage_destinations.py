@@ -46,11 +46,11 @@ def save_destination(
     compute_send_time(context.at, destination.quiet, destination.digest)
     for end in {"from", "to"} & destination.quiet.keys():
         parse_time(destination.quiet[end])
-    known = delivery_queue.find_destination(tx, project.id, destination.name)
-    kept = known.secret if secret is None and known is not None else secret or ""
-    if destination.kind == "github_issue" and not kept:
+    existing = delivery_queue.find_destination(tx, project.id, destination.name)
+    kept_secret = existing.secret if secret is None and existing is not None else secret or ""
+    if destination.kind == "github_issue" and not kept_secret:
         raise PerfciError("Issues are opened with a token of that repository: send it as the secret.")
-    new = delivery_queue.save_destination(tx, project.id, replace(destination, secret=kept))
+    new = delivery_queue.save_destination(tx, project.id, replace(destination, secret=kept_secret))
     _record_audit(
         tx,
         project,
@@ -70,7 +70,7 @@ def _require_valid_names(destination: Destination) -> None:
         )
     globs = destination.routes.get("benchmarks", ())
     if len(globs) > MAX_GLOBS or any(
-        len(one) > MAX_GLOB_LENGTH or not re.fullmatch(VISIBLE_LINE_PATTERN, one) for one in globs
+        len(pattern) > MAX_GLOB_LENGTH or not re.fullmatch(VISIBLE_LINE_PATTERN, pattern) for pattern in globs
     ):
         raise PerfciError(
             f"A destination hears of at most {MAX_GLOBS} names of benchmarks, each at most {MAX_GLOB_LENGTH} visible "
@@ -83,10 +83,10 @@ MAX_NAME_LENGTH, MAX_GLOB_LENGTH, MAX_GLOBS = 100, 200, 50
 
 def delete_destination(tx: Transaction, project: Project, name: str, context: AuditContext) -> bool:
     """Remove a destination and what still waits for it; False where there is none."""
-    there = delivery_queue.delete_destination(tx, project.id, name)
-    if there:
+    existed = delivery_queue.delete_destination(tx, project.id, name)
+    if existed:
         _record_audit(tx, project, "destination.remove", name, context, {})
-    return there
+    return existed
 
 
 def send_test_message(project: str, destination: Destination, config: SenderConfig, now: datetime) -> str:
@@ -99,7 +99,7 @@ def send_test_message(project: str, destination: Destination, config: SenderConf
         "headline": "This only tries whether messages arrive; nothing happened",
     }
     uid = secrets.token_hex(16)
-    trial = Delivery(
+    delivery = Delivery(
         id=0,
         uid=uid,
         destination=destination,
@@ -119,7 +119,7 @@ def send_test_message(project: str, destination: Destination, config: SenderConf
         issue_url="",
     )
     try:
-        SENDERS[destination.kind]([trial], uid, config, now)
+        SENDERS[destination.kind]([delivery], uid, config, now)
     except PerfciError as error:
         return str(error)
     return ""

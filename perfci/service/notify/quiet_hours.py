@@ -44,11 +44,11 @@ def parse_time(text: str) -> time:
 
 
 def parse_digest_time(text: str) -> time:
-    if not (found := DIGEST_PATTERN.fullmatch(text)):
+    if not (match := DIGEST_PATTERN.fullmatch(text)):
         raise PerfciError(
             f"{text!r} is no digest; expected for example daily@09:00, or nothing for one message each."
         )
-    return time.fromisoformat(found[1])
+    return time.fromisoformat(match[1])
 
 
 def _find_next_occurrence(now: datetime, zone: ZoneInfo, wall_time: time) -> datetime:
@@ -59,7 +59,7 @@ def _find_next_occurrence(now: datetime, zone: ZoneInfo, wall_time: time) -> dat
     today = now.astimezone(zone).date()
     for day in (today, today + timedelta(days=1)):
         for fold in (0, 1):
-            found = datetime.combine(day, wall_time.replace(fold=fold), zone).astimezone(UTC)
-            if found > now:
-                return found
+            occurrence = datetime.combine(day, wall_time.replace(fold=fold), zone).astimezone(UTC)
+            if occurrence > now:
+                return occurrence
     return now + timedelta(days=1)

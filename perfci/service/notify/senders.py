@@ -83,7 +83,10 @@ def send_slack(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: d
 
 def send_webhook(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: datetime) -> SendResult:
     """The incidents as JSON, signed over the bytes of the body as GitHub signs its own webhooks."""
-    incidents = [dict(one.body) | {"url": config.build_link(one.project, one.number)} for one in batch]
+    incidents = [
+        dict(delivery.body) | {"url": config.build_link(delivery.project, delivery.number)}
+        for delivery in batch
+    ]
     body = json.dumps({"delivery": uid, "subject": _build_subject(batch), "incidents": incidents}).encode()
     headers = {"X-Perfci-Delivery": uid, "X-Perfci-Event": "incident"}
     if secret := batch[0].destination.secret:
@@ -122,15 +125,15 @@ def require_accepted(response: CheckedResponse, receiver: str) -> CheckedRespons
 
 
 def _post_request(url: str, body: bytes, headers: Mapping[str, str], config: SenderConfig) -> None:
-    told = {"Content-Type": "application/json; charset=utf-8", **headers}
+    all_headers = {"Content-Type": "application/json; charset=utf-8", **headers}
     require_accepted(
-        send_request("POST", url, body=body, headers=told, allowed_networks=config.allowed_networks),
+        send_request("POST", url, body=body, headers=all_headers, allowed_networks=config.allowed_networks),
         "the receiver",
     )
 
 
 def _build_subject(batch: Sequence[Delivery]) -> str:
-    bodies: list[Mapping[str, Any]] = [one.body for one in batch]
+    bodies: list[Mapping[str, Any]] = [delivery.body for delivery in batch]
     return (
         notification_text.notification_subject(bodies[0])
         if len(batch) == 1
@@ -139,10 +142,10 @@ def _build_subject(batch: Sequence[Delivery]) -> str:
 
 
 def _build_text(batch: Sequence[Delivery], config: SenderConfig) -> str:
-    links = [config.build_link(one.project, one.number) for one in batch]
+    links = [config.build_link(delivery.project, delivery.number) for delivery in batch]
     if len(batch) == 1:
         return notification_text.notification_body(batch[0].body, links[0])
-    return notification_text.digest_body([one.body for one in batch], links)
+    return notification_text.digest_body([delivery.body for delivery in batch], links)
 
 
 def _escape_slack(text: str) -> str:

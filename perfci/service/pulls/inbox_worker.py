@@ -57,8 +57,8 @@ class InboxWorker:
         later, foreseen = _compute_next_attempt(event, error, now), isinstance(error, PerfciError)
         problem = str(error) if foreseen else f"{type(error).__name__}: {error}"
         fate = f"tried again at {later:%Y-%m-%d %H:%M:%S} UTC" if later else "given up"
-        told = f"{_describe_event(event)} is {fate}: {problem}"
-        log.log(logging.WARNING if later else logging.ERROR, "%s", told, exc_info=not foreseen)
+        message = f"{_describe_event(event)} is {fate}: {problem}"
+        log.log(logging.WARNING if later else logging.ERROR, "%s", message, exc_info=not foreseen)
         with self.store.begin() as tx:
             run_events.postpone_run_event(tx, event, problem[:2000], later)
 

@@ -62,10 +62,10 @@ class MissedEvent:
 def list_ended_runs(polled: PolledRepository) -> Iterator[MissedEvent]:
     """Runs on pull requests that are over; one that is started again is told again."""
     listed = polled.client.list_completed_runs(polled.slug, PULL_REQUEST)
-    for run in takewhile(lambda one: _is_after(one.created_at, polled.since), listed):
+    for run in takewhile(lambda run: _is_after(run.created_at, polled.since), listed):
         if not _is_after(run.updated_at, polled.now - DELIVERY_GRACE):
-            told = polled.build_payload(f"{run.id}-{run.run_attempt}", run.id, COMPLETED_ACTION)
-            yield MissedEvent(told, run.run_started_at, partial(is_bound_run, run))
+            payload = polled.build_payload(f"{run.id}-{run.run_attempt}", run.id, COMPLETED_ACTION)
+            yield MissedEvent(payload, run.run_started_at, partial(is_bound_run, run))
 
 
 def list_acceptances(polled: PolledRepository) -> Iterator[MissedEvent]:
@@ -85,7 +85,7 @@ def list_acceptances(polled: PolledRepository) -> Iterator[MissedEvent]:
 def list_merges(polled: PolledRepository) -> Iterator[MissedEvent]:
     """Pull requests that were merged and announce something."""
     listed = islice(polled.client.list_closed_pulls(polled.slug), MAX_LISTED)
-    for pull in takewhile(lambda one: _is_after(one.updated_at, polled.since), listed):
+    for pull in takewhile(lambda pull: _is_after(pull.updated_at, polled.since), listed):
         if pull.merged_at and polled.is_due(pull.merged_at) and parse_expected_changes(pull.body or ""):
             yield MissedEvent(
                 polled.build_payload(f"merge-{pull.number}", pull.number, MERGED_PULL), pull.merged_at

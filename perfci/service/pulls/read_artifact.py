@@ -34,20 +34,20 @@ class ResultsArtifact:
 
 def find_newest_for_commit(client: GitHubClient, repository: str, sha: str) -> Artifact | None:
     """The newest artifact about a commit, as long as GitHub keeps it."""
-    for one in islice(client.list_artifacts(repository, ARTIFACT_NAME), MAX_ARTIFACTS):
-        if one.workflow_run and one.workflow_run.head_sha == sha and not one.expired:
-            return one
+    for artifact in islice(client.list_artifacts(repository, ARTIFACT_NAME), MAX_ARTIFACTS):
+        if artifact.workflow_run and artifact.workflow_run.head_sha == sha and not artifact.expired:
+            return artifact
     return None
 
 
 def find_newest_for_run(client: GitHubClient, repository: str, run: int) -> Artifact | None:
     """That of the newest attempt of a run."""
-    found = [
-        one
-        for one in client.list_run_artifacts(repository, run, ARTIFACT_NAME)
-        if one.name == ARTIFACT_NAME and not one.expired
+    artifacts = [
+        artifact
+        for artifact in client.list_run_artifacts(repository, run, ARTIFACT_NAME)
+        if artifact.name == ARTIFACT_NAME and not artifact.expired
     ]
-    return max(found, key=lambda one: one.id, default=None)
+    return max(artifacts, key=lambda artifact: artifact.id, default=None)
 
 
 def read_artifact(client: GitHubClient, repository: str, artifact: Artifact, sha: str) -> ResultsArtifact:
@@ -57,9 +57,9 @@ def read_artifact(client: GitHubClient, repository: str, artifact: Artifact, sha
     )
     if RESULTS_FILE not in files:
         return ResultsArtifact(runs=select_run_documents(files))
-    handed = parse_results(files[RESULTS_FILE], RESULTS_FILE)
-    if handed.head.sha != sha:
+    results = parse_results(files[RESULTS_FILE], RESULTS_FILE)
+    if results.head.sha != sha:
         raise PerfciError(
-            f"{RESULTS_FILE} is about {handed.head.sha[:12]}, and {sha[:12]} was to be measured."
+            f"{RESULTS_FILE} is about {results.head.sha[:12]}, and {sha[:12]} was to be measured."
         )
-    return ResultsArtifact(handed, select_run_documents(files))
+    return ResultsArtifact(results, select_run_documents(files))

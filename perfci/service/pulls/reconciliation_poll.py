@@ -36,8 +36,8 @@ class ReconciliationPoll:
         """How much was found; where GitHub does not answer, the next look finds it."""
         with self.store.read() as tx:
             bound = github_bindings.load_bindings(tx)
-        of_each = groupby(bound, key=lambda one: one.repository.repository_id)
-        return sum(self._poll_repository(list(some), now) for _, some in of_each)
+        by_repository = groupby(bound, key=lambda binding: binding.repository.repository_id)
+        return sum(self._poll_repository(list(bindings), now) for _, bindings in by_repository)
 
     def _poll_repository(self, bound: Sequence[ProjectBinding], now: datetime) -> int:
         """Nothing where the App is not installed; what cannot be asked for holds up nothing else."""
@@ -49,7 +49,10 @@ class ReconciliationPoll:
             place = PolledRepository(
                 self.app.open_installation_client(installation, [number]), slug, installation, now
             )
-            return sum(self._poll_source(what, look, place, bound) for what, look in EVENT_SOURCES.items())
+            return sum(
+                self._poll_source(description, look, place, bound)
+                for description, look in EVENT_SOURCES.items()
+            )
         return 0
 
     def _poll_source(
@@ -60,11 +63,12 @@ class ReconciliationPoll:
             if not missed:
                 return 0
             with self.store.begin() as tx:
-                kept = sum(
-                    run_events.add_run_event(tx, project_id, told, polled.now) for project_id, told in missed
+                added = sum(
+                    run_events.add_run_event(tx, project_id, payload, polled.now)
+                    for project_id, payload in missed
                 )
-            log.info("found in %s, of which GitHub did not tell: %s (%d)", polled.slug, description, kept)
-            return kept
+            log.info("found in %s, of which GitHub did not tell: %s (%d)", polled.slug, description, added)
+            return added
         return 0
 
     def _select_missed(
@@ -73,12 +77,12 @@ class ReconciliationPoll:
         """What was never told, for each project that it concerns."""
         with self.store.read() as tx:
             return [
-                (one.project_id, it.payload)
-                for it in events
-                for one in bound
-                if it.concerns(one.repository)
+                (binding.project_id, event.payload)
+                for event in events
+                for binding in bound
+                if event.concerns(binding.repository)
                 and not run_events.has_run_event(
-                    tx, one.project_id, it.payload.number, it.payload.action, it.at
+                    tx, binding.project_id, event.payload.number, event.payload.action, event.at
                 )
             ]
 

@@ -30,12 +30,12 @@ def record_merged_pull(
         return "The project is bound to another repository by now."
     if pull.merge_commit_sha is None or not is_merged_into(pull, bound.refs):
         return f"{payload.repository}#{payload.number} is merged into no branch whose history is kept."
-    arrived = fetch_expected_changes_of_merge(client, payload.repository, pull, pull.merge_commit_sha)
-    if not any(one.expected.is_authorized for one in arrived):
+    changes = fetch_expected_changes_of_merge(client, payload.repository, pull, pull.merge_commit_sha)
+    if not any(change.expected.is_authorized for change in changes):
         return "Nothing was announced by somebody who may write to the repository."
     with store.begin() as tx:
         save_expected_changes(
-            tx, project, arrived, AuditContext(_build_actor(project, bound), now, payload.delivery)
+            tx, project, changes, AuditContext(_build_actor(project, bound), now, payload.delivery)
         )
     return ""
 

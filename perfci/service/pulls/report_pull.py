@@ -62,8 +62,8 @@ def list_pulls(job: GitHubJob, client: GitHubClient) -> list[PullRef]:
         return _find_commented_pull(event, client)
     if not isinstance(event, WorkflowRunEvent):
         return [parse_pull(job)]
-    found = find_pulls_of_run(client, event.workflow_run)
-    return [PullRef(event.repository.full_name, one.number, one.base.sha, one.head.sha) for one in found]
+    pulls = find_pulls_of_run(client, event.workflow_run)
+    return [PullRef(event.repository.full_name, pull.number, pull.base.sha, pull.head.sha) for pull in pulls]
 
 
 def get_run_conclusion(job: GitHubJob) -> str:
@@ -88,7 +88,7 @@ def fetch_results(client: GitHubClient, pull: PullRef) -> PullResults | None:
 def list_pushed_commits(job: GitHubJob) -> list[str]:
     """The commits that a push brought, the newest first; of a job that something else started, its own."""
     event = _read_event(job)
-    brought = [one.id for one in reversed(event.commits)] if isinstance(event, PushEvent) else []
+    brought = [commit.id for commit in reversed(event.commits)] if isinstance(event, PushEvent) else []
     return list(dict.fromkeys([job.sha, *brought]))
 
 
@@ -99,8 +99,8 @@ def is_comment_event(job: GitHubJob) -> bool:
 
 def build_missing_results(pull: PullRef, project: str, run_conclusion: str) -> PullResults:
     """What stands for results that never came: silence and calm must not look alike."""
-    ending = NotMeasuredReason.CANCELLED if run_conclusion == "cancelled" else NotMeasuredReason.BROKEN
-    return PullResults(project, Commit(pull.base), Commit(pull.head), not_measured=ending)
+    reason = NotMeasuredReason.CANCELLED if run_conclusion == "cancelled" else NotMeasuredReason.BROKEN
+    return PullResults(project, Commit(pull.base), Commit(pull.head), not_measured=reason)
 
 
 def is_run_in_progress(job: GitHubJob) -> bool:
@@ -148,17 +148,17 @@ def build_pull_report(
     pull: PullRef, key: str, results: PullResults, gate: GateMode, page_url: str, log_url: str
 ) -> PullReport:
     """What a pull request is to show; ``key`` is the project as this side knows it, not as the results say."""
-    text, found = render_results(results, page_url, log_url), results.outcome
-    ended = check_result(found, gate)
+    text, outcome = render_results(results, page_url, log_url), results.outcome
+    result = check_result(outcome, gate)
     check = CheckReport(
         name="perfci" if key == pull.repository else make_printable(f"perfci/{key}", MAX_CHECK_NAME_LENGTH),
         external_id=key,
         state="completed",
-        title=check_title(found),
+        title=check_title(outcome),
         summary=text,
-        conclusion=ended.check,
-        status=ended.status,
-        status_text=commit_status_description(found, gate),
+        conclusion=result.check,
+        status=result.status,
+        status_text=commit_status_description(outcome, gate),
         details_url=page_url or log_url,
     )
     opens = results.findings is None or should_comment(results.findings)
@@ -198,25 +198,25 @@ def _apply_expected_changes(client: GitHubClient, pull: PullRef, results: PullRe
     if results.findings is None or check_state(results.findings) is not CheckState.WORSE:
         return results
     proposed = client.get_pull(pull.repository, pull.number)
-    told = replace(
+    findings = replace(
         results.findings, expected_changes=fetch_expected_changes(client, pull.repository, proposed)
     )
-    if check_state(told) is CheckState.WORSE:
-        found = accept_comment.find_acceptance(client, pull.repository, pull.number, pull.head)
-        told = replace(
-            told,
+    if check_state(findings) is CheckState.WORSE:
+        acceptance = accept_comment.find_acceptance(client, pull.repository, pull.number, pull.head)
+        findings = replace(
+            findings,
             accept_command=accept_comment.accept_command(pull.head),
-            acceptance=str(found) if found else "",
+            acceptance=str(acceptance) if acceptance else "",
         )
-    return replace(results, findings=told)
+    return replace(results, findings=findings)
 
 
 def _find_commented_pull(event: IssueCommentEvent, client: GitHubClient) -> list[PullRef]:
     """The pull request of a comment that accepts something; nothing is to be done about any other."""
     if event.issue.pull_request is None or not accept_comment.is_accept_request(event.comment.body):
         return []
-    found = client.get_pull(event.repository.full_name, event.issue.number)
-    return [PullRef(event.repository.full_name, found.number, found.base.sha, found.head.sha)]
+    pull = client.get_pull(event.repository.full_name, event.issue.number)
+    return [PullRef(event.repository.full_name, pull.number, pull.base.sha, pull.head.sha)]
 
 
 def _read_event(job: GitHubJob) -> webhook_events.WebhookEvent | None:

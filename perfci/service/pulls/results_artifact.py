@@ -40,17 +40,17 @@ class PullResults:
     detail: str = ""
 
     def __post_init__(self) -> None:
-        for one in (self.base, self.head):
-            if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", one.sha):
-                raise PerfciError(f"A full sha was expected, got {one.sha[:80]!r}.")
+        for commit in (self.base, self.head):
+            if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit.sha):
+                raise PerfciError(f"A full sha was expected, got {commit.sha[:80]!r}.")
         if (self.findings is None) == (self.not_measured is None):
             raise PerfciError("There are findings, or a reason why there are none.")
 
     @property
     def outcome(self) -> Findings | NotMeasuredReason:
-        found = self.findings or self.not_measured
-        assert found is not None
-        return found
+        outcome = self.findings or self.not_measured
+        assert outcome is not None
+        return outcome
 
 
 def write_results(folder: Path, results: PullResults) -> None:
@@ -92,7 +92,7 @@ def parse_results(raw: bytes, source: str) -> PullResults:
         )
     try:
         require_json_limits(raw, "it")
-        handed = _get_type_adapter().validate_python(
+        results = _get_type_adapter().validate_python(
             json.loads(raw, parse_constant=_reject_constant, parse_float=_parse_finite)
         )
     except ValidationError as error:
@@ -103,10 +103,10 @@ def parse_results(raw: bytes, source: str) -> PullResults:
         ) from None
     except (ValueError, RecursionError, PerfciError) as error:
         raise PerfciError(f"{source} is not what `perfci github compare` writes: {error}") from None
-    if handed.findings is None:
-        return handed
+    if results.findings is None:
+        return results
     bare = dataclasses.replace(
-        handed.findings,
+        results.findings,
         report_url="",
         accept_command="",
         acceptance="",
@@ -114,7 +114,7 @@ def parse_results(raw: bytes, source: str) -> PullResults:
         reproduce_command=(),
         identical_inputs=False,
     )
-    return dataclasses.replace(handed, findings=bare)
+    return dataclasses.replace(results, findings=bare)
 
 
 @cache

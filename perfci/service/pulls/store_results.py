@@ -42,11 +42,12 @@ def store_artifact_runs(
     runs = list(_parse_documents(documents, project, workflow_run, refused))
     here = 0
     with store.begin() as tx:
-        for session, some in groupby(sorted(runs, key=_get_session), key=_get_session):
+        for session, session_runs in groupby(sorted(runs, key=_get_session), key=_get_session):
             try:
                 with store.savepoint(tx):
                     here += sum(
-                        _ensure_stored(tx, run, body_hash, project, context) for run, body_hash in some
+                        _ensure_stored(tx, run, body_hash, project, context)
+                        for run, body_hash in session_runs
                     )
             except PerfciError as error:
                 if isinstance(error.__cause__, SQLAlchemyError):
@@ -83,19 +84,19 @@ def _parse_documents(
 
 def _override_provenance(run: Run, project: str, workflow_run: WorkflowRun) -> Run:
     """Whose it is and where it comes from is GitHub's to say; of a commit it may tell nothing that git knows better."""
-    said = dict(run.origin)
-    attempt = said.get("attempt", "")
-    known = (
+    claimed = dict(run.origin)
+    attempt = claimed.get("attempt", "")
+    is_plausible = (
         attempt.isascii()
         and attempt.isdigit()
         and len(attempt) < 10
         and 1 <= int(attempt) <= workflow_run.run_attempt
     )
-    origin = {name: said[name] for name in TRUSTED_ORIGIN_FIELDS if name in said}
+    origin = {name: claimed[name] for name in TRUSTED_ORIGIN_FIELDS if name in claimed}
     origin |= {
         "run_id": str(workflow_run.id),
         "event": workflow_run.event,
-        "attempt": attempt if known else str(workflow_run.run_attempt),
+        "attempt": attempt if is_plausible else str(workflow_run.run_attempt),
     }
     subject = workflow_run.head_subject if run.commit.sha == workflow_run.head_sha else ""
     commit = Commit(run.commit.sha, subject=subject, dirty=run.commit.dirty)

@@ -30,21 +30,21 @@ def receive_event(tx: Session, event: WebhookEvent | None, delivery: str, now: d
     """For how many projects something is to be done that was not told before."""
     if isinstance(event, WorkflowRunEvent) and event.installation and _is_about_pull(event):
         run, place = event.workflow_run, event.repository
-        told = RunEventPayload(delivery, event.installation.id, place.full_name, run.id, event.action)
-        return _store_event(tx, told, place, lambda bound: is_bound_run(run, bound), now)
+        payload = RunEventPayload(delivery, event.installation.id, place.full_name, run.id, event.action)
+        return _store_event(tx, payload, place, lambda bound: is_bound_run(run, bound), now)
     if isinstance(event, IssueCommentEvent) and event.installation and _is_acceptance(event):
-        told = RunEventPayload(
+        payload = RunEventPayload(
             delivery, event.installation.id, event.repository.full_name, event.issue.number, ACCEPT_COMMENT
         )
         return _store_event(
-            tx, told, event.repository, lambda bound: is_bound_repository(event.repository, bound), now
+            tx, payload, event.repository, lambda bound: is_bound_repository(event.repository, bound), now
         )
     if isinstance(event, PullRequestEvent) and event.installation and _has_expected_changes(event):
-        told = RunEventPayload(
+        payload = RunEventPayload(
             delivery, event.installation.id, event.repository.full_name, event.number, MERGED_PULL
         )
         return _store_event(
-            tx, told, event.repository, lambda bound: is_bound_repository(event.repository, bound), now
+            tx, payload, event.repository, lambda bound: is_bound_repository(event.repository, bound), now
         )
     return 0
 
@@ -68,13 +68,13 @@ def _store_event(
     now: datetime,
 ) -> int:
     bound = [
-        one
-        for one in github_bindings.load_bindings_of_repository(tx, repository.id)
-        if concerns(one.repository)
+        binding
+        for binding in github_bindings.load_bindings_of_repository(tx, repository.id)
+        if concerns(binding.repository)
     ]
-    new = [one for one in bound if run_events.add_run_event(tx, one.project_id, payload, now)]
-    for one in new:
-        update_repository_name(tx, one, repository.full_name, now, payload.delivery)
+    new = [binding for binding in bound if run_events.add_run_event(tx, binding.project_id, payload, now)]
+    for binding in new:
+        update_repository_name(tx, binding, repository.full_name, now, payload.delivery)
     return len(new)
 
 

@@ -77,32 +77,32 @@ class WorkflowRunHandler:
     def __call__(self, event: RunEvent, now: datetime) -> str:
         """Do it, and answer why there was nothing to do; to do it twice writes nothing twice."""
         with self.store.read() as tx:
-            of, bound = (
+            project, bound = (
                 find_project(tx, event.project),
                 github_bindings.find_bound_repository(tx, event.project_id),
             )
-        if of is None or of.archived or bound is None:
+        if project is None or project.archived or bound is None:
             return "The project is archived, or bound to no repository any more."
-        told, client = (
+        payload, client = (
             event.payload,
             self.app.open_installation_client(event.payload.installation, [bound.repository_id]),
         )
-        if told.action == MERGED_PULL:
-            return record_merged_pull(self.store, client, told, of, bound, now)
-        ran = _fetch_workflow_run(client, told)
+        if payload.action == MERGED_PULL:
+            return record_merged_pull(self.store, client, payload, project, bound, now)
+        ran = _fetch_workflow_run(client, payload)
         if ran is None:
             return "No results of the newest commit are kept: they have to be measured again."
         if not is_bound_run(ran, bound):
             return "The project is bound to another repository or workflow by now."
-        if (told.action in STARTED_ACTIONS) == (ran.status == "completed"):
+        if (payload.action in STARTED_ACTIONS) == (ran.status == "completed"):
             return f"The run is {ran.status} by now, which GitHub tells by itself."
         try:
             return self._handle_run(
                 client,
                 ran,
-                told.action in STARTED_ACTIONS,
-                of,
-                AuditContext(build_workflow_run_actor(of, ran), now, told.delivery),
+                payload.action in STARTED_ACTIONS,
+                project,
+                AuditContext(build_workflow_run_actor(project, ran), now, payload.delivery),
             )
         except ReportOutdated as gone:
             return str(gone)
@@ -117,8 +117,8 @@ class WorkflowRunHandler:
     ) -> str:
         repository = workflow_run.repository.full_name
         pulls = [
-            PullRef(repository, one.number, one.base.sha, one.head.sha)
-            for one in find_pulls_of_run(client, workflow_run)
+            PullRef(repository, pull.number, pull.base.sha, pull.head.sha)
+            for pull in find_pulls_of_run(client, workflow_run)
         ]
         if started:
             for pull in pulls:
@@ -130,7 +130,7 @@ class WorkflowRunHandler:
         page = self._store_and_link(workflow_run, left, project, context)
         for pull in pulls:
             shown, gate = _build_results(left, pull, project.slug, workflow_run), self.settings.app.gate
-            told = report_to_pull(
+            result = report_to_pull(
                 client,
                 self._author,
                 pull,
@@ -140,7 +140,7 @@ class WorkflowRunHandler:
                 page_url=page,
                 log_url=workflow_run.log_url,
             )
-            log.info("%s#%d is told: %s", repository, pull.number, ", ".join(told.written) or "nothing new")
+            log.info("%s#%d is told: %s", repository, pull.number, ", ".join(result.written) or "nothing new")
         return ""
 
     def _store_and_link(
@@ -149,8 +149,8 @@ class WorkflowRunHandler:
         """Where the comparison is shown, once it is stored; nowhere, where nothing of it could be."""
         here, refused = store_artifact_runs(self.store, project, workflow_run, artifact.runs, context)
         if refused:
-            what = f"{len(refused)} of its documents or sessions are not stored, {refused[0]}"
-            log.warning("run %d of %s: %s", workflow_run.id, workflow_run.repository.full_name, what)
+            problem = f"{len(refused)} of its documents or sessions are not stored, {refused[0]}"
+            log.warning("run %d of %s: %s", workflow_run.id, workflow_run.repository.full_name, problem)
         if not here or artifact.results is None or artifact.results.findings is None:
             return ""
         return build_page_url(
@@ -167,8 +167,8 @@ def _fetch_workflow_run(client: GitHubClient, payload: RunEventPayload) -> Workf
     if payload.action != ACCEPT_COMMENT:
         return client.get_workflow_run(payload.repository, payload.number)
     head = client.get_pull(payload.repository, payload.number).head.sha
-    found = find_newest_for_commit(client, payload.repository, head)
-    measured_by = found.workflow_run.id if found and found.workflow_run else None
+    artifact = find_newest_for_commit(client, payload.repository, head)
+    measured_by = artifact.workflow_run.id if artifact and artifact.workflow_run else None
     return None if measured_by is None else client.get_workflow_run(payload.repository, measured_by)
 
 

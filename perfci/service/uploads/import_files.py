@@ -59,9 +59,9 @@ def ingest_path(
     ``meanings`` are units and directions of metrics that perfci does not know.
     """
     name = detect_format(path) if format == "auto" else format
-    given = project if isinstance(project, ImportDefaults) else ImportDefaults(project)
+    defaults = project if isinstance(project, ImportDefaults) else ImportDefaults(project)
     arriving = _RunImport(known_commits or {}, metric_units)
-    documents = read_documents(path, name, given, lambda sentence: arriving.warnings.update([sentence]))
+    documents = read_documents(path, name, defaults, lambda sentence: arriving.warnings.update([sentence]))
     with _disable_gc(), store.begin() as tx:
         counts = ingest_runs(
             tx,
@@ -69,8 +69,8 @@ def ingest_path(
             on_changed=get_reader(name).ON_CHANGED_BODY,
             summarize=summarize_result,
         )
-        describe_benchmarks(tx, given.project, arriving.descriptions)
-        quarantined = arriving.save_unresolved(tx, given.project, name, datetime.now(UTC))
+        describe_benchmarks(tx, defaults.project, arriving.descriptions)
+        quarantined = arriving.save_unresolved(tx, defaults.project, name, datetime.now(UTC))
         unresolved_results.set_session_source(tx, sorted(arriving.unordered_sessions), APPROXIMATE_ORDER)
     return IngestReport(
         runs_new=counts.runs_new,
@@ -101,30 +101,32 @@ class _RunImport:
 
     def save_unresolved(self, tx: Session, project: str, format_name: str, at: datetime) -> int:
         """Store what nobody can judge yet beside its run."""
-        kept = 0
+        unresolved_count = 0
         for document in self._unresolved:
             rows = [
                 (
-                    one.metric,
-                    {"found": one.source_fields, "result": run_document.result_to_content(one.result)},
-                    one.reason,
+                    result.metric,
+                    {"found": result.source_fields, "result": run_document.result_to_content(result.result)},
+                    result.reason,
                 )
-                for one in document.unresolved
+                for result in document.unresolved
             ]
-            kept += unresolved_results.add_unresolved_results(
+            unresolved_count += unresolved_results.add_unresolved_results(
                 tx, document.idempotency_key, format_name, rows, at
             )
-        resolved = resolve_known_units(tx, project, self._metric_units, at) if kept else set[str]()
-        for one in (one for document in self._unresolved for one in document.unresolved):
-            if one.metric not in resolved:
-                self.warnings[f"{one.metric} is kept apart: {one.reason}"] += 1
-        return kept
+        resolved = (
+            resolve_known_units(tx, project, self._metric_units, at) if unresolved_count else set[str]()
+        )
+        for result in (result for document in self._unresolved for result in document.unresolved):
+            if result.metric not in resolved:
+                self.warnings[f"{result.metric} is kept apart: {result.reason}"] += 1
+        return unresolved_count
 
     def _complete_commit(self, run: Run) -> Run:
         """A run with all that git knows of its commit; without it the order of its history is that of dates."""
-        found = self._known_commits.get(run.commit.sha) or self._find_by_prefix(run.commit.sha)
-        if found is not None:
-            return replace(run, commit=replace(found, dirty=run.commit.dirty))
+        commit = self._known_commits.get(run.commit.sha) or self._find_by_prefix(run.commit.sha)
+        if commit is not None:
+            return replace(run, commit=replace(commit, dirty=run.commit.dirty))
         if run.commit.position is None:
             self.unordered_sessions.add(run.session)
         return run
@@ -132,8 +134,8 @@ class _RunImport:
     def _find_by_prefix(self, sha: str) -> Commit | None:
         if len(sha) >= 40:
             return None
-        found = [commit for full, commit in self._known_commits.items() if full.startswith(sha)]
-        return found[0] if len(found) == 1 else None
+        commits = [commit for full, commit in self._known_commits.items() if full.startswith(sha)]
+        return commits[0] if len(commits) == 1 else None
 
 
 @contextlib.contextmanager

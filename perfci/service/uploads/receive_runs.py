@@ -53,23 +53,25 @@ def store_run(committer: GroupCommitter, incoming: IncomingRun) -> UploadReceipt
 def store_runs(tx: Session, incoming: Sequence[IncomingRun]) -> list[UploadReceipt]:
     """The same for many within a transaction, in as few statements as for one; one that is refused raises for all."""
     first: dict[str, IncomingRun] = {}  # who sends the same once more meets what is stored by then
-    for one in incoming:
-        first.setdefault(one.key, one)
+    for upload in incoming:
+        first.setdefault(upload.key, upload)
     stored: set[str] = set()
-    for alike in _group_runs(first.values()):
-        stored |= _store_group(tx, *alike)
+    for group in _group_runs(first.values()):
+        stored |= _store_group(tx, *group)
     return [
-        _build_receipt(one, one.key in stored) if one is first[one.key] else store_runs(tx, [one])[0]
-        for one in incoming
+        _build_receipt(upload, upload.key in stored)
+        if upload is first[upload.key]
+        else store_runs(tx, [upload])[0]
+        for upload in incoming
     ]
 
 
 def _group_runs(incoming: Iterable[IncomingRun]) -> Iterator[tuple[Project, str, list[IncomingRun]]]:
     """What goes into one project for one purpose."""
-    found: dict[tuple[int, str], list[IncomingRun]] = defaultdict(list)
-    for one in incoming:
-        found[one.project.id, classify_session(one.run)].append(one)
-    return ((some[0].project, kind, some) for (_, kind), some in found.items())
+    groups: dict[tuple[int, str], list[IncomingRun]] = defaultdict(list)
+    for upload in incoming:
+        groups[upload.project.id, classify_session(upload.run)].append(upload)
+    return ((uploads[0].project, kind, uploads) for (_, kind), uploads in groups.items())
 
 
 def _build_receipt(incoming: IncomingRun, stored: bool) -> UploadReceipt:
@@ -86,8 +88,8 @@ def _require_grant(tx: Session, actor: Actor, run: Run, kind: str) -> None:
         return
     if problem := upload_refusal(actor.grant, run, history=kind == KIND_HISTORY):
         raise AccessDenied(403, problem)
-    others = arrivals.load_session_origins(tx, run.session)
-    if any(dict(origin).get("run_id") != actor.grant.run_id for origin in others):
+    origins = arrivals.load_session_origins(tx, run.session)
+    if any(dict(origin).get("run_id") != actor.grant.run_id for origin in origins):
         raise AccessDenied(403, OTHER_SESSION.format(run.session))
 
 
@@ -106,7 +108,9 @@ def classify_session(run: Run) -> str:
     The server decides; what a document says of itself is only what is measured in it.
     """
     history = Role.HISTORY
-    compared = [result for result in run.results if any(one.role is not history for one in result.processes)]
+    compared = [
+        result for result in run.results if any(process.role is not history for process in result.processes)
+    ]
     if any(base & head for base, head in map(_collect_side_pairs, compared)):
         return KIND_AA
     return KIND_COMPARE if compared or run.commit.dirty or _is_from_pull(run) else KIND_HISTORY
@@ -127,14 +131,14 @@ def _is_from_pull(run: Run) -> bool:
 
 def _store_group(tx: Session, project: Project, kind: str, incoming: Sequence[IncomingRun]) -> set[str]:
     """The keys of those that were not known: they are stored now, and promised to be judged."""
-    admitted = [_admit_run(tx, one, kind) for one in incoming]
-    before = arrivals.load_session_kinds(tx, {one.run.session for one in admitted})
-    at = max(one.context.at for one in admitted)
-    documents = [one.document for one in admitted]
+    admitted = [_admit_run(tx, upload, kind) for upload in incoming]
+    before = arrivals.load_session_kinds(tx, {upload.run.session for upload in admitted})
+    at = max(upload.context.at for upload in admitted)
+    documents = [upload.document for upload in admitted]
     stored = ingest_batch(tx, documents, kind=kind, received_at=at, summarize=summarize_result)
-    new = [one for one in admitted if one.key in stored]
-    for one in new:
-        _require_kind(one.run.session, before.get(one.run.session, kind), kind)
+    new = [upload for upload in admitted if upload.key in stored]
+    for upload in new:
+        _require_kind(upload.run.session, before.get(upload.run.session, kind), kind)
     if new:
         _enqueue_judging(tx, project, kind, new, at)
         _record_audit(tx, project, new)
@@ -163,13 +167,13 @@ def _enqueue_judging(
     tx: Session, project: Project, kind: str, new: Sequence[IncomingRun], at: datetime
 ) -> None:
     if kind == KIND_HISTORY:
-        outbox.add_work_items(tx, project.id, "judge", [one.key for one in new], at)
+        outbox.add_work_items(tx, project.id, "judge", [upload.key for upload in new], at)
     else:
-        outbox.add_work_items(tx, project.id, "judge_pr", [one.run.session for one in new], at)
+        outbox.add_work_items(tx, project.id, "judge_pr", [upload.run.session for upload in new], at)
 
 
 def _record_audit(tx: Session, project: Project, new: Sequence[IncomingRun]) -> None:
-    for arrival in {one.context.actor.name: one for one in reversed(new)}.values():
+    for arrival in {upload.context.actor.name: upload for upload in reversed(new)}.values():
         act = arrival.context
         today = act.at.replace(hour=0, minute=0, second=0, microsecond=0)
         if not audit_log.has_entry_since(tx, project.id, act.actor.name, AUDIT_RECEIVE, today):

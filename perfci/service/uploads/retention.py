@@ -23,8 +23,10 @@ class PruneCounts:
 def prune(store: Store, older_than: datetime, *, now: datetime, dry_run: bool = False) -> PruneCounts:
     """Keep of processes of histories that began before a moment only their levels; a dry run only counts."""
     with store.read() as tx:
-        known = load_projects(tx)
-    steps = [step for project in known for step in _prune_project(store, project, older_than, now, dry_run)]
+        projects = load_projects(tx)
+    steps = [
+        step for project in projects for step in _prune_project(store, project, older_than, now, dry_run)
+    ]
     return PruneCounts(sum(step.processes for step in steps), sum(step.samples for step in steps))
 
 
@@ -43,12 +45,12 @@ def _prune_batch(
     store: Store, project: Project, older_than: datetime, now: datetime, after: int, dry_run: bool
 ) -> ReducedSamples:
     with store.begin() as tx:
-        found = reduce_samples(
+        reduced = reduce_samples(
             tx, project.id, older_than, compute_level=process_level, at=now, after=after, limit=BATCH_SIZE
         )
         if dry_run:
             tx.rollback()
-    return found
+    return reduced
 
 
 class RetentionJob:

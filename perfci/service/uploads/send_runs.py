@@ -69,18 +69,20 @@ def send_expected_changes(
     config: Config, server: str, expected_changes: Iterable[MergedExpectedChange]
 ) -> int:
     """Tell a server what was announced and counts; answers how many it had not been told before."""
-    told: dict[tuple[str, str, datetime | None], list[NewExpectedChange]] = defaultdict(list)
-    for one in expected_changes:
-        said = one.expected
-        about = NewExpectedChange(match=said.match, relative_change=said.change, reason=said.reason)
-        told[one.sha, one.source, one.merged_at].append(about)
+    items: dict[tuple[str, str, datetime | None], list[NewExpectedChange]] = defaultdict(list)
+    for change in expected_changes:
+        expected = change.expected
+        about = NewExpectedChange(
+            match=expected.match, relative_change=expected.change, reason=expected.reason
+        )
+        items[change.sha, change.source, change.merged_at].append(about)
     with closing(build_client(config, server)) as client:
         return sum(
             client.add_expected_changes(
                 config.project,
                 NewExpectedChanges(commit=sha, source=source, merged_at=at, items=tuple(items)),
             ).added
-            for (sha, source, at), items in told.items()
+            for (sha, source, at), items in items.items()
         )
 
 

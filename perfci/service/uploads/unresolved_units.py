@@ -36,18 +36,20 @@ def resolve_known_units(
     tx: Session, project: str, supplied: Mapping[str, UnitAnswer], at: datetime
 ) -> set[str]:
     """Resolve what waits and is answered now, or was for earlier files; return the names of those metrics."""
-    found = project_named(tx, project)
-    if found is None:
+    project_record = project_named(tx, project)
+    if project_record is None:
         return set()
     answers: list[tuple[str | None, str, UnitAnswer]] = [
         (None, metric, answer) for metric, answer in supplied.items()
     ]
     answers += [
         (format, metric, answer)
-        for (format, metric), answer in unresolved_results.load_unit_answers(tx, found.id).items()
+        for (format, metric), answer in unresolved_results.load_unit_answers(tx, project_record.id).items()
     ]
     return {
-        metric for format, metric, answer in answers if resolve_unit(tx, found.id, format, metric, answer, at)
+        metric
+        for format, metric, answer in answers
+        if resolve_unit(tx, project_record.id, format, metric, answer, at)
     }
 
 
@@ -64,7 +66,7 @@ def parse_metric_unit(text: str) -> tuple[str, UnitAnswer]:
 def _insert_result(tx: Session, project_id: int, record: UnresolvedResult, answer: UnitAnswer) -> None:
     run = load_run(tx, record.run_id)
     result = _build_result(record, run, answer)
-    if result.series not in {one.series for one in run.results}:
+    if result.series not in {existing.series for existing in run.results}:
         insert_results(tx, project_id, [(record.run_id, result)])
         update_process_count(tx, record.run_id)
 
@@ -72,12 +74,16 @@ def _insert_result(tx: Session, project_id: int, record: UnresolvedResult, answe
 def _build_result(record: UnresolvedResult, run: Run, answer: UnitAnswer) -> Result:
     """The result in the unit that was said, in seconds and bytes where that is a multiple of them."""
     scale = find_conversion(answer.unit) or UnitConversion(answer.unit)
-    kept = run_document.result_from_content(record.document["result"], run)
+    stored_result = run_document.result_from_content(record.document["result"], run)
     return replace(
-        kept,
-        series=replace(kept.series, metric=Metric(kept.series.metric.name, scale.unit, answer.direction)),
-        processes=tuple(_scale_process(process, scale) for process in kept.processes),
-        summary=kept.summary and SampleSummary(scale.convert(kept.summary.value), n=kept.summary.n),
+        stored_result,
+        series=replace(
+            stored_result.series,
+            metric=Metric(stored_result.series.metric.name, scale.unit, answer.direction),
+        ),
+        processes=tuple(_scale_process(process, scale) for process in stored_result.processes),
+        summary=stored_result.summary
+        and SampleSummary(scale.convert(stored_result.summary.value), n=stored_result.summary.n),
     )
 
 

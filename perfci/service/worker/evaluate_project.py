@@ -55,23 +55,23 @@ class ProjectEvaluator:
             changes = read.histories.find_change_points(standards.policy, self.memory)
             decided = [(pairs, pairs.judge(standards.policy)) for pairs in read.pairs]
             self._save_results(read, changes, decided)
-            told = self._derive_incidents(read.project, standards)
+            evaluation = self._derive_incidents(read.project, standards)
             reconcile_incidents(
-                self.store, read.project, standards.policy, told, self.clock(), self._begin_leased
+                self.store, read.project, standards.policy, evaluation, self.clock(), self._begin_leased
             )
         self._finish_work(read)
 
     def _load_input(self, work: Sequence[OutboxItem]) -> _EvaluationInput:
-        runs = [one.subject for one in work if one.kind == "judge"]
-        sessions = dict.fromkeys(one.subject for one in work if one.kind == "judge_pr")
+        runs = [item.subject for item in work if item.kind == "judge"]
+        sessions = dict.fromkeys(item.subject for item in work if item.kind == "judge_pr")
         with self.store.read() as tx:
-            found = find_project(tx, work[0].project)
-            assert found is not None  # the outbox refers to it
+            project = find_project(tx, work[0].project)
+            assert project is not None  # the outbox refers to it
             return _EvaluationInput(
-                found,
+                project,
                 work,
                 SeriesHistories.load(tx, run_lookup.load_series_ids_of_runs(tx, runs)),
-                [UploadedPairs.load(tx, found.slug, uid) for uid in sessions],
+                [UploadedPairs.load(tx, project.slug, uid) for uid in sessions],
             )
 
     def _save_results(
@@ -95,7 +95,7 @@ class ProjectEvaluator:
     def _finish_work(self, inputs: _EvaluationInput) -> None:
         """Forget exactly the work that was read: whoever dies before that does it again to the same result."""
         with self._begin_leased() as tx:
-            outbox.delete_work(tx, [one.id for one in inputs.work])
+            outbox.delete_work(tx, [item.id for item in inputs.work])
             mark_changed(tx, [inputs.project.id])
 
     @contextlib.contextmanager

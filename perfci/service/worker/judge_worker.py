@@ -113,8 +113,8 @@ class JudgeWorker:
             if isinstance(error, LeaseLost) or isinstance(error.__cause__, SQLAlchemyError):
                 raise  # of the lease or the database: no fault of the work
             if len(work) > 1:
-                for one in work:
-                    self._evaluate([one])
+                for item in work:
+                    self._evaluate([item])
                 return
             log.exception("work %s on %s failed", work[0].id, work[0].project)
             self._postpone(work[0], error)

@@ -28,8 +28,8 @@ class PeriodicJobs:
             return
         self._last = now
         with self._store.read() as tx:
-            known = load_projects(tx)
-        for project in known:
+            projects = load_projects(tx)
+        for project in projects:
             with self._store.begin() as tx:
                 self._missing_data_monitor(tx, project, now)
             run_lifecycle_sweep(self._store, project, self._standards_of(project).policy, now)
