@@ -43,7 +43,7 @@ from perfci.report.charts.svg_charts import render_trend
 from perfci.store import open_store
 from perfci.store.queries import measurements
 from perfci.store.queries.records import MeasuredProcess
-from perfci.verdicts.compare.pairwise import interim_look
+from perfci.verdicts.compare.pairwise import interim_analysis
 from perfci.verdicts.history.change_point_detection import find_change_points
 from perfci.verdicts.process_levels import process_level, select_usable
 from perfci.verdicts.rule import Rule
@@ -286,7 +286,7 @@ def judged(cell: str, base: Sequence[float], head: Sequence[float], stage: Stage
         [Process(k, role, samples=(level,), clock=Clock.CPU, pair=k) for k, level in enumerate(levels)]
         for role, levels in ((Role.BASE, base), (Role.HEAD, head))
     ]
-    return interim_look(series(cell), "base", "head", *sides, stage=stage).verdict
+    return interim_analysis(series(cell), "base", "head", *sides, stage=stage).verdict
 
 
 def looks(one: Comparison) -> list[Column]:

@@ -16,7 +16,7 @@ from perfci.history.judge_samples import (
 from perfci.model import Measured, Process, Role, Series, Verdict
 from perfci.store.queries.decisions import DecisionRecord, LookRecord
 from perfci.store.queries.records import MeasuredProcess
-from perfci.verdicts.compare.pairwise import Look, interim_look, screen
+from perfci.verdicts.compare.pairwise import Look, interim_analysis, screen
 from perfci.verdicts.judged_series import ProcessesByCommit, group_judged_by_commit
 from perfci.verdicts.rule import Rule
 
@@ -48,7 +48,7 @@ class SessionSamples:
         sides = select_judged_sides(readings, verdict.base, verdict.head, pairs).get(verdict.series)
         if sides is None or not any(sides):
             return None
-        return interim_look(
+        return interim_analysis(
             verdict.series,
             verdict.base,
             verdict.head,

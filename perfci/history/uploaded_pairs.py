@@ -29,7 +29,7 @@ from perfci.store.queries.measurements import load_session_processes, load_verdi
 from perfci.store.queries.run_lookup import find_later_sessions
 from perfci.store.writes.ingest import add_verdicts
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
-from perfci.verdicts.compare.pairwise import interim_look
+from perfci.verdicts.compare.pairwise import interim_analysis
 from perfci.verdicts.policy import Policy
 
 VerdictDecision = tuple[Verdict, DecisionRecord]
@@ -112,7 +112,9 @@ class UploadedPairs:
         policy: Policy,
     ) -> VerdictDecision:
         rule, aa = policy.rule_for(series), [one.log_ratio for one in self.aa_results.get(series, ())]
-        seen = interim_look(series, base, head, *sides, rule=rule, aa_log_ratios=aa, stage=Stage.CONFIRMATION)
+        seen = interim_analysis(
+            series, base, head, *sides, rule=rule, aa_log_ratios=aa, stage=Stage.CONFIRMATION
+        )
         looked = build_look_record(seen, len(pairs), None)
         return seen.verdict, build_decision_record(
             METHOD_PAIRS, rule, [looked], aa_verdicts_until=self.aa_verdicts_until

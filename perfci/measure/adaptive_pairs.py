@@ -22,7 +22,7 @@ from perfci.stats.group_sequential import next_look
 from perfci.stats.location_shift import NoisePrior, Shift
 from perfci.store.queries.decisions import LookRecord
 from perfci.verdicts.compare.false_discovery import control_false_discoveries, is_exact_verdict
-from perfci.verdicts.compare.pairwise import Look, interim_look
+from perfci.verdicts.compare.pairwise import Look, interim_analysis
 from perfci.verdicts.compare.special_cases import have_equal_counts
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.rule import MOVE_KINDS
@@ -169,7 +169,7 @@ class AdaptivePairing:
     def _take_look(
         self, question: Question, series: Series, sides: PairedProcesses, prior: NoisePrior | None
     ) -> Look:
-        return interim_look(
+        return interim_analysis(
             series,
             question.base,
             question.head,

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from perfci.stats.boundary_evidence import BoundaryEvidence, median_of_sorted, sort_points
+from perfci.stats.boundary_statistics import BoundaryStatistics, median_of_sorted, sort_points
 from perfci.stats.boundary_test import (
     MAX_SIDE_POINTS,
     MAX_SPIKE_POINTS,
@@ -59,14 +59,18 @@ def prune_boundaries(test: BoundaryTest, candidates: Sequence[int]) -> tuple[Lev
 def _locate_steps(test: BoundaryTest, edges: Sequence[int]) -> tuple[LevelStep, ...]:
     steps: list[LevelStep] = []
     for k in range(1, len(edges) - 1):
-        evidence = test.find_evidence(boundary_span(edges, k))
+        statistics = test.get_statistics(boundary_span(edges, k))
         after_last = (steps[-1].index if steps else 0) + MIN_SEGMENT_POINTS
-        at = _relocate_boundary(test.logs, edges[k], evidence, after_last, edges[k + 1] - MIN_SEGMENT_POINTS)
-        steps.append(LevelStep(at, evidence.size))
+        at = _relocate_boundary(
+            test.logs, edges[k], statistics, after_last, edges[k + 1] - MIN_SEGMENT_POINTS
+        )
+        steps.append(LevelStep(at, statistics.size))
     return tuple(steps)
 
 
-def _relocate_boundary(logs: Floats, boundary: int, evidence: BoundaryEvidence, first: int, last: int) -> int:
+def _relocate_boundary(
+    logs: Floats, boundary: int, statistics: BoundaryStatistics, first: int, last: int
+) -> int:
     """Where near a boundary the points as they are part best into the levels of its two sides.
 
     Segmentation sees spikes pulled in towards their neighbours, and the last points before a step, where spikes went
@@ -77,11 +81,14 @@ def _relocate_boundary(logs: Floats, boundary: int, evidence: BoundaryEvidence, 
         max(min(last, boundary + RELOCATION_REACH), boundary),
     )
     near = logs[first:last]
-    costs = np.concatenate([[0.0], np.cumsum(np.abs(near - evidence.before) - np.abs(near - evidence.after))])
+    costs = np.concatenate(
+        [[0.0], np.cumsum(np.abs(near - statistics.before) - np.abs(near - statistics.after))]
+    )
     best = int(costs.argmin())
     return (
         first + best
-        if costs[boundary - first] - costs[best] > MIN_RELOCATION_GAIN * abs(evidence.after - evidence.before)
+        if costs[boundary - first] - costs[best]
+        > MIN_RELOCATION_GAIN * abs(statistics.after - statistics.before)
         else boundary
     )
 
@@ -119,8 +126,8 @@ def _replay_removals(test: BoundaryTest, candidates: Sequence[int]) -> list[int]
         or not _has_same_mode_switches(test)
     ):
         return edges[1:-1]
-    test.cache.evidence |= {
-        span: evidence for span, evidence in previous.evidence.items() if span[2] < previous.point_count
+    test.cache.statistics |= {
+        span: statistics for span, statistics in previous.statistics.items() if span[2] < previous.point_count
     }
     checked_edges: list[int] = []
     for removal in previous.removed:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from perfci.stats.boundary_evidence import (
+from perfci.stats.boundary_statistics import (
     MEDIAN_ERROR_RATIO,
     SHORT_SIDE_POINTS,
-    BoundaryEvidence,
-    compute_boundary_evidence,
+    BoundaryStatistics,
+    compute_boundary_statistics,
 )
 from perfci.stats.location import Floats
 from perfci.stats.mode_switching import SWITCH_WINDOW, ModeSwitch, classify_mode_switch
@@ -46,7 +46,7 @@ class BoundaryTestCache:
     ``proposed`` of so many points, some were ``gone``, in this order, before the rest stood.
     """
 
-    evidence: dict[BoundarySpan, BoundaryEvidence] = field(default_factory=dict)
+    statistics: dict[BoundarySpan, BoundaryStatistics] = field(default_factory=dict)
     mode_switches: dict[BoundarySpan, ModeSwitch] = field(default_factory=dict)
     point_count: int = 0
     candidates: Sequence[int] = ()
@@ -98,27 +98,27 @@ class BoundaryTest:
         span = start, at, end = boundary_span(edges, k)
         if start == 0 and at < SHORT_SIDE_POINTS:
             return REJECTED_STRENGTH
-        evidence = self.find_evidence(span)
+        statistics = self.get_statistics(span)
         if (
             end - at <= MAX_SPIKE_POINTS
             and k + 2 < len(edges)
-            and evidence.size * self.find_evidence(boundary_span(edges, k + 1)).size < 0
+            and statistics.size * self.get_statistics(boundary_span(edges, k + 1)).size < 0
         ):
             return REJECTED_STRENGTH
-        sigmas = evidence.z_score / (error_inflation * evidence.required_z_score)
-        strength = sigmas if sigmas < evidence.strength else evidence.strength
+        sigmas = statistics.z_score / (error_inflation * statistics.required_z_score)
+        strength = sigmas if sigmas < statistics.strength else statistics.strength
         return REJECTED_STRENGTH if strength >= 1 and self.bar and self.is_mode_switch(span) else strength
 
-    def find_evidence(self, span: BoundarySpan) -> BoundaryEvidence:
-        evidence = self.cache.evidence.get(span)
-        if evidence is None:
+    def get_statistics(self, span: BoundarySpan) -> BoundaryStatistics:
+        statistics = self.cache.statistics.get(span)
+        if statistics is None:
             start, at, end = span
-            evidence = self.previous.evidence.get(span) if end <= self.unchanged_points else None
-            evidence = evidence or compute_boundary_evidence(
+            statistics = self.previous.statistics.get(span) if end <= self.unchanged_points else None
+            statistics = statistics or compute_boundary_statistics(
                 self.logs[start:at], self.logs[at:end], self.reach, self.sigma, self.min_size
             )
-            self.cache.evidence[span] = evidence
-        return evidence
+            self.cache.statistics[span] = statistics
+        return statistics
 
     def is_mode_switch(self, span: BoundarySpan) -> bool:
         switch = self.cache.mode_switches.get(span)
@@ -130,7 +130,7 @@ class BoundaryTest:
                 or max(span[2], switch.end) > self.unchanged_points
                 or not (switch.is_final or switch.end == last)
             ):
-                sides = self.find_evidence(span)
+                sides = self.get_statistics(span)
                 switch = classify_mode_switch(self.logs[:last], span[1], sides.before, sides.after)
             self.cache.mode_switches[span] = switch
         return switch.is_switch

@@ -24,11 +24,11 @@ def look_levels(fractions: tuple[float, ...], alpha: float = ALPHA) -> tuple[flo
     ``fractions`` are the shares of the final information, increasing. The recursion over the density of the score
     that has not stopped yet is that of Armitage, McPherson & Rowe (1969).
     """
-    return tuple(_spend_up_to_look(fractions[: k + 1], alpha)[0] for k in range(len(fractions)))
+    return tuple(_spend_through(fractions[: k + 1], alpha)[0] for k in range(len(fractions)))
 
 
 @lru_cache(maxsize=2048)
-def _spend_up_to_look(fractions: tuple[float, ...], alpha: float) -> tuple[float, np.ndarray]:
+def _spend_through(fractions: tuple[float, ...], alpha: float) -> tuple[float, np.ndarray]:
     """The level of the last look and the density of the score after it; plans that begin alike share the work."""
     grid = np.linspace(-GRID_REACH, GRID_REACH, GRID_POINTS)
     width = grid[1] - grid[0]
@@ -40,7 +40,7 @@ def _spend_up_to_look(fractions: tuple[float, ...], alpha: float) -> tuple[float
     before, now = fractions[-2:]
     budget = pocock_spending(now, alpha) - pocock_spending(before, alpha)
     step = _normal_density(grid, math.sqrt(max(now - before, width**2)))
-    density = np.convolve(_spend_up_to_look(fractions[:-1], alpha)[1], step, "same") * width
+    density = np.convolve(_spend_through(fractions[:-1], alpha)[1], step, "same") * width
     mass_above = np.cumsum(density[::-1])[::-1] * width
     border = float(np.interp(-budget, -mass_above, grid - width / 2))
     density[grid > border] = 0.0

@@ -24,7 +24,7 @@ MIN_NOISE = 0.0005
 """Half of the last digit that anybody writes into an announcement."""
 
 
-class ExpectationOutcome(StrEnum):
+class ExpectedChangeOutcome(StrEnum):
     """What became of an announcement."""
 
     AS_EXPECTED = "as announced"
@@ -61,7 +61,7 @@ class ExpectedChange:
         as_large = abs(relative_change) <= abs(self.change) + max(noise, MIN_NOISE)
         return self.matches_series(series) and relative_change * self.change > 0 and as_large
 
-    def compute_outcome(self, verdicts: Iterable[Verdict]) -> ExpectationOutcome:
+    def compute_outcome(self, verdicts: Iterable[Verdict]) -> ExpectedChangeOutcome:
         """What was found of it among the changes that are worse."""
         worse = [
             verdict
@@ -69,11 +69,11 @@ class ExpectedChange:
             if verdict.kind is VerdictKind.REGRESSION and self.matches_series(verdict.series)
         ]
         if not worse:
-            return ExpectationOutcome.NOT_SEEN
+            return ExpectedChangeOutcome.NOT_SEEN
         return (
-            ExpectationOutcome.AS_EXPECTED
+            ExpectedChangeOutcome.AS_EXPECTED
             if all(map(self.covers_verdict, worse))
-            else ExpectationOutcome.MORE_THAN_EXPECTED
+            else ExpectedChangeOutcome.MORE_THAN_EXPECTED
         )
 
 

@@ -18,7 +18,7 @@ from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.compare.noise_prior import PairNoise, pooled_noise_prior
 from perfci.verdicts.compare.pooled_verdict import PooledVerdict, pool_benchmarks, wrap_single_shifts
 from perfci.verdicts.compare.side_costs import SideCosts
-from perfci.verdicts.compare.stopping_rule import plan_next_look
+from perfci.verdicts.compare.stopping_rule import plan_next_pairs
 from perfci.verdicts.rule import Rule
 
 Document = dict[str, Any]
@@ -138,7 +138,7 @@ def _answer_compare(case: ParsedCase, shift: Shift, rule: Rule) -> Document:
 
 def _answer_decide(case: ParsedCase, rule: Rule, prior: NoisePrior | None) -> Document:
     limits = DecisionLimits.from_rule(rule, case.aa_log_ratios)
-    more, tail = plan_next_look(case.costs, rule, limits, prior)
+    more, tail = plan_next_pairs(case.costs, rule, limits, prior)
     shift = case.costs.estimate_shift(prior)
     decision = "more" if more else limits.classify(shift, tail).value
     return {

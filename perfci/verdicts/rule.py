@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from perfci.model import VerdictKind
+from perfci.model import Series, VerdictKind
 from perfci.verdicts.number_format import format_number
 
 MOVE_KINDS = (VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT)
@@ -56,3 +57,12 @@ class Rule:
         exact_bar = self.exact_bar if self.exact_bar is None else max(self.exact_bar, share)
         subject = f"{self.subject or 'this metric'}, which is its floor of {format_number(self.floor)}"
         return replace(self, bar=max(self.bar, share), exact_bar=exact_bar, subject=subject)
+
+
+RuleLookup = Callable[[Series], Rule]
+"""Returns the rule that applies to a series."""
+
+
+def default_rule(series: Series) -> Rule:
+    """The plain rule, whatever the series: the default of every ``rules`` parameter."""
+    return Rule()

@@ -21,7 +21,7 @@ from perfci.store.writes.ingest import (
     start_session,
     upsert_commits,
 )
-from perfci.verdicts.compare.pairwise import interim_look
+from perfci.verdicts.compare.pairwise import interim_analysis
 from perfci.verdicts.history.change_point_detection import find_change_points as moves_of
 from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series
 
@@ -44,7 +44,8 @@ def stored(here: Path) -> Path:
             add_run(tx, a_run(*results, commit=a_commit(number + 1), session="pairs"))
         shas = a_commit(1).sha, a_commit(2).sha
         verdicts = [
-            interim_look(one, *shas, *both, stage=Stage.CONFIRMATION).verdict for one, both in sides.items()
+            interim_analysis(one, *shas, *both, stage=Stage.CONFIRMATION).verdict
+            for one, both in sides.items()
         ]
         add_verdicts(tx, PROJECT, "pairs", verdicts, NOON + timedelta(hours=1))
         start_session(tx, PROJECT, "line", "history", "spec-2", 7, 1, NOON)

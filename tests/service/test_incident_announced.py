@@ -31,7 +31,7 @@ from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_
 from perfci.store.projects import Project
 from perfci.store.writes.group_commit import GroupCommitter
 from perfci.verdicts.expected_change import ExpectedChange
-from perfci.verdicts.incidents.expected_change_match import ExpectationMatch, MergedExpectedChange
+from perfci.verdicts.incidents.expected_change_match import ExpectedChangeMatch, MergedExpectedChange
 from perfci.verdicts.incidents.page_budget import BudgetedIncident
 from tests.support.builders import NOON, a_commit, a_process, a_result, a_run, a_series, a_sha, acting_as
 from tests.support.evaluations import a_move, a_project, look, told
@@ -45,13 +45,15 @@ MORE = "more than announced in #12, which announced +20.0 %: training.Step.time_
 
 def announced(name: str = "a1", rel: float = 0.2) -> BudgetedIncident:
     """An incident of which all that got worse was announced."""
-    return replace(told(name, a_move(rel=rel)), expectation_match=ExpectationMatch((SAID,)), page_number=0)
+    return replace(
+        told(name, a_move(rel=rel)), expected_change_match=ExpectedChangeMatch((SAID,)), page_number=0
+    )
 
 
 def exceeded(name: str = "a1", rel: float = 0.4) -> BudgetedIncident:
     """One that came to more than that."""
     return replace(
-        told(name, a_move(rel=rel)), expectation_match=ExpectationMatch((SAID,), (a_move(rel=rel),))
+        told(name, a_move(rel=rel)), expected_change_match=ExpectedChangeMatch((SAID,), (a_move(rel=rel),))
     )
 
 
@@ -202,8 +204,8 @@ def test_who_does_not_accept_it_may_open_it_and_take_that_back(store: Store) -> 
 
 
 def test_what_people_took_apart_is_theirs(store: Store) -> None:
-    both = ExpectationMatch((replace(SAID, expected=ExpectedChange("*", 0.2, "more tokens in each")),))
-    look(store, NOW, replace(told("a1", a_move("x"), a_move("y")), expectation_match=both))
+    both = ExpectedChangeMatch((replace(SAID, expected=ExpectedChange("*", 0.2, "more tokens in each")),))
+    look(store, NOW, replace(told("a1", a_move("x"), a_move("y")), expected_change_match=both))
     project = a_project(store)
     with store.begin() as tx:
         series = load_members(tx, current(store).id)[0].series_id

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.model import Verdict, VerdictKind
-from perfci.verdicts.expected_change import ExpectationOutcome, ExpectedChange, parse_expected_changes
+from perfci.verdicts.expected_change import ExpectedChangeOutcome, ExpectedChange, parse_expected_changes
 from tests.support.builders import a_series, a_verdict
 
 SAID = """\
@@ -92,9 +92,11 @@ def test_covers_nothing_that_has_no_ratio() -> None:
 def test_one_that_exceeds_it_breaks_the_word() -> None:
     meant = ExpectedChange("peak_bytes", 0.03, "meant")
 
-    assert meant.compute_outcome([found(1.03), found(1.02, metric="time")]) is ExpectationOutcome.AS_EXPECTED
-    assert meant.compute_outcome([found(1.03), found(1.2)]) is ExpectationOutcome.MORE_THAN_EXPECTED
-    assert meant.compute_outcome([found(1.2, metric="time")]) is ExpectationOutcome.NOT_SEEN
+    assert (
+        meant.compute_outcome([found(1.03), found(1.02, metric="time")]) is ExpectedChangeOutcome.AS_EXPECTED
+    )
+    assert meant.compute_outcome([found(1.03), found(1.2)]) is ExpectedChangeOutcome.MORE_THAN_EXPECTED
+    assert meant.compute_outcome([found(1.2, metric="time")]) is ExpectedChangeOutcome.NOT_SEEN
 
 
 @given(st.text(max_size=2000))

@@ -11,7 +11,7 @@ from perfci.model import ChangePoint, Incident, IncidentKind, Stage
 from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.history.step_estimate import LevelPoint
 from perfci.verdicts.incidents.expected_change_match import (
-    ExpectationMatch,
+    ExpectedChangeMatch,
     MergedExpectedChange,
     match_expected_changes,
 )
@@ -43,7 +43,7 @@ def an_incident(*moves: ChangePoint, good: int = 11, bad: int = 12) -> Incident:
 
 def answer_to(
     incident: Incident, *arrived: MergedExpectedChange, known: HistoryContext | None = None
-) -> ExpectationMatch | None:
+) -> ExpectedChangeMatch | None:
     known = known or HistoryContext(PROJECT, a_line())
     return match_expected_changes([incident], arrived, incident.members, known).get(incident.id)
 
@@ -51,14 +51,14 @@ def answer_to(
 def test_what_was_announced_covers_all_that_got_worse() -> None:
     found = answer_to(an_incident(moved(0.03), moved(-0.02, SPEED)), said(0.03), said(-0.02, match="tokens"))
 
-    assert found == ExpectationMatch((said(0.03), said(-0.02, match="tokens")))
+    assert found == ExpectedChangeMatch((said(0.03), said(-0.02, match="tokens")))
     assert found.covers_all
 
 
 def test_what_came_to_more_is_beyond_it() -> None:
     found = answer_to(an_incident(moved(0.07)), said(0.03))
 
-    assert found == ExpectationMatch((said(0.03),), (moved(0.07),))
+    assert found == ExpectedChangeMatch((said(0.03),), (moved(0.07),))
     assert not found.covers_all
 
 

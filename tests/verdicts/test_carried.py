@@ -10,7 +10,7 @@ import pytest
 from perfci.model import Clock, Process, Verdict, VerdictKind
 from perfci.stats.location_shift import Shift
 from perfci.stats.power import estimate_pairs_to_decide, estimate_pairs_to_p_value, minimum_detectable_effect
-from perfci.verdicts.compare.pairwise import confirm, interim_look, screen
+from perfci.verdicts.compare.pairwise import confirm, interim_analysis, screen
 from perfci.verdicts.rule import Rule
 from tests.support.builders import a_process, a_series
 
@@ -92,7 +92,7 @@ def test_an_early_look_can_see_less_than_the_same_pairs_at_once() -> None:
 
     once, early = (
         confirm(TIME, "base", "head", base, head),
-        interim_look(TIME, "base", "head", base, head).verdict,
+        interim_analysis(TIME, "base", "head", base, head).verdict,
     )
 
     assert (once.mde or 0) <= (early.mde or 0)
@@ -112,7 +112,7 @@ def test_luck_has_no_better_p_value_for_looking_often() -> None:
             base, head = (
                 [a_process(level, pair=k) for k, level in enumerate(side[:pairs])] for side in levels.tolist()
             )
-            seen = interim_look(TIME, "base", "head", base, head, rule=rule)
+            seen = interim_analysis(TIME, "base", "head", base, head, rule=rule)
             verdict, more = seen.verdict, seen.pairs_to_buy
         told_at_five_percent += (verdict.p_value or 1) < 0.05
 
@@ -132,8 +132,8 @@ def test_evidence_for_a_rarer_chance_takes_pairs_in_proportion_to_its_square() -
 
 
 def test_a_look_names_what_it_rests_on() -> None:
-    seen = interim_look(TIME, "base", "head", side(1.0), side(1.0))
+    seen = interim_analysis(TIME, "base", "head", side(1.0), side(1.0))
 
     assert seen.own_shift == seen.shrunk_shift
     assert seen.tail is not None
-    assert interim_look(COUNT, "base", "head", exact(7), exact(7)).tail is None
+    assert interim_analysis(COUNT, "base", "head", exact(7), exact(7)).tail is None

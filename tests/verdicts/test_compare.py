@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.model import Clock, Process, Stage, Verdict, VerdictKind
-from perfci.verdicts.compare.pairwise import confirm, interim_look, screen
+from perfci.verdicts.compare.pairwise import confirm, interim_analysis, screen
 from perfci.verdicts.rule import Rule
 from tests.support.builders import a_process, a_series
 
@@ -39,7 +39,9 @@ def judge(base: Sequence[Process], head: Sequence[Process], **rule: object) -> V
 
 def among_equals(base: Sequence[Process], head: Sequence[Process], aa: Sequence[float]) -> Verdict:
     """The verdict where comparisons of equals showed such log ratios."""
-    return interim_look(TIME, "base", "head", base, head, aa_log_ratios=aa, stage=Stage.CONFIRMATION).verdict
+    return interim_analysis(
+        TIME, "base", "head", base, head, aa_log_ratios=aa, stage=Stage.CONFIRMATION
+    ).verdict
 
 
 def test_a_slowdown_of_eight_percent_is_a_regression() -> None:
@@ -154,7 +156,9 @@ def test_one_pair_says_how_much_and_nothing_more() -> None:
 def test_asking_again_answers_the_same() -> None:
     base, head = side(1.0, 8, sd=0.03), side(1.04, 8, sd=0.03)
 
-    assert interim_look(TIME, "base", "head", base, head) == interim_look(TIME, "base", "head", base, head)
+    assert interim_analysis(TIME, "base", "head", base, head) == interim_analysis(
+        TIME, "base", "head", base, head
+    )
 
 
 @properties

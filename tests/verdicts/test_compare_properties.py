@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from perfci.model import Process, VerdictKind
 from perfci.stats.location_shift import NoisePrior, shrink_error
 from perfci.verdicts.compare.decision_limits import DecisionLimits
-from perfci.verdicts.compare.pairwise import confirm, interim_look
+from perfci.verdicts.compare.pairwise import confirm, interim_analysis
 from perfci.verdicts.compare.side_costs import SideCosts
 from perfci.verdicts.json_filters import judge_document
 from perfci.verdicts.rule import Rule
@@ -239,7 +239,7 @@ def test_a_quiet_past_turns_no_noise_into_a_regression(sides: Pairs, aa: list[fl
 @properties
 @given(pairs(fewest=5, most=20))
 def test_looking_never_asks_past_the_cap_and_decides_there(sides: Pairs) -> None:
-    seen = interim_look(TIME, "a", "b", side(sides[0]), side(sides[1]), rule=Rule(max_pairs=20))
+    seen = interim_analysis(TIME, "a", "b", side(sides[0]), side(sides[1]), rule=Rule(max_pairs=20))
     verdict, more = seen.verdict, seen.pairs_to_buy
 
     assert len(sides[0]) + more <= 20
@@ -250,6 +250,6 @@ def test_looking_never_asks_past_the_cap_and_decides_there(sides: Pairs) -> None
 @properties
 @given(pairs(fewest=5, most=12))
 def test_a_look_hangs_on_nothing_but_the_pairs_and_the_rule(sides: Pairs) -> None:
-    first, again = (interim_look(TIME, "a", "b", side(sides[0]), side(sides[1])) for _ in range(2))
+    first, again = (interim_analysis(TIME, "a", "b", side(sides[0]), side(sides[1])) for _ in range(2))
 
     assert first == again

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.model import Incident, IncidentKind
-from perfci.verdicts.incidents.expected_change_match import ExpectationMatch
+from perfci.verdicts.incidents.expected_change_match import ExpectedChangeMatch
 from perfci.verdicts.incidents.page_budget import FALSE_PAGE_RATE, Disposition, allocate_pages
 from tests.support.builders import NOON, a_change_point, a_sha
 
@@ -54,7 +54,7 @@ def test_what_was_announced_spends_no_page_and_takes_none_back() -> None:
         NUMBERS,
         series_count=10,
         pages_per_week=1,
-        expectation_matches={"incident-1": ExpectationMatch(())},
+        expected_change_matches={"incident-1": ExpectedChangeMatch(())},
     )
 
     assert [(one.disposition, one.page_number, one.is_open) for one in found] == [

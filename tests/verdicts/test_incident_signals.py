@@ -12,7 +12,7 @@ from perfci.model import Interval, VerdictKind
 from perfci.verdicts.history.recent_jumps import Jump, find_jumps, list_retests
 from perfci.verdicts.history.release_creep import Creep, CreepHistory, Release, find_creeps
 from perfci.verdicts.history.step_estimate import estimate_step
-from perfci.verdicts.incidents.bad_sessions import SessionAlert, find_bad_sessions
+from perfci.verdicts.incidents.bad_sessions import SessionJump, find_bad_sessions
 from perfci.verdicts.incidents.incident_builder import build_bad_session_incidents
 from perfci.verdicts.incidents.range_grouping import WeightedRange, group_ranges
 from tests.support.builders import a_change_point, a_series, a_sha, a_verdict
@@ -64,9 +64,9 @@ def test_a_short_history_is_not_asked() -> None:
 # ------------------------------------------------------------------ bad days
 
 
-def alerts(worse: int, better: int, *, stays: bool | None = None) -> list[SessionAlert]:
+def alerts(worse: int, better: int, *, stays: bool | None = None) -> list[SessionJump]:
     signs = [True] * worse + [False] * better
-    return [SessionAlert(a_series(f"a.B.time_{k}"), "night", sign, stays) for k, sign in enumerate(signs)]
+    return [SessionJump(a_series(f"a.B.time_{k}"), "night", sign, stays) for k, sign in enumerate(signs)]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_alerts_that_the_next_run_sees_no_more_are_one_incident() -> None:
 
     (day,), left = build_bad_session_incidents(find_jumps(gone), known_of(gone))
 
-    assert (day.cause, day.sessions, len(day.members)) == ("rotating", (f"session-{LENGTH - 1}",), 5)
+    assert (day.cause, day.sessions, len(day.members)) == ("transient", (f"session-{LENGTH - 1}",), 5)
     assert left == []
 
 

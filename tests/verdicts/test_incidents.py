@@ -137,7 +137,7 @@ def test_most_unrelated_benchmarks_alike_are_the_machines() -> None:
 
     (incident,) = build_incidents(found_in(seen), known_of(seen, series_counts=peers))
 
-    assert (incident.kind, incident.cause) == (IncidentKind.MACHINE, "most")
+    assert (incident.kind, incident.cause) == (IncidentKind.MACHINE, "machine_wide")
 
 
 def test_rounds_share_the_machines_mood_so_there_the_code_did_it() -> None:
@@ -157,7 +157,7 @@ def test_many_alerts_both_ways_in_one_session_are_one_bad_day() -> None:
         found_in(seen), known_of(seen, session=lambda number: "night" if number >= 20 else "day")
     )
 
-    assert (incident.kind, incident.cause, incident.sessions) == (IncidentKind.MACHINE, "bad day", ("night",))
+    assert (incident.kind, incident.cause, incident.sessions) == (IncidentKind.MACHINE, "bad_session", ("night",))
     assert len(incident.members) == 12
 
 
@@ -191,7 +191,7 @@ def test_levels_that_return_again_and_again_are_a_state_of_the_machine() -> None
     (first, *_) = found = build_incidents(steps, known_of({STEP: seen_levels(stepping())}))
 
     assert {incident.kind for incident in found} == {IncidentKind.MACHINE}
-    assert first.cause == "states"
+    assert first.cause == "mode_switching"
 
 
 def test_fresh_pairs_that_show_no_change_acquit_the_commit() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from perfci.model import Clock, Interval, Process, ProcessBoundaries, Status, VerdictKind
-from perfci.verdicts.compare.pairwise import confirm, interim_look, screen
+from perfci.verdicts.compare.pairwise import confirm, interim_analysis, screen
 from tests.support.builders import a_failed_process, a_process, a_series
 
 TIME = a_series()
@@ -145,5 +145,5 @@ def test_samples_that_forgot_their_process_are_not_comparable() -> None:
 
 
 def test_what_is_exact_or_refused_needs_no_more_pairs() -> None:
-    assert interim_look(TIME, "base", "head", exact(5), exact(6)).pairs_to_buy == 0
-    assert interim_look(TIME, "base", "head", side(1.0), []).pairs_to_buy == 0
+    assert interim_analysis(TIME, "base", "head", exact(5), exact(6)).pairs_to_buy == 0
+    assert interim_analysis(TIME, "base", "head", side(1.0), []).pairs_to_buy == 0

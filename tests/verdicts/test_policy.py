@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.model import Clock, MetricClass, Point, Process, Series, Status, VerdictKind
-from perfci.verdicts.compare.pairwise import confirm, interim_look, screen
+from perfci.verdicts.compare.pairwise import confirm, interim_analysis, screen
 from perfci.verdicts.compare.round_candidates import select_candidates
 from perfci.verdicts.history.change_point_detection import find_change_points, segment_histories
 from perfci.verdicts.policy import ALLOCATOR_BLOCK_BYTES, ALLOCATOR_SEGMENT_BYTES, Policy, PolicyOverride
@@ -289,6 +289,6 @@ def test_every_metric_has_a_class_and_a_sane_rule(name: str, unit: str) -> None:
 def test_a_plain_time_is_decided_as_without_a_policy(effect: float) -> None:
     base, head = varying(1.0), varying(effect)
 
-    with_policy = interim_look(a_series(), "b", "h", base, head, rule=Policy().rule_for(a_series()))
+    with_policy = interim_analysis(a_series(), "b", "h", base, head, rule=Policy().rule_for(a_series()))
 
-    assert with_policy == interim_look(a_series(), "b", "h", base, head)
+    assert with_policy == interim_analysis(a_series(), "b", "h", base, head)

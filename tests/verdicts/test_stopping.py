@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from perfci.model import Process, Verdict, VerdictKind
-from perfci.verdicts.compare.pairwise import interim_look
+from perfci.verdicts.compare.pairwise import interim_analysis
 from perfci.verdicts.rule import Rule
 from tests.support.builders import a_process, a_series
 
@@ -22,7 +22,7 @@ def play(effect: float, sd: float, seed: int, rule: Rule) -> Verdict:
         base += [a_process(float(np.exp(rng.normal(0, sd))), pair=pairs + k) for k in range(more)]
         head += [a_process(float(np.exp(rng.normal(effect, sd))), pair=pairs + k) for k in range(more)]
         pairs += more
-        seen = interim_look(TIME, "base", "head", base, head, rule=rule)
+        seen = interim_analysis(TIME, "base", "head", base, head, rule=rule)
         verdict, more = seen.verdict, seen.pairs_to_buy
     return verdict
 
@@ -55,7 +55,7 @@ def test_a_change_that_sits_at_the_bar_is_told_early_instead_of_pursued() -> Non
     base = [a_process(1.0, pair=k) for k in range(5)]
     head = [a_process(level, pair=k) for k, level in enumerate((1.044, 1.046, 1.048, 1.050, 1.052))]
 
-    seen = interim_look(TIME, "base", "head", base, head)
+    seen = interim_analysis(TIME, "base", "head", base, head)
     verdict, more = seen.verdict, seen.pairs_to_buy
 
     assert (verdict.kind, more) == (VerdictKind.INCONCLUSIVE, 0)
@@ -69,9 +69,9 @@ def test_pairs_that_would_hardly_decide_are_not_bought() -> None:
     base = [a_process(1.0, pair=k) for k in range(16)]
     head = [a_process(1.036 + 0.06 * (-1) ** k, pair=k) for k in range(16)]
 
-    seen = interim_look(TIME, "base", "head", base, head)
+    seen = interim_analysis(TIME, "base", "head", base, head)
     verdict, more = seen.verdict, seen.pairs_to_buy
-    with_room = interim_look(TIME, "base", "head", base, head, rule=Rule(max_pairs=60)).pairs_to_buy
+    with_room = interim_analysis(TIME, "base", "head", base, head, rule=Rule(max_pairs=60)).pairs_to_buy
 
     assert (verdict.kind, more) == (VerdictKind.INCONCLUSIVE, 0)
     assert with_room > 0

@@ -17,7 +17,7 @@ from perfci.store import Store
 from perfci.store.incidents.incident_store import add_incident
 from perfci.store.incidents.records import DATA_KIND
 from perfci.verdicts.expected_change import ExpectedChange
-from perfci.verdicts.incidents.expected_change_match import ExpectationMatch, MergedExpectedChange
+from perfci.verdicts.incidents.expected_change_match import ExpectedChangeMatch, MergedExpectedChange
 from perfci_web import create_app
 from tests.support.builders import a_sha
 from tests.support.evaluations import a_move, a_project, look, told
@@ -81,7 +81,7 @@ def test_tells_what_was_announced(
     look(
         empty_store,
         NOW,
-        replace(told("c1", a_move("w")), expectation_match=ExpectationMatch((said,), beyond)),
+        replace(told("c1", a_move("w")), expected_change_match=ExpectedChangeMatch((said,), beyond)),
     )
 
     page = client.get(f"{P}/3").get_data(as_text=True).replace("<wbr>", "")

@@ -60,12 +60,12 @@ def incident_explanation(incident: Incident, commits: CommitsBySha) -> str:
 
 
 MACHINE_CAUSE_TEXTS = {
-    "states": "The level keeps returning to values it had before: a state of the machine, no change.",
+    "mode_switching": "The level keeps returning to values it had before: a state of the machine, no change.",
     "refuted": "Fresh pairs of the same two commits show no change: the machine moved, not the code.",
     "canary": "A canary that no commit touches moved alike.",
-    "most": "Most series of this machine moved alike, in suites that have nothing to do with each other.",
-    "bad day": "So many alerts both ways come from no commit: something was the matter with the machine in {sessions}.",
-    "rotating": "The next run saw most of it no more: something was the matter with the machine in {sessions}.",
+    "machine_wide": "Most series of this machine moved alike, in suites that have nothing to do with each other.",
+    "bad_session": "So many alerts both ways come from no commit: something was the matter with the machine in {sessions}.",
+    "transient": "The next run saw most of it no more: something was the matter with the machine in {sessions}.",
 }
 
 
@@ -105,20 +105,22 @@ def disposition_sentence(budgeted: BudgetedIncident, pages_per_week: int) -> str
 
 def expected_change_sentence(budgeted: BudgetedIncident) -> str:
     """What was said beforehand of what got worse, and what of that is more; nothing where nothing was."""
-    if budgeted.expectation_match is None:
+    if budgeted.expected_change_match is None:
         return ""
     sources = ", ".join(
-        dict.fromkeys(make_printable(one.source, 60) for one in budgeted.expectation_match.merged)
+        dict.fromkeys(make_printable(one.source, 60) for one in budgeted.expected_change_match.merged)
     )
-    if budgeted.expectation_match.covers_all:
+    if budgeted.expected_change_match.covers_all:
         reasons = "; ".join(
-            dict.fromkeys(make_printable(one.expected.reason) for one in budgeted.expectation_match.merged)
+            dict.fromkeys(
+                make_printable(one.expected.reason) for one in budgeted.expected_change_match.merged
+            )
         )
         return f"announced in {sources}: {reasons}"
-    largest = budgeted.expectation_match.exceeding[0]
+    largest = budgeted.expected_change_match.exceeding[0]
     said = [
         one.expected.change
-        for one in budgeted.expectation_match.merged
+        for one in budgeted.expected_change_match.merged
         if one.expected.matches_series(largest.series)
     ]
     size = f", which announced {format_signed_percent(max(said, key=abs))}" if said else ""

@@ -54,7 +54,7 @@ def decide_existing(
             now,
         )
     if (
-        budgeted.expectation_match is not None
+        budgeted.expected_change_match is not None
         and not budgeted.is_expected
         and not record.detail.get("announced")
     ):

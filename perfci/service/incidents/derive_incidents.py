@@ -88,5 +88,5 @@ def _budget_incidents(
         numbers,
         series_count=series,
         pages_per_week=pages,
-        expectation_matches=expectation_by_incident,
+        expected_change_matches=expectation_by_incident,
     )

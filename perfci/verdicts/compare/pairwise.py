@@ -23,7 +23,7 @@ from perfci.verdicts.compare.process_modes import summarize_modes
 from perfci.verdicts.compare.reason_text import add_disqualified_note, format_reason
 from perfci.verdicts.compare.side_costs import SideCosts
 from perfci.verdicts.compare.special_cases import special_case_verdict
-from perfci.verdicts.compare.stopping_rule import plan_next_look
+from perfci.verdicts.compare.stopping_rule import plan_next_pairs
 from perfci.verdicts.process_levels import steady_level
 from perfci.verdicts.rule import Rule
 
@@ -81,7 +81,7 @@ class Look:
     shrunk_shift: Shift | None = None
 
 
-def interim_look(
+def interim_analysis(
     series: Series,
     base_sha: str,
     head_sha: str,
@@ -103,7 +103,7 @@ def interim_look(
     if special is not None:
         return Look(special)
     sides = SideCosts.from_processes(series, base, head)
-    more, tail = plan_next_look(sides, case.rule, case.limits, prior)
+    more, tail = plan_next_pairs(sides, case.rule, case.limits, prior)
     return Look(
         _statistical_verdict(case, base, head, case.limits, tail),
         more,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,13 +31,10 @@ from perfci.stats.machine_drift import (
 from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.compare.pairwise import screen
 from perfci.verdicts.process_levels import process_level, select_usable
-from perfci.verdicts.rule import Rule
+from perfci.verdicts.rule import Rule, RuleLookup, default_rule
 
 SeriesProcesses = Mapping[Series, Mapping[str, Sequence[Process]]]
 CommitPairs = Sequence[tuple[str, str]]
-RuleLookup = Callable[[Series], Rule]
-"""The rule of each series; where none is given all have the plain one."""
-
 CANDIDATE_SIGMAS = 2.2
 """A move this many sigmas out is worth fresh pairs: an interval of about 97 % beyond no change. Simulated rounds on a
 loaded machine: at 2.0 half as many false nominations again, at 2.6 a quarter more missed."""
@@ -63,10 +60,6 @@ class ConfirmationCandidate:
     verdict: Verdict
     score: float
     reason: str
-
-
-def default_rule(series: Series) -> Rule:
-    return Rule()
 
 
 def select_candidates(

@@ -31,13 +31,13 @@ def special_case_verdict(
             VerdictKind.NOT_COMPARABLE,
             "The samples no longer know which process they came from, so they cannot be compared.",
         )
-    if missing := _absence_verdict(case, base, head):
+    if missing := _missing_side_verdict(case, base, head):
         return missing
     verdict = _exact_verdict(case, base, head) or _nonpositive_verdict(case, base, head)
     return verdict and add_disqualified_note(verdict, base, head)
 
 
-def _absence_verdict(
+def _missing_side_verdict(
     case: ComparisonCase, base: Sequence[Process], head: Sequence[Process]
 ) -> Verdict | None:
     if (

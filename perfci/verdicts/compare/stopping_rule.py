@@ -14,7 +14,7 @@ from perfci.verdicts.compare.side_costs import SideCosts
 from perfci.verdicts.rule import Rule
 
 
-def plan_next_look(
+def plan_next_pairs(
     costs: SideCosts, rule: Rule, limits: DecisionLimits, prior: NoisePrior | None = None
 ) -> tuple[int, float]:
     """How many pairs to buy next and the tail probability of this look's interval.

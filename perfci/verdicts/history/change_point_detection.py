@@ -10,16 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from perfci.model import ChangePoint, Point, Series
 from perfci.stats.incremental_segmentation import (
     SegmentedSeries,
-    detect_change_points,
     detect_change_points_in_many,
     update_segmentations,
 )
 from perfci.stats.location import median
-from perfci.verdicts.compare.round_candidates import RuleLookup, default_rule
 from perfci.verdicts.process_levels import judged_level, summarize_result
-from perfci.verdicts.rule import Rule
-
-__all__ = ["SegmentationCache", "detect_change_points", "find_change_points", "find_change_points_of_many"]
+from perfci.verdicts.rule import Rule, RuleLookup, default_rule
 
 LevelHistory = Sequence[tuple[str, float]]
 """Sha and level of every measured commit, the oldest first."""

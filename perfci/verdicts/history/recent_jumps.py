@@ -13,8 +13,8 @@ import numpy as np
 from perfci.model import ChangePoint, Retest, Series, Stage, Verdict
 from perfci.stats.location import MAD_TO_SIGMA
 from perfci.stats.preprocessing import MIN_SIGMA
-from perfci.verdicts.compare.round_candidates import RuleLookup, default_rule
 from perfci.verdicts.history.step_estimate import MAX_SIDE_POINTS, LevelPoint
+from perfci.verdicts.rule import RuleLookup, default_rule
 
 JUMP_SIGMAS = 6.0
 """A point this far from the level before it buys fresh pairs (study of detection, 6.2.4)."""

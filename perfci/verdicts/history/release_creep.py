@@ -17,9 +17,9 @@ from perfci.model import ChangePoint, Interval, Series, Verdict, VerdictKind
 from perfci.stats import fdr
 from perfci.stats.location_shift import Shift, estimate_unpaired_shift
 from perfci.verdicts.compare.decision_limits import DecisionLimits
-from perfci.verdicts.compare.round_candidates import RuleLookup, default_rule
 from perfci.verdicts.history.step_estimate import MIN_LEVEL_POINTS, LevelPoint
 from perfci.verdicts.incidents.step_causes import compute_log_cost
+from perfci.verdicts.rule import RuleLookup, default_rule
 
 RELEASE_SIDE_POINTS = 2
 """Points either side of a release that speak for its level: with itself five, as many as a first look at pairs has.

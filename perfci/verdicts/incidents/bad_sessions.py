@@ -25,12 +25,12 @@ MISSED_STEP_SHARE = 0.05
 TEST_LEVEL = 0.05
 """Code is ruled out where it would give such alerts in fewer than one of twenty sessions: the usual level."""
 
-MIN_ALERTS = 4
+MIN_JUMPS = 4
 """Fewer are looked at one by one: fresh pairs for three cost less than an explanation."""
 
 
 @dataclass(frozen=True, slots=True)
-class SessionAlert:
+class SessionJump:
     """A series that stood out in a session; ``stays`` whether the next run saw it as well, where there was one."""
 
     series: Series
@@ -45,16 +45,16 @@ class BadSession:
 
     session: str
     machine: Machine
-    alert_count: int
+    jump_count: int
     worse_count: int
     vanished_count: int
     is_balanced: bool
     is_transient: bool
 
 
-def find_bad_sessions(jumps: Sequence[SessionAlert]) -> list[BadSession]:
+def find_bad_sessions(jumps: Sequence[SessionJump]) -> list[BadSession]:
     """The sessions that had something the matter with their machine, by name."""
-    jumps_by_session: dict[tuple[str, Machine], list[SessionAlert]] = defaultdict(list)
+    jumps_by_session: dict[tuple[str, Machine], list[SessionJump]] = defaultdict(list)
     for jump in jumps:
         jumps_by_session[jump.session, jump.series.machine].append(jump)
     sessions = [
@@ -63,12 +63,12 @@ def find_bad_sessions(jumps: Sequence[SessionAlert]) -> list[BadSession]:
     bad_sessions = [
         session
         for session in sessions
-        if session.alert_count >= MIN_ALERTS and (session.is_balanced or session.is_transient)
+        if session.jump_count >= MIN_JUMPS and (session.is_balanced or session.is_transient)
     ]
     return sorted(bad_sessions, key=lambda session: (session.session, session.machine.label))
 
 
-def _assess_session(session: str, machine: Machine, jumps: Sequence[SessionAlert]) -> BadSession:
+def _assess_session(session: str, machine: Machine, jumps: Sequence[SessionJump]) -> BadSession:
     worse = sum(jump.worse for jump in jumps)
     remeasured = [jump for jump in jumps if jump.persists is not None]
     vanished = sum(jump.persists is False for jump in remeasured)

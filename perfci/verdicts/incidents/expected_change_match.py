@@ -25,7 +25,7 @@ class MergedExpectedChange:
 
 
 @dataclass(frozen=True, slots=True)
-class ExpectationMatch:
+class ExpectedChangeMatch:
     """What was announced of one commit, as far as it names what got worse; ``beyond`` is what that does not allow."""
 
     merged: tuple[MergedExpectedChange, ...]
@@ -42,14 +42,14 @@ def match_expected_changes(
     merged: Sequence[MergedExpectedChange],
     changes: Iterable[ChangePoint],
     context: HistoryContext,
-) -> dict[str, ExpectationMatch]:
+) -> dict[str, ExpectedChangeMatch]:
     """What was announced of the incidents, by their ids; of most nothing was. ``changes`` are all of the histories."""
     if not merged:
         return {}
     steps: dict[Series, list[str]] = defaultdict(list)
     for change in changes:
         steps[change.series].append(change.commit)
-    matcher = _ExpectationMatcher(
+    matcher = _ExpectedChangeMatcher(
         context, {commit.sha: at for at, commit in enumerate(context.commits)}, steps
     )
     matches = {
@@ -62,7 +62,7 @@ def match_expected_changes(
 
 
 @dataclass(frozen=True, slots=True)
-class _ExpectationMatcher:
+class _ExpectedChangeMatcher:
     context: HistoryContext
     positions: Mapping[str, int]
     steps: Mapping[Series, Sequence[str]]
@@ -87,7 +87,7 @@ class _ExpectationMatcher:
 
     def match_incident(
         self, incident: Incident, merged: Sequence[MergedExpectedChange]
-    ) -> ExpectationMatch | None:
+    ) -> ExpectedChangeMatch | None:
         """Of several commits the one that answers for all that got worse, else the first."""
         worse = [change for change in incident.members if compute_log_cost(change) > 0]
         by_commit: dict[str, list[MergedExpectedChange]] = defaultdict(list)
@@ -95,7 +95,7 @@ class _ExpectationMatcher:
             if any(item.expected.matches_series(change.series) for change in worse):
                 by_commit[item.sha].append(item)
         matches = [
-            ExpectationMatch(tuple(expected), self._find_exceeding(worse, expected))
+            ExpectedChangeMatch(tuple(expected), self._find_exceeding(worse, expected))
             for expected in by_commit.values()
         ]
         return next((item for item in matches if item.covers_all), next(iter(matches), None))

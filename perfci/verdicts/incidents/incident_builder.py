@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from perfci.model import CandidateCommit, ChangePoint, Commit, Incident, IncidentKind, Machine
 from perfci.verdicts.history.recent_jumps import Jump
-from perfci.verdicts.incidents.bad_sessions import SessionAlert, find_bad_sessions
+from perfci.verdicts.incidents.bad_sessions import SessionJump, find_bad_sessions
 from perfci.verdicts.incidents.range_grouping import compute_commit_scores, find_common_range, group_ranges
 from perfci.verdicts.incidents.shared_shifts import blame_bad_sessions, split_shared_steps
 from perfci.verdicts.incidents.step_causes import (
@@ -33,7 +33,7 @@ BLAMELESS_KINDS = frozenset({IncidentKind.ENVIRONMENT, IncidentKind.MACHINE})
 """Kinds that blame no commit."""
 
 
-ANSWERED_CAUSES = frozenset({"states", "reverted"})
+ANSWERED_CAUSES = frozenset({"mode_switching", "reverted"})
 """Causes that a comparison of two commits would tell nothing new about."""
 
 
@@ -61,7 +61,7 @@ def build_bad_session_incidents(
     changes = [jump.change for jump in jumps]
     sessions = [visit.session if (visit := context.first_visit(change)) else "" for change in changes]
     session_jumps = [
-        SessionAlert(jump.series, session, jump.log_cost > 0, jump.persists)
+        SessionJump(jump.series, session, jump.log_cost > 0, jump.persists)
         for jump, session in zip(jumps, sessions, strict=True)
     ]
     bad_sessions = {
@@ -78,7 +78,7 @@ def build_bad_session_incidents(
             others.append(jump)
     for (session, machine), steps in steps_by_session.items():
         bad_session = bad_sessions[session, machine]
-        cause_name = "rotating" if bad_session.is_transient else "bad day"
+        cause_name = "transient" if bad_session.is_transient else "bad_session"
         incidents.append(
             _build_incident(StepCause(IncidentKind.MACHINE, cause_name, session=session), steps, context)
         )

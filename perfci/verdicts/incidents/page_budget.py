@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from perfci.model import Incident, IncidentKind
-from perfci.verdicts.incidents.expected_change_match import ExpectationMatch
+from perfci.verdicts.incidents.expected_change_match import ExpectedChangeMatch
 
 FALSE_PAGE_RATE = 0.05
 """One page in twenty may be false: the false-discovery rate of a group (DESIGN 6)."""
@@ -50,7 +50,7 @@ class BudgetedIncident:
     disposition: Disposition
     week: str = UNDATED_WEEK
     page_number: int = 0
-    expectation_match: ExpectationMatch | None = None
+    expected_change_match: ExpectedChangeMatch | None = None
 
     @property
     def is_open(self) -> bool:
@@ -60,7 +60,7 @@ class BudgetedIncident:
     @property
     def is_expected(self) -> bool:
         """Whether all that got worse in it was announced."""
-        return self.expectation_match is not None and self.expectation_match.covers_all
+        return self.expected_change_match is not None and self.expected_change_match.covers_all
 
 
 def allocate_pages(
@@ -69,14 +69,14 @@ def allocate_pages(
     *,
     series_count: int,
     pages_per_week: int = DEFAULT_PAGES_PER_WEEK,
-    expectation_matches: Mapping[str, ExpectationMatch] | None = None,
+    expected_change_matches: Mapping[str, ExpectedChangeMatch] | None = None,
 ) -> list[BudgetedIncident]:
     """Decide for each incident, answers in the order given.
 
     ``boundaries`` gives each commit's number among those measured in its week, counted from one; ``answers`` what was
     announced of those that ask for a person, by their ids.
     """
-    matches = expectation_matches or {}
+    matches = expected_change_matches or {}
     weeks: dict[str, list[Incident]] = defaultdict(list)
     decisions: dict[str, BudgetedIncident] = {}
     for incident in incidents:
@@ -85,7 +85,7 @@ def allocate_pages(
             decisions[incident.id] = BudgetedIncident(incident, Disposition.NOTE, week)
         elif not incident.settled:
             decisions[incident.id] = BudgetedIncident(
-                incident, Disposition.WAITING, week, expectation_match=matches.get(incident.id)
+                incident, Disposition.WAITING, week, expected_change_match=matches.get(incident.id)
             )
         else:
             weeks[week].append(incident)
@@ -108,7 +108,7 @@ def _allocate_week(
     commit_ranks: Mapping[str, int],
     series_count: int,
     max_pages: int,
-    expectation_matches: Mapping[str, ExpectationMatch],
+    expected_change_matches: Mapping[str, ExpectedChangeMatch],
 ) -> dict[str, BudgetedIncident]:
     """In the order of arrival, the strongest of what arrived together first."""
     decisions: dict[str, BudgetedIncident] = {}
@@ -116,17 +116,17 @@ def _allocate_week(
     for incident in sorted(candidates, key=lambda incident: _arrival_order(incident, commit_ranks)):
         rank, match = (
             commit_ranks.get(incident.commit, len(commit_ranks) + 1),
-            expectation_matches.get(incident.id),
+            expected_change_matches.get(incident.id),
         )
         level = FALSE_PAGE_RATE / (rank * (rank + 1)) * (discoveries + 1)
         is_free = match is not None and match.covers_all
         if incident.p_value * max(series_count, 1) > level:
             decisions[incident.id] = BudgetedIncident(
-                incident, Disposition.TOO_WEAK, week, expectation_match=match
+                incident, Disposition.TOO_WEAK, week, expected_change_match=match
             )
         elif pages >= max_pages and not is_free:
             decisions[incident.id] = BudgetedIncident(
-                incident, Disposition.HELD_BACK, week, expectation_match=match
+                incident, Disposition.HELD_BACK, week, expected_change_match=match
             )
         else:
             discoveries += 1

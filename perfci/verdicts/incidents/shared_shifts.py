@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from perfci.model import IncidentKind, Machine
-from perfci.verdicts.incidents.bad_sessions import SessionAlert, find_bad_sessions
+from perfci.verdicts.incidents.bad_sessions import SessionJump, find_bad_sessions
 from perfci.verdicts.incidents.step_causes import (
     CODE_CAUSE,
     ExplainedStep,
@@ -35,7 +35,7 @@ def blame_bad_sessions(steps: Sequence[ExplainedStep], context: HistoryContext) 
     """
     visits = [_find_blamable_session(step, context) for step in steps]
     jumps = [
-        SessionAlert(step.change.series, visit.session, step.log_cost > 0)
+        SessionJump(step.change.series, visit.session, step.log_cost > 0)
         for step, visit in zip(steps, visits, strict=True)
         if visit
     ]
@@ -45,7 +45,7 @@ def blame_bad_sessions(steps: Sequence[ExplainedStep], context: HistoryContext) 
     bad_sessions = {(session.session, session.machine) for session in find_bad_sessions(jumps)}
     bad_sessions = {key for key in bad_sessions if len(suites[key]) >= MIN_UNRELATED_SUITES}
     return [
-        replace(step, cause=StepCause(IncidentKind.MACHINE, "bad day", session=visit.session))
+        replace(step, cause=StepCause(IncidentKind.MACHINE, "bad_session", session=visit.session))
         if visit and (visit.session, step.change.series.machine) in bad_sessions
         else step
         for step, visit in zip(steps, visits, strict=True)
@@ -107,7 +107,7 @@ def _match_majority(
     similar = [step for step in candidates if _is_similar(step.log_cost, size)]
     suites = {get_suite_name(step.change.series.benchmark.name) for step in similar}
     return (
-        ("most", similar)
+        ("machine_wide", similar)
         if len(suites) >= MIN_UNRELATED_SUITES and 2 * len(similar) > series_count > 0
         else ("", [])
     )

@@ -20,12 +20,11 @@ from perfci.model import (
     Verdict,
     VerdictKind,
 )
-from perfci.verdicts.compare.round_candidates import RuleLookup, default_rule
 from perfci.verdicts.history.environment_changes import find_environment_coincidence
 from perfci.verdicts.history.step_estimate import MIN_LEVEL_POINTS, LevelPoint, StepEstimate, estimate_step
 from perfci.verdicts.history.step_reversals import find_mode_switches, find_reversals
 from perfci.verdicts.incidents.range_grouping import WeightedRange, compute_likelihood_drop
-from perfci.verdicts.rule import MOVE_KINDS
+from perfci.verdicts.rule import MOVE_KINDS, RuleLookup, default_rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +289,7 @@ def _explain_step(
 ) -> ExplainedStep:
     """Blame the code last; fresh pairs, measured in one environment on one machine, outrank every other sign."""
     if is_mode_switch:
-        return replace(step, cause=StepCause(IncidentKind.MACHINE, "states"))
+        return replace(step, cause=StepCause(IncidentKind.MACHINE, "mode_switching"))
     if step.reversal is not None:
         return replace(
             step, cause=StepCause(IncidentKind.RESOLVED, "reverted", reverted_by=step.reversal.commit)

@@ -33,7 +33,7 @@ points that happen to lie close together, which neighbours often do, are no proo
 
 
 @dataclass(frozen=True, slots=True)
-class BoundaryEvidence:
+class BoundaryStatistics:
     """What the points on both sides of a boundary say of it; of ``strength`` 1 is enough."""
 
     size: float
@@ -47,9 +47,9 @@ class BoundaryEvidence:
     after: float
 
 
-def compute_boundary_evidence(
+def compute_boundary_statistics(
     before: Floats, after: Floats, reach: int, sigma: float, min_size: float
-) -> BoundaryEvidence:
+) -> BoundaryStatistics:
     """The evidence of the points before and after, of which so many next to the boundary tell the size.
 
     ``sigma`` is the noise of the whole line, ``least`` the smallest size that counts.
@@ -57,7 +57,7 @@ def compute_boundary_evidence(
     left, right = _SortedSide.from_points(before), _SortedSide.from_points(after)
     nearest = median_of_sorted(sort_points(before[-reach:])) if len(before) > reach else left.median
     size = (median_of_sorted(sort_points(after[:reach])) if len(after) > reach else right.median) - nearest
-    return BoundaryEvidence(
+    return BoundaryStatistics(
         size=size,
         strength=_relative_strength(left, right, abs(size) / min_size if min_size else math.inf),
         z_score=abs(size)
