@@ -27,8 +27,8 @@ MIN_NOISE = 0.0005
 class ExpectedChangeOutcome(StrEnum):
     """What became of an announcement."""
 
-    AS_EXPECTED = "as announced"
-    MORE_THAN_EXPECTED = "more than announced"
+    AS_EXPECTED = "as expected"
+    MORE_THAN_EXPECTED = "more than expected"
     NOT_SEEN = "not seen"
 
 
