@@ -44,7 +44,6 @@ PLAIN_FIELDS = (
     "pinned",
     "disposition",
     "ongoing",
-    "open",
 )
 TIME_FIELDS = (
     "first_seen",
@@ -90,7 +89,7 @@ def serialize_incident(record: IncidentRecord) -> dict[str, Any]:
         | {"id": record.derived_id, "sentence": record.headline, "state": record.state.value}
         | {name: getattr(record, name) for name in PLAIN_FIELDS}
         | {name: _format_time(getattr(record, name)) for name in TIME_FIELDS}
-        | {"duplicate_of": record.duplicate_number}
+        | {"open": record.is_open, "duplicate_of": record.duplicate_number}
     )
 
 
@@ -152,7 +151,7 @@ def serialize_incident_detail(project: Project, detail: IncidentDetail) -> dict[
 
 def serialize_incident_member(project: str, member: IncidentMember, series: Series) -> dict[str, Any]:
     return {
-        "identity": series_identity(project, series),
+        "series_id": series_identity(project, series),
         "series": serialize_series(series),
         "sentence": words.member_sentence(member.to_change_point(series)),
         "last_good": member.last_good,
@@ -193,7 +192,7 @@ def serialize_delivery(delivery: Delivery) -> dict[str, Any]:
         "destination": delivery.destination.name,
         "incident": delivery.number,
         "state": delivery.state,
-        "about": delivery.body.get("state", ""),
+        "incident_state": delivery.body.get("state", ""),
         "attempts": delivery.attempts,
         "not_before": _format_time(delivery.not_before),
         "sent_at": _format_time(delivery.sent_at),
