@@ -18,7 +18,9 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Variant
 from perfci.store import Store, dialects, open_store
-from perfci.store.tables.measurements import ProcessRow, ResultRow, VerdictRow, as_ms
+from perfci.store.tables import base as base_module
+from perfci.store.tables.base import as_ms
+from perfci.store.tables.measurements import ProcessRow, ResultRow, VerdictRow
 from perfci.store.writes import bulk_insert, ingest, row_ids
 from tests.support.builders import NOON, PROJECT, a_commit, a_machine, a_run, a_series
 
@@ -80,7 +82,7 @@ def decide(tx: Session, base: int, head: int) -> None:
     question = ("unchanged", "conviction", commit_sha(base), commit_sha(head))
     told = (*question, 1.0, 0.99, 1.01, 1.0, 1.0, 0.01, 0.02, 5, "", "[]")
     rows = [(project_id, session_id, series_id, *told, as_ms(NOON)) for series_id in range(1, SERIES + 1)]
-    dialects.bulk_insert(tx, row_ids.core_table(VerdictRow), VERDICT, rows)
+    dialects.bulk_insert(tx, base_module.core_table(VerdictRow), VERDICT, rows)
 
 
 def _add_commit(tx: Session, number: int, levels: Sequence[float], dice: random.Random) -> None:

@@ -14,7 +14,7 @@ from perfci.store import Store
 from perfci.store.queries.measurements import load_aa_log_ratios
 from perfci.store.queries.records import VerdictCount
 from perfci.store.queries.verdict_counts import count_aa_sessions, count_aa_verdicts, load_verdict_sequences
-from perfci.store.tables.measurements import EPOCH
+from perfci.store.tables.base import EPOCH
 from perfci.verdicts.calibration import (
     Calibration,
     CalibrationWindow,

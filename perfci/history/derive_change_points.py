@@ -11,7 +11,7 @@ from perfci.history.series_points import JudgedHistories, collect_readings
 from perfci.model import ChangePoint, ResultSummary, Series
 from perfci.store.queries.loaders import load_series_by_ids
 from perfci.store.queries.result_summaries import save_result_summaries
-from perfci.store.writes.ingest import save_change_points
+from perfci.store.writes.verdict_writes import save_change_points
 from perfci.verdicts.history.change_point_detection import (
     LevelHistory,
     SegmentationCache,

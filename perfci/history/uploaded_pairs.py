@@ -27,7 +27,7 @@ from perfci.store.queries.decisions import (
 )
 from perfci.store.queries.measurements import load_session_processes, load_verdict_records
 from perfci.store.queries.run_lookup import find_later_sessions
-from perfci.store.writes.ingest import add_verdicts
+from perfci.store.writes.verdict_writes import add_verdicts
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
 from perfci.verdicts.compare.pairwise import interim_analysis
 from perfci.verdicts.policy import Policy

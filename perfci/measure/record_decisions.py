@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from perfci.measure.measurement_session import MeasurementSession
 from perfci.model import Verdict
 from perfci.store.queries.decisions import add_decisions
-from perfci.store.writes.ingest import add_verdicts
+from perfci.store.writes.verdict_writes import add_verdicts
 
 
 def record_verdicts(

@@ -1,6 +1,7 @@
 """What was measured and decided, remembered: tables, named queries and migrations."""
 
 from perfci.store.engine import Store, open_store
-from perfci.store.maintenance.operations import backup, check, restore, upgrade, upgrade_if_older
+from perfci.store.maintenance.integrity_checks import check
+from perfci.store.maintenance.operations import backup, restore, upgrade, upgrade_if_older
 
 __all__ = ["Store", "backup", "check", "open_store", "restore", "upgrade", "upgrade_if_older"]

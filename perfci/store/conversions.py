@@ -6,8 +6,7 @@ import hashlib
 import json
 import sys
 from array import array
-from collections.abc import Callable, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import Any
 
 from perfci.model import (
@@ -28,7 +27,7 @@ from perfci.model import (
     Verdict,
     VerdictKind,
 )
-from perfci.store.tables.measurements import ABSENT
+from perfci.store.tables.base import ABSENT
 
 
 def identity(*parts: object) -> str:
@@ -195,51 +194,3 @@ def build_verdict(row: Any, series: Series) -> Verdict:
         reason=row.reason,
         evidence=tuple(row.evidence),
     )
-
-
-class IdCache:
-    """Row ids by value, so that a hot writer asks the database only once for each.
-
-    A transaction works on a view of its own, and so does each savepoint in it; what a view learned becomes known around
-    it only when it is kept, so a rolled-back row never leaves an id behind.
-    """
-
-    def __init__(self, parent: IdCache | None = None) -> None:
-        self._parent = parent
-        self._added: dict[object, int] = {}
-        self._levels: tuple[dict[object, int], ...] = (*(parent._levels if parent else ()), self._added)
-
-    def child(self) -> IdCache:
-        return IdCache(self)
-
-    def merge_into_parent(self) -> None:
-        """Tell the view around this one, or the store, what was learned; the store forgets what it learned first."""
-        assert self._parent is not None
-        known = self._parent._added
-        known.update(self._added)
-        if self._parent._parent is None and len(known) > MAX_CACHED_IDS:
-            for key in list(islice(known, len(known) - MAX_CACHED_IDS // 2)):
-                known.pop(key, None)
-
-    def clear(self) -> None:
-        """Unlearn everything, around this view too: the rows are not those of yesterday."""
-        for level in self._levels:
-            level.clear()
-
-    def find(self, key: object) -> int | None:
-        for level in self._levels:
-            if (found := level.get(key)) is not None:
-                return found
-        return None
-
-    def add(self, key: object, row_id: int) -> int:
-        self._added[key] = row_id
-        return row_id
-
-    def get_or_add(self, key: object, find_or_add: Callable[[], int]) -> int:
-        found = self.find(key)
-        return self.add(key, find_or_add()) if found is None else found
-
-
-MAX_CACHED_IDS = 200_000
-"""Ids a store remembers: those of some thousand series and their newest results, in some ten megabytes."""

@@ -15,7 +15,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, PendingRollbackError
 from sqlalchemy.orm import Session
 
-from perfci.store.tables.measurements import TableBase, to_column_value
+from perfci.store.tables.base import TableBase, to_column_value
 
 MIGRATION_LOCK_ID = 7_205_759_403_792
 """Names the advisory lock of migrations among all the locks of a PostgreSQL server; any number nobody else uses."""

@@ -17,10 +17,9 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, InvalidatePoolError, Oper
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError, Series
-from perfci.store.conversions import IdCache
 from perfci.store.dialects import is_foreign_key_violation, writer_lock
-from perfci.store.projects import CHANGED_PROJECTS, increment_versions
-from perfci.store.queries.loaders import SERIES_CACHE
+from perfci.store.id_cache import CHANGED_PROJECTS, SERIES_CACHE, IdCache
+from perfci.store.projects import increment_versions
 
 SCHEMA = "0016"
 """The newest migration, and the only schema this program reads and writes."""

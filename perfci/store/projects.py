@@ -12,8 +12,9 @@ from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
 from perfci.store.dialects import execute_sql, insert_or_ignore
+from perfci.store.id_cache import CHANGED_PROJECTS
+from perfci.store.tables.base import core_table
 from perfci.store.tables.measurements import ProjectRow
-from perfci.store.writes.row_ids import core_table
 
 PUBLIC = "public"
 PRIVATE = "private"
@@ -78,9 +79,6 @@ def increment_versions(tx: Session) -> None:
     """Let the versions grow of what was touched; the store calls this before it commits."""
     for project_id in sorted(tx.info.pop(CHANGED_PROJECTS, ())):
         execute_sql(tx, "UPDATE projects SET version = version + 1 WHERE id = ?", [project_id])
-
-
-CHANGED_PROJECTS = "touched projects"
 
 
 def _check_visibility(visibility: str) -> str:

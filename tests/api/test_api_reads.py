@@ -13,7 +13,7 @@ from perfci.model import VerdictKind
 from perfci.net.url_segments import encode_segment
 from perfci.store import Store
 from perfci.store.conversions import series_identity
-from perfci.store.writes.ingest import add_verdicts, replace_change_points
+from perfci.store.writes.verdict_writes import add_verdicts, replace_change_points
 from tests.support.builders import (
     NOON,
     PROJECT,

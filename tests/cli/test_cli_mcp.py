@@ -21,7 +21,8 @@ from perfci.config import load_config
 from perfci.net.url_segments import encode_segment
 from perfci.store import open_store
 from perfci.store.conversions import series_identity
-from perfci.store.writes.ingest import add_verdicts, ingest_run, replace_change_points
+from perfci.store.writes.ingest import ingest_run
+from perfci.store.writes.verdict_writes import add_verdicts, replace_change_points
 from perfci_web import create_app
 from tests.support.builders import (
     NOON,

@@ -11,7 +11,7 @@ from perfci.history.derive_change_points import update_change_points
 from perfci.model import ChangePoint, ProcessBoundaries, Series
 from perfci.store import Store, open_store
 from perfci.store.queries import measurements
-from perfci.store.writes import ingest
+from perfci.store.writes import ingest, verdict_writes
 from perfci.verdicts.policy import Policy
 from tests.support.builders import (
     PROJECT,
@@ -69,7 +69,7 @@ def test_a_history_without_news_is_left_as_it_was(store: Store) -> None:
     imported(store, QUIET, *[1.0, 1.01] * 10)
     as_it_was = a_change_point(QUIET)
     with store.begin() as tx:
-        ingest.replace_change_points(tx, PROJECT, QUIET, [as_it_was])
+        verdict_writes.replace_change_points(tx, PROJECT, QUIET, [as_it_was])
         since = measurements.load_latest_result_id(tx)
     imported(store, BUSY, *[1.0, 1.01] * 10, *[1.3, 1.31] * 3)
 

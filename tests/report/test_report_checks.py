@@ -103,7 +103,10 @@ def test_only_what_is_decided_well_is_a_success(gate: GateMode) -> None:
         (build_findings([a_verdict(stage=Stage.SCREENING), *same(1)]), CheckState.OPEN),
         (build_findings(same(1), goals=[goal()]), CheckState.WORSE),
         (build_findings(same(1), goals=[replace(goal(), outcome=GoalOutcome.UNDECIDED)]), CheckState.OPEN),
-        (build_findings(same(1), rejections=[VariantRejection("model.Gpt", (), "another loss")]), CheckState.WORSE),
+        (
+            build_findings(same(1), rejections=[VariantRejection("model.Gpt", (), "another loss")]),
+            CheckState.WORSE,
+        ),
         (build_findings([a_verdict(VerdictKind.MISSING, None, None, levels=(None, None))]), CheckState.OPEN),
         (build_findings([undecided(), slower()]), CheckState.WORSE),
     ],
@@ -126,7 +129,12 @@ def test_the_state_of_a_comparison(found: Findings, state: CheckState) -> None:
             "1 regression (3 unchanged) (as announced)",
         ),
         (NotMeasuredReason.CANCELLED, "block", "Not run", "Not run"),
-        (build_findings(thousand()), "block", "1,000 regressions (200 unchanged)", "1,000 regressions (200 unchanged)"),
+        (
+            build_findings(thousand()),
+            "block",
+            "1,000 regressions (200 unchanged)",
+            "1,000 regressions (200 unchanged)",
+        ),
     ],
 )
 def test_the_words_beside_them(
@@ -141,7 +149,9 @@ def test_a_status_is_never_longer_than_github_takes() -> None:
         a_verdict(VerdictKind.MISSING, levels=levels) for levels in ((1.0, None), (None, 1.0), (None, None))
     ]
 
-    text = commit_status_description(build_findings([*kinds, *absent] * 1234, goals=[goal()] * 1234), "advisory")
+    text = commit_status_description(
+        build_findings([*kinds, *absent] * 1234, goals=[goal()] * 1234), "advisory"
+    )
 
     assert len(text) == 140
     assert text.startswith("2,468 failed, 1,234 regressions, 1,234 suspected regressions, ")

@@ -166,7 +166,9 @@ def test_main_that_stood_still_is_said_in_a_line() -> None:
 
 
 def test_an_address_that_is_none_is_no_link() -> None:
-    text = render_comment(build_findings([slower()], report_url="https://perf.example.com/a) [b](https://evil.example"))
+    text = render_comment(
+        build_findings([slower()], report_url="https://perf.example.com/a) [b](https://evil.example")
+    )
 
     assert page_of(text).links == []
 

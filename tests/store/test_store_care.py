@@ -12,7 +12,7 @@ import pytest
 from perfci.model import PerfciError, Status
 from perfci.store import Store, backup, check, engine, open_store
 from perfci.store.queries import measurements
-from perfci.store.writes import ingest
+from perfci.store.writes import ingest, verdict_writes
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -34,7 +34,7 @@ def filled(store: Store) -> None:
             a_result(a_series("suite.c"), a_process(2.0), summary=a_summary(2.0)),
         ]
         ingest.ingest_run(tx, a_run(*results), "key", "body")
-        ingest.add_verdicts(tx, PROJECT, "session-1", [a_verdict(), a_verdict()], NOON)
+        verdict_writes.add_verdicts(tx, PROJECT, "session-1", [a_verdict(), a_verdict()], NOON)
 
 
 def test_finds_nothing_wrong_with_what_the_program_wrote(store: Store) -> None:

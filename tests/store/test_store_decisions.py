@@ -15,7 +15,7 @@ from perfci.store.queries.decisions import (
     load_decisions,
     load_latest_verdict_id,
 )
-from perfci.store.writes import ingest
+from perfci.store.writes import ingest, verdict_writes
 from tests.support.builders import NOON, PROJECT, a_series, a_verdict
 
 
@@ -28,7 +28,7 @@ def told(store: Store) -> list[int]:
             ingest.start_session(tx, PROJECT, f"aa-{number}", "aa", "spec", 7, 0, NOON)
             moment = NOON + timedelta(hours=number)
             verdict = a_verdict(ratio=ratio, pairs=5 + number)
-            ids += ingest.add_verdicts(tx, PROJECT, f"aa-{number}", [verdict], moment)
+            ids += verdict_writes.add_verdicts(tx, PROJECT, f"aa-{number}", [verdict], moment)
         return ids
 
 

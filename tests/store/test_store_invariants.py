@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 
 from perfci.store import Store, check, projects
 from perfci.store.tables.access import TokenRow
+from perfci.store.tables.base import TableBase
 from perfci.store.tables.github import RunEventRow
 from perfci.store.tables.incidents import (
     DeliveryRow,
@@ -17,7 +18,6 @@ from perfci.store.tables.incidents import (
     IncidentRow,
 )
 from perfci.store.tables.jobs import OutboxRow
-from perfci.store.tables.measurements import TableBase
 from perfci.store.writes import ingest
 from perfci.store.writes.row_ids import ensure_project_id, ensure_series_id
 from tests.support.builders import NOON, PROJECT, a_run, a_series

@@ -17,7 +17,7 @@ from perfci.store.tables.github import RepositoryRow, RunEventRow, RunTokenRow, 
 from perfci.store.tables.incidents import ExpectedChangeRow, IncidentRow
 from perfci.store.tables.jobs import OutboxRow
 from perfci.store.tables.measurements import ProjectRow
-from perfci.store.writes import ingest
+from perfci.store.writes import ingest, verdict_writes
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -55,8 +55,8 @@ def fill(url: str) -> None:
     store = open_store(url, create=False)
     with store.begin() as tx:
         ingest.ingest_run(tx, a_run(a_result(a_series(), a_process(1.0, 2.0))), "key", "body")
-        ingest.add_verdicts(tx, PROJECT, "session-1", [a_verdict()], NOON)
-        ingest.replace_change_points(tx, PROJECT, a_series(), [a_change_point()])
+        verdict_writes.add_verdicts(tx, PROJECT, "session-1", [a_verdict()], NOON)
+        verdict_writes.replace_change_points(tx, PROJECT, a_series(), [a_change_point()])
         project_id = tx.scalar(sa.select(ProjectRow.id))
         tx.add(OutboxRow(project_id=project_id, kind="judge", subject="key", created_at=NOON))
         tx.add(

@@ -25,7 +25,7 @@ from perfci.model import PerfciError
 from perfci.store import Store, engine, open_store, schema, upgrade, upgrade_if_older
 from perfci.store.engine import format_address, parse_database_url
 from perfci.store.queries import measurements
-from perfci.store.tables.measurements import TableBase
+from perfci.store.tables.base import TableBase
 from perfci.store.writes import ingest
 from tests.support.builders import NOON, PROJECT, a_process, a_run, a_series
 from tests.support.databases import bare_database

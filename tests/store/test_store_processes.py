@@ -14,7 +14,7 @@ from store_sessions import measured_run, started, stored_processes
 from perfci.model import Clock, PerfciError, Process, Role, Status
 from perfci.store import Store, conversions
 from perfci.store.queries import measurements
-from perfci.store.tables.measurements import UtcMs
+from perfci.store.tables.base import UtcMs
 from perfci.store.writes import ingest
 from tests.support.builders import a_failed_process, a_process, a_run, a_series
 

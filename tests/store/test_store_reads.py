@@ -28,7 +28,7 @@ from perfci.store import Store
 from perfci.store.queries import measurements
 from perfci.store.queries.commit_order import sort_commits
 from perfci.store.queries.latest_results import load_judged_series
-from perfci.store.writes import ingest
+from perfci.store.writes import ingest, verdict_writes
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -453,7 +453,7 @@ def test_verdicts_are_found_by_commits_and_series(store: Store) -> None:
     ]
     ingested(store, a_result())
     with store.begin() as tx:
-        ids = ingest.add_verdicts(tx, PROJECT, "imported", questions, NOON)
+        ids = verdict_writes.add_verdicts(tx, PROJECT, "imported", questions, NOON)
 
     with store.read() as tx:
         by_head = measurements.load_verdict_records(tx, PROJECT, head=a_sha(3))
@@ -466,7 +466,7 @@ def test_verdicts_are_found_by_commits_and_series(store: Store) -> None:
 
 def test_change_points_belong_to_their_project(store: Store) -> None:
     with store.begin() as tx:
-        ingest.replace_change_points(tx, PROJECT, a_series(), [a_change_point()])
+        verdict_writes.replace_change_points(tx, PROJECT, a_series(), [a_change_point()])
 
     with store.read() as tx:
         assert measurements.load_change_points(tx, PROJECT) == [a_change_point()]
@@ -519,7 +519,7 @@ def test_aa_ratios_are_one_for_each_comparison_of_a_commit_with_itself(store: St
     ingested(store, kind="compare", session="pull request")
     with store.begin() as tx:
         for session, ratio in (("first", 1.1), ("second", 0.95), ("pull request", 9.0)):
-            ingest.add_verdicts(tx, PROJECT, session, [a_verdict(a_series(), ratio=ratio)], NOON)
+            verdict_writes.add_verdicts(tx, PROJECT, session, [a_verdict(a_series(), ratio=ratio)], NOON)
 
     with store.read() as tx:
         assert measurements.load_aa_log_ratios(tx, PROJECT) == {

@@ -19,7 +19,7 @@ from perfci.store.queries.project_status import (
     load_current_verdicts,
     load_head_status,
 )
-from perfci.store.writes import ingest
+from perfci.store.writes import ingest, verdict_writes
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -140,9 +140,11 @@ def decide(store: Store) -> None:
         a_verdict(PEAK, stage=Stage.SCREENING),
     ]
     with store.begin() as tx:
-        ingest.add_verdicts(tx, PROJECT, "history 1", verdicts, NOON)
+        verdict_writes.add_verdicts(tx, PROJECT, "history 1", verdicts, NOON)
         for series, rel in (largest, confirmed, least):
-            ingest.replace_change_points(tx, PROJECT, series, [a_change_point(series, relative_change=rel)])
+            verdict_writes.replace_change_points(
+                tx, PROJECT, series, [a_change_point(series, relative_change=rel)]
+            )
 
 
 def test_counts_what_was_decided(store: Store) -> None:

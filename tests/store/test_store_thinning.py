@@ -9,7 +9,7 @@ from perfci.model import CPU_METRIC_PREFIX, ChangePoint, Clock, Process, Series
 from perfci.store import Store, check, projects
 from perfci.store.maintenance.retention import REDUCED_FLAG, ReducedSamples, reduce_samples
 from perfci.store.queries import measurements
-from perfci.store.writes import ingest
+from perfci.store.writes import ingest, verdict_writes
 from perfci.verdicts.history.change_point_detection import find_change_points
 from perfci.verdicts.process_levels import judged_level, process_level
 from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_verdict
@@ -110,7 +110,7 @@ def test_keeps_what_a_verdict_rests_on(store: Store) -> None:
         evidence = tuple(
             one.id for one in measurements.load_session_processes(tx, "session-0") if one.series == TIMED
         )
-        ingest.add_verdicts(tx, PROJECT, "session-0", [a_verdict(TIMED, evidence=evidence[:2])], NOON)
+        verdict_writes.add_verdicts(tx, PROJECT, "session-0", [a_verdict(TIMED, evidence=evidence[:2])], NOON)
 
     thin_all(store)
 

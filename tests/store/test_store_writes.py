@@ -9,7 +9,7 @@ from store_sessions import started
 from perfci.model import Stage, VerdictKind
 from perfci.store import Store
 from perfci.store.queries import measurements
-from perfci.store.writes import ingest
+from perfci.store.writes import ingest, verdict_writes
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -30,8 +30,10 @@ def test_a_newer_verdict_supersedes_the_older_on_the_same_question(store: Store)
     other_question = a_verdict(head=a_sha(3))
 
     with store.begin() as tx:
-        old, other = ingest.add_verdicts(tx, PROJECT, "session-1", [screening, other_question], NOON)
-        [new] = ingest.add_verdicts(tx, PROJECT, "session-1", [a_verdict()], NOON + timedelta(hours=1))
+        old, other = verdict_writes.add_verdicts(tx, PROJECT, "session-1", [screening, other_question], NOON)
+        [new] = verdict_writes.add_verdicts(
+            tx, PROJECT, "session-1", [a_verdict()], NOON + timedelta(hours=1)
+        )
 
     with store.read() as tx:
         current = measurements.load_verdict_records(tx, PROJECT)
@@ -51,15 +53,15 @@ def test_change_points_of_a_series_are_replaced_as_a_whole(store: Store) -> None
         a_change_point(a_series(metric="memory")),
     )
     with store.begin() as tx:
-        ingest.replace_change_points(tx, PROJECT, a_series(), [first])
-        ingest.replace_change_points(tx, PROJECT, elsewhere.series, [elsewhere])
-        ingest.replace_change_points(tx, PROJECT, a_series(), [second, first])
+        verdict_writes.replace_change_points(tx, PROJECT, a_series(), [first])
+        verdict_writes.replace_change_points(tx, PROJECT, elsewhere.series, [elsewhere])
+        verdict_writes.replace_change_points(tx, PROJECT, a_series(), [second, first])
 
     with store.read() as tx:
         assert measurements.load_change_points(tx, PROJECT) == [elsewhere, second, first]
         assert measurements.load_change_points(tx, PROJECT, series_id=1) == [second, first]
     with store.begin() as tx:
-        ingest.replace_change_points(tx, PROJECT, a_series(), [])
+        verdict_writes.replace_change_points(tx, PROJECT, a_series(), [])
         assert measurements.load_change_points(tx, PROJECT) == [elsewhere]
 
 

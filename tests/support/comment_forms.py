@@ -182,11 +182,15 @@ FORMS: dict[str, Callable[[], str]] = {
         replace(REGRESSIONS, acceptance="ada: the new attention needs it until #12 lands")
     ),
     "announced": lambda: render_comment(replace(REGRESSIONS, expected_changes=ANNOUNCED)),
-    "inconclusive": lambda: render_comment(build_findings([undecided(), undecided(128, None)], spent_budget="20 min")),
+    "inconclusive": lambda: render_comment(
+        build_findings([undecided(), undecided(128, None)], spent_budget="20 min")
+    ),
     "thousand-regressions": lambda: render_comment(build_findings(thousand())),
     "failed-head": lambda: render_comment(build_findings([failed(), *same(2)])),
     "missing-benchmark": lambda: render_comment(build_findings([dropped(), new(), *same(2)])),
-    "not-comparable": lambda: render_comment(build_findings([not_comparable()], measurement_order="recorded")),
+    "not-comparable": lambda: render_comment(
+        build_findings([not_comparable()], measurement_order="recorded")
+    ),
     "environment": lambda: render_comment(build_findings([slower()], environment_changes=OBSERVED)),
     "everywhere": lambda: render_comment(build_findings(same(2), pooled=everywhere())),
     "outdated": lambda: render_outdated(render_comment(build_findings([slower()])), a_commit(19)),
@@ -198,7 +202,9 @@ FORMS: dict[str, Callable[[], str]] = {
         build_findings([replace(one, noise_floor=None) for one in [slower(), *same(2)]], report_url="")
     ),
     "profiled": lambda: render_comment(build_findings([slower()], profiled_cells=[slower().series.cell])),
-    "alike": lambda: render_comment(build_findings([slower(), *same(2)], merge_base=False, report_url="", identical_inputs=True)),
+    "alike": lambda: render_comment(
+        build_findings([slower(), *same(2)], merge_base=False, report_url="", identical_inputs=True)
+    ),
     "identical": lambda: render_not_measured(NotMeasuredReason.IDENTICAL, a_commit(17), a_commit(18)),
     "cancelled": lambda: render_not_measured(
         NotMeasuredReason.CANCELLED, a_commit(17), a_commit(18), page=PAGE

@@ -66,7 +66,9 @@ def artifact(
     base, newest = Commit(BASE), Commit(head)
     write_results(
         tmp_path,
-        PullResults(project, base, newest, replace(build_findings([slower()], report_url=""), base=base, head=newest)),
+        PullResults(
+            project, base, newest, replace(build_findings([slower()], report_url=""), base=base, head=newest)
+        ),
     )
     made = io.BytesIO()
     with ZipFile(made, "w") as archive:

@@ -28,14 +28,8 @@ from perfci.model import (
     to_named_values,
 )
 from perfci.store import Store, open_store
-from perfci.store.writes.ingest import (
-    add_run,
-    add_verdicts,
-    finish_session,
-    replace_change_points,
-    start_session,
-    upsert_commits,
-)
+from perfci.store.writes.ingest import add_run, finish_session, start_session, upsert_commits
+from perfci.store.writes.verdict_writes import add_verdicts, replace_change_points
 
 PROJECT = "acme/tiny-lm"
 COMMITS = 40

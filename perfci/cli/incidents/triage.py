@@ -33,7 +33,7 @@ from perfci.service.incidents.state_changes import IncidentUpdate
 from perfci.service.incidents.triage import require_incident, update_incident, update_incidents
 from perfci.store import projects
 from perfci.store.incidents import incident_store
-from perfci.store.incidents.incident_members import list_impacts
+from perfci.store.incidents.impact import list_impacts
 from perfci.store.incidents.records import DATA_KIND, IncidentRecord
 from perfci.store.projects import Project
 

@@ -16,7 +16,8 @@ from perfci.service.incidents.incident_columns import SYSTEM_ACTOR
 from perfci.service.notify.enqueue_notifications import enqueue_notifications
 from perfci.store import Store
 from perfci.store.incidents import incident_store as stored
-from perfci.store.incidents.incident_members import load_members, set_impacts_accepted
+from perfci.store.incidents.impact import set_impacts_accepted
+from perfci.store.incidents.incident_members import load_members
 from perfci.store.incidents.records import DATA_KIND, IncidentEvent, IncidentMember, IncidentRecord
 from perfci.store.projects import Project, mark_changed
 from perfci.store.queries.loaders import load_series_by_ids

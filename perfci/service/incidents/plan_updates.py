@@ -21,14 +21,11 @@ from perfci.service.incidents.incident_columns import (
 )
 from perfci.service.incidents.match_incidents import DerivedIncident, StoredIncident, match_incidents
 from perfci.store.incidents import incident_store as stored
-from perfci.store.incidents.incident_members import (
-    find_ids_of_series,
-    load_member_change_points,
-    load_members_by_incident,
-)
+from perfci.store.incidents.incident_members import load_member_change_points, load_members_by_incident
 from perfci.store.incidents.mutes import load_mutes
 from perfci.store.incidents.records import IncidentEvent, IncidentMember, IncidentRecord, Mute
 from perfci.store.projects import Project
+from perfci.store.queries.loaders import find_ids_of_series
 from perfci.verdicts.incidents.page_budget import BudgetedIncident
 
 NO_LONGER_SEEN = "no longer seen after more points"

@@ -21,12 +21,8 @@ from perfci.service.incidents.plan_updates import IncidentWrite, plan_writes
 from perfci.service.notify.enqueue_notifications import enqueue_new_incidents, enqueue_notifications
 from perfci.store import Store
 from perfci.store.incidents import incident_store as stored
-from perfci.store.incidents.incident_members import (
-    add_members,
-    drop_members,
-    save_impacts,
-    set_impacts_accepted,
-)
+from perfci.store.incidents.impact import save_impacts, set_impacts_accepted
+from perfci.store.incidents.incident_members import add_members, drop_members
 from perfci.store.projects import Project, mark_changed
 from perfci.verdicts.policy import Policy
 

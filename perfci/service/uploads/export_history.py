@@ -8,8 +8,8 @@ from perfci.formats import WRITER_MODULES, WarnCallback, csv_export, get_writer
 from perfci.model import Run
 from perfci.report.escaping import escape_csv_cell
 from perfci.store import Store
-from perfci.store.exports import load_history_run_ids
 from perfci.store.queries.measurements import load_run
+from perfci.store.queries.run_lookup import load_history_run_ids
 
 EXPORT_FORMATS = ("csv", *WRITER_MODULES)
 

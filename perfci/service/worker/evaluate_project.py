@@ -23,7 +23,7 @@ from perfci.store.jobs.outbox import OutboxItem
 from perfci.store.projects import Project, find_project, mark_changed
 from perfci.store.queries import run_lookup
 from perfci.store.queries.result_summaries import save_result_summaries
-from perfci.store.writes.ingest import save_change_points
+from perfci.store.writes.verdict_writes import save_change_points
 from perfci.verdicts.history.change_point_detection import SegmentationCache
 
 

@@ -12,8 +12,7 @@ from sqlalchemy.orm import Session
 
 from perfci.store.access.users import changed
 from perfci.store.tables.access import TokenRow
-from perfci.store.tables.measurements import ABSENT
-from perfci.store.writes.row_ids import core_table
+from perfci.store.tables.base import ABSENT, core_table
 
 TOKENS = core_table(TokenRow)
 

@@ -12,8 +12,7 @@ from sqlalchemy.orm import Session
 
 from perfci.store.dialects import execute_sql
 from perfci.store.tables.access import AuditRow
-from perfci.store.tables.measurements import ABSENT, as_ms
-from perfci.store.writes.row_ids import core_table
+from perfci.store.tables.base import ABSENT, as_ms, core_table
 
 
 @dataclass(frozen=True, slots=True)

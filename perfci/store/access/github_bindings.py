@@ -12,9 +12,9 @@ from sqlalchemy.orm import Session
 
 from perfci.store.access.users import changed
 from perfci.store.dialects import insert_or_ignore
+from perfci.store.tables.base import core_table
 from perfci.store.tables.github import RepositoryRow, RunTokenRow, UsedTokenRow
 from perfci.store.tables.measurements import ProjectRow
-from perfci.store.writes.row_ids import core_table
 
 REPOSITORIES, USED_TOKENS, RUN_TOKENS = (
     core_table(RepositoryRow),

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from perfci.store.access.users import USERS, User, build_user, changed
 from perfci.store.dialects import insert_or_ignore
 from perfci.store.tables.access import LoginRow, SecretRow
-from perfci.store.writes.row_ids import core_table
+from perfci.store.tables.base import core_table
 
 LOGINS, SECRETS = core_table(LoginRow), core_table(SecretRow)
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from perfci.store.dialects import insert_or_ignore
 from perfci.store.tables.access import MembershipRow, UserRow
-from perfci.store.writes.row_ids import core_table
+from perfci.store.tables.base import core_table
 
 USERS, MEMBERSHIPS = core_table(UserRow), core_table(MembershipRow)
 

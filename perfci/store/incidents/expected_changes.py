@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from perfci.store.dialects import insert_or_ignore
 from perfci.store.queries.loaders import matches_project
+from perfci.store.tables.base import core_table
 from perfci.store.tables.incidents import ExpectedChangeRow
-from perfci.store.writes.row_ids import core_table
 
 EXPECTED_CHANGES = core_table(ExpectedChangeRow)
 

@@ -20,8 +20,9 @@ from perfci.store.incidents.records import (
     IncidentEvent,
     IncidentRecord,
 )
+from perfci.store.queries.loaders import sha_starts_with
+from perfci.store.tables.base import core_table
 from perfci.store.tables.incidents import EvaluationRow, IncidentEventRow, IncidentRow
-from perfci.store.writes.row_ids import core_table, sha_starts_with
 
 INCIDENTS, EVENTS, EVALUATIONS = (
     core_table(IncidentRow),

@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 
 from perfci.store.dialects import execute_rowcount
 from perfci.store.incidents.records import Mute
+from perfci.store.tables.base import core_table
 from perfci.store.tables.incidents import MutedBenchmarkRow
-from perfci.store.writes.row_ids import core_table
 
 MUTED = core_table(MutedBenchmarkRow)
 FIELDS = [MUTED.c[name] for name in Mute.__dataclass_fields__]

@@ -14,9 +14,9 @@ from sqlalchemy.orm import Session
 from perfci.model import Machine, Status
 from perfci.store.dialects import in_chunks, insert_or_ignore
 from perfci.store.queries.loaders import load_machines
+from perfci.store.tables.base import core_table
 from perfci.store.tables.incidents import ReportingScheduleRow
 from perfci.store.tables.measurements import CommitRow, ResultRow, RunRow, SessionRow
-from perfci.store.writes.row_ids import core_table
 
 COLUMNS = core_table(ReportingScheduleRow).c
 

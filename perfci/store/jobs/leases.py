@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.dialects import insert_or_ignore
+from perfci.store.tables.base import core_table
 from perfci.store.tables.jobs import LeaseRow
-from perfci.store.writes.row_ids import core_table
 
 
 class LeaseRecord(NamedTuple):

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.dialects import in_chunks, insert_rows
+from perfci.store.tables.base import core_table
 from perfci.store.tables.jobs import OutboxRow
 from perfci.store.tables.measurements import ProjectRow
-from perfci.store.writes.row_ids import core_table
 
 WorkKind = Literal["judge", "judge_pr", "look"]
 

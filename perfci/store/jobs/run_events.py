@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.dialects import execute_rowcount, insert_or_ignore
+from perfci.store.tables.base import core_table
 from perfci.store.tables.github import RunEventRow
 from perfci.store.tables.measurements import ProjectRow
-from perfci.store.writes.row_ids import core_table
 
 EVENTS = core_table(RunEventRow)
 

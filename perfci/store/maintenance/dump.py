@@ -127,7 +127,7 @@ def _list_tables() -> list[sa.Table]:
     """All tables, those that are pointed to before those that point."""
     from perfci.store.schema import TABLE_MODULES  # which loads Alembic
 
-    return list(TABLE_MODULES[0].Table.metadata.sorted_tables)
+    return list(TABLE_MODULES[0].TableBase.metadata.sorted_tables)
 
 
 def _read_rows(tx: Session, table: sa.Table) -> Iterator[Sequence[Any]]:

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from perfci.model import IncidentState
 from perfci.store.jobs import outbox, run_events
 from perfci.store.tables.access import MembershipRow, TokenRow
+from perfci.store.tables.base import ABSENT, core_table
 from perfci.store.tables.incidents import (
     DeliveryRow,
     DestinationRow,
@@ -20,8 +21,7 @@ from perfci.store.tables.incidents import (
     IncidentRow,
 )
 from perfci.store.tables.jobs import OutboxRow
-from perfci.store.tables.measurements import ABSENT, BenchmarkRow, ProjectRow, RunRow, SeriesRow, SessionRow
-from perfci.store.writes.row_ids import core_table
+from perfci.store.tables.measurements import BenchmarkRow, ProjectRow, RunRow, SeriesRow, SessionRow
 
 
 def check_work_subjects(tx: Session) -> Iterator[str]:

@@ -15,8 +15,8 @@ from sqlalchemy.orm import Session
 from perfci.model import CPU_METRIC_PREFIX, Clock, Process, Status
 from perfci.store import conversions
 from perfci.store.queries.loaders import HISTORY_KINDS
+from perfci.store.tables.base import core_table
 from perfci.store.tables.measurements import ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow, VerdictRow
-from perfci.store.writes.row_ids import core_table
 
 REDUCED_FLAG = "thinned"
 """The flag of a process whose one sample is what its samples came to."""

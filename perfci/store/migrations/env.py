@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from perfci.store.tables.measurements import TableBase
+from perfci.store.tables.base import TableBase
 
 context.configure(
     connection=context.config.attributes["connection"],

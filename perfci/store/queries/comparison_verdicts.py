@@ -11,8 +11,8 @@ from perfci.model import VerdictKind
 from perfci.store import conversions
 from perfci.store.queries.loaders import load_series_by_ids
 from perfci.store.queries.records import VerdictRecord
+from perfci.store.tables.base import core_table
 from perfci.store.tables.measurements import SessionRow, VerdictRow
-from perfci.store.writes.row_ids import core_table
 
 VERDICTS, SESSIONS = core_table(VerdictRow), core_table(SessionRow)
 

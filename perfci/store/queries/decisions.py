@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Series
 from perfci.store.queries.loaders import load_series_by_ids, matches_project
+from perfci.store.tables.base import core_table
 from perfci.store.tables.measurements import DecisionRow, SessionRow, VerdictRow
-from perfci.store.writes.row_ids import core_table
 
 
 @dataclass(frozen=True, slots=True)

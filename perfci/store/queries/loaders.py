@@ -22,7 +22,10 @@ from perfci.model import (
     Variant,
 )
 from perfci.store import conversions
-from perfci.store.dialects import in_chunks
+from perfci.store.conversions import series_identity
+from perfci.store.dialects import CHUNK, in_chunks
+from perfci.store.id_cache import MAX_CACHED_SERIES, SERIES_CACHE
+from perfci.store.tables.base import core_table
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,
@@ -36,7 +39,7 @@ from perfci.store.tables.measurements import (
     SessionRow,
     VariantRow,
 )
-from perfci.store.writes.row_ids import core_table
+from perfci.store.writes.row_ids import find_series_ids
 
 HISTORY_KINDS = ("history", "import")
 """Sessions whose runs enter the history of a series; what a pull request or an A/A run measured does not."""
@@ -163,12 +166,6 @@ def _cache_series(cache: dict[int, Series], loaded: dict[int, Series]) -> None:
     cache |= loaded
 
 
-SERIES_CACHE = "series read"
-
-MAX_CACHED_SERIES = 50_000
-"""Series a store keeps at hand for readers: some hundred megabytes at most."""
-
-
 def load_series(tx: Session, *conditions: Condition) -> dict[int, Series]:
     query = (
         sa.select(*core_table(SeriesRow).c, BenchmarkRow.name, BenchmarkRow.version)
@@ -211,3 +208,48 @@ def load_commits_by_ids(tx: Session, ids: Collection[int]) -> dict[int, Commit]:
 def load_commits(tx: Session, *conditions: Condition) -> dict[int, Commit]:
     rows = tx.connection().execute(sa.select(*core_table(CommitRow).c).where(*conditions))
     return {row.id: conversions.build_commit(row) for row in rows}
+
+
+FULL_SHA_LENGTH = 40
+
+
+def sha_starts_with(column: Any, prefix: str) -> sa.ColumnElement[bool]:
+    """Whether the sha in a column begins like this: a range, which any index on the column answers."""
+    whole = len(prefix) >= FULL_SHA_LENGTH
+    found: sa.ColumnElement[bool] = (
+        column == prefix if whole else sa.and_(column >= prefix, column < prefix + "g")
+    )
+    return found
+
+
+def find_ids_of_series(tx: Session, project: str, series: Collection[Series]) -> dict[Series, int]:
+    """The ids of stored series; many are sooner found among all of their project than each by its identity."""
+    if len(series) > MAX_SERIES_BY_IDENTITY:
+        return {one: row_id for row_id, one in load_project_series(tx, project).items() if one in series}
+    identities = {series_identity(project, one): one for one in series}
+    return {identities[identity]: row_id for identity, row_id in find_series_ids(tx, identities).items()}
+
+
+MAX_SERIES_BY_IDENTITY = 500
+
+
+def load_series_of_same_cells(tx: Session, project: str, series: Iterable[Series]) -> list[Series]:
+    """All series of the same benchmarks and parameters as some: an address has to tell a series apart from these."""
+    cells: dict[str, list[Any]] = defaultdict(list)
+    for one in series:
+        cells[one.benchmark.name].append(one.parameters)
+    found: list[Series] = []
+    for start in range(0, len(names := sorted(cells)), BENCHMARKS_PER_QUERY):
+        some = names[start : start + BENCHMARKS_PER_QUERY]
+        parameters = list(dict.fromkeys(one for name in some for one in cells[name]))[:CHUNK]
+        chosen = (
+            benchmark_in_project(project),
+            BenchmarkRow.name.in_(some),
+            SeriesRow.parameters.in_(parameters),
+        )
+        found += load_series(tx, *chosen).values()
+    return found
+
+
+BENCHMARKS_PER_QUERY = 50
+"""Benchmarks whose parameters are asked for together: a page names few, and their parameters mostly agree."""

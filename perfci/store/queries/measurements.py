@@ -51,8 +51,8 @@ from perfci.store.queries.records import (
     VerdictRecord,
     matches_search,
 )
+from perfci.store.tables.base import EPOCH, core_table
 from perfci.store.tables.measurements import (
-    EPOCH,
     BenchmarkRow,
     ChangePointRow,
     CommitRow,
@@ -65,7 +65,6 @@ from perfci.store.tables.measurements import (
     SessionRow,
     VerdictRow,
 )
-from perfci.store.writes.row_ids import core_table
 
 COMMITS_AT_ONCE = 32
 

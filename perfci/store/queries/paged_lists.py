@@ -12,8 +12,9 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Commit, Environment, Machine, Series
 from perfci.store import conversions
-from perfci.store.queries.loaders import load_machines, load_series_by_ids
+from perfci.store.queries.loaders import load_machines, load_series_by_ids, sha_starts_with
 from perfci.store.queries.records import MeasuredProcess, VerdictRecord
+from perfci.store.tables.base import core_table
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,
@@ -26,7 +27,6 @@ from perfci.store.tables.measurements import (
     SessionRow,
     VerdictRow,
 )
-from perfci.store.writes.row_ids import core_table, sha_starts_with
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from perfci.store.queries.loaders import (
     matches_project,
 )
 from perfci.store.queries.measurements import load_commits_newest_first
+from perfci.store.tables.base import core_table
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     ChangePointRow,
@@ -37,7 +38,6 @@ from perfci.store.tables.measurements import (
     SessionRow,
     VerdictRow,
 )
-from perfci.store.writes.row_ids import core_table
 
 COMMIT_BATCH = 32
 """Commits that are looked at for one that was measured: heads of pull requests may be newer."""

@@ -15,8 +15,8 @@ from perfci.model import Clock, Process, ProcessBoundaries, ResultSummary, Statu
 from perfci.store import conversions
 from perfci.store.dialects import in_chunks
 from perfci.store.queries.loaders import HISTORY_KINDS, Condition, in_history, load_processes
+from perfci.store.tables.base import core_table
 from perfci.store.tables.measurements import CommitRow, ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow
-from perfci.store.writes.row_ids import core_table
 
 RESULTS, RUNS, COMMITS, SESSIONS, SERIES = (
     core_table(row) for row in (ResultRow, RunRow, CommitRow, SessionRow, SeriesRow)

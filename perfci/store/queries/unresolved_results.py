@@ -11,9 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Direction
-from perfci.store.tables.jobs import UnresolvedResultRow
-from perfci.store.tables.measurements import RunRow, SessionRow
-from perfci.store.writes.row_ids import core_table
+from perfci.store.tables.base import core_table
+from perfci.store.tables.measurements import RunRow, SessionRow, UnresolvedResultRow
 
 COLUMNS = core_table(UnresolvedResultRow).c
 

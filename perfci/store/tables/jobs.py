@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import BigInteger, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
-from perfci.store.tables.measurements import JsonText, TableBase, foreign_key, primary_key
+from perfci.store.tables.base import TableBase, foreign_key, primary_key
 
 
 class OutboxRow(TableBase):
@@ -36,20 +35,3 @@ class LeaseRow(TableBase):
     holder: Mapped[str]
     token: Mapped[int] = mapped_column(BigInteger)
     beat: Mapped[int] = mapped_column(BigInteger)
-
-
-class UnresolvedResultRow(TableBase):
-    """A metric whose unit or direction nobody named, kept as it came until somebody does."""
-
-    __tablename__ = "unresolved_results"
-    __table_args__ = (Index("ix_unresolved_results_project", "project_id", "id"),)
-
-    id: Mapped[int] = primary_key()
-    project_id: Mapped[int] = foreign_key("projects.id")
-    run_id: Mapped[int] = foreign_key("runs.id", index=True)
-    format: Mapped[str]
-    metric: Mapped[str]
-    document: Mapped[Any] = mapped_column(JsonText)
-    reason: Mapped[str]
-    created_at: Mapped[datetime]
-    resolved_at: Mapped[datetime | None]

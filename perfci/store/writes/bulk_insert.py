@@ -17,9 +17,9 @@ from sqlalchemy.orm import Session
 from perfci.model import PerfciError, Process, Result, ResultSummary, Run, Series, Status
 from perfci.store.conversions import pack_samples, replace_unstorable
 from perfci.store.dialects import bulk_insert, insert_rows, new_ids
-from perfci.store.tables.measurements import ABSENT, ProcessRow, ResultRow, RunRow, SeriesRow, as_json, as_ms
+from perfci.store.tables.base import ABSENT, as_json, as_ms, core_table
+from perfci.store.tables.measurements import ProcessRow, ResultRow, RunRow, SeriesRow
 from perfci.store.writes import row_ids
-from perfci.store.writes.row_ids import core_table
 
 KeyedRun = tuple[Run, str, str]
 """A run from elsewhere, its idempotency key, and the hash of the body it came in."""

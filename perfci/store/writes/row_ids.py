@@ -10,8 +10,10 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Benchmark, Commit, Environment, Machine, PerfciError, Run, Series, Variant
 from perfci.store import conversions
-from perfci.store.conversions import IdCache, identity, machine_identity
+from perfci.store.conversions import identity, machine_identity
 from perfci.store.dialects import in_chunks, insert_or_ignore, insert_rows
+from perfci.store.id_cache import get_id_cache
+from perfci.store.tables.base import TableBase, core_table
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,
@@ -21,42 +23,16 @@ from perfci.store.tables.measurements import (
     RunRow,
     SeriesRow,
     SessionRow,
-    TableBase,
     VariantRow,
 )
 
-
-def core_table(row: type[TableBase]) -> sa.Table:
-    """The plain table behind a mapped class: statements on it skip the object bookkeeping nobody needs here."""
-    return cast(sa.Table, row.__table__)
-
-
 COMMITS = core_table(CommitRow)
-
-
-def get_id_cache(tx: Session) -> IdCache:
-    found: IdCache | None = tx.info.get("ids")
-    if found is None:
-        found = tx.info["ids"] = IdCache()
-    return found
 
 
 def ensure_project_id(tx: Session, slug: str) -> int:
     return get_id_cache(tx).get_or_add(
         ("project", slug), lambda: _find_or_add(tx, ProjectRow, {"slug": slug})
     )
-
-
-FULL_SHA_LENGTH = 40
-
-
-def sha_starts_with(column: Any, prefix: str) -> sa.ColumnElement[bool]:
-    """Whether the sha in a column begins like this: a range, which any index on the column answers."""
-    whole = len(prefix) >= FULL_SHA_LENGTH
-    found: sa.ColumnElement[bool] = (
-        column == prefix if whole else sa.and_(column >= prefix, column < prefix + "g")
-    )
-    return found
 
 
 def load_run_project_id(tx: Session, run_id: int) -> int:

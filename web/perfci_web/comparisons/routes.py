@@ -15,9 +15,8 @@ from perfci.policies import LoadPolicies
 from perfci.report.pulls.comparison_findings import Findings, compute_bars
 from perfci.report.pulls.pull_comment import render_comment
 from perfci.store import Store
-from perfci.store.incidents.incident_members import load_series_of_same_cells
 from perfci.store.queries import measurements
-from perfci.store.queries.loaders import load_project_series
+from perfci.store.queries.loaders import load_project_series, load_series_of_same_cells
 from perfci.store.queries.records import RunRecord
 from perfci_web.commits import view as commit
 from perfci_web.comparisons import view as compare

@@ -8,7 +8,7 @@ from flask import Flask, Response, jsonify, render_template, request
 
 from perfci.service.incidents.serialize_incidents import serialize_impact
 from perfci.store import Store, projects
-from perfci.store.incidents.incident_members import load_series_of_same_cells
+from perfci.store.queries.loaders import load_series_of_same_cells
 from perfci_web.impact import view as pages
 from perfci_web.page_urls import Links
 

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, Commit, Series
 from perfci.report.incidents import notification_text
-from perfci.store.incidents.incident_members import list_impacts
+from perfci.store.incidents.impact import list_impacts
 from perfci.store.incidents.records import ImpactRecord
 from perfci.store.projects import Project
 from perfci.store.queries.measurements import load_commits_by_sha

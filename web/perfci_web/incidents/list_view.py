@@ -20,7 +20,7 @@ from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_members import load_member_change_points, load_members_by_incident
 from perfci.store.incidents.records import DATA_KIND, EvaluationRecord, IncidentRecord
 from perfci.store.projects import Project
-from perfci.store.tables.measurements import EPOCH
+from perfci.store.tables.base import EPOCH
 from perfci.verdicts.incidents.page_budget import Disposition
 
 MAX_ON_OVERVIEW = 5

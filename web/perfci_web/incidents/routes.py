@@ -37,8 +37,8 @@ from perfci.service.incidents.undo_change import undo_last_change
 from perfci.store import Store, projects
 from perfci.store.conversions import series_identity
 from perfci.store.incidents import incident_store
-from perfci.store.incidents.incident_members import load_series_of_same_cells
 from perfci.store.projects import Project
+from perfci.store.queries.loaders import load_series_of_same_cells
 from perfci.store.writes.row_ids import find_series_ids
 from perfci_web.incidents import incident_view
 from perfci_web.incidents import list_view as pages

@@ -10,8 +10,8 @@ from werkzeug.wrappers import Response as Answer
 from perfci.history.series_points import JudgedHistories
 from perfci.policies import LoadPolicies
 from perfci.store import Store
-from perfci.store.incidents.incident_members import load_series_of_same_cells
 from perfci.store.queries import measurements, project_status
+from perfci.store.queries.loaders import load_series_of_same_cells
 from perfci_web.incidents import list_view
 from perfci_web.lookups import require_project
 from perfci_web.overview import view as overview

@@ -20,7 +20,7 @@ from perfci.service.incidents.serialize_incidents import (
     serialize_incident_detail,
 )
 from perfci.store.incidents import incident_store
-from perfci.store.incidents.incident_members import list_impacts
+from perfci.store.incidents.impact import list_impacts
 from perfci.store.incidents.mutes import load_mutes
 from perfci.store.incidents.records import IncidentRecord
 from perfci_web.api import pagination

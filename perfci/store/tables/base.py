@@ -1,0 +1,111 @@
+"""Column types, keys and naming conventions that every table shares, portable between SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import sqlalchemy as sa
+from sqlalchemy import (
+    BigInteger,
+    Dialect,
+    Double,
+    ForeignKey,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Text,
+    TypeDecorator,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+ABSENT = -1
+"""Stands for "none" in columns of a unique constraint, where SQL would take two NULLs for different values."""
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+MILLISECOND = timedelta(milliseconds=1)
+
+
+def as_ms(moment: datetime) -> int:
+    """A moment as every database keeps it: whole milliseconds."""
+    since = moment - EPOCH
+    return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
+
+
+class UtcMs(TypeDecorator[datetime]):
+    """A moment as whole UTC milliseconds, the same integer on every database."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
+        return None if value is None else as_ms(value)
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else EPOCH + value * MILLISECOND
+
+
+as_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
+class JsonText(TypeDecorator[Any]):
+    """A small JSON value as compact text, byte for byte the same on every database."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        return None if value is None else as_json(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
+        if value == "[]":  # most values are, and a list of thousands is read for one page
+            return []
+        return None if value is None else json.loads(value)
+
+
+def to_column_value(value: Any) -> Any:
+    """A value as the columns of these tables keep it, for statements that are written out for the driver."""
+    if isinstance(value, datetime):
+        return as_ms(value)
+    return as_json(value) if isinstance(value, (tuple, list, dict)) else value
+
+
+Id = BigInteger().with_variant(Integer, "sqlite")
+
+
+class TableBase(DeclarativeBase):
+    """What all tables share: a numeric key that means nothing outside this database, and named constraints."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map = {
+        datetime: UtcMs,
+        float: Double,
+        str: Text,
+        bytes: LargeBinary,
+    }
+
+
+def primary_key() -> Mapped[int]:
+    """The number of a row."""
+    return mapped_column(Id, primary_key=True)
+
+
+def foreign_key(column: str, *, index: bool = False, nullable: bool = False) -> Mapped[Any]:
+    """The number of a row of another table."""
+    return mapped_column(Id, ForeignKey(column), index=index, nullable=nullable)
+
+
+def core_table(row: type[TableBase]) -> sa.Table:
+    """The plain table behind a mapped class: statements on it skip the object bookkeeping nobody needs here."""
+    return cast(sa.Table, row.__table__)

@@ -1,0 +1,127 @@
+"""Write verdicts and change points. The caller owns the transaction ``tx``."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from perfci.model import (
+    ChangePoint,
+    Series,
+    Verdict,
+)
+from perfci.store.dialects import in_chunks
+from perfci.store.tables.base import core_table
+from perfci.store.tables.measurements import (
+    ChangePointRow,
+    VerdictRow,
+)
+from perfci.store.writes import row_ids
+
+
+def add_verdicts(
+    tx: Session, project: str, session_uid: str, verdicts: Sequence[Verdict], created_at: datetime
+) -> list[int]:
+    """Store what was decided; an older verdict on the same question is marked superseded, never edited."""
+    project_id = row_ids.ensure_project_id(tx, project)
+    common = {
+        "project_id": project_id,
+        "session_id": row_ids.require_session_id(tx, session_uid),
+        "created_at": created_at,
+    }
+    return [
+        _add_verdict(
+            tx, verdict, {**common, "series_id": row_ids.ensure_series_id(tx, project_id, verdict.series)}
+        )
+        for verdict in verdicts
+    ]
+
+
+def replace_change_points(tx: Session, project: str, series: Series, points: Sequence[ChangePoint]) -> None:
+    """Set all the change points of one series: they are derived, and derived again as points arrive."""
+    save_change_points(tx, project, {series: points})
+
+
+def save_change_points(tx: Session, project: str, changes: Mapping[Series, Sequence[ChangePoint]]) -> None:
+    """Set all the change points of some series; of those that are as they were nothing is written."""
+    ids_of = row_ids.ensure_series_ids(tx, row_ids.ensure_project_id(tx, project), list(changes))
+    stored = _load_change_points(tx, ids_of)
+    new = {
+        row_id: [_change_point_values(one) for one in found]
+        for row_id, found in zip(ids_of, changes.values(), strict=True)
+    }
+    changed = [row_id for row_id, moves in new.items() if moves != stored.get(row_id, [])]
+    for some in in_chunks(changed):
+        tx.execute(sa.delete(core_table(ChangePointRow)).where(ChangePointRow.series_id.in_(some)))
+    rows = [
+        {"series_id": row_id, **dict(zip(CHANGE_POINT_COLUMNS, move, strict=True))}
+        for row_id in changed
+        for move in new[row_id]
+    ]
+    if rows:
+        tx.execute(sa.insert(core_table(ChangePointRow)), rows)
+
+
+CHANGE_POINT_COLUMNS = ("commit", "last_good", "relative_change", "before", "after")
+
+
+def _change_point_values(change_point: ChangePoint) -> tuple[object, ...]:
+    return (
+        change_point.commit,
+        change_point.last_good,
+        change_point.relative_change,
+        change_point.before,
+        change_point.after,
+    )
+
+
+def _load_change_points(tx: Session, series_ids: Sequence[int]) -> dict[int, list[tuple[object, ...]]]:
+    columns = core_table(ChangePointRow).c
+    query = sa.select(columns.series_id, *(columns[name] for name in CHANGE_POINT_COLUMNS)).order_by(
+        columns.id
+    )
+    found: dict[int, list[tuple[object, ...]]] = defaultdict(list)
+    for some in in_chunks(series_ids):
+        for series_id, *move in tx.connection().execute(query.where(columns.series_id.in_(some))):
+            found[series_id].append(tuple(move))
+    return found
+
+
+def _add_verdict(tx: Session, verdict: Verdict, columns: dict[str, Any]) -> int:
+    row = columns | _verdict_columns(verdict)
+    new = tx.execute(sa.insert(core_table(VerdictRow)).returning(VerdictRow.id), row).scalar_one()
+    same_question = (
+        VerdictRow.series_id == columns["series_id"],
+        VerdictRow.base == verdict.base,
+        VerdictRow.head == verdict.head,
+        VerdictRow.superseded_by.is_(None),
+        VerdictRow.id != new,
+    )
+    tx.execute(sa.update(core_table(VerdictRow)).where(*same_question).values(superseded_by=new))
+    return new
+
+
+def _verdict_columns(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "kind": verdict.kind.value,
+        "stage": verdict.stage.value,
+        "base": verdict.base,
+        "head": verdict.head,
+        "ratio": verdict.ratio,
+        "interval_lo": verdict.interval and verdict.interval.lo,
+        "interval_hi": verdict.interval and verdict.interval.hi,
+        "base_level": verdict.base_level,
+        "head_level": verdict.head_level,
+        "noise_floor": verdict.noise_floor,
+        "mde": verdict.mde,
+        "pairs": verdict.pairs,
+        "pairs_to_decide": verdict.pairs_to_decide,
+        "p_value": verdict.p_value,
+        "reason": verdict.reason,
+        "evidence": verdict.evidence,
+    }
