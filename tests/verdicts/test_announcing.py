@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.model import Verdict, VerdictKind
-from perfci.verdicts.expected_change import ExpectedChangeOutcome, ExpectedChange, parse_expected_changes
+from perfci.verdicts.expected_change import ExpectedChange, ExpectedChangeOutcome, parse_expected_changes
 from tests.support.builders import a_series, a_verdict
 
 SAID = """\

@@ -157,7 +157,11 @@ def test_many_alerts_both_ways_in_one_session_are_one_bad_day() -> None:
         found_in(seen), known_of(seen, session=lambda number: "night" if number >= 20 else "day")
     )
 
-    assert (incident.kind, incident.cause, incident.sessions) == (IncidentKind.MACHINE, "bad_session", ("night",))
+    assert (incident.kind, incident.cause, incident.sessions) == (
+        IncidentKind.MACHINE,
+        "bad_session",
+        ("night",),
+    )
     assert len(incident.members) == 12
 
 
