@@ -117,7 +117,7 @@ def _parse_settings(values: dict[str, Any], path: Path) -> Settings:
         settings = Settings.model_validate(values)
     except ValidationError as error:
         raise PerfciError(f"{path}: {format_validation_error(error)}") from None
-    for kind, tables in (("model", settings.model), ("ladder", settings.ablation)):
+    for kind, tables in (("model", settings.model), ("ablation", settings.ablation)):
         names = [table.name for table in tables]
         if twice := [name for name in names if names.count(name) > 1]:
             raise PerfciError(

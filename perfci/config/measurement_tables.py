@@ -85,14 +85,14 @@ class GoalTable(ConfigTable):
 
 
 class AblationStepTable(ConfigTable):
-    """One step of a ladder: what it is called, and the parameters it sets."""
+    """One step of an ablation: its name and the parameters it sets."""
 
     name: Annotated[str, Field(min_length=1)]
     set: Annotated[dict[str, ParameterValue], Field(min_length=1)]
 
 
 class AblationTable(ConfigTable):
-    """One ``[[ladder]]``: variants of one commit, each a change to the one before; the first is the baseline."""
+    """One ``[[ablation]]``: variants of one commit, each a change to the one before; the first is the baseline."""
 
     name: Annotated[str, Field(min_length=1)]
     match: Annotated[str, AfterValidator(_check_regex)] = ""

@@ -14,7 +14,7 @@ from perfci.runner.frozen_suite import Cell
 def find_ablation(config: Config, name: str) -> AblationTable:
     known = {table.name: table for table in config.settings.ablation}
     if name not in known:
-        there = f"there are {', '.join(known)}" if known else "perfci.toml has no [[ladder]]"
+        there = f"there are {', '.join(known)}" if known else "perfci.toml has no [[ablation]]"
         raise PerfciError(f"there is no ladder {name!r}; {there}")
     return known[name]
 

@@ -66,7 +66,7 @@ def run_comparison(
 ) -> CommitComparison:
     """Compare; the same commit on both sides is an A/A run, whose spread becomes the noise floor of its series.
 
-    So are two commits that differ in no file the benchmarks can see (``[suite] unseen``).
+    So are two commits that differ in no file the benchmarks can see (``[suite] ignored_files``).
     """
     policy = build_policy(config, strict=strict)
     equals = workbench.repository.has_identical_inputs(base, head, config.settings.suite.ignored_files)

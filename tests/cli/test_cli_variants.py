@@ -40,7 +40,7 @@ SUITE = """
 """
 
 LADDER = """
-    [[ladder]]
+    [[ablation]]
     name = "attention"
     steps = [
         { name = "baseline", set = { attn = "sdpa" } },
@@ -244,7 +244,7 @@ def test_a_ladder_stands_where_a_step_does_not_run_and_measures_its_total(
         track_step.unit, track_step.metric, track_step.clock = "seconds", "step_time", "exact"
     """
     steps = ", ".join(f'{{ name = "batch {size}", set = {{ batch = {size} }} }}' for size in (1, 2, 4, 8))
-    ladder = f'[[ladder]]\nname = "batch"\nsteps = [{steps}]\n'
+    ladder = f'[[ablation]]\nname = "batch"\nsteps = [{steps}]\n'
     GitProject(here).commit("One benchmark", benchmarks__suite=suite, **{"perfci.toml": ladder})
 
     code = run_cli(["compare", "--ladder", "batch"])
@@ -321,7 +321,7 @@ MISWRITTEN = {
     '[[goal]]\nrequires = ["step_time <= 1x"]\n': "unknown key 'goal.0.requires'; did you mean 'require'?",
     '[[goal]]\nmatch = "("\nrequire = ["step_time <= 1x"]\n': "goal.0.match: a regular expression was expected, "
     "but missing ), unterminated subpattern at position 0, found '('",
-    LADDER + LADDER: "two [[ladder]] tables are called 'attention'; every ladder needs its own name",
+    LADDER + LADDER: "two [[ablation]] tables are called 'attention'; every ablation needs its own name",
 }
 
 

@@ -217,7 +217,7 @@ def test_variants_of_one_commit_take_turns_with_each_other(project: GitProject, 
 def test_turns_may_be_refused(project: GitProject, turns: str, taken: bool) -> None:
     project.commit("Only one", thing=STEADY.format(name="one"), benchmarks__suite=SUITE)
 
-    with a_workbench(project, Settings(run=RunTable.model_validate({"turns": turns}))) as workbench:
+    with a_workbench(project, Settings(run=RunTable.model_validate({"interleave": turns}))) as workbench:
         (commit,) = workbench.repository.commits("HEAD")
         workbench.prepare([commit])
 

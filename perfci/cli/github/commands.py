@@ -95,7 +95,7 @@ def compare_command(
 ) -> int:
     """Measure the job's pull request against its merge base, and leave what came of it in a folder.
 
-    A pull request that changes no file the benchmarks can see ([suite] unseen) is not measured. The job's summary and
+    A pull request that changes no file the benchmarks can see ([suite] ignored_files) is not measured. The job's summary and
     outputs tell the verdict; a regression does not fail this job, the check that `perfci github report` sets may.
     What got slower most is profiled at both sides, as long as there is time, and the profiles are left there as well.
     Both sides are always measured, pair by pair: results of another day know nothing of this one's machine.
