@@ -147,7 +147,7 @@ def figures_of(kind: str, url: str) -> dict[str, list[Took]]:
             "one API": measured(lambda: get(f"{API}/{INCIDENTS // 2}")),
             "bulk of 500": bulk(store),
         }
-        client.application.extensions["perfci_api"].group.close()
+        client.application.extensions["perfci"].group_commit.close()
         return figures
 
 

@@ -241,7 +241,7 @@ def clock_set_back(folder: Path, url: str) -> Told:
             answers = [_upload_by(ApiClient(door), 1)]
             now[0] -= timedelta(days=365)
             answers.append(_upload_by(ApiClient(door), 2))
-        app.extensions["perfci_api"].group.close()
+        app.extensions["perfci"].group_commit.close()
         judged = JudgeWorker(store, lambda _: ProjectPolicies(), clock=lambda: now[0]).drain()
         told.figures |= {"stored": sum(answers), "judged": judged}
         told.expect(answers == [True, True], "an upload was not stored")

@@ -176,7 +176,7 @@ def running_service() -> Iterator[tuple[Store, FlaskClient]]:
         try:
             yield store, app.test_client()
         finally:
-            app.extensions["perfci_api"].group_commit.close()
+            app.extensions["perfci"].group_commit.close()
 
 
 def new_store(folder: Path) -> Store:

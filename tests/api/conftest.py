@@ -18,4 +18,4 @@ from tests.support.databases import store as store
 def api(store: Store) -> Iterator[Api]:
     app = create_app(store, read_only=False, clock=lambda: NOW)
     yield Api(app)
-    app.extensions["perfci_api"].group.close()
+    app.extensions["perfci"].group_commit.close()

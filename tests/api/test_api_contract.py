@@ -59,7 +59,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Flask, st
             store, read_only=False, clock=lambda: NOW, settings=Settings.model_validate(SETTINGS)
         )
         yield app, made.text
-        app.extensions["perfci_api"].group.close()
+        app.extensions["perfci"].group_commit.close()
 
 
 @pytest.fixture(scope="module")

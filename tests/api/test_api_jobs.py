@@ -98,7 +98,7 @@ def jobs(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jobs]:
     jobs = Jobs(store)
     assert jobs.bind().status_code == 200
     yield jobs
-    jobs.app.extensions["perfci_api"].group.close()
+    jobs.app.extensions["perfci"].group_commit.close()
 
 
 def measured(*processes: Any, **changes: Any) -> Run:

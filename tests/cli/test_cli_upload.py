@@ -54,7 +54,7 @@ def line(there: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
         lambda url, token: http_client.open_http_client(url, token=token, transport=line),
     )
     yield line
-    line.app.extensions["perfci_api"].group.close()
+    line.app.extensions["perfci"].group_commit.close()
 
 
 def a_file(folder: Path, one: Run, name: str = "run.json") -> str:

@@ -198,7 +198,7 @@ def upload_job(
         )
 
     yield announce
-    app.extensions["perfci_api"].group.close()
+    app.extensions["perfci"].group_commit.close()
 
 
 def test_the_job_that_uploads_tells_what_was_announced(

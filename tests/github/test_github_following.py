@@ -411,7 +411,7 @@ def test_a_gate_turns_the_check_red(
 
     server.is_told()
     server.works()
-    server.web.extensions["perfci_api"].group.close()
+    server.web.extensions["perfci"].group_commit.close()
 
     (said,), (check,) = hub.comments, hub.checks
     assert check["conclusion"] == "failure"

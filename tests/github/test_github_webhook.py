@@ -52,7 +52,7 @@ def app(store: Store) -> Iterator[Flask]:
 
 def served(store: Store, over: ExitStack, settings: Settings = SETTINGS, secrets: Secrets = SECRETS) -> Flask:
     app = create_app(store, read_only=False, clock=lambda: NOW, settings=settings, secrets=secrets)
-    over.callback(lambda: app.extensions["perfci_api"].group.close())
+    over.callback(lambda: app.extensions["perfci"].group_commit.close())
     return app
 
 
@@ -321,7 +321,7 @@ def test_a_login_is_neither_needed_nor_looked_at(store: Store, ended: dict[str, 
 
 def test_says_when_it_cannot_keep_it(app: Flask, store: Store, ended: dict[str, Any]) -> None:
     a_bound_project(store, NOW)
-    app.extensions["perfci_api"].group().close()
+    app.extensions["perfci"].group_commit().close()
 
     answer = post(app, "workflow_run", ended)
 

@@ -155,4 +155,4 @@ def server(store: Store, hub: FakeGitHub, app_keys: tuple[str, str], tmp_path: P
     a_bound_project(store, NOON)
     server = Server(store, hub, pem)
     yield server
-    server.web.extensions["perfci_api"].group.close()
+    server.web.extensions["perfci"].group_commit.close()

@@ -58,7 +58,7 @@ class Stage:
         self.cast = self._cast()
 
     def close(self) -> None:
-        self.app.extensions["perfci_api"].group.close()
+        self.app.extensions["perfci"].group_commit.close()
 
     def ask(self, who: str, method: str, path: str, **more: Any) -> TestResponse:
         headers = self.cast[who].headers | more.pop("headers", {})
@@ -114,7 +114,7 @@ def csrf_of(app: Flask, name: str) -> str:
     with app.test_request_context(
         "/", headers={"X-Forwarded-User": name}, environ_base={"perfci.from_proxy": True}
     ):
-        gate = app.extensions["perfci_gate"]
+        gate = app.extensions["perfci"].authenticator
         return str(gate.csrf_token(gate.identify(request)))
 
 

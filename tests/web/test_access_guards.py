@@ -140,7 +140,7 @@ def test_a_local_server_obeys_this_machine_only(local: Any, headers: dict[str, s
         "/api/v1/projects/acme:secret", json={"archived": False}, headers=about
     )
 
-    local.extensions["perfci_api"].group.close()
+    local.extensions["perfci"].group_commit.close()
     assert answer.status_code == status
 
 

@@ -90,42 +90,42 @@ OPERATIONS = {
 """What each operation needs, written down a second time: a new one fails the tests until somebody says it here."""
 
 PAGES = {
-    AccessRequirement.PUBLIC: {"projects_page", "login"},
+    AccessRequirement.PUBLIC: {"overview.projects_page", "authentication.login_page"},
     AccessRequirement.READ: {
-        "overview",
-        "incidents",
-        "incidents.json",
-        "benchmarks_page",
-        "benchmarks_json",
-        "benchmarks_csv",
-        "series_page",
-        "series_json",
-        "series_svg",
-        "series_csv",
-        "compare_chooser",
-        "compare_page",
-        "compare_json",
-        "compare_markdown",
-        "commit_page",
-        "calibration",
-        "calibration.json",
-        "incident",
-        "incident.json",
-        "ledger",
-        "ledger.json",
+        "overview.overview_page",
+        "incidents.incidents_page",
+        "incidents.incidents_json",
+        "incidents.incident_page",
+        "incidents.incident_json",
+        "benchmarks.benchmarks_page",
+        "benchmarks.benchmarks_json",
+        "benchmarks.benchmarks_csv",
+        "series.series_page",
+        "series.series_json",
+        "series.series_svg",
+        "series.series_csv",
+        "comparisons.compare_chooser",
+        "comparisons.compare_page",
+        "comparisons.compare_json",
+        "comparisons.compare_markdown",
+        "commits.commit_page",
+        "calibration.calibration_page",
+        "calibration.calibration_json",
+        "impact.impact_page",
+        "impact.impact_json",
     },
     AccessRequirement.TRIAGE: {
-        "incidents.change",
-        "incident.change",
-        "incident.merge",
-        "incident.split",
-        "incident.nudge",
-        "incident.undo",
+        "incidents.change_selected",
+        "incidents.change_incident",
+        "incidents.merge_other_incidents",
+        "incidents.split_incident",
+        "incidents.move_incident_boundary",
+        "incidents.undo_last_state_change",
     },
 }
 """The same for pages, by endpoint."""
 
-ASKED_BY_MACHINES = {"alive", "ready", "metrics", "asset"}
+ASKED_BY_MACHINES = {"healthz", "readyz", "metrics", "asset"}
 """Answered to everybody without asking who it is; no project is told of there."""
 
 IN = 200

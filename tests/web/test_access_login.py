@@ -94,7 +94,7 @@ class Site:
 def site(store: Store, github: FakeGitHub) -> Iterator[Site]:
     site = Site(store, github)
     yield site
-    site.app.extensions["perfci_api"].group.close()
+    site.app.extensions["perfci"].group_commit.close()
 
 
 def test_asks_github_with_a_state_pkce_and_no_rights(site: Site) -> None:
@@ -210,7 +210,7 @@ def test_never_says_or_keeps_what_github_granted(site: Site) -> None:
 def of_acme(store: Store, github: FakeGitHub) -> Iterator[Site]:
     site = Site(store, github, github_orgs=["acme"])
     yield site
-    site.app.extensions["perfci_api"].group.close()
+    site.app.extensions["perfci"].group_commit.close()
 
 
 def test_is_for_members_of_the_organisation_only(of_acme: Site) -> None:

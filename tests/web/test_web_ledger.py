@@ -32,7 +32,7 @@ def client(empty_store: Store) -> Iterator[FlaskClient]:
     )
     app = create_app(empty_store, read_only=False, clock=lambda: NOW)
     yield app.test_client()
-    app.extensions["perfci_api"].group.close()
+    app.extensions["perfci"].group_commit.close()
 
 
 def rows(client: FlaskClient, path: str) -> list[str]:

@@ -31,7 +31,7 @@ LATER = NOON + timedelta(hours=1)
 def app(store: Store) -> Iterator[Flask]:
     app = create_app(store, read_only=False, clock=lambda: LATER)
     yield app
-    app.extensions["perfci_api"].group.close()
+    app.extensions["perfci"].group_commit.close()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The application factory: a store goes in, a WSGI application comes out."""
+"""The application factory: builds the WSGI application of one store."""
 
 from __future__ import annotations
 
@@ -26,16 +26,20 @@ from perfci_web import (
     url_converters,
 )
 from perfci_web.api import routes as api
-from perfci_web.benchmarks import routes as benchmark_routes
-from perfci_web.calibration import routes as calibration_routes
-from perfci_web.comparisons import routes as comparison_routes
-from perfci_web.impact import routes as ledger_routes
-from perfci_web.incidents import routes as incident_routes
+from perfci_web.authentication import routes as authentication
+from perfci_web.authentication.authenticator import Authenticator, build_authenticator
+from perfci_web.benchmarks import routes as benchmarks
+from perfci_web.calibration import routes as calibration
+from perfci_web.commits import routes as commits
+from perfci_web.comparisons import routes as comparisons
+from perfci_web.impact import routes as impact
+from perfci_web.incidents import actions as incidents
 from perfci_web.middleware import register_middleware
 from perfci_web.not_found import PageNotFound
-from perfci_web.overview import routes as overview_routes
-from perfci_web.series import routes as series_routes
+from perfci_web.overview import routes as overview
+from perfci_web.series import routes as series
 from perfci_web.static_files import register_assets
+from perfci_web.web_context import EXTENSION_KEY, LazyGroupCommit, WebContext
 
 
 def create_app(
@@ -50,70 +54,53 @@ def create_app(
 ) -> Flask:
     """Build the dashboard and the API of one store.
 
-    ``loopback_only`` refuses requests that name this server anything but localhost; ``clock`` tells how old data is.
-    ``settings`` hold the limits of the API, and by what projects are judged that have no tables of their own;
-    ``identify`` tells who asks, where it is not simply whoever sits at this machine.
+    ``loopback_only`` refuses requests that name this server anything but localhost. ``clock`` gives the current
+    time, from which ages are computed. ``settings`` hold the limits of the API and the policy of projects that
+    have no tables of their own. ``identify`` replaces the authenticator for calls of the API.
     """
-    settings = settings or Settings()
+    settings, secrets = settings or Settings(), secrets or Secrets()
     app = Flask("perfci_web", static_folder=None)
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.url_map.strict_slashes = True
+    group_commit = LazyGroupCommit(store)
+    authenticator = build_authenticator(
+        store, settings, secrets, writable=not read_only, clock=clock, group_commit=group_commit
+    )
+    load_policies = partial(load_project_policies, settings)
+    context = WebContext(store, clock, load_policies, authenticator, group_commit)
+    app.extensions[EXTENSION_KEY] = context
     request_id.init_app(app)
     request_log.init_app(app)
     prometheus.init_app(app, store, clock)
     template_helpers.init_app(app, clock)
     register_middleware(
-        app,
-        read_only=read_only,
-        loopback_only=loopback_only,
-        public_url=settings.server.public_url,
+        app, read_only=read_only, loopback_only=loopback_only, public_url=settings.server.public_url
     )
-    gate = page_access.init_app(
-        app,
-        store,
-        settings,
-        read_only=read_only,
-        clock=clock,
-        group_commit=lambda: app.extensions["perfci_api"].group(),
-        secrets=secrets,
-    )
+    page_access.init_app(app, context)
     health_checks.init_app(app, store, read_only=read_only, clock=clock)
     register_assets(app)
-    _register_pages(app, store, clock, settings)
-    api.init_app(
-        app,
-        store,
-        identify=identify or gate.identify,
-        clock=clock,
-        settings=settings,
-    )
-    github_webhook.init_app(
-        app, lambda: app.extensions["perfci_api"].group(), settings, secrets or Secrets(), clock
-    )
+    url_converters.init_app(app)  # before the blueprints: their rules use the converters
+    _register_pages(app, authenticator)
+    api.init_app(app, context, identify=identify or authenticator.identify, settings=settings)
+    github_webhook.init_app(app, group_commit, settings, secrets, clock)
     _register_error_handlers(app, store)
     return app
 
 
-def _register_pages(app: Flask, store: Store, clock: Callable[[], datetime], settings: Settings) -> None:
-    by = partial(load_project_policies, settings)
-    url_converters.init_app(app)
-    overview_routes.init_app(app, store, by)
-    benchmark_routes.init_app(app, store, clock)
-    series_routes.init_app(app, store, clock)
-    comparison_routes.init_app(app, store, by)
-    calibration_routes.init_app(app, store, clock, by)
-    incident_routes.init_app(app, store, clock, by)
-    ledger_routes.init_app(app, store)
+def _register_pages(app: Flask, authenticator: Authenticator) -> None:
+    app.register_blueprint(authentication.create_blueprint(with_github=authenticator.github is not None))
+    for family in (overview, benchmarks, series, comparisons, commits, calibration, incidents, impact):
+        app.register_blueprint(family.blueprint)
 
 
 def _register_error_handlers(app: Flask, store: Store) -> None:
     @app.errorhandler(PageNotFound)
     def render_not_found(error: PageNotFound) -> tuple[str, int]:
-        """Whoever lost his way in a project keeps its tabs."""
-        around = lookups.visible_project_of_path(store, request.path)
-        links = lookups.project_links(around) if around else None
-        return render_template("layout/not_found.html", error=error, project_name=around, links=links), 404
+        """Answer 404, with the tabs of the project that the path lies in."""
+        project = lookups.visible_project_of_path(store, request.path)
+        links = lookups.project_links(project) if project else None
+        return render_template("layout/not_found.html", error=error, project_name=project, links=links), 404
 
     @app.errorhandler(NotFound)
     def handle_unknown_path(error: NotFound) -> tuple[str, int] | Response:
@@ -125,7 +112,7 @@ def _register_error_handlers(app: Flask, store: Store) -> None:
 
     @app.errorhandler(PerfciError)
     def handle_perfci_error(error: PerfciError) -> tuple[str, int] | Response:
-        """A database's address may hold a password, and is no reader's business anyway."""
+        # The address of a database may hold a password.
         text = str(error).replace(store.url, "behind this dashboard")
         if api.is_api_request(request):
             return api.error_response("unavailable", text)
@@ -137,8 +124,7 @@ def _register_error_handlers(app: Flask, store: Store) -> None:
             return error
         if api.is_api_request(request):
             return api.http_error_response(error)
+        text = error.description or ""
         if error.code == 403:
-            return Response(f"{error.description}\n", error.code, content_type="text/plain; charset=utf-8")
-        return render_template(
-            "layout/error.html", title=error.name, text=error.description or ""
-        ), error.code
+            return Response(f"{text}\n", error.code, content_type="text/plain; charset=utf-8")
+        return render_template("layout/error.html", title=error.name, text=text), error.code

@@ -109,7 +109,7 @@ class GunicornApplication(BaseApplication):  # type: ignore[misc]
     def close(self) -> None:
         if self._opened:
             app, store = self._opened
-            app.extensions["perfci_api"].group.close()
+            app.extensions["perfci"].group_commit.close()
             store.close()
 
 

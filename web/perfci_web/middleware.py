@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 from flask import Flask, Request, Response, abort, g, request
 from werkzeug.exceptions import MethodNotAllowed
 
+from perfci_web.authentication.csrf import READ_METHODS
+
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
-READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 MIN_COMPRESS_BYTES = 1024
 HSTS_MAX_AGE_S = 31_536_000
 COMPRESSIBLE_TYPES = ("text/", "application/json", "image/svg+xml", "application/javascript")
@@ -41,7 +42,7 @@ def register_middleware(app: Flask, *, read_only: bool, loopback_only: bool, pub
         if loopback_only and host_without_port(request.headers.get("Host", "")) not in names:
             abort(403, "This server answers on this machine only, under the name localhost or 127.0.0.1.")
         if read_only and request.method not in READ_METHODS:
-            raise MethodNotAllowed(sorted(READ_METHODS), "This server only shows; it accepts no changes.")
+            raise MethodNotAllowed(sorted(READ_METHODS), "This server is read-only.")
 
     @app.after_request
     def finish_response(response: Response) -> Response:

@@ -1,143 +1,118 @@
-"""Which pages a caller may have: asked before any page is made, by its rule alone, whatever its address ends in."""
+"""Access to pages: decided before a view runs, by the rule of the request alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import cast
 
-from flask import Flask, Request, Response, current_app, g, render_template, request
+from flask import Flask, Request, Response, g, render_template, request
 from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import SIGN_IN, AccessDenied, AccessRequirement, Actor, authorize, can_read
-from perfci.config import Secrets, Settings
-from perfci.store import Store
 from perfci.store.projects import Project, find_project, load_projects
-from perfci.store.writes.group_commit import GroupCommitter
 from perfci_web.api.operation import API_PREFIX
-from perfci_web.authentication import routes as login
-from perfci_web.authentication.authenticator import Authenticator, AuthSettings, build_auth_settings
-from perfci_web.authentication.csrf import WRITE_METHODS
-from perfci_web.authentication.github_login import GitHubLogin
+from perfci_web.authentication.authenticator import AuthSettings
+from perfci_web.authentication.csrf import READ_METHODS
 from perfci_web.authentication.trusted_proxies import TrustedProxies
 from perfci_web.not_found import PageNotFound, Suggestion, closest_suggestions
 from perfci_web.page_urls import Links
+from perfci_web.web_context import WebContext, web_context
 
 TRIAGE_ENDPOINTS = (
-    "incidents.change",
-    "incident.change",
-    "incident.merge",
-    "incident.split",
-    "incident.nudge",
-    "incident.undo",
+    "incidents.change_selected",
+    "incidents.change_incident",
+    "incidents.merge_other_incidents",
+    "incidents.split_incident",
+    "incidents.move_incident_boundary",
+    "incidents.undo_last_state_change",
 )
 
 ENDPOINT_NEEDS: Mapping[str, AccessRequirement] = MappingProxyType(
-    {"login.end": AccessRequirement.PUBLIC, **dict.fromkeys(TRIAGE_ENDPOINTS, AccessRequirement.TRIAGE)}
+    {
+        "authentication.end_login": AccessRequirement.PUBLIC,
+        **dict.fromkeys(TRIAGE_ENDPOINTS, AccessRequirement.TRIAGE),
+    }
 )
-"""What the pages that change something need, by endpoint; to look at a page of a project is READ."""
+"""The requirement of each page that changes something, by endpoint; viewing a page of a project needs READ."""
 
 PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
-"""Asked by machines that look after this one; they tell nothing of any project."""
+"""Polled by monitoring; they name no project."""
 
 
-def init_app(
-    app: Flask,
-    store: Store,
-    settings: Settings,
-    *,
-    read_only: bool,
-    clock: Callable[[], datetime],
-    group_commit: Callable[[], GroupCommitter],
-    secrets: Secrets | None = None,
-) -> Authenticator:
-    """Let nobody through to a page of a project he may not see."""
-    rules = build_auth_settings(settings, writable=not read_only)
-    known = secrets or Secrets()
-    by_github = settings.access.mode == "github"
-    github = (
-        GitHubLogin(settings.access, known.github_client_secret.get_secret_value(), rules.public_url)
-        if by_github
-        else None
-    )
-    gate = Authenticator(store, rules, clock, group_commit, github, known.secret_key.get_secret_value())
-    app.extensions["perfci_gate"] = gate
+def init_app(app: Flask, context: WebContext) -> None:
+    """Check access before each page, and trust forwarded headers of the configured proxies only."""
+    authenticator, store = context.authenticator, context.store
+    rules = authenticator.auth_settings
     app.wsgi_app = TrustedProxies(app.wsgi_app, rules.trusted_networks, rules.proxy_header)  # type: ignore[method-assign]
     app.jinja_env.globals |= {
-        "csrf_token": lambda: gate.csrf_token(current_actor()),
-        "known_as": partial(_user_label, rules),
+        "csrf_token": lambda: authenticator.csrf_token(current_actor()),
+        "user_label": partial(_user_label, rules),
     }
 
     @app.before_request
     def check_access() -> None:
         if not is_page_request(request):
             return
-        actor = gate.identify(request)
-        name = (request.view_args or {}).get("project")
+        actor = authenticator.identify(request)
+        slug = (request.view_args or {}).get("project")
         need = endpoint_need(request)
-        if name is None:
+        if slug is None:
             _require_access(actor, None, need)
             return
         with store.read() as tx:
-            found = find_project(tx, name)
-            if authorize(actor, found, AccessRequirement.READ).status == 404:
-                raise project_not_found(tx, name)
-        _require_access(actor, found, need)
+            project = find_project(tx, slug)
+            if authorize(actor, project, AccessRequirement.READ).status == 404:
+                raise project_not_found(tx, slug)
+        _require_access(actor, project, need)
 
     @app.after_request
     def set_privacy_headers(response: Response) -> Response:
-        """What one caller was shown is no answer for another one."""
+        """Keep shared caches from giving one caller's page to another."""
         if is_page_request(request):
             response.vary.update(("Cookie", "Authorization"))
             response.headers.setdefault("Cache-Control", "private, no-cache")
-        return gate.store_token_use(response)
+        return authenticator.store_token_use(response)
 
     @app.errorhandler(AccessDenied)
     def render_denied(error: AccessDenied) -> tuple[str, int, dict[str, str]]:
         headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
-        return (
-            render_template("layout/error.html", title="Not allowed", text=str(error)),
-            error.status,
-            headers,
-        )
-
-    login.init_app(app, gate, github, clock)
-    return gate
+        text = render_template("layout/error.html", title="Not allowed", text=str(error))
+        return text, error.status, headers
 
 
 def endpoint_need(request: Request) -> AccessRequirement:
-    """What this page asks of its caller; a page that may change something and says nothing is for admins alone."""
-    if (said := ENDPOINT_NEEDS.get(request.endpoint or "")) is not None:
-        return said
-    if request.method in WRITE_METHODS:
+    """Return the requirement of a page; one that may change something and is not listed is for admins only."""
+    listed = ENDPOINT_NEEDS.get(request.endpoint or "")
+    if listed is not None:
+        return listed
+    if request.method not in READ_METHODS:
         return AccessRequirement.ADMIN
     return AccessRequirement.READ if "project" in (request.view_args or {}) else AccessRequirement.PUBLIC
 
 
 def current_actor() -> Actor:
-    """Who asks for the page that is being made."""
-    return cast(Authenticator, current_app.extensions["perfci_gate"]).identify(request)
+    """Return the caller of the current request."""
+    return web_context().authenticator.identify(request)
 
 
 def _user_label(rules: AuthSettings) -> str | None:
-    """How the bar of a page calls who asks: a name, nothing yet where one can log in, None where nobody does."""
+    """Return the user's name for the bar of a page, empty before a login, None where there is no login."""
     if "actor" in g and g.actor.kind == "user":
-        return str(g.actor.shown)
+        return str(g.actor.display_name)
     return "" if rules.mode == "github" else None
 
 
 def list_visible_projects(tx: Session) -> Sequence[Project]:
-    """The projects that the caller may know of."""
-    return [one for one in load_projects(tx) if can_read(current_actor(), one)]
+    """Return the projects that the caller may read."""
+    return [project for project in load_projects(tx) if can_read(current_actor(), project)]
 
 
 def project_not_found(tx: Session, slug: str) -> PageNotFound:
-    """Refuse a project that is not there, or not for this caller: both in the same words, with those he may see."""
+    """Build the 404 of a project that is missing or private: one text for both, with the visible projects."""
     offers = [
-        Suggestion(one.slug, Links(one.slug, root=request.script_root).overview)
-        for one in list_visible_projects(tx)
+        Suggestion(project.slug, Links(project.slug, root=request.script_root).overview)
+        for project in list_visible_projects(tx)
     ]
     return PageNotFound(
         f"There is no project {slug} in this store.", closest_suggestions(slug, offers), "Projects here"
@@ -145,7 +120,7 @@ def project_not_found(tx: Session, slug: str) -> PageNotFound:
 
 
 def is_page_request(request: Request) -> bool:
-    """Everything but the API, which asks for itself, and the files that every page is made of."""
+    """Whether a request is for a page: not for the API, which checks access itself, and not for a static file."""
     return request.path not in PUBLIC_PATHS and not f"{request.path}/".startswith(
         (f"{API_PREFIX}/", "/static/")
     )

@@ -1,4 +1,4 @@
-"""Where everything is: readable, stable addresses made of names and shas, never of row ids."""
+"""Addresses of pages: readable and stable, made of names and shas, never of row ids."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from perfci.model import Series
 from perfci.net.url_segments import encode_segment
 
 PARAMETER_PREFIX, VARIANT_PREFIX = "p.", "v."
-"""What stands before the name of a parameter or of a chosen environment axis in a query."""
+"""Prefixes of a parameter and of a variant axis in a query."""
 
 
 def project_segment(project: str) -> str:
@@ -19,18 +19,18 @@ def project_segment(project: str) -> str:
 
 
 class Links:
-    """The addresses of one project's pages below ``root``.
+    """Addresses of the pages of one project below ``root``.
 
-    A series is named by benchmark, metric and parameters; where that leaves several (another machine, variant or
-    version), the address also names whatever they differ in.
+    A series is addressed by benchmark, metric and parameters. Where several share these (on another machine, in
+    another variant or version), the query also names what they differ in.
     """
 
     def __init__(self, project: str, series: Iterable[Series] = (), *, root: str = "") -> None:
         self.root = root
         self.project_url = f"{root}/{project_segment(project)}"
         self._namesakes: dict[object, set[Series]] = defaultdict(set)
-        for one in series:
-            self._namesakes[_name_key(one)].add(one)
+        for namesake in series:
+            self._namesakes[_name_key(namesake)].add(namesake)
 
     @property
     def overview(self) -> str:
@@ -43,17 +43,19 @@ class Links:
         return f"{self.project_url}/incidents/{number}{_format_extension(extension)}"
 
     def impact(self, extension: str = "", **query: object) -> str:
-        return f"{self.project_url}/ledger{_format_extension(extension)}{_format_query(query)}"
+        return f"{self.project_url}/impact{_format_extension(extension)}{_format_query(query)}"
 
     def benchmarks(self, extension: str = "", **query: object) -> str:
         return f"{self.project_url}/benchmarks{_format_extension(extension)}{_format_query(query)}"
 
     def series(self, series: Series, extension: str = "", **query: object) -> str:
-        place = f"{encode_segment(series.benchmark.name)}/{encode_segment(series.metric.name)}"
-        return f"{self.project_url}/s/{place}{_format_extension(extension)}{_format_query(query, self._distinguishing_query(series))}"
+        path = f"{encode_segment(series.benchmark.name)}/{encode_segment(series.metric.name)}"
+        query_text = _format_query(query, self._distinguishing_query(series))
+        return f"{self.project_url}/s/{path}{_format_extension(extension)}{query_text}"
 
     def compare(self, base: str, head: str, extension: str = "") -> str:
-        return f"{self.project_url}/compare/{encode_segment(base)}...{encode_segment(head)}{_format_extension(extension)}"
+        pair = f"{encode_segment(base)}...{encode_segment(head)}"
+        return f"{self.project_url}/compare/{pair}{_format_extension(extension)}"
 
     def calibration(self, extension: str = "") -> str:
         return f"{self.project_url}/calibration{_format_extension(extension)}"
@@ -62,21 +64,20 @@ class Links:
         return f"{self.project_url}/commit/{encode_segment(sha)}"
 
     def _distinguishing_query(self, series: Series) -> dict[str, str]:
-        """Its parameters, and as few qualifiers as exclude every namesake."""
-        named, own = (
-            {f"{PARAMETER_PREFIX}{name}": value for name, value in series.parameters},
-            qualifiers(series),
-        )
-        others = [qualifiers(one) for one in self._namesakes[_name_key(series)] - {series}]
-        for key in dict.fromkeys(key for told in (own, *others) for key in told):
-            left = [one for one in others if one.get(key, "") == own.get(key, "")]
-            if len(left) < len(others):
-                named[key], others = own.get(key, ""), left
-        return named
+        """Return the parameters of a series, and as few qualifiers as exclude every namesake."""
+        query = {f"{PARAMETER_PREFIX}{name}": value for name, value in series.parameters}
+        own = qualifiers(series)
+        others = [qualifiers(namesake) for namesake in self._namesakes[_name_key(series)] - {series}]
+        for key in dict.fromkeys(key for values in (own, *others) for key in values):
+            alike = [values for values in others if values.get(key, "") == own.get(key, "")]
+            if len(alike) < len(others):
+                query[key] = own.get(key, "")
+                others = alike
+        return query
 
 
 def qualifiers(series: Series) -> dict[str, str]:
-    """What can tell two series of the same name apart, as it is written into an address."""
+    """Return what can distinguish two series of one name, as written into an address."""
     machine = series.machine
     return {
         "machine": machine.label,
@@ -93,19 +94,12 @@ def qualifiers(series: Series) -> dict[str, str]:
 
 
 def matches_query(series: Series, query: Mapping[str, str]) -> bool:
-    """Whether a series is meant by an address: every key that names something must agree, others mean nothing here."""
+    """Whether an address means a series: every key of the query that names something of it must agree."""
     own = qualifiers(series) | {f"{PARAMETER_PREFIX}{name}": value for name, value in series.parameters}
-    telling = {
-        key: value
-        for key, value in query.items()
-        if key in own or key.startswith((PARAMETER_PREFIX, VARIANT_PREFIX))
-    }
-    return all(_equals_unquoted(own.get(key, ""), value) for key, value in telling.items())
-
-
-def _equals_unquoted(value: str, requested: str) -> bool:
-    """A quoted text parameter may be typed without its quotes."""
-    return requested in {value, value.strip("'\"")}
+    prefixes = (PARAMETER_PREFIX, VARIANT_PREFIX)
+    relevant = {key: value for key, value in query.items() if key in own or key.startswith(prefixes)}
+    # A quoted text parameter may be typed without its quotes.
+    return all(value in {own.get(key, ""), own.get(key, "").strip("'\"")} for key, value in relevant.items())
 
 
 def _name_key(series: Series) -> object:
@@ -117,6 +111,6 @@ def _format_extension(extension: str) -> str:
 
 
 def _format_query(values: Mapping[str, object], names: Mapping[str, str] | None = None) -> str:
-    """Knobs left as they are stay out of the address; a name says something even when it is empty."""
-    told = dict(names or {}) | {key: str(value) for key, value in values.items() if value not in ("", None)}
-    return f"?{urlencode(told, safe='/:,')}" if told else ""
+    """Format a query; empty ``values`` are left out, ``names`` are kept even when empty."""
+    query = dict(names or {}) | {key: str(value) for key, value in values.items() if value not in ("", None)}
+    return f"?{urlencode(query, safe='/:,')}" if query else ""

@@ -84,7 +84,7 @@ def serve(
         finally:
             server.task_dispatcher.shutdown()
             close_all(connections)
-            app.extensions["perfci_api"].group.close()
+            app.extensions["perfci"].group_commit.close()
 
 
 class Refusal(ErrorTask):  # type: ignore[misc]

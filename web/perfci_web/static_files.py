@@ -33,7 +33,7 @@ _compress_lock = threading.Lock()
 
 def register_assets(app: Flask) -> None:
     """Add the one route every file comes from."""
-    app.add_url_rule("/static/<name>", "asset", serve_asset)
+    app.add_url_rule("/static/<hashed_name>", "asset", serve_asset)
 
 
 def serve_asset(hashed_name: str) -> Response:

@@ -1,29 +1,29 @@
-"""What templates may say: the words, numbers and pictures of ``perfci.report``, and where the files lie."""
+"""Jinja filters and globals: the words, numbers and charts of ``perfci.report``, and the paths of static files."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from flask import Flask, request
 from markupsafe import Markup
 
 from perfci import __version__
-from perfci.model import Commit
+from perfci.model import Commit, Verdict
 from perfci.report import calibration_text, number_format, verdict_labels, verdict_sentences
 from perfci.report.charts import svg_charts
 from perfci.report.escaping import MAX_NAME_LENGTH, make_printable
-from perfci.report.incidents import incident_text
 from perfci.verdicts.incidents.step_causes import compute_log_cost
 from perfci_web import static_files
 from perfci_web.middleware import style_nonce
+from perfci_web.overview.view import CoverageShare
 
 THEMES = ("light", "dark")
 
 
 def init_app(app: Flask, clock: Callable[[], datetime]) -> None:
-    """Give the templates their filters and globals."""
+    """Register the filters and globals of the templates."""
 
     def format_age(moment: datetime) -> str:
         return number_format.format_age((clock() - moment).total_seconds())
@@ -32,66 +32,61 @@ def init_app(app: Flask, clock: Callable[[], datetime]) -> None:
         "advice": verdict_sentences.verdict_advice,
         "ago": format_age,
         "breakable": break_long_name,
+        "capitalized": capitalize_first,
         "date": format_date,
+        "duration": number_format.format_duration,
         "glyph": verdict_labels.verdict_glyph,
         "interval": verdict_sentences.format_interval,
+        "log_cost": compute_log_cost,
+        "moment": format_moment,
         "percent": number_format.format_percent,
         "printable": make_printable,
         "sentence": verdict_sentences.verdict_sentence,
-        "status": verdict_labels.status_label,
         "signed": number_format.format_signed_percent,
-        "lasting": number_format.format_duration,
-        "moment": format_moment,
-        "opened": capitalize_first,
+        "status": verdict_labels.status_label,
         "tone": verdict_labels.verdict_tone,
         "verdict": verdict_labels.verdict_label,
         "word": verdict_labels.kind_label,
     }
-    app.jinja_env.filters |= {
-        "cost": compute_log_cost,
-        "creep": incident_text.creep_sentence,
-        "creep_command": incident_text.creep_command,
-        "incident_glyph": lambda kind: incident_text.GLYPHS[kind],
-        "incident_tone": lambda kind: incident_text.TONES[kind],
-        "retest": incident_text.retest_sentence,
-        "retest_command": incident_text.retest_command,
-    }
     app.jinja_env.globals |= {
         "arrow": verdict_labels.direction_arrow,
-        "calibration": calibration_text,
         "asset": lambda name: f"{request.script_root}{static_files.asset_path(name)}",
-        "commit_name": commit_title,
-        "counted": number_format.format_count,
+        "calibration_text": calibration_text,
+        "commit_title": commit_title,
+        "count_noun": number_format.format_count,
         "counts_sentence": verdict_sentences.counts_sentence,
-        "interval_bar": lambda verdict, span: Markup(
-            svg_charts.render_interval_bar(verdict, span=span, width=140)
-        ),
+        "coverage_bar": coverage_bar,
+        "format_levels": lambda metric, *values: verdict_sentences.format_levels(values, metric),
+        "interval_bar": interval_bar,
         "kind_tone": lambda kind: verdict_labels.TONES[kind],
-        "levels": lambda metric, *values: verdict_sentences.format_levels(values, metric),
-        "moved": verdict_sentences.level_change_phrase,
-        "plotly": lambda: f"{request.script_root}{static_files.plotly_path()}",
         "mark_sentence": verdict_sentences.mark_sentence,
         "move": verdict_sentences.change_phrase,
-        "shares": lambda shares: Markup(
-            svg_charts.render_share_bar([(one.shade, one.count) for one in shares])
-        ),
-        "quiet_kinds": verdict_labels.QUIET_KINDS,
+        "plotly": lambda: f"{request.script_root}{static_files.plotly_path()}",
         "sparkline": lambda trend: Markup(svg_charts.render_sparkline(trend)),
         "style_nonce": style_nonce,
         "theme": current_theme,
         "trend_picture": lambda trend, **size: Markup(svg_charts.render_trend(trend, **size)),
+        "unremarkable_kinds": verdict_labels.QUIET_KINDS,
         "version": __version__,
     }
 
 
+def interval_bar(verdict: Verdict, span: float) -> Markup:
+    return Markup(svg_charts.render_interval_bar(verdict, span=span, width=140))
+
+
+def coverage_bar(shares: Iterable[CoverageShare]) -> Markup:
+    return Markup(svg_charts.render_share_bar([(share.color, share.count) for share in shares]))
+
+
 def current_theme() -> str:
-    """The reader's own choice between light and dark, empty while the system decides."""
-    chosen = request.cookies.get("perfci-theme", "")
-    return chosen if chosen in THEMES else ""
+    """Return the theme chosen by cookie, empty where the system decides."""
+    theme = request.cookies.get("perfci-theme", "")
+    return theme if theme in THEMES else ""
 
 
 def break_long_name(text: str, limit: int = MAX_NAME_LENGTH) -> Markup:
-    """Let a long name break where a reader would, after a dot or an underscore, and no number anywhere."""
+    """Allow line breaks in a long name after separators, but never before a digit."""
     pieces = re.split(r"(?<=[._/(,:\[])(?=[^\W\d])", make_printable(text, limit))
     return Markup("<wbr>").join(pieces)
 
@@ -102,7 +97,7 @@ def format_date(moment: datetime) -> Markup:
 
 
 def format_moment(time: datetime) -> str:
-    """To the minute, and where: ``2026-03-01 12:00 UTC``."""
+    """Format a time to the minute: ``2026-03-01 12:00 UTC``."""
     return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 

@@ -1,31 +1,35 @@
-"""What a handler is given, and what it gives back."""
+"""The value a handler of the API receives, and the value it returns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
 from perfci.auth.oidc import KeyLookup
 from perfci.auth.permissions import AccessRequirement, Actor
 from perfci.config import Settings
+from perfci.service.audit_context import AuditContext
 from perfci.store import Store
 from perfci.store.projects import Project
 from perfci.store.writes.group_commit import GroupCommitter
 
+if TYPE_CHECKING:
+    from perfci_web.api.operation import Operation
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One admitted request.
+    """One request that was authenticated, authorized and parsed.
 
-    ``project`` is the one in the path, found and allowed; ``query`` and ``body`` are of the operation's classes, and
-    ``raw`` is the body as it was inflated. Reads open ``store.read()``; writes go through ``group.submit(job)``, which
-    returns after the commit. ``admit`` is for a project that the body names: it answers it, or refuses the request as
-    the frame would have done. ``settings`` are the server's own; a project's beat them. ``key_of`` tells the public
-    keys of who signs the tokens of jobs.
+    ``project`` is the one in the path. ``query`` and ``body`` are of the operation's classes; ``raw_body`` is the
+    body after inflating. Reads open ``store.read()``; writes go through ``group_commit.submit(job)``, which returns
+    after the commit. ``require_project`` returns a project that the body names, or refuses the request as if the
+    path had named it. ``settings`` are the server's, before the tables of a project. ``find_signing_key`` looks up a
+    public key of the issuer of job tokens. ``operations`` is the table of the whole API.
     """
 
     store: Store
@@ -43,6 +47,7 @@ class Call:
     revision: int = 0
     settings: Settings = field(default_factory=Settings)
     find_signing_key: KeyLookup = lambda kid: None
+    operations: tuple[Operation, ...] = ()
 
     @property
     def required_project(self) -> Project:
@@ -50,10 +55,14 @@ class Call:
         assert self.project is not None
         return self.project
 
+    @property
+    def audit_context(self) -> AuditContext:
+        return AuditContext(self.actor, self.now, self.request_id)
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A shape becomes JSON, bytes are sent as they are, an iterator as it goes; nothing at all is 204."""
+    """A shape is sent as JSON, bytes unchanged, an iterator as a stream; None becomes 204."""
 
     value: BaseModel | bytes | Iterator[bytes] | None
     status: int = 200

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -32,36 +31,16 @@ from perfci.service.accounts.accounts import ensure_project
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store
 from perfci.store.projects import Project, find_project
-from perfci.store.writes.group_commit import GroupCommitter, StoreUnavailable
+from perfci.store.writes.group_commit import StoreUnavailable
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.etags import build_etag, matches_etag
 from perfci_web.api.operation import Operation
 from perfci_web.api.problems import KIND_BY_STATUS, ProblemError, convert_validation_error
 from perfci_web.api.rate_limit import RateLimiter
 from perfci_web.api.request_body import BodyReader, RawBody, parse_body
+from perfci_web.web_context import LazyGroupCommit
 
 NO_BODY = RawBody(b"", 0)
-
-
-class LazyGroupCommit:
-    """The writing thread of this process, started with the first request: one from before a fork is in no worker."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._group: GroupCommitter | None = None
-        self._lock = threading.Lock()
-
-    def __call__(self) -> GroupCommitter:
-        with self._lock:
-            if self._group is None:
-                self._group = GroupCommitter(self._store)
-            return self._group
-
-    def close(self) -> None:
-        """Store what waits; a server calls this when it ends."""
-        with self._lock:
-            if self._group is not None:
-                self._group.close()
 
 
 class EmptyQuery(RequestShape):
@@ -74,6 +53,7 @@ class ApiContext:
 
     store: Store
     group_commit: LazyGroupCommit
+    operations: tuple[Operation, ...]
     identify: Callable[[Request], Actor]
     clock: Callable[[], datetime]
     settings: Settings
@@ -121,6 +101,7 @@ def handle_request(
             revision=_parse_revision(request) if operation.revision else 0,
             settings=context.settings,
             find_signing_key=context.issuer_keys.get_key,
+            operations=context.operations,
         )
         return _set_cache_headers(_build_response(_run_handler(operation, call)), etag)
 

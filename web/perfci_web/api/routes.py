@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -14,9 +13,8 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from perfci.auth.permissions import Actor
 from perfci.config import Settings
 from perfci.net.jwks import IssuerKeys
-from perfci.store import Store
 from perfci_web.api import problems
-from perfci_web.api.dispatch import ApiContext, LazyGroupCommit, handle_request
+from perfci_web.api.dispatch import ApiContext, handle_request
 from perfci_web.api.operation import API_PREFIX, Operation
 from perfci_web.api.operation_table import ALL_OPERATIONS
 from perfci_web.api.path_parameters import CONVERTERS
@@ -24,35 +22,31 @@ from perfci_web.api.problems import ProblemError
 from perfci_web.api.rate_limit import RateLimiter
 from perfci_web.api.request_body import MIB, BodyReader
 from perfci_web.request_id import request_id
+from perfci_web.web_context import WebContext
 
 
 def init_app(
-    app: Flask,
-    store: Store,
-    *,
-    identify: Callable[[Request], Actor],
-    clock: Callable[[], datetime],
-    settings: Settings,
+    app: Flask, context: WebContext, *, identify: Callable[[Request], Actor], settings: Settings
 ) -> None:
-    """Serve every operation of the table from a store."""
+    """Add a route for every operation of the table."""
     server = settings.server
-    serving = ApiContext(
-        store=store,
-        group_commit=LazyGroupCommit(store),
+    api_context = ApiContext(
+        store=context.store,
+        group_commit=context.group_commit,
+        operations=ALL_OPERATIONS,
         identify=identify,
-        clock=clock,
+        clock=context.clock,
         settings=settings,
-        issuer_keys=IssuerKeys(settings.access.issuer, clock),
+        issuer_keys=IssuerKeys(settings.access.issuer, context.clock),
         body_reader=BodyReader(
             max_wire_bytes=int(server.max_body_mb * MIB), max_inflated_bytes=int(server.max_inflated_mb * MIB)
         ),
         request_limiter=RateLimiter(server.requests_per_minute),
         upload_limiter=RateLimiter(server.uploads_per_minute_mb * MIB),
     )
-    app.extensions["perfci_api"] = serving
     app.url_map.converters |= CONVERTERS
     for operation in ALL_OPERATIONS:
-        view = partial(_serve_operation, serving, operation)
+        view = partial(_serve_operation, api_context, operation)
         methods = [operation.method]
         app.add_url_rule(
             operation.path, f"api.{operation.name}", view, methods=methods, provide_automatic_options=False

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import hmac
 import ipaddress
-import secrets
+import secrets as random_secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -28,7 +28,7 @@ from perfci.auth.permissions import (
     Scope,
 )
 from perfci.auth.tokens import JOB_TOKEN_PREFIX, hash_if_valid, hash_token
-from perfci.config import Settings
+from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
 from perfci.store import Store
 from perfci.store.access import api_tokens, audit_log, github_bindings, logins, users
@@ -83,8 +83,27 @@ def build_auth_settings(settings: Settings, *, writable: bool) -> AuthSettings:
     )
 
 
+def build_authenticator(
+    store: Store,
+    settings: Settings,
+    secrets: Secrets,
+    *,
+    writable: bool,
+    clock: Callable[[], datetime],
+    group_commit: Callable[[], GroupCommitter],
+) -> Authenticator:
+    """Build the authenticator of a server; ``PerfciError`` where its settings lack something for their mode."""
+    rules = build_auth_settings(settings, writable=writable)
+    github = None
+    if settings.access.mode == "github":
+        client_secret = secrets.github_client_secret.get_secret_value()
+        github = GitHubLogin(settings.access, client_secret, rules.public_url)
+    secret_key = secrets.secret_key.get_secret_value()
+    return Authenticator(store, rules, clock, group_commit, github, secret_key)
+
+
 class Authenticator:
-    """Tells who asks, once for each request."""
+    """Identifies the caller of a request: by bearer token, login cookie, trusted proxy, or as the local user."""
 
     def __init__(
         self,
@@ -97,7 +116,7 @@ class Authenticator:
     ) -> None:
         self.auth_settings = auth_settings
         self._store, self._clock, self._group = store, clock, group_commit
-        self._github, self._secret_key = github, secret_key
+        self.github, self._secret_key = github, secret_key
         self._noted: dict[int, datetime] = {}
 
     def identify(self, request: Request) -> Actor:
@@ -113,7 +132,7 @@ class Authenticator:
         if scheme.lower() == "bearer":
             return self._authenticate_token(text.strip())
         actor = self._authenticate_browser(request)
-        if actor.kind != "anonymous" and request.method in csrf.WRITE_METHODS:
+        if actor.kind != "anonymous" and request.method not in csrf.READ_METHODS:
             csrf.require_own_page(request, self.auth_settings.public_url)
             if actor.kind == "user":
                 csrf.require_token(request, self.csrf_token(actor))
@@ -194,10 +213,10 @@ class Authenticator:
     def _is_still_member(self, login: logins.Login) -> bool:
         """Ask GitHub again now and then: who left an organisation is out within minutes, even where GitHub is down."""
         now = self._clock()
-        if self._github is None or now - login.checked_at < MEMBERSHIP_CHECK_INTERVAL:
+        if self.github is None or now - login.checked_at < MEMBERSHIP_CHECK_INTERVAL:
             return True
         try:
-            belongs = self._github.is_allowed_user(str(self.encryptor().decrypt(login.grant) or ""))
+            belongs = self.github.is_allowed_user(str(self.encryptor().decrypt(login.grant) or ""))
         except GitHubLoginError:
             return now - login.checked_at < MEMBERSHIP_GRACE
         if belongs:
@@ -243,7 +262,7 @@ class Authenticator:
             known = logins.find_secret(tx, name)
         now = self._clock()
         return known or self.submit(
-            lambda tx: logins.ensure_secret(tx, name, lambda: secrets.token_bytes(32), now)
+            lambda tx: logins.ensure_secret(tx, name, lambda: random_secrets.token_bytes(32), now)
         )
 
     def _note_token_use(self, token: api_tokens.Token, now: datetime) -> None:

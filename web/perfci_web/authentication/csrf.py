@@ -9,7 +9,9 @@ from flask import Request
 
 from perfci.auth.permissions import AccessDenied
 
-WRITE_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing; every other one needs the checks below."""
+
 CSRF_FIELD = "csrf"
 CSRF_HEADER = "X-CSRF-Token"
 FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")

@@ -1,13 +1,12 @@
-"""The addresses below ``/login``: begin, come back, end."""
+"""The pages of the login: choose, begin, come back from GitHub, end."""
 
 from __future__ import annotations
 
 import hmac
-import secrets as dice
-from collections.abc import Callable
+import secrets as random_secrets
 from datetime import datetime, timedelta
 
-from flask import Flask, Response, render_template, request
+from flask import Blueprint, Response, render_template, request
 from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessDenied
@@ -15,6 +14,7 @@ from perfci.auth.tokens import hash_token
 from perfci.store.access import audit_log, logins, users
 from perfci_web.authentication.authenticator import LOGIN_COOKIE, Authenticator
 from perfci_web.authentication.github_login import STATE_MAX_AGE_S, GitHubLogin, GitHubLoginError, GitHubUser
+from perfci_web.web_context import web_context
 
 LOGIN_STATE_COOKIE = "__Host-perfci-login"
 LOGIN_MAX_AGE = timedelta(days=7)
@@ -24,93 +24,101 @@ TRY_AGAIN = (
 )
 
 
-def init_app(
-    app: Flask, authenticator: Authenticator, github: GitHubLogin | None, clock: Callable[[], datetime]
-) -> None:
-    """Add the pages of the login; without GitHub there is only one that says how one is known here."""
+def create_blueprint(*, with_github: bool) -> Blueprint:
+    """Build the pages below ``/login``; without GitHub there is only the one that explains the access mode."""
+    blueprint = Blueprint("authentication", __name__)
+    blueprint.add_url_rule("/login", view_func=login_page)
+    if with_github:
+        blueprint.add_url_rule("/login/github", view_func=begin_login)
+        blueprint.add_url_rule("/login/github/callback", view_func=finish_login)
+        blueprint.add_url_rule("/login/end", view_func=end_login, methods=["POST"])
+    return blueprint
 
-    @app.get("/login")
-    def login_page() -> str:
-        return render_template(
-            "authentication/login.html",
-            mode=authenticator.auth_settings.mode,
-            actor=authenticator.identify(request),
-            next=_next_path(),
-        )
 
-    if github is None:
-        return
+def login_page() -> str:
+    authenticator = web_context().authenticator
+    return render_template(
+        "authentication/login.html",
+        mode=authenticator.auth_settings.mode,
+        actor=authenticator.identify(request),
+        next_path=_next_path(),
+    )
 
-    @app.get("/login/github", endpoint="login.begin")
-    def begin_login() -> Response:
-        state, verifier = dice.token_urlsafe(24), dice.token_urlsafe(48)
-        answer = Response(status=302, headers={"Location": github.authorization_url(state, verifier)})
-        asked = authenticator.encryptor().encrypt(
-            {"state": state, "verifier": verifier, "next": _next_path()}
-        )
-        _set_cookie(answer, LOGIN_STATE_COOKIE, asked, timedelta(seconds=STATE_MAX_AGE_S))
-        return answer
 
-    @app.get("/login/github/callback", endpoint="login.back")
-    def finish_login() -> Response:
-        asked = authenticator.encryptor().decrypt(
-            request.cookies.get(LOGIN_STATE_COOKIE, ""), STATE_MAX_AGE_S
-        )
-        if not asked or not hmac.compare_digest(
-            asked["state"].encode(), request.args.get("state", "").encode()
-        ):
-            raise AccessDenied(403, TRY_AGAIN)
-        if "code" not in request.args:
-            raise AccessDenied(403, "GitHub was told not to let perfci know who you are; nothing was stored.")
-        person = _require_allowed_user(github, request.args["code"], asked["verifier"])
-        secret = authenticator.submit(lambda tx: _create_login(tx, authenticator, person, clock()))
-        answer = Response(status=302, headers={"Location": f"{request.script_root}{asked['next']}"})
-        _set_cookie(answer, LOGIN_COOKIE, secret, LOGIN_MAX_AGE)
-        _set_cookie(answer, LOGIN_STATE_COOKIE, "", timedelta(0))
-        return answer
+def begin_login() -> Response:
+    """Send the browser to GitHub; state and PKCE verifier wait in an encrypted cookie."""
+    authenticator = web_context().authenticator
+    state, verifier = random_secrets.token_urlsafe(24), random_secrets.token_urlsafe(48)
+    location = _require_github(authenticator).authorization_url(state, verifier)
+    response = Response(status=302, headers={"Location": location})
+    cookie = {"state": state, "verifier": verifier, "next": _next_path()}
+    encrypted = authenticator.encryptor().encrypt(cookie)
+    _set_cookie(response, LOGIN_STATE_COOKIE, encrypted, timedelta(seconds=STATE_MAX_AGE_S))
+    return response
 
-    @app.post("/login/end", endpoint="login.end")
-    def end_login() -> Response:
-        authenticator.end_login(request)
-        answer = Response(status=302, headers={"Location": f"{request.script_root}/"})
-        _set_cookie(answer, LOGIN_COOKIE, "", timedelta(0))
-        return answer
+
+def finish_login() -> Response:
+    """Check the answer of GitHub, store the login and give the browser its cookie."""
+    authenticator, now = web_context().authenticator, web_context().clock()
+    github = _require_github(authenticator)
+    encrypted = request.cookies.get(LOGIN_STATE_COOKIE, "")
+    cookie = authenticator.encryptor().decrypt(encrypted, STATE_MAX_AGE_S)
+    state = request.args.get("state", "")
+    if not cookie or not hmac.compare_digest(cookie["state"].encode(), state.encode()):
+        raise AccessDenied(403, TRY_AGAIN)
+    if "code" not in request.args:
+        raise AccessDenied(403, "Access was denied at GitHub; nothing was stored.")
+    person = _require_allowed_user(github, request.args["code"], cookie["verifier"])
+    secret = authenticator.submit(lambda tx: _create_login(tx, authenticator, person, now))
+    response = Response(status=302, headers={"Location": f"{request.script_root}{cookie['next']}"})
+    _set_cookie(response, LOGIN_COOKIE, secret, LOGIN_MAX_AGE)
+    _set_cookie(response, LOGIN_STATE_COOKIE, "", timedelta(0))
+    return response
+
+
+def end_login() -> Response:
+    web_context().authenticator.end_login(request)
+    response = Response(status=302, headers={"Location": f"{request.script_root}/"})
+    _set_cookie(response, LOGIN_COOKIE, "", timedelta(0))
+    return response
+
+
+def _require_github(authenticator: Authenticator) -> GitHubLogin:
+    assert authenticator.github is not None  # these rules exist only with a login by GitHub
+    return authenticator.github
 
 
 def _require_allowed_user(github: GitHubLogin, code: str, verifier: str) -> GitHubUser:
     try:
         person = github.fetch_user(code, verifier)
-        belongs = github.is_allowed_user(person.access_token)
+        is_allowed = github.is_allowed_user(person.access_token)
     except GitHubLoginError as error:
         raise AccessDenied(403, f"{error} Begin again.") from None
-    if not belongs:
+    if not is_allowed:
         raise AccessDenied(403, f"{person.name} is in none of the organisations this server is for.")
     return person
 
 
 def _create_login(tx: Session, authenticator: Authenticator, github_user: GitHubUser, now: datetime) -> str:
-    """Remember the person and a new secret for the browser, of which only the hash is kept."""
+    """Store the user and the hash of a new login secret; return the secret, which goes into the cookie."""
     user = users.ensure_user(tx, "github", github_user.user_id, github_user.name, now)
     if user.disabled:
         raise AccessDenied(403, "This account is closed: ask an admin of this server.")
-    secret = dice.token_urlsafe(32)
+    secret = random_secrets.token_urlsafe(32)
     grant = authenticator.encryptor().encrypt(github_user.access_token).encode()
     logins.end_expired_logins(tx, now)
-    logins.add_login(tx, user.id, hash_token(secret), dice.token_urlsafe(24), now, now + LOGIN_MAX_AGE, grant)
+    logins.add_login(
+        tx, user.id, hash_token(secret), random_secrets.token_urlsafe(24), now, now + LOGIN_MAX_AGE, grant
+    )
     audit_log.add_entry(tx, user.actor, "login.begin", user.address, at=now, detail={"name": user.name})
     return secret
 
 
 def _next_path() -> str:
-    """The page somebody came from: only a path of ours, for a login must not send people elsewhere."""
+    """Return the path to go to after the login; anything but a local path would be an open redirect."""
     path = request.args.get("next", "/")
-    ours = (
-        path.startswith("/")
-        and not path.startswith(("//", "/\\"))
-        and path.isprintable()
-        and "\\" not in path
-    )
-    return path if ours else "/"
+    is_local = path.startswith("/") and not path.startswith("//") and path.isprintable() and "\\" not in path
+    return path if is_local else "/"
 
 
 def _set_cookie(answer: Response, name: str, value: str, max_age: timedelta) -> None:

@@ -1,102 +1,99 @@
-"""Addresses of the list of benchmarks: the page, and its twins for programs."""
+"""Routes of the list of benchmarks: the page and its JSON and CSV."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from flask import Flask, Response, jsonify, render_template, request
+from flask import Blueprint, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
 from perfci.history.series_points import JudgedHistories
 from perfci.model import Series
 from perfci.net.url_segments import encode_segment
-from perfci.store import Store
 from perfci.store.incidents.mutes import load_mutes
 from perfci.store.queries import measurements
 from perfci.store.queries.latest_results import count_series_commits, load_series_records
 from perfci.store.queries.records import SeriesRecord, StoredSeries
-from perfci_web.benchmarks import view as benchmarks
+from perfci_web.benchmarks import view
 from perfci_web.csv_export import csv_response, format_pairs
 from perfci_web.lookups import project_links, require_project
 from perfci_web.trends import SeriesVerdicts, load_level_trends
 from perfci_web.view_parts.cells import CellRows
+from perfci_web.web_context import web_context
+
+blueprint = Blueprint("benchmarks", __name__)
 
 LIST_PATH = "/<project:project>/benchmarks"
 
 
-def init_app(app: Flask, store: Store, clock: Callable[[], datetime]) -> None:
-    app.add_url_rule(LIST_PATH, "benchmarks_page", partial(benchmarks_page, store, clock))
-    app.add_url_rule(f"{LIST_PATH}.json", "benchmarks_json", partial(benchmarks_json, store))
-    app.add_url_rule(f"{LIST_PATH}.csv", "benchmarks_csv", partial(benchmarks_csv, store))
+@blueprint.get(LIST_PATH)
+def benchmarks_page(project: str) -> str:
+    context = web_context()
+    with context.store.read() as tx:
+        all_series, selection = _load_selection(tx, project, _query_options())
+        if selection.show == view.UNAVAILABLE:
+            never_measured = [series for series in all_series if series.never_measured]
+            records = load_series_records(tx, project, never_measured)
+            reasons = view.group_reasons(records, selection.query)
+            return _render_page("unavailable", project, selection, all_series, reasons=reasons)
+        cells = _load_cells(tx, project, selection, all_series)
+        mutes = load_mutes(tx, require_project(tx, project).id, context.clock())
+    return _render_page("benchmarks", project, selection, all_series, cells=cells, muted=mutes)
 
 
-def benchmarks_page(store: Store, clock: Callable[[], datetime], project: str) -> str:
-    with store.read() as tx:
-        everything, selection = _load_selection(tx, project, _query_options())
-        if selection.show == benchmarks.UNAVAILABLE:
-            never = [one for one in everything if one.never_measured]
-            reasons = benchmarks.group_reasons(load_series_records(tx, project, never), selection.query)
-            return _render_page(
-                "benchmarks/unavailable.html", project, selection, everything, reasons=reasons
-            )
-        cells = _load_cells(tx, project, selection, everything)
-        watched = load_mutes(tx, require_project(tx, project).id, clock())
-    return _render_page(
-        "benchmarks/benchmarks.html", project, selection, everything, cells=cells, watched=watched
+@blueprint.get(f"{LIST_PATH}.json")
+def benchmarks_json(project: str) -> Response:
+    with web_context().store.read() as tx:
+        all_series, selection = _load_selection(tx, project, _query_options())
+        cells = _load_cells(tx, project, selection, all_series)
+    return jsonify(
+        {
+            "project": project,
+            "page": selection.page,
+            "pages": selection.pages,
+            "total": selection.total,
+            "unavailable": selection.unavailable,
+            "series": [view.serialize_row(row) for cell in cells for row in cell.rows],
+        }
     )
+
+
+@blueprint.get(f"{LIST_PATH}.csv")
+def benchmarks_csv(project: str) -> Response:
+    """All results of the search, not only one page."""
+    query = request.args.get("q", "")
+    unavailable = request.args.get("show") == view.UNAVAILABLE
+    with web_context().store.read() as tx:
+        require_project(tx, project)
+        matches = measurements.search_series(tx, project, search=query)
+        records = [record for record in matches if record.never_measured == unavailable]
+        rows = _load_rows(tx, records, records)
+    csv_rows = []
+    for record in records:
+        fields = view.serialize_row(rows[record.id])
+        pairs = {name: format_pairs(fields[name]) for name in ("parameters", "variant")}
+        csv_rows.append(fields | pairs)
+    columns = csv_rows[0].keys() if csv_rows else ("benchmark",)
+    return csv_response(columns, csv_rows, f"{encode_segment(project)}-benchmarks.csv")
 
 
 def _render_page(
-    template: str,
+    name: str,
     project: str,
-    selection: benchmarks.SeriesSelection,
+    selection: view.SeriesSelection,
     all_series: Iterable[StoredSeries],
-    **extra: Any,
+    **values: Any,
 ) -> str:
     return render_template(
-        template,
+        f"benchmarks/{name}.html",
         project=project,
         page=selection,
-        sorts=benchmarks.SORTS,
-        sparkline_commits=benchmarks.SPARKLINE_COMMITS,
-        unavailable=benchmarks.UNAVAILABLE,
-        links=project_links(project, (one.series for one in all_series)),
-        **extra,
-    )
-
-
-def benchmarks_json(store: Store, project: str) -> Response:
-    with store.read() as tx:
-        everything, selection = _load_selection(tx, project, _query_options())
-        cells = _load_cells(tx, project, selection, everything)
-    found = {
-        "project": project,
-        "page": selection.page,
-        "pages": selection.pages,
-        "total": selection.total,
-        "unavailable": selection.unavailable,
-    }
-    return jsonify(found | {"series": [benchmarks.serialize_row(row) for cell in cells for row in cell.rows]})
-
-
-def benchmarks_csv(store: Store, project: str) -> Response:
-    """All results of the search, not only one page."""
-    query, never = request.args.get("q", ""), request.args.get("show") == benchmarks.UNAVAILABLE
-    with store.read() as tx:
-        require_project(tx, project)
-        found = measurements.search_series(tx, project, search=query)
-        records = [record for record in found if record.never_measured == never]
-        rows = _load_rows(tx, records, records)
-    fields = [benchmarks.serialize_row(rows[record.id]) for record in records]
-    plain = [
-        row | {"parameters": format_pairs(row["parameters"]), "variant": format_pairs(row["variant"])}
-        for row in fields
-    ]
-    return csv_response(
-        plain[0].keys() if plain else ("benchmark",), plain, f"{encode_segment(project)}-benchmarks.csv"
+        sorts=view.SORTS,
+        sparkline_commits=view.SPARKLINE_COMMITS,
+        unavailable=view.UNAVAILABLE,
+        links=project_links(project, (stored.series for stored in all_series)),
+        **values,
     )
 
 
@@ -111,46 +108,49 @@ def _query_options() -> dict[str, Any]:
 
 def _load_selection(
     tx: Session, project: str, options: Mapping[str, Any]
-) -> tuple[list[StoredSeries], benchmarks.SeriesSelection]:
-    """All series of a project, and the page of them a request asks for."""
+) -> tuple[list[StoredSeries], view.SeriesSelection]:
+    """Load all series of a project, and select the page of them that a request is for."""
     require_project(tx, project)
-    everything = measurements.search_stored_series(tx, project)
-    return everything, benchmarks.select_series(
-        everything, _load_ranks(tx, project, everything, options["sort"]), **options
-    )
+    all_series = measurements.search_stored_series(tx, project)
+    ranks = _load_ranks(tx, project, all_series, options["sort"])
+    return all_series, view.select_series(all_series, ranks, **options)
 
 
 def _load_ranks(
     tx: Session, project: str, all_series: Sequence[StoredSeries], sort: str
 ) -> Mapping[Series, float]:
-    """What to sort by, asked of all series only where it is wanted."""
-    if sort == benchmarks.BY_CHANGE:
-        decided = SeriesVerdicts.load(tx, [one.id for one in all_series])
-        return benchmarks.largest_changes(decided.changes, decided.verdicts)
-    if sort == benchmarks.BY_COMMITS:
-        commits = count_series_commits(tx, project, [one.id for one in all_series])
-        return {one.series: commits.get(one.id, 0) for one in all_series}
-    if sort == benchmarks.BY_STATE:
-        return {one.series: one.is_last_failed for one in load_series_records(tx, project, all_series)}
+    """Load the values to sort by; the order by name needs none."""
+    series_ids = [stored.id for stored in all_series]
+    if sort == view.BY_CHANGE:
+        decisions = SeriesVerdicts.load(tx, series_ids)
+        return view.largest_changes(decisions.changes, decisions.verdicts)
+    if sort == view.BY_COMMITS:
+        commits = count_series_commits(tx, project, series_ids)
+        return {stored.series: commits.get(stored.id, 0) for stored in all_series}
+    if sort == view.BY_STATE:
+        records = load_series_records(tx, project, all_series)
+        return {record.series: record.is_last_failed for record in records}
     return {}
 
 
 def _load_cells(
-    tx: Session, project: str, selection: benchmarks.SeriesSelection, all_series: Iterable[StoredSeries]
-) -> list[CellRows[benchmarks.SeriesListRow]]:
-    """What the page shows of the series that were asked for."""
+    tx: Session, project: str, selection: view.SeriesSelection, all_series: Iterable[StoredSeries]
+) -> list[CellRows[view.SeriesListRow]]:
+    """Load the rows of the selected series."""
     rows = _load_rows(tx, load_series_records(tx, project, selection.series), all_series)
-    return [CellRows(cell.series, tuple(rows[one.id] for one in cell.rows)) for cell in selection.cells]
+    return [CellRows(cell.series, tuple(rows[stored.id] for stored in cell.rows)) for cell in selection.cells]
 
 
 def _load_rows(
     tx: Session, records: Sequence[SeriesRecord], all_series: Iterable[StoredSeries]
-) -> dict[int, benchmarks.SeriesListRow]:
-    """The rows of some series by id, with what tells whether they are judged."""
-    read = {one.series: one.id for one in benchmarks.add_clock_twins(records, all_series)}
-    lines = JudgedHistories.load(tx, read.values())
-    judged = set(lines.select_judged(tx, read))
-    trends = load_level_trends(tx, lines, SeriesVerdicts.load(tx, [record.id for record in records]))
+) -> dict[int, view.SeriesListRow]:
+    """Load the rows of some series by series id; their clock twins are read too, to see which is judged."""
+    series_ids = {stored.series: stored.id for stored in view.add_clock_twins(records, all_series)}
+    histories = JudgedHistories.load(tx, series_ids.values())
+    judged = set(histories.select_judged(tx, series_ids))
+    decisions = SeriesVerdicts.load(tx, [record.id for record in records])
+    trends = load_level_trends(tx, histories, decisions)
     return {
-        one.id: benchmarks.build_row(one, trends[one.series], judged=one.series in judged) for one in records
+        record.id: view.build_row(record, trends[record.series], judged=record.series in judged)
+        for record in records
     }

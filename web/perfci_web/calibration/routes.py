@@ -1,48 +1,42 @@
-"""Addresses of the calibration: what became of verdicts, and what equals showed."""
+"""Routes of the calibration: false alarms of A/A runs and the noise floors of series."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from datetime import datetime
-from functools import partial
+from collections.abc import Collection
 
-from flask import Flask, Response, jsonify, render_template
+from flask import Blueprint, Response, jsonify, render_template
 
 from perfci.history.calibration import compute_calibration
 from perfci.model import Series
-from perfci.policies import LoadPolicies
 from perfci.report.calibration_text import serialize_calibration
-from perfci.store import Store
 from perfci.store.queries.loaders import load_project_series
 from perfci.verdicts.calibration import Calibration
 from perfci_web.lookups import project_links, require_project
+from perfci_web.web_context import web_context
+
+blueprint = Blueprint("calibration", __name__)
+
+CALIBRATION_PATH = "/<project:project>/calibration"
 
 
-def init_app(app: Flask, store: Store, clock: Callable[[], datetime], load_policies: LoadPolicies) -> None:
-    for rule, view in (("calibration", calibration_page), ("calibration.json", calibration_json)):
-        app.add_url_rule(f"/<project:project>/{rule}", rule, partial(view, store, clock, load_policies))
+@blueprint.get(CALIBRATION_PATH)
+def calibration_page(project: str) -> str:
+    calibration, series = _load_calibration(project)
+    links = project_links(project, series)
+    return render_template("calibration/calibration.html", project=project, page=calibration, links=links)
 
 
-def calibration_page(
-    store: Store, clock: Callable[[], datetime], load_policies: LoadPolicies, project: str
-) -> str:
-    found, series = _load_calibration(store, clock, load_policies, project)
-    return render_template(
-        "calibration/calibration.html", project=project, found=found, links=project_links(project, series)
-    )
+@blueprint.get(f"{CALIBRATION_PATH}.json")
+def calibration_json(project: str) -> Response:
+    calibration, _ = _load_calibration(project)
+    return jsonify(serialize_calibration(project, calibration))
 
 
-def calibration_json(
-    store: Store, clock: Callable[[], datetime], load_policies: LoadPolicies, project: str
-) -> Response:
-    found, _ = _load_calibration(store, clock, load_policies, project)
-    return jsonify(serialize_calibration(project, found))
-
-
-def _load_calibration(
-    store: Store, clock: Callable[[], datetime], load_policies: LoadPolicies, project: str
-) -> tuple[Calibration, Collection[Series]]:
-    with store.read() as tx:
-        known = require_project(tx, project)
-        found = compute_calibration(tx, project, load_policies(known).policy, clock())
-        return found, load_project_series(tx, project).values() if found.floors else ()
+def _load_calibration(project: str) -> tuple[Calibration, Collection[Series]]:
+    """Compute the calibration; the series are needed for links only where there are noise floors."""
+    context = web_context()
+    with context.store.read() as tx:
+        policy = context.load_policies(require_project(tx, project)).policy
+        calibration = compute_calibration(tx, project, policy, context.clock())
+        series = load_project_series(tx, project).values() if calibration.floors else ()
+        return calibration, series

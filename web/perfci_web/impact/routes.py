@@ -1,39 +1,32 @@
-"""Addresses of the ledger: the page, and its twin for programs."""
+"""Routes of the impact of commits: the page and its JSON."""
 
 from __future__ import annotations
 
-from functools import partial
-
-from flask import Flask, Response, jsonify, render_template, request
+from flask import Blueprint, Response, jsonify, render_template, request
 
 from perfci.service.incidents.serialize_incidents import serialize_impact
-from perfci.store import Store, projects
 from perfci.store.queries.loaders import load_series_of_same_cells
-from perfci_web.impact import view as pages
-from perfci_web.page_urls import Links
+from perfci_web.impact import view
+from perfci_web.lookups import project_links, require_project
+from perfci_web.web_context import web_context
 
-IMPACT_PATH = "/<project:project>/ledger"
+blueprint = Blueprint("impact", __name__)
 
-
-def init_app(app: Flask, store: Store) -> None:
-    app.add_url_rule(IMPACT_PATH, "ledger", partial(impact_page, store))
-    app.add_url_rule(f"{IMPACT_PATH}.json", "ledger.json", partial(impact_json, store))
+IMPACT_PATH = "/<project:project>/impact"
 
 
-def impact_page(store: Store, project: str) -> str:
-    with store.read() as tx:
-        known = projects.find_project(tx, project)
-        assert known is not None  # no page of another one is reached
-        page = pages.build_impact_view(tx, known, pages.parse_query(request.args))
-        links = Links(project, load_series_of_same_cells(tx, project, page.series), root=request.script_root)
-    return render_template("impact/impact.html", page=page, filters=pages.DIRECTION_FILTERS, links=links)
+@blueprint.get(IMPACT_PATH)
+def impact_page(project: str) -> str:
+    with web_context().store.read() as tx:
+        page = view.build_impact_view(tx, require_project(tx, project), view.parse_query(request.args))
+        links = project_links(project, load_series_of_same_cells(tx, project, page.series))
+    return render_template("impact/impact.html", page=page, filters=view.DIRECTION_FILTERS, links=links)
 
 
-def impact_json(store: Store, project: str) -> Response:
-    with store.read() as tx:
-        known = projects.find_project(tx, project)
-        assert known is not None
-        found, following = pages.load_impact(tx, known, pages.parse_query(request.args))
-    return jsonify(
-        {"project": project, "lines": [serialize_impact(line) for line in found], "next": following}
-    )
+@blueprint.get(f"{IMPACT_PATH}.json")
+def impact_json(project: str) -> Response:
+    with web_context().store.read() as tx:
+        record = require_project(tx, project)
+        impacts, next_cursor = view.load_impact(tx, record, view.parse_query(request.args))
+    items = [serialize_impact(impact) for impact in impacts]
+    return jsonify({"project": project, "items": items, "next": next_cursor})

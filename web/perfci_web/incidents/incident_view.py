@@ -1,18 +1,15 @@
-"""One incident as people work on it: what is known, what they may do, and what a form of theirs asks."""
+"""The view of one incident: its facts, series, history, and the states it may change to."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, time
 from typing import Any
 
-from perfci.model import ChangePoint, IncidentKind, IncidentState, PerfciError, Series
+from perfci.model import ChangePoint, IncidentKind, IncidentState, Series
 from perfci.report.incidents import activity_log, notification_text
-from perfci.report.incidents import incident_text as words
-from perfci.service.incidents.change_request import parse_incident_update
 from perfci.service.incidents.serialize_incidents import IncidentDetail
-from perfci.service.incidents.state_changes import ALLOWED_TRANSITIONS, IncidentUpdate
+from perfci.service.incidents.state_changes import ALLOWED_TRANSITIONS
 from perfci.service.incidents.undo_change import find_undoable_change
 from perfci.store.incidents.records import DATA_KIND, IncidentEvent, IncidentMember, IncidentRecord
 from perfci.store.jobs.delivery_queue import Delivery
@@ -22,17 +19,15 @@ from perfci_web.incidents.list_view import IncidentEntry
 MAX_MEMBERS = 200
 """Series a page lists; all of them are in the JSON."""
 
-DATE_FIELDS = ("due_at", "accepted_until", "snoozed_until")
-TEXT_FIELDS = ("assignee", "reason", "issue_url", "fix_sha", "culprit_sha", "note")
+KINDS_WITH_CANDIDATES = (IncidentKind.REGRESSION, IncidentKind.MIXED, IncidentKind.IMPROVEMENT)
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentSeriesRow:
-    """One series of an incident."""
+    """One series of an incident; ``worse`` tells whether its change is for the worse."""
 
     change: ChangePoint
     identity: str
-    words: str
     worse: bool
 
 
@@ -47,6 +42,12 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class IncidentView:
+    """The page of one incident.
+
+    ``states`` are the states it may change to, each with its label. ``undo_text`` describes the change of state
+    that could be undone (``new → invalid``), empty where there is none.
+    """
+
     project: str
     entry: IncidentEntry
     rows: tuple[IncidentSeriesRow, ...]
@@ -54,9 +55,7 @@ class IncidentView:
     history: tuple[HistoryEntry, ...]
     deliveries: Sequence[Delivery]
     states: tuple[tuple[str, str], ...]
-    """What it may become: the state's word and how people say it."""
     undo_text: str
-    """The change of state that could be taken back, ``new → invalid``; empty where there is none."""
 
     @property
     def series(self) -> list[Series]:
@@ -66,9 +65,10 @@ class IncidentView:
 def build_incident_view(
     project: str, incident: IncidentDetail, identities: Mapping[int, str]
 ) -> IncidentView:
+    """Build the view of an incident; ``identities`` are the public ids of its series by row id."""
     shown = incident.members[:MAX_MEMBERS]
     record = incident.record
-    after = sorted(ALLOWED_TRANSITIONS[record.state], key=list(IncidentState).index)
+    next_states = sorted(ALLOWED_TRANSITIONS[record.state], key=list(IncidentState).index)
     return IncidentView(
         project=project,
         entry=IncidentEntry(record),
@@ -78,57 +78,15 @@ def build_incident_view(
         hidden_rows=len(incident.members) - len(shown),
         history=tuple(map(_build_history_entry, reversed(incident.events))),
         deliveries=incident.deliveries,
-        states=tuple((state.value, notification_text.STATE_LABELS[state]) for state in after),
+        states=tuple((state.value, notification_text.STATE_LABELS[state]) for state in next_states),
         undo_text=describe_undo(record, incident.events),
     )
 
 
 def describe_undo(record: IncidentRecord, history: Sequence[IncidentEvent]) -> str:
-    last = find_undoable_change(record, history)
-    return activity_log.activity_text("state", last.before, last.after, "") if last else ""
-
-
-def changed_form_values(form: Mapping[str, str]) -> dict[str, str]:
-    """What a person typed or chose, as against what the form came with: it says that under ``was.`` and the name."""
-    named = ("state", "duplicate_of", *TEXT_FIELDS, *DATE_FIELDS)
-    return {name: form[name] for name in named if name in form and form[name] != form.get(f"was.{name}", "")}
-
-
-def parse_change(form: Mapping[str, str]) -> IncidentUpdate:
-    """What a form asks; an empty field of one that was filled empties it, a day ends at its midnight in UTC.
-
-    A field that says what it was and is still that asks nothing.
-    """
-    form = {name: value for name, value in form.items() if value != form.get(f"was.{name}")}
-    given: dict[str, Any] = {
-        name: form[name].strip().replace("\r\n", "\n") for name in TEXT_FIELDS if name in form
-    }
-    given |= {name: _end_of_day(form[name]) for name in DATE_FIELDS if form.get(name)}
-    given |= {"due_at": None} if form.get("due_at") == "" else {}
-    if not given.get("note"):
-        given.pop("note", None)
-    if form.get("duplicate_of", "").strip():
-        given["duplicate_of"] = form["duplicate_of"].strip().lstrip("#")
-    if form.get("state"):
-        given["state"] = form["state"]
-    return parse_incident_update(given)
-
-
-def _build_row(member: IncidentMember, series: Series, identity: str) -> IncidentSeriesRow:
-    change = member.to_change_point(series)
-    return IncidentSeriesRow(change, identity, words.member_sentence(change), compute_log_cost(change) > 0)
-
-
-def _build_history_entry(event: IncidentEvent) -> HistoryEntry:
-    said = activity_log.activity_text(event.action, event.before, event.after, event.text)
-    return HistoryEntry(event, activity_log.activity_heading(event.action, event.text), said)
-
-
-def _end_of_day(text: str) -> datetime:
-    try:
-        return datetime.combine(datetime.fromisoformat(text).date(), time(23, 59, 59), UTC)
-    except ValueError as error:
-        raise PerfciError(f"{text!r} is no day; expected for example 2026-05-04.") from error
+    """Describe the last change of state if it can be undone."""
+    change = find_undoable_change(record, history)
+    return activity_log.activity_text("state", change.before, change.after, "") if change else ""
 
 
 def is_missing_data(page: IncidentView) -> bool:
@@ -136,6 +94,18 @@ def is_missing_data(page: IncidentView) -> bool:
 
 
 def candidate_commits(page: IncidentView) -> Sequence[Mapping[str, Any]]:
-    """Commits of the last look, where the kind of incident has any."""
-    kinds = (IncidentKind.REGRESSION, IncidentKind.MIXED, IncidentKind.IMPROVEMENT)
-    return page.entry.detail.get("suspects", ()) if page.entry.record.kind in kinds else ()
+    """Return the candidate commits of the last evaluation, where the kind of incident has any."""
+    if page.entry.record.kind not in KINDS_WITH_CANDIDATES:
+        return ()
+    commits: Sequence[Mapping[str, Any]] = page.entry.detail.get("candidate_commits", ())
+    return commits
+
+
+def _build_row(member: IncidentMember, series: Series, identity: str) -> IncidentSeriesRow:
+    change = member.to_change_point(series)
+    return IncidentSeriesRow(change, identity, compute_log_cost(change) > 0)
+
+
+def _build_history_entry(event: IncidentEvent) -> HistoryEntry:
+    text = activity_log.activity_text(event.action, event.before, event.after, event.text)
+    return HistoryEntry(event, activity_log.activity_heading(event.action, event.text), text)

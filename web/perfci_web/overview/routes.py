@@ -1,66 +1,62 @@
-"""Addresses of the first pages: the projects of a store, and one of them at a glance."""
+"""Routes of the first pages: the projects of a store, and one of them at a glance."""
 
 from __future__ import annotations
 
-from functools import partial
-
-from flask import Flask, redirect, render_template, request
-from werkzeug.wrappers import Response as Answer
+from flask import Blueprint, redirect, render_template, request
+from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.history.series_points import JudgedHistories
-from perfci.policies import LoadPolicies
-from perfci.store import Store
 from perfci.store.queries import measurements, project_status
 from perfci.store.queries.loaders import load_series_of_same_cells
-from perfci_web.incidents import list_view
-from perfci_web.lookups import require_project
-from perfci_web.overview import view as overview
+from perfci_web.incidents.list_view import load_open_incidents
+from perfci_web.lookups import project_links, require_project
+from perfci_web.overview import view
 from perfci_web.page_access import list_visible_projects
-from perfci_web.page_urls import Links, project_segment
+from perfci_web.page_urls import project_segment
 from perfci_web.trends import SeriesVerdicts, load_level_trends
+from perfci_web.web_context import web_context
+
+blueprint = Blueprint("overview", __name__)
 
 
-def init_app(app: Flask, store: Store, load_policies: LoadPolicies) -> None:
-    app.add_url_rule("/", "projects_page", partial(projects_page, store))
-    app.add_url_rule("/<project:project>/", "overview", partial(overview_page, store, load_policies))
+@blueprint.get("/")
+def projects_page() -> str | BaseResponse:
+    """List the projects; a store with a single one goes straight to it."""
+    with web_context().store.read() as tx:
+        visible = {project.slug for project in list_visible_projects(tx)}
+        records = [record for record in measurements.load_project_records(tx) if record.slug in visible]
+    if len(records) == 1:
+        return redirect(f"{request.script_root}/{project_segment(records[0].slug)}/")
+    return render_template("overview/projects.html", projects=records, project_links=project_links)
 
 
-def projects_page(store: Store) -> str | Answer:
-    with store.read() as tx:
-        seen = {one.slug for one in list_visible_projects(tx)}
-        known = [record for record in measurements.load_project_records(tx) if record.slug in seen]
-    if len(known) == 1:
-        return redirect(f"{request.script_root}/{project_segment(known[0].slug)}/")
-    return render_template(
-        "overview/projects.html", projects=known, links_of=partial(Links, root=request.script_root)
-    )
-
-
-def overview_page(store: Store, load_policies: LoadPolicies, project: str) -> str:
-    with store.read() as tx:
-        known = require_project(tx, project)
+@blueprint.get("/<project:project>/")
+def overview_page(project: str) -> str:
+    context = web_context()
+    with context.store.read() as tx:
+        project_record = require_project(tx, project)
         [record] = measurements.load_project_records(tx, project)
-        moved = JudgedHistories.load(tx, project_status.find_changed_series(tx, project, overview.MAX_MOVERS))
-        decided = SeriesVerdicts.load(tx, moved.points)
-        trends = sorted(load_level_trends(tx, moved, decided).values(), key=lambda trend: trend.series.label)
-        found = list_view.load_open_incidents(tx, known, load_policies(known))
-        page = overview.build_overview(
+        changed_series = project_status.find_changed_series(tx, project, view.MAX_MOVERS)
+        histories = JudgedHistories.load(tx, changed_series)
+        decisions = SeriesVerdicts.load(tx, histories.points)
+        trends = load_level_trends(tx, histories, decisions).values()
+        trends_by_label = sorted(trends, key=lambda trend: trend.series.label)
+        open_incidents = load_open_incidents(tx, project_record, context.load_policies(project_record))
+        page = view.build_overview(
             record,
-            overview.build_coverage(project_status.load_head_status(tx, project)),
+            view.build_coverage(project_status.load_head_status(tx, project)),
             project_status.count_decisions(tx, project),
-            decided,
-            trends,
-            measurements.load_commits_newest_first(tx, project, limit=overview.RECENT_COMMITS),
-            measurements.load_commits_by_sha(tx, project, overview.find_marked_commits(trends)),
-            found.count,
+            decisions,
+            trends_by_label,
+            measurements.load_commits_newest_first(tx, project, limit=view.RECENT_COMMITS),
+            measurements.load_commits_by_sha(tx, project, view.find_marked_commits(trends_by_label)),
+            open_incidents.count,
         )
-        links = Links(
-            project, load_series_of_same_cells(tx, project, page.linked_series), root=request.script_root
-        )
+        links = project_links(project, load_series_of_same_cells(tx, project, page.linked_series))
     return render_template(
         "overview/overview.html",
         page=page,
-        incidents=found.entries,
+        incidents=open_incidents.entries,
         links=links,
-        most_not_run=overview.MAX_NOT_RUN,
+        max_not_run=view.MAX_NOT_RUN,
     )

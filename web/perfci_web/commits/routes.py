@@ -1,0 +1,34 @@
+"""The route of one commit."""
+
+from __future__ import annotations
+
+from flask import Blueprint, render_template
+
+from perfci.store.queries import measurements
+from perfci.store.queries.loaders import load_series_of_same_cells
+from perfci_web.commits.view import build_commit_view
+from perfci_web.lookups import load_runs, project_links, require_commit
+from perfci_web.web_context import web_context
+
+blueprint = Blueprint("commits", __name__)
+
+
+@blueprint.get("/<project:project>/commit/<name:sha>")
+def commit_page(project: str, sha: str) -> str:
+    with web_context().store.read() as tx:
+        commit = require_commit(tx, project, sha)
+        records = measurements.load_runs_of_commit(tx, project, commit.sha)
+        verdicts = [
+            *measurements.load_verdict_records(tx, project, head=commit.sha),
+            *measurements.load_verdict_records(tx, project, base=commit.sha),
+        ]
+        page = build_commit_view(
+            project,
+            commit,
+            measurements.load_commits_newest_first(tx, project),
+            records,
+            load_runs(tx, records),
+            verdicts,
+        )
+        links = project_links(project, load_series_of_same_cells(tx, project, page.linked_series))
+    return render_template("commits/commit.html", page=page, links=links)

@@ -1,0 +1,182 @@
+"""Routes that change incidents: the forms of the pages post here.
+
+A job that changes something runs in the writer thread, where there is no request: what it needs of the request
+is read before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flask import redirect, request
+from sqlalchemy.orm import Session
+from werkzeug.wrappers import Response as BaseResponse
+
+from perfci.model import PerfciError
+from perfci.service.audit_context import AuditContext
+from perfci.service.incidents.merge_and_split import merge_incidents, split_members
+from perfci.service.incidents.move_boundary import move_boundary, shift_range
+from perfci.service.incidents.triage import (
+    BulkResult,
+    StaleRevision,
+    require_incident,
+    update_incident,
+    update_incidents,
+)
+from perfci.service.incidents.undo_change import undo_last_change
+from perfci.store.incidents import incident_store
+from perfci.store.projects import Project, find_project
+from perfci.store.writes.row_ids import find_series_ids
+from perfci_web.incidents.change_form import RejectedForm, changed_form_values, parse_change, parse_revision
+from perfci_web.incidents.routes import (
+    INCIDENT_PATH,
+    LIST_PATH,
+    blueprint,
+    render_incident,
+    render_list,
+)
+from perfci_web.lookups import project_links
+from perfci_web.page_access import current_actor
+from perfci_web.request_id import request_id
+from perfci_web.web_context import web_context
+
+MAX_BULK_CHANGES = 500
+
+TYPED_TEXT_KEPT = "What you typed is kept below: save it again if it still holds."
+
+PageResponse = BaseResponse | tuple[str, int]
+
+
+@blueprint.post(INCIDENT_PATH)
+def change_incident(project: str, number: int) -> PageResponse:
+    form, context = request.form.to_dict(), _audit_context()
+
+    def job(tx: Session, record: Project) -> None:
+        update_incident(tx, record, number, parse_revision(form), parse_change(form), context)
+
+    return _submit_change(project, number, job)
+
+
+@blueprint.post(f"{INCIDENT_PATH}/merge")
+def merge_other_incidents(project: str, number: int) -> PageResponse:
+    form, context = request.form.to_dict(), _audit_context()
+
+    def job(tx: Session, record: Project) -> None:
+        numbers = _parse_incident_numbers(form.get("others", ""))
+        others = incident_store.find_incidents(tx, record.id, numbers)
+        if missing := numbers - others.keys():
+            raise PerfciError(f"There is no incident {min(missing)} here.")
+        revisions = {other.number: other.revision for other in others.values()}
+        merge_incidents(tx, record, number, parse_revision(form), revisions, context)
+
+    return _submit_change(project, number, job)
+
+
+@blueprint.post(f"{INCIDENT_PATH}/split")
+def split_incident(project: str, number: int) -> PageResponse:
+    form, context, identities = request.form.to_dict(), _audit_context(), request.form.getlist("series")
+
+    def job(tx: Session, record: Project) -> None:
+        series_ids = set(find_series_ids(tx, identities).values())
+        split_members(tx, record, number, parse_revision(form), series_ids, context)
+
+    return _submit_change(project, number, job)
+
+
+@blueprint.post(f"{INCIDENT_PATH}/move-boundary")
+def move_incident_boundary(project: str, number: int) -> PageResponse:
+    form, context = request.form.to_dict(), _audit_context()
+
+    def job(tx: Session, record: Project) -> None:
+        offset = form.get("commit_offset", "").strip()
+        if not offset.lstrip("+-").isdecimal() or len(offset) > 5:
+            raise PerfciError("Give the number of commits to move the boundary by, for example -1.")
+        incident = require_incident(tx, record, number)
+        last_good, commit = shift_range(tx, record, incident, int(offset))
+        move_boundary(tx, record, number, parse_revision(form), last_good, commit, context)
+
+    return _submit_change(project, number, job)
+
+
+@blueprint.post(f"{INCIDENT_PATH}/undo")
+def undo_last_state_change(project: str, number: int) -> PageResponse:
+    form, context = request.form.to_dict(), _audit_context()
+
+    def job(tx: Session, record: Project) -> None:
+        undo_last_change(tx, record, number, parse_revision(form), context)
+
+    return _submit_change(project, number, job)
+
+
+@blueprint.post(LIST_PATH)
+def change_selected(project: str) -> PageResponse:
+    """Apply one change to the ticked incidents; those that somebody else changed meanwhile are named."""
+    form, context = request.form.to_dict(), _audit_context()
+    revisions = _parse_picks(request.form.getlist("pick")[:MAX_BULK_CHANGES])
+    typed = changed_form_values(form)
+    try:
+        update = parse_change(form)
+        result: BulkResult = (
+            web_context()
+            .group_commit()
+            .submit(lambda tx: update_incidents(tx, _find_project(tx, project), revisions, update, context))
+        )
+    except PerfciError as error:
+        return render_list(project, RejectedForm(str(error), typed, frozenset(revisions))), 409
+    if result.stale or result.refused or not result.changed:
+        unchanged = frozenset(revisions) - frozenset(result.changed)
+        return render_list(project, RejectedForm(_format_bulk_result(result), typed, unchanged)), 409
+    return redirect(project_links(project).incidents(), 303)
+
+
+def _submit_change(project: str, number: int, job: Callable[[Session, Project], None]) -> PageResponse:
+    """Run a change and go back to the page of its form; a refused one shows the incident and what was typed."""
+    typed = changed_form_values(request.form)
+    try:
+        web_context().group_commit().submit(lambda tx: job(tx, _find_project(tx, project)))
+    except PerfciError as error:
+        kept = f" {TYPED_TEXT_KEPT}" if isinstance(error, StaleRevision) and typed else ""
+        return render_incident(project, number, RejectedForm(f"{error}{kept}", typed)), 409
+    links = project_links(project)
+    if request.form.get("next") == "list":
+        return redirect(links.incidents(changed=number), 303)
+    return redirect(links.incident(number), 303)
+
+
+def _find_project(tx: Session, slug: str) -> Project:
+    project = find_project(tx, slug)
+    assert project is not None  # page_access checked it before the view ran
+    return project
+
+
+def _audit_context() -> AuditContext:
+    return AuditContext(current_actor(), web_context().clock(), request_id())
+
+
+def _parse_incident_numbers(text: str) -> set[int]:
+    """Parse ``#12, #14``."""
+    words = text.replace("#", " ").replace(",", " ").split()
+    if not words or not all(word.isdecimal() and len(word) < 10 for word in words):
+        raise PerfciError("Name the other incidents by their numbers, for example 12, 14.")
+    return {int(word) for word in words}
+
+
+def _parse_picks(picks: list[str]) -> dict[int, int]:
+    """Parse ticked boxes (``number:revision``) into revisions by number; anything else is left out."""
+    pairs = [pick.partition(":") for pick in picks]
+    return {
+        int(number): int(revision)
+        for number, _, revision in pairs
+        if number.isdecimal() and revision.isdecimal() and len(number) < 10 and len(revision) < 10
+    }
+
+
+def _format_bulk_result(result: BulkResult) -> str:
+    if not (result.changed or result.stale or result.refused):
+        return "Nothing was chosen."
+    parts = [f"{len(result.changed)} changed"]
+    if result.stale:
+        numbers = ", ".join(f"#{number}" for number in result.stale)
+        parts.append(f"somebody else changed {numbers} meanwhile: reload")
+    parts += [f"#{number}: {reason}" for number, reason in sorted(result.refused.items())[:5]]
+    return "; ".join(parts)

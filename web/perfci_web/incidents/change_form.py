@@ -1,0 +1,73 @@
+"""Read the form that changes incidents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, time
+from typing import Any
+
+from perfci.model import PerfciError
+from perfci.service.incidents.change_request import parse_incident_update
+from perfci.service.incidents.state_changes import IncidentUpdate
+
+DATE_FIELDS = ("due_at", "accepted_until", "snoozed_until")
+TEXT_FIELDS = ("assignee", "reason", "issue_url", "fix_sha", "culprit_sha", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedForm:
+    """Why a form was rejected, with the typed values and the ticked incidents, which the page shows again."""
+
+    message: str
+    typed: Mapping[str, str] = field(default_factory=dict)
+    selected: frozenset[int] = frozenset()
+
+
+NOT_REJECTED = RejectedForm("")
+
+
+def changed_form_values(form: Mapping[str, str]) -> dict[str, str]:
+    """Return the values that differ from what the form was loaded with, which it repeats as ``was.<name>``."""
+    names = ("state", "duplicate_of", *TEXT_FIELDS, *DATE_FIELDS)
+    return {name: form[name] for name in names if name in form and form[name] != form.get(f"was.{name}", "")}
+
+
+def parse_change(form: Mapping[str, str]) -> IncidentUpdate:
+    """Return the update that a form asks for.
+
+    A value equal to its ``was.<name>`` changes nothing; a field that was emptied is cleared; a date means the end
+    of that day in UTC.
+    """
+    form = {name: value for name, value in form.items() if value != form.get(f"was.{name}")}
+    changes: dict[str, Any] = {
+        # Browsers send CRLF from a textarea.
+        name: form[name].strip().replace("\r\n", "\n")
+        for name in TEXT_FIELDS
+        if name in form
+    }
+    changes |= {name: _end_of_day(form[name]) for name in DATE_FIELDS if form.get(name)}
+    if form.get("due_at") == "":
+        changes["due_at"] = None
+    if not changes.get("note"):
+        changes.pop("note", None)
+    if form.get("duplicate_of", "").strip():
+        changes["duplicate_of"] = form["duplicate_of"].strip().lstrip("#")
+    if form.get("state"):
+        changes["state"] = form["state"]
+    return parse_incident_update(changes)
+
+
+def parse_revision(form: Mapping[str, str]) -> int:
+    """Return the revision of the incident that the form was made from."""
+    text = form.get("revision", "")
+    if not text.isdecimal() or len(text) > 9:
+        raise PerfciError("The form does not say which revision it was made from: load the page again.")
+    return int(text)
+
+
+def _end_of_day(text: str) -> datetime:
+    try:
+        return datetime.combine(datetime.fromisoformat(text).date(), time(23, 59, 59), UTC)
+    except ValueError as error:
+        raise PerfciError(f"{text!r} is no day; expected for example 2026-05-04.") from error
