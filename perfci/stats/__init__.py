@@ -1,1 +1,1 @@
-"""Numbers in, numbers out: location, intervals, rank tests, segmentation, power, false-discovery control."""
+"""Statistics on plain numbers: location, intervals, rank tests, segmentation, power, error control."""

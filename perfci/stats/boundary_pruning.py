@@ -1,7 +1,7 @@
-"""Proof for every boundary that a segmentation proposes.
+"""Backward elimination of boundaries that a segmentation proposes and their points do not support.
 
-A boundary stays only when the step is large enough for the user, significant for the noise, separated in ranks, not
-gone again at once, and no mere hop of a machine that keeps returning to the same states.
+A boundary stays only if its step is large enough for the user, significant against the noise,
+separated in ranks, not taken back at once, and no switch between modes of the machine.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from perfci.stats.preprocessing import CLIP_REACH
 from perfci.stats.segmentation import MIN_SEGMENT_POINTS
 
 RELOCATION_REACH = 2 * CLIP_REACH
-"""So far from a boundary points may lie that spikes had pulled in, or be such spikes."""
+"""Farthest a boundary is moved: spikes that clipping pulled in lie within this many points."""
 
 MIN_RELOCATION_GAIN = 0.5
-"""A boundary gives way to another place where that brings the points nearer to their levels by half of the step."""
+"""A boundary moves where that lowers the sum of absolute distances from both levels by half of the
+step or more."""
 
 MAX_AUTOCORRELATION = 0.6
-"""Neighbouring points that resemble each other more than this are a level that moves."""
+"""Cap of the lag-1 autocorrelation: neighbours more alike than this mean a drifting level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +45,14 @@ class LevelStep:
 
 
 def prune_boundaries(test: BoundaryTest, candidates: Sequence[int]) -> tuple[LevelStep, ...]:
-    """Drop the least proven boundary until every one left is proven; its neighbours are judged anew each time.
+    """Remove the weakest boundary until all that are left pass; its neighbours are tested again
+    each time.
 
-    First as if neighbouring points had nothing in common, then with what those levels say of that; a boundary that
-    fails already the first time costs no look at the whole line, nor do boundaries that stand whatever it says.
+    First as if neighbouring points were independent, which costs no pass over the whole series;
+    then with standard errors widened by the autocorrelation of what is left.
     """
     kept = _prune_assuming_independence(test, _replay_removals(test, candidates))
+    # only these first removals are replayed: the second phase depends on the whole series
     test.cache.point_count, test.cache.candidates = len(test.logs), candidates
     while kept and (least := _weakest_boundary(test, kept)) is not None:
         kept.remove(least)
@@ -57,6 +60,7 @@ def prune_boundaries(test: BoundaryTest, candidates: Sequence[int]) -> tuple[Lev
 
 
 def _locate_steps(test: BoundaryTest, edges: Sequence[int]) -> tuple[LevelStep, ...]:
+    """Place each boundary where the unclipped values separate best."""
     steps: list[LevelStep] = []
     for k in range(1, len(edges) - 1):
         statistics = test.get_statistics(boundary_span(edges, k))
@@ -71,10 +75,11 @@ def _locate_steps(test: BoundaryTest, edges: Sequence[int]) -> tuple[LevelStep, 
 def _relocate_boundary(
     logs: Floats, boundary: int, statistics: BoundaryStatistics, first: int, last: int
 ) -> int:
-    """Where near a boundary the points as they are part best into the levels of its two sides.
+    """Index near a boundary that separates the unclipped values best, by absolute distance from
+    both levels.
 
-    Segmentation sees spikes pulled in towards their neighbours, and the last points before a step, where spikes went
-    before them, towards the level that follows.
+    Segmentation works on clipped values: a spike just before a step is pulled towards the level
+    after it, which can shift the boundary by a few points.
     """
     first, last = (
         min(max(first, boundary - RELOCATION_REACH), boundary),
@@ -85,16 +90,14 @@ def _relocate_boundary(
         [[0.0], np.cumsum(np.abs(near - statistics.before) - np.abs(near - statistics.after))]
     )
     best = int(costs.argmin())
-    return (
-        first + best
-        if costs[boundary - first] - costs[best]
-        > MIN_RELOCATION_GAIN * abs(statistics.after - statistics.before)
-        else boundary
-    )
+    gain = costs[boundary - first] - costs[best]
+    if gain > MIN_RELOCATION_GAIN * abs(statistics.after - statistics.before):
+        return first + best
+    return boundary
 
 
 def _prune_assuming_independence(test: BoundaryTest, boundaries: Sequence[int]) -> list[int]:
-    """The boundaries that are left when all are proven as if neighbouring points had nothing in common."""
+    """Boundaries that pass as if neighbouring points were independent."""
     edges = test.edges(boundaries)
     strengths = [test.compute_strength(edges, k) for k in range(1, len(edges) - 1)]
     while strengths and (lowest := min(strengths)) < 1:
@@ -108,15 +111,19 @@ def _prune_assuming_independence(test: BoundaryTest, boundaries: Sequence[int]) 
 
 
 def _first_affected(edges: Sequence[int], removed: int) -> int:
-    """The first boundary to be judged anew: the last but one before the gap only if what follows it is brief."""
-    return max(removed - 2 if edges[removed] - edges[removed - 1] <= MAX_SPIKE_POINTS else removed - 1, 0)
+    """First boundary to test again after a removal."""
+    # the boundary before the previous one is rejected where a spike follows it, which may now be longer
+    if edges[removed] - edges[removed - 1] <= MAX_SPIKE_POINTS:
+        return max(removed - 2, 0)
+    return max(removed - 1, 0)
 
 
 def _replay_removals(test: BoundaryTest, candidates: Sequence[int]) -> list[int]:
-    """The boundaries that are left when those are gone that went before and surely go again, as points were appended.
+    """Repeat the removals of the previous run as far as appended points cannot change them.
 
-    Those speak only for the last boundary, and for a hop. As long as they say nothing of a hop that was not said
-    before, and the last boundary is proven not less than the one that went instead, the others go in the same order.
+    Appended points change only the statistics of the last boundary and the mode switches. As long
+    as no mode switch differs, and the last boundary is no weaker against the one that was removed
+    instead, the removals come in the same order and need no new test.
     """
     previous, edges = test.previous, test.edges(candidates)
     if (
@@ -152,7 +159,7 @@ def _replay_removals(test: BoundaryTest, candidates: Sequence[int]) -> list[int]
 
 
 def _has_same_mode_switches(test: BoundaryTest) -> bool:
-    """Whether the boundaries that hop are the same; what the end of the line said does not matter any more."""
+    """Whether appended points leave every mode switch as it was; copies the reusable ones."""
     points, reusable = test.previous.point_count, {}
     for span, switch in test.previous.mode_switches.items():
         if switch.end < points or (switch.is_final and span[2] < points):
@@ -164,7 +171,7 @@ def _has_same_mode_switches(test: BoundaryTest) -> bool:
 
 
 def _weakest_boundary(test: BoundaryTest, boundaries: Sequence[int]) -> int | None:
-    """The boundary that is not proven, least of all, where neighbouring points have something in common."""
+    """The weakest boundary that fails with autocorrelated noise; None where all pass."""
     edges = test.edges(boundaries)
     inner = range(1, len(edges) - 1)
     if all(test.compute_strength(edges, k, MAX_ERROR_INFLATION) >= 1 for k in inner):
@@ -176,22 +183,25 @@ def _weakest_boundary(test: BoundaryTest, boundaries: Sequence[int]) -> int | No
 
 
 def _variance_inflation(clipped: Floats, boundaries: Sequence[int]) -> float:
-    """How much wider neighbouring points that resemble each other make the variance: they count less.
+    """Factor by which autocorrelation widens the variance of a mean of neighbouring points.
 
-    Every level that is estimated hides some of r, of short ones much (Kendall 1954).
+    With r the lag-1 autocorrelation of the residuals around k levels in n points, corrected for the
+    share that estimating the levels hides (Kendall 1954): r + k (1 + 3 r) / n.
     """
     edges = [0, *boundaries, len(clipped)]
     parts = [clipped[start:end] for start, end in pairwise(edges)]
     residuals = np.concatenate([part - median_of_sorted(sort_points(part)) for part in parts])
     r = float((residuals[1:] * residuals[:-1]).mean() / max(float((residuals**2).mean()), 1e-12))
+    # estimating a level from few points makes their residuals look less correlated than they are
     hidden = (len(boundaries) + 1) * (1 + 3 * max(r, 0.0)) / len(clipped)
     return _ar1_inflation(min(max(r + hidden, 0.0), MAX_AUTOCORRELATION))
 
 
 def _ar1_inflation(r: float) -> float:
-    """(1 + r) / (1 - r) of a first-order process whose neighbours correlate by r."""
+    """(1 + r) / (1 - r) for a first-order autoregressive process with lag-1 autocorrelation r."""
     return (1 + r) / (1 - r)
 
 
 MAX_ERROR_INFLATION = math.sqrt(_ar1_inflation(MAX_AUTOCORRELATION))
-"""What errors are widened by at most: what stands that needs no look at how much it is."""
+"""Largest widening of standard errors: what passes with it needs no estimate of the
+autocorrelation."""

@@ -1,4 +1,4 @@
-"""A line before the judge: how well each of its boundaries is proven by the points on both sides."""
+"""Tests of single boundaries of one series, with a cache that survives appended points."""
 
 from __future__ import annotations
 
@@ -18,20 +18,22 @@ from perfci.stats.location import Floats
 from perfci.stats.mode_switching import SWITCH_WINDOW, ModeSwitch, classify_mode_switch
 
 REJECTED_STRENGTH = 0.5
-"""The proof of a boundary that is ruled out: it goes before those that nearly pass."""
+"""Strength of a boundary that a rule excludes: it is removed before those that nearly pass."""
 
 MIN_LEVEL_WINDOW, MAX_SIDE_POINTS = 15, 40
-"""A boundary is judged on this many points either side: what lies further back is another time."""
+"""Fewest and most points either side that estimate the size of a step; what lies further back
+belongs to another time."""
 
 MAX_SPIKE_POINTS = 3
-"""A move that is told after three points and taken back by the fourth went away (study, 6.2): it was a spike."""
+"""A level of up to three points that the next boundary takes back is a spike, no level
+(docs/design/statistics.md)."""
 
 BoundarySpan = tuple[int, int, int]
-"""The first point that speaks for a boundary, the boundary, and the end of the points that speak."""
+"""Indices (start, boundary, end): the points start..boundary-1 against boundary..end-1."""
 
 
 class RemovedBoundary(NamedTuple):
-    """A boundary that was dropped, how well it was proven, and the least proof of those that stayed, if it was last."""
+    """A removed boundary, its strength, and, if it was the last, the smallest strength that stayed."""
 
     boundary: int
     strength: float
@@ -40,10 +42,11 @@ class RemovedBoundary(NamedTuple):
 
 @dataclass(slots=True)
 class BoundaryTestCache:
-    """What was found out about boundaries of one line at one bar, so that it is not found out again.
+    """Results for the boundaries of one series at one bar, reusable while their points stay the
+    same.
 
-    Evidence and hops depend on the points at their places alone, and hold as long as those do. Of what was
-    ``proposed`` of so many points, some were ``gone``, in this order, before the rest stood.
+    Statistics and mode switches depend on the values inside their span only. ``removed`` lists the
+    boundaries removed from ``candidates`` when the series had ``point_count`` points, in order.
     """
 
     statistics: dict[BoundarySpan, BoundaryStatistics] = field(default_factory=dict)
@@ -55,9 +58,11 @@ class BoundaryTestCache:
 
 @dataclass(frozen=True)
 class BoundaryTest:
-    """A line: its logs, the sums of the same with spikes pulled in, its noise and the user's bar.
+    """One series under test: log values of shape (n,), clipped sums of shape (n + 1,), noise and
+    bar.
 
-    What is ``known`` holds for as many first points as are the ``same``.
+    ``previous`` holds results that are valid for the first ``unchanged_points`` points; ``cache``
+    collects those of this run.
     """
 
     logs: Floats
@@ -70,7 +75,7 @@ class BoundaryTest:
 
     @cached_property
     def clipped(self) -> Floats:
-        """In units of the noise, spikes pulled in."""
+        """Values of shape (n,) in units of the noise, spikes clipped."""
         return self.clipped_sums[1:] - self.clipped_sums[:-1]
 
     @cached_property
@@ -80,9 +85,11 @@ class BoundaryTest:
 
     @cached_property
     def reach(self) -> int:
-        """How many points either side tell the size: as few as the noise allows, for levels also creep.
+        """How many points either side estimate the size: as few as the noise allows, because levels
+        creep.
 
-        Enough that the standard error of the difference of two medians is a tenth of the bar.
+        Enough for the standard error of the difference of two medians to be a tenth of the bar: 2
+        (10 * 1.2533 sigma / log(1 + bar))^2 points, between 15 and 40.
         """
         if not self.bar:
             return MAX_SIDE_POINTS
@@ -90,11 +97,16 @@ class BoundaryTest:
         return int(min(max(needed, MIN_LEVEL_WINDOW), MAX_SIDE_POINTS))
 
     def edges(self, boundaries: Sequence[int]) -> list[int]:
-        """Boundaries between the two ends of the line."""
+        """The boundaries between 0 and n."""
         return [0, *boundaries, len(self.logs)]
 
     def compute_strength(self, edges: Sequence[int], k: int, error_inflation: float = 1.0) -> float:
-        """How well boundary ``k`` is proven between its neighbours, where errors are so much wider; 1 is enough."""
+        """Strength of boundary ``k`` between its neighbours, standard errors multiplied by
+        ``error_inflation``.
+
+        The smallest of size, rank separation and z score, each over what it must be; 1 passes.
+        Short first levels, spikes and mode switches get ``REJECTED_STRENGTH``.
+        """
         span = start, at, end = boundary_span(edges, k)
         if start == 0 and at < SHORT_SIDE_POINTS:
             return REJECTED_STRENGTH
@@ -107,9 +119,14 @@ class BoundaryTest:
             return REJECTED_STRENGTH
         sigmas = statistics.z_score / (error_inflation * statistics.required_z_score)
         strength = sigmas if sigmas < statistics.strength else statistics.strength
-        return REJECTED_STRENGTH if strength >= 1 and self.bar and self.is_mode_switch(span) else strength
+        # the mode test is the most expensive one, so only what passes all others gets it;
+        # with a bar of 0 the user wants every step, switches included
+        if strength >= 1 and self.bar and self.is_mode_switch(span):
+            return REJECTED_STRENGTH
+        return strength
 
     def get_statistics(self, span: BoundarySpan) -> BoundaryStatistics:
+        """Test statistics of a span, from either cache or computed."""
         statistics = self.cache.statistics.get(span)
         if statistics is None:
             start, at, end = span
@@ -121,10 +138,12 @@ class BoundaryTest:
         return statistics
 
     def is_mode_switch(self, span: BoundarySpan) -> bool:
+        """Whether the boundary of a span is one of many switches between two modes of a machine."""
         switch = self.cache.mode_switches.get(span)
         if switch is None:
             switch = self.previous.mode_switches.get(span)
             last = min(len(self.logs), span[1] + SWITCH_WINDOW)
+            # a cached answer holds if it is final, or if the window has not grown since
             if (
                 switch is None
                 or max(span[2], switch.end) > self.unchanged_points
@@ -137,8 +156,9 @@ class BoundaryTest:
 
 
 def boundary_span(edges: Sequence[int], k: int) -> BoundarySpan:
-    """Where to look for what is said of the boundary ``k``; ``max`` and ``min`` would take three times as long."""
+    """The points that test boundary ``k``: to the next boundaries, at most 40 a side."""
     start, at, end = edges[k - 1], edges[k], edges[k + 1]
+    # min() and max() would take three times as long, and this is the innermost call of pruning
     return (
         start if start > at - MAX_SIDE_POINTS else at - MAX_SIDE_POINTS,
         at,

@@ -7,11 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 DEFAULT_FDR = 0.05
-"""Share of false flags tolerated among all flags of a group; DESIGN 6 and the study's 6.1."""
+"""Share of false flags tolerated among all flags of a group, the usual 5 %."""
 
 
 def benjamini_hochberg(p_values: Sequence[float], rate: float = DEFAULT_FDR) -> list[bool]:
-    """Benjamini & Hochberg (1995) step-up: which hypotheses are rejected at this false-discovery rate."""
+    """Tell for each p-value whether it is rejected at this false-discovery rate (Benjamini &
+    Hochberg 1995).
+
+    Step-up: with the sorted p(1) <= ... <= p(m), reject the k smallest, k the largest index with
+    p(k) <= rate k / m. Result in the order of the input; empty for no p-values.
+    """
     p = np.asarray(p_values, dtype=float)
     if not p.size:
         return []

@@ -1,8 +1,9 @@
-"""Where the levels of lines move, one point after the other or all at once: the same answer either way.
+"""Change points of series that grow: appending points gives what a run from scratch gives.
 
-Segmentation proposes, proof disposes. What was found is kept with the line: a line that grew is looked at again from
-its first point that changed, and any other is not looked at. Where the line's own noise is read anew, its whole past is
-judged anew with it; that is rare (``lines.SIGMA_STEP``).
+``segmentation`` proposes boundaries and ``boundary_pruning`` removes those the points do not
+support. Both keep their intermediate results with the series, so an update starts at the first
+point that changed. When the estimated noise of a series changes, which is rare
+(``preprocessing.LOG_SIGMA_STEP``), all of it is computed again.
 """
 
 from __future__ import annotations
@@ -21,15 +22,17 @@ from perfci.stats.preprocessing import PreprocessedSeries
 from perfci.stats.segmentation import EMPTY_PARTITION, Partition, extend_partitions
 
 MIN_POINTS = 8
-"""A shorter history gets no verdict (DESIGN 6): three points a side leave nothing to tell noise from level."""
+"""A shorter series has no change points: three points a side leave nothing to estimate the noise
+from."""
 
 SERIES_PER_BATCH = 1024
-"""Lines whose intermediate numbers are held at the same time: some tens of megabytes of lines of 500 points."""
+"""Series whose intermediate arrays are held at once: some tens of megabytes at 500 points each."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentedSeries:
-    """A line, the moves of its level by at least ``bar`` (0 means every move), and what was needed to find them."""
+    """A series of shape (n,), its steps of at least ``bar`` (0: every step), and what an update
+    needs."""
 
     values: Floats
     bar: float = 0.05
@@ -40,30 +43,25 @@ class SegmentedSeries:
 
     @classmethod
     def from_values(cls, values: Sequence[float] = (), bar: float = 0.05) -> SegmentedSeries:
+        """Segment values from scratch."""
         return update_segmentations([cls(np.empty(0), bar)], [values])[0]
 
     @property
     def change_points(self) -> list[tuple[int, float]]:
-        """The (index, after/before - 1) of every move."""
+        """The (index, after / before - 1) of every step."""
         return [(step.index, math.expm1(step.size)) for step in self.steps]
-
-    def append(self, value: float) -> SegmentedSeries:
-        return update_segmentations([self], [np.append(self.values, value)])[0]
-
-    def insert(self, index: int, value: float) -> SegmentedSeries:
-        """The line with a point that was measured later than those that follow it."""
-        return update_segmentations([self], [np.insert(self.values, index, value)])[0]
 
 
 def detect_change_points(values: Sequence[float], min_effect: float = 0.05) -> list[tuple[int, float]]:
-    """The (index, after/before - 1) of every lasting move of at least ``min_effect``; 0 means every move."""
+    """The (index, after / before - 1) of every lasting step of at least ``min_effect``; 0 means
+    every step."""
     return detect_change_points_in_many([values], min_effect)[0]
 
 
 def detect_change_points_in_many(
     series: Sequence[Sequence[float]], min_effect: float = 0.05
 ) -> list[list[tuple[int, float]]]:
-    """The same for many series at once; each stands alone, together they are only faster."""
+    """Detect the change points of many series; each is independent, batches only save time."""
     empty, results = SegmentedSeries(np.empty(0), min_effect), []
     for start in range(0, len(series), SERIES_PER_BATCH):
         batch = series[start : start + SERIES_PER_BATCH]
@@ -76,7 +74,12 @@ def detect_change_points_in_many(
 def update_segmentations(
     previous: Sequence[SegmentedSeries], values: Sequence[Sequence[float] | Floats]
 ) -> list[SegmentedSeries]:
-    """Each known line as it is now: longer, shorter or corrected; only what changed is looked at."""
+    """Segment the present values of series that were segmented before: grown, shortened or
+    corrected.
+
+    Element k of the result belongs to ``previous[k]`` and ``values[k]``; an unchanged series is
+    returned as it is.
+    """
     lines = [_validate_values(raw) for raw in values]
     unchanged = [_common_prefix_length(old.values, line) for old, line in zip(previous, lines, strict=True)]
     updated = [
@@ -86,7 +89,7 @@ def update_segmentations(
     changed = [
         k
         for k, line in enumerate(lines)
-        if len(line) >= MIN_POINTS and not _is_unchanged(previous[k].values, line, unchanged[k])
+        if len(line) >= MIN_POINTS and not unchanged[k] == len(line) == len(previous[k].values)
     ]
     preprocessed = preprocessing.preprocess_series(
         [lines[k] for k in changed], [(previous[k]._preprocessed, unchanged[k]) for k in changed]
@@ -104,6 +107,7 @@ def update_segmentations(
             series.sigma,
             old.bar,
             old._test_cache,
+            # in other units (no reusable prefix) equal values have other test statistics
             unchanged[k] if prefix else 0,
         )
         steps = prune_boundaries(test, partition.boundaries)
@@ -112,6 +116,7 @@ def update_segmentations(
 
 
 def _validate_values(values: Sequence[float] | Floats) -> Floats:
+    """Return values as a float array of shape (n,); refuse what is not finite."""
     line = np.array(values, dtype=float)
     if line.ndim != 1 or not np.isfinite(line).all():
         index = int(np.argmin(np.isfinite(line))) if line.ndim == 1 else 0
@@ -123,20 +128,17 @@ def _validate_values(values: Sequence[float] | Floats) -> Floats:
 
 
 def _common_prefix_length(old: Floats, new: Floats) -> int:
-    """How many first points are the same."""
+    """Number of leading points that are equal."""
     size = min(len(old), len(new))
     differs = old[:size] != new[:size]
     return int(differs.argmax()) if differs.any() else size
 
 
-def _is_unchanged(old: Floats, new: Floats, prefix_length: int) -> bool:
-    return prefix_length == len(old) == len(new)
-
-
 def _reusable_prefix_length(
     old: PreprocessedSeries | None, new: PreprocessedSeries, prefix_length: int
 ) -> int:
-    """For how many first points all that segmentation looks at is the same: none if they are read in other units."""
+    """Number of leading points whose clipped values are the same: 0 if the noise or the scale
+    differs."""
     if old is None or (old.sigma, old.scale) != (new.sigma, new.scale):
         return 0
     return preprocessing.count_unaffected_medians(prefix_length, preprocessing.CLIP_REACH)
@@ -145,6 +147,7 @@ def _reusable_prefix_length(
 def _update_partitions(
     previous: Sequence[Partition], preprocessed: Sequence[PreprocessedSeries], reusable: Sequence[int]
 ) -> list[Partition]:
+    """Extend each partition by the clipped values after its reusable prefix."""
     new_points: dict[int, Floats] = {}
     for batch in preprocessing.batch_by_key(
         [(line.point_count, reusable[k]) for k, line in enumerate(preprocessed)]

@@ -1,4 +1,4 @@
-"""The level of a set of samples: one robust number per process."""
+"""Location estimates: the level of a set of samples as one robust number."""
 
 from __future__ import annotations
 
@@ -8,25 +8,29 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
+"""A float64 array; shapes are named where they matter."""
 
 MAD_TO_SIGMA = 1.4826
-"""Median absolute deviation of a normal sample times this is its standard deviation (Hampel 1974)."""
+"""Standard deviation over median absolute deviation of normal data: 1 / 0.6745 (Hampel 1974)."""
 
 TRIMMED_SHARE = 0.2
+"""Share cut off either end of a trimmed mean (Wilcox 2012, section 3.3)."""
 
 MIN_WARMUP_SAMPLES = 8
-"""Below this a process is too short to tell its warm-up from its noise; nothing is dropped."""
+"""A process with fewer samples is too short to separate warm-up from noise; nothing is dropped."""
 
 WARMUP_SIGMAS = 3.0
-"""A leading sample is warm-up when it stands this far above the settled half (the three-sigma rule)."""
+"""A leading sample is warm-up if it lies this many standard errors above the settled half (the
+three-sigma rule)."""
 
 
 SMALL_SAMPLE = 50
-"""So many are sorted sooner than numpy begins: a look at a history takes the level of thousands of short processes."""
+"""Up to this many samples, sorting in Python is faster than a numpy call; an evaluation takes the
+level of thousands of short processes."""
 
 
 def median(samples: Sequence[float] | Floats) -> float:
-    """The middle value: half of the samples may be wild and it still holds."""
+    """Middle value: up to half of the samples may be outliers."""
     count = len(samples)
     if not 0 < count <= SMALL_SAMPLE:
         return float(np.median(np.asarray(samples, dtype=float)))
@@ -35,7 +39,8 @@ def median(samples: Sequence[float] | Floats) -> float:
 
 
 def lower_quartile(samples: Sequence[float] | Floats) -> float:
-    """A level for one-sided noise: neighbours only ever slow a process down (after Chen & Revels 2016)."""
+    """25 % quantile, linearly interpolated: a level for one-sided noise, since neighbours only slow
+    a process down (after Chen & Revels 2016)."""
     count = len(samples)
     if not 1 < count <= SMALL_SAMPLE:
         return float(np.quantile(np.asarray(samples, dtype=float), 0.25))
@@ -43,26 +48,23 @@ def lower_quartile(samples: Sequence[float] | Floats) -> float:
     place, share = divmod((count - 1) / 4, 1)
     below, above = ordered[int(place)], ordered[int(place) + 1]
     rise = above - below
+    # numpy interpolates from the nearer end; doing the same gives its results to the last bit
     return float(below + rise * share if share < 0.5 else above - rise * (1 - share))
 
 
 def trimmed_mean(samples: ArrayLike) -> float:
-    """The mean without the lowest and the highest fifth, the usual share (Wilcox 2012, section 3.3)."""
+    """Mean without the lowest and the highest fifth of the samples."""
     ordered = np.sort(np.asarray(samples, dtype=float))
     cut = int(TRIMMED_SHARE * len(ordered))
     return float(ordered[cut : len(ordered) - cut].mean())
 
 
-def mad_sigma(values: Floats) -> float:
-    """A robust standard deviation around the median; 0 when more than half of the values are equal."""
-    return MAD_TO_SIGMA * float(np.median(np.abs(values - np.median(values)))) if len(values) else 0.0
-
-
 def warmup_length(processes: Sequence[Sequence[float]]) -> int:
-    """How many leading samples all processes of both sides share as warm-up.
+    """Number of leading samples that all processes of both sides share as warm-up.
 
-    The sides are cut alike: cutting each by itself would make the cut part of the difference. At most half is
-    dropped, and nothing where the processes have unequal lengths or zeros.
+    ``processes`` has shape (processes, samples). Both sides are cut alike, since separate cuts
+    would become part of the difference. At most half is dropped, and nothing where lengths differ
+    or a sample is not positive.
     """
     lengths = {len(process) for process in processes}
     if len(lengths) != 1 or (length := lengths.pop()) < MIN_WARMUP_SAMPLES:

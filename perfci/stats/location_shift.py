@@ -1,7 +1,12 @@
-"""How far one side's levels are shifted against the other's, with the error of that statement.
+"""Shift of one side's levels against the other's, with its standard error.
 
-Levels come in as logarithms, one per process, so a shift is a log ratio. The process is the unit of replication
-(Kalibera & Jones 2013): iterations inside one process were already reduced to its level.
+Levels are logarithms, one per process, so a shift is a log ratio head / base. The process is the
+unit of replication (Kalibera & Jones 2013): its iterations were reduced to its level before. Every
+interval is
+
+    centre - extra_below - t error .. centre + extra_above + t error
+
+with t the quantile of Student's distribution with ``df`` degrees of freedom (Student 1908).
 """
 
 from __future__ import annotations
@@ -16,39 +21,44 @@ from scipy.special import fdtr, fdtrc, stdtr, stdtrit
 from perfci.stats.location import MAD_TO_SIGMA, Floats
 
 LEVEL_RESOLUTION = 5e-4
-"""No process level is believed to be finer than 0.05 %: ties in a coarse clock are not certainty."""
+"""Smallest standard deviation of a process level: 0.05 %. Ties in a coarse clock are not certainty."""
 
 OUTLIER_SIGMAS = 6.0
-"""A process this far out is a hiccup of the machine. Normal data never get there."""
+"""A process this many robust sigmas from its side is an outlier; normal data never get there."""
 
 OUTLIER_SHARE = 0.2
-"""At most a fifth of a side is set aside; more than that is a second mode, and it belongs into the interval."""
+"""Outliers are dropped up to a fifth of a side; more than that is a second mode and belongs into
+the interval."""
 
 MIX_TEST_LEVEL = 0.05
-"""A mix of modes differs when chance alone would do so in fewer than one of twenty cases: the usual level."""
+"""Mixes of modes differ below this p-value, the usual one in twenty."""
 
 STRICT_TEST_LEVEL = 0.005
-"""Below this chance is no explanation at all (Benjamin et al. 2018), so nothing else needs to be allowed for."""
+"""Below this p-value chance is no explanation at all (Benjamin et al. 2018), so nothing else is
+allowed for."""
 
 PAIRING_TEST_LEVEL = 0.1
-"""Pairing begins to count where base and head move together at this one-sided level, the usual one for weak evidence.
+"""One-sided level of the correlation of base and head from which pairing begins to count.
 
-The stricter 2.5 % waited for proof of what interleaving is there for. In simulated normal pairs with a correlation of
-0.36 the intervals of 12 pairs are 5 % shorter at this level, with one of 0.9 those of 5 pairs by a quarter; where there
-is no correlation they still hold the truth in 94.7 %, where 2.5 % gave 95.0 %.
+In simulated normal pairs with a correlation of 0.36 the intervals of 12 pairs are 5 % shorter at
+this level than at 2.5 %, with 0.9 those of 5 pairs by a quarter; without correlation they cover the
+truth in 94.7 %, against 95.0 %.
 """
 
 MODE_SEPARATION, JOINT_SEPARATION = 5.0, 8.0
-"""Two modes are believed when this many within-mode sigmas apart, on each side and on both taken together.
+"""Within-mode sigmas two modes must be apart on each side, and on both sides taken together.
 
-Ashman, Bird & Zepf (1994) ask for 2 where the modes are known; here the widest gap of a few values is picked."""
+Ashman, Bird & Zepf (1994) ask for 2 where the modes are known; here the widest gap of a few values
+is selected.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """A log ratio head/base with its standard error; ``df`` is how well the error itself is known.
+    """A log ratio head / base with its standard error, ``df`` degrees of freedom of that error.
 
-    ``below`` and ``above`` are how far the centre may have to move because the same processes can be read otherwise.
+    ``extra_below`` and ``extra_above`` extend the interval where the modes can be matched in
+    several ways.
     """
 
     centre: float
@@ -60,10 +70,11 @@ class Shift:
     extra_above: float = 0.0
 
     def half_width(self, tail: float = 0.025) -> float:
-        """Half the width of the interval that leaves ``tail`` out on either side (Student 1908)."""
+        """Half the width of the interval that leaves ``tail`` out on either side."""
         return self._margin(tail) + (self.extra_below + self.extra_above) / 2
 
     def bounds(self, tail: float = 0.025) -> tuple[float, float]:
+        """The interval that leaves ``tail`` out on either side; infinite without a known error."""
         reach = self._margin(tail)
         return self.centre - self.extra_below - reach, self.centre + self.extra_above + reach
 
@@ -86,17 +97,17 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class NoisePrior:
-    """What is known beforehand of a pair's standard deviation, worth ``df`` observations of it."""
+    """Prior standard deviation of one pair's log ratio, worth ``df`` observations."""
 
     sd: float
     df: float
 
 
 def estimate_shift(base: Floats, head: Floats, *, prior: NoisePrior | None = None) -> Shift:
-    """The shift of head against base; element i of both ran next to each other.
+    """Estimate the shift of head against base from paired log levels of shape (n,) each.
 
-    Chooses among three readings of the same processes: within the modes both sides visit, pair by pair where
-    pairing pays, side against side else. One pair alone has no error of its own.
+    Within modes where both sides visit two, else a blend of the paired and the unpaired estimate. A
+    single pair has no error of its own.
     """
     if len(base) == 1:
         return shrink_error(Shift(float(head[0] - base[0]), math.inf, 0.0, 1), prior)
@@ -104,7 +115,7 @@ def estimate_shift(base: Floats, head: Floats, *, prior: NoisePrior | None = Non
 
 
 def estimate_unpaired_shift(base: Floats, head: Floats, *, prior: NoisePrior | None = None) -> Shift:
-    """The shift of sides whose processes have nothing to do with each other; they may differ in number."""
+    """Estimate the shift of independent sides; shapes (n,) and (m,)."""
     if min(len(base), len(head)) == 1:
         lonely = Shift(float(np.median(head) - np.median(base)), math.inf, 0.0, 1, "unpaired")
         return shrink_error(lonely, prior)
@@ -112,7 +123,12 @@ def estimate_unpaired_shift(base: Floats, head: Floats, *, prior: NoisePrior | N
 
 
 def unpaired_shift(base: Floats, head: Floats) -> Shift:
-    """Welch's (1947) comparison of two sides, hiccups set aside; the sides may differ in number."""
+    """Shift of two independent sides by Welch (1947), outliers dropped.
+
+    With s^2 / n of either side, the variance is their sum V, its degrees of freedom V^2 / sum((s^2
+    / n)^2 / (n - 1)). The centre is combined with that of Hodges & Lehmann, see
+    ``_combine_mean_and_hodges_lehmann``.
+    """
     kept_base, kept_head = _drop_outliers(base, head)
     share_base = _floored_variance(kept_base) / len(kept_base)
     share_head = _floored_variance(kept_head) / len(kept_head)
@@ -126,29 +142,36 @@ def unpaired_shift(base: Floats, head: Floats) -> Shift:
 
 
 def _combine_mean_and_hodges_lehmann(mean: float, hodges_lehmann: float, shift: Shift) -> Shift:
-    """The estimate that claims less of the mean and that of Hodges & Lehmann (1963), their difference in the error.
+    """Take the smaller of the mean and the Hodges-Lehmann (1963) shift, their difference added to
+    the error in squares.
 
-    On well-behaved sides the two agree. Where a few processes with heavy tails pull them apart, a t interval takes
-    the mean's word alone, and a handful of processes cannot say which of the two to trust.
+    On normal data both agree. Where a few processes with heavy tails pull them apart, a t interval
+    would trust the mean alone, and a handful of processes cannot say which of the two is right.
     """
     smaller = min(mean, hodges_lehmann, key=abs)
     return replace(shift, centre=smaller, error=math.hypot(shift.error, mean - hodges_lehmann))
 
 
 def paired_shift(base: Floats, head: Floats) -> Shift:
-    """Student's t of the log ratios of pairs; interleaving cancels what drifts (Bulej et al. 2020)."""
+    """Student's t of the log ratios of pairs, outliers dropped; interleaving cancels drift (Bulej
+    et al. 2020).
+
+    Centre mean(r), error s / sqrt(n), n - 1 degrees of freedom.
+    """
     ratios = head - base
     kept = ratios[_inlier_pairs(ratios)]
+    # a ratio has the resolution of two levels
     variance = max(float(kept.var(ddof=1)), 2 * LEVEL_RESOLUTION**2)
     return Shift(float(kept.mean()), math.sqrt(variance / len(kept)), len(kept) - 1, len(base), "paired")
 
 
 def within_mode_shift(base: Floats, head: Floats) -> Shift | None:
-    """Compare processes in the same mode where a side visits two; None where there are no modes, or the mix changed.
+    """Shift of processes in the same mode; None where no side has two modes, or where the mix of
+    modes changed.
 
-    Least squares with the mode as a covariate: how often a side happened to visit a mode no longer moves the answer.
-    A mix that differs by more than chance is a change in itself, so then the sides are compared as they are. What is
-    merely doubtful is not settled by taking one side: the interval spans the readings that are left.
+    Least squares with the mode as covariate, so that how often a side visited a mode does not move
+    the estimate. If Fisher's test says that the mix differs, the mix itself is the change and the
+    sides are compared as they are. If it is doubtful, the interval spans both estimates.
     """
     if min(len(base), len(head)) < 4:
         return None
@@ -167,10 +190,11 @@ def within_mode_shift(base: Floats, head: Floats) -> Shift | None:
 
 @dataclass(frozen=True, slots=True)
 class ModeMix:
-    """How many processes of each side were in the upper of two modes, and how far above the lower it lies.
+    """How many processes of each side are in the upper of two modes, and its log distance from the
+    lower.
 
-    ``chance`` is how likely sides that visit the modes alike differ as much; ``compared`` says that they are compared
-    within the modes, ``spanning`` that the interval allows for other readings as well.
+    ``p_value`` is that of both sides visiting the modes alike; ``spans_matchings`` that the
+    interval allows for other matchings as well.
     """
 
     base_upper: int
@@ -184,7 +208,7 @@ class ModeMix:
 
 
 def describe_mode_mix(base: Floats, head: Floats) -> ModeMix | None:
-    """Which modes the sides visit, read the likeliest way; None where there are none to tell apart."""
+    """Describe the modes both sides visit in the likeliest matching; None where there is one mode."""
     if min(len(base), len(head)) < 4:
         return None
     matchings = [modes for modes in _match_modes(base, head) if _fit_within_mode_shift(modes) is not None]
@@ -205,18 +229,19 @@ def describe_mode_mix(base: Floats, head: Floats) -> ModeMix | None:
 
 
 ModeMembers = tuple[Floats, Floats]
-"""The processes of base and head that are in one mode; one of them may be empty."""
+"""Log levels of base and head that are in one mode; either may be empty."""
 
 
 def _match_modes(base: Floats, head: Floats) -> list[tuple[ModeMembers, ModeMembers]]:
-    """The ways in which modes of the base may be modes of the head, the lower mode first.
+    """Possible matchings of the base's modes with the head's, as (lower, upper) modes.
 
-    Where one side is in one mode, the first way has it in the lower. That is the undisturbed one: neighbours only ever
-    slow a process down.
+    Where one side has a single mode, the first matching has it in the lower one: neighbours only
+    slow processes down, so the lower is the undisturbed one.
     """
     splits = _split_modes(base), _split_modes(head)
     gaps = [float(split[1].mean() - split[0].mean()) if split else 0.0 for split in splits]
     nothing = np.empty(0)
+    # both sides have two modes at comparable distances: they are the same two
     if splits[0] and splits[1] and max(gaps) < 2 * min(gaps):
         return [((splits[0][0], splits[1][0]), (splits[0][1], splits[1][1]))]
     if splits[1] and gaps[1] > gaps[0]:
@@ -229,6 +254,8 @@ def _match_modes(base: Floats, head: Floats) -> list[tuple[ModeMembers, ModeMemb
 
 
 def _fit_within_mode_shift(modes: tuple[ModeMembers, ModeMembers]) -> Shift | None:
+    """Weighted mean of the differences within common modes, pooled variance; None if the modes are
+    not clear."""
     common = [(b, h) for b, h in modes if len(b) and len(h)]
     weights = np.array([len(b) * len(h) / (len(b) + len(h)) for b, h in common])
     shifts = np.array([h.mean() - b.mean() for b, h in common])
@@ -244,7 +271,7 @@ def _fit_within_mode_shift(modes: tuple[ModeMembers, ModeMembers]) -> Shift | No
 
 
 def _span_shifts(shifts: Sequence[Shift]) -> Shift:
-    """The reading that claims least, with an interval that reaches as far as those of the others."""
+    """The smallest of several shifts, its interval extended to cover those of the others."""
     smallest = min(shifts, key=lambda shift: abs(shift.centre))
     bounds = [shift.bounds() for shift in shifts]
     low, high = smallest.bounds()
@@ -256,7 +283,8 @@ def _span_shifts(shifts: Sequence[Shift]) -> Shift:
 
 
 def _fisher_exact_p_value(modes: tuple[ModeMembers, ModeMembers]) -> float:
-    """How likely base and head visit the modes as unequally by chance: Fisher's (1922) exact test of a 2 x 2 table."""
+    """P-value of base and head visiting the modes alike: Fisher's (1922) exact test of a 2 x 2
+    table."""
     (low_base, low_head), (high_base, high_head) = ((len(b), len(h)) for b, h in modes)
     low, base, total = low_base + low_head, low_base + high_base, low_base + low_head + high_base + high_head
     ways = [
@@ -269,7 +297,7 @@ def _fisher_exact_p_value(modes: tuple[ModeMembers, ModeMembers]) -> float:
 
 
 def _mode_gap(modes: tuple[ModeMembers, ModeMembers]) -> float:
-    """How far the upper mode lies above the lower, on the sides that visit both."""
+    """Mean log distance of the modes over the sides that visit both."""
     gaps = [
         float(high.mean() - low.mean()) for low, high in zip(*modes, strict=True) if len(low) and len(high)
     ]
@@ -277,10 +305,11 @@ def _mode_gap(modes: tuple[ModeMembers, ModeMembers]) -> float:
 
 
 def shrink_error(shift: Shift, prior: NoisePrior | None) -> Shift:
-    """Shrink the error towards what is known of this noise: the moderated t of Smyth (2004).
+    """Shrink the standard error towards a prior: the moderated t of Smyth (2004).
 
-    What the pairs contradict beyond chance is of another noise and is left out (Evans & Moshonov 2006): however wrong,
-    a prior cannot overrule the pairs themselves.
+    With own variance s^2 on d and prior variance s0^2 on d0 degrees of freedom: (d s^2 + d0 s0^2) /
+    (d + d0) on d + d0. A prior that the pairs contradict beyond chance is left out (Evans &
+    Moshonov 2006), so a wrong prior cannot overrule them.
     """
     if prior is None or prior.df <= 0:
         return shift
@@ -296,7 +325,7 @@ def shrink_error(shift: Shift, prior: NoisePrior | None) -> Shift:
 
 
 def _is_contradicted(shift: Shift, prior_error: float, prior_df: float) -> bool:
-    """Whether two errors are as unequal as chance hardly makes them, by the F distribution."""
+    """Whether own and prior variance differ by more than chance, by the F distribution."""
     if prior_error <= 0:
         return True
     ratio = (shift.error / prior_error) ** 2
@@ -306,10 +335,11 @@ def _is_contradicted(shift: Shift, prior_error: float, prior_df: float) -> bool:
 
 
 def _blend_paired_and_unpaired(base: Floats, head: Floats) -> Shift:
-    """The pairs' error where the sides clearly move together, the sides' own error where they do not.
+    """Blend the variances of the paired and the unpaired estimate by how doubtful the correlation
+    of the sides is.
 
-    In between the two are blended by how doubtful the correlation is. A hard choice would take the pairs exactly when
-    their spread happens to be small, and its intervals would be too short.
+    A hard choice would take the pairs whenever their spread happens to be small, and its intervals
+    would be too short.
     """
     paired, unpaired = paired_shift(base, head), unpaired_shift(base, head)
     if len(base) < 4:
@@ -319,11 +349,12 @@ def _blend_paired_and_unpaired(base: Floats, head: Floats) -> Shift:
     if doubt == 1.0:
         return unpaired
     variance = doubt * unpaired.error**2 + (1 - doubt) * paired.error**2
+    # never less than the error of the pairs alone: their degrees of freedom are kept
     return replace(paired, error=math.sqrt(max(variance, paired.error**2)))
 
 
 def _correlation_p_value(base: Floats, head: Floats) -> float:
-    """One-sided p-value of Pearson's correlation of the sides, by its t test."""
+    """One-sided p-value of Pearson's correlation of both sides, by its t test."""
     spread = float(base.std() * head.std())
     if spread <= LEVEL_RESOLUTION**2 or len(base) < 4:
         return 1.0
@@ -334,19 +365,21 @@ def _correlation_p_value(base: Floats, head: Floats) -> float:
 
 
 def _drop_outliers(base: Floats, head: Floats) -> tuple[Floats, Floats]:
-    """Set aside processes far above the others of their side: a machine can hiccup upwards only."""
+    """Drop processes far above the others of their side: disturbances only slow a process down."""
     residuals = np.concatenate([base - np.median(base), head - np.median(head)])
     limit = OUTLIER_SIGMAS * _robust_sigma(residuals, centres=2)
     return _drop_slow_outliers(base, limit), _drop_slow_outliers(head, limit)
 
 
 def _drop_slow_outliers(side: Floats, limit: float) -> Floats:
+    """Drop what lies above the limit, unless that is more than a fifth or leaves fewer than two."""
     near = side - np.median(side) <= limit
     few = np.count_nonzero(~near) <= OUTLIER_SHARE * len(side)
     return side[near] if few and np.count_nonzero(near) >= 2 else side
 
 
 def _inlier_pairs(ratios: Floats) -> np.ndarray:
+    """Mask of shape (n,) of the pairs whose ratio is no outlier; at most a fifth is masked out."""
     residuals = ratios - np.median(ratios)
     near = np.abs(residuals) <= OUTLIER_SIGMAS * _robust_sigma(residuals, centres=1)
     few = np.count_nonzero(~near) <= OUTLIER_SHARE * len(ratios)
@@ -354,25 +387,24 @@ def _inlier_pairs(ratios: Floats) -> np.ndarray:
 
 
 def _robust_sigma(residuals: Floats, centres: int) -> float:
-    """A robust sigma of residuals; the smallest are left out, they are zero by construction of the median."""
+    """Robust sigma of residuals, without the ``centres`` smallest, which are zero by construction
+    of the median."""
     distances = np.sort(np.abs(residuals))[centres:]
-    return (
-        max(MAD_TO_SIGMA * float(np.median(distances)), LEVEL_RESOLUTION)
-        if len(distances)
-        else LEVEL_RESOLUTION
-    )
+    if not len(distances):
+        return LEVEL_RESOLUTION
+    return max(MAD_TO_SIGMA * float(np.median(distances)), LEVEL_RESOLUTION)
 
 
 def _floored_variance(side: Floats) -> float:
+    """Sample variance of a side, not below the resolution of a level; infinite for one value."""
     return max(float(side.var(ddof=1)), LEVEL_RESOLUTION**2) if len(side) > 1 else math.inf
 
 
 def _split_modes(side: Floats) -> tuple[Floats, Floats] | None:
-    """Split a side at its widest gap; None when the halves are not clearly apart."""
+    """Split a side at its widest gap; None where the halves are not clearly apart."""
     ordered = np.sort(side)
-    cut = (
-        int(np.argmax(np.round(np.diff(ordered), 9))) + 1
-    )  # gaps that are equal but for rounding: the lowest
+    # rounded, so that of gaps that differ by rounding errors only the lowest is taken everywhere
+    cut = int(np.argmax(np.round(np.diff(ordered), 9))) + 1
     low, high = ordered[:cut], ordered[cut:]
     within = math.sqrt(
         (float(((low - low.mean()) ** 2).sum()) + float(((high - high.mean()) ** 2).sum()))

@@ -1,7 +1,8 @@
-"""Rounds of one session: take the machine's mood out, then find where along the line of commits the level moves.
+"""Sessions measured in rounds: remove the drift of the machine, then find where the level of the
+commits moves.
 
-Every round visits every commit once in random order, so a commit's level and the machine's mood are separate things:
-processes that ran next to each other in time share the mood, processes of one commit share the level.
+Every round visits every commit once in random order, which separates the two: processes next to
+each other in time share the drift, processes of one commit share the level.
 """
 
 from __future__ import annotations
@@ -16,39 +17,46 @@ from numpy.typing import NDArray
 from perfci.stats.location import MAD_TO_SIGMA, Floats
 
 Ints = NDArray[np.int64]
+"""An int64 array."""
 
 NEIGHBOUR_REACHES = (2, 4, 8)
-"""Neighbours in time on either side that may tell the mood; the reach that predicts best is taken, or none."""
+"""Candidate numbers of neighbours in time, either side, that estimate the drift; the likeliest is
+taken, or none."""
 
 BACKFITTING_PASSES = 6
-"""Levels, mood and noise are estimated in turn (backfitting, Breiman & Friedman 1985) until they settle."""
+"""Levels, drift and noise are estimated in turn until they settle (backfitting, Breiman & Friedman
+1985)."""
 
 RESIDUAL_CLIP_SIGMAS = 3.0
-"""Standardised residuals are cut here before they vote on the mood: one hiccup is no mood."""
+"""Standardised residuals are clipped here before they count towards the drift: a single outlier is
+no drift."""
 
 BASELINE_QUANTILE = 0.1
-"""The calm machine is the lowest tenth of the moods: neighbours slow a process down, they never speed it up."""
+"""Quantile of the drift that counts as the undisturbed machine: neighbours slow a process down,
+never speed it up."""
 
 HUBER_CUTOFF = 1.5
-"""Where a residual stops counting in full (Huber 1964): 96 % of the mean's precision on normal data."""
+"""Sigmas from which a residual stops counting in full (Huber 1964): 96 % efficiency on normal data."""
 
 MIN_SD = 5e-4
-"""No process level is believed to be finer than 0.05 %."""
+"""Smallest standard deviation of a process level: 0.05 %."""
 
 
 @dataclass(frozen=True, slots=True)
 class DriftCorrectedValues:
-    """Values without the machine's mood, each with the standard deviation it was measured with."""
+    """Values of shape (n,) without the drift, and the standard deviation of each."""
 
     values: Floats
     sds: Floats
 
 
 def correct_machine_drift(values: Floats, cell_ids: Ints, series_ids: Ints) -> DriftCorrectedValues:
-    """Take the mood out of values in their order of measurement, and say how much each is still worth.
+    """Remove the machine's drift from log values in their order of measurement, all arrays of shape
+    (n,).
 
-    ``cells`` names the (series, commit) a value belongs to, ``kinds`` its series. What was measured while the machine
-    was busy is corrected and counts less; levels are kept, only what moves along the time axis goes.
+    ``cell_ids`` number the (series, commit) of a value, ``series_ids`` its series. Values measured
+    while the machine was busy are corrected and get a larger standard deviation. Levels of cells
+    are kept; only what moves along the time axis is removed.
     """
     best, likelihood = _fit_without_drift(values, cell_ids, series_ids)
     for reach in NEIGHBOUR_REACHES:
@@ -62,6 +70,7 @@ def correct_machine_drift(values: Floats, cell_ids: Ints, series_ids: Ints) -> D
 def _fit_without_drift(
     values: Floats, cell_ids: Ints, series_ids: Ints
 ) -> tuple[DriftCorrectedValues, float]:
+    """Standard deviations without any drift, and their mean log likelihood."""
     residuals = values - cell_levels(values, np.ones(len(values)), cell_ids)
     sds = _estimate_sds(residuals, np.zeros(len(values)), series_ids)
     return DriftCorrectedValues(values, sds), _mean_log_likelihood(residuals, sds)
@@ -70,6 +79,8 @@ def _fit_without_drift(
 def _backfit_drift(
     values: Floats, cell_ids: Ints, series_ids: Ints, reach: int
 ) -> tuple[DriftCorrectedValues, float]:
+    """Estimate levels, drift and noise in turn with this many neighbours, and the mean log
+    likelihood."""
     corrected = _fit_without_drift(values, cell_ids, series_ids)[0]
     for _ in range(BACKFITTING_PASSES):
         residuals = values - cell_levels(corrected.values, corrected.sds, cell_ids)
@@ -79,6 +90,7 @@ def _backfit_drift(
             RESIDUAL_CLIP_SIGMAS,
         )
         drift = neighbour_mean(scores, cell_ids, reach)
+        # zero is the undisturbed machine, so that correction only ever makes values faster
         drift -= np.quantile(drift, BASELINE_QUANTILE)
         effect = _drift_effect(drift, residuals, series_ids)
         sds = _estimate_sds(residuals - effect, np.maximum(drift, 0), series_ids)
@@ -89,7 +101,7 @@ def _backfit_drift(
 
 
 def neighbour_mean(scores: Floats, cell_ids: Ints, reach: int) -> Floats:
-    """Mean over the neighbours in time, itself and its own cell left out, so that no value explains itself away."""
+    """Mean over neighbours in time, a value's own cell left out, so that no value explains itself."""
     total, count = np.zeros(len(scores)), np.zeros(len(scores))
     for lag in range(1, reach + 1):
         foreign = cell_ids[lag:] != cell_ids[:-lag]
@@ -101,7 +113,7 @@ def neighbour_mean(scores: Floats, cell_ids: Ints, reach: int) -> Floats:
 
 
 def _drift_effect(drift: Floats, residuals: Floats, series_ids: Ints) -> Floats:
-    """What the mood did to each value: per series a least-squares line that never falls with the mood."""
+    """Effect of the drift on each value: per series a least-squares slope, never negative."""
     effect = np.zeros(len(drift))
     for members in _indices_by_group(series_ids):
         centred = drift[members] - drift[members].mean()
@@ -111,7 +123,8 @@ def _drift_effect(drift: Floats, residuals: Floats, series_ids: Ints) -> Floats:
 
 
 def _estimate_sds(residuals: Floats, drift: Floats, series_ids: Ints) -> Floats:
-    """Standard deviation of every value: per series a line in the mood, fitted to the absolute residuals."""
+    """Standard deviation of each value: per series linear in the drift, fitted to absolute
+    residuals."""
     sds = np.zeros(len(residuals))
     for members in _indices_by_group(series_ids):
         sizes = np.abs(residuals[members])
@@ -124,21 +137,22 @@ def _estimate_sds(residuals: Floats, drift: Floats, series_ids: Ints) -> Floats:
 
 
 ABS_TO_SIGMA = 1.2533
-"""Mean absolute deviation of a normal sample times this is its standard deviation: sqrt(pi / 2)."""
+"""Standard deviation over mean absolute deviation of normal data: sqrt(pi / 2)."""
 
 
 def _mean_log_likelihood(residuals: Floats, sds: Floats) -> float:
-    """Mean log likelihood under Laplace's double exponential, which does not mind a hiccup."""
+    """Mean log likelihood under Laplace's double exponential, which is robust to outliers."""
     return -float((np.log(sds) + math.sqrt(2) * np.abs(residuals) / sds).mean())
 
 
 def _indices_by_group(group_ids: Ints) -> list[Ints]:
+    """Indices of the values of each group, stable within it."""
     order = np.argsort(group_ids, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(group_ids[order])) + 1)
 
 
 def cell_levels(values: Floats, sds: Floats, cell_ids: Ints) -> Floats:
-    """The level of each value's cell."""
+    """Level of each value's cell, shape (n,)."""
     levels = np.zeros(len(values))
     for members in _indices_by_group(cell_ids):
         levels[members] = weighted_huber_location(values[members], sds[members])
@@ -146,7 +160,10 @@ def cell_levels(values: Floats, sds: Floats, cell_ids: Ints) -> Floats:
 
 
 def weighted_huber_location(values: Floats, sds: Floats) -> float:
-    """Huber's (1964) location of values that were measured with different precision."""
+    """Huber's (1964) location of values with different standard deviations, both of shape (n,).
+
+    Starts at the weighted median; five steps of the mean of residuals clipped at 1.5 sd.
+    """
     weights = 1 / sds**2
     order = np.argsort(values)
     middle = int(np.searchsorted(np.cumsum(weights[order]), weights.sum() / 2))
@@ -159,15 +176,15 @@ def weighted_huber_location(values: Floats, sds: Floats) -> float:
 
 @dataclass(frozen=True, slots=True)
 class CommitLevels:
-    """Levels of the commits of a line, in order, with the standard error of each; NaN where nothing was measured."""
+    """Levels of the commits of a line, in order, with the standard error of each; NaN where nothing
+    was measured."""
 
     levels: Floats
     errors: Floats
-    df: float
 
 
 def estimate_commit_levels(corrected: Sequence[DriftCorrectedValues]) -> CommitLevels:
-    """A level per commit; how precise the values are is known from all commits, which share one machine."""
+    """Level of each commit; the standard errors use the spread pooled over all commits."""
     levels = np.array(
         [
             weighted_huber_location(side.values, side.sds) if len(side.values) else math.nan
@@ -179,12 +196,13 @@ def estimate_commit_levels(corrected: Sequence[DriftCorrectedValues]) -> CommitL
     )
     df = float(sum(len(side.values) - 1 for side in corrected if len(side.values) > 1))
     value_count = sum(len(side.values) for side in corrected)
-    return CommitLevels(levels, errors * math.sqrt(value_count / max(df, 1.0)), df)
+    return CommitLevels(levels, errors * math.sqrt(value_count / max(df, 1.0)))
 
 
 @dataclass(frozen=True, slots=True)
 class CommitLevelStep:
-    """Between commits ``at - 1`` and ``at`` the level moves by ``size``, as seen between ``start`` and ``end``."""
+    """Between commits ``index - 1`` and ``index`` the level moves by ``size``, as seen from
+    ``start`` to ``end``."""
 
     index: int
     size: float
@@ -194,13 +212,16 @@ class CommitLevelStep:
 
     @property
     def sigmas(self) -> float:
+        """Size in standard errors."""
         return self.size / self.error
 
 
 def segment_commit_levels(commit_levels: CommitLevels, *, penalty: float) -> list[CommitLevelStep]:
-    """Where the level moves: exact weighted least squares with a penalty per move (Jackson et al. 2005).
+    """Steps of the level along the line: weighted least squares with a penalty per step, exact
+    (Jackson et al. 2005).
 
-    Each move is then measured between the segments it separates, of which up to ``REACH`` commits a side count.
+    Each step is then measured between the segments it separates, on up to ``MAX_SIDE_COMMITS`` a
+    side.
     """
     line = _select_measured(commit_levels)
     if len(line.levels) < 2:
@@ -210,7 +231,7 @@ def segment_commit_levels(commit_levels: CommitLevels, *, penalty: float) -> lis
 
 
 def find_alternative_steps(commit_levels: CommitLevels, step: CommitLevelStep) -> list[CommitLevelStep]:
-    """The places next to a move that explain the levels nearly as well: within the 95 % likelihood region."""
+    """Neighbouring positions of a step within its 95 % likelihood region."""
     line = _select_measured(commit_levels)
     first, at, last = (
         int(np.searchsorted(line.positions, place)) for place in (step.start, step.index, step.end)
@@ -225,15 +246,16 @@ def find_alternative_steps(commit_levels: CommitLevels, step: CommitLevelStep) -
 
 
 MAX_SIDE_COMMITS = 3
-"""Commits a side that speak for a move: levels persist, but a machine's line of commits may creep."""
+"""Commits a side that measure a step: levels persist, but a line of commits may creep."""
 
 MAX_DEVIANCE_LOSS = 3.84
-"""Twice the log likelihood a place may lack: the 95 % quantile of chi-square with one degree of freedom."""
+"""Largest loss of twice the log likelihood: the 95 % quantile of chi-square with one degree of
+freedom."""
 
 
 @dataclass(frozen=True, slots=True)
 class _MeasuredCommits:
-    """The measured commits alone; ``places`` are their positions on the line."""
+    """The measured commits; ``positions`` are their places on the line."""
 
     levels: Floats
     weights: Floats
@@ -241,11 +263,13 @@ class _MeasuredCommits:
 
 
 def _select_measured(commit_levels: CommitLevels) -> _MeasuredCommits:
+    """Leave out commits without a level."""
     measured = np.flatnonzero(np.isfinite(commit_levels.levels))
     return _MeasuredCommits(commit_levels.levels[measured], 1 / commit_levels.errors[measured] ** 2, measured)
 
 
 def _optimal_partition(commits: _MeasuredCommits, penalty: float) -> list[int]:
+    """Edges of the best partition into constant levels."""
     count = len(commits.levels)
     best, came_from = np.full(count + 1, np.inf), np.zeros(count + 1, dtype=int)
     best[0] = -penalty
@@ -260,15 +284,18 @@ def _optimal_partition(commits: _MeasuredCommits, penalty: float) -> list[int]:
 
 
 def _segment_cost(commits: _MeasuredCommits, start: int, end: int) -> float:
+    """Weighted sum of squares of one segment."""
     weights, levels = commits.weights[start:end], commits.levels[start:end]
     return float((weights * (levels - np.average(levels, weights=weights)) ** 2).sum())
 
 
 def _split_cost(commits: _MeasuredCommits, start: int, boundary: int, end: int) -> float:
+    """Weighted sum of squares of two adjacent segments."""
     return _segment_cost(commits, start, boundary) + _segment_cost(commits, boundary, end)
 
 
 def _measure_step(commits: _MeasuredCommits, start: int, boundary: int, end: int) -> CommitLevelStep:
+    """Difference of the weighted means next to a boundary, with its standard error."""
     before, after = (
         slice(max(start, boundary - MAX_SIDE_COMMITS), boundary),
         slice(boundary, min(end, boundary + MAX_SIDE_COMMITS)),

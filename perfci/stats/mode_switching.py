@@ -1,4 +1,4 @@
-"""Hops between the states a machine keeps returning to, which are no change of its level."""
+"""Switches between modes a machine keeps returning to, which are no change of the level."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ import numpy as np
 from perfci.stats.location import Floats
 
 SWITCH_WINDOW, MIN_RUNS = 150, 5
-"""Five stays in turn at the old and the new level within 150 points either side are a machine's states, no change."""
+"""Five alternating runs at the old and the new level within 150 points either side are modes of the
+machine (docs/design/statistics.md)."""
 
 LONG_RUN_FACTOR, LONG_RUN_POINTS = 3, 20
-"""A stay three times as long as any other at its level, and of twenty points, is a new level after all."""
+"""A run three times as long as any other at its level, and of at least twenty points, is a new
+level after all."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModeSwitch:
-    """Whether a boundary is a mere hop, by the points up to ``end``; no later point changes it once it is settled."""
+    """Whether a boundary is a mode switch, from points up to ``end``; if ``is_final``, no later
+    point changes the answer."""
 
     is_switch: bool
     is_final: bool
@@ -26,10 +29,10 @@ class ModeSwitch:
 
 
 def classify_mode_switch(logs: Floats, boundary: int, old_level: float, new_level: float) -> ModeSwitch:
-    """Whether the boundary is one more hop between two states the machine keeps returning to.
+    """Decide whether a boundary is one more switch between two modes of the machine.
 
-    A stay clearly longer than all others at its level is a new level after all. Points that follow make the last stay
-    longer or add one: what does not hang on the last stay is settled.
+    ``logs`` has shape (n,); levels are log values. Later points only lengthen the last run or add
+    one, so a decision that does not rest on the last run is final.
     """
     first = max(0, boundary - SWITCH_WINDOW)
     runs = _find_runs(logs[first:], old_level, new_level)
@@ -47,7 +50,11 @@ def classify_mode_switch(logs: Floats, boundary: int, old_level: float, new_leve
 
 
 def _find_runs(logs: Floats, old_level: float, new_level: float) -> list[tuple[int, int, bool]]:
-    """Stays in turn at the old (False) and the new (True) level, as (start, end, which); one point is no stay."""
+    """Alternating runs at the old (False) and the new (True) level, as (start, end, is_new); single
+    points are no runs.
+
+    A point belongs to a level within a third of the distance between the two.
+    """
     near = abs(new_level - old_level) / 3
     at_new = np.abs(logs - new_level) < near
     positions = (at_new | (np.abs(logs - old_level) < near)).nonzero()[0]
@@ -55,6 +62,7 @@ def _find_runs(logs: Floats, old_level: float, new_level: float) -> list[tuple[i
     for run in RUN_PATTERN.finditer(at_new[positions].tobytes()):
         first, last = run.span()
         start, end, is_new = int(positions[first]), int(positions[last - 1]) + 1, run[0][0] == 1
+        # two runs at one level with stray points between them are one run
         if runs and runs[-1][2] == is_new:
             start = runs.pop()[0]
         runs.append((start, end, is_new))
@@ -62,4 +70,4 @@ def _find_runs(logs: Floats, old_level: float, new_level: float) -> list[tuple[i
 
 
 RUN_PATTERN = re.compile(rb"\x00{2,}|\x01{2,}")
-"""Two points or more at the same level in turn: False and True as the bytes they are kept in."""
+"""Two or more points in a row at one level, booleans as the bytes numpy stores them in."""

@@ -1,4 +1,4 @@
-"""How much a comparison of equals still shows: floors and priors from A/A history."""
+"""Noise of comparisons of identical inputs (A/A runs): floors and priors."""
 
 from __future__ import annotations
 
@@ -11,16 +11,21 @@ from perfci.stats.location import MAD_TO_SIGMA, Floats
 from perfci.stats.location_shift import NoisePrior
 
 FLOOR_QUANTILE = 0.95
-"""A/A comparisons stay below the floor this often (study, 6.1)."""
+"""Share of A/A comparisons that stay below the floor."""
 
 MIN_FOR_QUANTILE = 20
-"""With fewer ratios a 95 % quantile is an extrapolation, so it is taken from the spread instead."""
+"""With fewer ratios a 95 % quantile would be an extrapolation, so the floor is taken from their
+spread."""
 
 NORMAL_95 = 1.96
+"""97.5 % quantile of the normal distribution, for two-sided 95 %."""
 
 
 def compute_noise_floor(aa_log_ratios: Sequence[float]) -> float | None:
-    """What A/A comparisons of a series wander, as a ratio minus one; None without history."""
+    """Noise floor of a series from its A/A log ratios, as a ratio minus one; None without history.
+
+    The 95 % quantile of |ratio|, or 1.96 sqrt(mean ratio^2) for fewer than 20 ratios.
+    """
     ratios = np.abs(np.asarray(aa_log_ratios, dtype=float))
     if not ratios.size:
         return None
@@ -30,10 +35,12 @@ def compute_noise_floor(aa_log_ratios: Sequence[float]) -> float | None:
 
 
 def pooled_within_group_sd(groups: Sequence[Floats]) -> float | None:
-    """A robust standard deviation inside groups that each have their own level; None without two values in one.
+    """Robust standard deviation within groups that each have their own level; None if no group has
+    two values.
 
-    From differences within the groups, as in Rousseeuw & Croux (1993): they need no centre, which a handful of values
-    would place too close to themselves.
+    1.4826 / sqrt(2) times the median of all pairwise distances within groups. Like the estimators
+    of Rousseeuw & Croux (1993) it needs no centre, which few values would place too close to
+    themselves.
     """
     upper = [np.abs(np.subtract.outer(group, group))[np.triu_indices(len(group), 1)] for group in groups]
     differences = np.concatenate(upper) if upper else np.empty(0)
@@ -41,9 +48,13 @@ def pooled_within_group_sd(groups: Sequence[Floats]) -> float | None:
 
 
 def fit_noise_prior(variances: Sequence[float], df: float) -> NoisePrior | None:
-    """What the variances of a group say about any one of them: empirical Bayes by moments (Smyth 2004, section 6).
+    """Empirical-Bayes prior of one variance from those of a group, by moments (Smyth 2004, section
+    6).
 
-    ``df`` belongs to each variance. None with fewer than three, where nothing can be learned.
+    Each variance s^2 has ``df`` degrees of freedom d. With e = log s^2 - digamma(d / 2) + log(d /
+    2), the prior degrees of freedom d0 solve trigamma(d0 / 2) = var(e) - trigamma(d / 2), and the
+    prior variance is exp(mean(e) + digamma(d0 / 2) - log(d0 / 2)). None for fewer than three
+    variances.
     """
     from scipy.special import digamma, polygamma
 
@@ -59,7 +70,7 @@ def fit_noise_prior(variances: Sequence[float], df: float) -> NoisePrior | None:
 
 
 MAX_PRIOR_DF = 20.0
-"""Never believe a prior more than 20 observations: the next change may be the noisy one."""
+"""Cap of the prior's degrees of freedom: the next benchmark may be the noisy one."""
 
 
 def _inverse_trigamma(value: float) -> float:

@@ -1,4 +1,4 @@
-"""What a comparison could have seen, and how many more pairs would settle it."""
+"""Power of a comparison: the smallest effect it could detect, and the pairs that would decide it."""
 
 from __future__ import annotations
 
@@ -9,24 +9,28 @@ from scipy.special import ndtr, ndtri, stdtrit
 from perfci.stats.location_shift import Shift
 
 POWER = 0.8
-"""The usual meaning of "could have seen" (Cohen 1988)."""
+"""Conventional power of a test (Cohen 1988)."""
 
 SHRINKAGE_IN_ERRORS = math.sqrt((math.pi / 3 - 1) * 2 / math.pi) / 2
-"""How many errors the estimate of two sides claims less than their mean does, on average: 0.09.
+"""Mean shrinkage of the unpaired estimate in standard errors: 0.09.
 
-It is the lesser of the mean and the median of all differences. Their difference has the variance by which the latter is
-less efficient on normal data, pi / 3 - 1 of the mean's (Hodges & Lehmann 1963); half of its mean size is lost.
+The estimate is the smaller of the mean and the Hodges-Lehmann shift. Their difference has pi / 3 -
+1 times the variance of the mean on normal data (Hodges & Lehmann 1963), and half of its mean size
+sqrt(2 / pi) sd is lost.
 """
 
 MAX_PAIRS_TO_DECIDE = 200
-"""Beyond this nobody waits: the answer is that pairs would not settle it."""
+"""Largest number of pairs worth suggesting; beyond it more pairs count as not deciding."""
 
 
 def minimum_detectable_effect(error: float, df: float, bar: float, null: float, tail: float = 0.025) -> float:
-    """Smallest log shift a comparison of this error convicts with 80 % power.
+    """Smallest log shift that a comparison with this standard error confirms with 80 % power.
 
-    Convicting needs the estimate beyond ``bar`` and the whole interval beyond ``null``; both are met. The interval
-    leaves out ``tail`` on either side: 2.5 % where it is looked at once, less at a look of many.
+    A move needs the estimate beyond ``bar`` and the whole interval beyond ``null``:
+
+        max(bar + luck, null + t(1 - tail) error + luck),    luck = (t(0.8) + 0.09) error
+
+    ``tail`` is what the interval leaves out on either side. Infinite without degrees of freedom.
     """
     if df <= 0 or not math.isfinite(error):
         return math.inf
@@ -35,9 +39,10 @@ def minimum_detectable_effect(error: float, df: float, bar: float, null: float, 
 
 
 def estimate_pairs_to_decide(shift: Shift, max_half_width: float) -> int | None:
-    """How many further pairs would probably narrow half the interval down to ``room``; None where none would.
+    """Further pairs that would probably narrow half the interval to ``max_half_width``; None where
+    none would.
 
-    What the interval holds beyond its error, for other readings of the pairs, is taken to shrink like the error.
+    The allowance for other mode matchings is assumed to shrink like the standard error.
     """
     if shift.df <= 0 or not math.isfinite(shift.error) or max_half_width <= 0:
         return None
@@ -50,9 +55,10 @@ def estimate_pairs_to_decide(shift: Shift, max_half_width: float) -> int | None:
 
 
 def estimate_pairs_to_p_value(pairs: int, p_value: float, target_p_value: float) -> int | None:
-    """How many further pairs would probably bring a two-sided p-value down to ``wanted``; None where none would.
+    """Further pairs that would probably lower a two-sided p-value to the target; None where none
+    would.
 
-    At the same estimate a normal deviate grows with the square root of the pairs.
+    At a constant estimate the normal deviate grows with the square root of the pairs.
     """
     deviate, needed = -float(ndtri(p_value / 2)), -float(ndtri(target_p_value / 2))
     if pairs <= 0 or deviate <= 0 or needed <= 0:
@@ -62,10 +68,11 @@ def estimate_pairs_to_p_value(pairs: int, p_value: float, target_p_value: float)
 
 
 def predictive_probability(shift: Shift, pairs: int, low: float, high: float) -> float:
-    """How likely the estimate of all ``pairs`` will lie between ``low`` and ``high``, from the pairs there are.
+    """Probability that the estimate from ``pairs`` pairs will lie between ``low`` and ``high``.
 
-    The predictive probability of Spiegelhalter, Freedman & Blackburn (1986): of a true shift nothing is known but what
-    these pairs say.
+    Predictive probability with a flat prior on the true shift (Spiegelhalter, Freedman & Blackburn
+    1986): normal around the present estimate with standard deviation error sqrt(1 - n / pairs), n
+    the present pairs.
     """
     if high <= low:
         return 0.0

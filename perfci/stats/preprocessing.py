@@ -1,8 +1,8 @@
-"""Lines of numbers made ready to be segmented: as logs, with their noise, and with their spikes pulled in.
+"""Preparation of series for segmentation: log values, noise, clipped spikes.
 
-Everything here is looked at in rows of equal lines, and every number depends on its own line only, in the same order
-of operations however many rows there are and wherever a look begins: that is what lets a line be looked at again from
-its first new point on (``growing``) and come to the very same numbers.
+Series of equal length are processed as the rows of one array. Every number depends on its own row
+only, by the same operations whatever the batch and wherever an update starts: so an update of a
+grown series gives exactly the numbers of a run from scratch.
 """
 
 from __future__ import annotations
@@ -17,32 +17,35 @@ import numpy as np
 from perfci.stats.location import MAD_TO_SIGMA, Floats
 
 CLIP_SIGMAS = 3.0
-"""Points further from the running median are pulled in to this distance (Huber 1964), so that spikes build no level."""
+"""Points further from the running median are clipped to this distance, so that spikes form no level
+(Huber 1964)."""
 
 NOISE_REACH, CLIP_REACH = 5, 3
-"""Neighbours either side of a running median: a spike of up to five (three) points does not move it."""
+"""Neighbours either side in a running median: spikes of up to five (three) points do not move it."""
 
 MIN_SIGMA = 5e-4
-"""No series is believed to be quieter than 0.05 %."""
+"""Smallest noise assumed of any series: 0.05 %."""
 
 LOG_SIGMA_STEP = 0.1
-"""The noise is read off a scale whose marks are 10 % apart, so that a new point seldom changes what it was for all the
-others. The 5 % this is off at most is what a median absolute deviation of 500 points is off (1.16 / sqrt n)."""
+"""The noise is rounded to a scale with steps of 10 %, so that a new point seldom changes the
+clipped values of all others. The error of at most 5 % equals that of a median absolute deviation of
+500 points (1.16 / sqrt(n))."""
 
 
 ROWS_PER_BATCH = 64
-"""Lines looked at together: enough to amortise what a call costs, few enough to stay in the cache."""
+"""Series per batch: enough to amortise a numpy call, few enough to stay in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreprocessedSeries:
-    """One line as logs, the running median its noise was read from, and that noise."""
+    """One series as log values of shape (n,), the running medians its noise was estimated from, and
+    the noise."""
 
     logs: Floats
     running_medians: Floats
     sigma: float
     scale: float
-    """What the values were divided by where they have no logarithms; 0 where they have."""
+    """Divisor of values that have no logarithm; 0 where they have one."""
 
     @property
     def point_count(self) -> int:
@@ -52,7 +55,11 @@ class PreprocessedSeries:
 def preprocess_series(
     values: Sequence[Floats], previous: Sequence[tuple[PreprocessedSeries | None, int]]
 ) -> list[PreprocessedSeries]:
-    """The lines of such values, each of at least eight; of a line that is known, so many first points are the same."""
+    """Preprocess series of at least eight points each.
+
+    ``previous[k]`` is the earlier result for series k, if any, and how many leading points are
+    equal.
+    """
     rows = [_to_logs(row) for row in values]
     prefixes = [_prefix_in_same_scale(previous[k], unit) for k, (_, unit) in enumerate(rows)]
     results: dict[int, PreprocessedSeries] = {}
@@ -65,7 +72,7 @@ def preprocess_series(
 
 
 def batch_by_key(keys: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Places with one key together, in the order of the keys, and no more than stay in the cache."""
+    """Indices grouped by key, in the order of the keys, at most ``ROWS_PER_BATCH`` to a group."""
     places_by_key: dict[tuple[int, int], list[int]] = defaultdict(list)
     for place, key in enumerate(keys):
         places_by_key[key].append(place)
@@ -77,7 +84,8 @@ def batch_by_key(keys: Sequence[tuple[int, int]]) -> list[list[int]]:
 
 
 def _to_logs(values: Floats) -> tuple[Floats, float]:
-    """Zeros have no logarithm: scale by the typical value, so that a share of it still reads as a share."""
+    """Log values and 0; values with zeros or negatives are divided by their typical size instead,
+    so that a difference still reads as a share of it."""
     if (values > 0).all():
         return np.log(values), 0.0
     size = np.abs(values)
@@ -86,6 +94,7 @@ def _to_logs(values: Floats) -> tuple[Floats, float]:
 
 
 def _prefix_in_same_scale(previous: tuple[PreprocessedSeries | None, int], scale: float) -> int:
+    """Number of equal leading points, 0 where the scale differs."""
     series, prefix = previous
     return prefix if series is not None and series.scale == scale else 0
 
@@ -93,7 +102,7 @@ def _prefix_in_same_scale(previous: tuple[PreprocessedSeries | None, int], scale
 def _update_running_medians(
     logs: Floats, previous: Sequence[PreprocessedSeries | None], prefix_length: int
 ) -> Floats:
-    """Running medians; those that no new point is near to are known."""
+    """Running medians of shape (rows, n); those that no new point reaches are copied."""
     first = count_unaffected_medians(prefix_length, NOISE_REACH)
     fresh = running_median(logs, NOISE_REACH, first)
     if not first:
@@ -104,11 +113,16 @@ def _update_running_medians(
 
 
 def estimate_noise(logs: Floats, running_medians: Floats) -> Floats:
-    """Point-to-point noise of each row that neither steps nor spikes inflate: from differences, and around a median."""
+    """Point-to-point noise of each row, which neither steps nor spikes inflate; shape (rows,).
+
+    The larger of 1.4826 median |x[i + 1] - x[i]| / sqrt(2) and 1.4826 MAD around the running
+    median, rounded to the scale of ``LOG_SIGMA_STEP``.
+    """
     steps, residuals = logs[:, 1:] - logs[:, :-1], logs - running_medians
     difference_sigma = MAD_TO_SIGMA * _row_medians(np.abs(steps, out=steps)) / math.sqrt(2)
     residuals -= _row_medians(residuals)[:, None]
     spread_sigma = MAD_TO_SIGMA * _row_medians(np.abs(residuals, out=residuals))
+    # rounded to steps of 10 %: a changed noise makes the whole series be computed again
     marks = np.rint(
         np.log(np.maximum(np.maximum(difference_sigma, spread_sigma) / MIN_SIGMA, 1.0)) / LOG_SIGMA_STEP
     )
@@ -116,14 +130,16 @@ def estimate_noise(logs: Floats, running_medians: Floats) -> Floats:
 
 
 def _row_medians(rows: Floats) -> Floats:
-    """Along every row, which is left in another order: a sixth of what ``np.median`` takes, which copies them."""
+    """Median of every row, whose order is destroyed: six times as fast as ``np.median``, which
+    copies."""
     half, odd = divmod(rows.shape[1], 2)
     rows.partition(half, axis=1)
     return rows[:, half].copy() if odd else (rows[:, :half].max(axis=1) + rows[:, half]) / 2
 
 
 def running_median(rows: Floats, reach: int, first: int = 0) -> Floats:
-    """The median of each point from ``first`` on and its ``reach`` neighbours on either side, the ends mirrored."""
+    """Median of each point from ``first`` on with its ``reach`` neighbours on either side, ends
+    mirrored."""
     before = rows[:, reach:0:-1] if first == 0 else rows[:, first - reach : first]
     padded = np.hstack([before, rows[:, first:], rows[:, -2 : -reach - 2 : -1]])
     windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1, axis=1)
@@ -131,12 +147,13 @@ def running_median(rows: Floats, reach: int, first: int = 0) -> Floats:
 
 
 def count_unaffected_medians(prefix_length: int, reach: int) -> int:
-    """How many first running medians see only the points that are the same."""
+    """Number of leading running medians that see only points of the equal prefix."""
     return prefix_length - reach if prefix_length >= 2 * reach else 0
 
 
 def clip_spikes(series: Sequence[PreprocessedSeries], first: int) -> Floats:
-    """Each line from ``first`` on in units of its noise, spikes pulled in; the lines are equally long."""
+    """Values from ``first`` on in units of the noise, clipped; shape (rows, n - first), series
+    equally long."""
     logs, sigmas = np.stack([line.logs for line in series]), np.array([[line.sigma] for line in series])
     medians, reach = running_median(logs, CLIP_REACH, first), CLIP_SIGMAS * sigmas
     clipped = np.clip(logs[:, first:], medians - reach, medians + reach)

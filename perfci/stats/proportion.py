@@ -1,17 +1,19 @@
-"""How often something happens, from how often it was seen to."""
+"""Exact confidence interval of a proportion."""
 
 from __future__ import annotations
 
 from scipy.special import betaincinv
 
 CONFIDENCE = 0.95
+"""Default confidence of the interval."""
 
 
 def clopper_pearson_interval(hits: int, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """The exact interval of a share of independent trials: Clopper & Pearson (1934).
+    """Exact interval of a share of independent trials (Clopper & Pearson 1934).
 
-    Both ends leave half the error outside, by quantiles of the beta distribution. Nothing tried leaves everything
-    possible; nothing seen leaves zero as the lower end, and about three in ``trials`` as the upper one.
+    Quantiles of the beta distribution: B(tail; h, n - h + 1) and B(1 - tail; h + 1, n - h) for h
+    hits in n trials. 0 hits give a lower end of 0, n hits an upper end of 1, no trials the whole
+    range.
     """
     if not 0 <= hits <= trials:
         raise ValueError(f"expected between 0 and {trials} hits, found {hits}")

@@ -1,4 +1,4 @@
-"""One answer from many: what all benchmarks of a change have in common."""
+"""Random-effects mean of the shifts of many benchmarks."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from scipy.special import stdtrit
 
 SIGN_TEST_LEVEL = 0.05
-"""So many shifts on one side come about by chance in fewer than one of twenty cases: the usual level."""
+"""One-sided level of the sign test."""
 
 
 @dataclass(frozen=True, slots=True)
 class PooledShift:
-    """The mean of many shifts with its standard error; ``between`` is how far the true shifts lie apart."""
+    """Mean log shift with its standard error; ``between_sd`` is the spread of the true shifts."""
 
     centre: float
     error: float
@@ -23,17 +23,22 @@ class PooledShift:
     between_sd: float
 
     def bounds(self, tail: float = 0.025) -> tuple[float, float]:
+        """Interval that leaves ``tail`` out on either side."""
         half = float(-stdtrit(self.df, tail)) * self.error
         return self.centre - half, self.centre + half
 
 
 def pool_shifts(centres: Sequence[float], errors: Sequence[float]) -> PooledShift:
-    """Random effects: the shifts differ between benchmarks, and their mean is asked for.
+    """Random-effects mean of log shifts x with standard errors e, at least two of them, all e
+    finite and positive.
 
-    The spread between them is that of DerSimonian & Laird (1986); the error of the mean is that of Hartung & Knapp
-    (2001), Student's t with one degree of freedom less than there are shifts. It is never smaller than the shifts'
-    own errors allow (the modification for few shifts of unequal errors, after Roever, Knapp & Friede 2015), so a
-    handful of shifts that happen to agree does not make certainty. At least two shifts with finite errors above zero.
+    With tau^2 the variance between the true shifts (DerSimonian & Laird 1986), w = 1 / (e^2 +
+    tau^2) and m = sum(w x) / sum(w), the standard error is that of Hartung & Knapp (2001)
+
+        sqrt(max(1, q) / sum(w)),    q = sum(w (x - m)^2) / (k - 1)
+
+    with k - 1 degrees of freedom. The lower limit 1 for q is the modification for few shifts of
+    unequal errors (Roever, Knapp & Friede 2015).
     """
     shifts, own = np.asarray(centres, dtype=float), np.asarray(errors, dtype=float) ** 2
     between = _between_variance(shifts, own)
@@ -45,9 +50,10 @@ def pool_shifts(centres: Sequence[float], errors: Sequence[float]) -> PooledShif
 
 
 def is_one_sided(centres: Sequence[float]) -> bool:
-    """Whether more shifts lie on one side of zero than chance would put there: the sign test of Dixon & Mood (1946).
+    """Whether more shifts lie on one side of zero than chance puts there: one-sided sign test
+    (Dixon & Mood 1946).
 
-    One-sided, since the mean already says which side; zeros speak for neither.
+    Zeros count for neither side.
     """
     up, down = (sum(sign * centre > 0 for centre in centres) for sign in (1, -1))
     count = up + down
@@ -56,7 +62,7 @@ def is_one_sided(centres: Sequence[float]) -> bool:
 
 
 def _between_variance(shifts: np.ndarray, variances: np.ndarray) -> float:
-    """The variance between the true shifts, by moments; 0 where their own errors explain what is seen."""
+    """Variance between the true shifts by moments; 0 where their own errors explain the spread."""
     weights = 1 / variances
     common = float(np.average(shifts, weights=weights))
     excess = float((weights * (shifts - common) ** 2).sum()) - (len(shifts) - 1)

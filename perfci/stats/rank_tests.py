@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike
 
 
 def auc(before: ArrayLike, after: ArrayLike) -> float:
-    """P(after > before), ties half: the Mann-Whitney U as a share (Mann & Whitney 1947).
+    """P(after > before) with ties counted half: the Mann-Whitney U as a share (Mann & Whitney
+    1947).
 
-    1 or 0 is full separation, 0.5 none. Of all guards it is the strongest against series that hop between levels.
-    ``before`` is in order.
+    0 or 1 is full separation, 0.5 none, also for an empty sample. ``before`` must be sorted. It is
+    the strongest guard against series that switch between modes.
     """
     left, right = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
     if not left.size or not right.size:
@@ -23,17 +24,18 @@ def auc(before: ArrayLike, after: ArrayLike) -> float:
 
 
 def rank_separation(before: ArrayLike, after: ArrayLike) -> float:
-    """The same without a direction: 0.5 none, 1 full."""
+    """Separation whatever its direction: 0.5 none, 1 full."""
     share = auc(before, after)
     return max(share, 1 - share)
 
 
 @cache
 def critical_separation(before: int, after: int, level: float) -> float:
-    """The smallest separation of so many and so many points, in one direction, that chance reaches at most so often.
+    """Smallest one-sided separation that samples of these sizes reach by chance at most at this
+    level.
 
-    The exact distribution of U (Mann & Whitney 1947) from its generating function, the Gaussian binomial coefficient.
-    More than 1 where even full separation is more likely: there are too few points to say.
+    From the exact distribution of U, whose generating function is a Gaussian binomial coefficient
+    (Mann & Whitney 1947). More than 1 where even full separation is likelier than ``level``.
     """
     ways = np.zeros(before * after + 1)
     ways[0] = 1

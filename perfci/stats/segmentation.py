@@ -1,8 +1,12 @@
-"""Robust exact segmentation: where the level of a line of numbers probably moves.
+"""Optimal partitioning of a series into segments of constant level, extendable point by point.
 
-Least squares on winsorised logs in units of the noise, solved exactly (Jackson et al. 2005) one point after the other.
-What is best for the first points of a line does not depend on those that follow, so a line that grew is taken up again
-from its first point that changed.
+Least squares on clipped log values in units of the noise, solved exactly (Jackson et al. 2005).
+With S the cumulative sums, the cost F of the best partition of the first t points is
+
+    F(t) = min over s <= t - 3 of  F(s) - (S(t) - S(s))^2 / (t - s) + [s > 0] p(t),    F(0) = 0
+
+where p(t) = 6 log(max(t, 150)); the sum of squares common to all partitions is left out. F(t)
+depends on the first t points only, so a grown series continues at its first new point.
 """
 
 from __future__ import annotations
@@ -18,39 +22,41 @@ from perfci.stats.location import Floats
 from perfci.stats.preprocessing import ROWS_PER_BATCH
 
 MIN_SEGMENT_POINTS = 3
-"""A level is at least three points long; one or two are a spike (study, 6.2)."""
+"""Shortest segment; one or two points are a spike (docs/design/statistics.md)."""
 
 PENALTY_FACTOR = 6.0
 """A boundary must gain this times log n in noise variances: twice the 3 log n of the modified BIC
-(Zhang & Siegmund 2007), because the noise is only estimated and has heavy tails. n counts the points up to the next
-boundary: what is past is then not judged by every point that arrives."""
+(Zhang & Siegmund 2007), because the noise is only estimated and has heavy tails. n counts the
+points up to the next boundary, so later points do not raise the penalty of earlier boundaries."""
 
 MIN_PENALTY_POINTS = 150
-"""A shorter history pays as if it were so long, so that its first levels need as much evidence as later ones: it is
-the reach within which a machine's states are looked for (``hops.HOP_WINDOW``)."""
+"""A shorter series pays the penalty of this length, so that its first levels need as much evidence
+as later ones; the length within which mode switches are searched for
+(``mode_switching.SWITCH_WINDOW``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """The best partition of the first k points of a line, for every k."""
+    """Best partitions of the first k points of a series for k = 0..n; all arrays have shape (n +
+    1,)."""
 
     cumulative_sums: Floats
-    """Of the first k points."""
+    """Sums of the first k values."""
     costs: Floats
-    """Of their best partition, less their sum of squares, which all partitions share."""
+    """F(k): cost of the best partition, less the sum of squares."""
     last_segment_starts: NDArray[np.int32]
-    """Where the last segment of that partition begins."""
+    """First point of the last segment of that partition."""
 
     @property
     def boundaries(self) -> list[int]:
-        """Of the best partition of all points."""
+        """Boundaries of the best partition of all points, ascending."""
         starts, end = [], len(self.last_segment_starts) - 1
         while (end := int(self.last_segment_starts[end])) > 0:
             starts.append(end)
         return starts[::-1]
 
     def truncate(self, points: int) -> Partition:
-        """The same of fewer points."""
+        """The partitions of the first ``points`` points."""
         return Partition(
             self.cumulative_sums[: points + 1],
             self.costs[: points + 1],
@@ -59,15 +65,12 @@ class Partition:
 
 
 EMPTY_PARTITION = Partition(np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int32))
-
-
-def segment_series(scaled: Sequence[Floats]) -> list[list[int]]:
-    """Boundaries of each line, whose noise has been scaled to 1."""
-    return [partition.boundaries for partition in extend_partitions([EMPTY_PARTITION] * len(scaled), scaled)]
+"""The partition of no points, from which every series starts."""
 
 
 def extend_partitions(partitions: Sequence[Partition], new_points: Sequence[Floats]) -> list[Partition]:
-    """Each partition with more points, in units of the noise; lines of like lengths are solved together."""
+    """Extend each partition by new points in units of the noise; series of similar length share a
+    batch."""
     order = sorted(
         range(len(partitions)), key=lambda row: (len(partitions[row].cumulative_sums), len(new_points[row]))
     )
@@ -83,9 +86,9 @@ def extend_partitions(partitions: Sequence[Partition], new_points: Sequence[Floa
 
 
 def _solve_batch(partitions: Sequence[Partition], new_points: Sequence[Floats]) -> list[Partition]:
-    """Optimal partitioning, a block of lines in step; a shorter line just reads off earlier.
+    """Extend a batch in step; a shorter series is read off earlier.
 
-    Where lines begin at different points those before are solved once more, to the same end.
+    Where series start at different points, the common part is computed again, with the same result.
     """
     sizes = [len(old.cumulative_sums) + len(new) for old, new in zip(partitions, new_points, strict=True)]
     sums, costs = np.zeros((2, len(partitions), max(sizes)))
@@ -108,11 +111,9 @@ def _solve_batch(partitions: Sequence[Partition], new_points: Sequence[Floats]) 
 def _fill_costs(
     cumulative_sums: Floats, costs: Floats, last_segment_starts: NDArray[np.int32], first: int
 ) -> None:
-    """Cost of the best partition of so many points, from ``first`` on.
-
-    A segment of m points with the sum s costs its squares less s * s / m.
-    """
+    """Fill costs and last segment starts of shape (rows, n + 1) from column ``first`` on, in place."""
     series_count, size = cumulative_sums.shape
+    # buffers are reused for every column: allocating them took a third of the time
     shares, rows, room = 1 / np.arange(size, 0, -1.0), np.arange(series_count), np.empty(series_count * size)
     costs[:, 1:MIN_SEGMENT_POINTS] = np.inf
     for end in range(max(first, MIN_SEGMENT_POINTS), size):
@@ -124,7 +125,7 @@ def _fill_costs(
         np.multiply(flat, flat, out=flat)
         np.multiply(cost, shares[size - end : size - end + starts], out=cost)
         np.subtract(costs[:, :starts], cost, out=cost)
-        cost[:, 0] -= penalty
+        cost[:, 0] -= penalty  # the first segment begins at no boundary
         choice = cost.argmin(axis=1)
         last_segment_starts[:, end] = choice
         costs[:, end] = cost[rows, choice] + penalty

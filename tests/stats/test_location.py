@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from perfci.stats.location import lower_quartile, mad_sigma, median, warmup_length
+from perfci.stats.location import lower_quartile, median, warmup_length
 
 
 def test_the_median_ignores_a_wild_sample() -> None:
@@ -24,12 +24,6 @@ def test_the_lower_quartile_of_one_sample_is_that_sample() -> None:
 
 def test_the_lower_quartile_ignores_samples_swollen_by_neighbours() -> None:
     assert lower_quartile([1.0, 1.0, 1.0, 1.9, 1.8, 1.7]) == 1.0
-
-
-def test_the_robust_sigma_is_the_standard_deviation_of_normal_data() -> None:
-    values = np.random.default_rng(1).normal(0, 2, 20_000)
-
-    assert abs(mad_sigma(values) - 2) < 0.05
 
 
 def test_a_warm_up_that_all_processes_share_is_measured() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.stats.incremental_segmentation import detect_change_points, detect_change_points_in_many
-from perfci.stats.segmentation import segment_series
+from perfci.stats.segmentation import EMPTY_PARTITION, extend_partitions
 
 properties = settings(derandomize=True, deadline=None, max_examples=40)
 
@@ -115,7 +115,9 @@ def test_segmentation_is_the_best_of_all_partitions() -> None:
         parts = np.split(line, [cut])
         return sum(float(((part - part.mean()) ** 2).sum()) for part in parts)
 
-    assert segment_series([line]) == [[min(range(3, 11), key=cost)]]
+    (partition,) = extend_partitions([EMPTY_PARTITION], [line])
+
+    assert partition.boundaries == [min(range(3, 11), key=cost)]
 
 
 @properties
