@@ -54,7 +54,7 @@ def test_the_mix_of_the_two_states_is_quoted_as_it_is_told() -> None:
     assert quoted[1] in found.verdict.reason
 
 
-@pytest.mark.parametrize(("history", "state"), [("change-point", "convicted"), ("environment", "refuted")])
+@pytest.mark.parametrize(("history", "state"), [("change-point", "confirmed"), ("environment", "refuted")])
 def test_each_history_still_has_its_one_step(history: str, state: str) -> None:
     (mark,) = trend(CASES_OF_TODAY["histories"][history]).marks
 

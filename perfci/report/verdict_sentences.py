@@ -174,7 +174,7 @@ def unavailable_sentence(series: Series, reason: str) -> PageSummary:
 def mark_sentence(mark: ChangeMark, metric: Metric) -> str:
     """Say one change point in words."""
     states = {
-        "convicted": "confirmed on fresh pairs",
+        "confirmed": "confirmed on fresh pairs",
         "candidate": "candidate",
         "refuted": "looked at, not confirmed",
     }
@@ -270,7 +270,7 @@ def _kind_count(kind: VerdictKind, suspected: bool, count: int) -> VerdictKindCo
 
 def _change_history(trend: Trend) -> list[str]:
     """What is recorded; whether anybody looked for more is not known here, so nothing is ruled out."""
-    moves = [mark for mark in trend.marks if mark.state == "convicted"]
+    moves = [mark for mark in trend.marks if mark.state == "confirmed"]
     candidates = [mark for mark in trend.marks if mark.state == "candidate"]
     parts = (
         [f"It {level_change_phrase(moves[-1].ratio, trend.series.metric)} at {moves[-1].commit[:10]}"]

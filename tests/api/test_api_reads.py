@@ -101,7 +101,7 @@ def test_draws_a_series_with_its_change(filled: Api) -> None:
     told = of(filled, f"/series/{SERIES}/points")
 
     assert [one["value"] for one in told["points"]] == [1.0, 1.0, 1.0, 1.2, 1.2]
-    assert [(one["commit"], one["state"]) for one in told["changes"]] == [(a_sha(4), "convicted")]
+    assert [(one["commit"], one["state"]) for one in told["changes"]] == [(a_sha(4), "confirmed")]
 
 
 def test_merges_points_down_to_what_was_asked_for(filled: Api) -> None:

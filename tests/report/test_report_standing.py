@@ -84,4 +84,4 @@ def test_a_trend_travels_as_json_with_what_the_page_shows() -> None:
     assert told["scale"] == {"factor": 0.001, "symbol": "ms"}
     assert told["points"][0]["shown"].endswith(" ms")
     assert told["points"][30] | {"value": None, "status": "oom", "shown": "oom"} == told["points"][30]
-    assert [change["state"] for change in told["changes"]] == ["convicted"]
+    assert [change["state"] for change in told["changes"]] == ["confirmed"]

@@ -61,7 +61,7 @@ def test_a_witness_stands_on_no_level_that_nobody_looked_for() -> None:
 def test_a_conviction_is_a_filled_mark_and_moves_the_level() -> None:
     trend = build_trend(a_series(), a_history(), [], [a_verdict()])
 
-    assert [(mark.index, mark.state) for mark in trend.marks] == [(18, "convicted")]
+    assert [(mark.index, mark.state) for mark in trend.marks] == [(18, "confirmed")]
     assert [(level.first, level.last) for level in trend.levels] == [(0, 17), (18, 29)]
 
 
@@ -90,7 +90,7 @@ def test_a_conviction_outranks_the_screening_that_nominated_it() -> None:
 
     for verdicts in ([screened, a_verdict()], [a_verdict(), screened]):
         (mark,) = build_trend(a_series(), a_history(), [], verdicts).marks
-        assert (mark.state, mark.ratio) == ("convicted", 1.183)
+        assert (mark.state, mark.ratio) == ("confirmed", 1.183)
 
 
 def test_a_comparison_with_itself_or_with_later_commits_marks_nothing() -> None:

@@ -100,7 +100,7 @@ def test_what_was_announced_is_accepted_for_good_and_told_to_nobody(store: Store
     found = current(store)
     assert (found.state, found.reason, found.accepted_until) == (IncidentState.ACCEPTED, MEANT, None)
     assert (found.is_open, found.paged_at, found.triaged_at) == (False, None, None)
-    assert found.detail["told"] == "as announced: nobody is asked"
+    assert found.detail["disposition_text"] == "as announced: nobody is asked"
     assert [(one.actor, one.before, one.after) for one in history(store)] == [
         ("perfci", "", "new"),
         ("perfci", "new", "accepted"),

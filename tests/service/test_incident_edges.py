@@ -164,7 +164,7 @@ def test_each_part_tells_its_own_largest_move(store: Store) -> None:
 
     largest = [one.detail["largest"] for one in (left, new)]
     assert largest == ["y got 20.0 % slower", "x got 40.0 % slower"]
-    assert [one.detail["measure"] for one in (left, new)] == [None, None]
+    assert [one.detail["next_measurement"] for one in (left, new)] == [None, None]
 
 
 def test_all_or_nothing_is_no_split(store: Store) -> None:

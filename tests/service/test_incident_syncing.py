@@ -82,7 +82,7 @@ def test_words_of_the_look_are_kept_for_every_page(store: Store) -> None:
 
     record = kept(store)
     assert record.headline == "2 series got worse at 0000000ccc Change number 12"
-    assert record.detail["suspects"][0]["commit"] == a_sha(12)
+    assert record.detail["candidate_commits"][0]["commit"] == a_sha(12)
 
 
 def test_members_come_move_and_go(store: Store) -> None:

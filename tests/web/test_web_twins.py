@@ -19,7 +19,7 @@ def test_the_json_twin_of_a_series_says_what_the_page_says(client: FlaskClient) 
     assert told["sentence"] in words(read(client, f"{SERIES}{BF16}"))
     assert len(told["points"]) == COMMITS
     assert told["points"][STEP + 1]["subject"] == HOSTILE_SUBJECT
-    assert [change["state"] for change in told["changes"]] == ["convicted"]
+    assert [change["state"] for change in told["changes"]] == ["confirmed"]
 
 
 def test_a_chart_may_ask_for_fewer_points(client: FlaskClient) -> None:

@@ -231,7 +231,7 @@ def format_stored_incident(incident: IncidentDetail) -> Iterator[str]:
     """One incident with its series, suspects and history."""
     record = incident.record
     yield from format_stored_summary(record)
-    about = (record.derived_id, f"revision {record.revision}", record.detail.get("told"))
+    about = (record.derived_id, f"revision {record.revision}", record.detail.get("disposition_text"))
     yield f"    {', '.join(filter(None, about))}"
     if incident.members:
         yield from ("", "What moved, largest first")
@@ -239,14 +239,14 @@ def format_stored_incident(incident: IncidentDetail) -> Iterator[str]:
             f"  {words.member_sentence(member.to_change_point(series))}"
             for member, series in incident.members
         )
-    if suspects := record.detail.get("suspects"):
+    if suspects := record.detail.get("candidate_commits"):
         yield from ("", "Suspects, likeliest first")
         yield from (f"  {one['commit'][:10]} {one.get('subject') or ''}".rstrip() for one in suspects)
     yield from ("", "History")
     for event in incident.events:
         said = activity_log.activity_text(event.action, event.before, event.after, event.text)
         yield f"  {event.at:%Y-%m-%d %H:%M}  {event.actor}  {activity_log.activity_heading(event.action, event.text)}: {said}"
-    if command := record.detail.get("measure"):
+    if command := record.detail.get("next_measurement"):
         yield from ("", "What would settle it", f"  {command}")
 
 
@@ -288,7 +288,7 @@ def format_listing(incident_list: IncidentOverview) -> Iterator[str]:
                 yield from format_stored_summary(record)
                 yield from (
                     f"    {line}"
-                    for line in (record.detail.get("told"), record.detail.get("measure"))
+                    for line in (record.detail.get("disposition_text"), record.detail.get("next_measurement"))
                     if line
                 )
             if len(records) > MAX_LISTED:

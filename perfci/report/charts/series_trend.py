@@ -13,7 +13,7 @@ from perfci.model import ChangePoint, Commit, Point, Series, Stage, Status, Verd
 from perfci.report.verdict_labels import CHANGE_KINDS, change_kind
 from perfci.verdicts.process_levels import disqualifying_flags, point_level, process_level, select_displayed
 
-MarkState = Literal["convicted", "candidate", "refuted"]
+MarkState = Literal["confirmed", "candidate", "refuted"]
 """A level that moved: confirmed on fresh pairs, only nominated so far, or looked at again and not confirmed."""
 
 
@@ -81,7 +81,7 @@ class Trend:
         return self.measured_dots[-1].level if self.measured_dots else None
 
     def confirmed_marks(self) -> tuple[ChangeMark, ...]:
-        return tuple(mark for mark in self.marks if mark.state == "convicted")
+        return tuple(mark for mark in self.marks if mark.state == "confirmed")
 
 
 def build_trend(
@@ -231,7 +231,7 @@ def _decisive_verdicts(verdicts: Iterable[Verdict]) -> dict[str, Verdict]:
 
 def _mark_from_verdict(verdict: Verdict, index_by_sha: dict[str, int]) -> ChangeMark:
     ratio = verdict.ratio if verdict.ratio is not None else 1.0
-    state: MarkState = "convicted" if verdict.stage is Stage.CONFIRMATION else "candidate"
+    state: MarkState = "confirmed" if verdict.stage is Stage.CONFIRMATION else "candidate"
     head, base = index_by_sha[verdict.head], index_by_sha[verdict.base]
     return ChangeMark(head, base, verdict.head, verdict.base, ratio, verdict.kind, state, verdict)
 

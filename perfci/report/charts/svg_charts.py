@@ -364,12 +364,12 @@ def _flag_triangle(mark: ChangeMark, x: float, y: float, sentence: str) -> str:
     up = mark.ratio > 1
     tip, base = (y - 5, y + 4) if up else (y + 5, y - 4)
     shape = f"M{format_px(x)},{format_px(tip)}L{format_px(x + 5.5)},{format_px(base)}L{format_px(x - 5.5)},{format_px(base)}Z"
-    title = escape(f"{direction_arrow(up, solid=mark.state == 'convicted')} {mark.commit[:10]} {sentence}")
+    title = escape(f"{direction_arrow(up, solid=mark.state == 'confirmed')} {mark.commit[:10]} {sentence}")
     return f'<path class="pc-flag pc-{_mark_tone(mark)}{_flag_fill_class(mark)}" d="{shape}"><title>{title}</title></path>'
 
 
 def _flag_fill_class(mark: ChangeMark) -> str:
-    return {"convicted": "", "candidate": " pc-hollow", "refuted": " pc-refuted"}[mark.state]
+    return {"confirmed": "", "candidate": " pc-hollow", "refuted": " pc-refuted"}[mark.state]
 
 
 def _mark_tone(mark: ChangeMark) -> Tone:

@@ -26,7 +26,7 @@ def find_open_regressions(trend: Trend) -> list[ChangeMark]:
 def find_largest_changes(trends: Iterable[Trend], count: int) -> list[tuple[Trend, ChangeMark]]:
     """The largest change of each series, the largest first; confirmed ones before candidates."""
     largest = [(trend, max(marks, key=change_size)) for trend in trends if (marks := _unrefuted_marks(trend))]
-    return sorted(largest, key=lambda found: (found[1].state != "convicted", -change_size(found[1])))[:count]
+    return sorted(largest, key=lambda found: (found[1].state != "confirmed", -change_size(found[1])))[:count]
 
 
 def change_size(mark: ChangeMark) -> float:

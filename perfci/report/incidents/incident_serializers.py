@@ -51,7 +51,7 @@ def serialize_incident_summary(
         "disposition": budgeted.disposition.value,
         "ongoing": incident.ongoing,
         "open": budgeted.is_open,
-        "told": words.disposition_sentence(budgeted, pages_per_week),
+        "disposition_text": words.disposition_sentence(budgeted, pages_per_week),
         "week": budgeted.week or None,
         "last_good": incident.last_good,
         "commit": incident.commit,
@@ -62,16 +62,16 @@ def serialize_incident_summary(
             for one in incident.environment_changes
         ],
         "ambiguous": incident.ambiguous,
-        "went_away_with": incident.reverted_by or None,
+        "recovered_at": incident.reverted_by or None,
         "sessions": list(incident.sessions),
         "p_value": incident.p_value,
-        "convicted": incident.confirmed_count,
-        "settled": incident.settled,
-        "suspects": [
+        "confirmed_series": incident.confirmed_count,
+        "has_sufficient_evidence": incident.settled,
+        "candidate_commits": [
             {**serialize_commit(one.commit), "members": one.members, "weight": round(one.weight, 6)}
             for one in incident.candidates
         ],
-        "measure": words.measure_command(incident) or None,
+        "next_measurement": words.measure_command(incident) or None,
     }
 
 

@@ -45,7 +45,7 @@ def notification_body(notification: NotificationContent, link: str = "") -> str:
     )
     lines += ["", *(f"  {make_printable(one, 200)}" for one in members)] if members else []
     lines += [f"  and {format_count(more, 'more change')}"] if more else []
-    suspects = [make_printable(one, 120) for one in notification.get("suspects", ())]
+    suspects = [make_printable(one, 120) for one in notification.get("candidate_commits", ())]
     lines += ["", "Suspects, likeliest first:", *(f"  {one}" for one in suspects)] if suspects else []
     lines += ["", link or f"perfci alerts show {notification['number']}"]
     return "\n".join(lines)

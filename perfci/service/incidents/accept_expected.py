@@ -56,7 +56,7 @@ def decide_existing(
     if (
         budgeted.expected_change_match is not None
         and not budgeted.is_expected
-        and not record.detail.get("announced")
+        and not record.detail.get("expected_change")
     ):
         return StateDecision(
             events=(

@@ -33,9 +33,13 @@ def build_incident_columns(
     incident = budgeted.incident
     detail = serialize_incident_summary(budgeted, evaluation.commits, evaluation.pages_per_week)
     detail["largest"] = words.largest_change_sentence(incident) if incident.members else ""
-    detail |= {"announced": sentence} if (sentence := words.expected_change_sentence(budgeted)) else {}
+    detail |= {"expected_change": sentence} if (sentence := words.expected_change_sentence(budgeted)) else {}
     silent = muted and budgeted.disposition.value == PAGE
-    detail |= {"told": "monitored only: its benchmarks are in quarantine", "open": False} if silent else {}
+    detail |= (
+        {"disposition_text": "monitored only: its benchmarks are in quarantine", "open": False}
+        if silent
+        else {}
+    )
     return {
         "derived_id": incident.id,
         "kind": incident.kind.value,

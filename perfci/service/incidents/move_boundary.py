@@ -64,7 +64,9 @@ def move_boundary(
     between = line.commits[line.positions[last_good] + 1 : line.positions[commit] + 1][:MAX_CANDIDATE_COMMITS]
     suspects = [serialize_commit(candidate) for candidate in between]
     columns = build_member_columns(tx, record, last_good, commit, line.by_sha)
-    pin_incident(tx, record, columns | {"detail": {**columns["detail"], "suspects": suspects}}, context)
+    pin_incident(
+        tx, record, columns | {"detail": {**columns["detail"], "candidate_commits": suspects}}, context
+    )
     outcome = BoundaryMoveOutcome(
         finish_change(tx, project, number, "incident.nudge", {"commit": commit}, context), tests
     )

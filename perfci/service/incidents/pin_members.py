@@ -69,7 +69,7 @@ def build_member_columns(
         "headline": words.incident_headline(words_of, commits),
         "series_count": len(moved),
         "severity": max((compute_log_cost(change) for change in change_points), default=None),
-        "detail": {**record.detail, "largest": largest, "measure": None},
+        "detail": {**record.detail, "largest": largest, "next_measurement": None},
     }
 
 

@@ -186,7 +186,9 @@ class _WritePlanner:
         }
         if record.pinned:
             columns["derived_id"] = record.derived_id
-            columns["detail"] |= {name: record.detail.get(name) for name in ("suspects", "measure")}
+            columns["detail"] |= {
+                name: record.detail.get(name) for name in ("candidate_commits", "next_measurement")
+            }
         return {name: value for name, value in columns.items() if getattr(record, name) != value}
 
     def _plan_disappeared(self, record: IncidentRecord) -> IncidentWrite:

@@ -103,7 +103,7 @@ def _accepts_benchmarks(destination: Destination, benchmarks: Iterable[str]) -> 
 def build_notification_body(tx: Transaction, project: Project, record: IncidentRecord) -> dict[str, Any]:
     """An incident as it is now, in the words of every other surface."""
     moved = load_members(tx, record.id)
-    suspects = record.detail.get("suspects", ())[:MAX_SUSPECTS]
+    suspects = record.detail.get("candidate_commits", ())[:MAX_SUSPECTS]
     return {
         "project": project.slug,
         "number": record.number,
@@ -117,7 +117,7 @@ def build_notification_body(tx: Transaction, project: Project, record: IncidentR
             words.member_sentence(change) for change in load_member_change_points(tx, moved[:MAX_MEMBERS])
         ],
         "more": max(0, len(moved) - MAX_MEMBERS),
-        "suspects": [
+        "candidate_commits": [
             f"{suspect['commit'][:10]} {suspect.get('subject') or ''}".strip() for suspect in suspects
         ],
     }

@@ -172,7 +172,7 @@ def sort_by_evidence(records: Sequence[IncidentRecord]) -> list[IncidentRecord]:
 
     def sort_key(record: IncidentRecord) -> tuple[object, ...]:
         return (
-            not record.detail.get("convicted"),
+            not record.detail.get("confirmed_series"),
             record.detail.get("p_value", 0.0),
             -record.series_count,
             -record.number,

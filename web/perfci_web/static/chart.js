@@ -173,7 +173,7 @@ class Chart {
   flags(tone) {
     const changes = this.series.changes;
     const colour = (change) => change.state === "refuted" ? tone.muted : change.kind === "regression" ? tone.worse : tone.better;
-    const symbol = (change) => `triangle-${change.ratio > 1 ? "up" : "down"}${change.state === "convicted" ? "" : "-open"}`;
+    const symbol = (change) => `triangle-${change.ratio > 1 ? "up" : "down"}${change.state === "confirmed" ? "" : "-open"}`;
     return {
       x: changes.map((change) => change.index),
       y: changes.map(() => 0),
