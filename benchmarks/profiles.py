@@ -33,10 +33,10 @@ class Profile(Bench):
     def measure_profile(self, work: str, sizes: str) -> Measurement:
         if work == "step":
             step = training.Step()
-            call = step.measure_training.profiled(step, "fp32", SIZES.batches[0], sizes)
+            call = step.measure_training.build_profiled_work(step, "fp32", SIZES.batches[0], sizes)
         else:
             generate = generation.Generate()
-            call = generate.measure_generation.profiled(
+            call = generate.measure_generation.build_profiled_work(
                 generate, SIZES.prompts[0], GENERATION.new_tokens[0], 1, sizes
             )
         profiled = profile_work(call, Path())

@@ -1,4 +1,4 @@
-"""The ten-line way to benchmark a model: give build, batch, loss, stream, and get every metric they allow."""
+"""``ModelBench``: a benchmark of a model by its hooks, which gives every metric those hooks allow."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 from perfci.bench.base_class import Bench
+from perfci.bench.devices.torch_devices import Device, this_device
+from perfci.bench.model_context import BenchmarkSource, ModelContext
+from perfci.bench.phase_markers import ProfiledWork
 from perfci.bench.readings import Measurement, metrics, skip_exception
 from perfci.model import Metric
-
-if TYPE_CHECKING:
-    from perfci.bench.devices.torch_devices import Device
 
 Parameters = Mapping[str, Any]
 
@@ -30,47 +31,47 @@ HOOK_NAMES = (
     "optimizer",
     "autocast",
 )
-GROUP_NOT_CHOSEN = "its groups do not name it"
+GROUP_NOT_CHOSEN = "not listed in its groups"
 VERSIONED_SETTINGS = ("tokens_per_batch", "sla", "reference", "requests", "steps", "tolerance")
 
 
 @dataclass(frozen=True, slots=True)
 class MetricGroup:
-    """Metrics that one run of the model gives together, and the hooks it cannot do without."""
+    """Metrics that one run of the model gives together, and the hooks that run requires."""
 
     name: str
     required_hooks: tuple[str, ...]
     metrics: Sequence[Metric]
-    measure: Callable[[Any, Parameters], Measurement]
-    build_profiled_work: Callable[[Any, Parameters], Any] | None = None
+    measure: Callable[[ModelContext], Measurement]
+    build_profiled_work: Callable[[ModelContext], ProfiledWork] | None = None
 
 
 class ModelBench(Bench, ABC):
-    """Derive from it, give ``build`` and at least ``batch`` with ``loss``, or ``stream``.
+    """Base class of model benchmarks: define ``build`` and at least ``batch`` with ``loss``, or ``stream``.
 
-    Every hook takes ``p``, the parameters of the cell by name. What a hook would have given and no other can is left
-    out, and said: ``perfci run`` and ``perfci doctor`` list it.
+    Every hook takes ``p``, the parameters of the cell by name. Metrics that need a hook which is not defined are
+    omitted; ``perfci run`` and ``perfci doctor`` list them with the reason.
 
     ``params``
-        name to values; every combination is measured in processes of its own. Where one of them is called ``dtype``
-        or ``precision`` with values among fp32, tf32, bf16 and fp16, the training step computes in it.
+        name to values; every combination is measured in processes of its own. Where one of them is called
+        ``dtype`` or ``precision`` with values among fp32, tf32, bf16 and fp16, the training step computes in it.
     ``tokens_per_batch``
         tokens in one batch, on this device: gives tokens/s. A number, or a method that takes ``p``.
     ``sla``
-        what a request may take: ``{"ttft": 0.5, "e2el_p90": 2.0}``, seconds: gives attainment and goodput.
+        limits of a request, ``{"ttft": 0.5, "e2el_p90": 2.0}``, in seconds: gives attainment and goodput.
     ``reference``
-        parameters that make a trusted variant, ``{"dtype": "fp32"}``: every other variant has to agree with it in loss
-        and gradients, or it is rejected, whatever its speed.
+        parameters that make a trusted variant, ``{"dtype": "fp32"}``: every other variant has to agree with it in
+        loss and gradients, or it is rejected, whatever its speed.
     ``requests``
         streams measured in one process. 64 are needed for a p90, 662 for a p99.
     ``steps``
         steps after which the loss is compared.
     ``tolerance``
-        what a variant may differ, a ``perfci.bench.parity.Tolerance``; by default what its precision allows.
+        allowed difference, a ``perfci.bench.parity.Tolerance``; by default that of the variant's precision.
     ``budget_s``
-        seconds of timed blocks after which a step is known well enough, or as well as it will be.
+        seconds of timed blocks after which a step is timed no longer.
     ``groups``
-        what to measure of all that the hooks allow (``training``, ``generation`` ...); empty is everything.
+        metric groups to measure of those that the hooks allow (``training``, ``generation`` ...); empty is all.
     """
 
     params: Any = ()
@@ -84,13 +85,13 @@ class ModelBench(Bench, ABC):
     budget_s: ClassVar[float] = 2.0
     groups: ClassVar[Sequence[str]] = ()
     omitted: ClassVar[Mapping[str, str]] = {}
-    """What its hooks do not allow to measure, and why: filled in for every class."""
+    """Reason by name of each metric group that the hooks do not allow: filled in for every class."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         reasons = {group.name: _missing_reason(cls, group) for group in _metric_groups()}
         for group in _metric_groups():
-            given = _build_measure_method(cls, group) if not reasons[group.name] else None
-            setattr(cls, f"measure_{group.name}", given)
+            method = _build_measure_method(cls, group) if not reasons[group.name] else None
+            setattr(cls, f"measure_{group.name}", method)
         cls.omitted = {
             name: reason for name, reason in reasons.items() if reason and reason != GROUP_NOT_CHOSEN
         }
@@ -101,7 +102,7 @@ class ModelBench(Bench, ABC):
         """Make the model, on ``self.device`` and in the state it is trained or served in."""
 
     batch: ClassVar[Any] = None
-    """``batch(self, p, i)`` makes the i-th batch, on ``self.device``: the same one whenever it is asked again."""
+    """``batch(self, p, i)`` makes the i-th batch, on ``self.device``: equal numbers give equal batches."""
 
     loss: ClassVar[Any] = None
     """``loss(self, model, batch)`` gives the scalar that is trained on."""
@@ -110,13 +111,13 @@ class ModelBench(Bench, ABC):
     """``stream(self, model, p)`` yields output as it becomes visible: a token, a chunk of audio."""
 
     audio_seconds: ClassVar[Any] = None
-    """``audio_seconds(self, chunk)`` says how long a chunk plays: gives the real-time factor."""
+    """``audio_seconds(self, chunk)`` returns the length of a chunk's sound: gives the real-time factor."""
 
     tokens_of: ClassVar[Any] = None
-    """``tokens_of(self, chunk)`` says how many tokens a chunk holds, where that is not one."""
+    """``tokens_of(self, chunk)`` returns the number of tokens in a chunk, where that is not one."""
 
     postprocess: ClassVar[Any] = None
-    """``postprocess(self, model, out)`` turns the list of chunks into what the caller gets: a stage of its own."""
+    """``postprocess(self, model, out)`` turns the list of chunks into the caller's result: a stage of its own."""
 
     kv_cache: ClassVar[Any] = None
     """``kv_cache(self, model, p)`` gives the tensors of the cache: their bytes are counted."""
@@ -134,24 +135,54 @@ class ModelBench(Bench, ABC):
         return compute_in(self.precision(p), self.target_device)
 
     def precision(self, p: Parameters) -> str:
-        """The name of that format: fp32 where no parameter says another."""
+        """The name of that format: fp32 where no parameter names another."""
         return str(p.get("dtype", p.get("precision", "fp32")))
 
     @property
     def target_device(self) -> Device:
-        """The device that is measured, as perfci sees it."""
-        from perfci.bench.devices.torch_devices import this_device
-
+        """The device that is measured, through perfci's device interface."""
         return this_device()
 
     @property
     def device(self) -> str:
-        """Where models and batches belong: what ``.to()`` takes."""
+        """The argument of ``.to()`` for models and batches."""
         return self.target_device.torch_device
+
+    def model_context(self, p: Parameters) -> ModelContext:
+        """Bind the hooks to the parameters of one cell, for the metric groups."""
+        reference = {**p, **self.reference}
+        return ModelContext(
+            parameters=p,
+            device=self.target_device,
+            precision=partial(self.precision, p),
+            build=partial(self.build, p),
+            optimizer=lambda model: self.optimizer(model, p),
+            autocast=partial(self.autocast, p),
+            batch=None if self.batch is None else partial(self.batch, p),
+            loss=self.loss,
+            stream=None if self.stream is None else lambda model: self.stream(model, p),
+            kv_cache=None if self.kv_cache is None else lambda model: self.kv_cache(model, p),
+            postprocess=self.postprocess,
+            tokens_of=self.tokens_of,
+            audio_seconds=self.audio_seconds,
+            tokens_per_batch=lambda: self._count_batch_tokens(p),
+            sla=self.sla or None,
+            requests=self.requests,
+            steps=self.steps,
+            tolerance=self.tolerance,
+            budget_s=self.budget_s,
+            reference=self.model_context(reference) if reference != p else None,
+            source=BenchmarkSource(type(self).__module__, type(self).__qualname__),
+        )
+
+    def _count_batch_tokens(self, p: Parameters) -> float | None:
+        if callable(self.tokens_per_batch):
+            return self.tokens_per_batch(p)  # type: ignore[no-any-return]
+        return self.tokens_per_batch  # type: ignore[no-any-return]
 
 
 def _metric_groups() -> tuple[MetricGroup, ...]:
-    """Imported when a first model is described: from here on torch is needed."""
+    """All metric groups, imported when a first model benchmark is defined: they import torch."""
     from perfci.bench.groups import (
         cold_start,
         generation,
@@ -162,21 +193,20 @@ def _metric_groups() -> tuple[MetricGroup, ...]:
         training,
     )
 
+    trains, streams = ("batch", "loss"), ("stream",)
     return (
-        MetricGroup(
-            "training", ("batch", "loss"), training.METRICS, training.measure, training.build_profiled_step
-        ),
-        MetricGroup("step_counts", ("batch", "loss"), step_counts.METRICS, step_counts.measure),
-        MetricGroup("numerics", ("batch", "loss"), numerics.METRICS, numerics.measure),
+        MetricGroup("training", trains, training.METRICS, training.measure, training.build_profiled_step),
+        MetricGroup("step_counts", trains, step_counts.METRICS, step_counts.measure),
+        MetricGroup("numerics", trains, numerics.METRICS, numerics.measure),
         MetricGroup(
             "generation",
-            ("stream",),
+            streams,
             generation.METRICS,
             generation.measure,
             generation.build_profiled_request,
         ),
-        MetricGroup("stream_counts", ("stream",), stream_counts.METRICS, stream_counts.measure),
-        MetricGroup("stages", ("stream",), stages.METRICS, stages.measure),
+        MetricGroup("stream_counts", streams, stream_counts.METRICS, stream_counts.measure),
+        MetricGroup("stages", streams, stages.METRICS, stages.measure),
         MetricGroup("cold_start", (), cold_start.METRICS, cold_start.measure),
     )
 
@@ -185,34 +215,37 @@ def _missing_reason(cls: type[ModelBench], group: MetricGroup) -> str:
     if cls.groups and group.name not in cls.groups:
         return GROUP_NOT_CHOSEN
     missing = [hook for hook in group.required_hooks if getattr(cls, hook) is None]
-    return f"it gives no {' and no '.join(missing)}" if missing else ""
+    return f"it defines no {' and no '.join(missing)}" if missing else ""
 
 
 def _build_measure_method(cls: type[ModelBench], group: MetricGroup) -> Any:
-    """The measuring function of one class: its version follows the hooks the class gives."""
+    """Build the ``measure_*`` method of one class; its version follows the hooks the class defines."""
 
     @metrics(*group.metrics)
     def measure(self: ModelBench, *values: Any) -> Measurement:
-        return group.measure(self, dict(zip(self.param_names, values, strict=True)))
+        return group.measure(_bind_context(self, values))
 
-    def build_profiled_work(self: ModelBench, *values: Any) -> Any:
+    def build_profiled_work(self: ModelBench, *values: Any) -> ProfiledWork:
         if group.build_profiled_work is None:
-            raise skip_exception(
-                f"{group.name} is no work that a profile would explain; profile training or generation"
-            )
-        return group.build_profiled_work(self, dict(zip(self.param_names, values, strict=True)))
+            raise skip_exception(f"the group {group.name} cannot be profiled; profile training or generation")
+        return group.build_profiled_work(_bind_context(self, values))
 
     measure.__name__ = f"measure_{group.name}"
     measure.__qualname__ = f"{cls.__qualname__}.{measure.__name__}"
     measure.__module__ = cls.__module__
     measure.pretty_source = _version_source(cls)  # type: ignore[attr-defined]
-    measure.profiled = build_profiled_work  # type: ignore[attr-defined]
+    measure.build_profiled_work = build_profiled_work  # type: ignore[attr-defined]
     measure.anchor = cls.build  # type: ignore[attr-defined]
     return measure
 
 
+def _bind_context(benchmark: ModelBench, values: Sequence[Any]) -> ModelContext:
+    return benchmark.model_context(dict(zip(benchmark.param_names, values, strict=True)))
+
+
 def _version_source(cls: type[ModelBench]) -> str:
-    """All that the class and those it derives from say of the model: another text is another benchmark."""
+    """Source that versions the benchmark: another text of a hook or a setting is another benchmark."""
     hooks = [getattr(cls, name) for name in HOOK_NAMES if callable(getattr(cls, name))]
+    # Hooks that ModelBench itself provides are left out: a new release must not begin every series anew.
     sources = [inspect.getsource(hook) for hook in hooks if hook.__module__ != __name__]
     return "\n".join([*(f"{name} = {getattr(cls, name)!r}" for name in VERSIONED_SETTINGS), *sources])

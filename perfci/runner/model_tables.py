@@ -11,16 +11,16 @@ from perfci.config import ModelTable
 from perfci.model import PerfciError
 from perfci.runner.frozen_suite import IGNORED_NAMES, FrozenSuite, find_suite, freeze_suite
 
-MODULE_NAME = "entries.py"
+MODULE_NAME = "perfci_models.py"
 
 MODULE_HEADER = '''"""The [[model]] tables of perfci.toml, written down by perfci: edit those, not this."""
 
-from perfci.bench import ModelBench, entry_points
+from perfci.bench import ModelBench, config_hooks
 '''
 
 HOOK_TEMPLATE = """
     def {hook}(self, *arguments):
-        return entry_points.call(self, {model!r}, {hook!r}, {dotted!r}, *arguments)
+        return config_hooks.call_hook(self.device, {model!r}, {hook!r}, {dotted!r}, *arguments)
 """
 
 

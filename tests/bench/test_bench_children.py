@@ -16,8 +16,8 @@ from perfci.bench.processes.child_processes import (
     ChildFailed,
     ChildOutOfMemory,
     ChildProcess,
-    ending_children,
     fork_child,
+    kill_children_on_exit,
     start_child,
     wait_for_results,
 )
@@ -32,7 +32,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(*functions: Callable[[], object], timeout_s: float = 30.0) -> list[object]:
     children: list[ChildProcess] = []
-    with ending_children(children):
+    with kill_children_on_exit(children):
         children.extend(fork_child(f"child {index}", function) for index, function in enumerate(functions))
         return wait_for_results(children, timeout_s)
 
@@ -68,7 +68,7 @@ def test_names_the_child_that_failed_first_though_both_are_heard_at_once() -> No
     def fails() -> None:
         raise ValueError("no such rank")
 
-    with ending_children(children), reader:
+    with kill_children_on_exit(children), reader:
         children.extend([fork_child("child 0", notices), fork_child("child 1", fails)])
         writer.close()
         assert all(until(child.result_pipe.poll) for child in children)
@@ -120,7 +120,7 @@ def test_says_where_a_child_hangs(tmp_path: Path) -> None:
         (tmp_path / "waits").touch()
         time.sleep(600)
 
-    with ending_children(children):
+    with kill_children_on_exit(children):
         children.extend([fork_child("child 0", lambda: 1), fork_child("child 1", waits_for_ever)])
         assert until(children[0].result_pipe.poll)
         assert until((tmp_path / "waits").exists)
@@ -141,7 +141,7 @@ def test_leaves_nothing_running_not_even_a_grandchild(tmp_path: Path) -> None:
         (tmp_path / "pids").write_text(f"{os.getpid()} {grandchild}\n")
         time.sleep(600)
 
-    with ending_children(children):
+    with kill_children_on_exit(children):
         children.append(fork_child("child", has_a_child))
         assert until(lambda: (tmp_path / "pids").exists() and (tmp_path / "pids").read_text().endswith("\n"))
 
@@ -163,7 +163,7 @@ def test_a_child_ends_with_its_parent(tmp_path: Path) -> None:
 def test_a_fresh_child_is_another_interpreter_with_the_same_paths() -> None:
     children: list[ChildProcess] = []
 
-    with ending_children(children):
+    with kill_children_on_exit(children):
         children.append(
             start_child("fresh", functools.partial(os.getenv, "PERFCI_TOLD"), {"PERFCI_TOLD": "yes"})
         )
@@ -176,7 +176,7 @@ def test_a_fresh_child_is_another_interpreter_with_the_same_paths() -> None:
 def test_a_forked_child_has_its_own_environment() -> None:
     children: list[ChildProcess] = []
 
-    with ending_children(children):
+    with kill_children_on_exit(children):
         children.append(fork_child("forked", lambda: os.environ["PERFCI_TOLD"], {"PERFCI_TOLD": "yes"}))
 
         assert wait_for_results(children, 30) == ["yes"]

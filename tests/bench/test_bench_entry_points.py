@@ -5,14 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from perfci.bench.config_hooks import call_hook, resolve_hook
 
-BENCH: Any = SimpleNamespace(device="cuda:0")
+DEVICE = "cuda:0"
 
 HOOKS = """
 VALUE = 7
@@ -45,13 +43,13 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_passes_the_hooks_arguments_on() -> None:
-    assert call_hook(BENCH, "gpt", "batch", "hooks:plain", {"size": 1}, 3) == ({"size": 1}, 3)
+    assert call_hook(DEVICE, "gpt", "batch", "hooks:plain", {"size": 1}, 3) == ({"size": 1}, 3)
 
 
 def test_gives_the_device_to_a_function_that_names_it() -> None:
-    assert call_hook(BENCH, "gpt", "batch", "hooks:placed", {}, 3) == ({}, 3, "cuda:0")
-    assert call_hook(BENCH, "gpt", "build", "hooks:Net.build", {}) == ({}, "cuda:0")
-    assert call_hook(BENCH, "gpt", "build", "hooks:anything", {}) == ({}, {})
+    assert call_hook(DEVICE, "gpt", "batch", "hooks:placed", {}, 3) == ({}, 3, "cuda:0")
+    assert call_hook(DEVICE, "gpt", "build", "hooks:Net.build", {}) == ({}, "cuda:0")
+    assert call_hook(DEVICE, "gpt", "build", "hooks:anything", {}) == ({}, {})
 
 
 WRONG = {
@@ -66,6 +64,6 @@ WRONG = {
 @pytest.mark.parametrize(("dotted", "sentence"), WRONG.items())
 def test_says_which_name_leads_nowhere(dotted: str, sentence: str) -> None:
     with pytest.raises(LookupError) as failed:
-        call_hook(BENCH, "gpt", "build", dotted, {})
+        call_hook(DEVICE, "gpt", "build", dotted, {})
 
     assert str(failed.value) == f"model 'gpt' in perfci.toml has build = {dotted!r}, {sentence}"

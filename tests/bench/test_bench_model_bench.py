@@ -78,11 +78,11 @@ def test_asv_does_not_run_the_base_class() -> None:
 
 def test_says_which_groups_a_class_gives_no_hooks_for() -> None:
     assert Trained.omitted == {
-        "generation": "it gives no stream",
-        "stream_counts": "it gives no stream",
-        "stages": "it gives no stream",
+        "generation": "it defines no stream",
+        "stream_counts": "it defines no stream",
+        "stages": "it defines no stream",
     }
-    assert Served.omitted["training"] == "it gives no batch and no loss"
+    assert Served.omitted["training"] == "it defines no batch and no loss"
     assert not [name for name in dir(Served) if name.startswith("track_training")]
 
 
@@ -105,7 +105,7 @@ def test_gives_step_phases_and_rates_from_one_run() -> None:
 def test_shows_rates_and_judges_times() -> None:
     found = measure(Trained, "training")
 
-    assert {name for name, row in found.items() if row.get("clock") == "witness"} >= {
+    assert {name for name, row in found.items() if row.get("clock") == "informational"} >= {
         "tokens_per_s",
         "flop_per_s",
     }
@@ -167,7 +167,7 @@ def test_streams_give_latencies_and_stages() -> None:
 
     assert [len(latencies[name]["samples"]) for name in ("ttft", "tpot", "e2el", "itl")] == [3, 3, 3, 9]
     assert stages["prefill"]["status"] == stages["decode"]["status"] == "ok"
-    assert stages["postprocess"]["reason"] == "it gives no postprocess"
+    assert stages["postprocess"]["reason"] == "it defines no postprocess"
 
 
 def test_divides_the_joules_of_a_request_by_its_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +185,7 @@ def test_starts_cold_in_a_fresh_interpreter() -> None:
 
     parts = [found[name]["samples"][0] for name in ("import_time", "build_time", "first_output_time")]
     assert found["cold_start_time"]["samples"][0] == pytest.approx(sum(parts))
-    assert found["warm_start_time"]["reason"] == "nothing was compiled, so that every start is alike"
+    assert found["warm_start_time"]["reason"] == "nothing was compiled, so cold and warm starts do not differ"
 
 
 class Compiled(Served):
@@ -245,12 +245,12 @@ def test_another_hook_is_another_version_and_another_value_is_not() -> None:
     assert version(Other) != version(Trained)
 
 
-def test_reads_a_device_through_its_shim() -> None:
+def test_reads_a_device_through_the_device_interface() -> None:
     stats = {"allocated_bytes.all.peak": 700, "active_bytes.all.peak": 800, "reserved_bytes.all.peak": 1000}
     device = FakeDevice(stats=stats)
 
     class OnDevice(Trained):
-        shim = device  # type: ignore[assignment]
+        target_device = device  # type: ignore[assignment]
 
         def loss(self, model: nn.Module, batch: Tensor) -> Tensor:
             device.kernel(0.001)
@@ -283,7 +283,7 @@ def bench_with(**hooks: Any) -> type[ModelBench]:
         ),
         (
             {"loss": lambda self, model, batch: model(batch).mean() * float("nan")},
-            "the loss is nan before the first step: its speed says nothing",
+            "the loss is nan before the first step: its timing is meaningless",
         ),
     ],
 )
@@ -298,7 +298,7 @@ def test_notices_a_loss_that_becomes_nan_on_the_way() -> None:
         loss=lambda self, model, batch: model(batch).mean() * (float("nan") if next(steps) > 5 else 1)
     )
 
-    with pytest.raises(ValueError, match=r"^the loss is nan after \d+ steps: its speed says nothing$"):
+    with pytest.raises(ValueError, match=r"^the loss is nan after \d+ steps: its timing is meaningless$"):
         measure(late, "training")
 
 
@@ -321,7 +321,7 @@ def test_an_unknown_precision_is_told_with_those_that_are_known() -> None:
 
 def test_a_format_the_device_only_emulates_is_skipped_with_its_reason() -> None:
     class OnOldDevice(Trained):
-        shim = FakeDevice(refused={torch.bfloat16: "this GPU has no bfloat16"})  # type: ignore[assignment]
+        target_device = FakeDevice(refused={torch.bfloat16: "this GPU has no bfloat16"})  # type: ignore[assignment]
 
     with pytest.raises(SkipNotImplemented, match=r"^this GPU has no bfloat16$"):
         measure(OnOldDevice, "training", 2, "bf16")
@@ -334,8 +334,8 @@ def test_only_training_and_generation_are_profiled() -> None:
         seen.append(phase)
         return torch.autograd.profiler.record_function(phase)
 
-    Trained.measure_training.profiled(Trained(), 2, "fp32")(mark)  # type: ignore[attr-defined]
+    Trained.measure_training.build_profiled_work(Trained(), 2, "fp32")(mark)  # type: ignore[attr-defined]
 
     assert seen == ["optimizer", "forward", "backward", "optimizer"]
-    with pytest.raises(SkipNotImplemented, match="numerics is no work that a profile would explain"):
-        Trained.measure_numerics.profiled(Trained(), 2, "fp32")  # type: ignore[attr-defined]
+    with pytest.raises(SkipNotImplemented, match="the group numerics cannot be profiled"):
+        Trained.measure_numerics.build_profiled_work(Trained(), 2, "fp32")  # type: ignore[attr-defined]

@@ -22,6 +22,7 @@ from torch.autograd import DeviceType
 
 from perfci.bench import Absent, ModelBench
 from perfci.bench.devices.torch_devices import this_device
+from perfci.bench.phase_markers import PhaseMarker
 from perfci.bench.profiles import line_sampler
 from perfci.bench.profiles.line_sampler import sample_lines
 from perfci.bench.profiles.profile_tables import (
@@ -33,7 +34,6 @@ from perfci.bench.profiles.profile_tables import (
     build_tables,
 )
 from perfci.bench.profiles.profiler import (
-    PhaseMarker,
     Profile,
     calls_to_record,
     nvtx_range,
@@ -227,7 +227,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def profiled(folder: Path) -> Profile:
-    return profile_work(Tiny.measure_training.profiled(Tiny()), folder, roots=HERE)
+    return profile_work(Tiny.measure_training.build_profiled_work(Tiny()), folder, roots=HERE)
 
 
 def test_a_step_is_its_phases(profiled: Profile) -> None:

@@ -40,7 +40,7 @@ def test_a_function_may_say_what_of_it_to_profile() -> None:
     def measure_reply(batch: int) -> None:
         raise AssertionError("this is what is measured")
 
-    measure_reply.profiled = lambda batch: lambda mark: f"a reply to {batch}"  # type: ignore[attr-defined]
+    measure_reply.build_profiled_work = lambda batch: lambda mark: f"a reply to {batch}"  # type: ignore[attr-defined]
     benchmark = a_benchmark(measure_reply, 8)
 
     work, prepare = profiled_work(benchmark)
@@ -57,7 +57,7 @@ def test_a_method_may_say_it_of_its_object() -> None:
         def measure_reply(self, batch: int) -> None:
             raise AssertionError("this is what is measured")
 
-        measure_reply.profiled = lambda self, batch: lambda mark: f"{self.name} to {batch}"  # type: ignore[attr-defined]
+        measure_reply.build_profiled_work = lambda self, batch: lambda mark: f"{self.name} to {batch}"  # type: ignore[attr-defined]
 
     work, _ = profiled_work(a_benchmark(Model().measure_reply, 8))
 

@@ -17,9 +17,9 @@ from perfci.bench.compilers.compile_caches import fingerprint_caches
 from perfci.bench.devices.torch_devices import Device, this_device
 from perfci.bench.processes.child_processes import (
     ChildProcess,
-    ending_children,
     fork_child,
     fork_obstacle,
+    kill_children_on_exit,
     start_child,
     wait_for_results,
 )
@@ -93,7 +93,7 @@ def _compile_in_child(
 ) -> CompilationResult:
     start = start_child if fork_obstacle() or count_compile_events() else fork_child
     children: list[ChildProcess] = []
-    with ending_children(children):
+    with kill_children_on_exit(children):
         children.append(start(name, work, _cache_variables(caches)))
         try:
             compilation: CompilationResult = wait_for_results(children, cap_s)[0]

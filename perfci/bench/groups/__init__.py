@@ -1,1 +1,1 @@
-"""What ModelBench measures, one group of metrics a module: each runs the model once and reads everything it gives."""
+"""Metric groups of ``ModelBench``, one a module: each runs the model once and reads everything that run gives."""

@@ -1,70 +1,66 @@
-"""Latency of a stream: the first token, every further one, the whole, the tails, the promise kept or not."""
+"""Latency of a stream: time to first token, time per further token, the whole request, tails and SLA."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
 
 import torch
 
 from perfci.bench.compilers.compile_caches import cache_flags
 from perfci.bench.devices.device_monitor import CONDITION_METRICS, monitor_device
 from perfci.bench.devices.energy_meter import joules_per_call
-from perfci.bench.groups.training_loop import PhaseMarker
+from perfci.bench.model_context import ModelContext
+from perfci.bench.phase_markers import PhaseMarker, ProfiledWork
 from perfci.bench.readings import Absent, Measurement, Reading
 from perfci.bench.streams.stream_requests import GENERATION_METRICS, measure_stream
 from perfci.model import Metric
-
-if TYPE_CHECKING:
-    from perfci.bench.model_bench import ModelBench
 
 METRICS = (*GENERATION_METRICS, Metric("token_energy", "joules/token"), *CONDITION_METRICS)
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
-def measure(context: ModelBench, p: Mapping[str, Any]) -> Measurement:
+def measure(context: ModelContext) -> Measurement:
     """Send ``requests`` streams one after the other; definitions are those of ``perfci.bench.streams.latency``."""
     torch.manual_seed(0)
-    model = context.build(p)
-    with monitor_device(context.target_device) as watched:
+    model, stream = context.build(), context.require_stream()
+    with monitor_device(context.device) as conditions:
         measured = measure_stream(
-            lambda: context.stream(model, p),
-            device=context.target_device,
+            lambda: stream(model),
+            device=context.device,
             requests=context.requests,
             tokens_of=context.tokens_of,
             audio_seconds=context.audio_seconds,
-            sla=context.sla or None,
+            sla=context.sla,
         )
-    readings = {**measured.readings, "token_energy": _token_energy(context, model, p), **watched.readings}
-    return Measurement(readings, (*measured.flags, *watched.flags, *cache_flags()))
+    token_energy = _token_energy(context, model)
+    readings = {**measured.readings, "token_energy": token_energy, **conditions.readings}
+    return Measurement(readings, (*measured.flags, *conditions.flags, *cache_flags()))
 
 
-def _token_energy(context: ModelBench, model: Any, p: Mapping[str, Any]) -> Reading | Absent:
+def _token_energy(context: ModelContext, model: object) -> Reading | Absent:
     """Joules of a request over its tokens; what the board draws between requests is part of neither."""
+    stream, tokens_of = context.require_stream(), context.tokens_of
     tokens = 0
 
     def request() -> None:
         nonlocal tokens
-        tokens = sum(
-            context.tokens_of(chunk) if context.tokens_of else 1 for chunk in context.stream(model, p)
-        )
+        tokens = sum(tokens_of(chunk) if tokens_of else 1 for chunk in stream(model))
 
-    joules = joules_per_call(request, device=context.target_device)
+    joules = joules_per_call(request, device=context.device)
     if isinstance(joules, Absent):
         return joules
     return Reading([sample / tokens for sample in joules.samples], joules.clock, joules.number)
 
 
-def build_profiled_request(context: ModelBench, p: Mapping[str, Any]) -> Callable[[PhaseMarker], None]:
+def build_profiled_request(context: ModelContext) -> ProfiledWork:
     """One request with prefill and decode marked, for a profiler."""
     torch.manual_seed(0)
-    model = context.build(p)
+    model, stream = context.build(), context.require_stream()
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def request(mark_phase: PhaseMarker) -> None:
         with mark_phase("prefill"):
-            chunks = iter(context.stream(model, p))
+            chunks = iter(stream(model))
             next(chunks, None)
         with mark_phase("decode"):
             deque(chunks, maxlen=0)

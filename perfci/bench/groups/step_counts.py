@@ -1,17 +1,12 @@
-"""What a training step does, counted exactly: no GPU is needed and every process gives the same."""
+"""Exact counts of one training step: no GPU is needed and every process gives equal numbers."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 from perfci.bench.call_counts import COUNT_METRICS, count_call
 from perfci.bench.call_counts.graph_counts import count_graphs
 from perfci.bench.groups.training_loop import TrainingLoop
+from perfci.bench.model_context import ModelContext
 from perfci.bench.readings import Absent, Measurement, Reading, exact
-
-if TYPE_CHECKING:
-    from perfci.bench.model_bench import ModelBench
 
 GRAPH_METRICS = ("graph_breaks", "recompiles")
 METRICS = tuple(
@@ -19,35 +14,33 @@ METRICS = tuple(
 )
 
 
-def measure(context: ModelBench, p: Mapping[str, Any]) -> Measurement:
-    """Count the second step: the first makes the optimizer's state. ``p`` are the parameters of the cell."""
-    training = TrainingLoop(context, p)
+def measure(context: ModelContext) -> Measurement:
+    """Count the second step: the first allocates the optimizer's state."""
+    training = TrainingLoop(context)
     training.check_first_loss()
     training.step()
+
+    def train_two_steps() -> None:
+        rebuilt = TrainingLoop(context)
+        rebuilt.step()
+        rebuilt.step()
+
     counted = count_call(
         training.step,
-        rebuild=lambda: _train_two_steps(context, p),
+        rebuild=train_two_steps,
         parameters=training.model.parameters(),
         optimizer=training.optimizer,
-        device=context.target_device,
+        device=context.device,
     ).readings()
-    readings = counted | _graph_readings(context, p, training)
+    readings = counted | _graph_readings(context, training)
     return Measurement({metric.name: readings[metric.name] for metric in METRICS})
 
 
-def _graph_readings(
-    context: ModelBench, p: Mapping[str, Any], training: TrainingLoop
-) -> dict[str, Reading | Absent]:
-    """What ``torch.compile`` makes of the loss, the number format chosen outside: perfci's own code is not traced."""
-    model, batch = training.model, training.next_batch()
-    with context.autocast(p):
-        graphs = count_graphs(lambda: context.loss(model, batch))
+def _graph_readings(context: ModelContext, training: TrainingLoop) -> dict[str, Reading | Absent]:
+    """Count what ``torch.compile`` makes of the loss. Autocast is entered outside, so that it is not traced."""
+    model, batch, loss = training.model, training.next_batch(), context.require_loss()
+    with context.autocast():
+        graphs = count_graphs(lambda: loss(model, batch))
     if isinstance(graphs, Absent):
         return dict.fromkeys(GRAPH_METRICS, graphs)
     return dict(zip(GRAPH_METRICS, (exact(graphs.breaks), exact(graphs.recompiles)), strict=True))
-
-
-def _train_two_steps(context: ModelBench, p: Mapping[str, Any]) -> None:
-    training = TrainingLoop(context, p)
-    training.step()
-    training.step()

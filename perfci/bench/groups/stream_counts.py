@@ -1,18 +1,14 @@
-"""What one request does, counted exactly: no GPU is needed and every process gives the same."""
+"""Exact counts of one streamed request: no GPU is needed and every process gives equal numbers."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 import torch
 
 from perfci.bench.call_counts import COUNT_METRICS, count_call
+from perfci.bench.model_context import ModelContext
 from perfci.bench.readings import Measurement
-
-if TYPE_CHECKING:
-    from perfci.bench.model_bench import ModelBench
 
 TRAINING_ONLY = (
     "fake_peak_bytes",
@@ -25,20 +21,20 @@ METRICS = tuple(metric for metric in COUNT_METRICS if metric.name not in TRAININ
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
-def measure(context: ModelBench, p: Mapping[str, Any]) -> Measurement:
-    """Count the second request: what a first one fills (caches, lazy buffers) belongs to the start."""
+def measure(context: ModelContext) -> Measurement:
+    """Count the second request: the first fills caches and lazy buffers, which belong to the start."""
     torch.manual_seed(0)
-    model = context.build(p)
+    model, stream = context.build(), context.require_stream()
 
     def request() -> None:
-        deque(context.stream(model, p), maxlen=0)
+        deque(stream(model), maxlen=0)
 
     request()
-    proxies = count_call(
+    counts = count_call(
         request,
         parameters=model.parameters() if hasattr(model, "parameters") else None,
-        cache=context.kv_cache(model, p) if context.kv_cache is not None else None,
-        device=context.target_device,
+        cache=context.kv_cache(model) if context.kv_cache is not None else None,
+        device=context.device,
     )
-    readings = proxies.readings()
+    readings = counts.readings()
     return Measurement({metric.name: readings[metric.name] for metric in METRICS})

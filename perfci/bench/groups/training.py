@@ -1,11 +1,9 @@
-"""A training step: its time and phases, what it needs of memory and energy, and how long it waits for data."""
+"""A training step: its time and phases, memory and energy, and how long it waits for data."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
 
 from perfci.bench.call_counts.flops import count_flops, mfu
 from perfci.bench.compilers.compile_caches import cache_flags
@@ -14,15 +12,14 @@ from perfci.bench.devices.energy_meter import joules_per_call
 from perfci.bench.devices.peak_rates import peak_flops
 from perfci.bench.devices.torch_devices import Device
 from perfci.bench.groups.numerics import require_parity
-from perfci.bench.groups.training_loop import PhaseMarker, TrainingLoop
+from perfci.bench.groups.training_loop import TrainingLoop
 from perfci.bench.memory_use.peak_memory import MEMORY_METRICS, allocator_readings
+from perfci.bench.model_context import ModelContext
+from perfci.bench.phase_markers import ProfiledWork
 from perfci.bench.readings import Absent, Measurement, Reading, informational
 from perfci.bench.timers.stage_timers import Stages
 from perfci.bench.timers.timed_blocks import Timing, time_blocks
 from perfci.model import Clock, Metric
-
-if TYPE_CHECKING:
-    from perfci.bench.model_bench import ModelBench
 
 PHASES = ("forward", "backward", "optimizer")
 METRICS = (
@@ -37,44 +34,44 @@ METRICS = (
     *MEMORY_METRICS,
     *CONDITION_METRICS,
 )
-PHASE_STEPS = (
-    7  # with synchronised phases, and with fresh batches: as many as asv and perfci need for a median
-)
+
+PHASE_STEPS = 7
+"""Steps with synchronised phases, and steps with fresh batches: as many as asv and perfci need for a median."""
 
 
-def measure(context: ModelBench, p: Mapping[str, Any]) -> Measurement:
+def measure(context: ModelContext) -> Measurement:
     """Time steps on batches that are already on the device, then phases, then steps that fetch their batches.
 
-    ``step_time`` is not the sum of the phases: they are waited for one by one, which a step is not. Raises
+    ``step_time`` is not the sum of the phases: those are synchronised one by one, which a step is not. Raises
     ``ParityFailed`` for a variant that does not compute what the reference computes.
     """
-    require_parity(context, p)
-    device, training = context.target_device, TrainingLoop(context, p)
+    require_parity(context)
+    device, training = context.device, TrainingLoop(context)
     training.check_first_loss()
-    with monitor_device(device) as watched:
+    with monitor_device(device) as conditions:
         timing = time_blocks(
             training.step, device=device, warmup_s=context.budget_s / 4, budget_s=context.budget_s
         )
         phases = _phase_readings(training, device)
-        data = _data_readings(context, p, training)
+        data = _data_readings(context, training)
     training.check_loss_finite(f"after {training.steps} steps")
     readings = {
         "step_time": timing.reading(),
         **phases,
-        **_rate_readings(context, p, training, timing),
+        **_rate_readings(context, training, timing),
         **data,
         "step_energy": joules_per_call(training.step, device=device),
         **allocator_readings(device, training.step),
-        **watched.readings,
+        **conditions.readings,
     }
-    return Measurement(readings, (*timing.flags, *watched.flags, *cache_flags()))
+    return Measurement(readings, (*timing.flags, *conditions.flags, *cache_flags()))
 
 
-def build_profiled_step(context: ModelBench, p: Mapping[str, Any]) -> Callable[[PhaseMarker], None]:
+def build_profiled_step(context: ModelContext) -> ProfiledWork:
     """One step with its phases marked, for a profiler; a timed step never has marks."""
-    training = TrainingLoop(context, p)
+    training = TrainingLoop(context)
     training.check_first_loss()
-    return lambda mark: training.train_on(training.next_batch(), mark)
+    return lambda mark_phase: training.train_on(training.next_batch(), mark_phase)
 
 
 def _phase_readings(training: TrainingLoop, device: Device) -> dict[str, Reading | Absent]:
@@ -87,40 +84,42 @@ def _phase_readings(training: TrainingLoop, device: Device) -> dict[str, Reading
 
 
 def _rate_readings(
-    context: ModelBench, p: Mapping[str, Any], training: TrainingLoop, timing: Timing
+    context: ModelContext, training: TrainingLoop, timing: Timing
 ) -> dict[str, Reading | Absent]:
     """Numbers derived from the step time, for display: judging them would judge it twice."""
     step_s = statistics.median(timing.judged)
     flops = count_flops(training.step)
-    peak = peak_flops(context.target_device.name, context.precision(p))
-    share = mfu(flops, step_s, peak)
-    tokens = context.tokens_per_batch(p) if callable(context.tokens_per_batch) else context.tokens_per_batch
-    return {
-        "tokens_per_s": informational(tokens / step_s) if tokens else Absent("it gives no tokens_per_batch"),
+    device = context.device.name
+    utilisation = mfu(flops, step_s, peak_flops(device, context.precision()))
+    tokens = context.tokens_per_batch()
+    readings: dict[str, Reading | Absent] = {
+        "tokens_per_s": Absent("it defines no tokens_per_batch"),
         "flop_per_s": informational(flops / step_s),
-        "mfu": informational(share)
-        if share is not None
-        else Absent(f"the peak of {context.target_device.name} is not known"),
+        "mfu": Absent(f"the peak of {device} is not known"),
     }
+    if tokens:
+        readings["tokens_per_s"] = informational(tokens / step_s)
+    if utilisation is not None:
+        readings["mfu"] = informational(utilisation)
+    return readings
 
 
-def _data_readings(
-    context: ModelBench, p: Mapping[str, Any], training: TrainingLoop
-) -> dict[str, Reading | Absent]:
+def _data_readings(context: ModelContext, training: TrainingLoop) -> dict[str, Reading | Absent]:
     """Time blocked in ``batch`` while the device may still be busy with the step before."""
+    device, load_batch = context.device, context.require_batch()
     waits: list[tuple[float, float]] = []
-    context.target_device.synchronize()
+    device.synchronize()
     begin = time.perf_counter()
     for index in range(PHASE_STEPS):
         wall, cpu = time.perf_counter(), time.process_time()
-        batch = context.batch(p, index)
+        batch = load_batch(index)
         waits.append((time.perf_counter() - wall, time.process_time() - cpu))
         training.train_on(batch)
-    context.target_device.synchronize()
-    whole = time.perf_counter() - begin
+    device.synchronize()
+    total_s = time.perf_counter() - begin
     wall_s, cpu_s = zip(*waits, strict=True)
-    judged = cpu_s if context.target_device.kind == "cpu" else ()
+    judged = cpu_s if device.kind == "cpu" else ()
     return {
         "data_time": Reading(wall_s, Clock.WALL, cpu=judged),
-        "data_stall": informational(sum(wall_s) / whole),
+        "data_stall": informational(sum(wall_s) / total_s),
     }

@@ -2,55 +2,46 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from perfci.bench.devices.number_formats import gradient_scaler
-
-if TYPE_CHECKING:
-    from perfci.bench.model_bench import ModelBench
-
-PhaseMarker = Callable[[str], contextlib.AbstractContextManager[Any]]
-"""Opens a named phase: a stage timer, a range of a profiler, or nothing at all while the step is timed as a whole."""
+from perfci.bench.model_context import ModelContext
+from perfci.bench.phase_markers import PhaseMarker, no_phase
 
 RESIDENT_BATCHES = 2
-
-
-def no_phase(phase: str) -> contextlib.AbstractContextManager[Any]:
-    return _NULL_CONTEXT
-
-
-_NULL_CONTEXT = contextlib.nullcontext()
+"""Batches kept on the device, so that a timed step never waits for data."""
 
 
 class TrainingLoop:
-    """Zero the gradients, compute the loss, go back, update: what ``step_time`` times.
+    """Zero the gradients, compute the loss, run backward, update: the work that ``step_time`` times.
 
-    The same seed gives the same weights, batches and losses; ``p`` are the parameters of the cell.
+    Equal seeds give equal weights, batches and losses.
     """
 
-    def __init__(self, context: ModelBench, p: Mapping[str, Any], *, seed: int = 0) -> None:
+    def __init__(self, context: ModelContext, *, seed: int = 0) -> None:
         torch.manual_seed(seed)
-        self._context = context
-        self._p = p
-        self.model = context.build(p)
+        self._autocast = context.autocast
+        self._loss_hook = context.require_loss()
+        self.model = context.build()
         if not hasattr(self.model, "parameters"):
             raise TypeError(
                 f"build returned {type(self.model).__name__}; a torch module with parameters was expected"
             )
-        self.batches = [context.batch(p, index) for index in range(RESIDENT_BATCHES)]
-        self.optimizer = context.optimizer(self.model, p)
-        self._scaler = gradient_scaler(context.precision(p), context.device)
+        load_batch = context.require_batch()
+        self.batches = [load_batch(index) for index in range(RESIDENT_BATCHES)]
+        self.optimizer = context.optimizer(self.model)
+        self._scaler = gradient_scaler(context.precision(), context.device.torch_device)
         self.steps = 0
         self.last_loss: torch.Tensor | None = None
 
     def step(self) -> None:
+        """Train on the next resident batch."""
         self.train_on(self.next_batch())
 
     def next_batch(self) -> Any:
+        """Return the resident batches in turn."""
         self.steps += 1
         return self.batches[self.steps % len(self.batches)]
 
@@ -68,19 +59,19 @@ class TrainingLoop:
         self.last_loss = loss.detach()
 
     def loss(self, batch: Any) -> Any:
-        with self._context.autocast(self._p):
-            return self._context.loss(self.model, batch)
+        """Compute the loss of a batch in the number format of the benchmark."""
+        with self._autocast():
+            return self._loss_hook(self.model, batch)
 
     def check_first_loss(self) -> None:
-        """Take one step and say in a sentence what a hook gives wrongly; waits for the device."""
+        """Compute one loss and raise a sentence for what a hook returned wrongly; waits for the device."""
         loss = self.loss(self.next_batch())
-        if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or loss.ndim > 0:
-            found = (
-                f"a tensor of shape {tuple(loss.shape)}"
-                if isinstance(loss, torch.Tensor)
-                else type(loss).__name__
+        if not isinstance(loss, torch.Tensor):
+            raise ValueError(f"loss returned {type(loss).__name__}; a scalar tensor was expected")
+        if loss.numel() != 1 or loss.ndim > 0:
+            raise ValueError(
+                f"loss returned a tensor of shape {tuple(loss.shape)}; a scalar tensor was expected"
             )
-            raise ValueError(f"loss returned {found}; a scalar tensor was expected")
         if not loss.requires_grad:
             raise ValueError(
                 "the loss does not depend on any parameter that requires a gradient: nothing is trained"
@@ -89,5 +80,6 @@ class TrainingLoop:
         self.check_loss_finite("before the first step")
 
     def check_loss_finite(self, when: str) -> None:
+        """Raise ``ValueError`` where the newest loss is NaN or infinite; ``when`` ends the sentence."""
         if self.last_loss is not None and not torch.isfinite(self.last_loss).item():
-            raise ValueError(f"the loss is {self.last_loss.item()} {when}: its speed says nothing")
+            raise ValueError(f"the loss is {self.last_loss.item()} {when}: its timing is meaningless")

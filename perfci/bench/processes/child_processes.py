@@ -24,7 +24,7 @@ PR_SET_PDEATHSIG = 1
 FAILURE_GRACE_S = 0.3
 """How long other children may take to say what they know of a failure: the first to be heard need not be the first."""
 
-BEGIN_COMMAND = "from perfci.bench.processes.child_processes import begin; begin()"
+BEGIN_COMMAND = "from perfci.bench.processes.child_processes import run_fresh_child; run_fresh_child()"
 
 
 class ChildFailed(RuntimeError):
@@ -62,7 +62,7 @@ def fork_obstacle() -> str:
             return f"{threads} threads are running"
         torch = sys.modules.get("torch")
         return "CUDA is initialised" if torch is not None and torch.cuda.is_initialized() else ""
-    return "this system does not tell how many threads are running"
+    return "the number of running threads is unknown on this system"
 
 
 def fork_child(
@@ -103,7 +103,7 @@ def start_child(
     with (
         process.stdin,
         contextlib.suppress(BrokenPipeError),
-    ):  # it ended before it read: its exit status tells why
+    ):  # it ended before it read: see its exit status
         process.stdin.write(pickle.dumps(function))
     process.returncode = 0  # waited for by its id, like a forked one
     return ChildProcess(name, process.pid, reader, stack)
@@ -119,7 +119,7 @@ def _run_and_report(
     function: Callable[[], object], result: Connection[Any, Any], stack: int, parent: int
 ) -> None:
     """Call the function, send what became of it, and leave without the exit handlers of the parent."""
-    outcome: Any = ChildFailure("it ended before it had begun")
+    outcome: Any = ChildFailure("it ended before it started")
     try:
         _die_with_parent(parent)
         faulthandler.register(signal.SIGUSR1, file=stack, all_threads=False)
@@ -152,7 +152,7 @@ def _flush() -> None:
 
 
 @contextmanager
-def ending_children(children: list[ChildProcess]) -> Iterator[None]:
+def kill_children_on_exit(children: list[ChildProcess]) -> Iterator[None]:
     """Whatever happens within: afterwards no child runs, nor what it started."""
     try:
         yield
@@ -239,6 +239,6 @@ def _locate_child(child: ChildProcess) -> tuple[str, bool]:
         time.sleep(0.01)
         frame = re.search(rb'File "(.+)", line (\d+) in (.+)', os.pread(child.stack_file.fileno(), 4096, 0))
     if frame is None:
-        return "a place it does not tell", False
+        return "an unknown place", False
     file, line, function = (os.fsdecode(part) for part in frame.groups())
     return f"{function} ({os.path.basename(file)}:{line})", f"{os.sep}torch{os.sep}" in file

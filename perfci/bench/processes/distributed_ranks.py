@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from perfci.bench.devices.torch_devices import Device, this_device
 from perfci.bench.processes.child_processes import (
     ChildProcess,
-    ending_children,
     fork_child,
     fork_obstacle,
+    kill_children_on_exit,
     start_child,
     wait_for_results,
 )
@@ -72,7 +72,7 @@ def run_ranks(
     Raises ChildFailed, ChildOutOfMemory, TimeoutError.
     """
     children: list[ChildProcess] = []
-    with tempfile.TemporaryDirectory(prefix="perfci-ranks-") as folder, ending_children(children):
+    with tempfile.TemporaryDirectory(prefix="perfci-ranks-") as folder, kill_children_on_exit(children):
         start = start_child if fork_obstacle() else fork_child
         for rank in range(world_size):
             work = functools.partial(

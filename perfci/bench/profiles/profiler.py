@@ -14,14 +14,11 @@ import torch
 from torch.profiler import ProfilerActivity, record_function
 
 from perfci.bench.devices.torch_devices import Device, this_device
+from perfci.bench.phase_markers import ProfiledWork, no_phase
 from perfci.bench.profiles.line_sampler import sample_lines
 from perfci.bench.profiles.profile_tables import CALL_RANGE, PHASE_PREFIX, WAIT_RANGE, build_tables
 from perfci.bench.profiles.time_shares import TimeShare
 from perfci.bench.readings import Absent, skip_exception
-
-PhaseMarker = Callable[[str], contextlib.AbstractContextManager[Any]]
-ProfiledWork = Callable[[PhaseMarker], object]
-"""What is profiled: called with what opens a named phase around a part of it."""
 
 WARMUP_CALLS = 3
 WARMUP_S = 5.0
@@ -81,7 +78,7 @@ def profile_work(
         device.synchronize()
         before_call()
 
-    lines = sample_lines(lambda: work(_no_phase), before_call=between, roots=roots)
+    lines = sample_lines(lambda: work(no_phase), before_call=between, roots=roots)
     profiled = _build_profile(recorded.events(), device, calls, lines)
     (folder / "profile.json").write_text(json.dumps(asdict(profiled), indent=1))
     return profiled
@@ -128,7 +125,7 @@ def _warm_up(
     for _ in range(warmup_calls):
         before_call()
         call = perf_counter()
-        work(_no_phase)
+        work(no_phase)
         device.synchronize()
         took = perf_counter() - call
         if perf_counter() - began > WARMUP_S:
@@ -140,7 +137,7 @@ def _record_calls(work: ProfiledWork, device: Device, calls: int, before_call: C
     """Record calls; the first also starts the tracer of the device, and is in the trace but not in the tables."""
     activities = [ProfilerActivity.CPU, *([ACTIVITIES[device.kind]] if device.kind in ACTIVITIES else [])]
     with torch.profiler.profile(activities=activities) as recorded:
-        for name in (PHASE_PREFIX + "the call that starts the tracer", *[CALL_RANGE] * calls):
+        for name in (PHASE_PREFIX + "tracer start-up call", *[CALL_RANGE] * calls):
             before_call()
             with record_function(name):
                 work(_mark_phase)
@@ -154,10 +151,6 @@ def _record_calls(work: ProfiledWork, device: Device, calls: int, before_call: C
 def _mark_phase(phase: str) -> Iterator[None]:
     with record_function(PHASE_PREFIX + phase), nvtx_range(phase):
         yield
-
-
-def _no_phase(_: str) -> contextlib.AbstractContextManager[None]:
-    return contextlib.nullcontext()
 
 
 @contextlib.contextmanager

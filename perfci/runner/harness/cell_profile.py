@@ -12,7 +12,7 @@ from .messages import JsonMessage
 
 
 def profile_benchmark(benchmark: Any, request: JsonMessage) -> JsonMessage:
-    """Write a profile of a benchmark that is set up into the folder asked for; it gives no samples.
+    """Write a profile of a benchmark that is set up into the folder asked for; it defines no samples.
 
     Without a folder its calls only run in NVTX ranges, for another profiler to record.
     """
@@ -22,9 +22,9 @@ def profile_benchmark(benchmark: Any, request: JsonMessage) -> JsonMessage:
         return {"status": "failed", "reason": missing_tools_reason(error)}
     work, prepare = profiled_work(benchmark)
     if request["folder"]:
-        tools.profile(work, Path(request["folder"]), prepare=prepare, roots=request["roots"])
+        tools.profile_work(work, Path(request["folder"]), before_call=prepare, roots=request["roots"])
     else:
-        tools.ranges(work, prepare=prepare)
+        tools.run_nvtx_ranges(work, before_call=prepare)
     return {"status": "ok", "metrics": []}
 
 
@@ -41,7 +41,7 @@ def missing_tools_reason(error: ImportError) -> str:
 def profiled_work(benchmark: Any) -> tuple[Callable[[Any], object], Callable[[], object]]:
     """What to call, and what makes it ready to be called again.
 
-    A function that describes itself with ``profiled`` gives work with phases, on a model that it builds once. Any other
+    A function that describes itself with ``build_profiled_work`` gives work with phases, on a model that it builds once. Any other
     is called as it is measured: asv sets it up anew before every call.
     """
     from asv_runner.benchmarks.mark import SkipNotImplemented
@@ -50,8 +50,8 @@ def profiled_work(benchmark: Any) -> tuple[Callable[[Any], object], Callable[[],
     parameters = benchmark._current_params
     if isinstance(benchmark, TimerawBenchmark):
         raise SkipNotImplemented("timeraw_* gives code for a process of its own, which is not profiled")
-    marking = getattr(benchmark.func, "profiled", None)
-    if marking is None:
+    build_work = getattr(benchmark.func, "build_profiled_work", None)
+    if build_work is None:
         return (lambda mark: benchmark.func(*parameters)), benchmark.redo_setup
     owner = [benchmark.func.__self__] if hasattr(benchmark.func, "__self__") else []
-    return marking(*owner, *parameters), lambda: None
+    return build_work(*owner, *parameters), lambda: None
