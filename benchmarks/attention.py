@@ -412,7 +412,7 @@ def check_kernel(names: list[str], implementation: str) -> str:
         matching, wrong = ["eager matrix products, all scores materialised"], ran
     if wrong or not matching:
         other = ", ".join(wrong) or "no kernel of its own"
-        raise RuntimeError(f"rejected: {implementation} was asked for, and {other} ran")
+        raise RuntimeError(f"rejected: {implementation} was requested, but {other} ran")
     return ", ".join(matching)
 
 

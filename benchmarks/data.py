@@ -323,7 +323,7 @@ def cached_ratio(descriptor: int, size: int) -> float:
         )
         del start  # a mapping that is still referred to does not close
     if failed:
-        raise skip_exception("this kernel does not tell which pages of a file it holds (mincore)")
+        raise skip_exception("this kernel does not report which pages of a file are cached (mincore)")
     return sum(page & 1 for page in pages) / len(pages)
 
 

@@ -161,7 +161,7 @@ class MaxBatch(Bench):
 class Float8(Bench):
     """One matrix product in float8 with scales (``scaled_mm``) against the same product in bf16.
 
-    Its error is checked on any machine; its speed says nothing where the processor has no float8 units.
+    Its error is checked on any machine; its timing is meaningless where the processor has no float8 units.
     """
 
     params = (["e4m3", "e5m2"], [SIZES.name])

@@ -26,7 +26,7 @@ MIN_SEEDS = 5
 
 
 class ParityFailed(Exception):
-    """The variant computes something else than its reference, or nothing at all: its speed says nothing."""
+    """The variant computes something else than its reference, or nothing at all: its timing is meaningless."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"rejected: parity failed: {reason}")
@@ -209,7 +209,7 @@ def _format_pair(value: float, reference: float) -> str:
 
 def _describe_excess(difference: float, reference: float, allowed: float) -> str:
     if allowed == 0:
-        return f"{difference:.2g} apart, equal numbers were asked for"
+        return f"{difference:.2g} apart, exact equality is required"
     if reference == 0:
         return f"{difference:.2g} away from 0, which no relative tolerance allows"
     return f"{_format_percent(difference / abs(reference))}, allowed {_format_percent(allowed)}"

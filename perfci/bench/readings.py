@@ -131,7 +131,7 @@ def build_report(declared: Sequence[Metric], returned: Measurement | Mapping[str
         parts = [f"did not return {', '.join(missing)}"] if missing else []
         parts += [f"returned {', '.join(unknown)}, which it does not declare"] if unknown else []
         raise ValueError(
-            f"the benchmark {' and '.join(parts)}; say Absent(reason) where a metric cannot be read"
+            f"the benchmark {' and '.join(parts)}; return Absent(reason) for a metric that cannot be read"
         )
     rows = [row for metric in declared for row in _metric_rows(metric, measured.readings[metric.name])]
     return {"metrics": rows, "flags": list(measured.flags)}

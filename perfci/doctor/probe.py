@@ -108,11 +108,11 @@ def list_devices(module: Any) -> Iterator[str]:
 def probe_bench() -> dict[str, Any]:
     """What perfci's own measuring tools find here; nothing of it where perfci or torch is not installed."""
     try:
-        shim = importlib.import_module("perfci.bench.devices.torch_devices")
-        device = shim.this_device()
-        measured, why = shim.MEASURED[device.kind]
+        devices = importlib.import_module("perfci.bench.devices.torch_devices")
+        device = devices.this_device()
+        validated, status = devices.VALIDATION_STATUS[device.kind]
         seen = watch_idle_gpu()
-        counted = importlib.import_module("perfci.bench.call_counts.instruction_counter").instructions(
+        counted = importlib.import_module("perfci.bench.call_counts.instruction_counter").count_instructions(
             lambda: None
         )
     except Exception as error:
@@ -121,7 +121,7 @@ def probe_bench() -> dict[str, Any]:
     return {
         "bench": {
             "kind": device.kind,
-            "why_unmeasured": "" if measured else why,
+            "unverified_reason": "" if validated else status,
             "nvml_error": getattr(power, "reason", ""),
             "gpu_flags": list(seen.flags),
             "counter_error": getattr(counted, "reason", ""),
@@ -131,7 +131,7 @@ def probe_bench() -> dict[str, Any]:
 
 def watch_idle_gpu() -> Any:
     """What a watch over half a second in which we do nothing says: whoever is seen then is somebody else."""
-    with importlib.import_module("perfci.bench.devices.device_monitor").watch() as seen:
+    with importlib.import_module("perfci.bench.devices.device_monitor").monitor_device() as seen:
         time.sleep(WATCH_S)
     return seen
 

@@ -67,12 +67,12 @@ def parse_omissions(messages: Sequence[Mapping[str, str]]) -> tuple[Omission, ..
     """One for all that a class leaves out for the same reason."""
     together: dict[tuple[str, str], list[str]] = {}
     for note in messages:
-        together.setdefault((note["owner"], note["reason"]), []).append(note["omits"])
+        together.setdefault((note["owner"], note["reason"]), []).append(note["omitted_metrics"])
     return tuple(Omission(owner, tuple(omits), reason) for (owner, reason), omits in together.items())
 
 
 def parse_outcome(cell: Cell, message: Mapping[str, Any]) -> CellOutcome:
-    in_turns = (ALTERNATING_FLAG,) if message["took_turns"] else ()
+    interleaved = (ALTERNATING_FLAG,) if message["interleaved"] else ()
     return CellOutcome(
         cell=cell,
         status=Status(message["status"]),
@@ -83,7 +83,7 @@ def parse_outcome(cell: Cell, message: Mapping[str, Any]) -> CellOutcome:
         work_s=message["work_s"],
         exit_code=message["exit_code"],
         stderr_tail=message["stderr_tail"],
-        flags=(*message["flags"], *in_turns),
+        flags=(*message["flags"], *interleaved),
     )
 
 

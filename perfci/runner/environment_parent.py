@@ -79,7 +79,7 @@ class EnvironmentParent:
     def worker(self, number: int = 0) -> MeasurementWorker:
         """One of its desks, all forked from one process; it is there as soon as it is asked for."""
         while len(self._workers) <= number:
-            place = Path(self._scratch, f"desk-{len(self._workers)}")
+            place = Path(self._scratch, f"worker-{len(self._workers)}")
             self._workers.append(MeasurementWorker(self._open_worker(), self._worker_settings, place))
         return self._workers[number]
 

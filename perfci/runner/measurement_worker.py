@@ -104,12 +104,12 @@ class MeasurementWorker:
         request = {
             "visit": self._visits,
             "paths": list(prepared.paths),
-            "own": [str(prepared.tree), *prepared.paths],
+            "own_paths": [str(prepared.tree), *prepared.paths],
             "modules": [name for name in prepared.modules if name != about.suite.name],
             "suite": str(about.suite.folder),
             "cells": [_cell_message(cell, caches, prepared.commit.sha, profiles) for cell in cells],
             "scratch": str(self._scratch),
-            "env": dict(about.variables),
+            "variables": dict(about.variables),
             "launch": about.launch,
             "core": core,
             "visit_timeout_s": IMPORT_TIMEOUT_S
@@ -119,7 +119,9 @@ class MeasurementWorker:
         first = self.read_message()
         if first["event"] == "suite":
             errors = tuple((error["module"], error["error"]) for error in first["errors"])
-            found = Discovery(parse_benchmarks(first["benchmarks"]), errors, parse_omissions(first["notes"]))
+            found = Discovery(
+                parse_benchmarks(first["benchmarks"]), errors, parse_omissions(first["omissions"])
+            )
             return WorkerSession(self, found)
         reason = (
             "importing the suite did not end" if first.get("timed_out") else "importing the suite crashed"

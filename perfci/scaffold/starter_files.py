@@ -116,7 +116,7 @@ MODEL_SUITE_TEMPLATE = '''\
 import functools
 
 import torch
-from perfci.bench import ModelBench, not_here
+from perfci.bench import ModelBench, skip_exception
 
 from {module} import {name}
 
@@ -158,7 +158,7 @@ def example_batch():
             return guess
         except (RuntimeError, TypeError, ValueError, IndexError):
             continue
-    raise not_here("edit example_batch in benchmarks/starter.py: no guessed input suits the model")
+    raise skip_exception("edit example_batch in benchmarks/starter.py: no guessed input suits the model")
 
 
 def loss_of(output):

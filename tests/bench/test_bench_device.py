@@ -119,7 +119,7 @@ def test_a_cpu_refuses_float8_alone() -> None:
     assert Cpu().unsupported_reason(torch.bfloat16) is None
     assert (
         Cpu().unsupported_reason(torch.float8_e4m3fn)
-        == "no CPU multiplies float8 natively: its speed says nothing"
+        == "no CPU multiplies float8 natively: its timing is meaningless"
     )
 
 

@@ -70,4 +70,6 @@ def test_a_gpu_without_a_counter_gives_the_reason() -> None:
 
 
 def test_a_cpu_gives_the_reason() -> None:
-    assert joules_per_call(lambda: None, device=Cpu()) == Absent("NVML reads NVIDIA GPUs, and this is none")
+    assert joules_per_call(lambda: None, device=Cpu()) == Absent(
+        "NVML reads NVIDIA GPUs only, and this device is not one"
+    )

@@ -252,7 +252,7 @@ def test_flags_a_broken_sla(cpu: FakeDevice) -> None:
     measured = measure_stream(tokens(cpu), device=cpu, requests=4, sla={"ttft": 0.02})
 
     assert read(measured, "goodput").samples == [0.0]
-    assert measured.flags == ("sla: 0.0% of 4 requests keep ttft <= 0.02, 100% were asked for",)
+    assert measured.flags == ("sla: 0.0% of 4 requests keep ttft <= 0.02, required: 100%",)
 
 
 def test_reads_the_sla_before_anything_runs(cpu: FakeDevice) -> None:
@@ -282,11 +282,11 @@ def test_gives_every_declared_metric_or_says_why_not(cpu: FakeDevice) -> None:
     skipped = {row["name"]: row["reason"] for row in report["metrics"] if row["status"] == "skipped"}
     assert skipped == {
         "ttfb": "no audio_seconds was given",
-        "tpot": "every request gave all its output in one chunk, so nothing is known of its pace",
+        "tpot": "every request gave all its output in one chunk, so the time per token is unknown",
         "tpot_slope": "needs a request with 8 gaps between chunks",
         "tpot_growth": "needs a request with 8 gaps between chunks",
-        "itl": "every request gave all its output in one chunk, so nothing is known of its pace",
-        "itl_per_token": "every request gave all its output in one chunk, so nothing is known of its pace",
+        "itl": "every request gave all its output in one chunk, so the time per token is unknown",
+        "itl_per_token": "every request gave all its output in one chunk, so the time per token is unknown",
         "ttft_p90": "needs 64 requests, measured 1",
         "ttft_p99": "needs 662 requests, measured 1",
         "e2el_p90": "needs 64 requests, measured 1",

@@ -293,7 +293,7 @@ def test_tells_which_objective_too_few_requests_keep() -> None:
 
     assert latency.describe_violations(FOUR, latency.parse_sla({"e2el_p75": 5.0})) == ()
     assert latency.describe_violations(FOUR, sla) == (
-        "sla: 75.0% of 4 requests keep e2el_p90 <= 5, 90% were asked for",
+        "sla: 75.0% of 4 requests keep e2el_p90 <= 5, required: 90%",
     )
 
 

@@ -270,7 +270,7 @@ def test_leaves_torch_as_it_was_after_an_error() -> None:
 
 RESIDENT = """
 import torch
-from perfci.bench.memory import peak_resident_growth, peak_tensor_bytes
+from perfci.bench.memory_use.peak_memory import peak_resident_growth, peak_tensor_bytes
 torch.set_num_threads(1)
 def work():
     a = torch.ones(16 << 20)

@@ -55,7 +55,7 @@ def test_names_processes_where_it_may(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("uuid", "answers", "reason"),
     [
-        (None, {}, "NVML reads NVIDIA GPUs, and this is none"),
+        (None, {}, "NVML reads NVIDIA GPUs only, and this device is not one"),
         ("GPU-other", {}, "NVML cannot open GPU-other: Not Supported"),
         ("GPU-fake", {"init": None}, "NVML cannot open GPU-fake: Not Supported"),
     ],

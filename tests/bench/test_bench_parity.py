@@ -70,7 +70,7 @@ def test_rejects_one_bit_where_bits_were_asked_for() -> None:
         REFERENCE,
         BITWISE_TOLERANCE,
         "rejected: parity failed: loss at step 0 is 7.000000000000001 against 7 of the reference "
-        "(8.9e-16 apart, equal numbers were asked for)",
+        "(8.9e-16 apart, exact equality is required)",
     )
 
 

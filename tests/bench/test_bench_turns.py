@@ -14,7 +14,9 @@ def offers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the harness of a measured process was offered."""
     heard: list[str] = []
     harness = SimpleNamespace(
-        turns=SimpleNamespace(offer=lambda: heard.append("turn"), agree=lambda number: 17)
+        process_turns=SimpleNamespace(
+            offer_turn=lambda: heard.append("turn"), agree_on_number=lambda number: 17
+        )
     )
     monkeypatch.setitem(sys.modules, "perfci_harness.turn_slots", harness)
     return heard

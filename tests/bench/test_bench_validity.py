@@ -155,7 +155,7 @@ def test_without_nvml_every_reading_is_absent_but_the_share_a_cpu_worked() -> No
         sum(range(100_000))
 
     absent = {name: reading for name, reading in seen.readings.items() if isinstance(reading, Absent)}
-    assert set(absent.values()) == {Absent("NVML reads NVIDIA GPUs, and this is none")}
+    assert set(absent.values()) == {Absent("NVML reads NVIDIA GPUs only, and this device is not one")}
     assert set(seen.readings) - set(absent) == {"busy_share"}
 
 

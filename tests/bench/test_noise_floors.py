@@ -15,7 +15,7 @@ from tools.study_pages import BEGIN, END, fill
 SUITE = """
     import os
 
-    from perfci.bench import Bench, Metric, exact, metrics, not_here
+    from perfci.bench import Bench, Metric, exact, metrics, skip_exception
 
     class Steady(Bench):
         @metrics(Metric("size", "bytes"), Metric("time", "seconds"))
@@ -25,7 +25,7 @@ SUITE = """
     class Elsewhere(Bench):
         @metrics(Metric("size", "bytes"))
         def measure_elsewhere(self):
-            raise not_here("there is no such device")
+            raise skip_exception("there is no such device")
 """
 WANDERING = """
     import os

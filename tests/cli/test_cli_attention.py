@@ -26,9 +26,9 @@ MODEL = """
 SUITE = """
     import model
     import torch
-    from perfci.bench import Bench, Measured, Metric, exact, metrics, peak_tensor_bytes, witness
-    from perfci.bench.parity import Numerics, check_parity, tolerance_of
-    from perfci.bench.timing import time_blocks
+    from perfci.bench import Bench, Measurement, Metric, exact, metrics, peak_tensor_bytes, informational
+    from perfci.bench.parity import NumericsRecord, check_parity, default_tolerance
+    from perfci.bench.timers.timed_blocks import time_blocks
 
     class Attention(Bench):
         params = (["sdpa", "by_hand", "unscaled"], [96])
@@ -39,12 +39,12 @@ SUITE = """
             torch.manual_seed(0)
             inputs = [torch.randn(1, 4, length, 64) for _ in range(3)]
             def forward(): return getattr(model, attn)(*inputs)
-            right = Numerics((), outputs=model.sdpa(*inputs))
-            check_parity(Numerics((), outputs=forward()), right, tolerance_of("fp32"))
+            right = NumericsRecord((), outputs=model.sdpa(*inputs))
+            check_parity(NumericsRecord((), outputs=forward()), right, default_tolerance("fp32"))
             timing = time_blocks(forward, warmup_s=0.02, budget_s=0.05)
             loss = exact(float(forward().square().mean()))
             readings = {"forward_time": timing.reading(), "peak_tensor_bytes": exact(peak_tensor_bytes(forward))}
-            return Measured({**readings, "loss": loss}, flags=timing.flags)
+            return Measurement({**readings, "loss": loss}, flags=timing.flags)
 """
 CONFIG = """
     [judge]

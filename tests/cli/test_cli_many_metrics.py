@@ -15,20 +15,20 @@ from tests.support.git_project import GitProject
 
 SUITE = """
     import thing
-    from perfci.bench import Absent, Bench, Clock, Measured, Metric, Reading, exact, metrics, witness
+    from perfci.bench import Absent, Bench, Clock, Measurement, Metric, Reading, exact, metrics, informational
 
     class Model(Bench):
-        omitted = {"generation": "it gives no stream"}
+        omitted = {"generation": "it defines no stream"}
 
         @metrics(
             Metric("ttft", "seconds"), Metric("peak", "bytes"), Metric("speed", "tokens/s", "higher"),
             Metric("reserved", "bytes"),
         )
         def measure_reply(self):
-            return Measured({
+            return Measurement({
                 "ttft": Reading((1.0, 1.0), Clock.WALL, cpu=(0.5, 0.5)),
                 "peak": exact(thing.BYTES),
-                "speed": witness(thing.BYTES / 10),
+                "speed": informational(thing.BYTES / 10),
                 "reserved": Absent("this machine has no accelerator"),
             }, flags=thing.FLAGS)
 """
@@ -60,7 +60,7 @@ def test_compare_judges_each_metric_once_and_no_witness(
     said = capsys.readouterr().err
     assert code == 1
     assert kinds == {"cpu_ttft": "unchanged", "peak": "regression"}
-    assert said.count("models.Model: no generation metrics, because it gives no stream") == 1
+    assert said.count("models.Model: no generation metrics, because it defines no stream") == 1
     assert said.count(complaint) == 1
 
 
@@ -130,14 +130,14 @@ def test_pairs_are_not_bought_for_ever_where_most_of_them_are_flagged(here: Path
     project.write("perfci.toml", "[judge]\nmax_pairs = 6\n")
     suite = """
         import os
-        from perfci.bench import Measured, Metric, metrics
+        from perfci.bench import Measurement, Metric, metrics
 
         @metrics(Metric("level", "ratio"))
         def measure_level():
             with open(os.environ["SEEN"], "a") as seen:
                 seen.write("x")
                 early = seen.tell() <= 2
-            return Measured({"level": 1.0}, flags=() if early else ("shared_gpu: a neighbour",))
+            return Measurement({"level": 1.0}, flags=() if early else ("shared_gpu: a neighbour",))
     """
     project.commit("One", benchmarks__models=suite)
     seen = here / "seen"

@@ -229,11 +229,11 @@ def test_a_step_and_a_timed_function_are_profiled_where_they_are_measured(
     told = {one["cell"]: one for one in json.loads(Path("told.json").read_text())["profiles"]}
     assert code == 1
     assert err == (
-        "suite.Model: no generation, stream_counts or stages metrics, because it gives no stream\n"
+        "suite.Model: no generation, stream_counts or stages metrics, because it defines no stream\n"
         f"profiling 5 cells at {short} A net\n"
     )
     assert sentences(out) == [
-        "suite.Model.measure_numerics(4): not profiled: numerics is no work that a profile would explain; "
+        "suite.Model.measure_numerics(4): not profiled: the group numerics cannot be profiled; "
         "profile training or generation",
         f"{folder}/suite.Model.measure_training-4/trace.json {opens}",
         "phases: it marks none (the training and generation of a ModelBench do)",

@@ -175,7 +175,7 @@ def test_finds_a_helper_that_is_measured_because_it_is_imported() -> None:
 
 
 def test_tells_what_each_class_leaves_out_and_why() -> None:
-    no_hooks, no_stream = "it gives no batch and no loss", "it gives no stream"
+    no_hooks, no_stream = "it defines no batch and no loss", "it defines no stream"
     omissions = [
         ("a.Chat", "training", no_hooks),
         ("a.Chat", "stages", no_stream),
@@ -187,9 +187,9 @@ def test_tells_what_each_class_leaves_out_and_why() -> None:
     assert findings == [
         ok(
             "suite",
-            "a.Chat leaves out training, numerics: it gives no batch and no loss; stages: it gives no stream",
+            "a.Chat leaves out training, numerics: it defines no batch and no loss; stages: it defines no stream",
         ),
-        ok("suite", "a.Train leaves out stages: it gives no stream"),
+        ok("suite", "a.Train leaves out stages: it defines no stream"),
     ]
 
 

@@ -180,7 +180,7 @@ def test_perfci_measures_the_same_suite(project: GitProject, capsys: pytest.Capt
     assert rows["tiny.OnGpu.gpu_step", "time"][1:] == [
         "skipped",
         "device",
-        "torch sees no accelerator here, and the benchmark does not say on_cpu = True",
+        "torch sees no accelerator here, and the benchmark does not set on_cpu = True",
     ]
     assert rows["tiny.OnGpu.gpumem_step", "peak_allocated_bytes"][3] == "torch sees no accelerator here"
 
@@ -230,7 +230,7 @@ def test_a_name_belongs_to_one_type_at_most(name: str, kind: type[PerfciBenchmar
 def test_the_version_knows_how_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     before = a_benchmark(GpuTimeBenchmark, print_nothing).version
 
-    monkeypatch.setattr("asv_bench_perfci.benchmark_base.METHOD", "2")
+    monkeypatch.setattr("asv_bench_perfci.benchmark_base.METHOD_VERSION", "2")
 
     assert a_benchmark(GpuTimeBenchmark, print_nothing).version != before
     assert a_benchmark(GpuTimeBenchmark, print_nothing, version="mine").version == "mine"
@@ -246,7 +246,7 @@ def print_nothing() -> None:
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
     device = FakeDevice()
-    for module in ("device", "timing"):
+    for module in ("devices.torch_devices", "timers.timed_blocks"):
         monkeypatch.setattr(f"perfci.bench.{module}.this_device", lambda: device)
     monkeypatch.setattr("asv_bench_perfci.benchmarks.stream_latency.perf_counter", lambda: device.host_s)
     return device.install(monkeypatch, "perfci.bench.timers.timed_blocks", "perfci.bench.timers.warmup")
@@ -259,7 +259,7 @@ def test_times_what_the_device_did_between_two_events(gpu: FakeDevice) -> None:
 
     assert result["number"] == 5
     assert result["samples"] == pytest.approx([0.002] * 7, rel=0.01)
-    assert benchmark._declared.clock == "device"
+    assert benchmark._declaration.clock == "device"
 
 
 def test_prepares_each_block_untimed(gpu: FakeDevice) -> None:
@@ -340,6 +340,6 @@ def test_refuses_a_stream_without_an_answer(
 
 def test_repeats_as_asv_does(gpu: FakeDevice) -> None:
     def of(repeat: Any) -> tuple[int, int, float]:
-        return a_benchmark(GpuTimeBenchmark, print_nothing, repeat=repeat).repeats(7, 50, 2.0)
+        return a_benchmark(GpuTimeBenchmark, print_nothing, repeat=repeat).repeat_limits(7, 50, 2.0)
 
     assert [of(0), of(3), of((2, 9, 1.5))] == [(7, 50, 2.0), (3, 3, float("inf")), (2, 9, 1.5)]

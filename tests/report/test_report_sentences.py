@@ -167,9 +167,9 @@ def test_a_witness_tells_its_newest_value_and_no_more() -> None:
 
 
 def test_a_trend_that_the_machine_cannot_measure_says_why() -> None:
-    skipped = a_failure(0, Status.SKIPPED, "NVML reads NVIDIA GPUs, and this is none.")
+    skipped = a_failure(0, Status.SKIPPED, "NVML reads NVIDIA GPUs only, and this device is not one.")
 
     assert str(trend_sentence(build_trend(a_series(), [skipped]))) == (
-        "train.time_step is not available here. Why: NVML reads NVIDIA GPUs, and this is none."
+        "train.time_step is not available here. Why: NVML reads NVIDIA GPUs only, and this device is not one."
     )
     assert trend_sentence(build_trend(a_series(), [skipped, a_failure(1)])).detail == "1 commit failed"

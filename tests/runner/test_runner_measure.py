@@ -18,13 +18,13 @@ from tests.support.waiting import until
 SUITE = """
     import os, subprocess
     from pathlib import Path
-    from perfci.bench import Absent, Bench, Clock, Measured, Metric, Reading, exact, metrics, witness
+    from perfci.bench import Absent, Bench, Clock, Measurement, Metric, Reading, exact, metrics, informational
 
     RUNS = Path(os.environ["RUNS"])
 
     class Model(Bench):
         params = {"size": [1, 2], "kind": ["a", "b"]}
-        omitted = {"generation": "it gives no stream", "stages": "it gives no stream", "training": "it gives no loss"}
+        omitted = {"generation": "it defines no stream", "stages": "it defines no stream", "training": "it defines no loss"}
 
         def setup(self, size, kind):
             if (size, kind) == (2, "b"):
@@ -40,10 +40,10 @@ SUITE = """
         def measure_all(self, size, kind):
             with RUNS.open("a") as runs:
                 runs.write(f"{size}{kind} ")
-            return Measured({
+            return Measurement({
                 "ttft": Reading((0.5, 0.75), Clock.WALL, 4, cpu=(0.25, 0.5)),
                 "bytes": exact(1000 * self.size),
-                "tokens_per_second": witness(20.0),
+                "tokens_per_second": informational(20.0),
                 "reserved": Absent("this machine has no accelerator"),
             }, flags=("throttled: SM clock at 60 %",))
 
@@ -161,7 +161,7 @@ def test_hands_the_cache_to_a_measuring_method(outcomes: dict) -> None:
         (
             "measure_too_little",
             Status.FAILED,
-            "ValueError: the benchmark did not return a; say Absent(reason) where a metric cannot be read",
+            "ValueError: the benchmark did not return a; return Absent(reason) for a metric that cannot be read",
         ),
         (
             "measure_in_parsecs",
@@ -268,8 +268,8 @@ def test_discovery_tells_what_a_class_leaves_out(tmp_path: Path, monkeypatch: py
 
     told = [str(omission) for omission in found.omissions]
     assert told == [
-        "models.Model: no generation or stages metrics, because it gives no stream",
-        "models.Model: no training metrics, because it gives no loss",
+        "models.Model: no generation or stages metrics, because it defines no stream",
+        "models.Model: no training metrics, because it defines no loss",
         "models.measure_undecorated: no declared metrics, because it lacks @metrics(Metric(name, unit), ...) of "
         "perfci.bench; it is not run",
     ]

@@ -11,7 +11,12 @@ from runner.conftest import a_workbench
 from perfci.runner.environment_parent import EnvironmentParent
 from perfci.runner.frozen_suite import expand_cells
 from tests.support.git_project import GitProject
-from tests.support.warm_environments import AS_STARTED, Forked, WarmParent, of_imports
+from tests.support.warm_environments import (
+    START_ENVIRONMENT,
+    ForkedProcess,
+    WarmParent,
+    select_import_variables,
+)
 
 SUITE = """
     import os, signal, sys, threading
@@ -27,9 +32,9 @@ SUITE = """
 @pytest.fixture(autouse=True)
 def variables_of_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some that imports read are left by the tests before, such as where torch's compiler keeps what it made."""
-    for name in of_imports(os.environ):
+    for name in select_import_variables(os.environ):
         monkeypatch.delenv(name)
-    for name, value in of_imports(AS_STARTED).items():
+    for name, value in select_import_variables(START_ENVIRONMENT).items():
         monkeypatch.setenv(name, value)
 
 
@@ -53,7 +58,7 @@ def test_a_fork_is_what_a_start_from_nothing_is(project: GitProject, monkeypatch
     *warm, forked = surroundings(project, WarmParent, monkeypatch)
 
     assert warm == cold
-    assert (started, forked) == (subprocess.Popen, Forked)
+    assert (started, forked) == (subprocess.Popen, ForkedProcess)
 
 
 def test_what_imports_would_read_starts_from_nothing(

@@ -1,5 +1,6 @@
-"""A process of tests that has imported what environments import, and forks them: ``nursery.py FD HARNESS
-NAMES``.
+"""Fork measured environments from a process of the tests that has made their imports already.
+
+Usage: ``environment_fork_server.py FD HARNESS NAMES``.
 
 Nothing but the standard library is imported here, as a suite would find it imported.
 """
@@ -20,10 +21,10 @@ MESSAGE = 1 << 18
 
 
 def serve(requests: socket.socket, harness: str, preload: list[str]) -> None:
-    """Fork an environment for every request, until nobody can ask any more."""
-    environment = imported(harness, preload)
+    """Fork an environment for every request, until the tests' process hangs up."""
+    environment = import_harness(harness, preload)
     environment.die_with_parent(os.getppid())
-    environment.die_with_parent = owned_by(environment.die_with_parent)
+    environment.die_with_parent = end_with_grandparent(environment.die_with_parent)
     while True:
         message, handles, _, _ = socket.recv_fds(requests, MESSAGE, 2)
         if not message:
@@ -31,34 +32,34 @@ def serve(requests: socket.socket, harness: str, preload: list[str]) -> None:
         pid = os.fork()
         if pid == 0:
             requests.close()
-            become(harness, *handles, **json.loads(message))
+            become_environment(harness, *handles, **json.loads(message))
         for handle in handles:
             os.close(handle)
         requests.send(str(pid).encode())
-        while environment.any_child() and os.waitpid(-1, os.WNOHANG)[0]:
+        while environment.has_child() and os.waitpid(-1, os.WNOHANG)[0]:
             pass
-    while environment.any_child():
+    while environment.has_child():
         os.wait()
 
 
-def imported(harness: str, preload: list[str]) -> Any:
-    """What an environment is made of, with all that it imports before it is asked for anything."""
+def import_harness(harness: str, preload: list[str]) -> Any:
+    """Import the harness and all that an environment imports before its first request."""
     package = types.ModuleType("perfci_harness")
     package.__path__ = [harness]
     sys.modules["perfci_harness"] = package
     environment = importlib.import_module("perfci_harness.environment_parent")
-    environment.introduce(preload)
-    environment.gather_into_huge_pages = lambda: None  # a fork has them already, and would copy them all
+    environment.import_and_describe(preload)
+    environment.collapse_huge_pages = lambda: None  # a fork has them already, and would copy them all
     return environment
 
 
-def owned_by(die_with_parent: Any) -> Any:
-    """Whoever asks for an environment is its parent's parent here: that is whom it outlives no longer."""
+def end_with_grandparent(die_with_parent: Any) -> Any:
+    """End with the parent of this process: here it is the tests' process that starts environments."""
     return lambda _: die_with_parent(os.getppid())
 
 
-def become(harness: str, control: int, log: int, variables: dict[str, str], folder: str) -> None:
-    """Be the interpreter that was asked for, as far as it can tell."""
+def become_environment(harness: str, control: int, log: int, variables: dict[str, str], folder: str) -> None:
+    """Turn this fork into the interpreter that an environment parent would have started."""
     code = 1
     try:
         os.setsid()
@@ -78,5 +79,5 @@ def become(harness: str, control: int, log: int, variables: dict[str, str], fold
 
 if __name__ == "__main__":
     del sys.path[0]
-    with socket.socket(fileno=int(sys.argv[1])) as asked:
-        serve(asked, sys.argv[2], sys.argv[3:])
+    with socket.socket(fileno=int(sys.argv[1])) as requests:
+        serve(requests, sys.argv[2], sys.argv[3:])

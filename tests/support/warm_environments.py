@@ -25,43 +25,51 @@ from tests.support import environment_fork_server
 
 PRELOADS = ((), EnvironmentTable().preload)
 
-READ_WHEN_IMPORTED = ("PYTHON", "TORCH", "LD_", "OMP_", "MKL_", "OPENBLAS_", "NUMEXPR_", "KMP_")
-"""Variables that come too late after the imports: where one differs, an environment starts from nothing."""
+IMPORT_VARIABLE_PREFIXES = ("PYTHON", "TORCH", "LD_", "OMP_", "MKL_", "OPENBLAS_", "NUMEXPR_", "KMP_")
+"""Variables that libraries read when imported: where one differs, an environment starts from nothing."""
 
-AS_STARTED = dict(os.environ)
-"""What this process began with: of the first test that measures, the variables may be its own."""
+START_ENVIRONMENT = dict(os.environ)
+"""The variables this process began with, before any test set its own."""
 
 
 class WarmParent(environment_parent.EnvironmentParent):
+    """An environment parent forked from a process that has imported torch already."""
+
     def __init__(self, python: str, suite: Any, *, preload: Sequence[str] = (), **options: Any) -> None:
-        self._wanted = tuple(preload)
+        self._preload = tuple(preload)
         super().__init__(python, suite, preload=preload, **options)
 
     def _start(self, child_socket: socket.socket, threads: int) -> Any:
         variables = self._process_environment(threads)
-        if self._wanted in PRELOADS and self._python == sys.executable:
-            warm = _nursery(self._wanted)
-            if warm.suits(variables):
+        if self._preload in PRELOADS and self._python == sys.executable:
+            server = _fork_server(self._preload)
+            if server.can_fork(variables):
                 with self._open_log("wb") as log:
-                    return warm.fork(variables, self._scratch, child_socket.fileno(), log.fileno())
+                    return server.fork(variables, self._scratch, child_socket.fileno(), log.fileno())
         return super()._start(child_socket, threads)
 
 
-class Nursery:
-    """Lives as long as this process, and what it forked no longer than itself."""
+class ForkServer:
+    """A fork server that ends with this process, as does all that it forked."""
 
     def __init__(self, preload: Sequence[str]) -> None:
         self._variables = {
-            **AS_STARTED,
+            **START_ENVIRONMENT,
             **dict.fromkeys(environment_parent.THREAD_POOLS, "1"),
             "PYTHONUNBUFFERED": "1",
         }
         harness = str(Path(environment_parent.__file__).with_name("harness"))
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        self._socket, child_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with child_socket:
             self._process = subprocess.Popen(
-                [sys.executable, environment_fork_server.__file__, str(theirs.fileno()), harness, *preload],
-                pass_fds=[theirs.fileno()],
+                [
+                    sys.executable,
+                    environment_fork_server.__file__,
+                    str(child_socket.fileno()),
+                    harness,
+                    *preload,
+                ],
+                pass_fds=[child_socket.fileno()],
                 env=self._variables,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -72,17 +80,17 @@ class Nursery:
         self._socket.close()
         self._process.wait()
 
-    def suits(self, variables: Mapping[str, str]) -> bool:
-        return of_imports(variables) == of_imports(self._variables)
+    def can_fork(self, variables: Mapping[str, str]) -> bool:
+        return select_import_variables(variables) == select_import_variables(self._variables)
 
-    def fork(self, variables: Mapping[str, str], folder: str, control: int, log: int) -> Forked:
-        asked = json.dumps({"variables": variables, "folder": folder}).encode()
-        socket.send_fds(self._socket, [asked], [control, log])
-        return Forked(int(self._socket.recv(environment_fork_server.MESSAGE)))
+    def fork(self, variables: Mapping[str, str], folder: str, control: int, log: int) -> ForkedProcess:
+        request = json.dumps({"variables": variables, "folder": folder}).encode()
+        socket.send_fds(self._socket, [request], [control, log])
+        return ForkedProcess(int(self._socket.recv(environment_fork_server.MESSAGE)))
 
 
-class Forked:
-    """As much of a ``Popen`` as is asked of the process of an environment."""
+class ForkedProcess:
+    """The part of ``Popen`` that ``EnvironmentParent`` uses."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -98,9 +106,9 @@ class Forked:
 
 
 @functools.cache
-def _nursery(preload: tuple[str, ...]) -> Nursery:
-    return Nursery(preload)
+def _fork_server(preload: tuple[str, ...]) -> ForkServer:
+    return ForkServer(preload)
 
 
-def of_imports(variables: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in variables.items() if name.startswith(READ_WHEN_IMPORTED)}
+def select_import_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in variables.items() if name.startswith(IMPORT_VARIABLE_PREFIXES)}

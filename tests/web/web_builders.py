@@ -85,7 +85,7 @@ STATE_BYTES = a_metric("optimizer_state_bytes", "bytes")
 MFU, ALLOCATED = a_metric("mfu", "ratio", "higher"), a_metric("peak_allocated_bytes", "bytes")
 FP16 = [a_metric(metric, precision="'fp16'") for metric in ("step_time", "forward_time", "backward_time")]
 NO_ALLOCATOR = "the CPU has no caching allocator to ask"
-EMULATED = "this CPU computes in float16 only by emulation: its speed says nothing"
+EMULATED = "this CPU computes in float16 only by emulation: its timing is meaningless"
 UNAVAILABLE = {MFU: "the peak of this CPU is not known", ALLOCATED: NO_ALLOCATOR} | dict.fromkeys(
     FP16, EMULATED
 )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from perfci.bench.devices.torch_devices import Device
     from perfci.bench.memory_use.storage_tracker import StorageTracker
 
-NOT_NAMED_READING = Absent("the benchmark does not name what this counts")
+NOT_NAMED_READING = Absent("the benchmark did not pass what this counts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def _graph_counts(compiled_function: Callable[[], object] | None) -> GraphCounts
 
 def _generated_kernels(compiled_function: Callable[[], object] | None, inductor: bool) -> int | Absent:
     if compiled_function is None or not inductor:
-        return Absent("counting generated kernels takes a compilation, which the benchmark did not ask for")
+        return Absent("counting generated kernels needs a compilation, which the benchmark did not request")
     from perfci.bench.call_counts.graph_counts import count_generated_kernels
 
     return count_generated_kernels(compiled_function)
@@ -162,7 +162,7 @@ def _generated_kernels(compiled_function: Callable[[], object] | None, inductor:
 def _held_bytes(tensors: Any) -> int | Absent:
     if tensors is None:
         return NOT_NAMED_READING
-    from perfci.bench.proxies.held import tensor_storage_bytes
+    from perfci.bench.memory_use.storage_tracker import tensor_storage_bytes
 
     return tensor_storage_bytes(
         tensors if not isinstance(tensors, Iterable) or isinstance(tensors, dict) else list(tensors)

@@ -43,7 +43,7 @@ def count_instructions(function: Callable[[], object]) -> int | Absent:
     finally:
         os.close(counter)
     if not all(readings):
-        return Absent("the processor's instruction counter was shared with somebody else")
+        return Absent("the processor's instruction counter was shared with another process")
     return min(readings)
 
 

@@ -90,12 +90,12 @@ class Gpu:
         try:
             self.nvml.nvmlGpmMetricsGet(wanted)
         except self.nvml.NVMLError as error:
-            raise NvmlUnavailable(f"NVML cannot tell SM activity: {error}") from error
+            raise NvmlUnavailable(f"NVML cannot read SM activity: {error}") from error
         finally:
             self.nvml.nvmlGpmSampleFree(start_sample)
             self.nvml.nvmlGpmSampleFree(now)
         if wanted.metrics[0].nvmlReturn:
-            raise NvmlUnavailable(f"NVML cannot tell SM activity: error {wanted.metrics[0].nvmlReturn}")
+            raise NvmlUnavailable(f"NVML cannot read SM activity: error {wanted.metrics[0].nvmlReturn}")
         return float(wanted.metrics[0].value) / 100
 
     def _query(self, function_name: str, *arguments: Any) -> Any:
@@ -114,7 +114,7 @@ class Gpu:
 def open_gpu(uuid: str | None) -> Gpu:
     """Find a GPU by its UUID (``Device.uuid``), which holds whatever ``CUDA_VISIBLE_DEVICES`` renumbers."""
     if uuid is None:
-        raise NvmlUnavailable("NVML reads NVIDIA GPUs, and this is none")
+        raise NvmlUnavailable("NVML reads NVIDIA GPUs only, and this device is not one")
     try:
         library: Any = importlib.import_module("pynvml")
     except ModuleNotFoundError as error:
@@ -178,7 +178,7 @@ def _stop_sampler(sampler: subprocess.Popen[str], sampled: GpuSamples) -> None:
         told, errors = sampler.communicate("stop\n", timeout=10)
     except subprocess.TimeoutExpired:
         sampler.kill()
-        told, errors = "", "it did not stop when told"
+        told, errors = "", "it did not stop when asked to"
     answer = json.loads(told) if told else _empty_answer(errors)
     sampled.samples.update(answer["samples"])
     sampled.missing_reasons.update(answer["reasons"])

@@ -147,9 +147,9 @@ class Cpu:
         import torch
 
         if is_float8(dtype):
-            return "no CPU multiplies float8 natively: its speed says nothing"
+            return "no CPU multiplies float8 natively: its timing is meaningless"
         if dtype is torch.float16 and not torch.ops.mkldnn._is_mkldnn_fp16_supported():
-            return "this CPU computes in float16 only by emulation, hundreds of times slower: its speed says nothing"
+            return "this CPU computes in float16 only by emulation, hundreds of times slower: its timing is meaningless"
         return None
 
 

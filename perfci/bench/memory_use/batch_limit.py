@@ -28,7 +28,7 @@ def find_largest_batch(
     """
     if budget_bytes is None and device.memory_stats() is None:
         return Absent(
-            f"{device.name} does not run out of memory in order; state a budget in bytes to predict with"
+            f"{device.name} does not raise an out-of-memory error reliably; pass budget_bytes to predict from a budget"
         )
 
     def holds(batch: int) -> bool:

@@ -36,7 +36,7 @@ def fake_tensors() -> Iterator[None]:
             yield
     except unknown as error:
         raise PerfciError(
-            f"without computing the function cannot go on, because it needs a value: {str(error).splitlines()[0]}"
+            f"the function needs a computed value and cannot run on fake tensors: {str(error).splitlines()[0]}"
         ) from error
 
 

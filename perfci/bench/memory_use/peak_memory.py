@@ -140,13 +140,13 @@ def _peak_reading(device: Device, stats: dict[str, int], key: str) -> Reading | 
 
 def _difference_reading(whole: Reading | Absent, part: Reading | Absent) -> Reading | Absent:
     if isinstance(whole, Absent) or isinstance(part, Absent):
-        return Absent("the allocator does not say what was requested")
+        return Absent("the allocator does not report requested bytes")
     return Reading((whole.samples[0] - part.samples[0],))
 
 
 def _fragmentation_reading(active: Reading | Absent, reserved: Reading | Absent) -> Reading | Absent:
     if isinstance(active, Absent) or isinstance(reserved, Absent) or not reserved.samples[0]:
-        return Absent("the allocator reserved nothing, or does not say how much")
+        return Absent("the allocator reserved nothing, or does not report how much")
     return Reading((1 - active.samples[0] / reserved.samples[0],))
 
 

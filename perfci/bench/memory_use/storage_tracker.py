@@ -14,6 +14,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 
+from perfci.model import PerfciError
+
 
 class StorageTracker(TorchDispatchMode):  # type: ignore[misc]
     """Within it, ``live_bytes`` is what is alive now and ``peak_bytes`` the most that was alive at once."""
@@ -97,3 +99,13 @@ def _tensor_storages(tensor: Any) -> Iterator[Any]:
         yield from iter_storages([tensor.ccol_indices(), tensor.row_indices(), tensor.values()])
     else:
         raise NotImplementedError(f"cannot count the memory of a tensor with layout {tensor.layout}")
+
+
+def tensor_storage_bytes(tree: Any) -> int:
+    """Weigh nested tensors by their storages: once where they are shared, whole where a tensor is a part of one."""
+    for leaf in tree_leaves(tree):
+        if not isinstance(leaf, torch.Tensor | int | float | bool | str | None):
+            raise PerfciError(
+                f"tensors in lists, tuples or dicts can be weighed; a {type(leaf).__name__} was given"
+            )
+    return sum({storage._cdata: int(storage.nbytes()) for storage in iter_storages(tree)}.values())

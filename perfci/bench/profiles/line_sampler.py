@@ -71,7 +71,7 @@ class LineSampler:
         self.locator = locator
         self.cpu_by_line: dict[SourceLine, float] = {}
         self._target_thread = threading.get_ident()
-        self._thread = threading.Thread(target=self._run, name="perfci lines", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="perfci line sampler", daemon=True)
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._began_s: float | None = None

@@ -225,7 +225,7 @@ def percentile(values: Sequence[float], quantile: float) -> Percentile | None:
     the true percentile is binomial, which makes two of the ordered values its interval (Conover 1999, 3.2).
     """
     if not values:
-        raise ValueError("a percentile of no values was asked for")
+        raise ValueError("a percentile needs at least one value")
     n = len(values)
     if n < required_samples(quantile):
         return None
@@ -366,7 +366,7 @@ def describe_violations(traces: Sequence[RequestTrace], sla: Sequence[SlaObjecti
     shares = [(objective, sla_attainment(traces, [objective])) for objective in sla]
     return tuple(
         f"sla: {kept:.1%} of {len(traces)} requests keep {objective.name} <= {objective.limit:g}, "
-        f"{objective.required_share:.0%} were asked for"
+        f"required: {objective.required_share:.0%}"
         for objective, kept in shares
         if kept < objective.required_share
     )

@@ -37,7 +37,7 @@ GENERATION_METRICS = (
 )
 """What ``measure_stream`` gives; each is defined where ``perfci.bench.streams.latency`` computes it."""
 
-SINGLE_CHUNK_REASON = "every request gave all its output in one chunk, so nothing is known of its pace"
+SINGLE_CHUNK_REASON = "every request gave all its output in one chunk, so the time per token is unknown"
 TOO_FEW_CHUNKS_REASON = f"needs a request with {latency.MIN_GAPS} gaps between chunks"
 NO_AUDIO_REASON = "no audio_seconds was given"
 NO_SLA_REASON = "no SLA was given"

@@ -174,7 +174,7 @@ def create_cold_sampler(device: Device) -> ColdCacheBlockSampler:
         from asv_runner.benchmarks.mark import SkipNotImplemented
 
         raise SkipNotImplemented(
-            f"a cold L2 cache needs an accelerator that tells its size, and this is {device.name}"
+            f"a cold L2 cache needs an accelerator that reports its L2 size; this device is {device.name}"
         )
     import torch
 

@@ -17,7 +17,7 @@ def offer_turn() -> float:
     if harness is None:
         return 0.0
     begin = perf_counter()
-    harness.turns.offer()
+    harness.process_turns.offer_turn()
     return perf_counter() - begin
 
 
@@ -28,7 +28,7 @@ def agree_on_calls(calls: int) -> int:
     it. Every side has to ask for its numbers in the same order.
     """
     harness = _turns_module()
-    return calls if harness is None else int(harness.turns.agree(calls))
+    return calls if harness is None else int(harness.process_turns.agree_on_number(calls))
 
 
 def _turns_module() -> ModuleType | None:

@@ -15,9 +15,9 @@ def main() -> None:
     package.__path__ = [here]
     sys.modules["perfci_harness"] = package
     if sys.argv[1] == "cell":
-        importlib.import_module("perfci_harness.spawned_cell").run(json.loads(sys.argv[2]))
+        importlib.import_module("perfci_harness.spawned_cell").run_spawned_cell(json.loads(sys.argv[2]))
     else:
-        importlib.import_module("perfci_harness.environment_parent").serve(
+        importlib.import_module("perfci_harness.environment_parent").run_environment_parent(
             socket.socket(fileno=int(sys.argv[1]))
         )
 

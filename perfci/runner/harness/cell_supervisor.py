@@ -168,7 +168,7 @@ def spawn_cell(
     benchmark: Any, cell: JsonMessage, request: JsonMessage, slot: TurnSlot | None, report: ReportFile
 ) -> None:
     """Become a process that shares no memory with this one: after CUDA or threads, a fork is not safe."""
-    handles = {"report": report.fileno(), "seat": slot.handles if slot else ()}
+    handles = {"report": report.fileno(), "slot": slot.handles if slot else ()}
     for handle in (report.fileno(), *(slot.handles if slot else ())):
         os.set_inheritable(handle, True)
     arguments = json.dumps({"cell": cell, "request": request, **handles})

@@ -22,8 +22,11 @@ def run_visit(request: JsonMessage, control: socket.socket, parent: int) -> None
     with redirect_output(output):
         suite = load_suite(request)
         wrong = find_foreign_code(request)
-    told = [describe_benchmark(benchmark) for benchmark in suite.benchmarks.values()]
-    send(control, {"event": "suite", "benchmarks": told, "errors": suite.errors, "notes": suite.omissions})
+    descriptions = [describe_benchmark(benchmark) for benchmark in suite.benchmarks.values()]
+    send(
+        control,
+        {"event": "suite", "benchmarks": descriptions, "errors": suite.errors, "omissions": suite.omissions},
+    )
     launch, why_spawn = choose_launch(request)
     gc.freeze()
     for cell in request["cells"]:

@@ -11,8 +11,8 @@ import socket
 import sys
 import time
 
-from .commit_visit import fork_obstacle, run_visit
-from .messages import JsonMessage, last_error_line, send
+from .commit_visit import run_visit
+from .messages import JsonMessage, send
 from .processes import (
     adopt_orphans,
     die_with_parent,
@@ -68,14 +68,16 @@ def run_worker(control: socket.socket, parent: int) -> None:
             status = reap(pid)
         kill_orphans()
         send(
-            control, {"event": "visited", "visit": request["visit"], "timed_out": not ended, "status": status}
+            control,
+            {"event": "visit_ended", "visit": request["visit"], "timed_out": not ended, "status": status},
         )
 
 
 def import_and_describe(preload: list[str]) -> JsonMessage:
     """Import what every commit shares and tell what this environment is."""
     gc.disable()  # a fifth of the time of importing torch went to looking for garbage
-    failed = {name: last_error_line(error) for name in preload if (error := try_import(name))}
+    for name in preload:
+        try_import(name)  # a module that does not import fails in the cells that need it
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(1)
@@ -88,10 +90,7 @@ def import_and_describe(preload: list[str]) -> JsonMessage:
     return {
         "event": "hello",
         "python": sys.version.split()[0],
-        "executable": sys.executable,
         "torch": getattr(torch, "__version__", ""),
-        "preload_failed": failed,
-        "why_spawn": fork_obstacle(),
     }
 
 

@@ -47,7 +47,7 @@ def outcome_without_result(status: str, reason: str) -> JsonMessage:
         "flags": [],
         "stderr_tail": "",
         "exit_code": None,
-        "took_turns": False,
+        "interleaved": False,
         "started_at": time.time(),
         "duration_s": 0.0,
         "work_s": 0.0,

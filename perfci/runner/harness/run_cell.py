@@ -38,7 +38,7 @@ def run_cell(
         benchmark.set_param_idx(cell["param_idx"])
     benchmark.set_cache(read_cache(cell))
     measured = measure_cell(benchmark, cell, resident) | {"work_s": time.perf_counter() - begin}
-    measured["took_turns"] = process_turns.was_offered
+    measured["interleaved"] = process_turns.was_offered
     wrong = find_foreign_code(request)
     write_report(report, {"status": "failed", "reason": wrong} if wrong else measured)
     terminate_daemons()

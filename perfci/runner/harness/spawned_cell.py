@@ -16,12 +16,12 @@ def run_spawned_cell(arguments: JsonMessage) -> None:
 
     def work(report: ReportFile) -> None:
         suite = load_suite(arguments["request"])
-        seat = TurnSlot(*arguments["seat"]) if arguments["seat"] else None
+        slot = TurnSlot(*arguments["slot"]) if arguments["slot"] else None
         run_cell(
             suite.benchmarks[arguments["cell"]["benchmark"]],
             arguments["cell"],
             arguments["request"],
-            seat,
+            slot,
             report,
         )
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from .messages import JsonMessage, module_error
 
-CLOCKS = ("wall", "cpu", "device", "exact", "value", "witness")
+CLOCKS = ("wall", "cpu", "device", "exact", "value", "informational")
 CPU_TWIN = "cpu_"
 METRIC_NAMES = {"time": "time", "peakmemory": "peak_memory", "memory": "memory"}
 
@@ -39,7 +39,7 @@ def load_suite(request: JsonMessage) -> LoadedSuite:
     os.environ["PYTHONPATH"] = os.pathsep.join([*request["paths"], os.environ.get("PYTHONPATH", "")]).strip(
         os.pathsep
     )
-    os.environ.update(request["env"])
+    os.environ.update(request["variables"])
     _aux.update_sys_path(request["suite"])
     suite = LoadedSuite()
     for module in import_suite_modules(os.path.basename(request["suite"]), suite.errors):
@@ -95,7 +95,7 @@ def is_author_function(function: Any) -> bool:
 
 def lacks_declaration(benchmark: Any) -> bool:
     """Whether a ``measure_*`` names no metrics: in asv's world that is any function, such as a model's own method."""
-    return benchmark.type == "measure" and not benchmark.declared
+    return benchmark.type == "measure" and not benchmark.declared_metrics
 
 
 def list_omissions(module: Any) -> Iterator[JsonMessage]:
@@ -106,7 +106,7 @@ def list_omissions(module: Any) -> Iterator[JsonMessage]:
             omitted = getattr(value, "omitted", None)
             owner = ".".join(filter(None, (inside, value.__name__)))
             for group, reason in omitted.items() if isinstance(omitted, Mapping) else ():
-                yield {"owner": owner, "omits": str(group), "reason": str(reason)}
+                yield {"owner": owner, "omitted_metrics": str(group), "reason": str(reason)}
     yield from list_undeclared(module, inside)
 
 
@@ -118,7 +118,7 @@ def list_undeclared(module: Any, module_path: str) -> Iterator[JsonMessage]:
             written_here = function.__module__ == module.__name__
             if written_here and name.startswith("measure_") and not hasattr(function, "metrics"):
                 place = ".".join(filter(None, (module_path, function.__qualname__)))
-                yield {"owner": place, "omits": "declared", "reason": UNDECLARED_REASON}
+                yield {"owner": place, "omitted_metrics": "declared", "reason": UNDECLARED_REASON}
 
 
 UNDECLARED_REASON = "it lacks @metrics(Metric(name, unit), ...) of perfci.bench; it is not run"
@@ -144,7 +144,7 @@ def list_metrics(benchmark: Any) -> list[JsonMessage]:
 
     A measuring function reads CPU seconds beside a metric only where the machine asks for it, so they are not told.
     """
-    declared = getattr(benchmark, "declared", ())
+    declared = getattr(benchmark, "declared_metrics", ())
     if declared:
         rows = [describe_metric(metric) for metric in declared]
         return list({row["name"]: row for row in reversed(rows)}.values())[::-1]
@@ -207,7 +207,7 @@ def uses_default_timer(benchmark: Any) -> bool:
 
 def find_foreign_code(request: JsonMessage) -> str:
     """Say which loaded module of the project did not come from the commit that is being measured."""
-    own = [os.path.realpath(path) + os.sep for path in [*request["own"], request["suite"]]]
+    own = [os.path.realpath(path) + os.sep for path in [*request["own_paths"], request["suite"]]]
     for name in request["modules"]:
         module = sys.modules.get(name)
         origin = module_origin(module) if module is not None else ""

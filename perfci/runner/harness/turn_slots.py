@@ -53,7 +53,7 @@ class TurnSlot:
         WAIT_PAGE.pack_into(self._page, 0, before, since)
         self._scheduler.sendall(WAIT_MESSAGE)
         if not self._scheduler.recv(1):
-            raise SystemExit("whoever kept the turns is gone")
+            raise SystemExit("the turn scheduler closed the connection")
         WAIT_PAGE.pack_into(self._page, 0, before + time.monotonic() - since, 0.0)
 
     def agree_on_number(self, number: int) -> int:
@@ -61,7 +61,7 @@ class TurnSlot:
         self._scheduler.sendall(AGREE_MESSAGE + NUMBER_FORMAT.pack(number))
         answer = self._scheduler.recv(NUMBER_FORMAT.size, socket.MSG_WAITALL)
         if len(answer) < NUMBER_FORMAT.size:
-            raise SystemExit("whoever kept the turns is gone")
+            raise SystemExit("the turn scheduler closed the connection")
         return int(NUMBER_FORMAT.unpack(answer)[0])
 
     def waited_s(self) -> float:

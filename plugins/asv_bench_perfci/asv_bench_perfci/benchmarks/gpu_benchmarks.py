@@ -38,7 +38,7 @@ class GpuTimeBenchmark(GpuBenchmark):
         if self.attribute("on_cpu", False):
             return ""
         why = super().skip_reason()
-        return f"{why}, and the benchmark does not say on_cpu = True" if why else ""
+        return f"{why}, and the benchmark does not set on_cpu = True" if why else ""
 
     def run(self, *params: Any) -> dict[str, Any]:
         from perfci.bench.timers.timed_blocks import time_blocks
