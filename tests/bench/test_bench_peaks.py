@@ -64,7 +64,7 @@ def test_has_no_peak_for_other_formats(dtype: str) -> None:
     assert peak_flops("NVIDIA H100 80GB HBM3", dtype) is None
 
 
-@pytest.mark.parametrize("peak", DEVICE_PEAKS, ids=lambda peak: peak.words)
+@pytest.mark.parametrize("peak", DEVICE_PEAKS, ids=lambda peak: peak.name_words)
 def test_every_row_can_be_reached_and_is_in_order(peak: DevicePeak) -> None:
     formats = [flops for flops in (peak.fp16, peak.tf32, peak.fp32) if flops is not None]
 
@@ -74,7 +74,7 @@ def test_every_row_can_be_reached_and_is_in_order(peak: DevicePeak) -> None:
     assert peak.source
 
 
-@pytest.mark.parametrize("peak", [peak for peak in DEVICE_PEAKS if peak.tf32], ids=lambda peak: peak.words)
+@pytest.mark.parametrize("peak", [peak for peak in DEVICE_PEAKS if peak.tf32], ids=lambda peak: peak.name_words)
 def test_half_precision_is_twice_tf32(peak: DevicePeak) -> None:
     assert peak.fp16 is not None
     assert peak.tf32 is not None
