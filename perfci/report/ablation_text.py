@@ -43,14 +43,14 @@ def render_ablations_markdown(ablations: Sequence[Ablation], policy: Policy) -> 
     """The same in one code block for each benchmark: columns line up everywhere."""
     texts = [(one.name, text) for one in ablations if (text := format_ablation(one, policy))]
     return "\n".join(
-        f"### ladder {code_span(name)}\n\n{code_block(text.splitlines())}\n" for name, text in texts
+        f"### ablation {code_span(name)}\n\n{code_block(text.splitlines())}\n" for name, text in texts
     )
 
 
 def ablation_heading(ablation: Ablation) -> str:
-    """``ladder speed: model.Gpt.measure_training, batch=8``."""
+    """``ablation speed: model.Gpt.measure_training, batch=8``."""
     rest = "".join(f", {name}={strip_quotes(value)}" for name, value in ablation.other_parameters)
-    return f"ladder {make_printable(ablation.name)}: {make_printable(ablation.benchmark + rest)}"
+    return f"ablation {make_printable(ablation.name)}: {make_printable(ablation.benchmark + rest)}"
 
 
 def format_rejected_steps(ablation: Ablation) -> str:

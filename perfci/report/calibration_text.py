@@ -18,13 +18,22 @@ from perfci.verdicts.calibration import (
     SeriesNoiseFloor,
 )
 
-HEADINGS = ("", "verdicts", "first look", "share", "95 % interval", "convicted", "share", "95 % interval")
+HEADINGS = (
+    "",
+    "verdicts",
+    "screening alarms",
+    "share",
+    "95 % interval",
+    "confirmed alarms",
+    "share",
+    "95 % interval",
+)
 FLOOR_HEADINGS = ("noise floor", "A/A", "bar", "series")
 MAX_FLOORS_SHOWN = 20
 """The noisiest come first; the rest is in the JSON."""
 
-REFUTED_NOTE = "A suspicion that is refuted is no false alarm: nobody was asked."
-NO_AA_RUNS = "No commit was compared with itself yet: perfci compare HEAD HEAD does, best every night."
+REFUTED_NOTE = "A refuted candidate is not a false alarm: it raised no alert."
+NO_AA_RUNS = "No A/A run yet. Run `perfci compare HEAD HEAD`, preferably every night."
 
 
 def format_calibration(calibration: Calibration) -> str:
@@ -45,10 +54,10 @@ def false_alarm_sentence(window: CalibrationWindow) -> str:
     if not window.comparisons:
         return NO_AA_RUNS
     rate = window.overall.confirmed
-    compared = format_count(window.comparisons, "comparison")
-    told = format_count(rate.alarms, "false alarm") if rate.alarms else "no false alarm"
+    runs = format_count(window.comparisons, "A/A run")
+    alarms = format_count(rate.alarms, "false alarm") if rate.alarms else "no false alarm"
     verdicts = format_count(rate.verdicts, "verdict")
-    return f"{compared} of a commit with itself: {told} in {verdicts} (95 % interval {format_rate_interval(rate)})."
+    return f"{runs}: {alarms} in {verdicts} (95 % interval {format_rate_interval(rate)})."
 
 
 def format_share(rate: FalseAlarmRate) -> str:
@@ -67,23 +76,24 @@ def format_rate_interval(rate: FalseAlarmRate) -> str:
 
 def candidates_sentence(candidates: CandidateCounts) -> str:
     if not candidates.total:
-        return "No first look has suspected a change between two different commits yet."
+        return "Screening has found no candidate change between different commits yet."
     fates = {
-        "confirmed on fresh pairs": candidates.confirmed,
-        "refuted by them": candidates.refuted,
-        "left undecided": candidates.undecided,
-        "not looked at again": candidates.unsettled,
+        "confirmed on new pairs": candidates.confirmed,
+        "refuted": candidates.refuted,
+        "undecided": candidates.undecided,
+        "not validated": candidates.unsettled,
     }
-    told = ", ".join(f"{count:,} {fate}" for fate, count in fates.items() if count)
-    suspected = f"Between different commits, first looks suspected {format_count(candidates.total, 'change')}: {told}."
-    return f"{suspected}\n{REFUTED_NOTE}" if candidates.refuted else suspected
+    outcomes = ", ".join(f"{count:,} {fate}" for fate, count in fates.items() if count)
+    total = format_count(candidates.total, "candidate change")
+    sentence = f"Between different commits, screening found {total}: {outcomes}."
+    return f"{sentence}\n{REFUTED_NOTE}" if candidates.refuted else sentence
 
 
 def confirmations_sentence(confirmations: ConfirmationCounts) -> str:
     if not confirmations.total:
-        return "No change was convicted yet."
-    given = format_count(confirmations.total, "change was", "changes were")
-    return f"{given} convicted. Taken back since: {confirmations.retracted or 'none'}."
+        return "No change has been confirmed yet."
+    changes = format_count(confirmations.total, "change was", "changes were")
+    return f"{changes} confirmed. Retracted since: {confirmations.retracted or 'none'}."
 
 
 def format_window(window: CalibrationWindow) -> str:
@@ -101,7 +111,7 @@ def format_floor_table(floors: Sequence[SeriesNoiseFloor]) -> str:
         for floor in floors[:MAX_FLOORS_SHOWN]
     ]
     more = (
-        f"\n... and {len(floors) - MAX_FLOORS_SHOWN:,} quieter ones, see --json"
+        f"\n... and {len(floors) - MAX_FLOORS_SHOWN:,} less noisy series, see --json"
         if len(floors) > MAX_FLOORS_SHOWN
         else ""
     )
@@ -116,7 +126,10 @@ def format_bar(floor: SeriesNoiseFloor) -> str:
 
 def _window_rows(window: CalibrationWindow) -> Iterator[tuple[str, ...]]:
     yield _meter_row(format_window(window), window.overall)
-    yield from (_meter_row(f"  suite {name or 'not known'}", one) for name, one in window.suites.items())
+    yield from (
+        _meter_row(f"  suite {name}" if name else "  unknown suite", one)
+        for name, one in window.suites.items()
+    )
     yield from (_meter_row(f"  {kind.value}", one) for kind, one in window.classes.items())
 
 
@@ -140,7 +153,7 @@ def _meter_row(name: str, meter: FalseAlarmMeter) -> tuple[str, ...]:
 def serialize_calibration(project: str, calibration: Calibration) -> JsonFields:
     return {
         "project": project,
-        "last_compared_with_itself": calibration.last_compared_at.isoformat(timespec="seconds")
+        "last_aa_run_at": calibration.last_compared_at.isoformat(timespec="seconds")
         if calibration.last_compared_at
         else None,
         "windows": [_serialize_window(window) for window in calibration.windows],
@@ -159,30 +172,30 @@ def serialize_noise_floor(floor: SeriesNoiseFloor) -> JsonFields:
 
 
 def _serialize_window(window: CalibrationWindow) -> JsonFields:
-    suspected, convicted = window.candidates, window.confirmations
+    candidates, confirmations = window.candidates, window.confirmations
     return {
         "days": window.days,
-        "comparisons_of_equals": window.comparisons,
+        "aa_comparisons": window.comparisons,
         "false_alarms": _serialize_meter(window.overall),
         "suites": {name: _serialize_meter(one) for name, one in window.suites.items()},
         "classes": {kind.value: _serialize_meter(one) for kind, one in window.classes.items()},
         "different_commits": {
-            "suspected": suspected.total,
-            "confirmed": suspected.confirmed,
-            "refuted": suspected.refuted,
-            "undecided": suspected.undecided,
-            "unsettled": suspected.unsettled,
-            "convicted": convicted.total,
-            "retracted": convicted.retracted,
+            "candidates": candidates.total,
+            "confirmed": candidates.confirmed,
+            "refuted": candidates.refuted,
+            "undecided": candidates.undecided,
+            "not_validated": candidates.unsettled,
+            "confirmed_changes": confirmations.total,
+            "retracted": confirmations.retracted,
         },
     }
 
 
 def _serialize_meter(meter: FalseAlarmMeter) -> JsonFields:
     return {
-        "first_look": _serialize_rate(meter.screening),
-        "convicted": _serialize_rate(meter.confirmed),
-        "set_aside": meter.not_compared,
+        "screening": _serialize_rate(meter.screening),
+        "confirmed": _serialize_rate(meter.confirmed),
+        "not_comparable": meter.not_compared,
     }
 
 

@@ -25,7 +25,7 @@ GLYPHS = {
     GoalOutcome.UNDECIDED: "?",
     GoalOutcome.REJECTED: "✕",
 }
-HEADINGS = ("", "clause", "benchmark", "found", "95 % interval", "")
+HEADINGS = ("", "clause", "benchmark", "estimate", "95 % interval", "")
 LEFT_ALIGNED = frozenset({0, 1, 2, 5})
 
 
@@ -56,16 +56,16 @@ def _format_goal(goal: GoalVerdict) -> str:
 def goal_headline(goal: GoalVerdict) -> str:
     """``goal fast enough, attn=flash: broken``, and why where no clause says so."""
     about = f", {make_printable(goal.subject)}" if goal.subject else ""
-    trade = ", a trade" if goal.trades else ""
+    trade = ", with a trade-off" if goal.trades else ""
     why = f": {make_printable(goal.reason, 300)}" if goal.reason else ""
     return f"{GLYPHS[goal.outcome]} goal {make_printable(goal.name)}{about}: {goal.outcome.value}{trade}{why}"
 
 
 def trade_sentence(trade: Tradeoff) -> str:
-    """``a trade at model.Gpt('flash', 8): step_time got 31.0 % faster, but peak needs 18.2 % more memory``."""
+    """``trade-off at model.Gpt('flash', 8): step_time got 31.0 % faster, but peak needs 18.2 % more memory``."""
     series = trade.gain.series
     where = cell_name(get_benchmark_owner(series.benchmark.name) or series.benchmark.name, series.parameters)
-    return f"a trade at {make_printable(where)}: {_format_trade_side(trade, gain=True)}, but {_format_trade_side(trade, gain=False)}"
+    return f"trade-off at {make_printable(where)}: {_format_trade_side(trade, gain=True)}, but {_format_trade_side(trade, gain=False)}"
 
 
 def _format_trade_side(trade: Tradeoff, *, gain: bool) -> str:
@@ -96,7 +96,9 @@ def _clause_row(clause_verdict: ClauseVerdict) -> tuple[str, ...]:
 def clause_note(clause_verdict: ClauseVerdict) -> str:
     """What is to be said beside the numbers: another name of what was judged, or why nothing was."""
     judged = clause_verdict.series.metric.name if clause_verdict.series else ""
-    name = f"judged by {make_printable(judged)}" if judged and judged != clause_verdict.clause.metric else ""
+    name = (
+        f"evaluated on {make_printable(judged)}" if judged and judged != clause_verdict.clause.metric else ""
+    )
     return "; ".join(part for part in (name, make_printable(clause_verdict.reason, 200)) if part)
 
 
@@ -133,7 +135,7 @@ def _format_deviation(ratio: float) -> str:
 
 def _single_goal_lines(goal: GoalVerdict) -> list[str]:
     about = f", {code_span(goal.subject)}" if goal.subject else ""
-    trade = ", a trade" if goal.trades else ""
+    trade = ", with a trade-off" if goal.trades else ""
     lines = [f"- {GLYPHS[goal.outcome]} goal {code_span(goal.name)}{about}: **{goal.outcome.value}**{trade}"]
     lines += [f"  - {code_span(goal.reason)}"] if goal.reason else []
     lines += [_clause_line(found) for found in goal.clauses]

@@ -8,8 +8,8 @@ from perfci.report.verdict_sentences import format_interval
 from perfci.verdicts.compare.pooled_verdict import PooledKind, PooledVerdict
 
 KIND_LABELS = {
-    PooledKind.WORSE: "worse everywhere",
-    PooledKind.BETTER: "better everywhere",
+    PooledKind.WORSE: "worse overall",
+    PooledKind.BETTER: "better overall",
     PooledKind.INCONCLUSIVE: "inconclusive",
     PooledKind.TOO_FEW: "not pooled",
 }
@@ -33,15 +33,15 @@ def render_pooled_markdown(pooled: PooledVerdict) -> str:
 
 
 def pooled_sentence(pooled: PooledVerdict) -> str:
-    """``worse everywhere: +1.5 % time [+1.2, +1.8], 19 of 20 benchmarks this way; ...``."""
+    """``worse overall: +1.5 % time [+1.2, +1.8], 19 of 20 benchmarks in this direction; ...``."""
     if pooled.ratio is None or pooled.interval is None:
         return f"{KIND_LABELS[pooled.kind]}: {pooled.reason.removeprefix('Nothing to pool: ').rstrip('.')}"
     size = f"{format_signed_percent(pooled.ratio - 1)} time {format_interval(pooled.interval)}"
     if pooled.kind is PooledKind.NO_SHIFT:
-        return f"no shift beyond {format_percent(pooled.bar)}: {size} over {format_count(pooled.benchmarks, 'benchmark')}"
-    agreeing = f"{pooled.agreeing} of {format_count(pooled.benchmarks, 'benchmark')} this way"
+        return f"no overall shift beyond {format_percent(pooled.bar)}: {size} over {format_count(pooled.benchmarks, 'benchmark')}"
+    agreeing = f"{pooled.agreeing} of {format_count(pooled.benchmarks, 'benchmark')} in this direction"
     told = f"{KIND_LABELS[pooled.kind]}: {size}, {agreeing}"
     if not pooled.is_finding:
-        return f"{told}; neither a shift of {format_percent(pooled.bar)} nor its absence is shown"
-    seen = "; seen while screening, so no check turns red for it" if pooled.stage is Stage.SCREENING else ""
-    return f"{told}{seen}: look for what they share"
+        return f"{told}; a shift of {format_percent(pooled.bar)} is neither shown nor excluded"
+    from_screening = "; from screening only, so it fails no check" if pooled.stage is Stage.SCREENING else ""
+    return f"{told}{from_screening}; look for a common cause"

@@ -53,7 +53,7 @@ def is_candidate(verdict: Verdict) -> bool:
 
 
 def verdict_label(verdict: Verdict) -> str:
-    return f"suspected {kind_label(verdict.kind)}" if is_candidate(verdict) else kind_label(verdict.kind)
+    return f"candidate {kind_label(verdict.kind)}" if is_candidate(verdict) else kind_label(verdict.kind)
 
 
 def verdict_tone(verdict: Verdict) -> Tone:

@@ -30,9 +30,7 @@ def verdict_sentence(verdict: Verdict) -> str:
     """Say what was decided, by how much, and how far to believe it."""
     name = series_name(verdict.series)
     if verdict.kind in CHANGE_KINDS and verdict.ratio is not None:
-        suspicion = (
-            "; seen while screening, not yet confirmed on fresh pairs" if is_candidate(verdict) else ""
-        )
+        suspicion = "; found in screening, not yet confirmed on new pairs" if is_candidate(verdict) else ""
         return f"{name} {change_phrase(verdict)}{suspicion}{_noise_suffix(verdict)}"
     if verdict.kind is VerdictKind.UNCHANGED and verdict.ratio is not None:
         return f"{name} unchanged: {_estimate_phrase(verdict)}{_mde_suffix(verdict)}"
@@ -75,20 +73,17 @@ class VerdictKindCount:
     label: str
     tone: Tone
     count: int
+    is_candidate: bool = False
 
     def __str__(self) -> str:
         return f"{self.count:,} {self.label}"
 
 
 def count_by_kind(verdicts: Iterable[Verdict]) -> list[VerdictKindCount]:
-    """How often each word occurs, the severest first; a suspicion is counted apart from what was confirmed."""
-    found = Counter((one.kind, is_candidate(one)) for one in verdicts)
-    order = [(kind, suspected) for kind in SEVERITY_ORDER for suspected in (False, True)]
-    return [
-        _kind_count(kind, suspected, found[kind, suspected])
-        for kind, suspected in order
-        if found[kind, suspected]
-    ]
+    """Verdicts per kind, most severe first; candidates are counted apart from confirmed changes."""
+    counts = Counter((verdict.kind, is_candidate(verdict)) for verdict in verdicts)
+    order = [(kind, candidate) for kind in SEVERITY_ORDER for candidate in (False, True)]
+    return [_kind_count(*key, counts[key]) for key in order if counts[key]]
 
 
 def counts_sentence(verdicts: Iterable[Verdict]) -> str:
@@ -113,12 +108,12 @@ def comparison_sentence(verdicts: Sequence[Verdict]) -> PageSummary:
         return PageSummary("Nothing was compared")
     worst, told = most_severe(verdicts), counts_sentence(verdicts)
     if worst.kind is VerdictKind.UNCHANGED:
-        return PageSummary(f"Nothing got worse: {told}")
+        return PageSummary(f"No regression: {told}")
     if worst.kind is VerdictKind.IMPROVEMENT:
-        return PageSummary(f"Nothing got worse: {told}", f"Largest: {verdict_sentence(worst)}")
+        return PageSummary(f"No regression: {told}", f"Largest: {verdict_sentence(worst)}")
     if worst.kind in {VerdictKind.REGRESSION, VerdictKind.FAILED}:
         return PageSummary(told, f"{'Worst: ' if len(verdicts) > 1 else ''}{verdict_sentence(worst)}")
-    return PageSummary(f"No regression found, not everything decided: {told}")
+    return PageSummary(f"No regression found, some results inconclusive: {told}")
 
 
 def overview_sentence(
@@ -134,7 +129,8 @@ def overview_sentence(
         )
     if incidents:
         return PageSummary(
-            format_count(incidents, "open incident"), f"No regression is confirmed by fresh pairs, in {scope}"
+            format_count(incidents, "open incident"),
+            f"No regression has been confirmed on new pairs in {scope}",
         )
     if not series:
         return PageSummary("Nothing was measured yet")
@@ -162,21 +158,21 @@ def trend_sentence(trend: Trend) -> PageSummary:
             f"{name} was {shown} at {trend.measured_dots[-1].commit.sha[:10]}", "".join(failures)
         )
     shown = format_quantity(trend.levels[-1].value, metric.unit, metric.name)
-    return PageSummary(f"{name} stands at {shown}", "; ".join([*_change_history(trend), *failures]))
+    return PageSummary(f"{name} is at {shown}", "; ".join([*_change_history(trend), *failures]))
 
 
 def unavailable_sentence(series: Series, reason: str) -> PageSummary:
     """Say why a machine cannot measure something, which is no failure."""
     why = make_printable(reason, MAX_REASON_LENGTH).rstrip(".")
-    return PageSummary(f"{series_name(series)} is not available here", why and f"Why: {why}")
+    return PageSummary(f"{series_name(series)} cannot be measured on this machine", why and f"Reason: {why}")
 
 
 def mark_sentence(mark: ChangeMark, metric: Metric) -> str:
     """Say one change point in words."""
     states = {
-        "confirmed": "confirmed on fresh pairs",
+        "confirmed": "confirmed on new pairs",
         "candidate": "candidate",
-        "refuted": "looked at, not confirmed",
+        "refuted": "checked, not confirmed",
     }
     return f"{level_change_phrase(mark.ratio, metric)}, {states[mark.state]}"
 
@@ -244,7 +240,7 @@ def _noise_suffix(verdict: Verdict) -> str:
 
 
 def _mde_suffix(verdict: Verdict) -> str:
-    return f"; a change of {format_percent(verdict.mde)} would have shown" if verdict.mde is not None else ""
+    return f"; minimum detectable effect {format_percent(verdict.mde)}" if verdict.mde is not None else ""
 
 
 def _next_step(verdict: Verdict) -> str:
@@ -254,18 +250,17 @@ def _next_step(verdict: Verdict) -> str:
         return make_printable(verdict.reason)
     if verdict.stage is Stage.SCREENING:
         return "screening alone cannot decide it"
-    return "no reasonable number of pairs would decide it here"
+    return "no practical number of pairs would decide it"
 
 
 def _reason_suffix(verdict: Verdict) -> str:
     return f": {make_printable(verdict.reason)}" if verdict.reason else ""
 
 
-def _kind_count(kind: VerdictKind, suspected: bool, count: int) -> VerdictKindCount:
+def _kind_count(kind: VerdictKind, candidate: bool, count: int) -> VerdictKindCount:
+    prefix = "candidate " if candidate else ""
     plural = "s" if kind in CHANGE_KINDS and count != 1 else ""
-    return VerdictKindCount(
-        f"{'suspected ' if suspected else ''}{kind_label(kind)}{plural}", TONES[kind], count
-    )
+    return VerdictKindCount(f"{prefix}{kind_label(kind)}{plural}", TONES[kind], count, candidate)
 
 
 def _change_history(trend: Trend) -> list[str]:
@@ -273,7 +268,9 @@ def _change_history(trend: Trend) -> list[str]:
     moves = [mark for mark in trend.marks if mark.state == "confirmed"]
     candidates = [mark for mark in trend.marks if mark.state == "candidate"]
     parts = (
-        [f"It {level_change_phrase(moves[-1].ratio, trend.series.metric)} at {moves[-1].commit[:10]}"]
+        [
+            f"Last change: {level_change_phrase(moves[-1].ratio, trend.series.metric)} at {moves[-1].commit[:10]}"
+        ]
         if moves
         else []
     )

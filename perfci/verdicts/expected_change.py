@@ -28,8 +28,8 @@ class ExpectedChangeOutcome(StrEnum):
     """What became of an announcement."""
 
     AS_EXPECTED = "as expected"
-    MORE_THAN_EXPECTED = "more than expected"
-    NOT_SEEN = "not seen"
+    MORE_THAN_EXPECTED = "larger than expected"
+    NOT_SEEN = "not observed"
 
 
 @dataclass(frozen=True, slots=True)

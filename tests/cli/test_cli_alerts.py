@@ -117,7 +117,7 @@ acme/model: 1 open incident, 1 settled or noted, 1 retest due, 1 series creeping
 
 Open
   ▲ 8bc50e7dad47  2 series got worse at 0000000ccc Change number 12
-    training.Step.time_step got 21.0 % slower. Confirmed on fresh pairs in 1 of 2 series.
+    training.Step.time_step got 21.0 % slower. Confirmed on new pairs in 1 of 2 series.
     alert 1 of at most 5 in week 2026-W10
 
 Settled or noted
@@ -137,14 +137,14 @@ Creeping since a release
 
 SHOWN = """\
 ▲ 2 series got worse at 0000000ccc Change number 12
-Confirmed on fresh pairs in 1 of 2 series.
+Confirmed on new pairs in 1 of 2 series.
 8bc50e7dad47, alert 1 of at most 5 in week 2026-W10
 
 What moved, largest first
   training.Step.time_step got 21.0 % slower
   training.Step.time_loss got 9.0 % slower
 
-Suspects, likeliest first
+Candidate commits, most likely first
   0000000ccc Change number 12 · Ada · 2 series point at it
 """
 
@@ -166,7 +166,7 @@ def test_the_list_is_there_for_programs(stored: Path, capsys: pytest.CaptureFixt
         ("regression", "page", 2),
     ]
     assert (found["retests"][0]["base"], found["retests"][0]["head"]) == (a_sha(39), a_sha(40))
-    assert found["creeps"][0]["release"] == "v1.0"
+    assert found["slow_drifts"][0]["release"] == "v1.0"
 
 
 def test_shows_one_incident_by_the_beginning_of_its_name(

@@ -93,10 +93,10 @@ last 30 days                       58           1  1.7 %   0.04 % to 9.2 %      
   count                            29           0  0.0 %      up to 11.9 %          0  0.0 %     up to 11.9 %
   time                             29           1  3.4 %  0.09 % to 17.8 %          0  0.0 %     up to 11.9 %
 
-Between different commits, first looks suspected 2 changes: 1 confirmed on fresh pairs, 1 refuted by them.
-A suspicion that is refuted is no false alarm: nobody was asked.
+Between different commits, screening found 2 candidate changes: 1 confirmed on new pairs, 1 refuted.
+A refuted candidate is not a false alarm: it raised no alert.
 
-1 change was convicted. Taken back since: 1.
+1 change was confirmed. Retracted since: 1.
 
 noise floor  A/A         bar  series
       1.0 %   60       5.0 %  training.Step.time_step · step_time
@@ -109,17 +109,17 @@ def test_tells_programs_the_same(stored: Path, capsys: pytest.CaptureFixture[str
     found = json.loads(read(stored, capsys, "--json"))
 
     ever, lately = found["windows"]
-    assert (ever["false_alarms"]["convicted"]["alarms"], lately["false_alarms"]["convicted"]["alarms"]) == (
+    assert (ever["false_alarms"]["confirmed"]["alarms"], lately["false_alarms"]["confirmed"]["alarms"]) == (
         1,
         0,
     )
     assert ever["different_commits"] == {
-        "suspected": 2,
+        "candidates": 2,
         "confirmed": 1,
         "refuted": 1,
         "undecided": 0,
-        "unsettled": 0,
-        "convicted": 1,
+        "not_validated": 0,
+        "confirmed_changes": 1,
         "retracted": 1,
     }
 
@@ -139,10 +139,10 @@ def test_superseding_an_alarm_does_not_hide_it(stored: Path, capsys: pytest.Capt
         say(store, "hide", "aa", NOW, [equal(TIME, SAME)])
 
     after = json.loads(read(stored, capsys, "--json"))["windows"][0]["false_alarms"]
-    assert after["first_look"]["alarms"] == before["first_look"]["alarms"] == 2
-    assert (after["convicted"]["alarms"], after["convicted"]["verdicts"]) == (
+    assert after["screening"]["alarms"] == before["screening"]["alarms"] == 2
+    assert (after["confirmed"]["alarms"], after["confirmed"]["verdicts"]) == (
         1,
-        before["convicted"]["verdicts"] + 1,
+        before["confirmed"]["verdicts"] + 1,
     )
 
 
@@ -179,10 +179,10 @@ def test_a_project_that_never_compared_equals_is_told_how(
 
     assert read(here / "perfci.db", capsys) == (
         """\
-No commit was compared with itself yet: perfci compare HEAD HEAD does, best every night.
+No A/A run yet. Run `perfci compare HEAD HEAD`, preferably every night.
 
-No first look has suspected a change between two different commits yet.
+Screening has found no candidate change between different commits yet.
 
-No change was convicted yet.
+No change has been confirmed yet.
 """
     )

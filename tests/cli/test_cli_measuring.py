@@ -55,8 +55,8 @@ def test_run_finds_the_commit_that_needs_more(
 @pytest.mark.parametrize(
     ("size", "told"),
     [
-        (20, ["▲ #1  accepted", "as announced: nobody is asked", "announced in {}: the buffer holds more"]),
-        (3, ["▲ #1  new", "more than announced in {}, which announced +3.0 %: suite.track_bytes · peak"]),
+        (20, ["▲ #1  accepted", "as expected: no alert", "expected, declared in {}: the buffer holds more"]),
+        (3, ["▲ #1  new", "larger than expected: {} declared +3.0 %; suite.track_bytes · peak"]),
     ],
 )
 def test_what_the_message_of_a_commit_announces_is_accepted(
@@ -164,7 +164,7 @@ def test_compare_with_itself_is_an_a_a_run(project: GitProject, capsys: pytest.C
     code = run_cli(["compare", "HEAD", "HEAD"])
 
     assert code == 0
-    assert "Nothing got worse: 2 unchanged." in capsys.readouterr().out
+    assert "No regression: 2 unchanged." in capsys.readouterr().out
     assert rows(project, "select kind from sessions") == [("aa",)]
 
 

@@ -38,5 +38,5 @@ def test_two_percent_everywhere_is_a_finding_and_turns_nothing_red(
     assert (code, {verdict["kind"] for verdict in told["verdicts"]}) == (0, {"unchanged"})
     assert (told["pooled"]["kind"], told["pooled"]["benchmarks"]) == ("worse_everywhere", 6)
     assert told["pooled"]["ratio"] == pytest.approx(1.02, abs=0.003)
-    assert "△ all benchmarks together: worse everywhere: +" in capsys.readouterr().out
+    assert "△ all benchmarks together: worse overall: +" in capsys.readouterr().out
     assert "**All benchmarks together:** worse everywhere" in (here / "told.md").read_text()

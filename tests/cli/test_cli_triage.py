@@ -39,7 +39,7 @@ def test_lists_them_under_their_headings_by_number(stored: Path, capsys: pytest.
         "",
         "Open",
         "  ▲ #2  new  1 series got worse at 00000014cc Change number 20",
-        "    serve.time_token got 20.0 % slower. Seen in the history alone; fresh pairs would confirm it.",
+        "    serve.time_token got 20.0 % slower. Detected in the history only; not yet confirmed on new pairs.",
     ]
 
 

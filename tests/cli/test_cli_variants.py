@@ -93,7 +93,7 @@ def test_compares_variants_of_one_commit_with_the_first(
         "  ✕  math does not agree with the baseline in loss_at_step_k\n"
         "  ✕  broken does not agree with the baseline in loss_at_step_k\n"
         "\n"
-        "⇄ a trade at suite.Gpt('flash', 1): step_time got 25.0 % faster, but peak_allocated needs 100 % more memory\n"
+        "⇄ trade-off at suite.Gpt('flash', 1): step_time got 25.0 % faster, but peak_allocated needs 100 % more memory\n"
         "\n"
     )
 
@@ -154,7 +154,7 @@ def test_a_ladder_goes_on_from_the_last_good_step(
     out = capsys.readouterr().out
     assert code == 1
     assert out.partition("\n\n")[2] == (
-        "ladder attention: suite.Gpt.track_step, batch=1\n"
+        "ablation attention: suite.Gpt.track_step, batch=1\n"
         "\n"
         "step_time\n"
         "     step        level   change  95 % interval   gain  rounds\n"
@@ -251,7 +251,7 @@ def test_a_ladder_stands_where_a_step_does_not_run_and_measures_its_total(
 
     assert code == 1
     assert capsys.readouterr().out.partition("\n\n")[2] == (
-        "ladder batch: suite.track_step\n"
+        "ablation batch: suite.track_step\n"
         "\n"
         "step_time\n"
         "     step       level   change  95 % interval   gain  rounds\n"
@@ -274,7 +274,7 @@ def test_a_ladder_says_what_speed_was_paid_with(
     run_cli(["compare", "--ladder", "attention", "--bench", "step|peak"])
 
     assert capsys.readouterr().out.endswith(
-        "⇄ a trade at suite.Gpt('flash', 1): step_time got 25.0 % faster, "
+        "⇄ trade-off at suite.Gpt('flash', 1): step_time got 25.0 % faster, "
         "but peak_allocated needs 100 % more memory\n\n"
     )
 

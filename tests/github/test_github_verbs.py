@@ -150,7 +150,9 @@ def test_what_main_did_since_stands_beside_what_the_pull_request_does(job: Job) 
 
     assert code == 0
     assert job.outputs == "verdict=worse\nregressions=1\n"
-    assert f"**You, and main since** (now `{job.target[:10]}`): 1 series moved on main." in job.summary
+    assert (
+        f"**Main since the merge base** (now `{job.target[:10]}`): 1 series changed on main." in job.summary
+    )
     assert "▲ **worse +20.0 %**, exact | ▲ **worse +50.0 %**, exact |" in job.summary
 
 
@@ -394,7 +396,7 @@ def test_while_a_newer_commit_is_measured_the_comment_says_of_which_one_it_is(
     assert lines[:3] == [
         "<!-- perfci report acme/model -->",
         f"<!-- at {job.head} -->",
-        "> **Outdated:** there is a newer head, `cccccccccc`; its result takes this place.",
+        "> **Outdated:** there is a newer head, `cccccccccc`; its result will replace this comment.",
     ]
     assert told["body"].count("What the older head showed") == 1
     assert len(github.checks) == 1  # of the older commit: nothing is known of the newer one yet

@@ -118,15 +118,15 @@ def test_the_state_of_a_comparison(found: Findings, state: CheckState) -> None:
 @pytest.mark.parametrize(
     ("found", "gate", "title", "status"),
     [
-        (FINE, "block", "Nothing got worse (3 unchanged)", "Nothing got worse (3 unchanged)"),
+        (FINE, "block", "No regression (3 unchanged)", "No regression (3 unchanged)"),
         (WORSE, "block", "1 regression (3 unchanged)", "1 regression (3 unchanged)"),
         (WORSE, "advisory", "1 regression (3 unchanged)", "1 regression (3 unchanged) (advisory)"),
         (ACCEPTED, "block", "1 regression (3 unchanged) (accepted)", "1 regression (3 unchanged) (accepted)"),
         (
             ANNOUNCED,
             "block",
-            "1 regression (3 unchanged) (as announced)",
-            "1 regression (3 unchanged) (as announced)",
+            "1 regression (3 unchanged) (as expected)",
+            "1 regression (3 unchanged) (as expected)",
         ),
         (NotMeasuredReason.CANCELLED, "block", "Not run", "Not run"),
         (
@@ -154,7 +154,7 @@ def test_a_status_is_never_longer_than_github_takes() -> None:
     )
 
     assert len(text) == 140
-    assert text.startswith("2,468 failed, 1,234 regressions, 1,234 suspected regressions, ")
+    assert text.startswith("2,468 failed, 1,234 regressions, 1,234 candidate regressions, ")
     assert text.endswith("… (advisory)")
 
 

@@ -72,7 +72,7 @@ def test_the_counts_are_of_all_and_what_is_left_out_is_said() -> None:
     assert "### perfci: 1,000 regressions on `1x NVIDIA H200` (200 unchanged)" in text
     assert "**Time**: 999 worse" in text
     assert "<summary>990 more worse</summary>" in text
-    assert "… and 940 more rows, left out here." in text
+    assert "… and 940 more rows not shown." in text
     assert text.count("\n| `ops.time_0") == 9 + 50 + 50
 
 
@@ -155,14 +155,14 @@ def test_an_outdated_comment_is_outdated_once() -> None:
     assert twice == once.replace(a_commit(19).short_sha, a_commit(20).short_sha)
     assert (
         once.splitlines()[0]
-        == "> **Outdated:** there is a newer head, `0013001300`; its result takes this place."
+        == "> **Outdated:** there is a newer head, `0013001300`; its result will replace this comment."
     )
 
 
 def test_main_that_stood_still_is_said_in_a_line() -> None:
     text = render_comment(build_findings([slower()], main_drift=same(3), main_head=a_commit(30)))
 
-    assert "**You, and main since** (now `001e001e00`): nothing moved on main." in text
+    assert "**Main since the merge base** (now `001e001e00`): nothing changed on main." in text
 
 
 def test_an_address_that_is_none_is_no_link() -> None:
@@ -255,7 +255,7 @@ def outside(page: Page) -> list[str]:
 
 
 LEFT_OUT = {
-    f"… and # more {thing}, left out here."
+    f"… and # more {thing} not shown."
     for thing in ("row", "rows", "line", "lines", "reason", "reasons", "value", "rejected variant")
 }
 """Long words leave room for fewer rows."""
@@ -294,7 +294,7 @@ def test_a_ladder_keeps_its_words_in_its_block(word: str) -> None:
 
     page = page_of(render_ablations_markdown([ladder], Policy()))
 
-    assert [text for text in page.plain if text.strip()] == ["ladder "]
+    assert [text for text in page.plain if text.strip()] == ["ablation "]
 
 
 @pytest.mark.parametrize("why", NotMeasuredReason)

@@ -61,16 +61,16 @@ def test_a_goal_of_a_rejected_variant_needs_no_clauses() -> None:
 
 def test_writes_goals_as_a_list_for_a_comment() -> None:
     assert render_goals_markdown([broken(), rejected()]) == (
-        "- ✕ goal `fast enough`, `attn=flash`: **broken**, a trade\n"
+        "- ✕ goal `fast enough`, `attn=flash`: **broken**, with a trade-off\n"
         "  - ✓ `step_time <= 0.67x` `model.Gpt.measure_training('flash')`: "
-        "`0.641x`, `[0.632, 0.650]`, `judged by cpu_step_time`\n"
+        "`0.641x`, `[0.632, 0.650]`, `evaluated on cpu_step_time`\n"
         "  - ✕ `peak_allocated <= 1.0x` `model.Gpt.measure_training('flash')`: `1.125x`, `exact`\n"
         "  - ✓ `loss within 1%` `model.Gpt.measure_numerics('flash')`: "
-        "`−0.1 %`, `[−0.3 %, 0.0 %]`, `judged by loss_at_step_k`\n"
+        "`−0.1 %`, `[−0.3 %, 0.0 %]`, `evaluated on loss_at_step_k`\n"
         "  - ? `e2el_p90 <= 2 s` `model.Gpt.measure_generation('flash')`: "
         "`1.960 s`, `[1.880, 2.040 s]`, `about 9 more pairs would decide`\n"
         "  - ? `ttft <= 300 ms`: `it was not measured`\n"
-        "  - ⇄ `a trade at model.Gpt('flash'): cpu_step_time got 35.9 % faster, "
+        "  - ⇄ `trade-off at model.Gpt('flash'): cpu_step_time got 35.9 % faster, "
         "but peak_allocated needs 12.5 % more memory`\n"
         "- ✕ goal `fast enough`, `attn=wrong`: **rejected**\n"
         "  - `loss_at_step_k is 2.31 against 2.2 of the baseline (5 %, allowed 0.5 % for bf16)`\n"

@@ -18,7 +18,11 @@ CASES = [
     (("link", "https://example.org/12", "", "issue_url"), "Issue", "none"),
     (("verified", "fixed", "fixed", "the level is back"), "Verified", "the level is back"),
     (("merge", "5", "2", "took in 5"), "Merged", "took in 5"),
-    (("nudge", "a..b", "b..c", "the points agree"), "Edge moved", "a..b → b..c: the points agree"),
+    (
+        ("move_boundary", "a..b", "b..c", "the points agree"),
+        "Boundary moved",
+        "a..b → b..c: the points agree",
+    ),
     (("a_new_word", "x", "y", "z"), "a_new_word", "x → y: z"),
 ]
 

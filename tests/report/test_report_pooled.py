@@ -16,22 +16,22 @@ def told(kind: PooledKind, ratio: float, lo: float, hi: float, agreeing: int) ->
     [
         (
             told(PooledKind.WORSE, 1.015, 1.012, 1.018, 19),
-            "△ all benchmarks together: worse everywhere: +1.5 % time [+1.2, +1.8], 19 of 20 benchmarks this way; "
-            "seen while screening, so no check turns red for it: look for what they share\n",
+            "△ all benchmarks together: worse overall: +1.5 % time [+1.2, +1.8], 19 of 20 benchmarks in this direction; "
+            "from screening only, so it fails no check; look for a common cause\n",
         ),
         (
             told(PooledKind.BETTER, 0.98, 0.97, 0.99, 20),
-            "▽ all benchmarks together: better everywhere: −2.0 % time [−3.0, −1.0], 20 of 20 benchmarks this way; "
-            "seen while screening, so no check turns red for it: look for what they share\n",
+            "▽ all benchmarks together: better overall: −2.0 % time [−3.0, −1.0], 20 of 20 benchmarks in this direction; "
+            "from screening only, so it fails no check; look for a common cause\n",
         ),
         (
             told(PooledKind.NO_SHIFT, 1.001, 0.997, 1.004, 11),
-            "≈ all benchmarks together: no shift beyond 1.0 %: +0.1 % time [−0.3, +0.4] over 20 benchmarks\n",
+            "≈ all benchmarks together: no overall shift beyond 1.0 %: +0.1 % time [−0.3, +0.4] over 20 benchmarks\n",
         ),
         (
             told(PooledKind.INCONCLUSIVE, 1.013, 0.99, 1.03, 8),
-            "? all benchmarks together: inconclusive: +1.3 % time [−1.0, +3.0], 8 of 20 benchmarks this way; "
-            "neither a shift of 1.0 % nor its absence is shown\n",
+            "? all benchmarks together: inconclusive: +1.3 % time [−1.0, +3.0], 8 of 20 benchmarks in this direction; "
+            "a shift of 1.0 % is neither shown nor excluded\n",
         ),
         (
             PooledVerdict(

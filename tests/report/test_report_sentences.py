@@ -24,7 +24,7 @@ def test_a_regression_says_by_how_much_and_how_noisy() -> None:
 def test_every_word_has_its_sentence() -> None:
     assert [verdict_sentence(verdict) for verdict in one_of_each()[1:]] == [
         "memory.peakmem_step needs 20.0 % less memory [17.0, 22.0], 10 pairs; noise floor 1.2 %",
-        "train.time_data unchanged: +0.3 % [−0.9, +1.4], 10 pairs; a change of 2.1 % would have shown",
+        "train.time_data unchanged: +0.3 % [−0.9, +1.4], 10 pairs; minimum detectable effect 2.1 %",
         "inconclusive: serve.track_tokens(8) · throughput −3.1 % [−7.5, +1.2], 10 pairs; "
         "about 14 more pairs would decide",
         "serve.time_first_token is not comparable: the driver changed from 550 to 560",
@@ -49,7 +49,7 @@ def test_more_of_a_good_thing_is_better() -> None:
 
 
 def test_a_suspicion_is_not_sold_as_a_finding() -> None:
-    assert "not yet confirmed on fresh pairs" in verdict_sentence(a_verdict(stage=Stage.SCREENING))
+    assert "not yet confirmed on new pairs" in verdict_sentence(a_verdict(stage=Stage.SCREENING))
 
 
 def test_an_interval_around_no_change_keeps_its_signs() -> None:
@@ -58,7 +58,7 @@ def test_an_interval_around_no_change_keeps_its_signs() -> None:
 
 def test_an_inconclusive_verdict_without_a_plan_says_why() -> None:
     assert verdict_sentence(a_verdict(VerdictKind.INCONCLUSIVE)).endswith(
-        "no reasonable number of pairs would decide it here"
+        "no practical number of pairs would decide it"
     )
     assert verdict_sentence(a_verdict(VerdictKind.INCONCLUSIVE, reason="two modes")).endswith("; two modes")
 
@@ -73,14 +73,14 @@ def test_a_hostile_name_moves_no_cursor() -> None:
     ("kinds", "opening"),
     [
         ([], "Nothing was compared."),
-        ([VerdictKind.UNCHANGED] * 2, "Nothing got worse: 2 unchanged."),
+        ([VerdictKind.UNCHANGED] * 2, "No regression: 2 unchanged."),
         (
             [VerdictKind.IMPROVEMENT, VerdictKind.UNCHANGED],
-            "Nothing got worse: 1 improvement, 1 unchanged. Largest: ",
+            "No regression: 1 improvement, 1 unchanged. Largest: ",
         ),
         (
             [VerdictKind.INCONCLUSIVE, VerdictKind.UNCHANGED],
-            "No regression found, not everything decided: 1 inc",
+            "No regression found, some results inconclusive: 1 inc",
         ),
         ([VerdictKind.REGRESSION] * 2, "2 regressions. Worst: train.time_step got 18.3 % slower"),
         ([VerdictKind.REGRESSION], "1 regression. train.time_step got"),
@@ -93,7 +93,7 @@ def test_a_comparison_is_answered_in_one_sentence(kinds: list[VerdictKind], open
 def test_a_suspicion_is_counted_apart_from_what_was_confirmed() -> None:
     verdicts = [a_verdict(), a_verdict(stage=Stage.SCREENING), a_verdict(stage=Stage.SCREENING)]
 
-    assert counts_sentence(verdicts) == "1 regression, 2 suspected regressions"
+    assert counts_sentence(verdicts) == "1 regression, 2 candidate regressions"
 
 
 def test_the_severest_verdict_leads() -> None:
@@ -122,7 +122,7 @@ def test_an_open_incident_is_no_calm_and_nothing_measured_is_no_silence() -> Non
 
     assert (
         str(asked)
-        == "2 open incidents. No regression is confirmed by fresh pairs, in 6 series over 40 commits."
+        == "2 open incidents. No regression has been confirmed on new pairs in 6 series over 40 commits."
     )
     assert str(empty) == "Nothing was measured yet."
 
@@ -142,7 +142,7 @@ def test_a_trend_says_where_it_stands_and_what_moved_it() -> None:
     points = [*a_history(), a_failure(30)]
 
     assert str(trend_sentence(build_trend(a_series(), points, [], [a_verdict()]))) == (
-        "train.time_step stands at 14.67 ms. It got 18.3 % slower at 0012001200; 1 commit failed."
+        "train.time_step is at 14.67 ms. Last change: got 18.3 % slower at 0012001200; 1 commit failed."
     )
 
 
@@ -170,6 +170,6 @@ def test_a_trend_that_the_machine_cannot_measure_says_why() -> None:
     skipped = a_failure(0, Status.SKIPPED, "NVML reads NVIDIA GPUs only, and this device is not one.")
 
     assert str(trend_sentence(build_trend(a_series(), [skipped]))) == (
-        "train.time_step is not available here. Why: NVML reads NVIDIA GPUs only, and this device is not one."
+        "train.time_step cannot be measured on this machine. Reason: NVML reads NVIDIA GPUs only, and this device is not one."
     )
     assert trend_sentence(build_trend(a_series(), [skipped, a_failure(1)])).detail == "1 commit failed"

@@ -86,7 +86,7 @@ def test_a_picture_says_in_words_what_it_shows() -> None:
 
     assert root.get("role") == "img"
     assert set((root.get("aria-labelledby") or "").split()) <= ids
-    assert "stands at" in "".join(root.itertext())
+    assert " is at " in "".join(root.itertext())
 
 
 def test_no_name_breaks_out_of_a_picture() -> None:

@@ -70,7 +70,7 @@ def test_puts_every_variant_next_to_the_baseline_benchmark_by_benchmark() -> Non
         "  ≈  flash agrees with the baseline in loss_at_step_k\n"
         "  ?  math, undecided: loss_at_step_k is 2.21 against 2.2\n"
         "\n"
-        "⇄ a trade at model.Gpt('flash', 8): cpu_step_time got 30.0 % faster, "
+        "⇄ trade-off at model.Gpt('flash', 8): cpu_step_time got 30.0 % faster, "
         "but peak_allocated needs 12.5 % more memory\n"
     )
 
@@ -127,7 +127,7 @@ def a_ladder() -> Ablation:
     return Ablation("memory first", NAME, (("batch", "8"),), rungs, total)
 
 
-LADDER = (EXPECTED / "ladder.txt").read_text()
+LADDER = (EXPECTED / "ablation.txt").read_text()
 
 
 def test_a_ladder_tells_each_steps_own_gain_and_the_total_for_time_and_memory() -> None:
@@ -137,7 +137,7 @@ def test_a_ladder_tells_each_steps_own_gain_and_the_total_for_time_and_memory() 
 def test_a_ladder_keeps_its_columns_in_a_comment() -> None:
     assert (
         render_ablations_markdown([a_ladder()], Policy())
-        == f"### ladder `memory first`\n\n```\n{LADDER}```\n"
+        == f"### ablation `memory first`\n\n```\n{LADDER}```\n"
     )
 
 
@@ -150,7 +150,7 @@ def test_a_ladder_without_two_good_steps_says_so() -> None:
     )
 
     assert format_ablation(fallen, Policy()) == (
-        "ladder short: model.Gpt.measure_training\n"
+        "ablation short: model.Gpt.measure_training\n"
         "\n"
         "✕ +bf16 oom: CUDA out of memory\n"
         "fewer than two steps can be compared\n"

@@ -41,7 +41,7 @@ NOW = NOON + timedelta(days=3)
 LATER = NOW + timedelta(hours=1)
 SAID = MergedExpectedChange(a_sha(12), ExpectedChange("time", 0.2, "more tokens in each"), "#12")
 MEANT = "announced in #12: more tokens in each"
-MORE = "more than announced in #12, which announced +20.0 %: training.Step.time_step got 40.0 % slower"
+MORE = "larger than expected: #12 declared +20.0 %; training.Step.time_step got 40.0 % slower"
 
 
 def announced(name: str = "a1", rel: float = 0.2) -> BudgetedIncident:
@@ -100,7 +100,7 @@ def test_what_was_announced_is_accepted_for_good_and_told_to_nobody(store: Store
     found = current(store)
     assert (found.state, found.reason, found.accepted_until) == (IncidentState.ACCEPTED, MEANT, None)
     assert (found.is_open, found.paged_at, found.triaged_at) == (False, None, None)
-    assert found.detail["disposition_text"] == "as announced: nobody is asked"
+    assert found.detail["disposition_text"] == "as expected: no alert"
     assert [(one.actor, one.before, one.after) for one in history(store)] == [
         ("perfci", "", "new"),
         ("perfci", "new", "accepted"),

@@ -133,11 +133,11 @@ def test_mail_arrives_with_the_largest_moves(store: Store, mailbox: Mailbox) -> 
     assert mail["Subject"] == f"{PROJECT} #1 new: 1 series got worse at 0000000ccc Change number 12"
     assert mail.get_content().replace("\r\n", "\n") == (
         "1 series got worse at 0000000ccc Change number 12\n"
-        "Seen in the history alone; fresh pairs would confirm it.\n"
+        "Detected in the history only; not yet confirmed on new pairs.\n"
         "\n"
         "  x got 50.0 % slower\n"
         "\n"
-        "Suspects, likeliest first:\n"
+        "Candidate commits, most likely first:\n"
         "  0000000ccc Change number 12\n"
         "\n"
         "https://perf.example/1\n"

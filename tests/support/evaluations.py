@@ -45,7 +45,7 @@ def told(
         "members": moves or (a_move(at=bad),),
         "candidates": (CandidateCommit(a_commit(bad), 1, 1.0),),
         "p_value": 1e-9,
-        "settled": True,
+        "has_sufficient_evidence": True,
         "ongoing": True,
         "measured_at": NOON + timedelta(hours=bad),
     }

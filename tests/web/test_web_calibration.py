@@ -94,20 +94,20 @@ def test_the_bar_is_that_of_the_policy(nights: Store) -> None:
 def test_the_json_twin_says_what_the_page_says(nights: Store) -> None:
     ever, lately = client_of(nights).get(f"{PAGE}.json").get_json()["windows"]
 
-    assert ever["false_alarms"]["first_look"] | {"interval": []} == {
+    assert ever["false_alarms"]["screening"] | {"interval": []} == {
         "alarms": 1,
         "verdicts": 80,
         "share": 0.0125,
         "interval": [],
     }
-    assert (lately["days"], lately["comparisons_of_equals"]) == (30, 30)
+    assert (lately["days"], lately["aa_comparisons"]) == (30, 30)
 
 
 def test_a_project_without_equals_is_told_how_to_get_some(client: FlaskClient) -> None:
     told = read(client)
 
     assert "No commit was compared with itself yet" in told
-    assert "first looks suspected 1 change: 1 not looked at again." in told
+    assert "screening found 1 candidate change: 1 not validated." in told
 
 
 @pytest.mark.browser

@@ -34,7 +34,7 @@ def test_the_twin_holds_everything(client: FlaskClient) -> None:
     by_commit = {(one["commit"], one["kind"]): one for one in found["incidents"]}
     assert set(by_commit) >= {(a_commit(STEP).sha, "mixed"), (a_commit(SUSPECT).sha, "regression")}
     assert all(one["say"] == "page" for one in found["incidents"] if one["open"])
-    assert (found["retests"], found["creeps"]) == ([], [])
+    assert (found["retests"], found["slow_drifts"]) == ([], [])
 
 
 def test_the_overview_links_to_each_open_incident(client: FlaskClient) -> None:

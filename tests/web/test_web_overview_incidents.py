@@ -32,7 +32,7 @@ def test_the_headline_counts_all_that_are_open_and_the_block_shows_five(client: 
     page = client.get("/acme:model/").get_data(as_text=True)
 
     assert "<h1>6 open incidents.</h1>" in page
-    assert "No regression is confirmed by fresh pairs, in 7 series over 0 commits." in page.replace(
+    assert "No regression has been confirmed on new pairs in 7 series over 0 commits." in page.replace(
         "<wbr>", ""
     )
     assert page.count("alert 1 of at most 5 in week 2026-W09") == 5

@@ -13,7 +13,7 @@ from perfci_web import create_app
 def test_the_series_page_reads_without_javascript(client: FlaskClient) -> None:
     html = read(client, f"{SERIES}{BF16}")
 
-    assert "stands at 14.6" in words(html)
+    assert "is at 14.6" in words(html)
     assert html.count('<circle class="pc-dot"') == 2 * COMMITS + 1
     assert html.count('<th scope="row">') == COMMITS + 1
     assert a_commit(STEP).sha in html
@@ -31,7 +31,7 @@ def test_a_candidate_is_not_shown_as_confirmed(client: FlaskClient) -> None:
     told = words(read(client, f"{P}/s/train.Step.peakmem_step/peak_memory"))
 
     assert "1 candidate change not confirmed" in told
-    assert "seen while screening, not yet confirmed on fresh pairs" in told
+    assert "found in screening, not yet confirmed on new pairs" in told
 
 
 def test_a_series_known_from_comparisons_only_says_so(client: FlaskClient) -> None:
@@ -62,7 +62,7 @@ def test_two_clocks_name_each_other_and_say_which_is_judged(client: FlaskClient)
 def test_a_series_that_was_only_skipped_says_why_and_draws_nothing(client: FlaskClient) -> None:
     html = read(client, f"{MANY}/mfu{MANY_BF16}")
 
-    assert "mfu is not available here. Why: the peak of this CPU is not known." in words(html)
+    assert "mfu cannot be measured on this machine. Reason: the peak of this CPU is not known." in words(html)
     assert "<figure" not in html
     assert "✕" not in html
 

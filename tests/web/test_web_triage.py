@@ -62,13 +62,13 @@ def test_tells_what_moved_who_is_suspected_and_where_it_stands(client: FlaskClie
             (),
             [
                 "<dt>Reason</dt><dd>announced in #12: <b>more</b> of each</dd>",
-                "as announced: nobody is asked",
+                "as expected: no alert",
             ],
             True,
         ),
         (
             (a_move("w"),),
-            ["<dd>more than announced in #12, which announced +20.0 %: w got 20.0 % slower</dd>"],
+            ["<dd>larger than expected: #12 declared +20.0 %; w got 20.0 % slower</dd>"],
             False,
         ),
     ],

@@ -343,7 +343,7 @@ def test_a_series_that_was_only_skipped_is_not_available() -> None:
     page = series.build_series_view("p", skipped, [], the_many())
 
     assert not page.available
-    assert str(page.sentence).endswith("mfu is not available here. Why: no peak is known.")
+    assert str(page.sentence).endswith("mfu cannot be measured on this machine. Reason: no peak is known.")
 
 
 def a_comparison(*verdicts: Verdict, base: int = STEP - 1, head: int = STEP) -> compare.ComparisonView:

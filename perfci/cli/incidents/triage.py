@@ -239,15 +239,15 @@ def format_stored_incident(incident: IncidentDetail) -> Iterator[str]:
             f"  {words.member_sentence(member.to_change_point(series))}"
             for member, series in incident.members
         )
-    if suspects := record.detail.get("candidate_commits"):
-        yield from ("", "Suspects, likeliest first")
-        yield from (f"  {one['commit'][:10]} {one.get('subject') or ''}".rstrip() for one in suspects)
+    if commits := record.detail.get("candidate_commits"):
+        yield from ("", "Candidate commits, most likely first")
+        yield from (f"  {one['commit'][:10]} {one.get('subject') or ''}".rstrip() for one in commits)
     yield from ("", "History")
     for event in incident.events:
         said = activity_log.activity_text(event.action, event.before, event.after, event.text)
         yield f"  {event.at:%Y-%m-%d %H:%M}  {event.actor}  {activity_log.activity_heading(event.action, event.text)}: {said}"
     if command := record.detail.get("next_measurement"):
-        yield from ("", "What would settle it", f"  {command}")
+        yield from ("", "Next measurement", f"  {command}")
 
 
 def health_lines(found: AlertQuality) -> Iterator[str]:

@@ -177,7 +177,7 @@ def downsampling_note(trend: Trend) -> str:
     drawn = downsample(trend, MAX_DOTS)
     if len(drawn.dots) == len(trend.dots):
         return f"{format_count(trend.commit_count, 'commit')}, one dot each"
-    return f"{len(drawn.dots):,} dots for {trend.commit_count:,} commits: neighbours are merged, changes and failures never"
+    return f"{len(drawn.dots):,} dots for {trend.commit_count:,} commits: adjacent commits are merged, changes and failures never are"
 
 
 def _wrap_svg(
@@ -193,8 +193,8 @@ def _wrap_svg(
     size = f' width="{width}" height="{height}"' if standalone else ""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="pc-trend" viewBox="0 0 {width} {height}"{size} role="img"'
-        f' aria-labelledby="{id_prefix}-title {id_prefix}-told">{style}'
-        f'<title id="{id_prefix}-title">{escape(make_printable(title, 300))}</title><desc id="{id_prefix}-told">{escape(description)}</desc>'
+        f' aria-labelledby="{id_prefix}-title {id_prefix}-description">{style}'
+        f'<title id="{id_prefix}-title">{escape(make_printable(title, 300))}</title><desc id="{id_prefix}-description">{escape(description)}</desc>'
         f"{''.join(parts)}</svg>"
     )
 
@@ -337,7 +337,7 @@ def _draw_failures(trend: Trend, frame: PlotFrame) -> Iterator[str]:
 
 
 def _draw_change_flags(trend: Trend, frame: PlotFrame) -> Iterator[str]:
-    """Change points above the plot: the triangle points the way the value went, filled once convicted."""
+    """Change points above the plot: the triangle points the way the value went, filled once confirmed."""
     taken = -math.inf
     for mark in trend.marks:
         x = frame.x(mark.index)

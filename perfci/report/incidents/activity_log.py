@@ -7,14 +7,14 @@ from datetime import datetime
 
 HEADINGS: Mapping[str, str] = {
     "state": "State",
-    "undo": "Taken back",
+    "undo": "Undone",
     "note": "Note",
-    "sync": "Newer points",
+    "sync": "Updated by new measurements",
     "verified": "Verified",
-    "announced": "Announced",
+    "expected": "Expected change",
     "merge": "Merged",
     "split": "Split",
-    "nudge": "Edge moved",
+    "move_boundary": "Boundary moved",
     "assignee": "Assignee",
     "due_at": "Due",
     "accepted_until": "Accepted until",
@@ -28,7 +28,7 @@ HEADINGS: Mapping[str, str] = {
 FIELD_EVENTS = ("assign", "link", "until")
 """Lines that tell of one field, which their text names."""
 
-TEXT_ONLY_EVENTS = ("note", "announced", "verified", "merge", "split")
+TEXT_ONLY_EVENTS = ("note", "expected", "verified", "merge", "split")
 """Lines of which the text says all."""
 
 

@@ -19,14 +19,14 @@ def serialize_incident_overview(
     commits: words.CommitsBySha,
     pages_per_week: int,
 ) -> JsonFields:
-    """Everything ``perfci alerts list`` and the page of incidents say."""
+    """Everything ``perfci incidents list`` and the page of incidents say."""
     return {
         "project": project,
         "sentence": words.incidents_summary(budgeted_incidents, len(retests), len(creeps)),
         "pages_per_week": pages_per_week,
         "incidents": [serialize_incident(one, commits, pages_per_week) for one in budgeted_incidents],
         "retests": [serialize_retest(one) for one in retests],
-        "creeps": [serialize_creep(one) for one in creeps],
+        "slow_drifts": [serialize_creep(one) for one in creeps],
     }
 
 

@@ -49,23 +49,23 @@ def incident_explanation(incident: Incident, commits: CommitsBySha) -> str:
     if incident.kind is IncidentKind.ENVIRONMENT:
         return _environment_explanation(incident)
     if incident.kind is IncidentKind.RESOLVED:
-        return f"It went away with {_commit_name(incident.reverted_by, commits)}, so nobody was asked."
+        return f"It recovered at {_commit_name(incident.reverted_by, commits)}, so no alert was raised."
     if incident.kind is IncidentKind.MACHINE:
         return MACHINE_CAUSE_TEXTS[incident.cause].format(sessions=_format_sessions(incident))
     if incident.confirmed_count:
         some = incident.confirmed_count < len(incident.members)
         of = f" in {incident.confirmed_count} of {len(incident.members)} series" if some else ""
-        return f"Confirmed on fresh pairs{of}."
-    return "Seen in the history alone; fresh pairs would confirm it." if incident.settled else ""
+        return f"Confirmed on new pairs{of}."
+    return "Detected in the history only; not yet confirmed on new pairs." if incident.settled else ""
 
 
 MACHINE_CAUSE_TEXTS = {
-    "mode_switching": "The level keeps returning to values it had before: a state of the machine, no change.",
-    "refuted": "Fresh pairs of the same two commits show no change: the machine moved, not the code.",
-    "canary": "A canary that no commit touches moved alike.",
-    "machine_wide": "Most series of this machine moved alike, in suites that have nothing to do with each other.",
-    "bad_session": "So many alerts both ways come from no commit: something was the matter with the machine in {sessions}.",
-    "transient": "The next run saw most of it no more: something was the matter with the machine in {sessions}.",
+    "mode_switching": "The level keeps switching between earlier values: the machine changes mode, not the code.",
+    "refuted": "New pairs of the same two commits show no change: the machine drifted, not the code.",
+    "canary": "A canary benchmark that no commit affects changed by the same amount.",
+    "machine_wide": "Most series on this machine changed alike, across unrelated suites.",
+    "bad_session": "Too many changes in both directions for one commit: the machine was disturbed in {sessions}.",
+    "transient": "Most of it was gone in the next run: the machine was disturbed in {sessions}.",
 }
 
 
@@ -91,15 +91,15 @@ def disposition_sentence(budgeted: BudgetedIncident, pages_per_week: int) -> str
     """What is done about an incident, and why not more."""
     week = f"in week {budgeted.week}" if budgeted.week else "in runs without a date"
     if budgeted.is_expected:
-        return "as announced: nobody is asked"
+        return "as expected: no alert"
     if budgeted.disposition is Disposition.PAGE:
-        gone = "" if budgeted.incident.ongoing else "; made good since"
+        gone = "" if budgeted.incident.ongoing else "; recovered since"
         return f"alert {budgeted.page_number} of at most {pages_per_week} {week}{gone}"
     return {
-        Disposition.HELD_BACK: f"held back: {_budget_spent_phrase(pages_per_week)} {week}",
-        Disposition.TOO_WEAK: f"held back: too weak to tell from chance among so many series {week}",
-        Disposition.WAITING: "waiting for a third point or fresh pairs",
-        Disposition.NOTE: "a note: nobody is asked",
+        Disposition.HELD_BACK: _over_budget_phrase(pages_per_week, budgeted.week),
+        Disposition.TOO_WEAK: "not alerted: evidence too weak for this many series",
+        Disposition.WAITING: "waiting for a third measurement or confirmation",
+        Disposition.NOTE: "informational: no alert",
     }[budgeted.disposition]
 
 
@@ -116,25 +116,22 @@ def expected_change_sentence(budgeted: BudgetedIncident) -> str:
                 make_printable(one.expected.reason) for one in budgeted.expected_change_match.merged
             )
         )
-        return f"announced in {sources}: {reasons}"
+        return f"expected, declared in {sources}: {reasons}"
     largest = budgeted.expected_change_match.exceeding[0]
-    said = [
+    sizes = [
         one.expected.change
         for one in budgeted.expected_change_match.merged
         if one.expected.matches_series(largest.series)
     ]
-    size = f", which announced {format_signed_percent(max(said, key=abs))}" if said else ""
-    return f"more than announced in {sources}{size}: {member_sentence(largest)}"
+    declared = f" declared {format_signed_percent(max(sizes, key=abs))}" if sizes else ""
+    return f"larger than expected: {sources}{declared}; {member_sentence(largest)}"
 
 
-def _budget_spent_phrase(pages_per_week: int) -> str:
-    return (
-        f"all {pages_per_week} alerts were spent"
-        if pages_per_week > 1
-        else "the one alert was spent"
-        if pages_per_week
-        else "none is wanted"
-    )
+def _over_budget_phrase(pages_per_week: int, week: str) -> str:
+    if not pages_per_week:
+        return "not alerted: alerts are disabled"
+    limit = format_count(pages_per_week, "alert")
+    return f"not alerted: weekly limit of {limit} reached ({week or 'runs without a date'})"
 
 
 def candidate_commit_lines(incident: Incident) -> list[str]:
@@ -145,7 +142,7 @@ def candidate_commit_lines(incident: Incident) -> list[str]:
             [
                 f"{one.commit.sha[:10]} {make_printable(one.commit.subject, 90)}".strip(),
                 *([make_printable(one.commit.author, 60)] if one.commit.author else []),
-                *([f"{format_count(one.members, 'series', 'series')} point at it"] if several else []),
+                *([f"supported by {format_count(one.members, 'series', 'series')}"] if several else []),
             ]
         )
         for one in incident.candidates
@@ -170,11 +167,11 @@ def retest_command(retest: Retest) -> str:
 def creep_sentence(creep: Creep) -> str:
     """How far a series drifted since a release, and how much of what it lost the steps explain."""
     interval = f" {format_interval(creep.interval)}" if creep.interval else ""
-    how = "by fresh pairs" if creep.paired else "by the points around both"
+    how = "measured in new pairs" if creep.paired else "from nearby points"
     told = f"{series_name(creep.series)} drifted {format_signed_percent(creep.drift_ratio - 1)}{interval} since {creep.release}, {how}"
     if abs(creep.total_ratio / creep.drift_ratio - 1) < 5e-4:
-        return f"{told}; no change point shows it"
-    return f"{told}; its change points explain the rest of {format_signed_percent(creep.total_ratio - 1)}"
+        return f"{told}; no change point explains it"
+    return f"{told}; its change points explain the rest of the total {format_signed_percent(creep.total_ratio - 1)}"
 
 
 def creep_command(creep: Creep) -> str:
@@ -194,9 +191,9 @@ def compare_command(base: str, head: str, cells: Iterable[str]) -> str:
 
 LIST_SECTIONS: tuple[tuple[str, Callable[[BudgetedIncident], bool]], ...] = (
     ("Open", lambda told: told.is_open),
-    ("Held back", lambda told: told.disposition in (Disposition.HELD_BACK, Disposition.TOO_WEAK)),
+    ("Not alerted", lambda told: told.disposition in (Disposition.HELD_BACK, Disposition.TOO_WEAK)),
     ("Waiting", lambda told: told.disposition is Disposition.WAITING),
-    ("Settled or noted", lambda told: True),
+    ("Resolved or informational", lambda told: True),
 )
 
 
@@ -223,7 +220,7 @@ def _urgency_key(budgeted: BudgetedIncident) -> tuple[object, ...]:
 
 
 def incidents_summary(budgeted_incidents: Sequence[BudgetedIncident], retests: int, creeps: int) -> str:
-    """``2 open incidents, 1 held back, 3 notes; 1 retest is due``."""
+    """``2 open incidents, 1 not alerted, 3 resolved or informational, 1 retest due``."""
     opened = sum(one.is_open for one in budgeted_incidents)
     held = sum(one.disposition in (Disposition.HELD_BACK, Disposition.TOO_WEAK) for one in budgeted_incidents)
     waiting = sum(one.disposition is Disposition.WAITING for one in budgeted_incidents)
@@ -236,10 +233,15 @@ def incidents_summary(budgeted_incidents: Sequence[BudgetedIncident], retests: i
 def format_incident_counts(counts: Mapping[str, int], retests: int, creeps: int) -> str:
     """The same of incidents that were counted elsewhere, each under one heading."""
     parts = [format_count(counts["open"], "open incident") if counts["open"] else "No open incident"]
-    headings = {"held": "held back", "waiting": "waiting", "snoozed": "snoozed", "rest": "settled or noted"}
+    headings = {
+        "held": "not alerted",
+        "waiting": "waiting",
+        "snoozed": "snoozed",
+        "rest": "resolved or informational",
+    }
     parts += [f"{counts[name]:,} {words}" for name, words in headings.items() if counts.get(name)]
     parts += [f"{format_count(retests, 'retest')} due"] if retests else []
-    parts += [f"{format_count(creeps, 'series', 'series')} creeping"] if creeps else []
+    parts += [f"{format_count(creeps, 'series', 'series')} drifting slowly"] if creeps else []
     return ", ".join(parts)
 
 
@@ -254,17 +256,17 @@ def _change_phrase(incident: Incident) -> str:
     if incident.kind is IncidentKind.MIXED:
         return f"{format_count(worse, 'series', 'series')} got worse and {count - worse:,} better"
     if incident.kind is IncidentKind.ENVIRONMENT:
-        return f"{series} moved with the environment"
+        return f"{series} changed with the environment"
     if incident.kind is IncidentKind.RESOLVED:
-        return f"{series} moved and came back"
-    return f"{series} moved with the machine"
+        return f"{series} changed and recovered"
+    return f"{series} changed with the machine"
 
 
 def _commit_phrase(incident: Incident, commits: CommitsBySha) -> str:
     good, last = commits.get(incident.last_good), commits.get(incident.commit)
     if last and (incident.last_good in last.parents or (good and is_next_commit(good, last))):
         return f"at {_commit_name(incident.commit, commits)}"
-    return f"after {incident.last_good[:10]} and not later than {_commit_name(incident.commit, commits)}"
+    return f"between {incident.last_good[:10]} (last good) and {_commit_name(incident.commit, commits)}"
 
 
 def _commit_name(sha: str, commits: CommitsBySha) -> str:
@@ -278,8 +280,8 @@ def _environment_explanation(incident: Incident) -> str:
     values = "; ".join([*shown, *([f"and {more} more"] if more > 0 else [])])
     if incident.ambiguous:
         return (
-            f"{values}. No commit is blamed, none is cleared: the commits between were measured in neither "
-            "environment, or the step may lie beside the change. The two ends measured as pairs would tell."
+            f"{values}. No commit can be blamed or cleared: the commits in between were measured in neither "
+            "environment, or the step does not line up with the change. Comparing both ends in pairs would decide."
         )
     return f"{values}. No commit is blamed."
 

@@ -46,13 +46,15 @@ def notification_body(notification: NotificationContent, link: str = "") -> str:
     lines += ["", *(f"  {make_printable(one, 200)}" for one in members)] if members else []
     lines += [f"  and {format_count(more, 'more change')}"] if more else []
     suspects = [make_printable(one, 120) for one in notification.get("candidate_commits", ())]
-    lines += ["", "Suspects, likeliest first:", *(f"  {one}" for one in suspects)] if suspects else []
-    lines += ["", link or f"perfci alerts show {notification['number']}"]
+    lines += (
+        ["", "Candidate commits, most likely first:", *(f"  {one}" for one in suspects)] if suspects else []
+    )
+    lines += ["", link or f"perfci incidents show {notification['number']}"]
     return "\n".join(lines)
 
 
 def digest_subject(notifications: Sequence[NotificationContent]) -> str:
-    return f"{make_printable(notifications[0]['project'], 100)}: {format_count(len(notifications), 'change')} of incidents"
+    return f"{make_printable(notifications[0]['project'], 100)}: {format_count(len(notifications), 'incident update')}"
 
 
 def digest_body(notifications: Sequence[NotificationContent], links: Sequence[str]) -> str:

@@ -32,13 +32,13 @@ MAX_STATUS_LENGTH = 140
 class CheckState(StrEnum):
     """What a pull request is in, as far as a check is concerned."""
 
-    PASSED = "fine"  # all within bounds, with enough evidence
+    PASSED = "passed"  # all within bounds, with enough evidence
     WORSE = "worse"  # a regression, a head that fails, a broken goal
     ACCEPTED = "accepted"  # worse, and somebody who may write says it is meant, or announced it
     OPEN = "open"  # inconclusive, not comparable, dropped, nothing to compare with
     IDENTICAL = "identical"  # the benchmarks cannot tell base from head
     NOT_RUN = "not run"  # cancelled, or no time
-    BROKEN = "broken"  # the measuring: the server, the runner, or what is around the benchmarks
+    BROKEN = "error"  # the measuring: the server, the runner, or what is around the benchmarks
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def check_title(findings: Findings | NotMeasuredReason) -> str:
     if isinstance(findings, NotMeasuredReason):
         return _capitalize(TITLES[findings])
     how = (
-        f" ({'accepted' if findings.acceptance else 'as announced'})"
+        f" ({'accepted' if findings.acceptance else 'as expected'})"
         if check_state(findings) is CheckState.ACCEPTED
         else ""
     )

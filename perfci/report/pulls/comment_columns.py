@@ -86,7 +86,7 @@ def unchanged_columns(*, hardware: bool) -> VerdictColumns:
 
 
 def inconclusive_columns(*, hardware: bool) -> VerdictColumns:
-    decides = ("What would decide", "---", _next_step_cell)
+    decides = ("To decide", "---", _next_step_cell)
     pairs = ("Pairs", "--:", lambda one: f"{one.pairs:,}" if one.pairs else "")
     return VerdictColumns(
         [
@@ -101,8 +101,8 @@ def inconclusive_columns(*, hardware: bool) -> VerdictColumns:
 
 
 def not_compared_columns(*, hardware: bool) -> VerdictColumns:
-    told = ("What", "---", lambda one: f"{verdict_glyph(one)} {headline_label(one)}")
-    why = ("Why", "---", lambda one: code_span(one.reason, in_table=True) if one.reason else "")
+    told = ("Status", "---", lambda one: f"{verdict_glyph(one)} {headline_label(one)}")
+    why = ("Reason", "---", lambda one: code_span(one.reason, in_table=True) if one.reason else "")
     return VerdictColumns([told, *IDENTITY_COLUMNS, why, *([HARDWARE_COLUMN] if hardware else [])])
 
 
@@ -114,12 +114,12 @@ def change_cell(verdict: Verdict) -> str:
         return (
             f"{verdict_glyph(verdict)} {_format_change(verdict)}{_interval_suffix(verdict.interval)}".rstrip()
         )
-    suspected = "suspected " if is_candidate(verdict) else ""
-    told = f"{suspected}{'worse' if verdict.kind is VerdictKind.REGRESSION else 'better'}"
+    candidate = "candidate: " if is_candidate(verdict) else ""
+    label = f"{candidate}{'worse' if verdict.kind is VerdictKind.REGRESSION else 'better'}"
     if verdict.ratio is None:
-        return f"{verdict_glyph(verdict)} **{told}**{_reason_suffix(verdict)}"
+        return f"{verdict_glyph(verdict)} **{label}**{_reason_suffix(verdict)}"
     return (
-        f"{verdict_glyph(verdict)} **{told} {_format_change(verdict)}**{_interval_suffix(verdict.interval)}"
+        f"{verdict_glyph(verdict)} **{label} {_format_change(verdict)}**{_interval_suffix(verdict.interval)}"
     )
 
 
@@ -183,7 +183,7 @@ NOISE_COLUMN = (
     lambda one: "" if one.noise_floor is None else _keep_together(format_percent(one.noise_floor)),
 )
 MDE_COLUMN = (
-    "Would have shown",
+    "Detectable (MDE)",
     "--:",
     lambda one: "" if one.mde is None else _keep_together(format_percent(one.mde)),
 )

@@ -10,7 +10,13 @@ from perfci.report.escaping import code_span
 from perfci.report.number_format import format_count
 from perfci.report.pulls import comment_columns
 from perfci.report.pulls.comment_columns import VerdictColumns, sort_by_attention
-from perfci.report.pulls.comparison_findings import Findings, headline_label, is_worse
+from perfci.report.pulls.comparison_findings import (
+    CANDIDATE_REGRESSION,
+    REMOVED,
+    Findings,
+    headline_label,
+    is_worse,
+)
 from perfci.report.pulls.truncation import CommentBlock
 from perfci.report.verdict_labels import CHANGE_KINDS
 
@@ -21,7 +27,7 @@ MAX_FOLDED_ROWS = 50
 """Rows of one folded table; who needs more reads them on the page."""
 
 SECTIONS = tuple(dict.fromkeys(comment_columns.SECTION_TITLES.values()))
-MISSING_LABELS = ("dropped", "not comparable", "new", "not measured")
+MISSING_LABELS = (REMOVED, "not comparable", "new", "not measured")
 
 
 def worse_blocks(findings: Findings) -> list[CommentBlock]:
@@ -56,14 +62,14 @@ def drift_blocks(findings: Findings) -> list[CommentBlock]:
     moved = sort_by_attention(
         one for one in findings.main_drift if one.kind in {*CHANGE_KINDS, VerdictKind.FAILED}
     )
-    told = f"**You, and main since** (now {code_span(findings.main_head.short_sha)})"
+    told = f"**Main since the merge base** (now {code_span(findings.main_head.short_sha)})"
     if not moved:
-        return [CommentBlock(f"{told}: nothing moved on main.")]
+        return [CommentBlock(f"{told}: nothing changed on main.")]
     yours = {one.series: one for one in findings.verdicts}
     lines = [_drift_row(yours.get(one.series), one) for one in moved[:MAX_ROWS]]
-    heading = "| Benchmark | Metric | You | Main |\n|---|---|---|---|"
+    heading = "| Benchmark | Metric | This pull request | Main |\n|---|---|---|---|"
     return [
-        CommentBlock(f"{told}: {format_count(len(moved), 'series', 'series')} moved on main."),
+        CommentBlock(f"{told}: {format_count(len(moved), 'series', 'series')} changed on main."),
         CommentBlock(heading, lines, hidden_rows=len(moved) - len(lines)),
     ]
 
@@ -111,7 +117,7 @@ def environment_blocks(findings: Findings) -> list[CommentBlock]:
     lines = [
         f"| {_code_cell(one.name)} | {_code_cell(one.before)} | {_code_cell(one.after)} |" for one in changes
     ]
-    summary = format_count(len(findings.environment_changes), "difference") + " of the environment"
+    summary = format_count(len(findings.environment_changes), "environment difference")
     more = len(findings.environment_changes) - len(lines)
     return (
         [CommentBlock("| | Base | Head |\n|---|---|---|", lines, summary, hidden_rows=more, row_noun="value")]
@@ -122,12 +128,12 @@ def environment_blocks(findings: Findings) -> list[CommentBlock]:
 
 def _worse_verdicts(findings: Findings) -> list[Verdict]:
     return sort_by_attention(
-        one for one in findings.verdicts if is_worse(one) or headline_label(one) == "suspected regression"
+        one for one in findings.verdicts if is_worse(one) or headline_label(one) == CANDIDATE_REGRESSION
     )
 
 
 def _verdicts_of_kinds(findings: Findings, kinds: Iterable[VerdictKind]) -> list[Verdict]:
-    """What was dropped before what is new, then by the kind of metric."""
+    """What was removed before what is new, then by the kind of metric."""
     mine = sort_by_attention(one for one in findings.verdicts if one.kind in kinds)
     places, sections = {name: place for place, name in enumerate(SECTIONS)}, _sections_by_series(findings)
     return sorted(mine, key=lambda one: (_missing_rank(one), places[sections[one.series]]))

@@ -9,7 +9,7 @@ from typing import Literal
 
 from perfci.model import Commit, EnvironmentChange, MetricClass, PerfciError, Series, Verdict, VerdictKind
 from perfci.report.number_format import format_count
-from perfci.report.verdict_labels import is_candidate
+from perfci.report.verdict_labels import verdict_label
 from perfci.verdicts.compare.pooled_verdict import PooledVerdict
 from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.goals.goal_verdict import GoalOutcome, GoalVerdict
@@ -19,9 +19,7 @@ from perfci.verdicts.variants.variant_contrast import VariantRejection
 MeasurementOrder = Literal["in turns", "interleaved", "recorded", ""]
 """How both sides were measured, as far as that is known."""
 
-IDENTICAL_INPUTS_NOTE = (
-    "No file that the benchmarks can see differs: whatever moved is a false alarm, and is counted as one."
-)
+IDENTICAL_INPUTS_NOTE = "No file that the benchmarks depend on differs, so any change reported here is a false alarm and is counted as one."
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +91,19 @@ def compute_bars(verdicts: Sequence[Verdict], policy: Policy) -> list[VerdictBar
     ]
 
 
+REMOVED = "removed"
+"""The label of a benchmark that was measured at base and is absent at head."""
+
+CANDIDATE_REGRESSION = "candidate regression"
+"""The label of a regression seen in screening and not yet confirmed on new pairs."""
+
 LEADING_LABELS = (
     ("failed", "failed"),
     ("regression", "regressions"),
-    ("suspected regression", "suspected regressions"),
-    ("dropped", "dropped"),
+    (CANDIDATE_REGRESSION, "candidate regressions"),
+    (REMOVED, REMOVED),
     ("improvement", "improvements"),
-    ("suspected improvement", "suspected improvements"),
+    ("candidate improvement", "candidate improvements"),
 )
 """What a title leads with, the severest first."""
 
@@ -136,16 +140,15 @@ def build_headline(findings: Findings) -> Headline:
 
 
 def headline_label(verdict: Verdict) -> str:
-    """The word a verdict is counted under; what is missing is dropped, new, or was measured on neither side."""
+    """The word a verdict is counted under; what is missing is removed, new, or was measured on neither side."""
     if verdict.kind is VerdictKind.MISSING:
         return _missing_label(verdict)
-    suspected = "suspected " if is_candidate(verdict) else ""
-    return suspected + verdict.kind.value.replace("_", " ")
+    return verdict_label(verdict)
 
 
 def is_open(verdict: Verdict) -> bool:
     """Whether the question was asked and not answered; a new benchmark has no question yet."""
-    return headline_label(verdict) in {"inconclusive", "not comparable", "dropped", "suspected regression"}
+    return headline_label(verdict) in {"inconclusive", "not comparable", REMOVED, CANDIDATE_REGRESSION}
 
 
 def is_worse(verdict: Verdict) -> bool:
@@ -160,7 +163,7 @@ def is_exact(verdict: Verdict) -> bool:
 
 def _missing_label(verdict: Verdict) -> str:
     if verdict.base_level is not None:
-        return "dropped" if verdict.head_level is None else "not comparable"
+        return REMOVED if verdict.head_level is None else "not comparable"
     return "not measured" if verdict.head_level is None else "new"
 
 
@@ -182,7 +185,7 @@ def _no_regression_text(findings: Findings) -> str:
     if not findings.verdicts:
         return "nothing was compared"
     if any(is_open(one) for one in findings.verdicts):
-        return "no regression found, not everything decided"
+        return "no regression found, some results inconclusive"
     if all(one.kind is VerdictKind.MISSING for one in findings.verdicts):
         return "nothing could be compared"
-    return "nothing got worse"
+    return "no regression"

@@ -21,15 +21,15 @@ class NotMeasuredReason(StrEnum):
 TITLES = {
     NotMeasuredReason.IDENTICAL: "nothing to measure",
     NotMeasuredReason.CANCELLED: "not run",
-    NotMeasuredReason.BUDGET: "not run, the time budget is spent",
-    NotMeasuredReason.BROKEN: "not run, the measuring broke",
+    NotMeasuredReason.BUDGET: "not run, time budget used up",
+    NotMeasuredReason.BROKEN: "not run, measurement failed",
 }
 
 EXPLANATIONS = {
-    NotMeasuredReason.IDENTICAL: "Base and head are the same to the benchmarks: no file that they can see differs.",
-    NotMeasuredReason.CANCELLED: "The run was cancelled before anything was decided: nothing is known of this change.",
-    NotMeasuredReason.BUDGET: "The time was over before anything was measured: nothing is known of this change.",
-    NotMeasuredReason.BROKEN: "The measuring broke before anything was decided: nothing is known of this change.",
+    NotMeasuredReason.IDENTICAL: "Base and head are identical for the benchmarks: no file they depend on differs.",
+    NotMeasuredReason.CANCELLED: "The run was cancelled before there was a result, so nothing is known about this change.",
+    NotMeasuredReason.BUDGET: "The time budget ran out before anything was measured, so nothing is known about this change.",
+    NotMeasuredReason.BROKEN: "Measurement failed before there was a result, so nothing is known about this change.",
 }
 
 OUTDATED_PREFIX = "> **Outdated:** there is a newer head, "
@@ -51,9 +51,9 @@ def render_not_measured(
 
 def render_outdated(body: str, newer_head: Commit) -> str:
     """A comment on an older head: one grey line on top, and what was said folded below; told once, however often."""
-    line = f"{OUTDATED_PREFIX}{code_span(newer_head.short_sha)}; its result takes this place."
+    line = f"{OUTDATED_PREFIX}{code_span(newer_head.short_sha)}; its result will replace this comment."
     if body.startswith(OUTDATED_PREFIX):
         return line + body[body.index("\n") :]
     return (
-        f"{line}\n\n<details><summary>What the older head showed</summary>\n\n{body.rstrip()}\n\n</details>\n"
+        f"{line}\n\n<details><summary>Results of the older head</summary>\n\n{body.rstrip()}\n\n</details>\n"
     )

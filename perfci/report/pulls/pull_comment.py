@@ -45,26 +45,27 @@ MAX_COMMAND_BENCHMARKS = 10
 """Benchmarks named in a command; where it is about more, all are measured."""
 
 MEASUREMENT_ORDER_TEXTS: dict[MeasurementOrder, str] = {
-    "in turns": "interleaved on one machine, in turns of a few milliseconds",
+    "in turns": "interleaved on one machine, alternating every few milliseconds",
     "interleaved": "interleaved on one machine",
     "recorded": "as recorded",
     "": "",
 }
 
 DECISION_RULE = (
-    "Every sample comes from a fresh process; a pair is one process of each side, measured next to each other. "
-    "**Worse** and **better**: the change is beyond the bar and the whole 95 % interval beyond half of it, on fresh "
-    "pairs that no earlier look has seen. **Unchanged**: the whole interval is inside the bar. **Inconclusive**: "
-    "neither. The noise floor is what equal commits show."
+    "Every sample comes from a fresh process; a pair is one process of each side, run back to back. "
+    "**Worse** and **better**: the change exceeds the bar (the smallest change that counts), the whole 95 % interval "
+    "exceeds half of it, and it was confirmed on new pairs not used for screening. **Unchanged**: the whole interval "
+    "lies within the bar. **Inconclusive**: neither could be shown. The noise floor is the variation between A/A runs "
+    "(a commit compared with itself)."
 )
 STRICT_DECISION_RULE = DECISION_RULE.replace(
-    "and the whole 95 % interval beyond half of it", "and so is the whole 95 % interval"
+    "the whole 95 % interval exceeds half of it", "so does the whole 95 % interval"
 )
 
 
 def render_comment(findings: Findings) -> str:
     """All of it in fewer than 60,000 bytes: the counts are always whole, and what is left out is said."""
-    alike = f"**Equals:** {IDENTICAL_INPUTS_NOTE}" if findings.identical_inputs else ""
+    alike = f"**Identical inputs:** {IDENTICAL_INPUTS_NOTE}" if findings.identical_inputs else ""
     told = (
         _sides_line(findings),
         alike,
@@ -150,38 +151,50 @@ def _expected_change_blocks(findings: Findings) -> list[CommentBlock]:
     for one in findings.expected_changes:
         what = code_span(f"{one.match} {format_signed_percent(one.change)}")
         only_told = (
-            "" if one.is_authorized else ", by somebody who may not write here: it counts once it is accepted"
+            ""
+            if one.is_authorized
+            else " (declared by someone without write access: it takes effect once accepted)"
         )
         lines.append(
             f"- {what}: {one.compute_outcome(findings.verdicts)}{only_told}. {code_span(one.reason)}"
         )
-    return [CommentBlock(f"**Announced** in the pull request:\n\n{lines[0]}", lines[1:])] if lines else []
+    return (
+        [CommentBlock(f"**Expected changes** declared in the pull request:\n\n{lines[0]}", lines[1:])]
+        if lines
+        else []
+    )
 
 
 def _environment_warning(findings: Findings) -> str:
     if not findings.environment_changes:
         return ""
     values = format_count(len(findings.environment_changes), "value")
-    return f"**The environment differs** between base and head in {values}: what changed may be its doing."
+    return f"**The environment differs** between base and head in {values}; it may explain the change."
 
 
 def _budget_warning(findings: Findings) -> str:
     if not findings.spent_budget:
         return ""
     open_ones = sum(is_open(one) for one in findings.verdicts)
-    left = f"{format_count(open_ones, 'question')} left open" if open_ones else "no question was left open"
-    return f"**The time budget** of {code_span(findings.spent_budget)} is spent: {left}."
+    undecided = f"{format_count(open_ones, 'comparison')} undecided"
+    outcome = undecided if open_ones else "every comparison was decided"
+    return f"**The time budget** of {code_span(findings.spent_budget)} is used up: {outcome}."
 
 
 def _sensitivity_line(findings: Findings) -> str:
-    """What could have been seen, with a history or without; a value that is counted exactly hides nothing."""
-    known = sorted(one.mde for one in findings.verdicts if one.mde is not None and not is_exact(one))
-    if not known:
+    """The minimum detectable effect of half the series and of all; exact counts have none."""
+    effects = sorted(
+        verdict.mde for verdict in findings.verdicts if verdict.mde is not None and not is_exact(verdict)
+    )
+    if not effects:
         return ""
-    half, most = format_percent(median(known)), format_percent(known[-1])
-    if half == most:
-        return f"A change of {most} would have shown, four times out of five."
-    return f"A change of {half} would have shown in half of the series, one of {most} in all, four times out of five."
+    in_half, in_all = format_percent(median(effects)), format_percent(effects[-1])
+    if in_half == in_all:
+        return f"Changes of {in_all} or more would have been detected with 80 % probability."
+    return (
+        f"Changes of {in_half} would have been detected in half of the series and of {in_all} in all of them, "
+        "with 80 % probability."
+    )
 
 
 def _pooled_blocks(findings: Findings) -> list[CommentBlock]:
@@ -205,7 +218,11 @@ def _profile_blocks(findings: Findings) -> list[CommentBlock]:
     if not findings.profiled_cells:
         return []
     names = ", ".join(map(code_span, findings.profiled_cells[:MAX_PROFILED]))
-    return [CommentBlock(f"Profiles of {names} at base and head are in `profiles/` of the job's artifact.")]
+    return [
+        CommentBlock(
+            f"Profiles of {names} at base and head are in the `profiles/` folder of the job's artifact."
+        )
+    ]
 
 
 def _goal_blocks(findings: Findings) -> list[CommentBlock]:
@@ -227,7 +244,7 @@ def _decision_blocks(findings: Findings) -> list[CommentBlock]:
         for one in tables.select_worse_rows(findings)
         if one.reason
     ]
-    heading = f"{rule} Bars here: {bars}." + ("\n" if told else "")
+    heading = f"{rule} Bars used: {bars}." + ("\n" if told else "")
     return [CommentBlock(heading, told, "How this was decided", row_noun="reason")]
 
 
@@ -261,5 +278,5 @@ def _bench_pattern(verdicts: Sequence[Verdict]) -> str:
 def _accept_blocks(findings: Findings) -> list[CommentBlock]:
     if not findings.accept_command or findings.acceptance or not any(map(is_worse, findings.verdicts)):
         return []
-    told = "Is it meant? Whoever may write to this repository accepts it, with the reason, in a comment:"
+    told = "Is this intended? Anyone with write access can accept it, with a reason, in a comment:"
     return [CommentBlock(f"{told}\n\n{code_block([f'{findings.accept_command} REASON'])}", summary="Accept")]

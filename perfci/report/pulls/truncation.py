@@ -27,7 +27,7 @@ class CommentBlock:
         """The block with its first rows."""
         left_out = len(self.rows) - count + self.hidden_rows
         heading = [self.heading] if self.heading and (count or not self.rows) else []
-        told = f"… and {format_count(left_out, f'more {self.row_noun}')}, left out here." if left_out else ""
+        told = f"… and {format_count(left_out, f'more {self.row_noun}')} not shown." if left_out else ""
         inside = "\n\n".join(part for part in ("\n".join([*heading, *self.rows[:count]]), told) if part)
         if not self.summary:
             return inside

@@ -34,7 +34,7 @@ def decide_new(budgeted: BudgetedIncident, now: datetime) -> StateDecision:
         event = IncidentEvent(now, SYSTEM_ACTOR, "state", IncidentState.NEW, IncidentState.ACCEPTED, sentence)
         return StateDecision({"state": IncidentState.ACCEPTED.value, "reason": sentence}, (event,))
     return StateDecision(
-        events=(IncidentEvent(now, SYSTEM_ACTOR, "announced", text=sentence),) if sentence else ()
+        events=(IncidentEvent(now, SYSTEM_ACTOR, "expected", text=sentence),) if sentence else ()
     )
 
 
@@ -60,7 +60,7 @@ def decide_existing(
     ):
         return StateDecision(
             events=(
-                IncidentEvent(now, SYSTEM_ACTOR, "announced", text=words.expected_change_sentence(budgeted)),
+                IncidentEvent(now, SYSTEM_ACTOR, "expected", text=words.expected_change_sentence(budgeted)),
             )
         )
     return StateDecision()

@@ -36,9 +36,7 @@ def build_incident_columns(
     detail |= {"expected_change": sentence} if (sentence := words.expected_change_sentence(budgeted)) else {}
     silent = muted and budgeted.disposition.value == PAGE
     detail |= (
-        {"disposition_text": "monitored only: its benchmarks are in quarantine", "open": False}
-        if silent
-        else {}
+        {"disposition_text": "its benchmarks are muted: no notifications", "open": False} if silent else {}
     )
     return {
         "derived_id": incident.id,

@@ -62,11 +62,10 @@ def move_boundary(
     ]
     add_members(tx, record.id, [*again.values(), *plain])
     between = line.commits[line.positions[last_good] + 1 : line.positions[commit] + 1][:MAX_CANDIDATE_COMMITS]
-    suspects = [serialize_commit(candidate) for candidate in between]
+    candidates = [serialize_commit(candidate) for candidate in between]
     columns = build_member_columns(tx, record, last_good, commit, line.by_sha)
-    pin_incident(
-        tx, record, columns | {"detail": {**columns["detail"], "candidate_commits": suspects}}, context
-    )
+    detail = {**columns["detail"], "candidate_commits": candidates}
+    pin_incident(tx, record, columns | {"detail": detail}, context)
     outcome = BoundaryMoveOutcome(
         finish_change(tx, project, number, "incident.nudge", {"commit": commit}, context), tests
     )
@@ -77,7 +76,7 @@ def move_boundary(
     )
     before, after = f"{record.last_good[:10]}..{record.commit[:10]}", f"{last_good[:10]}..{commit[:10]}"
     stored.add_events(
-        tx, [(record.id, IncidentEvent(context.at, context.actor.name, "nudge", before, after, text))]
+        tx, [(record.id, IncidentEvent(context.at, context.actor.name, "move_boundary", before, after, text))]
     )
     return outcome
 

@@ -135,7 +135,7 @@ def serialize_stored_overview(overview: IncidentOverview) -> dict[str, Any]:
             for record in sorted(overview.all_incidents, key=lambda record: -record.number)
         ],
         "retests": list(overview.evaluation.retests),
-        "creeps": list(overview.evaluation.creeps),
+        "slow_drifts": list(overview.evaluation.creeps),
     }
 
 

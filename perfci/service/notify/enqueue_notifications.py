@@ -103,7 +103,7 @@ def _accepts_benchmarks(destination: Destination, benchmarks: Iterable[str]) -> 
 def build_notification_body(tx: Transaction, project: Project, record: IncidentRecord) -> dict[str, Any]:
     """An incident as it is now, in the words of every other surface."""
     moved = load_members(tx, record.id)
-    suspects = record.detail.get("candidate_commits", ())[:MAX_SUSPECTS]
+    candidates = record.detail.get("candidate_commits", ())[:MAX_SUSPECTS]
     return {
         "project": project.slug,
         "number": record.number,
@@ -118,6 +118,6 @@ def build_notification_body(tx: Transaction, project: Project, record: IncidentR
         ],
         "more": max(0, len(moved) - MAX_MEMBERS),
         "candidate_commits": [
-            f"{suspect['commit'][:10]} {suspect.get('subject') or ''}".strip() for suspect in suspects
+            f"{candidate['commit'][:10]} {candidate.get('subject') or ''}".strip() for candidate in candidates
         ],
     }

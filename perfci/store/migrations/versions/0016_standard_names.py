@@ -41,10 +41,24 @@ VALUES = [
     ("processes", "clock", "witness", "informational"),
     ("results", "clock", "witness", "informational"),
     ("outbox", "kind", "look", "evaluate"),
+    ("incident_events", "action", "announced", "expected"),
+    ("incident_events", "action", "nudge", "move_boundary"),
 ]
 
-RULE_KEYS = [("about", "subject")]
-"""Keys of the rule that a decision keeps as JSON."""
+JSON_KEYS = [
+    ("decisions", "rule", "about", "subject"),
+    ("incidents", "detail", "say", "disposition"),
+    ("incidents", "detail", "standing", "ongoing"),
+    ("incidents", "detail", "told", "disposition_text"),
+    ("incidents", "detail", "went_away_with", "recovered_at"),
+    ("incidents", "detail", "convicted", "confirmed_series"),
+    ("incidents", "detail", "settled", "has_sufficient_evidence"),
+    ("incidents", "detail", "suspects", "candidate_commits"),
+    ("incidents", "detail", "measure", "next_measurement"),
+    ("incidents", "detail", "announced", "expected_change"),
+    ("deliveries", "body", "suspects", "candidate_commits"),
+]
+"""Table, column, and the old and new name of a key in the JSON it keeps."""
 
 GUARDS = importlib.import_module("perfci.store.migrations.versions.0002_verdicts_stay")
 """What keeps verdicts from being edited; it steps aside while their stage is renamed."""
@@ -59,13 +73,13 @@ def upgrade() -> None:
     for table, column, old, new in VALUES:
         op.execute(f"UPDATE {table} SET {column} = '{new}' WHERE {column} = '{old}'")
     GUARDS.upgrade()
-    for old, new in RULE_KEYS:
-        op.execute(sa.text(f"UPDATE decisions SET rule = replace(rule, '\"{old}\"\\:', '\"{new}\"\\:')"))
+    for table, column, old, new in JSON_KEYS:
+        _rename_json_key(table, column, old, new)
 
 
 def downgrade() -> None:
-    for old, new in RULE_KEYS:
-        op.execute(sa.text(f"UPDATE decisions SET rule = replace(rule, '\"{new}\"\\:', '\"{old}\"\\:')"))
+    for table, column, old, new in JSON_KEYS:
+        _rename_json_key(table, column, new, old)
     GUARDS.downgrade()
     for table, column, old, new in VALUES:
         op.execute(f"UPDATE {table} SET {column} = '{old}' WHERE {column} = '{new}'")
@@ -74,6 +88,12 @@ def downgrade() -> None:
         op.execute(f'ALTER TABLE {table} RENAME COLUMN "{new}" TO "{old}"')
     for (old, new), columns in TABLES.items():
         _rename_table(new, old, {after: before for before, after in columns.items()})
+
+
+def _rename_json_key(table: str, column: str, old: str, new: str) -> None:
+    """Rename a key in JSON text; inside a string of it the quotes would be escaped, so none is hit."""
+    text = f"UPDATE {table} SET {column} = replace({column}, '\"{old}\"\\:', '\"{new}\"\\:')"
+    op.execute(sa.text(f"{text} WHERE {column} LIKE '%\"{old}\"%'"))
 
 
 def _rename_table(old: str, new: str, columns: dict[str, str]) -> None:
