@@ -26,8 +26,8 @@ from perfci.cli.compare.commands import parse_duration as seconds_of
 from perfci.cli.shared.terminal_progress import format_duration
 from perfci.config import JudgeTable, load_config
 from perfci.doctor.noise_check import compute_detectable_effect
-from perfci.measure.measurement_session import MeasurementSession
-from perfci.measure.open_session import SessionScope, open_session, open_workbench, prepare_scope
+from perfci.measure.measurement_session import MeasurementSession, SessionScope
+from perfci.measure.open_session import open_session, open_workbench, prepare_scope
 from perfci.model import Clock, Process, Role, Series, Status
 from perfci.report.escaping import code_span
 from perfci.report.number_format import format_count, format_percent
@@ -162,7 +162,8 @@ class Part:
         them.
         """
         done = {
-            (series.cell, p.pair, p.role) for series, p in self.session.processes_by_sha.get(self.sha, ())
+            (series.cell, p.pair, p.role)
+            for series, p in self.session.readings.get_commit_processes(self.sha)
         }
         visits = (
             visit
@@ -180,7 +181,7 @@ class Part:
         )
 
     def lines(self, judge: JudgeTable) -> list[Line]:
-        return lines_of(self.session.processes_by_sha.get(self.sha, ()), self.sha, judge)
+        return lines_of(self.session.readings.get_commit_processes(self.sha), self.sha, judge)
 
 
 def study(

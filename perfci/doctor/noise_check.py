@@ -131,7 +131,7 @@ def measure_aa_pairs(
 
 def build_aa_measurement(session: MeasurementSession, sha: str, seconds: float) -> AAMeasurement:
     measured: dict[Series, list[Process]] = {}
-    for series, process in session.processes_by_sha.get(sha, ()):
+    for series, process in session.readings.get_commit_processes(sha):
         measured.setdefault(series, []).append(process)
         if process.status is not Status.OK:
             raise PerfciError(f"a process of equal work ended as {process.status}: {process.reason}")

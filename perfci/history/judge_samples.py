@@ -10,7 +10,7 @@ import numpy
 import scipy
 
 import perfci
-from perfci.model import Measured, MetricClass, PerfciError, Process, Role, Series
+from perfci.model import Measured, MetricClass, PerfciError, Process, Role, Series, Verdict
 from perfci.stats.location_shift import NoisePrior, Shift
 from perfci.store import Store
 from perfci.store.queries.decisions import (
@@ -32,6 +32,9 @@ PairCommits = Mapping[int, Mapping[Role, str]]
 """Which commit was the base and which the head of each pair of a session."""
 
 PairedProcesses = tuple[list[Process], list[Process]]
+
+DecisionKey = tuple[Series, str, str]
+"""What a decision is about: a series, the base and the head."""
 
 METHOD_PAIRS, METHOD_ROUNDS = "pairs", "rounds"
 
@@ -103,6 +106,11 @@ def select_judged_sides(
         series: (_select_role(by_sha.get(base, ()), Role.BASE), _select_role(by_sha.get(head, ()), Role.HEAD))
         for series, by_sha in group_judged_by_commit(mine).items()
     }
+
+
+def build_decision_key(verdict: Verdict) -> DecisionKey:
+    """The key of the decision that a verdict rests on."""
+    return verdict.series, verdict.base, verdict.head
 
 
 def build_look_record(look: Look, pairs_spent: int, prior: NoisePrior | None) -> LookRecord:

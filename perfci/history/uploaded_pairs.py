@@ -10,7 +10,9 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.judge_samples import (
     METHOD_PAIRS,
+    DecisionKey,
     PairedProcesses,
+    build_decision_key,
     build_decision_record,
     build_look_record,
     find_complete_pairs,
@@ -49,7 +51,7 @@ class UploadedPairs:
     aa_results: Mapping[Series, Sequence[AAResult]]
     aa_verdicts_until: int
     current_verdicts: frozenset[Verdict]
-    answered_questions: frozenset[tuple[Series, str, str]]
+    answered_questions: frozenset[DecisionKey]
 
     @classmethod
     def load(cls, tx: Transaction, project: str, uid: str) -> UploadedPairs:
@@ -66,7 +68,7 @@ class UploadedPairs:
         standing = frozenset(record.verdict for record in current if record.session_uid == uid)
         later = find_later_sessions(tx, uid, {record.session_uid for record in current})
         settled = frozenset(
-            _build_question_key(record.verdict) for record in current if record.session_uid in later
+            build_decision_key(record.verdict) for record in current if record.session_uid in later
         )
         return cls(project, uid, samples, load_aa_results(tx, project, until), until, standing, settled)
 
@@ -89,7 +91,7 @@ class UploadedPairs:
             (verdict, reached)
             for verdict, reached in told
             if verdict not in self.current_verdicts
-            and _build_question_key(verdict) not in self.answered_questions
+            and build_decision_key(verdict) not in self.answered_questions
         ]
 
     def _judge_commits(self, base: str, head: str, policy: Policy) -> list[VerdictDecision]:
@@ -125,10 +127,6 @@ def _list_compared_commits(samples: SessionSamples) -> list[tuple[str, str]]:
     """Which commits its pairs compared; half a pair compares nothing."""
     whole = (sides for sides in samples.pair_commits.values() if {Role.BASE, Role.HEAD} <= sides.keys())
     return list(dict.fromkeys((sides[Role.BASE], sides[Role.HEAD]) for sides in whole))
-
-
-def _build_question_key(verdict: Verdict) -> tuple[Series, str, str]:
-    return verdict.series, verdict.base, verdict.head
 
 
 def save_verdicts(

@@ -1,12 +1,13 @@
-"""A ladder of variants, every step of it measured in the same rounds, each judged against the last good one.
+"""Measure an ablation: all steps in the same rounds, each judged against the last good step before it.
 
-It estimates and convicts nobody, so there is no second session: every interval belongs to planned looks that together
-keep the error of one, and a move is told on no fewer rounds than a conviction needs.
+An ablation estimates and confirms nothing, so there is no second session: every interval belongs to planned
+looks that keep the error of one test, and a move needs as many rounds as a confirmation does.
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,12 +16,13 @@ from perfci.config import AblationTable, Config
 from perfci.measure.adaptive_pairs import AdaptivePairing
 from perfci.measure.compare_variants import VARIANTS_KIND, QuestionVerdicts
 from perfci.measure.confirmation import build_look_callback
-from perfci.measure.open_session import SessionScope, open_session
+from perfci.measure.measurement_session import SessionScope
+from perfci.measure.open_session import open_session
 from perfci.measure.progress import SessionProgress
 from perfci.measure.questions import Question
-from perfci.measure.variant_groups import VariantGroup
+from perfci.measure.variant_groups import ParameterAssignment, VariantGroup
 from perfci.measure.variant_session import VariantPolicy, VariantSession, select_variant_cells
-from perfci.model import Commit, Stage, Status, Verdict
+from perfci.model import Commit, PerfciError, Stage, Status, Verdict
 from perfci.policies import build_policy
 from perfci.runner.frozen_suite import Cell
 from perfci.runner.measurement_runner import MeasurementRunner
@@ -32,7 +34,7 @@ from perfci.verdicts.variants.numeric_parity import NumericsCheck
 
 @dataclass(frozen=True, slots=True)
 class AblationResult:
-    """What a ladder came to at every benchmark it is about."""
+    """The result of an ablation at every benchmark it matches."""
 
     session: str
     commit: Commit
@@ -40,7 +42,35 @@ class AblationResult:
     ablations: Sequence[Ablation]
     numerics: Sequence[NumericsCheck]
     variant_session: VariantSession
-    verdicts: QuestionVerdicts
+
+
+def find_ablation(config: Config, name: str) -> AblationTable:
+    """Find an ``[[ablation]]`` by name; raise with the names there are."""
+    tables = {table.name: table for table in config.settings.ablation}
+    if name not in tables:
+        existing = f"there are {', '.join(tables)}" if tables else "perfci.toml has no [[ablation]]"
+        raise PerfciError(f"there is no ablation {name!r}; {existing}")
+    return tables[name]
+
+
+def expand_steps(table: AblationTable) -> list[ParameterAssignment]:
+    """The full assignment of each step: a parameter it does not set is as in the step before it."""
+    first = table.steps[0].set
+    steps: list[ParameterAssignment] = []
+    for step in table.steps:
+        if missing := [name for name in step.set if name not in first]:
+            raise PerfciError(
+                f"the ablation {table.name!r}: the step {step.name!r} sets {missing[0]}, which the first step does "
+                "not; the first step has to set every parameter that a later step changes"
+            )
+        previous = steps[-1] if steps else {}
+        steps.append({**previous, **{name: str(value) for name, value in step.set.items()}})
+    return steps
+
+
+def select_cells(scope: SessionScope, table: AblationTable) -> list[Cell]:
+    """The cells whose name matches the ablation."""
+    return [cell for cell in scope.cells if re.search(table.match, cell.name)]
 
 
 def run_ablation(
@@ -56,9 +86,9 @@ def run_ablation(
     goals: Sequence[Goal] = (),
     budget_s: float | None = None,
 ) -> AblationResult:
-    """Measure all good steps in every round until each is known against the one before it, and the last to the first.
+    """Measure all good steps in every round until each is decided against the one before it, and the last to the first.
 
-    A step that fails, or fails parity only when more rounds are known, falls; those above it are judged again.
+    A step that fails, or fails parity only after more rounds, is rejected; the steps after it are judged again.
     """
     policy = VariantPolicy.from_policy(build_policy(config))
     scope = replace(scope, cells=select_variant_cells(scope.cells, groups))
@@ -72,58 +102,69 @@ def run_ablation(
         on_process=progress.report_process,
         on_message=progress.report,
     )
-    lineup = VariantSession(session, commit.sha, groups, policy, goals)
+    variants = VariantSession(session, commit.sha, groups, policy, goals)
     deadline = None if budget_s is None else time.monotonic() + budget_s
     progress.start_stage("rounds", policy.default.looks[0] * len(scope.cells))
-    lineup.measure_first_round()
-    fallen: dict[Cell, str] | None = None
-    decided: QuestionVerdicts = {}
-    while (now := _find_rejected_steps(lineup)) != fallen:
-        fallen = now
-        questions = [q for family in groups for q in _build_questions(lineup, family, fallen)]
-        decided = AdaptivePairing(
+    variants.measure_first_round()
+    rejected: dict[Cell, str] | None = None
+    verdicts: QuestionVerdicts = {}
+    # Each pass may measure rounds that reject another step, which changes the questions.
+    while (rejections := _find_rejected_steps(variants)) != rejected:
+        rejected = rejections
+        questions = [question for group in groups for question in _build_questions(variants, group, rejected)]
+        pairing = AdaptivePairing(
             session, questions, policy, Stage.CONFIRMATION, deadline, build_look_callback(progress)
-        ).measure_until_decided()
+        )
+        verdicts = pairing.measure_until_decided().verdicts
     session.finish()
-    ladders = [_build_ablation(lineup, family, table, fallen or {}, decided) for family in groups]
     return AblationResult(
-        session.uid, commit, session.statuses, ladders, lineup.list_numerics(), lineup, decided
+        session=session.uid,
+        commit=commit,
+        statuses=session.statuses,
+        ablations=[_build_ablation(variants, group, table, rejected or {}, verdicts) for group in groups],
+        numerics=variants.list_numerics(),
+        variant_session=variants,
     )
 
 
-def list_good_steps(group: VariantGroup, rejected: Mapping[Cell, str]) -> list[Cell]:
-    """The steps that count, the lowest first."""
+def _list_good_steps(group: VariantGroup, rejected: Mapping[Cell, str]) -> list[Cell]:
+    """The steps that are not rejected, in their order."""
     return [cell for cell in group.cells.values() if cell not in rejected]
 
 
 def _build_questions(
     variants: VariantSession, group: VariantGroup, rejected: Mapping[Cell, str]
 ) -> list[Question]:
-    good = list_good_steps(group, rejected)
-    asked = [*itertools.pairwise(good), (good[0], good[-1])] if len(good) > 1 else []
-    return [variants.build_question(below, above, good) for below, above in dict.fromkeys(asked)]
+    """Each good step against the one before it, and the last against the first."""
+    good = _list_good_steps(group, rejected)
+    if len(good) < 2:
+        return []
+    # Of two steps both comparisons are the same one, which dict.fromkeys keeps once.
+    pairs = dict.fromkeys([*itertools.pairwise(good), (good[0], good[-1])])
+    return [variants.build_question(base, head, good) for base, head in pairs]
 
 
 def _find_rejected_steps(variants: VariantSession) -> dict[Cell, str]:
-    """The steps that compute something else, or that never ended well, each with the reason."""
-    rejections, found = variants.find_rejections(), {}
-    for cell in (cell for family in variants.groups for cell in family.cells.values()):
-        if cell is not variants.baseline(cell) and (
-            reason := variants.get_rejection_reason(cell, rejections)
-        ):
-            found[cell] = f"rejected: fails parity, {reason}"
-        elif failure := _describe_failure(variants, cell):
-            found[cell] = failure
-    return found
+    """The steps that compute something else, or of which no process succeeded, each with the reason."""
+    rejections = variants.find_rejections()
+    reasons: dict[Cell, str] = {}
+    for group in variants.groups:
+        for number, cell in group.cells.items():
+            reason = variants.get_rejection_reason(cell, rejections)
+            if number > 0 and reason:
+                reasons[cell] = f"rejected: fails parity, {reason}"
+            elif failure := _describe_failure(variants, cell):
+                reasons[cell] = failure
+    return reasons
 
 
 def _describe_failure(variants: VariantSession, cell: Cell) -> str:
-    processes = [process for _, process in variants.session.get_cell_processes(variants.sha, cell)]
+    processes = [process for _, process in variants.session.readings.get_cell_processes(variants.sha, cell)]
     if any(process.status is Status.OK for process in processes) or not processes:
         return ""
-    worst = processes[0]
-    word = "not available" if worst.status is Status.SKIPPED else worst.status.value
-    return f"{word}: {worst.reason}" if worst.reason else word
+    first = processes[0]
+    outcome = "not available" if first.status is Status.SKIPPED else first.status.value
+    return f"{outcome}: {first.reason}" if first.reason else outcome
 
 
 def _build_ablation(
@@ -133,22 +174,26 @@ def _build_ablation(
     rejected: Mapping[Cell, str],
     verdicts_by_question: QuestionVerdicts,
 ) -> Ablation:
-    good = list_good_steps(group, rejected)
+    good = _list_good_steps(group, rejected)
     names = {cell: table.steps[number].name for number, cell in group.cells.items()}
-    below = dict(zip(good[1:], good, strict=False))
+    previous = dict(zip(good[1:], good[:-1], strict=True))
 
-    def verdicts(base: Cell, head: Cell) -> tuple[Verdict, ...]:
+    def get_verdicts(base: Cell, head: Cell) -> tuple[Verdict, ...]:
         return tuple(verdicts_by_question.get(variants.build_question(base, head, good), ()))
 
-    def rung(number: int) -> AblationStep:
-        step, cell = table.steps[number].name, group.cells.get(number)
+    def build_step(number: int) -> AblationStep:
+        name, cell = table.steps[number].name, group.cells.get(number)
         if cell is None:
-            return AblationStep(step, (), rejection_reason="missing: this benchmark has no such variant")
-        if cell not in below:
-            return AblationStep(step, cell.parameters, rejection_reason=rejected.get(cell, ""))
-        return AblationStep(step, cell.parameters, verdicts(below[cell], cell), names[below[cell]])
+            return AblationStep(name, (), rejection_reason="missing: this benchmark has no such variant")
+        if cell not in previous:
+            return AblationStep(name, cell.parameters, rejection_reason=rejected.get(cell, ""))
+        base = previous[cell]
+        return AblationStep(name, cell.parameters, get_verdicts(base, cell), names[base])
 
-    total = verdicts(good[0], good[-1]) if len(good) > 1 else ()
     return Ablation(
-        table.name, group.benchmark, group.shared_parameters, tuple(map(rung, range(len(table.steps)))), total
+        table.name,
+        group.benchmark,
+        group.shared_parameters,
+        tuple(build_step(number) for number in range(len(table.steps))),
+        get_verdicts(good[0], good[-1]) if len(good) > 1 else (),
     )

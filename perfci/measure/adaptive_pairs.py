@@ -1,4 +1,7 @@
-"""Buy interleaved pairs where they decide: every open question gets pairs until the judge has enough of them."""
+"""Measure interleaved pairs where they decide.
+
+Every open question gets pairs until its verdict needs no more.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from perfci.history.judge_samples import (
     METHOD_PAIRS,
+    DecisionKey,
     NoisePriors,
     PairedProcesses,
     build_decision_record,
@@ -20,7 +24,7 @@ from perfci.measure.questions import Question, plan_visits
 from perfci.model import Role, Series, Stage, Verdict
 from perfci.stats.group_sequential import next_look
 from perfci.stats.location_shift import NoisePrior, Shift
-from perfci.store.queries.decisions import LookRecord
+from perfci.store.queries.decisions import DecisionRecord, LookRecord
 from perfci.verdicts.compare.false_discovery import control_false_discoveries, is_exact_verdict
 from perfci.verdicts.compare.pairwise import Look, interim_analysis
 from perfci.verdicts.compare.special_cases import have_equal_counts
@@ -28,101 +32,127 @@ from perfci.verdicts.policy import Policy
 from perfci.verdicts.rule import MOVE_KINDS
 
 CONFIRMATION_PAIRS = 10
-"""No statistical conviction on fewer fresh pairs: five can agree by chance where a benchmark has two states."""
+"""Fewest fresh pairs for a statistical confirmation.
+
+Five can agree by chance where a benchmark has two modes.
+"""
 
 EXACT_COUNT_PAIRS = 2
-"""Of what is only counted: the second tells whether it repeats."""
+"""Pairs for series that only count events: the second shows whether the counts repeat."""
 
 MAX_REPLACEMENT_FACTOR = 2
-"""Pairs that fail or are flagged are bought again, up to this many times the pairs that would do."""
+"""Failed or flagged pairs are measured again, up to this many times ``Rule.max_pairs`` in all."""
 
 OnLook = Callable[[int, int], None]
-"""Called after a look with the number of questions still open and of the pairs they want."""
+"""Called after a look with the number of questions still open and of the pairs they need."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairingResult:
+    """The verdicts on each question, how each was reached, and the shift estimates with the pooled noise prior."""
+
+    verdicts: dict[Question, list[Verdict]] = field(default_factory=dict)
+    decisions: dict[DecisionKey, DecisionRecord] = field(default_factory=dict)
+    shifts: dict[tuple[Question, Series], Shift] = field(default_factory=dict)  # as of the last look
+
+    def list_verdicts(self) -> list[Verdict]:
+        """The verdicts of all questions, one question after the other."""
+        return [verdict for verdicts in self.verdicts.values() for verdict in verdicts]
 
 
 @dataclass
 class AdaptivePairing:
-    """Pairs measured in one session for a set of questions, and what is decided so far.
+    """Measures pairs in one session for a set of questions, until each is decided.
 
-    ``rate`` is the false discovery rate that all its moves will be held to together: what it would hold back for want
-    of evidence gets more pairs as long as there are any. Their p-values are those of all looks, so asking again for a
-    smaller one is the same plan at a smaller error.
+    ``false_discovery_rate`` is the rate all moves will be controlled to together: a move it would hold back
+    for want of evidence gets more pairs as long as there are any. The p-values are those of all looks, so
+    testing again at a smaller level is the same group-sequential plan with a smaller error.
     """
 
     session: MeasurementSession
     questions: Sequence[Question]
     policy: Policy
     stage: Stage
-    deadline: float | None = None
+    deadline: float | None = None  # on time.monotonic()
     on_look: OnLook = lambda questions, pairs: None
     false_discovery_rate: float | None = None
-    verdicts: dict[Question, list[Verdict]] = field(default_factory=dict)
-    shifts: dict[tuple[Question, Series], Shift] = field(default_factory=dict)  # as judged last
-    _pairs: dict[int, dict[Role, str]] = field(default_factory=dict)
+    _result: PairingResult = field(default_factory=PairingResult)
+    _pair_commits: dict[int, dict[Role, str]] = field(default_factory=dict)
     _noise: NoisePriors = field(default_factory=NoisePriors)
     _looks: dict[tuple[Question, Series], list[LookRecord]] = field(default_factory=dict)
 
-    def measure_until_decided(self) -> dict[Question, list[Verdict]]:
+    def measure_until_decided(self) -> PairingResult:
         """Measure until every question is decided, its pairs are spent or the time is over."""
         self._restore()
         needed = self._judge_questions(self.questions)
-        looked = True
-        while (asked := self._select_open_questions(needed)) and not self._is_past_deadline():
-            if looked:
-                self.on_look(len(asked), sum(needed[q] for q in asked))
-            self._measure_pair(asked)
-            needed |= {question: needed[question] - 1 for question in asked}
-            due = [question for question in asked if needed[question] <= 0 or self._is_repeating(question)]
+        has_judged = True
+        while (open_questions := self._select_open_questions(needed)) and not self._is_past_deadline():
+            if has_judged:
+                self.on_look(len(open_questions), sum(needed[question] for question in open_questions))
+            self._measure_pair(open_questions)
+            for question in open_questions:
+                needed[question] -= 1
+            due = [
+                question
+                for question in open_questions
+                if needed[question] <= 0 or self._has_repeating_counts(question)
+            ]
             needed |= self._judge_questions(due)
-            looked = bool(due)
-        self._judge_questions(asked)
-        return self.verdicts
+            has_judged = bool(due)
+        # After a deadline the open questions are judged by the pairs there are.
+        self._judge_questions(open_questions)
+        return self._result
 
     def _select_open_questions(self, needed: dict[Question, int]) -> list[Question]:
-        """The questions that want more pairs; where each has enough, those that all together leave in doubt."""
-        if not any(more > 0 for more in needed.values()):
+        """The questions that need more pairs.
+
+        Where none does, those the false discovery control would hold back.
+        """
+        if not any(pairs > 0 for pairs in needed.values()):
             needed |= self._plan_pairs_for_held_back()
-        return [question for question, more in needed.items() if more > 0]
+        return [question for question, pairs in needed.items() if pairs > 0]
 
     def _plan_pairs_for_held_back(self) -> dict[Question, int]:
-        """How many more pairs to buy of what would be held back among so many."""
+        """How many more pairs each question needs whose move would be held back among so many."""
         if self.false_discovery_rate is None:
             return {}
-        told = [(question, verdict) for question, verdicts in self.verdicts.items() for verdict in verdicts]
-        held = control_false_discoveries([verdict for _, verdict in told], self.false_discovery_rate)
-        doubtful = [
-            question
-            for (question, before), now in zip(told, held, strict=True)
-            if now.kind is not before.kind
+        judged = [
+            (question, verdict)
+            for question, verdicts in self._result.verdicts.items()
+            for verdict in verdicts
         ]
-        looks, spent = (
-            self.policy.default.planned_looks,
-            {one: len(self._find_complete_pairs(one)) for one in doubtful},
-        )
-        return {question: next_look(looks, pairs) - pairs for question, pairs in spent.items()}
+        controlled = control_false_discoveries([verdict for _, verdict in judged], self.false_discovery_rate)
+        needed = {}
+        for (question, verdict), after in zip(judged, controlled, strict=True):
+            if after.kind is not verdict.kind:
+                spent = len(self._find_complete_pairs(question))
+                needed[question] = next_look(self.policy.default.planned_looks, spent) - spent
+        return needed
 
     def _restore(self) -> None:
-        """Know what equals came to, and again which commits each pair of an interrupted session compared."""
+        """Load the noise of A/A runs, and which commits each pair of an interrupted session compared."""
         self._noise = NoisePriors.load(self.session.store, self.session.project)
-        for sha, rows in self.session.processes_by_sha.items():
+        for sha, rows in self.session.readings.processes_by_sha.items():
             for _, process in rows:
                 if process.pair is not None:
-                    self._pairs.setdefault(process.pair, {})[process.role] = sha
+                    self._pair_commits.setdefault(process.pair, {})[process.role] = sha
 
     def _measure_pair(self, open_questions: Iterable[Question]) -> None:
-        """One more pair of each question; questions about the same commits share their visits."""
-        together: dict[tuple[str, str], list[Question]] = {}
+        """Measure one more pair of each question; questions about the same commits share their visits."""
+        by_commits: dict[tuple[str, str], list[Question]] = {}
         for question in open_questions:
-            together.setdefault((question.base, question.head), []).append(question)
-        for (base, head), questions in together.items():
-            number = 1 + max(self._pairs, default=-1)
-            self._pairs[number] = {Role.BASE: base, Role.HEAD: head}
+            by_commits.setdefault((question.base, question.head), []).append(question)
+        for (base, head), questions in by_commits.items():
+            number = 1 + max(self._pair_commits, default=-1)
+            self._pair_commits[number] = {Role.BASE: base, Role.HEAD: head}
             self.session.measure_interleaved(plan_visits(questions, number, self.session.seed))
 
-    def _is_repeating(self, question: Question) -> bool:
-        """Whether the first pairs gave nothing but counts, and the same on both sides: no more of them tell more.
+    def _has_repeating_counts(self, question: Question) -> bool:
+        """Whether the first pairs gave nothing but counts, equal on both sides: more pairs would add
+        nothing.
 
-        What moved gets as many as all others, for a counter that seldom varies would look like a change.
+        Counts that moved get as many pairs as times do: a counter that seldom varies would look like a
+        change.
         """
         if len(self._find_complete_pairs(question)) != EXACT_COUNT_PAIRS:
             return False
@@ -130,41 +160,40 @@ class AdaptivePairing:
         return bool(sides) and all(have_equal_counts(*both) for both in sides)
 
     def _judge_questions(self, questions: Sequence[Question]) -> dict[Question, int]:
-        """Look at what there is, note the verdicts and return how many more pairs to buy of each question.
+        """Take a look at each question, keep its verdicts and return how many more pairs each needs.
 
-        The noise of all is noted first: what one benchmark lends to the others does not hang on who is asked first.
+        The noise of all questions is collected first, so that the pooled prior does not depend on their
+        order.
         """
         sides = {question: self._collect_sides(question) for question in questions}
         for question, judged in sides.items():
             for series, both in judged.items():
-                bare = self._take_look(question, series, both, None).own_shift
-                self._noise.add_spread((question, series), self.policy.class_of(series), series, bare)
+                own_shift = self._take_look(question, series, both, None).own_shift
+                metric_class = self.policy.class_of(series)
+                self._noise.add_spread((question, series), metric_class, series, own_shift)
         return {question: self._judge_question(question, judged) for question, judged in sides.items()}
 
-    def _judge_question(self, question: Question, judged: Mapping[Series, PairedProcesses]) -> int:
+    def _judge_question(self, question: Question, sides: Mapping[Series, PairedProcesses]) -> int:
         spent = len(self._find_complete_pairs(question))
-        looks = [self._judge_series(question, series, both, spent) for series, both in judged.items()]
-        self.verdicts[question] = [verdict for verdict, _ in looks]
-        if not looks:
+        judged = [self._judge_series(question, series, both, spent) for series, both in sides.items()]
+        self._result.verdicts[question] = [verdict for verdict, _ in judged]
+        if not judged:
             return 0 if spent else self.policy.default.looks[0]
-        return max(
-            0,
-            min(
-                max(more for _, more in looks), MAX_REPLACEMENT_FACTOR * self.policy.default.max_pairs - spent
-            ),
-        )
+        needed = max(pairs for _, pairs in judged)
+        left = MAX_REPLACEMENT_FACTOR * self.policy.default.max_pairs - spent
+        return max(0, min(needed, left))
 
     def _judge_series(
         self, question: Question, series: Series, sides: PairedProcesses, pairs_spent: int
     ) -> tuple[Verdict, int]:
         prior = self._noise.get_prior((question, series))
-        seen = self._take_look(question, series, sides, prior)
-        verdict = replace(seen.verdict, evidence=self._collect_evidence(question, series))
-        if seen.shrunk_shift is not None:
-            self.shifts[question, series] = seen.shrunk_shift
+        look = self._take_look(question, series, sides, prior)
+        verdict = replace(look.verdict, evidence=self._collect_evidence(question, series))
+        if look.shrunk_shift is not None:
+            self._result.shifts[question, series] = look.shrunk_shift
         if pairs_spent:
-            self._record_look(question, series, build_look_record(seen, pairs_spent, prior))
-        return verdict, seen.pairs_to_buy or self._count_missing_confirmation_pairs(verdict)
+            self._record_look(question, series, build_look_record(look, pairs_spent, prior))
+        return verdict, look.pairs_to_buy or self._count_missing_confirmation_pairs(verdict)
 
     def _take_look(
         self, question: Question, series: Series, sides: PairedProcesses, prior: NoisePrior | None
@@ -180,40 +209,37 @@ class AdaptivePairing:
             stage=self.stage,
         )
 
-    def _record_look(self, question: Question, series: Series, look_taken: LookRecord) -> None:
+    def _record_look(self, question: Question, series: Series, look_record: LookRecord) -> None:
         looks = self._looks.setdefault((question, series), [])
-        looks.append(look_taken)
-        reached = build_decision_record(
+        looks.append(look_record)
+        self._result.decisions[series, question.base, question.head] = build_decision_record(
             METHOD_PAIRS, self.policy.rule_for(series), looks, aa_verdicts_until=self._noise.aa_verdicts_until
         )
-        self.session.decisions[series, question.base, question.head] = reached
 
     def _count_missing_confirmation_pairs(self, verdict: Verdict) -> int:
-        """How many pairs a move still needs before it may convict; one that was counted exactly needs none."""
-        if (
-            self.stage is not Stage.CONFIRMATION
-            or verdict.kind not in MOVE_KINDS
-            or is_exact_verdict(verdict)
-        ):
+        """How many pairs a move still needs to be confirmed; one that was counted exactly needs none."""
+        if self.stage is not Stage.CONFIRMATION or verdict.kind not in MOVE_KINDS:
+            return 0
+        if is_exact_verdict(verdict):
             return 0
         return max(0, min(CONFIRMATION_PAIRS, self.policy.default.max_pairs) - verdict.pairs)
 
     def _collect_sides(self, question: Question) -> dict[Series, PairedProcesses]:
-        readings, pairs = question.collect_processes(self.session), self._find_complete_pairs(question)
-        judged = select_judged_sides(readings, question.base, question.head, pairs)
-        return {series: both for series, both in judged.items() if self.policy.is_judged(series)}
+        processes = question.collect_processes(self.session.readings)
+        pairs = self._find_complete_pairs(question)
+        sides = select_judged_sides(processes, question.base, question.head, pairs)
+        return {series: both for series, both in sides.items() if self.policy.is_judged(series)}
 
     def _find_complete_pairs(self, question: Question) -> list[int]:
-        """The pairs of this question that were measured, whatever became of them."""
-        return find_complete_pairs(
-            question.collect_processes(self.session), question.base, question.head, self._pairs
-        )
+        """The pairs of this question that were measured on both sides, failed processes included."""
+        processes = question.collect_processes(self.session.readings)
+        return find_complete_pairs(processes, question.base, question.head, self._pair_commits)
 
     def _collect_evidence(self, question: Question, series: Series) -> tuple[int, ...]:
-        """The stored processes that were looked at, each once: those of an A/A run are the same commit's twice."""
-        pairs, stored = set(self._find_complete_pairs(question)), self.session.processes_by_id
-        known = dict.fromkeys(question.collect_evidence(self.session, series))
-        return tuple(row_id for row_id in known if stored[row_id].pair in pairs)
+        """The rows of the processes that the look used."""
+        readings, pairs = self.session.readings, set(self._find_complete_pairs(question))
+        row_ids = question.collect_row_ids(readings, series)
+        return tuple(row_id for row_id in row_ids if readings.processes_by_id[row_id].pair in pairs)
 
     def _is_past_deadline(self) -> bool:
         return self.deadline is not None and time.monotonic() > self.deadline

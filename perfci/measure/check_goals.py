@@ -1,17 +1,18 @@
-"""The goals of a configuration, held to what a comparison measured."""
+"""Judge the goals of a configuration by what a comparison measured."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from perfci.config import Config
+from perfci.history.judge_samples import PairedProcesses
 from perfci.measure.ablation import AblationResult
 from perfci.measure.compare_commits import CommitComparison
 from perfci.measure.compare_variants import VariantComparison
 from perfci.measure.open_session import OnMessage
 from perfci.measure.questions import Question
-from perfci.measure.variant_groups import ParameterAssignment
-from perfci.measure.variant_session import PairedProcesses, VariantSession
+from perfci.measure.variant_groups import ParameterAssignment, format_assignment
+from perfci.measure.variant_session import VariantSession
 from perfci.model import CPU_METRIC_PREFIX, Role, Series, Verdict
 from perfci.runner.cell_outcomes import Discovery
 from perfci.runner.frozen_suite import Cell, expand_cells
@@ -25,28 +26,32 @@ from perfci.verdicts.policy import Policy
 
 
 def parse_goals(config: Config) -> list[Goal]:
-    """Read every ``[[goal]]``; a clause that cannot be read is told with the goal it is in."""
-    found = []
+    """Parse every ``[[goal]]`` of the configuration."""
+    goals = []
     for number, table in enumerate(config.settings.goal, start=1):
         name = table.name or str(number)
-        found.append(Goal(name, tuple(parse_clause(text) for text in table.require), table.match))
-    return found
+        goals.append(Goal(name, tuple(parse_clause(text) for text in table.require), table.match))
+    return goals
 
 
 def require_known_metrics(goals: Sequence[Goal], discovery: Discovery, on_message: OnMessage) -> None:
-    """Before anything is measured: a goal that matches benchmarks asks for metrics they have."""
+    """Raise before measuring where a goal names a metric that its benchmarks lack.
+
+    Report a goal without benchmarks.
+    """
     cells = expand_cells(discovery.benchmarks.values(), "", 1.0)
     for goal in goals:
         benchmarks = {cell.benchmark for cell in cells if goal.matches_cell(cell.name)}
         metrics = [declared.metric for name in benchmarks for declared in discovery.benchmarks[name].metrics]
         if metrics:
             units = {metric.name: metric.unit for metric in metrics}
-            twins = {
+            cpu_units = {
                 f"{CPU_METRIC_PREFIX}{name}": unit
                 for name, unit in units.items()
                 if unit.startswith("seconds")
             }
-            require_metrics(goal, twins | units)  # what a second clock may add is known only when it was read
+            # Whether a benchmark also has CPU time is known only after a process ran.
+            require_metrics(goal, cpu_units | units)
         else:
             on_message(
                 f"the goal {goal.name!r} is not judged: {goal.match!r} fits no benchmark of this suite"
@@ -54,7 +59,7 @@ def require_known_metrics(goals: Sequence[Goal], discovery: Discovery, on_messag
 
 
 def require_recorded_metrics(goals: Sequence[Goal], recorded: Iterable[Series]) -> None:
-    """The same for what was recorded."""
+    """Raise where a goal names a metric that the recorded series lack."""
     for goal in goals:
         units = {
             series.metric.name: series.metric.unit for series in recorded if goal.matches_cell(series.cell)
@@ -66,9 +71,12 @@ def require_recorded_metrics(goals: Sequence[Goal], recorded: Iterable[Series]) 
 def build_goal_inputs(
     sides: Mapping[Series, PairedProcesses], verdicts: Iterable[Verdict]
 ) -> list[ComparedSeries]:
-    """Put what was decided beside what was measured."""
-    decided = {verdict.series: verdict for verdict in verdicts}
-    return [ComparedSeries(series, base, head, decided.get(series)) for series, (base, head) in sides.items()]
+    """Join the processes of both sides with the verdict on their series, if there is one."""
+    verdicts_by_series = {verdict.series: verdict for verdict in verdicts}
+    return [
+        ComparedSeries(series, base, head, verdicts_by_series.get(series))
+        for series, (base, head) in sides.items()
+    ]
 
 
 def judge_goals(
@@ -79,50 +87,53 @@ def judge_goals(
     subject: str = "",
     rejected: str = "",
 ) -> list[GoalVerdict]:
-    """One verdict for each goal that is about any of it."""
-    found = [
+    """One verdict for each goal that matches any of the series."""
+    verdicts = [
         judge_goal(goal, compared, policy.class_of, subject=subject, rejection_reason=rejected)
         for goal in goals
     ]
-    return [one for one in found if one is not None]
+    return [verdict for verdict in verdicts if verdict is not None]
 
 
 def judge_commit_goals(
     goals: Sequence[Goal], comparison: CommitComparison, store: Store, policy: Policy
 ) -> list[GoalVerdict]:
-    """The head against the base: by the verdicts where there are any, else as the session measured it."""
+    """Judge the head against the base.
+
+    By the verdicts where there are any, else by the processes of the session.
+    """
     with store.read() as tx:
         rows = load_session_processes(tx, comparison.session)
-    return judge_goals(
-        goals,
-        build_goal_inputs(group_sides(rows, comparison.base.sha, comparison.head.sha), comparison.verdicts),
-        policy,
-    )
+    sides = group_sides(rows, comparison.base.sha, comparison.head.sha)
+    return judge_goals(goals, build_goal_inputs(sides, comparison.verdicts), policy)
 
 
 def group_sides(rows: Iterable[MeasuredProcess], base: str, head: str) -> dict[Series, PairedProcesses]:
-    """What a session measured in pairs of two commits, or of one with itself."""
-    wanted = {(base, Role.BASE): 0, (head, Role.HEAD): 1}
-    found: dict[Series, PairedProcesses] = {}
+    """The processes of base and head by series; in an A/A run both are one commit, told apart by the role."""
+    side_numbers = {(base, Role.BASE): 0, (head, Role.HEAD): 1}
+    sides: dict[Series, PairedProcesses] = {}
     for row in rows:
-        if (side := wanted.get((row.sha, row.process.role))) is not None:
-            found.setdefault(row.series, ([], []))[side].append(row.process)
-    return found
+        side_number = side_numbers.get((row.sha, row.process.role))
+        if side_number is not None:
+            sides.setdefault(row.series, ([], []))[side_number].append(row.process)
+    return sides
 
 
 def judge_variant_goals(
     goals: Sequence[Goal], comparison: VariantComparison, assignments: Sequence[ParameterAssignment]
 ) -> list[GoalVerdict]:
-    """Each variant against the baseline, all its benchmarks together."""
-    judged_ones = []
+    """Judge each variant against the baseline, all its benchmarks together."""
+    verdicts = []
     for number, assignment in enumerate(assignments[1:], start=1):
         pairs = [
-            (f.cells[0], f.cells[number]) for f in comparison.variant_session.groups if number in f.cells
+            (group.cells[0], group.cells[number])
+            for group in comparison.variant_session.groups
+            if number in group.cells
         ]
-        judged_ones += judge_single_variant(
+        verdicts += judge_single_variant(
             goals, comparison.variant_session, comparison.verdicts, pairs, format_assignment(assignment)
         )
-    return judged_ones
+    return verdicts
 
 
 def judge_single_variant(
@@ -132,23 +143,23 @@ def judge_single_variant(
     pairs: Sequence[tuple[Cell, Cell]],
     subject: str,
 ) -> list[GoalVerdict]:
-    """Hold one variant to every goal; one that computes something else is rejected by all that are about it."""
-    rejections, found = variants.find_rejections(), []
+    """Judge every goal for one variant; a variant with other numerics fails all goals that match it."""
+    rejections = variants.find_rejections()
+    goal_verdicts = []
     for goal in goals:
-        mine = [(base, head) for base, head in pairs if goal.matches_cell(head.name)]
+        matching = [(base, head) for base, head in pairs if goal.matches_cell(head.name)]
         compared = []
-        for base, head in mine:
+        for base, head in matching:
             question = variants.build_question(base, head, (base, head))
             compared += build_goal_inputs(variants.collect_sides(question), verdicts.get(question, ()))
-        refused = next(
-            filter(None, (variants.get_rejection_reason(head, rejections) for _, head in mine)), ""
-        )
-        found += judge_goals([goal], compared, variants.policy, subject=subject, rejected=refused)
-    return found
+        reasons = [variants.get_rejection_reason(head, rejections) for _, head in matching]
+        rejected = next(filter(None, reasons), "")
+        goal_verdicts += judge_goals([goal], compared, variants.policy, subject=subject, rejected=rejected)
+    return goal_verdicts
 
 
 def find_variant_trades(comparison: VariantComparison) -> list[Tradeoff]:
-    """Every speed of a variant that was paid with memory or a slower start, goal or not."""
+    """Every speedup of a variant that costs memory or a slower start, whether or not a goal asks for it."""
     return find_tradeoffs(
         [contrast.verdict for contrast in comparison.variants.contrasts],
         comparison.variant_session.policy.class_of,
@@ -156,30 +167,24 @@ def find_variant_trades(comparison: VariantComparison) -> list[Tradeoff]:
 
 
 def find_ablation_trades(ablation: AblationResult) -> list[Tradeoff]:
-    """What the last good step of each ladder cost beside what it gained."""
+    """What the last good step of each ablation costs beside what it gains."""
     return find_tradeoffs(
-        [verdict for ladder in ablation.ablations for verdict in ladder.total_verdicts],
+        [verdict for result in ablation.ablations for verdict in result.total_verdicts],
         ablation.variant_session.policy.class_of,
     )
 
 
-def format_assignment(assignment: ParameterAssignment) -> str:
-    return ", ".join(f"{name}={value}" for name, value in assignment.items())
-
-
 def judge_ablation_goals(goals: Sequence[Goal], ablation: AblationResult) -> list[GoalVerdict]:
-    """The last good step of every ladder against its first."""
+    """Judge the last good step of every benchmark against its first."""
+    variants = ablation.variant_session
     compared: list[ComparedSeries] = []
-    for family, ladder in zip(ablation.variant_session.groups, ablation.ablations, strict=True):
-        good = [
-            cell
-            for cell in family.cells.values()
-            if any(r.parameters == cell.parameters for r in ladder.accepted_steps)
-        ]
+    last_steps: dict[str, None] = {}
+    for group, result in zip(variants.groups, ablation.ablations, strict=True):
+        accepted = [step.parameters for step in result.accepted_steps]
+        good = [cell for cell in group.cells.values() if cell.parameters in accepted]
         if len(good) > 1:
-            question = ablation.variant_session.build_question(good[0], good[-1], good)
-            compared += build_goal_inputs(
-                ablation.variant_session.collect_sides(question), ladder.total_verdicts
-            )
-    tops = {ladder.accepted_steps[-1].name: None for ladder in ablation.ablations if ladder.accepted_steps}
-    return judge_goals(goals, compared, ablation.variant_session.policy, subject=" and ".join(tops))
+            question = variants.build_question(good[0], good[-1], good)
+            compared += build_goal_inputs(variants.collect_sides(question), result.total_verdicts)
+        if accepted:
+            last_steps[result.accepted_steps[-1].name] = None
+    return judge_goals(goals, compared, variants.policy, subject=" and ".join(last_steps))

@@ -1,4 +1,4 @@
-"""Two commits in interleaved pairs: looks as planned, then fresh pairs for whatever was flagged."""
+"""Compare two commits in interleaved pairs: the planned looks, then fresh pairs for the candidates."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from perfci.config import Config
 from perfci.measure.adaptive_pairs import AdaptivePairing
 from perfci.measure.confirmation import build_look_callback, confirm_changes
-from perfci.measure.measurement_session import MeasurementSession
-from perfci.measure.open_session import SessionScope, open_session
+from perfci.measure.measurement_session import SessionScope
+from perfci.measure.open_session import open_session
 from perfci.measure.progress import SessionProgress
 from perfci.measure.questions import Question
 from perfci.measure.record_decisions import record_verdicts
@@ -25,13 +25,14 @@ from perfci.verdicts.rule import MOVE_KINDS
 
 @dataclass(frozen=True, slots=True)
 class CommitComparison:
-    """What two commits showed: the ends of the processes, and one current verdict per judged series.
+    """The result of comparing two commits: how the processes ended, and one current verdict per judged series.
 
-    ``session`` measured the pairs of the first looks, and ``fresh`` those that settled what they flagged, if anything.
-    ``pooled`` is what all benchmarks said together while they were screened, fresh pairs left out: those were bought
-    for what looked changed, and would speak louder than the rest. ``environment`` is what was observed differently at
-    base and head, ``in_turns`` tells that processes of a pair took turns, and ``late`` that the time budget ended the
-    search for more pairs. ``equals`` differ in no file that the benchmarks can see: whatever moved is a false alarm.
+    ``session`` measured the screening pairs, ``confirmation_session`` the fresh pairs of the candidates, if any.
+    ``pooled`` is the verdict on all benchmarks together by their screening pairs; fresh pairs are left out, since they
+    were measured for the benchmarks that looked changed and would outweigh the rest. ``environment`` is what differs
+    between base and head, ``in_turns`` whether processes of a pair alternated, and ``hit_deadline`` whether the time
+    budget ended the measuring. With ``identical_inputs`` the commits differ in no file that the benchmarks can see,
+    so every move is a false alarm.
     """
 
     session: str
@@ -48,7 +49,7 @@ class CommitComparison:
 
     @property
     def sessions(self) -> list[str]:
-        """All that was measured for this comparison, in its order."""
+        """The sessions measured for this comparison, in their order."""
         return [self.session, self.confirmation_session] if self.confirmation_session else [self.session]
 
 
@@ -64,18 +65,20 @@ def run_comparison(
     strict: bool = False,
     budget_s: float | None = None,
 ) -> CommitComparison:
-    """Compare; the same commit on both sides is an A/A run, whose spread becomes the noise floor of its series.
+    """Compare two commits; the same commit on both sides is an A/A run, which sets the noise floor of its series.
 
-    So are two commits that differ in no file the benchmarks can see (``[suite] ignored_files``).
+    Two commits that differ only in files the benchmarks cannot see (``[suite] ignored_files``) are an A/A run too.
     """
     policy = build_policy(config, strict=strict)
-    equals = workbench.repository.has_identical_inputs(base, head, config.settings.suite.ignored_files)
+    identical_inputs = workbench.repository.has_identical_inputs(
+        base, head, config.settings.suite.ignored_files
+    )
     session = open_session(
         store,
         workbench,
         config.project,
         scope,
-        "aa" if equals else "compare",
+        "aa" if identical_inputs else "compare",
         identity=f"{base.sha}..{head.sha}",
         on_process=progress.report_process,
         on_message=progress.report,
@@ -86,31 +89,25 @@ def run_comparison(
     pairing = AdaptivePairing(
         session, questions, policy, Stage.SCREENING, deadline, build_look_callback(progress)
     )
-    first = [verdict for verdicts in pairing.measure_until_decided().values() for verdict in verdicts]
-    late = deadline is not None and time.monotonic() >= deadline
-    record_verdicts(session, first)
-    flagged = [verdict for verdict in first if verdict.kind in MOVE_KINDS]
-    settled = confirm_changes(session, scope, flagged, policy, progress)
+    screening = pairing.measure_until_decided()
+    hit_deadline = deadline is not None and time.monotonic() >= deadline
+    screened = screening.list_verdicts()
+    record_verdicts(session, screened, screening.decisions)
+    candidates = [verdict for verdict in screened if verdict.kind in MOVE_KINDS]
+    confirmation = confirm_changes(session, scope, candidates, policy, progress)
     session.finish()
-    places = {v.series for v in settled.verdicts}
-    current = [*settled.verdicts, *(v for v in first if v.series not in places)]
-    pooled = pool_series_shifts(((series, shift) for (_, series), shift in pairing.shifts.items()), policy)
+    replaced = {verdict.series for verdict in confirmation.verdicts}
+    shifts = ((series, shift) for (_, series), shift in screening.shifts.items())
     return CommitComparison(
-        session.uid,
-        base,
-        head,
-        [*session.statuses, *settled.statuses],
-        current,
-        pooled,
-        diff_environments(workbench.environment(base.sha), workbench.environment(head.sha)),
-        _has_interleaved_processes(session),
-        late,
-        settled.session,
-        equals,
-    )
-
-
-def _has_interleaved_processes(session: MeasurementSession) -> bool:
-    return any(
-        ALTERNATING_FLAG in process.flags for rows in session.processes_by_sha.values() for _, process in rows
+        session=session.uid,
+        base=base,
+        head=head,
+        statuses=[*session.statuses, *confirmation.statuses],
+        verdicts=[*confirmation.verdicts, *(v for v in screened if v.series not in replaced)],
+        pooled=pool_series_shifts(shifts, policy),
+        environment=diff_environments(workbench.environment(base.sha), workbench.environment(head.sha)),
+        in_turns=any(ALTERNATING_FLAG in process.flags for process in session.readings.list_processes()),
+        hit_deadline=hit_deadline,
+        confirmation_session=confirmation.session,
+        identical_inputs=identical_inputs,
     )

@@ -1,4 +1,4 @@
-"""Two files that somebody recorded, judged against each other; nothing is measured or stored."""
+"""Compare two recorded files; nothing is measured or stored."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 from perfci.formats import ImportDefaults, detect_format, read_documents, run_document
 from perfci.formats.input_files import read_bytes
+from perfci.history.judge_samples import PairedProcesses
 from perfci.measure.open_session import OnMessage
-from perfci.measure.variant_session import PairedProcesses
 from perfci.model import Commit, PerfciError, Run, Series, Verdict
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
 from perfci.verdicts.compare.recorded_runs import (
@@ -24,7 +24,7 @@ from perfci.verdicts.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class FileComparison:
-    """What two recorded runs showed; ``sides`` are all their processes by series, for goals."""
+    """The result of comparing two recorded runs; ``sides`` holds all their processes by series, for goals."""
 
     base: Commit
     head: Commit
@@ -35,26 +35,29 @@ class FileComparison:
 def compare_files(base_path: Path, head_path: Path, policy: Policy, on_message: OnMessage) -> FileComparison:
     """Judge the second file against the first."""
     runs = [_read_runs(path, on_message) for path in (base_path, head_path)]
-    chosen = [list(dict.fromkeys(run.variant for run in side)) for side in runs]
-    of_variants = all(len(side) == 1 for side in chosen) and chosen[0] != chosen[1]
-    if of_variants:
-        on_message(
-            f"the environments differ: {chosen[0][0].label or 'unknown'} → {chosen[1][0].label or 'unknown'}"
-        )
-    base, head = (collect_recorded_series(side, by_variant=not of_variants) for side in runs)
+    variants = [list(dict.fromkeys(run.variant for run in side)) for side in runs]
+    # One variant on each side and not the same one: the variant is what is compared, so it is not part of a series.
+    differ = all(len(side) == 1 for side in variants) and variants[0] != variants[1]
+    if differ:
+        labels = [side[0].label or "unknown" for side in variants]
+        on_message(f"the environments differ: {labels[0]} → {labels[1]}")
+    base, head = (collect_recorded_series(side, by_variant=not differ) for side in runs)
     if not base.keys() & head.keys():
         raise PerfciError(
-            f"{base_path} and {head_path} have no result in common: one holds {_describe_results(base)}, the other {_describe_results(head)}"
+            f"{base_path} and {head_path} have no result in common: one holds {_describe_results(base)}, "
+            f"the other {_describe_results(head)}"
         )
     commits = [side[0].commit for side in runs]
     sessions = {run.session for side in runs for run in side}
     shas = (commits[0].sha, commits[1].sha)
-    found = judge_recorded_series(base, head, shas, policy, one_session=len(sessions) == 1)
+    verdicts = judge_recorded_series(base, head, shas, policy, one_session=len(sessions) == 1)
+    sides = {
+        series.series: (list(base[key].processes), list(series.processes))
+        for key, series in head.items()
+        if key in base
+    }
     return FileComparison(
-        commits[0],
-        commits[1],
-        control_false_discoveries(found, FALSE_DISCOVERY_RATE),
-        _pair_processes(base, head),
+        commits[0], commits[1], control_false_discoveries(verdicts, FALSE_DISCOVERY_RATE), sides
     )
 
 
@@ -64,8 +67,8 @@ def _read_runs(path: Path, on_message: OnMessage) -> list[Run]:
     if name == "perfci":
         runs = [run_document.read_run(path)]
     else:
-        given = ImportDefaults("files", None if path.is_dir() else _build_content_commit(path))
-        runs = [document.run for document in read_documents(path, name, given, on_message)]
+        defaults = ImportDefaults("files", None if path.is_dir() else _build_content_commit(path))
+        runs = [document.run for document in read_documents(path, name, defaults, on_message)]
     shas = list(dict.fromkeys(run.commit.sha for run in runs))
     if not runs:
         raise PerfciError(f"{path} holds no run")
@@ -78,22 +81,12 @@ def _read_runs(path: Path, on_message: OnMessage) -> list[Run]:
 
 
 def _describe_results(results: dict[SeriesKey, RecordedSeries]) -> str:
-    names = sorted({one.series.cell for one in results.values()})
+    names = sorted({result.series.cell for result in results.values()})
     if not names:
         return "nothing"
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _build_content_commit(path: Path) -> Commit:
-    """A file that names no commit stands for itself: the hash of what it holds tells it from the other one."""
+    """A stand-in commit for a file that names none: the hash of its content tells the two files apart."""
     return Commit(sha256(read_bytes(path)).hexdigest()[:40])
-
-
-def _pair_processes(
-    base: dict[SeriesKey, RecordedSeries], head: dict[SeriesKey, RecordedSeries]
-) -> dict[Series, PairedProcesses]:
-    return {
-        head[key].series: (list(base[key].processes), list(head[key].processes))
-        for key in head
-        if key in base
-    }

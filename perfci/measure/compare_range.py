@@ -1,4 +1,4 @@
-"""A range of commits: measured in rounds, screened neighbour by neighbour, convicted on fresh pairs."""
+"""Measure a range of commits in rounds, screen its neighbours and confirm candidates on fresh pairs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from perfci.config import Config
 from perfci.history.derive_change_points import update_change_points
+from perfci.history.judge_samples import build_decision_key
 from perfci.measure.confirmation import ConfirmationResult, confirm_changes
-from perfci.measure.open_session import SessionScope, open_session
+from perfci.measure.measurement_session import SessionScope
+from perfci.measure.open_session import open_session
 from perfci.measure.progress import SessionProgress
-from perfci.measure.record_decisions import attach_evidence, record_verdicts
+from perfci.measure.record_decisions import record_verdicts
 from perfci.measure.rounds import measure_rounds, pair_neighbours, screen_neighbours
 from perfci.model import Status, Verdict
 from perfci.policies import build_policy
@@ -21,9 +23,9 @@ from perfci.store.queries.measurements import series_of_session
 
 @dataclass(frozen=True, slots=True)
 class RangeResult:
-    """What a range gave: the ends of its processes, every current verdict, and those settled on fresh pairs.
+    """The result of a range: how its processes ended, every current verdict, and those confirmed on fresh pairs.
 
-    ``sessions`` are all that was measured for it, the rounds first, then the fresh pairs.
+    ``sessions`` lists the session of the rounds first, then the one of the fresh pairs. ``work_s`` is in seconds.
     """
 
     sessions: Sequence[str]
@@ -43,7 +45,7 @@ def run_range(
     *,
     confirm: bool = True,
 ) -> RangeResult:
-    """Measure, screen and (unless told not to) settle every suspicion on fresh interleaved pairs."""
+    """Measure and screen a range and, with ``confirm``, judge every candidate on fresh interleaved pairs."""
     session = open_session(
         store,
         workbench,
@@ -57,17 +59,20 @@ def run_range(
     progress.start_stage("rounds", len(scope.commits) * len(scope.cells) * rounds)
     measure_rounds(session, scope, rounds, progress)
     policy = build_policy(config)
-    screening, nominated = screen_neighbours(session, pair_neighbours(scope), policy)
-    record_verdicts(session, attach_evidence(session, screening))
+    screening = screen_neighbours(session.readings, pair_neighbours(scope), policy)
+    record_verdicts(session, screening.verdicts, screening.decisions)
     with store.begin() as tx:
         update_change_points(tx, config.project, series_of_session(tx, session.uid), policy)
-    settled = (
-        confirm_changes(session, scope, nominated, policy, progress) if confirm else ConfirmationResult()
-    )
+    confirmation = ConfirmationResult()
+    if confirm:
+        confirmation = confirm_changes(session, scope, screening.candidates, policy, progress)
     session.finish()
-    places = {(v.series, v.base, v.head) for v in settled.verdicts}
-    current = [*settled.verdicts, *(v for v in screening if (v.series, v.base, v.head) not in places)]
-    sessions = [session.uid, settled.session] if settled.session else [session.uid]
+    replaced = {build_decision_key(verdict) for verdict in confirmation.verdicts}
+    screened = [v for v in screening.verdicts if build_decision_key(v) not in replaced]
     return RangeResult(
-        sessions, [*session.statuses, *settled.statuses], current, settled.verdicts, session.work_s
+        sessions=[session.uid, confirmation.session] if confirmation.session else [session.uid],
+        statuses=[*session.statuses, *confirmation.statuses],
+        verdicts=[*confirmation.verdicts, *screened],
+        confirmed=confirmation.verdicts,
+        work_s=session.work_s,
     )

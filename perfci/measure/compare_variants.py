@@ -1,8 +1,9 @@
-"""Variants of one commit, each against the first: interleaved, adaptively stopped, confirmed on fresh pairs.
+"""Compare variants of one commit with the first: interleaved, adaptively stopped, confirmed on fresh pairs.
 
-What was measured is stored like any other session, under the kind ``variants``. The verdicts are not: a stored verdict
-is a question about one series at two commits, by which it is superseded, charted and counted as a regression, and this
-is one commit and two series. Everything needed to give them again is kept: samples, pair numbers, order and seed.
+The processes are stored like those of any session, under the kind ``variants``. The verdicts are not: a
+stored verdict is about one series at two commits, which decides how it is superseded, charted and counted
+as a regression; a variant verdict is about one commit and two series. It can be computed again from the
+samples, pair numbers, order and seed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from dataclasses import dataclass, replace
 from perfci.config import Config
 from perfci.measure.adaptive_pairs import AdaptivePairing
 from perfci.measure.confirmation import build_look_callback, measure_fresh_pairs
-from perfci.measure.open_session import SessionScope, open_session
+from perfci.measure.measurement_session import SessionScope
+from perfci.measure.open_session import open_session
 from perfci.measure.progress import SessionProgress
 from perfci.measure.questions import Question
 from perfci.measure.variant_groups import VariantGroup
@@ -29,13 +31,15 @@ from perfci.verdicts.rule import MOVE_KINDS
 from perfci.verdicts.variants.variant_contrast import VariantContrast, VariantResults
 
 VARIANTS_KIND = "variants"
+"""The kind of session under which variants and ablations are stored."""
 
 QuestionVerdicts = dict[Question, list[Verdict]]
+"""The verdicts on each question about two variants, one per judged series."""
 
 
 @dataclass(frozen=True, slots=True)
 class VariantComparison:
-    """What variants of one commit showed, and the lineup they were measured in."""
+    """The result of comparing variants of one commit, and the variant session that measured them."""
 
     session: str
     commit: Commit
@@ -58,7 +62,10 @@ def run_variants(
     strict: bool = False,
     budget_s: float | None = None,
 ) -> VariantComparison:
-    """Compare every variant with the first of its family; one that computes something else is measured no further."""
+    """Compare every variant with the baseline of its group.
+
+    One with other numerics is measured no further.
+    """
     policy = VariantPolicy.from_policy(build_policy(config, strict=strict))
     scope = replace(scope, cells=select_variant_cells(scope.cells, groups))
     session = open_session(
@@ -71,22 +78,25 @@ def run_variants(
         on_process=progress.report_process,
         on_message=progress.report,
     )
-    lineup = VariantSession(session, commit.sha, groups, policy, goals)
+    variants = VariantSession(session, commit.sha, groups, policy, goals)
     progress.start_stage("rounds", policy.default.looks[0] * len(scope.cells))
-    lineup.measure_first_round()
+    variants.measure_first_round()
     deadline = None if budget_s is None else time.monotonic() + budget_s
-    decided = _screen_variants(lineup, deadline, progress)
-    fresh = _confirm_variants(lineup, scope, decided, progress)
+    verdicts = _screen_variants(variants, deadline, progress)
+    fresh_statuses = _confirm_variants(variants, scope, verdicts, progress)
     session.finish()
     return VariantComparison(
-        session.uid, commit, [*session.statuses, *fresh], _build_variants(lineup, decided), lineup, decided
+        session=session.uid,
+        commit=commit,
+        statuses=[*session.statuses, *fresh_statuses],
+        variants=_build_results(variants, verdicts),
+        variant_session=variants,
+        verdicts=verdicts,
     )
 
 
-def _build_variants(
-    variant_session: VariantSession, verdicts_by_question: QuestionVerdicts
-) -> VariantResults:
-    """Of a variant that was rejected no verdict is given."""
+def _build_results(variant_session: VariantSession, verdicts_by_question: QuestionVerdicts) -> VariantResults:
+    """Collect the contrasts; a rejected variant has none."""
     rejections = variant_session.find_rejections()
     contrasts = [
         VariantContrast(question.base_cell.parameters, verdict)
@@ -94,7 +104,7 @@ def _build_variants(
         if question.base_cell and not variant_session.get_rejection_reason(question.cell, rejections)
         for verdict in verdicts
     ]
-    varied = dict.fromkeys(name for family in variant_session.groups for name in family.varied_parameters)
+    varied = dict.fromkeys(name for group in variant_session.groups for name in group.varied_parameters)
     return VariantResults(
         tuple(varied), tuple(contrasts), tuple(rejections), tuple(variant_session.list_numerics())
     )
@@ -105,17 +115,18 @@ def _screen_variants(
 ) -> QuestionVerdicts:
     rejections = variant_session.find_rejections()
     questions = []
-    for family in variant_session.groups:
-        base, *others = variant_session.select_good_variants(family, rejections).values()
+    for group in variant_session.groups:
+        base, *others = variant_session.select_good_variants(group, rejections).values()
         questions += [variant_session.build_question(base, cell, (base, cell)) for cell in others]
-    return AdaptivePairing(
+    pairing = AdaptivePairing(
         variant_session.session,
         questions,
         variant_session.policy,
         Stage.SCREENING,
         deadline,
         build_look_callback(progress),
-    ).measure_until_decided()
+    )
+    return pairing.measure_until_decided().verdicts
 
 
 def _confirm_variants(
@@ -124,23 +135,19 @@ def _confirm_variants(
     verdicts_by_question: QuestionVerdicts,
     progress: SessionProgress,
 ) -> Sequence[Status]:
-    """Put what fresh pairs say of every suspected move in the place of the suspicion."""
-    suspected = [
+    """Replace every candidate move by its verdict on fresh pairs; return how the fresh processes ended."""
+    candidates = [
         question
         for question, verdicts in verdicts_by_question.items()
-        if any(one.kind in MOVE_KINDS for one in verdicts)
+        if any(verdict.kind in MOVE_KINDS for verdict in verdicts)
     ]
-    if not suspected:
+    if not candidates:
         return []
-    fresh, found = measure_fresh_pairs(
-        variant_session.session, scope, suspected, variant_session.policy, progress
+    fresh, result = measure_fresh_pairs(
+        variant_session.session, scope, candidates, variant_session.policy, progress
     )
     fresh.finish()
-    asked = [question for question, verdicts in found.items() for _ in verdicts]
-    verdicts = control_false_discoveries(
-        [verdict for verdicts in found.values() for verdict in verdicts], FALSE_DISCOVERY_RATE
-    )
-    verdicts_by_question |= {question: [] for question in found}
-    for question, verdict in zip(asked, verdicts, strict=True):
-        verdicts_by_question[question].append(verdict)
+    controlled = iter(control_false_discoveries(result.list_verdicts(), FALSE_DISCOVERY_RATE))
+    for question, verdicts in result.verdicts.items():
+        verdicts_by_question[question] = [next(controlled) for _ in verdicts]
     return fresh.statuses

@@ -1,13 +1,13 @@
-"""Second looks: what a first look suspected is measured again on fresh pairs, and only those convict."""
+"""Confirm candidate changes: measure them again on fresh pairs, which alone decide."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perfci.measure.adaptive_pairs import AdaptivePairing, OnLook
-from perfci.measure.measurement_session import MeasurementSession
-from perfci.measure.open_session import SessionScope, open_session
+from perfci.measure.adaptive_pairs import AdaptivePairing, OnLook, PairingResult
+from perfci.measure.measurement_session import MeasurementSession, SessionScope
+from perfci.measure.open_session import open_session
 from perfci.measure.progress import SessionProgress
 from perfci.measure.questions import Question
 from perfci.measure.record_decisions import record_verdicts
@@ -19,7 +19,7 @@ from perfci.verdicts.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class ConfirmationResult:
-    """What fresh pairs said of what was suspected; nothing where nothing was."""
+    """The verdicts on fresh pairs and the session that measured them; empty where there was no candidate."""
 
     session: str = ""
     verdicts: Sequence[Verdict] = ()
@@ -33,14 +33,13 @@ def confirm_changes(
     policy: Policy,
     progress: SessionProgress,
 ) -> ConfirmationResult:
-    """Convict or acquit each suspicion on pairs that no earlier look has seen, then control the false discoveries."""
+    """Judge each candidate on pairs that no earlier look has used, then control the false discoveries."""
     if not candidates:
         return ConfirmationResult()
-    fresh, found = measure_fresh_pairs(session, scope, build_questions(candidates, scope), policy, progress)
-    verdicts = control_false_discoveries(
-        [verdict for verdicts in found.values() for verdict in verdicts], FALSE_DISCOVERY_RATE
-    )
-    record_verdicts(fresh, verdicts, false_discovery_rate=FALSE_DISCOVERY_RATE)
+    questions = build_questions(candidates, scope)
+    fresh, result = measure_fresh_pairs(session, scope, questions, policy, progress)
+    verdicts = control_false_discoveries(result.list_verdicts(), FALSE_DISCOVERY_RATE)
+    record_verdicts(fresh, verdicts, result.decisions, false_discovery_rate=FALSE_DISCOVERY_RATE)
     fresh.finish()
     return ConfirmationResult(fresh.uid, verdicts, fresh.statuses)
 
@@ -51,10 +50,10 @@ def measure_fresh_pairs(
     questions: Sequence[Question],
     policy: Policy,
     progress: SessionProgress,
-) -> tuple[MeasurementSession, dict[Question, list[Verdict]]]:
-    """Ask the same questions on fresh pairs, measured by fresh processes in a session of their own."""
+) -> tuple[MeasurementSession, PairingResult]:
+    """Measure fresh pairs of the questions, by fresh processes in a session of their own."""
     progress.start_stage("fresh pairs", 2 * policy.default.looks[0] * len(questions))
-    progress.report(f"{format_count(len(questions), 'suspected change')} to settle on fresh pairs")
+    progress.report(f"confirming {format_count(len(questions), 'candidate change')} on fresh pairs")
     session.workbench.restart_environments()
     fresh = open_session(
         session.store,
@@ -78,12 +77,13 @@ def measure_fresh_pairs(
 
 
 def build_questions(candidates: Sequence[Verdict], scope: SessionScope) -> list[Question]:
+    """One question for each pair of commits and cell of the candidates."""
     cells = {cell.name: cell for cell in scope.cells}
     return list(dict.fromkeys(Question(v.base, v.head, cells[v.series.cell]) for v in candidates))
 
 
 def build_look_callback(progress: SessionProgress) -> OnLook:
-    """Tell a watcher what every look leaves open."""
+    """Report to ``progress`` what every look leaves open."""
 
     def on_look(questions: int, pairs: int) -> None:
         progress.set_remaining(2 * pairs)

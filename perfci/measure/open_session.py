@@ -1,19 +1,18 @@
-"""From what a user typed to a session that can be measured; nothing is written before all of it holds."""
+"""Open a measuring session from the options of a user; nothing is stored before all of them are valid."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from perfci.config import Config
-from perfci.measure.measurement_session import MeasurementSession, OnProcess
+from perfci.measure.measurement_session import MeasurementSession, OnProcess, SessionScope
 from perfci.model import Commit, PerfciError
 from perfci.runner.cell_outcomes import Discovery
-from perfci.runner.frozen_suite import Cell, expand_cells
+from perfci.runner.frozen_suite import expand_cells
 from perfci.runner.git_repository import GitRepository
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.store import Store
@@ -21,20 +20,13 @@ from perfci.store.queries.measurements import load_sessions
 from perfci.store.writes.ingest import find_unfinished_session
 
 OnMessage = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class SessionScope:
-    """What a session is about: the commits, and the cells the suite has for them."""
-
-    commits: Mapping[str, Commit]
-    discovery: Discovery
-    cells: tuple[Cell, ...]
+"""Called with a line about the preparation, for a terminal or a log."""
 
 
 def open_workbench(
     repository: GitRepository, config: Config, suite: Path | None, *, smoke: bool
 ) -> MeasurementRunner:
+    """Create the runner of a suite, by default the one of the configuration."""
     folder = suite if suite is not None else repository.root / config.settings.suite.path
     origin = config.github.origin if config.github else ()
     return MeasurementRunner(repository, config.settings, folder, smoke=smoke, origin=origin)
@@ -43,7 +35,10 @@ def open_workbench(
 def prepare_scope(
     workbench: MeasurementRunner, commits: Sequence[Commit], bench: str, on_message: OnMessage
 ) -> SessionScope:
-    """Prepare every commit and list the cells; a suite that cannot be imported is a user's error, said at once."""
+    """Prepare every commit and list the cells.
+
+    Raise where the suite does not import or no benchmark matches.
+    """
     workbench.prepare(
         commits,
         lambda commit, failure: on_message(_format_build_failure(commit, failure)) if failure else None,
@@ -64,20 +59,20 @@ def prepare_scope(
 
 
 def _discover_benchmarks(workbench: MeasurementRunner, commits: Sequence[Commit]) -> Discovery:
-    """Ask the newest commit that builds and imports; older ones may lack what a benchmark needs."""
-    found: Discovery | None = None
+    """Discover at the newest commit that builds and imports; older ones may lack what a benchmark needs."""
+    discovery: Discovery | None = None
     failure: PerfciError | None = None
     for commit in reversed(commits):
         try:
-            found = workbench.discover(commit.sha)
+            discovery = workbench.discover(commit.sha)
         except PerfciError as error:
             failure = failure or error
             continue
-        if found.benchmarks:
-            return found
-    if found is None:
+        if discovery.benchmarks:
+            return discovery
+    if discovery is None:
         raise failure or PerfciError("there is no commit to measure")
-    return found
+    return discovery
 
 
 def _format_build_failure(commit: Commit, failure: str) -> str:
@@ -107,21 +102,20 @@ def open_session(
     on_process: OnProcess = lambda visit, outcome: None,
     on_message: OnMessage = lambda line: None,
 ) -> MeasurementSession:
-    """Start a session, or take up the unfinished one that asked for exactly the same."""
+    """Start a session, or resume the unfinished one that has exactly the same specification."""
     spec = _compute_spec_hash(workbench, scope, kind, rounds, identity)
     with store.read() as tx:
-        known = find_unfinished_session(tx, project, spec)
-        count = len(load_sessions(tx, project)) if known is None else 0
-    uid = known.uid if known else f"{kind}-{spec[:8]}-{count}-{secrets.token_hex(4)}"
-    seed = known.seed if known else int.from_bytes(hashlib.sha256(uid.encode()).digest()[:4], "big")
-    session = MeasurementSession(
-        store, workbench, project, uid, seed, scope.commits, scope.discovery.benchmarks, on_process
-    )
-    if known:
+        unfinished = find_unfinished_session(tx, project, spec)
+        count = len(load_sessions(tx, project))
+    if unfinished:
+        uid, seed = unfinished.uid, unfinished.seed
+    else:
+        uid = f"{kind}-{spec[:8]}-{count}-{secrets.token_hex(4)}"
+        seed = int.from_bytes(hashlib.sha256(uid.encode()).digest()[:4], "big")
+    session = MeasurementSession(store, workbench, project, uid, seed, scope, on_process)
+    if unfinished:
         session.resume()
-        on_message(
-            f"resuming an interrupted session: {sum(map(len, session.processes_by_sha.values()))} readings are there already"
-        )
+        on_message(f"resuming an interrupted session: {len(session.readings)} readings are there already")
     else:
         session.start(kind, spec, rounds)
     return session
@@ -130,8 +124,9 @@ def open_session(
 def _compute_spec_hash(
     workbench: MeasurementRunner, scope: SessionScope, kind: str, rounds: int, identity: str
 ) -> str:
+    """Hash everything that makes two sessions measure the same."""
     settings = workbench.settings
-    asked = [
+    spec = [
         kind,
         rounds,
         identity,
@@ -144,4 +139,4 @@ def _compute_spec_hash(
         settings.run.model_dump(),
         workbench.harness,
     ]
-    return hashlib.sha256(json.dumps(asked, default=str).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(spec, default=str).encode()).hexdigest()

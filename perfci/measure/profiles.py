@@ -1,4 +1,4 @@
-"""Cells profiled instead of measured: where their files lie, and what they say. Nothing goes into the store."""
+"""Profile cells instead of measuring them: write their files and parse them. Nothing is stored."""
 
 from __future__ import annotations
 
@@ -16,13 +16,18 @@ from perfci.runner.frozen_suite import Cell
 from perfci.runner.measurement_runner import MeasurementRunner
 
 TRACE_FILE = "trace.json"
+"""The trace of a profiled cell, for a trace viewer."""
+
 TABLES_FILE = "profile.json"
+"""The tables of a profiled cell, which ``parse_tables`` reads."""
+
 MAX_NAME_LENGTH = 120
+"""Longest folder name, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileRow:
-    """A phase, kernel, operator or line: seconds in one call, and the share of its table's whole, a ratio."""
+    """A phase, kernel, operator or line: seconds in one call, and its share of the table's total, a ratio."""
 
     name: str
     seconds: float
@@ -32,7 +37,7 @@ class ProfileRow:
 
 @dataclass(frozen=True, slots=True)
 class ProfileReport:
-    """What ``profile.json`` says; a table that is absent has its reason in ``missing`` under its name."""
+    """The content of ``profile.json``; an absent table has its reason in ``missing`` under its name."""
 
     device: str
     kind: str
@@ -50,7 +55,7 @@ class ProfileReport:
 
 @dataclass(frozen=True, slots=True)
 class ProfiledCell:
-    """How one cell ended; ``folder`` and ``tables`` are there where it was profiled into files."""
+    """How one cell ended; ``folder`` and ``tables`` are set where it was profiled into files."""
 
     cell: Cell
     status: Status
@@ -71,7 +76,10 @@ def profile_cells(
 
 
 def folder_name(cell: Cell) -> str:
-    """A cell's name as a folder: ``training.Step.time_step-8-bf16``, and a digest where that would not tell it all."""
+    """A cell's name as a folder, such as ``training.Step.time_step-8-bf16``.
+
+    With a hash where characters are lost.
+    """
     values = [value.strip("'\"") for _, value in cell.parameters]
     words = [re.sub(r"[^A-Za-z0-9._+=]+", "_", word) for word in (cell.benchmark, *values)]
     plain = "-".join(words)
@@ -81,7 +89,10 @@ def folder_name(cell: Cell) -> str:
 
 
 def _remove_old_profiles(out: Path, folders: Iterable[Path]) -> None:
-    """Take away older profiles of these cells, lest they be taken for one that fails."""
+    """Remove older profiles of these cells.
+
+    The old files of a cell that now fails would pass for new ones.
+    """
     try:
         out.mkdir(parents=True, exist_ok=True)
         for file in (folder / name for folder in folders for name in (TRACE_FILE, TABLES_FILE)):
@@ -95,18 +106,20 @@ def _remove_old_profiles(out: Path, folders: Iterable[Path]) -> None:
 def _build_profiled_cell(outcome: CellOutcome, folder: Path | None) -> ProfiledCell:
     if outcome.status is not Status.OK or folder is None:
         return ProfiledCell(outcome.cell, outcome.status, outcome.reason)
-    return ProfiledCell(
-        outcome.cell, Status.OK, "", folder=folder, tables=parse_tables((folder / TABLES_FILE).read_text())
-    )
+    tables = parse_tables((folder / TABLES_FILE).read_text())
+    return ProfiledCell(outcome.cell, Status.OK, "", folder=folder, tables=tables)
 
 
 def parse_tables(text: str) -> ProfileReport:
-    said = json.loads(text)
+    """Parse ``profile.json``, in which an absent table is an object with a ``reason``."""
+    report = json.loads(text)
     tables = ("phases", "device_phases", "kernels", "operators", "lines")
-    missing = {name: said[name]["reason"] for name in (*tables, "busy") if isinstance(said[name], dict)}
-    rows: dict[str, Any] = {name: () if name in missing else _parse_rows(said[name]) for name in tables}
-    told = {name: said[name] for name in ("device", "kind", "calls", "seconds", "in_operators")}
-    return ProfileReport(**told, **rows, busy=None if "busy" in missing else said["busy"], missing=missing)
+    missing = {name: report[name]["reason"] for name in (*tables, "busy") if isinstance(report[name], dict)}
+    rows: dict[str, Any] = {name: () if name in missing else _parse_rows(report[name]) for name in tables}
+    scalars = {name: report[name] for name in ("device", "kind", "calls", "seconds", "in_operators")}
+    return ProfileReport(
+        **scalars, **rows, busy=None if "busy" in missing else report["busy"], missing=missing
+    )
 
 
 def _parse_rows(rows: Sequence[Mapping[str, Any]]) -> tuple[ProfileRow, ...]:

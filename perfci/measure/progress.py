@@ -1,4 +1,4 @@
-"""Who is told how a session gets on."""
+"""The progress of a session, as a terminal or a log shows it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from perfci.runner.visit_plan import CommitVisit
 
 
 class SessionProgress(Protocol):
-    """A terminal, a log, or nobody. Counts are of processes."""
+    """Receives the messages, stages and processes of a session. Totals count processes."""
 
     def report(self, line: str) -> None: ...
     def start_stage(self, name: str, total: int) -> None: ...

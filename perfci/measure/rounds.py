@@ -1,51 +1,68 @@
-"""A range in rounds: every commit visited once per round, then every neighbour screened."""
+"""Measure a range in rounds, every commit once per round, and screen every pair of neighbours."""
 
 from __future__ import annotations
 
 import itertools
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from perfci.history.judge_samples import METHOD_ROUNDS, build_decision_record, build_look_record
-from perfci.measure.measurement_session import MeasurementSession
-from perfci.measure.open_session import SessionScope
+from perfci.history.judge_samples import (
+    METHOD_ROUNDS,
+    DecisionKey,
+    build_decision_key,
+    build_decision_record,
+    build_look_record,
+)
+from perfci.measure.measurement_session import MeasurementSession, SessionScope
 from perfci.measure.progress import SessionProgress
+from perfci.measure.session_readings import SessionReadings
 from perfci.model import Verdict
 from perfci.runner import visit_plan
 from perfci.stats.group_sequential import ALPHA
 from perfci.stats.location_shift import NoisePrior
+from perfci.store.queries.decisions import DecisionRecord
 from perfci.verdicts.compare.noise_prior import PRIOR_DF
 from perfci.verdicts.compare.pairwise import Look, screen
 from perfci.verdicts.compare.round_candidates import compute_pair_noise, select_candidates
 from perfci.verdicts.judged_series import group_judged_by_commit
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.rule import MOVE_KINDS
+from perfci.verdicts.rule import MOVE_KINDS, Rule
 
-RENEW_AFTER_S = (
-    30.0  # a fresh environment parent costs about 3 s: at most a tenth of the time goes into starting them
-)
+RENEW_AFTER_S = 30.0
+"""Seconds between restarts of the environment parents: a restart costs about 3 s, so at most a tenth of the time."""
 
 NeighbourPairs = Sequence[tuple[str, str]]
+"""Base and head of each pair of neighbouring commits."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScreeningResult:
+    """The verdict on every pair of neighbours, how each was reached, and the ones to confirm on fresh pairs."""
+
+    verdicts: Sequence[Verdict]
+    candidates: Sequence[Verdict]
+    decisions: dict[DecisionKey, DecisionRecord]
 
 
 def measure_rounds(
     session: MeasurementSession, scope: SessionScope, rounds: int, progress: SessionProgress
 ) -> None:
-    """Visit every commit once per round; what an interrupted session has already is not measured again."""
-    there = {
+    """Visit every commit once per round; a resumed session measures only what it lacks."""
+    measured = {
         (sha, series.cell, process.round)
-        for sha, rows in session.processes_by_sha.items()
+        for sha, rows in session.readings.processes_by_sha.items()
         for series, process in rows
     }
-    renewed, last = time.monotonic(), -1
+    renewed_at, last_round = time.monotonic(), -1
     for visit in visit_plan.plan_rounds(list(scope.commits), scope.cells, rounds, session.seed):
-        cells = [cell for cell in visit.cells if (visit.sha, cell.name, visit.round) not in there]
-        if visit.round is not None and visit.round != last:
-            last = visit.round
-            progress.report_step(f"round {last + 1} of {rounds}")
-            if time.monotonic() - renewed > RENEW_AFTER_S:
+        cells = [cell for cell in visit.cells if (visit.sha, cell.name, visit.round) not in measured]
+        if visit.round is not None and visit.round != last_round:
+            last_round = visit.round
+            progress.report_step(f"round {last_round + 1} of {rounds}")
+            if time.monotonic() - renewed_at > RENEW_AFTER_S:
                 session.workbench.restart_environments()
-                renewed = time.monotonic()
+                renewed_at = time.monotonic()
         if cells:
             session.measure_visit(visit, cells)
 
@@ -55,14 +72,12 @@ def pair_neighbours(scope: SessionScope) -> NeighbourPairs:
     return list(itertools.pairwise(scope.commits))
 
 
-def screen_neighbours(
-    session: MeasurementSession, pairs: NeighbourPairs, policy: Policy
-) -> tuple[list[Verdict], list[Verdict]]:
-    """Every neighbour screened on its own, and the verdicts that are worth fresh pairs."""
-    gated = group_judged_by_commit(session.processes_by_sha)
-    measured = {series: by_sha for series, by_sha in gated.items() if policy.is_judged(series)}
+def screen_neighbours(readings: SessionReadings, pairs: NeighbourPairs, policy: Policy) -> ScreeningResult:
+    """Screen every pair of neighbours on its own, and select the candidates for fresh pairs."""
+    judged = group_judged_by_commit(readings.processes_by_sha)
+    measured = {series: by_sha for series, by_sha in judged.items() if policy.is_judged(series)}
     rules = {series: policy.rule_for(series) for series in measured}
-    spread = {series: prior.sd for series, prior in compute_pair_noise(measured, pairs).items()}
+    noise_sds = {series: prior.sd for series, prior in compute_pair_noise(measured, pairs).items()}
     verdicts = [
         screen(
             series,
@@ -71,21 +86,36 @@ def screen_neighbours(
             by_sha.get(base, []),
             by_sha.get(head, []),
             rule=rules[series],
-            prior_sd=spread.get(series),
+            prior_sd=noise_sds.get(series),
         )
         for series, by_sha in measured.items()
         for base, head in pairs
         if base in by_sha or head in by_sha
     ]
-    for one in verdicts:
-        known = NoisePrior(spread[one.series], PRIOR_DF) if spread.get(one.series) else None
-        taken = build_look_record(Look(one, tail=ALPHA), one.pairs, known)
-        session.decisions[one.series, one.base, one.head] = build_decision_record(
-            METHOD_ROUNDS, rules[one.series], [taken]
+    decisions = {
+        build_decision_key(verdict): _build_decision(
+            verdict, rules[verdict.series], noise_sds.get(verdict.series)
         )
-    nominated = [
-        nomination.verdict for nomination in select_candidates(measured, pairs, rules=rules.__getitem__)
+        for verdict in verdicts
+    }
+    selected = [
+        candidate.verdict for candidate in select_candidates(measured, pairs, rules=rules.__getitem__)
     ]
-    places = {(v.series, v.base, v.head) for v in nominated}
-    flagged = [v for v in verdicts if v.kind in MOVE_KINDS and (v.series, v.base, v.head) not in places]
-    return verdicts, nominated + flagged
+    keys = {build_decision_key(verdict) for verdict in selected}
+    moved = [v for v in verdicts if v.kind in MOVE_KINDS and build_decision_key(v) not in keys]
+    return ScreeningResult(
+        [_attach_evidence(readings, verdict) for verdict in verdicts], [*selected, *moved], decisions
+    )
+
+
+def _build_decision(verdict: Verdict, rule: Rule, noise_sd: float | None) -> DecisionRecord:
+    prior = NoisePrior(noise_sd, PRIOR_DF) if noise_sd else None
+    look_record = build_look_record(Look(verdict, tail=ALPHA), verdict.pairs, prior)
+    return build_decision_record(METHOD_ROUNDS, rule, [look_record])
+
+
+def _attach_evidence(readings: SessionReadings, verdict: Verdict) -> Verdict:
+    row_ids = [
+        row_id for sha in (verdict.base, verdict.head) for row_id in readings.get_row_ids(sha, verdict.series)
+    ]
+    return replace(verdict, evidence=tuple(row_ids))

@@ -1,4 +1,4 @@
-"""A user's own script, run and read: its steps become a run of the commit that is checked out."""
+"""Run a user's own script and store its steps as a run of the commit that is checked out."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from perfci.store.writes.ingest import add_processes, add_run, finish_session, s
 from perfci.verdicts.process_levels import process_level
 
 HARNESS = "wrap-1"
-"""Version of this way of measuring: it changes with the rule for the warm-up, and another one is another series."""
+"""Version of this harness: it changes with the warm-up rule, and results of another version are another series."""
 
 STEPS_VARIABLE = "PERFCI_STEPS"
-"""Names the file that a wrapped script writes its steps to."""
+"""The environment variable that names the file a wrapped script writes its steps to."""
 
 WARMUP_RULE = (
-    f"leading steps are warm-up while they stand more than {WARMUP_SIGMAS:g} sigma above the later half, at most half "
-    f"of them, none of fewer than {MIN_WARMUP_SAMPLES}"
+    f"leading steps are warm-up while they stand more than {WARMUP_SIGMAS:g} sigma above the later half, "
+    f"at most half of them, none of fewer than {MIN_WARMUP_SAMPLES}"
 )
 
 STEP_TIME = Metric("step_time", "seconds")
@@ -59,14 +59,15 @@ WALL = Metric("wall", "seconds")
 PEAK_RSS = Metric("peak_rss", "bytes")
 
 INFORMATIONAL_METRICS = frozenset({TOKENS_PER_S, LAST_LOSS, WALL, PEAK_RSS})
-"""Shown beside the others and never judged."""
+"""Metrics that are shown and never judged."""
 
 ScriptReadings = Mapping[Metric, tuple[Clock, tuple[float, ...]]]
+"""The clock and the samples of each metric, one sample per step or one of the whole process."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptProcess:
-    """One process of a script: how it ended, what it wrote, and what was read from that."""
+    """One process of a script: how it ended, the log it wrote, and the readings taken from both."""
 
     status: Status
     reason: str
@@ -81,7 +82,7 @@ class ScriptProcess:
 
 @dataclass(frozen=True, slots=True)
 class ScriptRunResult:
-    """All processes of a script at one commit; ``session`` is empty when there was nothing to store."""
+    """All processes of a script at one commit; ``session`` is empty when nothing was stored."""
 
     benchmark: str
     parameters: NamedValues
@@ -94,14 +95,14 @@ class ScriptRunResult:
     @property
     def levels(self) -> dict[Metric, list[float]]:
         """The level of each process by metric; those that failed have none."""
-        found: dict[Metric, list[float]] = {}
-        for wrapped in self.processes:
-            if wrapped.status is Status.OK:
-                for metric, (clock, samples) in wrapped.readings.items():
-                    found.setdefault(metric, []).append(
-                        process_level(Process(0, samples=samples, clock=clock))
-                    )
-        return found
+        levels: dict[Metric, list[float]] = {}
+        for process in self.processes:
+            if process.status is not Status.OK:
+                continue
+            for metric, (clock, samples) in process.readings.items():
+                level = process_level(Process(0, samples=samples, clock=clock))
+                levels.setdefault(metric, []).append(level)
+        return levels
 
 
 def wrap_script(
@@ -118,45 +119,49 @@ def wrap_script(
 ) -> ScriptRunResult:
     """Run a script ``repeat`` times, one process after the other, and store each as soon as it has ended.
 
-    It ends early when the script fails, is interrupted or writes no steps: the next process would do the same.
+    Stop early when the script fails, is interrupted or writes no steps: the next process would do the same.
     """
-    place = _ScriptSession(store, config, script, commit, name, repeat)
+    session = _ScriptSession(store, config, script, commit, name, repeat)
     processes: list[ScriptProcess] = []
     for round_number in range(repeat):
         end, log = _run_once(script, steps, output)
-        wrapped = build_script_process(end, log)
-        processes.append(wrapped)
-        if wrapped.readings or wrapped.status is not Status.OK:
-            place.store_process(round_number, end, wrapped)
-        on_process_end(round_number, wrapped)
-        if wrapped.status is not Status.OK or wrapped.interrupted or not wrapped.readings:
+        process = build_script_process(end, log)
+        processes.append(process)
+        if process.readings or process.status is not Status.OK:
+            session.store_process(round_number, end, process)
+        on_process_end(round_number, process)
+        if process.status is not Status.OK or process.interrupted or not process.readings:
             break
-    moves = place.finish()
+    change_points = session.finish()
     return ScriptRunResult(
-        place.benchmark, place.parameters, commit, place.session, store.display_name, processes, moves
+        benchmark=session.benchmark,
+        parameters=session.parameters,
+        commit=commit,
+        session=session.uid,
+        stored_in=store.display_name,
+        processes=processes,
+        change_points=change_points,
     )
 
 
 def _run_once(script: Script, steps: Path | None, output: int | None) -> tuple[ScriptResult, StepLog]:
     with tempfile.TemporaryDirectory(prefix="perfci-wrap-") as folder:
         path = steps or Path(folder) / "steps.jsonl"
+        # A log that exists holds the steps of an earlier run, which read_steps skips.
         already = path.read_bytes() if path.exists() else b""
         end = run_script(script, {STEPS_VARIABLE: str(path.absolute())}, output=output)
         return end, read_steps(path, already)
 
 
-# ------------------------------------------------------------------ reading
-
-
 def build_script_process(end: ScriptResult, log: StepLog) -> ScriptProcess:
-    """Judge how a process ended and take its metrics; a loss that is no number fails it, however fast it was."""
+    """Classify how a process ended and collect its metrics; a loss that is not a number fails the process."""
     status, reason = _classify_exit(end)
     if log.divergence and status is Status.OK:
         status, reason = Status.FAILED, log.divergence
     timed = [(step, step.seconds) for step in log.steps if step.seconds is not None]
     warmup = warmup_length([[seconds for _, seconds in timed]])
-    whole = status is Status.OK and not end.interrupted
-    readings = dict(_collect_readings(end, log.steps, timed[warmup:], completed=whole)) if timed else {}
+    completed = status is Status.OK and not end.interrupted
+    readings = dict(_collect_readings(end, log.steps, timed[warmup:], completed=completed)) if timed else {}
     return ScriptProcess(
         status, reason, end.exit_code, end.interrupted, len(log.steps), warmup, end.wall_s, readings, log
     )
@@ -182,30 +187,28 @@ def _collect_readings(
     *,
     completed: bool,
 ) -> Iterator[tuple[Metric, tuple[Clock, tuple[float, ...]]]]:
-    """What was read, judged metrics first; a process that did not come to its own end has no figures of the whole."""
+    """The samples by metric, judged metrics first; only a completed process has metrics of the whole."""
     waits = [(step.data_seconds, seconds) for step, seconds in steady if step.data_seconds is not None]
     rates = [step.tokens / seconds for step, seconds in steady if step.tokens is not None]
     memory = [step.memory_bytes for step in steps if step.memory_bytes is not None]
     losses = [step.loss for step in steps if step.loss is not None]
     peak_rss = [] if end.peak_rss_bytes is None else [float(end.peak_rss_bytes)]
-    found: list[tuple[Metric, Clock, Sequence[float]]] = [
+    collected: list[tuple[Metric, Clock, Sequence[float]]] = [
         (STEP_TIME, Clock.WALL, [seconds for _, seconds in steady]),
         (DATA_TIME, Clock.WALL, [wait for wait, _ in waits]),
         (DATA_STALL, Clock.VALUE, [wait / seconds for wait, seconds in waits]),
         (PEAK_MEMORY, Clock.VALUE, [max(memory)] if memory else []),
         (TOKENS_PER_S, Clock.INFORMATIONAL, rates),
     ]
-    of_the_whole = [(LAST_LOSS, losses[-1:]), (WALL, [end.wall_s]), (PEAK_RSS, peak_rss)]
-    found += [(metric, Clock.INFORMATIONAL, samples) for metric, samples in of_the_whole if completed]
-    usable = ((metric, clock, tuple(filter(math.isfinite, samples))) for metric, clock, samples in found)
+    totals = [(LAST_LOSS, losses[-1:]), (WALL, [end.wall_s]), (PEAK_RSS, peak_rss)]
+    if completed:
+        collected += [(metric, Clock.INFORMATIONAL, samples) for metric, samples in totals]
+    usable = ((metric, clock, tuple(filter(math.isfinite, samples))) for metric, clock, samples in collected)
     return ((metric, (clock, samples)) for metric, clock, samples in usable if samples)
 
 
-# ------------------------------------------------------------------ storing
-
-
 class _ScriptSession:
-    """Where the processes of one script go: a session and a run, which begin with the first process that is stored."""
+    """The stored session and run of one script, which begin with the first process that is stored."""
 
     def __init__(
         self, store: Store, config: Config, script: Script, commit: Commit, name: str, repeat: int
@@ -214,7 +217,7 @@ class _ScriptSession:
         self.parameters: NamedValues = (
             () if name or not script.arguments else (("arguments", shlex.join(script.arguments)),)
         )
-        self.session = ""
+        self.uid = ""
         self._store, self._config, self._commit, self._repeat = store, config, commit, repeat
         python, torch = read_interpreter_versions(script)
         line = ".".join(python.split(".")[:2])
@@ -224,34 +227,37 @@ class _ScriptSession:
         self._run_id = 0
 
     def store_process(self, round_number: int, end: ScriptResult, script_process: ScriptProcess) -> None:
-        """Store one process; one that failed before its first step is written down under the step time."""
+        """Store one process; one that failed before its first step is stored under the step time."""
         readings: ScriptReadings = script_process.readings or {STEP_TIME: (Clock.WALL, ())}
         rows = [
-            (self._build_series(m), self._build_process(m, readings, round_number, end, script_process))
-            for m in readings
+            (
+                self._build_series(metric),
+                self._build_process(metric, readings, round_number, end, script_process),
+            )
+            for metric in readings
         ]
         self._measured += rows
         with self._store.begin() as tx:
-            if not self.session:
+            if not self.uid:
                 uid = f"wrap-{secrets.token_hex(8)}"
                 start_session(tx, self._config.project, uid, "history", uid, 0, self._repeat, end.started_at)
                 self._run_id = add_run(tx, self._build_run(uid, end))
-                self.session = uid
+                self.uid = uid
             save_summaries(tx, add_processes(tx, self._run_id, rows))
 
     def finish(self) -> list[ChangePoint]:
-        """Close the session and look again at the histories it added to."""
-        if not self.session:
+        """Finish the session and update the change points of the histories it added to."""
+        if not self.uid:
             return []
         project, policy = self._config.project, build_policy(self._config)
         touched = {series for series, _ in self._measured}
         with self._store.begin() as tx:
-            finish_session(tx, self.session, datetime.now(UTC))
+            finish_session(tx, self.uid, datetime.now(UTC))
             series_ids = [
-                row_id for row_id, one in load_project_series(tx, project).items() if one in touched
+                row_id for row_id, series in load_project_series(tx, project).items() if series in touched
             ]
-            found = update_change_points(tx, project, series_ids, policy)
-        return [point for points in found.values() for point in points]
+            changes = update_change_points(tx, project, series_ids, policy)
+        return [point for points in changes.values() for point in points]
 
     def _build_run(self, uid: str, end: ScriptResult) -> Run:
         return Run(

@@ -1,4 +1,4 @@
-"""Which cells of a suite are variants of each other: one benchmark, some parameters set apart, all others equal."""
+"""Group the cells of a suite into variants: one benchmark, some parameters varied, all others equal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perfci.report.escaping import strip_quotes
 from perfci.runner.frozen_suite import Cell
 
 ParameterAssignment = Mapping[str, str]
-"""The values of the parameters that are set apart."""
+"""The value of each varied parameter, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +24,20 @@ class VariantAxis:
 
     @classmethod
     def parse(cls, text: str) -> VariantAxis:
-        name, equals, values = (part.strip() for part in text.partition("="))
-        chosen = tuple(value.strip() for value in values.split(","))
-        if not name or not equals or len(set(chosen)) < len(chosen) or len(chosen) < 2 or not all(chosen):
+        """Parse ``name=value,value``; raise where a value is missing or repeated."""
+        name, separator, values = (part.strip() for part in text.partition("="))
+        parsed = tuple(value.strip() for value in values.split(","))
+        if not name or not separator or len(set(parsed)) < len(parsed) or len(parsed) < 2 or not all(parsed):
             raise PerfciError(
-                f"--vary {text!r}: a parameter and two or more different values were expected, such as attn=sdpa,flash"
+                f"--vary {text!r}: a parameter and two or more different values were expected, "
+                "such as attn=sdpa,flash"
             )
-        return cls(name, chosen)
+        return cls(name, parsed)
 
 
 @dataclass(frozen=True, slots=True)
 class VariantGroup:
-    """The cells of one benchmark that differ in nothing else, by the number of their assignment; 0 is the baseline."""
+    """The cells of one benchmark that differ only in the varied parameters, by assignment number; 0 is the baseline."""
 
     benchmark: str
     shared_parameters: NamedValues
@@ -43,70 +45,75 @@ class VariantGroup:
 
     @property
     def varied_parameters(self) -> tuple[str, ...]:
-        """The parameters that are set apart."""
+        """The names of the varied parameters, in the order of the benchmark."""
         return tuple(name for name, _ in self.cells[0].parameters if name not in dict(self.shared_parameters))
 
 
 def build_assignments(axes: Sequence[VariantAxis]) -> list[ParameterAssignment]:
-    """Every combination of the values, the first of each together being the baseline."""
-    if twice := next(
-        (axis.name for k, axis in enumerate(axes) if axis.name in {a.name for a in axes[:k]}), ""
-    ):
-        raise PerfciError(
-            f"--vary names the parameter {twice} twice: give all its values at once, as in {twice}=a,b,c"
-        )
-    return [
-        dict(zip((axis.name for axis in axes), values, strict=True))
-        for values in itertools.product(*(axis.values for axis in axes))
-    ]
+    """Every combination of the values; the first value of each axis makes the baseline."""
+    names = [axis.name for axis in axes]
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            raise PerfciError(
+                f"--vary names the parameter {name} twice: give all its values at once, as in {name}=a,b,c"
+            )
+    combinations = itertools.product(*(axis.values for axis in axes))
+    return [dict(zip(names, values, strict=True)) for values in combinations]
 
 
 def group_variants(cells: Iterable[Cell], assignments: Sequence[ParameterAssignment]) -> list[VariantGroup]:
-    """Group the cells that an assignment speaks of; those without the baseline or with nothing beside it stay out."""
+    """Group the cells that match an assignment; a group without the baseline, or with nothing else, is left out."""
     names = assignments[0].keys()
-    having = [cell for cell in cells if names <= dict(cell.parameters).keys()]
     grouped: dict[tuple[str, NamedValues], dict[int, Cell]] = {}
-    for cell in having:
-        rest = tuple((name, value) for name, value in cell.parameters if name not in names)
+    for cell in cells:
+        parameters = dict(cell.parameters)
+        if not names <= parameters.keys():
+            continue
+        shared = tuple((name, value) for name, value in cell.parameters if name not in names)
         for number, assignment in enumerate(assignments):
-            if all(is_same_value(dict(cell.parameters)[name], value) for name, value in assignment.items()):
-                grouped.setdefault((cell.benchmark, rest), {})[number] = cell
+            if all(is_same_value(parameters[name], value) for name, value in assignment.items()):
+                grouped.setdefault((cell.benchmark, shared), {})[number] = cell
     return [
-        VariantGroup(benchmark, rest, dict(sorted(found.items())))
-        for (benchmark, rest), found in grouped.items()
-        if 0 in found and len(found) > 1
+        VariantGroup(benchmark, shared, dict(sorted(members.items())))
+        for (benchmark, shared), members in grouped.items()
+        if 0 in members and len(members) > 1
     ]
 
 
 def require_known_parameters(
     cells: Sequence[Cell], assignments: Sequence[ParameterAssignment], source: str
 ) -> None:
-    """One sentence for a parameter or a value that no benchmark has, listing what there is; ``what`` begins it."""
+    """Raise for a parameter or a value that no benchmark has, with those there are; ``source`` begins the sentence."""
     values: dict[str, dict[str, None]] = {}
     for cell in cells:
         for name, value in cell.parameters:
             values.setdefault(name, {})[strip_quotes(value)] = None
-    for name, asked in (pair for assignment in assignments for pair in assignment.items()):
+    for name, typed in (pair for assignment in assignments for pair in assignment.items()):
         if name not in values:
-            there = f"there are {_format_list(values)}" if values else "the benchmarks have no parameters"
+            existing = f"there are {_format_list(values)}" if values else "the benchmarks have no parameters"
             raise PerfciError(
-                f"{source}: no benchmark here has a parameter {name!r}{_suggest_name(name, values)}; {there}"
+                f"{source}: no benchmark here has a parameter {name!r}{_suggest_name(name, values)}; {existing}"
             )
-        if not any(is_same_value(value, asked) for value in values[name]):
-            close = _suggest_name(asked, values[name])
+        if not any(is_same_value(value, typed) for value in values[name]):
+            suggestion = _suggest_name(typed, values[name])
             raise PerfciError(
-                f"{source}: {name} has no value {asked!r}{close}; it has {_format_list(values[name])}"
+                f"{source}: {name} has no value {typed!r}{suggestion}; it has {_format_list(values[name])}"
             )
     if not group_variants(cells, assignments):
-        told = ", ".join(f"{name}={value}" for name, value in assignments[0].items())
+        baseline = format_assignment(assignments[0])
         raise PerfciError(
-            f"{source}: no benchmark has both {told} and another of the variants, all else being equal"
+            f"{source}: no benchmark has both {baseline} and another of the variants, all else being equal"
         )
 
 
 def is_same_value(value: str, typed: str) -> bool:
-    """Parameters are stored as Python writes them, so a text has quotes that nobody types."""
+    """Compare a stored value with one a user typed: values are stored as Python literals, so texts have quotes."""
     return typed in (value, strip_quotes(value))
+
+
+def format_assignment(assignment: ParameterAssignment) -> str:
+    """An assignment as ``name=value, name=value``."""
+    return ", ".join(f"{name}={value}" for name, value in assignment.items())
 
 
 def _format_list(names: Iterable[str]) -> str:

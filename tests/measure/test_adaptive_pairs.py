@@ -1,10 +1,10 @@
-"""Pairs are bought where they decide."""
+"""Adaptive pairing measures pairs where they decide."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -12,7 +12,8 @@ from perfci.history.judge_samples import NoisePriors
 from perfci.measure.adaptive_pairs import AdaptivePairing
 from perfci.measure.measurement_session import MeasurementSession
 from perfci.measure.questions import Question
-from perfci.model import Clock, Process, Series, Stage, VerdictKind
+from perfci.measure.session_readings import SessionReadings
+from perfci.model import Clock, Process, Stage, VerdictKind
 from perfci.runner.frozen_suite import Cell
 from perfci.runner.visit_plan import CommitVisit
 from perfci.verdicts.policy import Policy
@@ -22,46 +23,41 @@ BASE, HEAD = a_sha(1), a_sha(2)
 CELL = Cell("suite.Step.counts", None, (), 60.0, None, 60.0)
 COUNT = a_series(CELL.benchmark, metric="operators", unit="count")
 
-Reads = Callable[[str, int], Process]
-"""What a process reads at a commit in a pair."""
+Read = Callable[[str, int], Process]
+"""The process of a commit in a pair, by the sha and the number of the pair."""
 
 
 @dataclass
-class Measured:
+class FakeSession:
     """A session that measures by a rule instead of running anything."""
 
-    reads: Reads
+    read: Read
+    store: None = None
+    project: str = "project"
     seed: int = 1
-    measured: dict[str, list[tuple[Series, Process]]] = field(default_factory=dict)
-    stored: dict[int, Process] = field(default_factory=dict)
-    evidence: dict[tuple[str, Series], list[int]] = field(default_factory=dict)
-    decisions: dict[Any, Any] = field(default_factory=dict)
+    readings: SessionReadings = field(default_factory=SessionReadings)
 
-    def readings(self, sha: str, cell: Cell) -> Sequence[tuple[Series, Process]]:
-        return self.measured.get(sha, [])
-
-    def visit_beside(self, visits: Sequence[CommitVisit]) -> None:
+    def measure_interleaved(self, visits: Sequence[CommitVisit]) -> None:
         for visit in visits:
             assert visit.pair is not None
             process = replace(
-                self.reads(visit.sha, visit.pair), role=visit.role, pair=visit.pair, order=visit.order
+                self.read(visit.sha, visit.pair), role=visit.role, pair=visit.pair, order=visit.order
             )
-            self.measured.setdefault(visit.sha, []).append((COUNT, process))
+            self.readings.add(visit.sha, len(self.readings), COUNT, process)
 
 
 @pytest.fixture(autouse=True)
-def _no_equals(monkeypatch: pytest.MonkeyPatch) -> None:
+def _without_aa_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NoisePriors, "load", classmethod(lambda cls, store, project: cls()))
 
 
-def settled(reads: Reads) -> tuple[VerdictKind, int]:
-    """The verdict, and the pairs that were bought for it."""
-    session = Measured(reads)
+def decide(read: Read) -> tuple[VerdictKind, int]:
+    """The verdict, and the number of pairs that were measured for it."""
+    session = FakeSession(read)
     question = Question(BASE, HEAD, CELL)
-    [verdict] = AdaptivePairing(
-        cast(MeasurementSession, session), [question], Policy(), Stage.CONFIRMATION
-    ).measure_until_decided()[question]
-    return verdict.kind, len(session.measured[BASE])
+    pairing = AdaptivePairing(cast(MeasurementSession, session), [question], Policy(), Stage.CONFIRMATION)
+    [verdict] = pairing.measure_until_decided().list_verdicts()
+    return verdict.kind, len(session.readings.get_commit_processes(BASE))
 
 
 def counted(number: float) -> Process:
@@ -69,20 +65,20 @@ def counted(number: float) -> Process:
 
 
 def test_counts_that_are_the_same_on_both_sides_need_two_pairs() -> None:
-    assert settled(lambda sha, pair: counted(1000)) == (VerdictKind.UNCHANGED, 2)
+    assert decide(lambda sha, pair: counted(1000)) == (VerdictKind.UNCHANGED, 2)
 
 
 def test_counts_that_moved_are_counted_as_often_as_all_else() -> None:
-    assert settled(lambda sha, pair: counted(1000 if sha == BASE else 1100)) == (VerdictKind.REGRESSION, 5)
+    assert decide(lambda sha, pair: counted(1000 if sha == BASE else 1100)) == (VerdictKind.REGRESSION, 5)
 
 
 def test_counts_that_vary_are_no_counts() -> None:
-    _, pairs = settled(lambda sha, pair: counted(1000 + pair % 2))
+    _, pairs = decide(lambda sha, pair: counted(1000 + pair % 2))
 
     assert pairs >= 5
 
 
 def test_times_that_happen_to_agree_get_all_their_pairs() -> None:
-    _, pairs = settled(lambda sha, pair: a_process(1000))
+    _, pairs = decide(lambda sha, pair: a_process(1000))
 
     assert pairs >= 5

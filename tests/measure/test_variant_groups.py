@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perfci.config import AblationTable
-from perfci.measure.ablation_steps import expand_steps
+from perfci.measure.ablation import expand_steps
 from perfci.measure.variant_groups import (
     VariantAxis,
     build_assignments,
@@ -120,6 +120,6 @@ def test_a_ladder_says_first_what_it_will_change() -> None:
         expand_steps(AblationTable.model_validate({"name": "speed", "steps": steps}))
 
     assert str(error.value) == (
-        "the ladder 'speed': the step '+flash' sets attn, which the first step does not; "
-        "the first step says what every parameter is before it is changed"
+        "the ablation 'speed': the step '+flash' sets attn, which the first step does not; "
+        "the first step has to set every parameter that a later step changes"
     )

@@ -15,8 +15,13 @@ from perfci.cli.shared.context import (
     write_json,
 )
 from perfci.cli.shared.terminal_progress import TerminalProgress
-from perfci.measure.ablation import AblationResult, run_ablation
-from perfci.measure.ablation_steps import expand_steps, find_ablation, select_cells
+from perfci.measure.ablation import (
+    AblationResult,
+    expand_steps,
+    find_ablation,
+    run_ablation,
+    select_cells,
+)
 from perfci.measure.check_goals import find_ablation_trades, judge_ablation_goals, parse_goals
 from perfci.measure.check_goals import require_known_metrics as require_goals
 from perfci.measure.open_session import open_workbench, prepare_scope
@@ -39,7 +44,7 @@ def compare_ablation(name: str, at: str, options: ComparisonOptions) -> int:
     with open_workbench(repository, config, options.suite, smoke=options.smoke) as workbench:
         subject = prepare_scope(workbench, [commit], options.bench, progress.report)
         cells = select_cells(subject, table)
-        require_known_parameters(cells, steps, f"the ladder {name!r}")
+        require_known_parameters(cells, steps, f"the ablation {name!r}")
         require_goals(goals, subject.discovery, progress.report)
         owner = f"perfci compare --ladder in {config.root}"
         with (
