@@ -1,4 +1,4 @@
-"""``perfci calibration``: how often verdicts on equal commits were wrong, and the noise floors that equals showed."""
+"""``perfci calibration``: the false-alarm rate and the noise floors that A/A runs measured."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from perfci.report.calibration_text import format_calibration, serialize_calibra
 @json_option
 @global_options
 def command(json_file: str | None) -> None:
-    """Show the false-alarm meter: what comparisons of a commit with itself were told, and what was taken back.
+    """Show the false-alarm rate and noise floors of A/A runs. All verdicts count, including retracted ones.
 
-    Every verdict ever given counts, retracted ones included. `perfci compare HEAD HEAD` feeds it.
+    `perfci compare HEAD HEAD` is such a run.
     """
     config = current_config()
     with closing(open_store_to_read(config)) as store:
-        found = load_calibration(store, config.project, build_policy(config), datetime.now(UTC))
+        calibration = load_calibration(store, config.project, build_policy(config), datetime.now(UTC))
     if json_file:
-        write_json(json_file, serialize_calibration(config.project, found))
+        write_json(json_file, serialize_calibration(config.project, calibration))
     if json_file != "-":
-        click.echo(format_calibration(found), nl=False)
+        click.echo(format_calibration(calibration), nl=False)

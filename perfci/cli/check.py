@@ -1,4 +1,4 @@
-"""``perfci check``: what is stored, judged by another policy, or reached again exactly as it was."""
+"""``perfci check``: re-judge stored results by the current policy, or recompute stored verdicts."""
 
 from __future__ import annotations
 
@@ -20,92 +20,94 @@ from perfci.verdicts.policy import Policy
 
 @click.command("check")
 @click.option(
-    "--dry-run", is_flag=True, help="judge what is stored by the policy of today and show what would differ"
+    "--dry-run", is_flag=True, help="re-judge stored results by the current policy and show the differences"
 )
 @click.option(
-    "--replay", "exactly", is_flag=True, help="reach every stored verdict again and show what comes out else"
+    "--replay",
+    "replay_verdicts",
+    is_flag=True,
+    help="recompute every stored verdict and show any that differ",
 )
 @json_option
 @global_options
 def command(dry_run: bool, replay_verdicts: bool, json_file: str | None) -> int:
-    """Judge every stored comparison and history by the [judge] and [[policy]] of perfci.toml (--dry-run).
+    """Re-judge every stored comparison and history by [judge] and [[policy]] of perfci.toml (--dry-run).
 
-    Shows per series what was flagged and what would be now. Nothing is measured and no verdict is edited: those that
-    are stored stand. Exit code 0 whatever is found.
+    Shows per series the stored and the new verdict. Nothing is measured or changed. Always exits 0.
 
-    --replay takes every look of every verdict again, from the stored samples, by the rule it was reached by, with what
-    was known then: all must be bit for bit the same. Exit code 1 where something is not.
+    --replay recomputes every interim look of every verdict from the stored samples, with the rule and the
+    priors of that time; the results must be identical bit for bit. Exit code 1 if one is not.
     """
     if dry_run == replay_verdicts:
         raise PerfciError(
-            "perfci check goes over what is stored and writes nothing: say perfci check --dry-run for the policy of "
-            "today, or perfci check --replay for the rule each verdict was reached by"
+            "perfci check needs --dry-run (judge by the current policy) or --replay (recompute by the "
+            "original rules)"
         )
     config = current_config()
     with closing(open_store_to_read(config)) as store:
         if replay_verdicts:
             return print_verification(verify_verdicts(store, config.project), config.project, json_file)
         policy = build_policy(config)
-        found = replay_project(store, config.project, policy)
+        result = replay_project(store, config.project, policy)
     if json_file:
-        write_json(json_file, serialize_replay(config.project, found, policy))
+        write_json(json_file, serialize_replay(config.project, result, policy))
     if json_file != "-":
-        click.echo("\n".join([*format_policy_changes(found), summarize_replay(found)]))
+        click.echo("\n".join([*format_policy_changes(result), summarize_replay(result)]))
     return 0
 
 
 def print_verification(verification: VerificationResult, project: str, json_file: str | None) -> int:
+    """Print recomputed verdicts that differ, and return the exit code."""
     if json_file:
         write_json(json_file, serialize_verification(verification, project))
     if json_file != "-":
-        click.echo(
-            "\n".join(
-                [*map(format_difference, verification.differences), summarize_verification(verification)]
-            )
-        )
+        for difference in verification.differences:
+            click.echo(format_difference(difference))
+        click.echo(summarize_verification(verification))
     return 1 if verification.differences else 0
 
 
 def format_difference(difference: VerdictDifference) -> str:
+    """One line: series, commits, verdict and what differs."""
     verdict = difference.record.verdict
     place = f"{verdict.series.label}  {verdict.base[:10]}..{verdict.head[:10]}"
-    others = f" (reached by {difference.made_by})" if difference.is_by_other_version else ""
+    others = f" (computed by {difference.made_by})" if difference.is_by_other_version else ""
     return f"{place}  verdict {difference.record.id}: {difference.description}{others}"
 
 
 def summarize_verification(verification: VerificationResult) -> str:
-    reached = f"{format_count(verification.verified_count, 'verdict')} reached again from the stored samples"
-    wrong = len({one.record.id for one in verification.differences})
-    told = f"{wrong} of them came out differently" if wrong else "bit for bit the same"
-    before = (
-        f"; of {verification.unverifiable_count} older ones the looks were not stored"
-        if verification.unverifiable_count
-        else ""
-    )
-    return f"{reached}: {told}{before}"
+    """One line: how many verdicts were recomputed, and how many differ."""
+    recomputed = f"{format_count(verification.verified_count, 'verdict')} recomputed from stored samples"
+    wrong = len({difference.record.id for difference in verification.differences})
+    result = f"{wrong} of them differ" if wrong else "identical"
+    older = ""
+    if verification.unverifiable_count:
+        older = f"; {verification.unverifiable_count} older ones have no stored looks"
+    return f"{recomputed}: {result}{older}"
 
 
 def serialize_verification(verification: VerificationResult, project: str) -> dict[str, Any]:
+    """The recomputed verdicts as plain JSON values."""
     return {
         "project": project,
-        "verdicts_reached_again": verification.verified_count,
+        "verdicts_recomputed": verification.verified_count,
         "verdicts_without_looks": verification.unverifiable_count,
         "differences": [
             {
-                "verdict": one.record.id,
-                "series": one.record.verdict.series.label,
-                "base": one.record.verdict.base,
-                "head": one.record.verdict.head,
-                "what": one.description,
-                "made_by": one.made_by,
+                "verdict": difference.record.id,
+                "series": difference.record.verdict.series.label,
+                "base": difference.record.verdict.base,
+                "head": difference.record.verdict.head,
+                "difference": difference.description,
+                "produced_by": difference.made_by,
             }
-            for one in verification.differences
+            for difference in verification.differences
         ],
     }
 
 
 def format_policy_changes(result: ReplayResult) -> Iterator[str]:
-    """A line for every verdict and every change point that would be another."""
+    """One line for every verdict and change point that would differ."""
     for verdict in result.verdicts:
         if verdict.is_different:
             stored, now = verdict.stored, verdict.replayed
@@ -113,33 +115,40 @@ def format_policy_changes(result: ReplayResult) -> Iterator[str]:
             after = f"{now.kind}: {now.reason}" if now else "not judged"
             yield f"{place}  {stored.kind} ({stored.stage}) -> {after}"
     for history in result.histories:
-        for change, word in [*((c, "gone") for c in history.removed), *((c, "new") for c in history.added)]:
-            yield f"{history.series.label}  {change.commit[:10]}  change point {format_signed_percent(change.relative_change)} {word}"
+        for word, changes in (("gone", history.removed), ("new", history.added)):
+            for change in changes:
+                size = format_signed_percent(change.relative_change)
+                yield f"{history.series.label}  {change.commit[:10]}  change point {size} {word}"
 
 
 def summarize_replay(result: ReplayResult) -> str:
+    """One line: how many verdicts and histories were re-judged, and how many would differ."""
     verdicts = sum(verdict.is_different for verdict in result.verdicts)
     histories = sum(history.is_different for history in result.histories)
-    replayed = f"{format_count(len(result.verdicts), 'verdict')} and {format_count(len(result.histories), 'series', 'series')} replayed"
+    series_count = format_count(len(result.histories), "series", "series")
+    replayed = f"{format_count(len(result.verdicts), 'verdict')} and {series_count} replayed"
     if not verdicts and not histories:
-        return f"{replayed}: this policy says the same of all of them"
-    return f"{replayed}: {verdicts} and {histories} of them would differ; what is stored stands"
+        return f"{replayed}: this policy gives the same result for all of them"
+    return f"{replayed}: {verdicts} and {histories} of them would differ; stored verdicts are unchanged"
 
 
 def serialize_replay(project: str, result: ReplayResult, policy: Policy) -> dict[str, Any]:
+    """The differences as plain JSON values."""
     return {
         "project": project,
         "verdicts_replayed": len(result.verdicts),
         "histories_replayed": len(result.histories),
-        "verdicts": [_serialize_verdict(one, policy) for one in result.verdicts if one.is_different],
+        "verdicts": [
+            _serialize_verdict(verdict, policy) for verdict in result.verdicts if verdict.is_different
+        ],
         "change_points": [
             {
-                "series": one.series.label,
-                "gone": _serialize_changes(one.removed),
-                "new": _serialize_changes(one.added),
+                "series": history.series.label,
+                "removed": _serialize_changes(history.removed),
+                "new": _serialize_changes(history.added),
             }
-            for one in result.histories
-            if one.is_different
+            for history in result.histories
+            if history.is_different
         ],
     }
 

@@ -1,8 +1,7 @@
-"""``perfci db``: the database as a thing to look after."""
+"""``perfci db``: upgrade, check, back up, restore or prune the database."""
 
 from __future__ import annotations
 
-import re
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import click
 
 from perfci.cli.shared.context import current_config, open_store_to_write, write_json
+from perfci.cli.shared.durations import parse_days
 from perfci.cli.shared.options import global_options, json_option
 from perfci.model import PerfciError
 from perfci.service.uploads.retention import prune
@@ -19,7 +19,7 @@ from perfci.store import backup, check, restore, upgrade
 @click.group("db")
 @global_options
 def command() -> None:
-    """Upgrade, check, back up, restore or thin the database."""
+    """Upgrade, check, back up, restore or prune the database."""
 
 
 @command.command("upgrade")
@@ -35,7 +35,7 @@ def upgrade_command() -> None:
 @json_option
 @global_options
 def check_command(json_file: str | None) -> int:
-    """Verify what must hold in every database; exit 1 when something does not."""
+    """Verify the consistency rules of the database; exit 1 if one is broken."""
     config = current_config()
     problems = check(config.database_url)
     if json_file:
@@ -43,7 +43,7 @@ def check_command(json_file: str | None) -> int:
     for problem in problems:
         click.echo(problem, err=True)
     if not problems and json_file != "-":
-        click.echo("everything holds")
+        click.echo("all checks passed")
     return 1 if problems else 0
 
 
@@ -51,9 +51,9 @@ def check_command(json_file: str | None) -> int:
 @click.argument("file", type=click.Path(path_type=Path))
 @global_options
 def backup_command(file: Path) -> None:
-    """Write a consistent copy to FILE while others go on reading and writing.
+    """Write a consistent copy to FILE while other processes read and write.
 
-    A SQLite database becomes a file of its own kind; FILE.gz, and any copy of PostgreSQL, can be restored into both.
+    A copy of SQLite is a SQLite file. FILE.gz, and any copy of PostgreSQL, can be restored into both.
     """
     config = current_config()
     backup(config.database_url, file)
@@ -67,7 +67,7 @@ def restore_command(file: Path) -> None:
     """Fill an absent or empty database from FILE, which `perfci db backup` wrote."""
     config = current_config()
     restore(config.database_url, file)
-    click.echo(f"{config.database_url} holds what {file} holds")
+    click.echo(f"{config.database_url} is restored from {file}")
 
 
 @command.command("prune")
@@ -76,23 +76,18 @@ def restore_command(file: Path) -> None:
 @json_option
 @global_options
 def prune_command(age: str, dry_run: bool, json_file: str | None) -> None:
-    """Keep of old raw samples only the level of each process, and the quartiles.
+    """Reduce old raw samples to one level per process, and quartiles.
 
-    Histories are judged as before. What verdicts rest on, comparisons and counts that differ stay whole; nothing else
-    is deleted.
+    Verdicts on histories stay the same. Samples that verdicts rest on, comparisons and differing counts are
+    kept.
     """
-    days, now = _parse_days(age), datetime.now(UTC)
+    days, now = parse_days(age), datetime.now(UTC)
+    if days is None:
+        raise PerfciError(f"--raw-older-than takes days such as 90d, found {age!r}")
     with closing(open_store_to_write(current_config())) as store:
         pruned = prune(store, now - timedelta(days=days), now=now, dry_run=dry_run)
     if json_file:
         write_json(json_file, pruned)
     if json_file != "-":
-        done = "would be thinned" if dry_run else "thinned"
+        done = "would be pruned" if dry_run else "pruned"
         click.echo(f"{pruned.processes} processes {done}, {pruned.samples} samples less")
-
-
-def _parse_days(text: str) -> int:
-    days = re.fullmatch(r"(\d{1,5})d", text)
-    if not days:
-        raise PerfciError(f"--raw-older-than takes days such as 90d, found {text!r}")
-    return int(days[1])

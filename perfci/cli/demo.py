@@ -1,4 +1,4 @@
-"""``perfci demo``: the first ten minutes."""
+"""``perfci demo``: measure a sample repository with known regressions and score the detection."""
 
 from __future__ import annotations
 
@@ -28,52 +28,53 @@ from perfci.report.number_format import format_percent
 
 
 @click.command("demo")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="of the dashboard; 0: a free one")
-@click.option("--no-serve", is_flag=True, help="end after the table")
-@click.option("--fresh", is_flag=True, help="measure again, though a measured store is there")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="port of the dashboard; 0: a free one")
+@click.option("--no-serve", is_flag=True, help="exit after the table")
+@click.option("--fresh", is_flag=True, help="measure again, even if a measured store exists")
 @global_options
 def command(port: int, no_serve: bool, fresh: bool) -> int:
-    """Measure a sample repository of 24 commits with real torch, and find what was planted in it.
+    """Measure a sample repository of 24 commits with real torch, and detect the planted changes.
 
-    Exit code 0 only when everything planted was found at its own commit and nothing else was reported.
+    Exit code 0 only if every planted change was found at its own commit and nothing else was reported.
     """
     repository = prepare_sample_repository(Path.cwd(), fresh=fresh)
     config = load_sample_config(repository)
     progress = TerminalProgress()
     progress.report(f"the sample repository is {repository.root}")
     if not measure_sample(repository, config, progress):
-        progress.report("it was measured before; --fresh measures it again")
-    shown = load_demo_results(repository, config)
-    result = score_verdicts(read_planted_changes(repository.root), shown.verdicts)
-    click.echo(format_conclusion(result, shown))
+        progress.report("already measured; --fresh measures again")
+    results = load_demo_results(repository, config)
+    score = score_verdicts(read_planted_changes(repository.root), results.verdicts)
+    click.echo(format_conclusion(score, results))
     if not no_serve:
         serve_dashboard(override_server_settings(config, {"port": port}), read_only=True)
-    return 0 if result.is_perfect else 1
+    return 0 if score.is_perfect else 1
 
 
-def format_conclusion(result: DetectionScore, outcome: DemoResults) -> str:
-    commits = dict(outcome.commits)
+def format_conclusion(score: DetectionScore, results: DemoResults) -> str:
+    """The table of planted changes, what went wrong, and the noise of this machine."""
+    commits = dict(results.commits)
     parts = [
-        format_score_table(result, commits),
-        *format_errors(result, commits),
-        *format_inconclusive(result, commits),
+        format_score_table(score, commits),
+        *format_errors(score, commits),
+        *format_inconclusive(score, commits),
     ]
-    found = len(result.detections) - len(result.misses)
+    detected = len(score.detections) - len(score.misses)
     parts += [
-        f"{found} of {len(result.detections)} planted changes found at their own commit, "
-        f"{len(result.false_alarms)} false alarms among {len(commits)} commits.",
-        format_noise(outcome),
+        f"{detected} of {len(score.detections)} planted changes found at their own commit, "
+        f"{len(score.false_alarms)} false alarms among {len(commits)} commits.",
+        format_noise(results),
         "For your own repository:\n  perfci init\n  perfci run --smoke && perfci compare HEAD~1 --smoke",
     ]
     return "\n\n".join(part for part in parts if part)
 
 
-def format_noise(outcome: DemoResults) -> str:
+def format_noise(results: DemoResults) -> str:
+    """The noise floor and the smallest detectable change of every benchmark."""
     lines = [
-        "This machine, per benchmark: noise floor (10 pairs of equal commits), smallest change it could convict"
+        "This machine, per benchmark: noise floor (10 A/A pairs), smallest change it could confirm",
     ]
-    for series, floor in sorted(outcome.noise_floor.items(), key=lambda item: item[0].label):
-        lines.append(
-            f"  {series.label}: {format_percent(floor)}, {format_percent(outcome.minimum_detectable_effect[series])}"
-        )
+    for series, floor in sorted(results.noise_floor.items(), key=lambda item: item[0].label):
+        smallest = format_percent(results.minimum_detectable_effect[series])
+        lines.append(f"  {series.label}: {format_percent(floor)}, {smallest}")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""``perfci doctor``: is everything there that measuring needs, and is this machine quiet enough?"""
+"""``perfci doctor``: check the setup, the suite and the machine's noise."""
 
 from __future__ import annotations
 
@@ -16,34 +16,39 @@ from perfci.runner.git_repository import GitRepository
 
 COLOURS = {CheckLevel.OK: "green", CheckLevel.WARNING: "yellow", CheckLevel.PROBLEM: "red"}
 TEXT_WIDTH = 120
+"""Columns of the output."""
+
+INDENT = 22
+"""Columns of level and subject."""
 
 
 @click.command("doctor")
-@click.option("--quick", is_flag=True, help="leave out the minute of measuring equals")
+@click.option("--quick", is_flag=True, help="skip the one-minute A/A measurement")
 @suite_option
 @json_option
 @global_options
 def command(quick: bool, suite: Path | None, json_file: str | None) -> int:
-    """Examine what measures, the suite and the machine; say what is wrong and what to do about it.
+    """Check the tools, the suite and the machine, with advice for every finding.
 
-    Exit code 0 no problem (warnings are none), 1 a problem was found, 2 usage.
+    Exit code 0 no problem (warnings allowed), 1 a problem was found, 2 usage.
     """
     if suite is not None and not suite.is_dir():
         raise PerfciError(f"there is no suite folder {suite}; name the folder of the benchmarks with --suite")
-    patient = DoctorTarget(current_config(), repository_or_none(), suite, quick)
-    found = []
-    for finding in run_checks(patient, lambda line: click.echo(line, err=True)):
-        found.append(finding)
+    target = DoctorTarget(current_config(), repository_or_none(), suite, quick)
+    findings = []
+    for finding in run_checks(target, lambda line: click.echo(line, err=True)):
+        findings.append(finding)
         if json_file != "-":
             click.echo(format_finding(finding))
     if json_file:
-        write_json(json_file, {"findings": found})
+        write_json(json_file, {"findings": findings})
     if json_file != "-":
-        click.echo("\n" + format_conclusion(found))
-    return 1 if any(finding.level is CheckLevel.PROBLEM for finding in found) else 0
+        click.echo("\n" + format_conclusion(findings))
+    return 1 if any(finding.level is CheckLevel.PROBLEM for finding in findings) else 0
 
 
 def repository_or_none() -> GitRepository | None:
+    """The git repository of this folder; None outside of one."""
     try:
         return current_repository()
     except PerfciError:
@@ -51,27 +56,29 @@ def repository_or_none() -> GitRepository | None:
 
 
 def format_finding(finding: DoctorFinding) -> str:
-    """``warning  load         0.92 tasks ...`` with what to do below it."""
+    """``warning  load         0.92 tasks ...``, wrapped, with the advice below it."""
     level = click.style(f"{finding.level.value:<9}", fg=COLOURS[finding.level])
+    lines = _wrap(finding.sentence)
+    if finding.advice:
+        lines += _wrap(f"-> {finding.advice}", subsequent_indent="   ")
     head = f"{level}{finding.subject:<13}"
-    lines = textwrap.wrap(finding.sentence, TEXT_WIDTH - 22, break_long_words=False, break_on_hyphens=False)
-    lines += (
-        textwrap.wrap(
-            f"-> {finding.advice}",
-            TEXT_WIDTH - 22,
-            subsequent_indent="   ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        if finding.advice
-        else []
+    return "\n".join((head if index == 0 else " " * INDENT) + line for index, line in enumerate(lines))
+
+
+def _wrap(text: str, subsequent_indent: str = "") -> list[str]:
+    return textwrap.wrap(
+        text,
+        TEXT_WIDTH - INDENT,
+        subsequent_indent=subsequent_indent,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
-    return "\n".join((head if index == 0 else " " * 22) + line for index, line in enumerate(lines))
 
 
 def format_conclusion(findings: list[DoctorFinding]) -> str:
+    """The number of problems and warnings."""
     levels = [finding.level for finding in findings]
     problems, warnings = levels.count(CheckLevel.PROBLEM), levels.count(CheckLevel.WARNING)
     if not problems and not warnings:
-        return "everything is as it should be"
+        return "no problems found"
     return f"{format_count(problems, 'problem')}, {format_count(warnings, 'warning')}"

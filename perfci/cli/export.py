@@ -1,4 +1,4 @@
-"""``perfci export``: what the store holds, for spreadsheets and other tools."""
+"""``perfci export``: write stored histories for spreadsheets and other tools."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ from perfci.service.uploads.export_history import EXPORT_FORMATS, export_history
 @click.option("--samples", is_flag=True, help="CSV: one row per raw sample")
 @global_options
 def command(format_name: str, samples: bool) -> None:
-    """Write the histories to stdout: CSV rows, run documents, asv's results as a tar, PyTorch's records."""
+    """Write the histories to stdout: CSV rows, run documents, asv's results as a tar, or PyTorch's records."""
     if samples and format_name != "csv":
         raise PerfciError(f"--samples is for CSV: {format_name} holds raw samples anyway")
     config = current_config()
     with closing(open_store_to_read(config)) as store:
-        for chunk in export_history(store, config.project, format_name, _report_lost, samples=samples):
+        for chunk in export_history(
+            store,
+            config.project,
+            format_name,
+            lambda line: click.echo(f"  {line}", err=True),
+            samples=samples,
+        ):
             sys.stdout.buffer.write(chunk)
     sys.stdout.flush()
-
-
-def _report_lost(sentence: str) -> None:
-    click.echo(f"  {sentence}", err=True)

@@ -1,4 +1,4 @@
-"""``perfci flush``: what an earlier job could not send goes out now."""
+"""``perfci flush``: send the runs that earlier jobs spooled."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from perfci.service.uploads.send_runs import open_spool, send_spooled_runs
 @json_option
 @global_options
 def command(server: str, json_file: str | None) -> int:
-    """Send what waits in the spool, to the servers it was meant for.
+    """Send spooled results to their servers.
 
-    Exit code 0 when nothing waits any more, 1 when something was refused or still waits, 2 usage.
+    Exit code 0 if nothing is pending any more, 1 if a run was rejected or is pending, 2 usage.
     """
     config = current_config()
     servers = [server.rstrip("/")] if server else open_spool(config).list_servers()
-    flushed = {address: send_spooled_runs(config, address) for address in servers}
-    for address, outcome in flushed.items():
-        print_report(outcome, address, err=json_file == "-")
+    reports = {address: send_spooled_runs(config, address) for address in servers}
+    for address, report in reports.items():
+        print_report(report, address, err=json_file == "-")
     if not servers:
-        click.echo("nothing waits to be sent", err=json_file == "-")
+        click.echo("nothing is pending", err=json_file == "-")
     if json_file:
-        write_json(json_file, {address: serialize_report(outcome) for address, outcome in flushed.items()})
-    return max((exit_code(outcome) for outcome in flushed.values()), default=0)
+        write_json(json_file, {address: serialize_report(report) for address, report in reports.items()})
+    return max((exit_code(report) for report in reports.values()), default=0)

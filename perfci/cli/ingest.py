@@ -1,4 +1,4 @@
-"""``perfci ingest PATH...``: results of other tools become runs in the store."""
+"""``perfci ingest PATH...``: import results of other tools as runs."""
 
 from __future__ import annotations
 
@@ -36,15 +36,19 @@ from perfci.store.queries.measurements import (
     default="auto",
     help="auto: by content  [default]",
 )
+@click.option("--commit", "sha", metavar="SHA", help="commit of files that name none  [default: HEAD]")
+@click.option("--machine", default="", metavar="NAME", help="machine of files that name none")
 @click.option(
-    "--commit", "sha", metavar="SHA", help="of files that name none  [default: HEAD of the repository here]"
+    "--direction",
+    type=click.Choice(["lower", "higher"]),
+    help="the better direction, for files that do not state it",
 )
-@click.option("--machine", default="", metavar="NAME", help="of files that name none")
 @click.option(
-    "--direction", type=click.Choice(["lower", "higher"]), help="which is better, of files that do not say"
-)
-@click.option(
-    "--metric", "meanings", multiple=True, metavar="NAME=UNIT:DIRECTION", help="what an unknown one means"
+    "--metric",
+    "metric_meanings",
+    multiple=True,
+    metavar="NAME=UNIT:DIRECTION",
+    help="unit and direction of an unknown metric",
 )
 @json_option
 @global_options
@@ -57,22 +61,23 @@ def command(
     metric_meanings: tuple[str, ...],
     json_file: str | None,
 ) -> None:
-    """Read result files or folders; the same document twice is one run."""
+    """Import result files or folders; a document that was imported before adds nothing."""
     config = current_config()
-    line = read_first_parent_line(Path.cwd())
-    said = dict(map(parse_metric_unit, metric_meanings))
-    given = ImportDefaults(config.project, find_commit(sha, line), machine, direction)
+    commits = read_first_parent_line(Path.cwd())
+    units = dict(map(parse_metric_unit, metric_meanings))
+    defaults = ImportDefaults(config.project, find_commit(sha, commits), machine, direction)
     reports = []
     with closing(open_store_to_write(config)) as store:
         with store.begin() as tx:
             before = load_latest_result_id(tx)
         for path in paths:
-            report = ingest_path(store, path, format_name, given, line, said)
+            report = ingest_path(store, path, format_name, defaults, commits, units)
             reports.append(report)
             for warning in report.warnings:
                 click.echo(f"  {warning}", err=True)
             click.echo(
-                f"{path}: {report.runs_new} new runs, {report.runs_known} known, {report.values:,} values, "
+                f"{path}: {report.runs_new} new runs, {report.runs_known} already stored, "
+                f"{report.values:,} values, "
                 f"{report.samples:,} samples into project {config.project}",
                 err=json_file == "-",
             )
@@ -80,30 +85,28 @@ def command(
             with store.begin() as tx:
                 series_ids = series_with_results_since(tx, config.project, before)
                 update_change_points(tx, config.project, series_ids, build_policy(config))
-                found = len(load_change_points(tx, config.project))
+                change_points = load_change_points(tx, config.project)
             evaluate_local_project(store, config)
-            click.echo(
-                f"{format_count(found, 'change point')} in the histories of {config.project}",
-                err=json_file == "-",
-            )
+            count = format_count(len(change_points), "change point")
+            click.echo(f"{count} in the histories of {config.project}", err=json_file == "-")
     if json_file:
         write_json(json_file, reports)
 
 
 def read_first_parent_line(folder: Path) -> dict[str, Commit]:
-    """The first-parent commits of the repository a folder lies in, by sha, the newest last; none outside of one."""
+    """The first-parent commits of the repository around a folder, by sha, newest last; empty outside of one."""
     with contextlib.suppress(PerfciError):
         return {commit.sha: commit for commit in GitRepository(folder).first_parent_commits("HEAD")}
     return {}
 
 
-def find_commit(sha: str | None, line: Mapping[str, Commit]) -> Commit | None:
-    """The commit a user names for files that name none, by default the newest at hand."""
+def find_commit(sha: str | None, commits: Mapping[str, Commit]) -> Commit | None:
+    """The commit for files that name none: of a sha or its beginning, by default the newest."""
     if sha is None:
-        return list(line.values())[-1] if line else None
-    found = [commit for full, commit in line.items() if full.startswith(sha.lower())]
-    if len(found) == 1:
-        return found[0]
+        return list(commits.values())[-1] if commits else None
+    matches = [commit for full, commit in commits.items() if full.startswith(sha.lower())]
+    if len(matches) == 1:
+        return matches[0]
     if len(sha) not in (40, 64) or set(sha.lower()) - set("0123456789abcdef"):
         raise PerfciError(
             f"--commit {sha}: expected a full sha, or the start of one on the line of HEAD here"

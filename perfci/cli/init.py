@@ -1,4 +1,4 @@
-"""``perfci init``: a configuration, a starter suite and two workflows for this repository; never overwrites."""
+"""``perfci init``: write a configuration, a starter suite and two workflows; nothing is overwritten."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from perfci.cli.shared.options import global_options
 from perfci.scaffold.starter_files import render_starter_files, uses_default_branches
 
 UNKNOWN_BRANCH_HINT = (
-    "\nperf.yml takes pushes to main and master for the history: this clone does not tell the default branch of its "
-    "origin.\nIs it another one, write its name after `branches:` there."
+    "\nperf.yml takes pushes to main and master for the history: the default branch of origin is "
+    "unknown in this clone.\nIf it is another one, add it after `branches:`."
 )
 
 
 @click.command("init")
 @global_options
 def command() -> None:
-    """Write perfci.toml, a suite in benchmarks/ and two workflows in .github/workflows/ where they are missing."""
+    """Write perfci.toml, a suite in benchmarks/ and two workflows in .github/workflows/ if they are missing."""
     repository = current_repository()
     project, branch = repository.slug or repository.root.name, repository.main_branch
     files = render_starter_files(repository.root, project, branch)

@@ -10,9 +10,7 @@ from perfci.verdicts.json_filters import judge_document
 
 
 @click.command("judge")
-@click.option(
-    "--json", "as_json", is_flag=True, help="the only form there is; kept so that scripts say what they mean"
-)
+@click.option("--json", "as_json", is_flag=True, help="no effect (JSON is the only format)")
 @global_options
 def command(as_json: bool) -> None:
     """Read {"op": "compare" or "decide", "min_effect", "cases": [...]} from stdin, write {"results": [...]}."""

@@ -1,4 +1,4 @@
-"""``perfci judge-worker``: judge what was uploaded, until interrupted or until nothing waits."""
+"""``perfci judge-worker``: judge uploads, until interrupted or until nothing is pending."""
 
 from __future__ import annotations
 
@@ -27,57 +27,64 @@ from perfci.store import Store
 
 
 @click.command("judge-worker")
-@click.option("--once", is_flag=True, help="do what waits and end; at once, where another one works")
+@click.option(
+    "--once", is_flag=True, help="process pending work and exit; exit at once if another worker is active"
+)
 @global_options
 def command(once: bool) -> None:
-    """Judge uploads. Any number of these may run; one at a time works, and another takes over when it dies.
+    """Judge uploads. Of several workers one is active at a time; another takes over when it dies.
 
-    It also sends notifications and, where the server is a GitHub App ([app]), tells pull requests what was measured;
-    every quarter of an hour it asks GitHub for runs of which nothing was told here.
+    It also sends notifications. If the server is a GitHub App ([app]), it reports results on pull requests
+    and polls GitHub every 15 minutes for missed deliveries.
     """
     config = current_config()
     configure_logging(config.settings.server.log)
     with closing(open_store_to_write(config)) as store:
-        standards = partial(load_project_policies, config.settings)
-        meanwhile = (PeriodicJobs(store, standards), RetentionJob(store, config.settings.retention.raw_days))
-        worker = JudgeWorker(store, standards, periodic_jobs=meanwhile)
-        means = build_sender_config(config.settings, config.secrets)
-        messages = LeasedLoop(store, NOTIFICATION_LEASE, partial(deliver_notifications, store, means))
-        reports, missed = _github_app_loops(config, store)
+        load_policies = partial(load_project_policies, config.settings)
+        periodic_jobs = (
+            PeriodicJobs(store, load_policies),
+            RetentionJob(store, config.settings.retention.raw_days),
+        )
+        worker = JudgeWorker(store, load_policies, periodic_jobs=periodic_jobs)
+        senders = build_sender_config(config.settings, config.secrets)
+        notifications = LeasedLoop(store, NOTIFICATION_LEASE, partial(deliver_notifications, store, senders))
+        inbox, poll = _github_app_loops(config, store)
         if once:
-            judged = worker.drain()
-            if judged is None:
-                click.echo("another process judges here, and does what waits")
-                return
-            followed = [f"{one.drain()} runs of GitHub followed" for one in reports]
-            click.echo(
-                ", ".join([f"{judged} uploads judged", f"{messages.drain()} messages sent", *followed])
-            )
+            click.echo(_drain(worker, notifications, inbox))
             return
-        stop = threading.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
-        carrying = [
-            threading.Thread(target=one.run, args=(stop,), name="perfci-courier")
-            for one in (messages, *reports, *missed)
-        ]
-        for thread in carrying:
-            thread.start()
-        worker.run(stop, config.settings.server.judge_every_s)
-        for thread in carrying:
-            thread.join()
+        _run_until_stopped(worker, [notifications, *inbox, *poll], config.settings.server.judge_every_s)
+
+
+def _drain(worker: JudgeWorker, notifications: LeasedLoop, inbox: list[LeasedLoop]) -> str:
+    """Process pending work, and return a line about it."""
+    judged = worker.drain()
+    if judged is None:
+        return "another worker is active and handles pending work"
+    processed = [f"{loop.drain()} GitHub runs processed" for loop in inbox]
+    return ", ".join([f"{judged} uploads judged", f"{notifications.drain()} messages sent", *processed])
+
+
+def _run_until_stopped(worker: JudgeWorker, loops: list[LeasedLoop], judge_every_s: float) -> None:
+    """Run the worker here and every loop in a thread of its own, until SIGTERM or SIGINT."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    threads = [threading.Thread(target=loop.run, args=(stop,), name="perfci-leased-loop") for loop in loops]
+    for thread in threads:
+        thread.start()
+    worker.run(stop, judge_every_s)
+    for thread in threads:
+        thread.join()
 
 
 def _github_app_loops(config: Config, store: Store) -> tuple[list[LeasedLoop], list[LeasedLoop]]:
-    """Who tells pull requests what was measured, and who finds what GitHub did not tell: nobody, without an App."""
+    """The loop of the inbox and that of the reconciliation poll; none without a GitHub App."""
     if not config.settings.app.id:
         return [], []
     app = build_app(config)
-    reports = LeasedLoop(
-        store, INBOX_LEASE, InboxWorker(store, WorkflowRunHandler(store, app, config.settings))
+    handler = WorkflowRunHandler(store, app, config.settings)
+    inbox = LeasedLoop(store, INBOX_LEASE, InboxWorker(store, handler))
+    poll = LeasedLoop(
+        store, POLL_LEASE, ReconciliationPoll(store, app), interval_s=POLL_INTERVAL.total_seconds()
     )
-    return [reports], [
-        LeasedLoop(
-            store, POLL_LEASE, ReconciliationPoll(store, app), interval_s=POLL_INTERVAL.total_seconds()
-        )
-    ]
+    return [inbox], [poll]

@@ -1,4 +1,4 @@
-"""``perfci profile [REV] --bench REGEX``: where the time of a benchmark goes, as tables and a trace to open."""
+"""``perfci profile [REV] --bench REGEX``: profile a benchmark, as tables and a trace."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from perfci.cli.shared.context import current_repository, load_repository_config, write_json
+from perfci.cli.shared.machine import lock_machine
 from perfci.cli.shared.options import (
     bench_option,
     global_options,
@@ -19,39 +20,29 @@ from perfci.cli.shared.options import (
     suite_option,
     wait_option,
 )
+from perfci.cli.shared.profile_tables import format_tables
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.measure.open_session import open_workbench, prepare_scope
 from perfci.measure.profiles import (
     TABLES_FILE,
     TRACE_FILE,
     ProfiledCell,
-    ProfileReport,
-    ProfileRow,
     profile_cells,
 )
 from perfci.model import PerfciError, Status
 from perfci.report.escaping import make_printable
-from perfci.report.number_format import (
-    DisplayScale,
-    choose_scale,
-    format_count,
-    format_number,
-    format_percent,
-)
-from perfci.report.text_tables import align_table
+from perfci.report.number_format import format_count
 from perfci.runner.frozen_suite import Cell
-from perfci.runner.locks import machine_lock
 
 MAX_CELLS = 10
-MAX_ROWS_SHOWN = 10
-MAX_NAME_WIDTH = 88
+"""Cells profiled without ``--all``: each takes a process of its own."""
 
 VIEWERS = "https://ui.perfetto.dev or chrome://tracing"
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileCommandLine:
-    """What was typed, as far as another command line has to repeat it."""
+    """The arguments that the printed nsys command has to repeat."""
 
     revision: str
     suite: Path | None
@@ -63,9 +54,12 @@ class ProfileCommandLine:
 @suite_option
 @bench_option
 @smoke_option
-@click.option("--all", "every", is_flag=True, help=f"also profile more than {MAX_CELLS} cells")
+@click.option("--all", "all_cells", is_flag=True, help=f"also profile more than {MAX_CELLS} cells")
 @click.option(
-    "--out", type=click.Path(path_type=Path), metavar="DIR", help="instead of .perfci/profiles/COMMIT"
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="folder of the profiles  [default: .perfci/profiles/COMMIT]",
 )
 @click.option("--only-ranges", is_flag=True, help="run in NVTX ranges and write nothing, for nsys to record")
 @wait_option
@@ -82,146 +76,90 @@ def command(
     no_wait: bool,
     json_file: str | None,
 ) -> int:
-    """Profile benchmarks at REV (the working tree when absent): phases, kernels, operators, Python lines, a trace.
+    """Profile benchmarks at REV (the working tree when absent): phases, kernels, operators, Python lines, a
+    trace.
 
-    Each matching cell runs in a fresh process of the measured environment, as it is measured, and nothing is stored.
-    Exit code 0 all profiled or skipped with a reason, 1 some failed, 2 usage, 4 nothing profiled, 130 interrupted.
+    Each matching cell runs in a fresh process of the measured environment; nothing is stored. Exit code 0
+    all profiled or skipped with a reason, 1 some failed, 2 usage, 4 nothing profiled, 130 interrupted.
     """
     repository = current_repository()
     config = load_repository_config(repository)
     commit = repository.commit(repository.resolve(revision)) if revision else repository.working_tree_commit()
     progress = TerminalProgress()
-    found: list[ProfiledCell] = []
+    profiles: list[ProfiledCell] = []
+    command_line = ProfileCommandLine(revision and commit.sha, suite, smoke)
     with open_workbench(repository, config, suite, smoke=smoke) as workbench:
         subject = prepare_scope(workbench, [commit], bench, progress.report)
         require_few_cells(subject.cells, bench, all_cells)
         folder = None if only_ranges else out or repository.private_folder / "profiles" / commit.short_sha
-        owner = f"perfci profile in {config.root}"
-        with machine_lock(config.lock_path, owner=owner, wait=not no_wait, on_wait=progress.report):
-            progress.report(
-                f"profiling {format_count(len(subject.cells), 'cell')} at {commit.short_sha} {commit.subject}"
-            )
+        with lock_machine(config, "perfci profile", progress, no_wait=no_wait):
+            count = format_count(len(subject.cells), "cell")
+            progress.report(f"profiling {count} at {commit.short_sha} {commit.subject}")
             try:
                 for profiled in profile_cells(workbench, commit, subject.cells, folder):
-                    found.append(profiled)
+                    profiles.append(profiled)
                     if json_file != "-":
-                        click.echo(
-                            "\n".join(
-                                format_profile(
-                                    profiled, ProfileCommandLine(revision and commit.sha, suite, smoke)
-                                )
-                            )
-                        )
+                        click.echo("\n".join(format_profile(profiled, command_line)))
             except KeyboardInterrupt:
                 progress.report("interrupted; the profiles shown are complete")
                 return 130
     if json_file:
-        write_json(
-            json_file, {"commit": commit, "profiles": [serialize_profile(profiled) for profiled in found]}
-        )
-    return exit_code(found)
+        write_json(json_file, {"commit": commit, "profiles": list(map(serialize_profile, profiles))})
+    return exit_code(profiles)
 
 
 def require_few_cells(cells: Sequence[Cell], bench: str, all_cells: bool) -> None:
+    """Reject a command that would profile more cells than MAX_CELLS without ``--all``."""
     if len(cells) > MAX_CELLS and not all_cells:
         likely = next((cell for cell in cells if cell.benchmark.endswith(".measure_training")), cells[0])
-        asked = f"--bench {bench!r} matches" if bench else "the suite has"
+        subject = f"--bench {bench!r} matches" if bench else "the suite has"
         raise PerfciError(
-            f"{asked} {len(cells)} cells, and each would be profiled; narrow it to {MAX_CELLS} or fewer, for example "
+            f"{subject} {len(cells)} cells, and each would be profiled; narrow it to {MAX_CELLS} or "
+            "fewer, for example "
             f"--bench {shlex.quote(cell_regex(likely))}, or give --all"
         )
 
 
 def cell_regex(cell: Cell) -> str:
-    """An expression for this cell that a shell's quotes can hold; a dot stands for those in the name."""
+    """A regular expression for this cell without quotes, for a shell: a dot stands for a quote in the name."""
     return f"^{re.escape(cell.name)}$".replace("'", ".").replace(r"\ ", " ")
 
 
 def format_profile(cell_profile: ProfiledCell, command_line: ProfileCommandLine) -> Iterator[str]:
-    """What a person reads of one cell."""
+    """The text about one cell: its tables, and how to open its trace."""
     name = make_printable(cell_profile.cell.name)
     if cell_profile.status is not Status.OK:
-        yield f"{name}: {'not profiled' if cell_profile.status is Status.SKIPPED else cell_profile.status}: {cell_profile.reason}\n"
+        status = "not profiled" if cell_profile.status is Status.SKIPPED else cell_profile.status
+        yield f"{name}: {status}: {cell_profile.reason}\n"
         return
     if cell_profile.tables is None or cell_profile.folder is None:
         yield f"{name}: ran in NVTX ranges\n"
         return
     yield name
     yield from format_tables(cell_profile.tables)
-    yield f"{relative_path(cell_profile.folder / TRACE_FILE)} opens in {VIEWERS}; {TABLES_FILE} beside it holds these tables, longer"
+    trace = relative_path(cell_profile.folder / TRACE_FILE)
+    yield f"{trace} opens in {VIEWERS}; {TABLES_FILE} beside it holds the full tables"
     if cell_profile.tables.kind == "cuda":
-        yield f"the ranges in Nsight Systems: {nsys_command(cell_profile.cell, cell_profile.folder, command_line)}"
+        nsys = nsys_command(cell_profile.cell, cell_profile.folder, command_line)
+        yield f"the ranges in Nsight Systems: {nsys}"
     yield ""
 
 
-def format_tables(tables: ProfileReport) -> Iterator[str]:
-    scale = choose_scale([tables.seconds], "seconds")
-    parts = [f"an operator ran for {format_percent(tables.in_operators)} of it"]
-    parts += [f"a kernel for {format_percent(tables.busy)}"] if tables.busy is not None else []
-    yield f"{format_count(tables.calls, 'call')} of {scale.format_value(tables.seconds)} on {tables.device}; {', '.join(parts)}\n"
-    if tables.phases:
-        yield format_phase_table(tables, scale)
-    else:
-        yield "phases: it marks none (the training and generation of a ModelBench do)\n"
-    if tables.kernels:
-        yield format_table(("kernel", "device time", "share", "calls"), tables.kernels, scale)
-    else:
-        yield f"kernels: {tables.missing.get('kernels', 'none')}\n"
-    yield format_table(("operator", "self time", "share", "calls"), tables.operators, scale)
-    yield format_table(("line", "CPU time", "share", ""), tables.lines, scale)
-
-
-def format_phase_table(tables: ProfileReport, scale: DisplayScale) -> str:
-    """The host's time in every phase beside the device's of what was launched in it."""
-    on_device = {row.name: row for row in tables.device_phases}
-    rows = []
-    for row in tables.phases:
-        device = on_device.get(row.name)
-        host = (row.name, scale.format_value(row.seconds), format_percent(row.share))
-        rows.append(
-            (
-                *host,
-                *((scale.format_value(device.seconds), format_percent(device.share)) if device else ("", "")),
-            )
-        )
-    return align_table(("phase", "host time", "share", "device time", "share"), rows) + "\n"
-
-
-def format_table(headings: tuple[str, str, str, str], rows: Sequence[ProfileRow], scale: DisplayScale) -> str:
-    if not rows:
-        return f"{headings[0]}s: none was seen\n"
-    shown = [
-        (
-            truncate_name(make_printable(row.name)),
-            scale.format_value(row.seconds),
-            format_percent(row.share),
-            format_number(row.calls) if row.calls else "",
-        )
-        for row in rows[:MAX_ROWS_SHOWN]
-    ]
-    return align_table(headings, shown) + "\n"
-
-
-def truncate_name(name: str) -> str:
-    return name if len(name) <= MAX_NAME_WIDTH else name[: MAX_NAME_WIDTH - 1] + "…"
-
-
 def relative_path(path: Path) -> str:
+    """A path as seen from this folder, where it lies below it."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def nsys_command(cell: Cell, folder: Path, command_line: ProfileCommandLine) -> str:
-    """The same cell once more under nsys: two profilers cannot record one process, so ours only opens the ranges."""
-    again = [
-        "perfci",
-        "profile",
-        *([command_line.revision] if command_line.revision else []),
-        "--bench",
-        cell_regex(cell),
-    ]
-    again += ["--suite", str(command_line.suite)] if command_line.suite else []
-    again += ["--smoke"] if command_line.smoke else []
+    """A command that runs the cell under nsys; two profilers cannot record one process, so ours opens ranges
+    only.
+    """
+    perfci = ["perfci", "profile"]
+    perfci += [command_line.revision] if command_line.revision else []
+    perfci += ["--bench", cell_regex(cell)]
+    perfci += ["--suite", str(command_line.suite)] if command_line.suite else []
+    perfci += ["--smoke"] if command_line.smoke else []
     recorder = [
         "nsys",
         "profile",
@@ -231,11 +169,11 @@ def nsys_command(cell: Cell, folder: Path, command_line: ProfileCommandLine) -> 
         "--force-overwrite=true",
         f"--output={relative_path(folder / 'nsys')}",
     ]
-    return shlex.join([*recorder, *again, "--only-ranges"])
+    return shlex.join([*recorder, *perfci, "--only-ranges"])
 
 
 def serialize_profile(cell_profile: ProfiledCell) -> Mapping[str, object]:
-    """The same for programs."""
+    """A profile as plain JSON values."""
     folder = cell_profile.folder
     return {
         "cell": cell_profile.cell.name,
@@ -249,6 +187,7 @@ def serialize_profile(cell_profile: ProfiledCell) -> Mapping[str, object]:
 
 
 def exit_code(cell_profiles: Sequence[ProfiledCell]) -> int:
+    """4 nothing profiled, 1 a profile failed, else 0."""
     if not any(profiled.status is Status.OK for profiled in cell_profiles):
         return 4
     return 0 if all(profiled.status in (Status.OK, Status.SKIPPED) for profiled in cell_profiles) else 1

@@ -30,71 +30,72 @@ from perfci_web.write_access import READ_ONLY_NOTICE, allows_writes
 @click.option("--port", type=click.IntRange(0, 65535), help="instead of [server] port; 0 picks a free one")
 @click.option("--workers", type=click.IntRange(1, 64), help="processes, instead of [server] workers")
 @click.option("--migrate", is_flag=True, help="bring an older database to this version's schema first")
-@click.option(
-    "--no-worker", is_flag=True, help="judge no uploads here: `perfci judge-worker` does, somewhere"
-)
+@click.option("--no-worker", is_flag=True, help="do not start a judge worker")
 @click.option("--read-only", is_flag=True, help="accept no changes")
-@click.option("--writable", is_flag=True, help="fail where it would have to be read-only")
+@click.option("--writable", is_flag=True, help="fail instead of starting read-only")
 @global_options
 def command(
     read_only: bool, writable: bool, migrate: bool, no_worker: bool, **server_options: str | int | None
 ) -> None:
-    """Show what the store holds and take uploads, until interrupted.
+    """Serve the dashboard and accept uploads, until interrupted.
 
-    On this machine it needs no login. On another address it is read-only unless [access] mode says who is who.
+    On a loopback address no login is needed; on others it is read-only unless [access] mode sets up logins.
     """
-    changed: dict[str, object] = {name: value for name, value in server_options.items() if value is not None}
-    changed |= ({"migrate": True} if migrate else {}) | ({"worker": False} if no_worker else {})
-    config = override_server_settings(current_config(), changed)
+    overrides: dict[str, object] = {
+        name: value for name, value in server_options.items() if value is not None
+    }
+    overrides |= ({"migrate": True} if migrate else {}) | ({"worker": False} if no_worker else {})
+    config = override_server_settings(current_config(), overrides)
     configure_logging(config.settings.server.log)
     serve_dashboard(config, read_only=read_only, writable=writable)
 
 
 def serve_dashboard(config: Config, *, read_only: bool = False, writable: bool = False) -> None:
-    """Serve until interrupted and say where."""
+    """Serve until interrupted, after a line with the address."""
     server, mode = config.settings.server, config.settings.access.mode
-    open_to_changes = allows_writes(server.host, mode, read_only=read_only, writable=writable)
+    writable_here = allows_writes(server.host, mode, read_only=read_only, writable=writable)
     if server.migrate:
         upgrade_if_older(config.database_url)
     store = open_store_to_read(config) if read_only else open_store_to_write(config, durable=True)
-    read_only_line = "" if open_to_changes or read_only else READ_ONLY_NOTICE
+    read_only_line = "" if writable_here or read_only else READ_ONLY_NOTICE
 
     def ready(url: str) -> None:
         click.echo(f"serving {url} (Ctrl-C ends it)")
         if read_only_line:
             click.echo(read_only_line)
 
-    with closing(store), _run_judge_worker(config, open_to_changes and server.worker) as beside:
-        serving: dict[str, Any] = {
-            "read_only": not open_to_changes,
+    with closing(store), _run_judge_worker(config, writable_here and server.worker) as worker:
+        options: dict[str, Any] = {
+            "read_only": not writable_here,
             "settings": config.settings,
             "secrets": config.secrets,
-            "every_second": beside.ensure_running,
+            "every_second": worker.ensure_running,
             "on_ready": ready,
         }
         if server.workers == 1:
-            serve(store, server.host, server.port, **serving)
+            serve(store, server.host, server.port, **options)
             return
-        store.close()  # its connections would belong to all workers at once
+        store.close()  # forked workers must not share its connections
         pool = config.settings.store.pool
-        again = partial(open_store, config.database_url, create=False, durable=open_to_changes, pool=pool)
-        serve_workers(again, server.host, server.port, on_worker_start=beside.detach, **serving)
+        reopen = partial(open_store, config.database_url, create=False, durable=writable_here, pool=pool)
+        serve_workers(reopen, server.host, server.port, on_worker_start=worker.detach, **options)
 
 
 @contextmanager
 def _run_judge_worker(config: Config, enabled: bool) -> Iterator[SupervisedProcess]:
-    """The process that judges what is uploaded here, started with the server and ended with it."""
+    """A judge worker in a child process that starts and ends with the server."""
     if enabled and config.settings.app.id:
-        build_app(config)  # that process would say in the log what can be said here
+        build_app(config)  # fails here, not in the log of the child, if the settings are wrong
     file = config_file_option()
     arguments = ["judge-worker", *(["--config", str(file.absolute())] if file else [])]
-    beside = SupervisedProcess(arguments if enabled else [], {"PERFCI_DB": config.database_url}, config.root)
+    worker = SupervisedProcess(arguments if enabled else [], {"PERFCI_DB": config.database_url}, config.root)
     try:
-        yield beside
+        yield worker
     finally:
-        beside.stop()
+        worker.stop()
 
 
 def override_server_settings(config: Config, overrides: dict[str, object]) -> Config:
+    """A configuration with some keys of [server] replaced."""
     server = config.settings.server.model_copy(update=overrides)
     return config.model_copy(update={"settings": config.settings.model_copy(update={"server": server})})

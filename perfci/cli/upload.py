@@ -1,4 +1,4 @@
-"""``perfci upload``: result files reach a server, now or with a later flush."""
+"""``perfci upload``: send result files to a server, now or with a later flush."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from perfci.service.uploads.send_runs import read_runs, resolve_server, upload_r
 @json_option
 @global_options
 def command(paths: tuple[Path, ...], server: str, json_file: str | None) -> int:
-    """Keep results on disk, then send them; nothing is forgotten before the server has stored it.
+    """Spool results on disk, then send them; a run leaves the spool once the server has stored it.
 
-    The token comes from PERFCI_TOKEN; a job of GitHub Actions with `id-token: write` needs none. Exit code 0 when
-    everything is stored there, 1 when something was refused or still waits, 2 usage.
+    The token comes from PERFCI_TOKEN; a job of GitHub Actions with `id-token: write` needs none. Exit code 0
+    if everything is stored there, 1 if a run was rejected or is pending, 2 usage.
     """
     config = current_config()
     address = resolve_server(config, server)
@@ -30,8 +30,8 @@ def command(paths: tuple[Path, ...], server: str, json_file: str | None) -> int:
         for path in paths
         for run in read_runs(path, config.project, lambda text: click.echo(f"  {text}", err=True))
     )
-    flushed = upload_runs(config, address, runs)
-    print_report(flushed, address, err=json_file == "-")
+    report = upload_runs(config, address, runs)
+    print_report(report, address, err=json_file == "-")
     if json_file:
-        write_json(json_file, serialize_report(flushed))
-    return exit_code(flushed)
+        write_json(json_file, serialize_report(report))
+    return exit_code(report)

@@ -1,22 +1,18 @@
-"""``perfci wrap -- python train.py``: the steps of a script that knows nothing of perfci, at the current commit."""
+"""``perfci wrap -- python train.py``: measure the steps of any script at the current commit."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import click
 
-from perfci.cli.shared.context import (
-    current_repository,
-    load_repository_config,
-    open_store_to_write,
-    write_json,
-)
+from perfci.cli.shared.context import current_repository, load_repository_config, write_json
+from perfci.cli.shared.durations import format_duration
+from perfci.cli.shared.machine import open_locked_store
 from perfci.cli.shared.options import global_options, json_option, wait_option
-from perfci.cli.shared.terminal_progress import TerminalProgress, format_duration
+from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.formats.step_log import STEP_FIELDS
 from perfci.measure.script_run import (
     INFORMATIONAL_METRICS,
@@ -28,7 +24,6 @@ from perfci.measure.script_run import (
 )
 from perfci.model import PerfciError, Status, cell_name
 from perfci.report.number_format import format_count, format_quantity, format_signed_percent
-from perfci.runner.locks import machine_lock
 from perfci.runner.user_script import find_script
 from perfci.stats.location import median
 
@@ -45,7 +40,7 @@ MAX_NAME_LENGTH = 200
 @click.command("wrap", context_settings={"allow_interspersed_args": False})
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @click.option(
-    "--name", default="", metavar="NAME", help="of the benchmark  [default: wrap. and the script's name]"
+    "--name", default="", metavar="NAME", help="name of the benchmark  [default: wrap. and the script's name]"
 )
 @click.option(
     "--steps", type=click.Path(path_type=Path), metavar="FILE", help="where the script writes its steps"
@@ -59,11 +54,11 @@ MAX_NAME_LENGTH = 200
 def command(
     command: tuple[str, ...], name: str, steps: Path | None, repeat: int, no_wait: bool, json_file: str | None
 ) -> int:
-    """Run a script, read the steps it writes, store them as a run of the current commit.
+    """Run a script, read the steps it writes and store them as a run of the current commit.
 
-    The script writes one JSON object per step to the file that the variable PERFCI_STEPS names:
-    {"step": 7, "t": seconds of any clock} or "step_time", and what it knows of "tokens", "loss", "data_time" and
-    "memory" (bytes). Exit code 0 measured, 1 the script failed, 2 usage, 4 nothing measured, 130 interrupted.
+    The script writes one JSON object per step to the file that the variable PERFCI_STEPS names: {"step": 7,
+    "t": seconds of any clock} or "step_time", and optionally "tokens", "loss", "data_time" and "memory"
+    (bytes). Exit code 0 measured, 1 the script failed, 2 usage, 4 nothing measured, 130 interrupted.
     """
     if name and not (name.strip() and name.isprintable() and len(name) <= MAX_NAME_LENGTH):
         raise PerfciError(f"{name!r} cannot be a benchmark's name; give --name a short printable one")
@@ -76,11 +71,7 @@ def command(
     config = load_repository_config(repository)
     progress = TerminalProgress()
     commit = repository.working_tree_commit()
-    owner = f"perfci wrap in {config.root}"
-    with (
-        machine_lock(config.lock_path, owner=owner, wait=not no_wait, on_wait=progress.report),
-        closing(open_store_to_write(config)) as store,
-    ):
+    with open_locked_store(config, "perfci wrap", progress, no_wait=no_wait) as store:
         result = wrap_script(
             store,
             config,
@@ -99,21 +90,22 @@ def command(
 def report_process(
     index: int, script_process: ScriptProcess, repeat: int, progress: TerminalProgress
 ) -> None:
-    """Say how one process ended, and what of its lines could not be used."""
-    how = "interrupted" if script_process.interrupted else script_process.status
+    """Print how one process ended, and which of its lines could not be read."""
+    outcome = "interrupted" if script_process.interrupted else script_process.status
     reason = f": {script_process.reason}" if script_process.reason else ""
     took = f"{format_count(script_process.steps, 'step')} in {format_duration(script_process.wall_s)}"
-    progress.report(f"process {index + 1} of {repeat}: {how}{reason}, {took}")
+    progress.report(f"process {index + 1} of {repeat}: {outcome}{reason}, {took}")
     faults, unused = script_process.log.errors, script_process.log.unknown_keys
     for fault in faults[:MAX_FAULTS_SHOWN]:
         progress.report(f"  {fault}")
     if len(faults) > MAX_FAULTS_SHOWN:
         progress.report(f"  and {format_count(len(faults) - MAX_FAULTS_SHOWN, 'more line')} like these")
     if unused and index == 0:
-        progress.report(f"  not read: {', '.join(unused)} (perfci reads {', '.join(STEP_FIELDS)})")
+        progress.report(f"  unused fields: {', '.join(unused)} (perfci reads {', '.join(STEP_FIELDS)})")
 
 
 def write_report(result: ScriptRunResult, json_file: str | None) -> None:
+    """Write the result as JSON and text, or why there is none."""
     if json_file:
         write_json(json_file, serialize_result(result))
     if not result.levels and not any(wrapped.status is not Status.OK for wrapped in result.processes):
@@ -123,11 +115,13 @@ def write_report(result: ScriptRunResult, json_file: str | None) -> None:
 
 
 def missing_reason(script_process: ScriptProcess) -> str:
+    """Why a script gave no step times, and what to do about it."""
     if script_process.interrupted:
         return "interrupted before a step was timed; nothing is stored"
     if script_process.steps:
+        steps = format_count(script_process.steps, "step")
         return (
-            f"none of the {format_count(script_process.steps, 'step')} has a time, so nothing was measured; give every line "
+            f"none of the {steps} has a time, so nothing was measured; give every line "
             'the "step_time" in seconds, or "t", whose differences are the times'
         )
     return (
@@ -137,14 +131,16 @@ def missing_reason(script_process: ScriptProcess) -> str:
 
 
 def format_result(result: ScriptRunResult) -> Iterator[str]:
-    """The summary: what was run, one line per metric, where it is stored, and what its history says."""
-    yield f"{cell_name(result.benchmark, result.parameters)} at {result.commit.short_sha} {result.commit.subject}"
+    """The summary: the benchmark, one line per metric, the store, and changes in its history."""
+    name = cell_name(result.benchmark, result.parameters)
+    yield f"{name} at {result.commit.short_sha} {result.commit.subject}"
     if result.levels:
         yield from format_metrics(result)
     yield f"stored in {result.stored_in}; `perfci serve` shows it"
     if result.commit.dirty:
         yield (
-            "files differ from HEAD (`git status` lists them), so this is stored as uncommitted changes, which no "
+            "files differ from HEAD (`git status` lists them), so this is stored as uncommitted changes, "
+            "which no "
             "history takes in"
         )
     last_moves = {move.series.metric.name: move for move in result.change_points}
@@ -153,7 +149,7 @@ def format_result(result: ScriptRunResult) -> Iterator[str]:
 
 
 def format_metrics(result: ScriptRunResult) -> Iterator[str]:
-    """The level of every metric: the median of its processes, and from where to where they reach."""
+    """The level of every metric: the median over processes, and their range."""
     steps = sum(wrapped.steps for wrapped in result.processes)
     dropped = sum(wrapped.warmup_steps for wrapped in result.processes)
     processes = format_count(len(result.processes), "process", "processes")
@@ -161,17 +157,17 @@ def format_metrics(result: ScriptRunResult) -> Iterator[str]:
     width = max(len(metric.name) for metric in result.levels)
     for metric, levels in result.levels.items():
         lowest, highest = (
-            format_quantity(edge, metric.unit, metric.name) for edge in (min(levels), max(levels))
+            format_quantity(level, metric.unit, metric.name) for level in (min(levels), max(levels))
         )
         notes = [f"{lowest} to {highest}"] if lowest != highest else []
-        notes += ["a witness, not judged"] if metric in INFORMATIONAL_METRICS else []
-        told = f"  {metric.name:<{width}}  {format_quantity(median(levels), metric.unit, metric.name)}"
-        yield told + (f"  ({', '.join(notes)})" if notes else "")
+        notes += ["informational, not judged"] if metric in INFORMATIONAL_METRICS else []
+        line = f"  {metric.name:<{width}}  {format_quantity(median(levels), metric.unit, metric.name)}"
+        yield line + (f"  ({', '.join(notes)})" if notes else "")
     yield ""
 
 
 def serialize_result(result: ScriptRunResult) -> dict[str, object]:
-    """The same for programs."""
+    """The result as plain JSON values."""
     return {
         "benchmark": result.benchmark,
         "parameters": dict(result.parameters),
@@ -215,6 +211,7 @@ def serialize_result(result: ScriptRunResult) -> dict[str, object]:
 
 
 def exit_code(result: ScriptRunResult) -> int:
+    """130 interrupted, 1 the script failed, 4 nothing measured, else 0."""
     if any(wrapped.interrupted for wrapped in result.processes):
         return 130
     if any(wrapped.status is not Status.OK for wrapped in result.processes):

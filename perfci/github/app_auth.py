@@ -1,4 +1,6 @@
-"""Ask as a GitHub App: its key signs for minutes, and what that buys is as small and short as GitHub makes it."""
+"""Ask as a GitHub App: its key signs for minutes, and what that buys is as small and short as GitHub makes
+it.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,9 @@ class GitHubApp:
         return CommentAuthor(f"{found.slug}[bot]", found.id)
 
     def find_installation(self, repository: str) -> int | None:
-        """The number of the installation that covers a repository; none where nobody installed this App for it."""
+        """The number of the installation that covers a repository; none where nobody installed this App for
+        it.
+        """
         try:
             return self._app_client.get_installation(repository).id
         except GitHubError as error:

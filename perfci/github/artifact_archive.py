@@ -1,4 +1,6 @@
-"""What a run left behind, taken out of its zip in memory: whoever opened the pull request may have made every byte."""
+"""What a run left behind, taken out of its zip in memory: whoever opened the pull request may have made every
+byte.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ class InvalidArtifact(PerfciError):
 
 
 def read_archive(archive: bytes) -> dict[str, bytes]:
-    """The files that perfci knows, by name; nothing is written to a disk, and nothing a header says is believed.
+    """The files that perfci knows, by name; nothing is written to a disk, and nothing a header says is
+    believed.
 
     Everything that is wrong with the archive as a whole refuses all of it.
     """

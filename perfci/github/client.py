@@ -52,7 +52,9 @@ class GitHubClient:
     def create_installation_token(
         self, installation: int, repositories: Sequence[int], permissions: Mapping[str, str]
     ) -> shapes.MintedToken:
-        """A token for some repositories and permissions of an installation; GitHub answers to the App's signature."""
+        """A token for some repositories and permissions of an installation; GitHub answers to the App's
+        signature.
+        """
         asked = {"repository_ids": list(repositories), "permissions": dict(permissions)}
         return self._request_one(
             shapes.MintedToken, ask.CREATE_INSTALLATION_TOKEN, {"installation_id": installation}, asked
@@ -175,7 +177,9 @@ class GitHubClient:
         )
 
     def list_completed_runs(self, repository: str, event: str) -> Iterator[shapes.WorkflowRun]:
-        """Runs of any workflow that such events started and that are over, the newest first; a thousand at most."""
+        """Runs of any workflow that such events started and that are over, the newest first; a thousand at
+        most.
+        """
         query = {"event": event, "status": "completed", "exclude_pull_requests": True}
         where, operation = repository_path_values(repository), ask.LIST_WORKFLOW_RUNS
         pages = self._requester.iter_pages(operation, where, query)
@@ -231,6 +235,7 @@ class GitHubClient:
             return shapes.parse_payload(response_type, content)
         except shapes.UnexpectedPayload as error:
             raise PerfciError(
-                f"{self._requester.server} was to {operation.describe(path_values)} and answered something else than GitHub "
+                f"{self._requester.server} was to {operation.describe(path_values)} and answered "
+                "something else than GitHub "
                 f"does ({error}). Is it the address of the API: https://HOST/api/v3 of an Enterprise Server?"
             ) from None

@@ -20,7 +20,9 @@ class DeliveryResult:
 
 
 def deliver_report(client: GitHubClient, author: CommentAuthor, report: PullReport) -> DeliveryResult:
-    """The check first, because it may stop a merge; whatever is lost on the way, the next run finds and completes."""
+    """The check first, because it may stop a merge; whatever is lost on the way, the next run finds and
+    completes.
+    """
     _require_current_head(client, report)
     check_url, checked = publish_check(client, author, report.repository, report.head_sha, report.check)
     comment_url, commented = publish_comment(client, author, report)

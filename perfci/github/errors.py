@@ -79,10 +79,12 @@ def error_from_response(
         return _rate_limit_error(aim, told, response, now)
     needs = _permission_hint(operation, response)
     sentence = {
-        401: f"GitHub does not take the token that was to {aim} ({told}): it is wrong, has ended, or was revoked. "
+        401: f"GitHub does not take the token that was to {aim} ({told}): it is wrong, has ended, or was "
+        "revoked. "
         "Give a new one.",
         403: f"GitHub refused to {aim}: {told}.{needs}",
-        404: f"GitHub has nothing there to {aim} ({told}): it does not exist, or the token may not see it.{needs}",
+        404: f"GitHub has nothing there to {aim} ({told}): it does not exist, or the token may not see "
+        f"it.{needs}",
     }.get(response.status_code, f"GitHub refused to {aim}: {told}.")
     if response.is_redirect:
         sentence = f"GitHub knows it by another address, so perfci did not {aim}: use the repository's name of today."

@@ -1,4 +1,6 @@
-"""Which pull requests a workflow run belongs to: asked of GitHub by numbers, never taken from what the run made."""
+"""Which pull requests a workflow run belongs to: asked of GitHub by numbers, never taken from what the run
+made.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from perfci.github.shapes import PullRequest, RepositoryRef, WorkflowRun
 def find_pulls_of_run(client: GitHubClient, run: WorkflowRun) -> list[PullRequest]:
     """Open pull requests from the run's branch that are still at the run's commit: one, or one for each base.
 
-    GitHub lists none with runs of forks, and names of branches are not unique among forks of one owner: the number of
-    the head's repository decides.
+    GitHub lists none with runs of forks, and names of branches are not unique among forks of one owner: the
+    number of the head's repository decides.
     """
     repository, head = run.repository.full_name, run.head_repository
     if head is None or run.head_branch is None:
@@ -27,7 +29,8 @@ def find_pulls_of_run(client: GitHubClient, run: WorkflowRun) -> list[PullReques
     still = [one for one in found if one.head.sha == run.head_sha]
     if not still:
         raise ReportOutdated(
-            f"{repository}#{found[0].number} is at {found[0].head.sha[:12]} by now and workflow run {run.id} measured "
+            f"{repository}#{found[0].number} is at {found[0].head.sha[:12]} by now and workflow run "
+            f"{run.id} measured "
             f"{run.head_sha[:12]}: its result is not shown."
         )
     return still

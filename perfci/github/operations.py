@@ -15,7 +15,9 @@ SHA_PATTERN = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 @dataclass(frozen=True, slots=True)
 class GitHubOperation:
-    """``path`` as GitHub's description of its API spells it; ``needs`` holds permissions of which one is enough."""
+    """``path`` as GitHub's description of its API spells it; ``needs`` holds permissions of which one is
+    enough.
+    """
 
     method: str
     path: str

@@ -40,7 +40,9 @@ def mark_comment_outdated(
     head: str,
     mark_outdated: Callable[[str], str],
 ) -> str:
-    """Where a comment on another commit than the head stands, told to be of the past; nowhere, where there is none."""
+    """Where a comment on another commit than the head stands, told to be of the past; nowhere, where there is
+    none.
+    """
     for one in _list_own_comments(client, author, repository, pull, key)[:1]:
         first, second, text = [*one.body.replace("\r", "").split("\n", 2), "", ""][:3]
         if second == commit_marker(head):
@@ -55,7 +57,9 @@ def mark_comment_outdated(
 def _list_own_comments(
     client: GitHubClient, author: CommentAuthor, repository: str, pull: int, key: str
 ) -> list[Comment]:
-    """The oldest first. Anybody can type the mark, and text of users may stand in others of ours: it comes first."""
+    """The oldest first. Anybody can type the mark, and text of users may stand in others of ours: it comes
+    first.
+    """
     found = [
         one
         for one in client.list_comments(repository, pull)
@@ -71,7 +75,8 @@ def _create_comment(client: GitHubClient, author: CommentAuthor, report: PullRep
         client.delete_comment(report.repository, made.id)
         found = made.user.login if made.user else "nobody"
         raise PerfciError(
-            f"Comments with this token appear as {found}, and {author.login} was expected: the next run would not "
+            f"Comments with this token appear as {found}, and {author.login} was expected: the next run "
+            "would not "
             f"find its own comment. Name {found} as the author."
         )
     return made.html_url

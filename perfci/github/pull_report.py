@@ -20,7 +20,9 @@ StatusState = Literal["success", "failure", "error"]
 
 
 class ReportOutdated(PerfciError):
-    """There is nothing to tell any more: the pull request has other commits by now, is closed, or its fork is gone."""
+    """There is nothing to tell any more: the pull request has other commits by now, is closed, or its fork is
+    gone.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +39,12 @@ ACTIONS_AUTHOR = CommentAuthor("github-actions[bot]")
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """``name`` and ``external_id`` stay the same for a project whatever measured it: a required check is known by name.
+    """``name`` and ``external_id`` stay the same for a project whatever measured it: a required check is
+    known by name.
 
-    ``status`` and ``line`` are what a commit status in its place says, where that is not what the check says: a
-    measurement that broke is neutral as a check and an error as a status, and advice says that it is no more.
+    ``status`` and ``line`` are what a commit status in its place says, where that is not what the check
+    says: a measurement that broke is neutral as a check and an error as a status, and advice says that it is
+    no more.
     """
 
     name: str
@@ -66,7 +70,8 @@ class CheckReport:
 class PullReport:
     """``key`` names the project, so that two projects of a repository have a comment each.
 
-    Without ``opens_comment`` a comment that is there is brought up to date and none is written for the first time.
+    Without ``opens_comment`` a comment that is there is brought up to date and none is written for the first
+    time.
     """
 
     repository: str

@@ -37,7 +37,9 @@ class GitHubRetryPolicy:
     random_fraction: Callable[[], float] = random.random
 
     def backoff_s(self, attempt: int) -> float:
-        """One second, two, four ..., half of it by chance: jobs that failed together do not come back together."""
+        """One second, two, four ..., half of it by chance: jobs that failed together do not come back
+        together.
+        """
         return float(2**attempt) * (0.5 + self.random_fraction() / 2)
 
 
@@ -139,7 +141,8 @@ class GitHubRequester:
             ) from error
         except httpx.HTTPError as error:
             raise GitHubNoResponse(
-                f"{request.url.host} was to {operation.describe(path_values)} and did not answer: {_error_text(error)}. "
+                f"{request.url.host} was to {operation.describe(path_values)} and did not answer: "
+                f"{_error_text(error)}. "
                 "It may be done or not; asking again finds out."
             ) from error
 

@@ -1,4 +1,6 @@
-"""What GitHub answers and sends, cut down to the fields that perfci reads; it may say more, and that is passed over."""
+"""What GitHub answers and sends, cut down to the fields that perfci reads; it may say more, and that is
+passed over.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ class RepositoryDetails:
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """``permission`` is one of admin, write, read and none; roles of one's own are told as the nearest of them."""
+    """``permission`` is one of admin, write, read and none; roles of one's own are told as the nearest of
+    them.
+    """
 
     permission: str
 

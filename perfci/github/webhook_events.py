@@ -1,4 +1,6 @@
-"""What GitHub tells through webhooks, cut down to what perfci acts on; every other kind is none of its business."""
+"""What GitHub tells through webhooks, cut down to what perfci acts on; every other kind is none of its
+business.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,9 @@ IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 Resolver = Callable[[str, int], Sequence[str]]
 
 GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
-"""All of IPv6 that the IANA has given out for the public internet (RFC 4291, 2.4; IANA's address space registry)."""
+"""All of IPv6 that the IANA has given out for the public internet (RFC 4291, 2.4; IANA's address space
+registry).
+"""
 
 IPV4_EMBEDDING_NETWORKS = (
     (ipaddress.IPv6Network("::ffff:0:0/96"), 0),  # IPv4-mapped, RFC 4291
@@ -23,7 +25,8 @@ IPV4_EMBEDDING_NETWORKS = (
 """Networks whose addresses carry an IPv4 address, and how far from the right: the packet ends up there."""
 
 RESERVED_NETWORKS = (ipaddress.ip_network("192.0.0.0/24"), ipaddress.ip_network("3fff::/20"))
-"""Set apart for protocols (RFC 6890) and for documentation (RFC 9637); older Pythons do not know all of it."""
+"""Set apart for protocols (RFC 6890) and for documentation (RFC 9637); older Pythons do not know all of it.
+"""
 
 
 class ForbiddenAddress(PerfciError):
@@ -42,10 +45,11 @@ def resolve_host(host: str, port: int) -> list[str]:
 def resolve_checked(
     host: str, port: int, allowed_networks: Sequence[IpNetwork] = (), resolver: Resolver = resolve_host
 ) -> list[str]:
-    """The addresses of a host, if every one of them may be reached; connect to these and ask no resolver again.
+    """The addresses of a host, if every one of them may be reached; connect to these and ask no resolver
+    again.
 
-    One bad address among good ones refuses them all: a name that answers differently each time is how a check is
-    led around (DNS rebinding).
+    One bad address among good ones refuses them all: a name that answers differently each time is how a
+    check is led around (DNS rebinding).
     """
     found = list(resolver(host, port))
     if not found:
@@ -53,7 +57,8 @@ def resolve_checked(
     for text in found:
         if not (is_public(text) or is_within(text, allowed_networks)):
             raise ForbiddenAddress(
-                f"{host} is {text}, which is no address of the public internet; an operator may name its network in "
+                f"{host} is {text}, which is no address of the public internet; an operator may name its "
+                "network in "
                 "[notify] allow_networks."
             )
     return found

@@ -1,4 +1,6 @@
-"""Requests to addresses that users typed in: to checked addresses only, without redirects, in bounded time and size."""
+"""Requests to addresses that users typed in: to checked addresses only, without redirects, in bounded time
+and size.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,8 @@ def send_request(
 ) -> CheckedResponse:
     """Send one request to a checked address of the host that the URL names.
 
-    Names are resolved once, and the connection goes to what was checked; the certificate is still that of the name.
+    Names are resolved once, and the connection goes to what was checked; the certificate is still that of
+    the name.
     """
     target = parse_destination(url)
     addresses = resolve_checked(target.host, _port(target), allowed_networks, resolver)
@@ -193,7 +196,9 @@ class _PinnedBackend(httpcore.SyncBackend):
 
 
 class _DeadlineStream(httpcore.NetworkStream):
-    """A connection in which everything together ends at one moment: a receiver that drips bytes gains no time."""
+    """A connection in which everything together ends at one moment: a receiver that drips bytes gains no
+    time.
+    """
 
     def __init__(self, stream: httpcore.NetworkStream, deadline: float) -> None:
         self._stream = stream

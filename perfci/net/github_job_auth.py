@@ -16,7 +16,8 @@ T = TypeVar("T", bound=BaseModel)
 AuthFlow = Generator[httpx.Request, httpx.Response, None]
 
 MISSING_ID_TOKEN_PERMISSION = (
-    "The server asks who uploads, and this job cannot say: give it `permissions: id-token: write` (GitHub lets no pull "
+    "The server asks who uploads, and this job cannot say: give it `permissions: id-token: write` "
+    "(GitHub lets no pull "
     "request of a fork have that), or a token in PERFCI_TOKEN."
 )
 
@@ -28,10 +29,11 @@ class IdTokenResponse(Shape):
 
 
 class GitHubJobAuth(httpx.Auth):
-    """Log in with the first request, and again once the token is over; a job that may not is told so when asked.
+    """Log in with the first request, and again once the token is over; a job that may not is told so when
+    asked.
 
-    ``ask_at`` and ``secret`` are where and with what GitHub is asked. Neither is sent to the server, nor its token to
-    GitHub.
+    ``ask_at`` and ``secret`` are where and with what GitHub is asked. Neither is sent to the server, nor its
+    token to GitHub.
     """
 
     requires_response_body = True

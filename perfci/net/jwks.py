@@ -1,4 +1,6 @@
-"""The public keys of a token's issuer: fetched from one address, kept for an hour, and used for a day without it."""
+"""The public keys of a token's issuer: fetched from one address, kept for an hour, and used for a day without
+it.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ class IssuerKeys:
 
 
 def _download_keys(issuer: str, transport: httpx.BaseTransport | None) -> bytes:
-    """The answer of the one address there is; nothing where it fails, is elsewhere, or is longer than keys are."""
+    """The answer of the one address there is; nothing where it fails, is elsewhere, or is longer than keys
+    are.
+    """
     body = b""
     try:
         with (

@@ -12,7 +12,9 @@ from perfci.net.shapes.runs import UploadReceipt
 from perfci.net.upload_spool import Spool, SpooledDocument
 
 INITIAL_BACKOFF_S, MAX_BACKOFF_S = 1.0, 60.0
-"""Full jitter between nothing and the doubled wait, so that jobs that failed together do not come back together."""
+"""Full jitter between nothing and the doubled wait, so that jobs that failed together do not come back
+together.
+"""
 
 PERMANENT_ERROR_STATUSES = frozenset({400, 409, 413, 415, 422})
 """Answers that no later attempt changes: the document is put aside with what was said of it."""
@@ -64,7 +66,9 @@ def flush_spool(spool: Spool, client: ApiClient, retry_policy: FlushRetryPolicy 
 
 @dataclass
 class _FlushPass:
-    """One attempt at every document: those to ask for again, and those that another token or address may send."""
+    """One attempt at every document: those to ask for again, and those that another token or address may
+    send.
+    """
 
     to_retry: list[SpooledDocument] = field(default_factory=list)
     blocked: list[SpooledDocument] = field(default_factory=list)

@@ -1,4 +1,6 @@
-"""Results that wait to be sent, on disk before the first attempt: what was measured once is never lost by a network."""
+"""Results that wait to be sent, on disk before the first attempt: what was measured once is never lost by a
+network.
+"""
 
 from __future__ import annotations
 

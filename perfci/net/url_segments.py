@@ -13,7 +13,8 @@ VALID_SEGMENT = re.compile("~|(?:[A-Za-z0-9._:-]|~[0-9A-F]{2})+")
 
 
 def encode_segment(name: str, reserved: Collection[str] = ()) -> str:
-    """Encode a name: a slash becomes a colon, what a URL may not hold becomes ``~HH``, the rest stays readable.
+    """Encode a name: a slash becomes a colon, what a URL may not hold becomes ``~HH``, the rest stays
+    readable.
 
     ``refused`` are segments with another meaning in the same place; they are spelled with an escape instead.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -10,15 +9,17 @@ from pathlib import Path
 import click
 
 from perfci.cli.compare.ablation import compare_ablation
+from perfci.cli.compare.comparison_options import WORSE, ComparisonOptions, comparison_exit_code
 from perfci.cli.compare.recorded_files import compare_recorded_files
-from perfci.cli.compare.variants import ComparisonOptions, compare_variants, exit_code_with_goals
+from perfci.cli.compare.variants import compare_variants
 from perfci.cli.shared.context import (
     current_repository,
     load_repository_config,
     open_store_to_read,
-    open_store_to_write,
     write_json,
 )
+from perfci.cli.shared.durations import parse_budget
+from perfci.cli.shared.machine import open_locked_store
 from perfci.cli.shared.options import (
     bench_option,
     global_options,
@@ -32,7 +33,7 @@ from perfci.config import Config
 from perfci.measure.check_goals import judge_commit_goals, parse_goals, require_known_metrics
 from perfci.measure.compare_commits import CommitComparison, run_comparison
 from perfci.measure.open_session import open_workbench, prepare_scope
-from perfci.model import Commit, PerfciError, Status, VerdictKind
+from perfci.model import Commit, PerfciError, Status
 from perfci.policies import build_policy
 from perfci.report.goal_text import format_goals
 from perfci.report.pooled_text import format_pooled
@@ -40,13 +41,10 @@ from perfci.report.pulls.comparison_findings import IDENTICAL_INPUTS_NOTE, Findi
 from perfci.report.pulls.pull_comment import render_comment
 from perfci.report.text_tables import format_comparison
 from perfci.runner.git_repository import GitRepository
-from perfci.runner.locks import machine_lock
 from perfci.service.incidents.local_incidents import evaluate_local_project
 from perfci.service.pulls.results_artifact import write_runs
 from perfci.verdicts.goals.goal_verdict import GoalVerdict
 from perfci.verdicts.policy import Policy
-
-SECONDS_PER_UNIT = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 @click.command("compare")
@@ -56,10 +54,18 @@ SECONDS_PER_UNIT = {"s": 1.0, "m": 60.0, "h": 3600.0}
     "--vary", "axes", multiple=True, metavar="NAME=A,B", help="variants of one commit, each against A"
 )
 @click.option(
-    "--ladder", default="", metavar="NAME", help="the steps of a [[ladder]] of perfci.toml, each by itself"
+    "--ablation",
+    default="",
+    metavar="NAME",
+    help="measure each step of an [[ablation]] in perfci.toml on its own",
 )
 @click.option(
-    "--files", "recorded", nargs=2, type=click.Path(path_type=Path), metavar="A B", help="two recorded runs"
+    "--files",
+    "recorded_files",
+    nargs=2,
+    type=click.Path(path_type=Path),
+    metavar="A B",
+    help="two recorded runs",
 )
 @click.option(
     "--at", default="", metavar="REV", help="the commit whose variants are compared  [default: working tree]"
@@ -67,7 +73,9 @@ SECONDS_PER_UNIT = {"s": 1.0, "m": 60.0, "h": 3600.0}
 @suite_option
 @bench_option
 @smoke_option
-@click.option("--budget", default="", metavar="TIME", help="stop buying pairs after this long, e.g. 20m")
+@click.option(
+    "--budget", default="", metavar="TIME", help="stop measuring further pairs after this long, e.g. 20m"
+)
 @click.option("--strict", is_flag=True, help="whole interval beyond the bar; inconclusive exits with 3")
 @wait_option
 @click.option(
@@ -77,7 +85,7 @@ SECONDS_PER_UNIT = {"s": 1.0, "m": 60.0, "h": 3600.0}
     "--results",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="leave what was measured in DIR/runs, for `perfci upload`",
+    help="write the measured runs to DIR/runs, for `perfci upload`",
 )
 @json_option
 @global_options
@@ -100,68 +108,67 @@ def command(
 ) -> int:
     """Compare two commits, variants of one commit or two recorded runs: a verdict for every benchmark.
 
-    BASE and HEAD (the working tree when absent) are measured in interleaved pairs, and so are variants of one commit
-    (--vary) or the steps of a ladder (--ladder). Recorded runs (--files) are judged as they are. Commits that differ in
-    no file a benchmark reads ([suite] unseen) are equals: they tell the noise, and no regression of theirs fails.
+    BASE and HEAD (the working tree when absent) are measured in interleaved pairs, and so are variants of
+    one commit (--vary) or the steps of an ablation (--ablation). Recorded runs (--files) are judged as they
+    are. Commits that differ in no file a benchmark reads ([suite] ignored_files) are treated as an A/A run:
+    they measure noise and cannot fail.
 
-    Exit code 0 no regression, 1 regression (also: the base works and the head fails, a variant is rejected, a goal is
-    broken), 2 usage, 3 inconclusive, undecided or not comparable under --strict, 4 nothing measured.
+    Exit code 0 no regression, 1 regression (also: the base works and the head fails, a variant is rejected,
+    a goal is broken), 2 usage, 3 inconclusive, undecided or not comparable under --strict, 4 nothing
+    measured.
     """
-    budget_s = parse_duration(budget) if budget else None
-    asked = ComparisonOptions(suite, bench, smoke, budget_s, strict, no_wait, markdown, json_file)
-    require_one_mode(
-        {"BASE": base, "--vary": axes, "--ladder": ablation, "--files": recorded_files}, at, results
-    )
+    budget_s = parse_budget(budget)
+    options = ComparisonOptions(suite, bench, smoke, budget_s, strict, no_wait, markdown, json_file)
+    modes = {"BASE": base, "--vary": axes, "--ablation": ablation, "--files": recorded_files}
+    require_one_mode(modes, at, results)
     if recorded_files:
-        return compare_recorded_files(*recorded_files, asked)
+        return compare_recorded_files(*recorded_files, options)
     if ablation:
-        return compare_ablation(ablation, at, asked)
-    return compare_variants(axes, at, asked) if axes else compare_commits(base, head, asked, results)
+        return compare_ablation(ablation, at, options)
+    if axes:
+        return compare_variants(axes, at, options)
+    return compare_commits(base, head, options, results)
 
 
 def require_one_mode(modes: Mapping[str, object], at: str, results: Path | None) -> None:
+    """Reject no or several kinds of comparison, and options that belong to another kind."""
     given = [name for name, value in modes.items() if value]
     if not given:
-        raise PerfciError("nothing to compare: give BASE, --vary NAME=A,B, --ladder NAME or --files A B")
+        raise PerfciError("nothing to compare: give BASE, --vary NAME=A,B, --ablation NAME or --files A B")
     if len(given) > 1:
         raise PerfciError(f"{' and '.join(given)} are different comparisons: give one of them")
-    if at and given[0] not in ("--vary", "--ladder"):
-        raise PerfciError("--at says whose variants are compared: it belongs to --vary and --ladder")
+    if at and given[0] not in ("--vary", "--ablation"):
+        raise PerfciError("--at says whose variants are compared: it belongs to --vary and --ablation")
     if results and given[0] != "BASE":
         raise PerfciError(f"--results is for comparisons of commits: it does not go with {given[0]}")
 
 
 def compare_commits(base: str, head: str, options: ComparisonOptions, results: Path | None) -> int:
-    """Compare two commits."""
+    """Compare two commits, and return the exit code."""
     repository = current_repository()
     config = load_repository_config(repository)
     before = repository.commit(repository.resolve(base))
     after = repository.commit(repository.resolve(head)) if head else repository.working_tree_commit()
-    found, comparison = measure_comparison(repository, config, before, after, options)
-    write_report(found, options)
+    findings, comparison = measure_comparison(repository, config, before, after, options)
+    write_report(findings, options)
     if results:
         with closing(open_store_to_read(config)) as store:
             write_runs(results, store, comparison.sessions)
-    return exit_code(found, comparison.statuses, strict=options.strict)
+    return exit_code(findings, comparison.statuses, strict=options.strict)
 
 
 def measure_comparison(
     repository: GitRepository, config: Config, before: Commit, after: Commit, options: ComparisonOptions
 ) -> tuple[Findings, CommitComparison]:
-    """All that a comparison of two commits came to, and what was measured for it."""
+    """Measure and judge two commits: the findings, and the measurements they rest on."""
     goals, policy = parse_goals(config), build_policy(config, strict=options.strict)
     progress = TerminalProgress()
     with open_workbench(repository, config, options.suite, smoke=options.smoke) as workbench:
-        subject = prepare_scope(
-            workbench, list({c.sha: c for c in (before, after)}.values()), options.bench, progress.report
-        )
+        commits = list({commit.sha: commit for commit in (before, after)}.values())
+        subject = prepare_scope(workbench, commits, options.bench, progress.report)
         require_known_metrics(goals, subject.discovery, progress.report)
-        owner = f"perfci compare in {config.root}"
-        with (
-            machine_lock(config.lock_path, owner=owner, wait=not options.no_wait, on_wait=progress.report),
-            closing(open_store_to_write(config)) as store,
-        ):
-            found = run_comparison(
+        with open_locked_store(config, "perfci compare", progress, no_wait=options.no_wait) as store:
+            comparison = run_comparison(
                 store,
                 workbench,
                 config,
@@ -173,31 +180,33 @@ def measure_comparison(
                 budget_s=options.budget_s,
             )
             evaluate_local_project(store, config)
-            judged = judge_commit_goals(goals, found, store, policy) if goals else []
-    return build_findings(found, judged, policy, options), found
+            goal_verdicts = judge_commit_goals(goals, comparison, store, policy) if goals else []
+    return build_findings(comparison, goal_verdicts, policy, options), comparison
 
 
 def write_report(findings: Findings, options: ComparisonOptions) -> None:
+    """Write the findings as JSON, Markdown and text, as far as the options ask for it."""
     if options.json_file:
-        told = {
-            name: getattr(findings, name) for name in ("base", "head", "verdicts", "pooled", "goals", "alike")
-        }
-        write_json(options.json_file, told)
+        names = ("base", "head", "verdicts", "pooled", "goals", "identical_inputs")
+        write_json(options.json_file, {name: getattr(findings, name) for name in names})
     if options.markdown:
         options.markdown.write_text(render_comment(findings), encoding="utf-8")
     if options.json_file != "-":
-        click.echo(
-            f"base {findings.base.short_sha} {findings.base.subject}\nhead {findings.head.short_sha} {findings.head.subject}\n"
-        )
-        together = format_pooled(findings.pooled) if findings.pooled else ""
-        alike = IDENTICAL_INPUTS_NOTE if findings.identical_inputs else ""
-        parts = (format_comparison(findings.verdicts), together, format_goals(findings.goals), alike)
+        click.echo(f"base {findings.base.short_sha} {findings.base.subject}")
+        click.echo(f"head {findings.head.short_sha} {findings.head.subject}\n")
+        pooled = format_pooled(findings.pooled) if findings.pooled else ""
+        note = IDENTICAL_INPUTS_NOTE if findings.identical_inputs else ""
+        parts = (format_comparison(findings.verdicts), pooled, format_goals(findings.goals), note)
         click.echo("\n".join(part for part in parts if part))
 
 
 def build_findings(
     comparison: CommitComparison, goals: Sequence[GoalVerdict], policy: Policy, options: ComparisonOptions
 ) -> Findings:
+    """The comparison as the findings that every report is written from."""
+    spent_budget = ""
+    if comparison.hit_deadline and options.budget_s is not None:
+        spent_budget = f"{options.budget_s / 60:.3g} min"
     return Findings(
         comparison.verdicts,
         comparison.base,
@@ -206,9 +215,7 @@ def build_findings(
         pooled=comparison.pooled,
         goals=goals,
         environment_changes=comparison.environment,
-        spent_budget=f"{options.budget_s / 60:.3g} min"
-        if comparison.hit_deadline and options.budget_s is not None
-        else "",
+        spent_budget=spent_budget,
         bars=compute_bars(comparison.verdicts, policy),
         strict=policy.default.strict,
         smoke=options.smoke,
@@ -217,24 +224,7 @@ def build_findings(
 
 
 def exit_code(findings: Findings, statuses: Sequence[Status], *, strict: bool) -> int:
-    """What got worse between commits that look alike fails nothing; their goals hold as ever."""
-    return exit_code_with_goals(
-        _verdicts_exit_code(findings, statuses, strict=strict), findings.goals, strict=strict
-    )
-
-
-def _verdicts_exit_code(findings: Findings, statuses: Sequence[Status], *, strict: bool) -> int:
+    """The exit code of a comparison of commits: those with identical inputs cannot fail, their goals can."""
     kinds = {verdict.kind for verdict in findings.verdicts}
-    if not any(status is Status.OK for status in statuses):
-        return 4
-    if not findings.identical_inputs and kinds & {VerdictKind.REGRESSION, VerdictKind.FAILED}:
-        return 1
-    return 3 if strict and kinds & {VerdictKind.INCONCLUSIVE, VerdictKind.NOT_COMPARABLE} else 0
-
-
-def parse_duration(text: str) -> float:
-    """``90s``, ``20m``, ``1.5h``."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text.strip())
-    if not match:
-        raise PerfciError(f"--budget {text!r}: a number with a unit was expected, such as 90s, 20m or 1h")
-    return float(match[1]) * SECONDS_PER_UNIT[match[2]]
+    failures = () if findings.identical_inputs else WORSE
+    return comparison_exit_code(statuses, kinds, findings.goals, strict=strict, failures=failures)

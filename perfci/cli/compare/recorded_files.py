@@ -1,4 +1,4 @@
-"""``perfci compare --files A B``: two recorded runs, judged without measuring anything."""
+"""``perfci compare --files A B``: judge two recorded runs; nothing is measured."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.compare.variants import ComparisonOptions, exit_code_with_goals
+from perfci.cli.compare.comparison_options import ComparisonOptions, comparison_exit_code
 from perfci.cli.shared.context import current_config, write_json
 from perfci.measure.check_goals import build_goal_inputs, judge_goals, parse_goals, require_recorded_metrics
 from perfci.measure.compare_files import FileComparison, compare_files
@@ -21,14 +21,14 @@ from perfci.verdicts.policy import Policy
 
 
 def compare_recorded_files(base: Path, head: Path, options: ComparisonOptions) -> int:
-    """Judge the second file against the first."""
+    """Judge the second file against the first, and return the exit code."""
     config = current_config()
     goals, policy = parse_goals(config), build_policy(config, strict=options.strict)
-    found = compare_files(base, head, policy, lambda line: click.echo(line, err=True))
-    require_recorded_metrics(goals, found.sides)
-    held = judge_goals(goals, build_goal_inputs(found.sides, found.verdicts), policy)
-    write_report(found, held, policy, (base, head), options)
-    return exit_code(found, held, strict=options.strict)
+    comparison = compare_files(base, head, policy, lambda line: click.echo(line, err=True))
+    require_recorded_metrics(goals, comparison.sides)
+    goal_verdicts = judge_goals(goals, build_goal_inputs(comparison.sides, comparison.verdicts), policy)
+    write_report(comparison, goal_verdicts, policy, (base, head), options)
+    return exit_code(comparison, goal_verdicts, strict=options.strict)
 
 
 def write_report(
@@ -38,18 +38,19 @@ def write_report(
     paths: tuple[Path, Path],
     options: ComparisonOptions,
 ) -> None:
+    """Write the result as JSON, Markdown and text, as far as the options ask for it."""
     if options.json_file:
-        values = {
+        fields = {
             "base": comparison.base,
             "head": comparison.head,
             "files": paths,
             "verdicts": comparison.verdicts,
             "goals": goals,
         }
-        write_json(options.json_file, values)
+        write_json(options.json_file, fields)
     if options.markdown:
         sides = f"{paths[0].name} → {paths[1].name}"
-        told = Findings(
+        findings = Findings(
             comparison.verdicts,
             comparison.base,
             comparison.head,
@@ -60,23 +61,18 @@ def write_report(
             strict=policy.default.strict,
             reproduce_command=("perfci", "compare", "--files", *map(str, paths)),
         )
-        options.markdown.write_text(render_comment(told), encoding="utf-8")
+        options.markdown.write_text(render_comment(findings), encoding="utf-8")
     if options.json_file != "-":
-        names = zip(("base", "head"), paths, (comparison.base, comparison.head), strict=True)
-        click.echo(
-            "\n".join(f"{side} {path}: {one.short_sha} {one.subject}".rstrip() for side, path, one in names)
-            + "\n"
-        )
-        click.echo(
-            "\n".join(part for part in (format_comparison(comparison.verdicts), format_goals(goals)) if part)
-        )
+        commits = (comparison.base, comparison.head)
+        for side, path, commit in zip(("base", "head"), paths, commits, strict=True):
+            click.echo(f"{side} {path}: {commit.short_sha} {commit.subject}".rstrip())
+        parts = (format_comparison(comparison.verdicts), format_goals(goals))
+        click.echo("\n" + "\n".join(part for part in parts if part))
 
 
 def exit_code(comparison: FileComparison, goals: list[GoalVerdict], *, strict: bool) -> int:
+    """The exit code of a comparison of files: 4 where they have no series in common."""
     kinds = {verdict.kind for verdict in comparison.verdicts}
     if kinds <= {VerdictKind.MISSING}:
         return 4
-    if kinds & {VerdictKind.REGRESSION, VerdictKind.FAILED}:
-        return 1
-    undecided = bool(kinds & {VerdictKind.INCONCLUSIVE, VerdictKind.NOT_COMPARABLE})
-    return exit_code_with_goals(3 if strict and undecided else 0, goals, strict=strict)
+    return comparison_exit_code(None, kinds, goals, strict=strict)

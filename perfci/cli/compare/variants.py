@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import closing
-from dataclasses import dataclass
-from pathlib import Path
-
 import click
 
-from perfci.cli.shared.context import (
-    current_repository,
-    load_repository_config,
-    open_store_to_write,
-    write_json,
-)
+from perfci.cli.compare.comparison_options import ComparisonOptions, comparison_exit_code, resolve_commit
+from perfci.cli.shared.context import current_repository, load_repository_config, write_json
+from perfci.cli.shared.machine import open_locked_store
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.measure.check_goals import find_variant_trades, judge_variant_goals, parse_goals
 from perfci.measure.check_goals import require_known_metrics as require_goals
@@ -26,32 +18,16 @@ from perfci.measure.variant_groups import (
     group_variants,
     require_known_parameters,
 )
-from perfci.model import Commit, Status, VerdictKind
+from perfci.model import Commit
 from perfci.report.goal_text import format_goals
 from perfci.report.pulls.comparison_findings import Findings, compute_bars
 from perfci.report.pulls.pull_comment import render_comment
 from perfci.report.variant_text import format_variants
-from perfci.runner.git_repository import GitRepository
-from perfci.runner.locks import machine_lock
-from perfci.verdicts.goals.goal_verdict import GoalOutcome, GoalVerdict
-
-
-@dataclass(frozen=True, slots=True)
-class ComparisonOptions:
-    """The options that every kind of comparison takes."""
-
-    suite: Path | None
-    bench: str
-    smoke: bool
-    budget_s: float | None
-    strict: bool
-    no_wait: bool
-    markdown: Path | None
-    json_file: str | None
+from perfci.verdicts.goals.goal_verdict import GoalVerdict
 
 
 def compare_variants(axis_texts: tuple[str, ...], at: str, options: ComparisonOptions) -> int:
-    """Compare the variants that ``--vary`` names."""
+    """Compare the variants that ``--vary`` names, and return the exit code."""
     axes = [VariantAxis.parse(text) for text in axis_texts]
     assignments = build_assignments(axes)
     repository = current_repository()
@@ -64,12 +40,9 @@ def compare_variants(axis_texts: tuple[str, ...], at: str, options: ComparisonOp
         require_known_parameters(subject.cells, assignments, f"--vary {' '.join(axis_texts)}")
         require_goals(goals, subject.discovery, progress.report)
         groups = group_variants(subject.cells, assignments)
-        owner = f"perfci compare --vary in {config.root}"
-        with (
-            machine_lock(config.lock_path, owner=owner, wait=not options.no_wait, on_wait=progress.report),
-            closing(open_store_to_write(config)) as store,
-        ):
-            found = run_variants(
+        verb = "perfci compare --vary"
+        with open_locked_store(config, verb, progress, no_wait=options.no_wait) as store:
+            comparison = run_variants(
                 store,
                 workbench,
                 config,
@@ -81,13 +54,9 @@ def compare_variants(axis_texts: tuple[str, ...], at: str, options: ComparisonOp
                 strict=options.strict,
                 budget_s=options.budget_s,
             )
-    judged = judge_variant_goals(goals, found, assignments)
-    write_report(found, judged, axis_texts, options)
-    return exit_code(found, judged, strict=options.strict)
-
-
-def resolve_commit(repository: GitRepository, revision: str) -> Commit:
-    return repository.commit(repository.resolve(revision)) if revision else repository.working_tree_commit()
+    goal_verdicts = judge_variant_goals(goals, comparison, assignments)
+    write_report(comparison, goal_verdicts, axis_texts, options)
+    return exit_code(comparison, goal_verdicts, strict=options.strict)
 
 
 def write_report(
@@ -96,73 +65,58 @@ def write_report(
     axis_texts: tuple[str, ...],
     options: ComparisonOptions,
 ) -> None:
+    """Write the result as JSON, Markdown and text, as far as the options ask for it."""
     if options.json_file:
-        told = {
+        fields = {
             "commit": comparison.commit,
             "session": comparison.session,
             "verdicts": comparison.variants.contrasts,
-        }
-        told |= {
             "rejected": comparison.variants.rejections,
             "numerics": comparison.variants.numerics,
             "goals": goals,
         }
-        write_json(options.json_file, told)
+        write_json(options.json_file, fields)
     if options.markdown:
-        options.markdown.write_text(
-            render_comment(build_findings(comparison, goals, axis_texts, smoke=options.smoke)),
-            encoding="utf-8",
-        )
+        findings = build_findings(comparison, goals, axis_texts, smoke=options.smoke)
+        options.markdown.write_text(render_comment(findings), encoding="utf-8")
     if options.json_file != "-":
-        click.echo(
-            f"commit {comparison.commit.short_sha} {comparison.commit.subject}\nvary {'  '.join(axis_texts)}\n"
-        )
-        told_already = any(goal.trades for goal in goals)
-        text = format_variants(comparison.variants, () if told_already else find_variant_trades(comparison))
+        click.echo(f"commit {comparison.commit.short_sha} {comparison.commit.subject}")
+        click.echo(f"vary {'  '.join(axis_texts)}\n")
+        # a goal that trades one metric for another prints its trades itself
+        trades = () if any(goal.trades for goal in goals) else find_variant_trades(comparison)
+        text = format_variants(comparison.variants, trades)
         click.echo("\n".join(part for part in (text, format_goals(goals)) if part))
 
 
 def build_findings(
     comparison: VariantComparison, goals: list[GoalVerdict], axis_texts: tuple[str, ...], *, smoke: bool
 ) -> Findings:
-    told, policy = (
-        [contrast.labelled_verdict for contrast in comparison.variants.contrasts],
-        comparison.variant_session.policy,
-    )
+    """The comparison as findings, whose verdicts carry the variant in their label."""
+    verdicts = [contrast.labelled_verdict for contrast in comparison.variants.contrasts]
+    policy = comparison.variant_session.policy
     return Findings(
-        told,
+        verdicts,
         comparison.commit,
         comparison.commit,
         sides_label=f"{comparison.commit.short_sha}: {' '.join(axis_texts)}",
         measurement_order="interleaved",
         goals=goals,
         rejections=comparison.variants.rejections,
-        bars=compute_bars(told, policy),
+        bars=compute_bars(verdicts, policy),
         strict=policy.default.strict,
         smoke=smoke,
-        reproduce_command=_repeat_command(comparison.commit, axis_texts),
+        reproduce_command=_reproduce_command(comparison.commit, axis_texts),
     )
 
 
-def _repeat_command(commit: Commit, axis_texts: tuple[str, ...]) -> list[str]:
+def _reproduce_command(commit: Commit, axis_texts: tuple[str, ...]) -> list[str]:
     axes = [word for text in axis_texts for word in ("--vary", text)]
     return ["perfci", "compare", *axes, *([] if commit.dirty else ["--at", commit.short_sha])]
 
 
 def exit_code(comparison: VariantComparison, goals: list[GoalVerdict], *, strict: bool) -> int:
-    if not any(status is Status.OK for status in comparison.statuses):
-        return 4
+    """The exit code of a comparison of variants; a rejected variant counts like a regression."""
     kinds = {contrast.verdict.kind for contrast in comparison.variants.contrasts}
-    worse = bool(comparison.variants.rejections) or bool(kinds & {VerdictKind.REGRESSION, VerdictKind.FAILED})
-    undecided = bool(kinds & {VerdictKind.INCONCLUSIVE, VerdictKind.NOT_COMPARABLE})
-    return exit_code_with_goals(1 if worse else 3 if strict and undecided else 0, goals, strict=strict)
-
-
-def exit_code_with_goals(comparison_code: int, goals: Sequence[GoalVerdict], *, strict: bool) -> int:
-    """The exit code of a comparison that goals were judged on: a broken one counts like a regression."""
-    outcomes = {goal.outcome for goal in goals}
-    if comparison_code in (1, 4):
-        return comparison_code
-    if outcomes & {GoalOutcome.BROKEN, GoalOutcome.REJECTED}:
-        return 1
-    return 3 if strict and GoalOutcome.UNDECIDED in outcomes else comparison_code
+    return comparison_exit_code(
+        comparison.statuses, kinds, goals, strict=strict, is_rejected=bool(comparison.variants.rejections)
+    )

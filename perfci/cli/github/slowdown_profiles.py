@@ -1,4 +1,4 @@
-"""Both sides of the worst slowdowns, profiled for the artifact of a pull request's job."""
+"""Profiles of both sides of the worst slowdowns, for the results artifact of a pull request."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.compare.variants import ComparisonOptions
-from perfci.cli.profile import format_tables
+from perfci.cli.compare.comparison_options import ComparisonOptions
+from perfci.cli.shared.machine import lock_machine
+from perfci.cli.shared.profile_tables import format_tables
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.config import Config
 from perfci.measure.open_session import open_workbench, prepare_scope
@@ -21,13 +22,13 @@ from perfci.report.pulls.comment_columns import SECTION_TITLES, sort_by_attentio
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.runner.frozen_suite import Cell
 from perfci.runner.git_repository import GitRepository
-from perfci.runner.locks import machine_lock
 from perfci.runner.measurement_runner import MeasurementRunner
 
 MAX_CELLS = 3
+"""Cells profiled, the worst first."""
 
 MAX_TRACE_BYTES = 2**20
-"""Bytes, packed: six of them beside what was measured are far from what a reader of artifacts takes."""
+"""Bytes of a packed trace: six of them stay far below the limits on reading an artifact."""
 
 
 def profile_slowdowns(
@@ -38,15 +39,15 @@ def profile_slowdowns(
     folder: Path,
     deadline: float,
 ) -> list[str]:
-    """Write profiles of the worst slowdowns into a folder; answers the cells of which both sides are there.
+    """Write profiles of the worst slowdowns into a folder; returns the cells with a profile of both sides.
 
-    Nothing is begun once the monotonic clock is at ``until``, and what cannot be profiled is left out.
+    No profile starts after ``deadline`` (of the monotonic clock); cells that cannot be profiled are left out.
     """
-    wanted = worst_slowdowns(findings)
-    if not wanted or time.monotonic() >= deadline:
+    cell_names = worst_slowdowns(findings)
+    if not cell_names or time.monotonic() >= deadline:
         return []
     try:
-        return list(_profile_cells(repository, config, findings, options, folder, deadline, wanted))
+        return list(_profile_cells(repository, config, findings, options, folder, deadline, cell_names))
     except PerfciError as error:
         click.echo(f"the slowdowns are not profiled: {error}", err=True)
         return []
@@ -54,10 +55,14 @@ def profile_slowdowns(
 
 def worst_slowdowns(findings: Findings) -> list[str]:
     """The cells of the worst regressions in time."""
-    held_to = findings.bars_by_series
-    slower = [one for one in findings.verdicts if one.kind is VerdictKind.REGRESSION]
-    in_time = [one for one in slower if SECTION_TITLES[held_to[one.series].metric_class] == "Time"]
-    return list(dict.fromkeys(one.series.cell for one in sort_by_attention(in_time)))[:MAX_CELLS]
+    bars = findings.bars_by_series
+    slowdowns = [
+        verdict
+        for verdict in findings.verdicts
+        if verdict.kind is VerdictKind.REGRESSION
+        and SECTION_TITLES[bars[verdict.series].metric_class] == "Time"
+    ]
+    return list(dict.fromkeys(verdict.series.cell for verdict in sort_by_attention(slowdowns)))[:MAX_CELLS]
 
 
 def _profile_cells(
@@ -69,17 +74,16 @@ def _profile_cells(
     deadline: float,
     cell_names: list[str],
 ) -> Iterator[str]:
-    progress, owner = TerminalProgress(), f"perfci github compare in {config.root}"
+    progress = TerminalProgress()
     with open_workbench(repository, config, options.suite, smoke=options.smoke) as workbench:
         subject = prepare_scope(workbench, [findings.base, findings.head], options.bench, progress.report)
         cells = {cell.name: cell for cell in subject.cells}
-        with machine_lock(config.lock_path, owner=owner, wait=not options.no_wait, on_wait=progress.report):
+        with lock_machine(config, "perfci github compare", progress, no_wait=options.no_wait):
             for cell in (cells[name] for name in cell_names if name in cells):
                 if time.monotonic() >= deadline:
                     return
-                progress.report(
-                    f"profiling {make_printable(cell.name)} at {findings.base.short_sha} and {findings.head.short_sha}"
-                )
+                commits = f"{findings.base.short_sha} and {findings.head.short_sha}"
+                progress.report(f"profiling {make_printable(cell.name)} at {commits}")
                 files = [
                     *_profile_files(workbench, repository.private_folder, "base", findings.base, cell),
                     *_profile_files(workbench, repository.private_folder, "head", findings.head, cell),
@@ -92,13 +96,13 @@ def _profile_cells(
 def _profile_files(
     workbench: MeasurementRunner, private: Path, side: str, commit: Commit, cell: Cell
 ) -> list[tuple[str, str, bytes]]:
-    """Side, suffix and content of what a cell's profile comes to; nothing where there is none."""
-    [one] = profile_cells(workbench, commit, [cell], private / "profiles" / commit.short_sha)
-    if one.tables is None or one.folder is None:
+    """Side, suffix and content of the files of one profile; empty if it failed."""
+    [profile] = profile_cells(workbench, commit, [cell], private / "profiles" / commit.short_sha)
+    if profile.tables is None or profile.folder is None:
         return []
     heading = f"{make_printable(cell.name)} at {commit.short_sha} {make_printable(commit.subject)}"
-    text = "\n".join([heading, *format_tables(one.tables)]) + "\n"
-    trace = gzip.compress((one.folder / TRACE_FILE).read_bytes(), mtime=0)
+    text = "\n".join([heading, *format_tables(profile.tables)]) + "\n"
+    trace = gzip.compress((profile.folder / TRACE_FILE).read_bytes(), mtime=0)
     traces = [(side, "trace.json.gz", trace)] if len(trace) <= MAX_TRACE_BYTES else []
     return [(side, "txt", text.encode()), *traces]
 

@@ -1,4 +1,4 @@
-"""``perfci alerts destination``: where the messages about incidents go."""
+"""``perfci incidents destination``: where notifications about incidents are sent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from perfci.store.jobs.delivery_queue import Destination, find_destination, load
 @click.group("destination")
 @global_options
 def command() -> None:
-    """Set, list, try and remove where messages about incidents go."""
+    """Manage destinations for incident notifications."""
 
 
 @command.command("set")
@@ -35,23 +35,23 @@ def command() -> None:
 @click.option(
     "--secret-stdin", is_flag=True, help="read the secret from standard input: no list of processes shows it"
 )
-@click.option("--state", "states", type=click.Choice([one.value for one in IncidentState]), multiple=True)
+@click.option("--state", "states", type=click.Choice([state.value for state in IncidentState]), multiple=True)
 @click.option("--bench", "benchmarks", multiple=True, metavar="GLOB", help="only benchmarks like train.*")
 @click.option("--quiet", metavar="FROM-TO", help="hours without messages, such as 22:00-07:00")
-@click.option("--digest", default="", metavar="daily@HH:MM", help="all of a day in one message")
-@click.option("--tz", default="UTC", show_default=True, help="the time zone of both")
-@click.option("--urgent", is_flag=True, help="do not wait for the end of the quiet hours")
+@click.option("--digest", default="", metavar="daily@HH:MM", help="one daily summary message")
+@click.option("--tz", default="UTC", show_default=True, help="the time zone of --quiet and --digest")
+@click.option("--urgent", is_flag=True, help="send during quiet hours as well")
 @click.option("--off", is_flag=True, help="keep it, but send nothing there")
 @global_options
 def set_command(name: str, kind: str, address: str, secret_stdin: bool, **settings: Any) -> None:
-    """Add a destination, or change the one of this name; a secret that is not given stays."""
+    """Add a destination or replace the one with this name; its secret stays unless a new one is read."""
     begin, _, end = (settings["quiet"] or "").partition("-")
     routes = {
         "states": list(settings["states"]),
         "benchmarks": list(settings["benchmarks"]),
         "urgent": settings["urgent"],
     }
-    wanted = Destination(
+    destination = Destination(
         name=name,
         kind=kind,
         address=address,
@@ -62,9 +62,10 @@ def set_command(name: str, kind: str, address: str, secret_stdin: bool, **settin
     )
     secret = sys.stdin.readline().strip() if secret_stdin else None
     new = write_to_project(
-        lambda tx, project: save_destination(tx, project, wanted, local_audit_context(), secret=secret)
+        lambda tx, project: save_destination(tx, project, destination, local_audit_context(), secret=secret)
     )
-    click.echo(f"{name}: {'added' if new else 'changed'}; perfci alerts destination test {name} tries it")
+    verb = "added" if new else "changed"
+    click.echo(f"{name}: {verb}; try it with `perfci incidents destination test {name}`")
 
 
 @command.command("list")
@@ -72,18 +73,21 @@ def set_command(name: str, kind: str, address: str, secret_stdin: bool, **settin
 @global_options
 def list_command(json_file: str | None) -> None:
     """List the destinations; no secret is shown."""
-    found = read_from_project(lambda tx, project: load_destinations(tx, project.id))
-    names = ("name", "kind", "address", "routes", "quiet", "digest", "enabled")
-    lines = [f"{one.name}  {one.kind}  {one.address}{'' if one.enabled else '  off'}" for one in found]
-    nothing = "nobody is told of incidents: perfci alerts destination set adds somebody"
-    write_list(json_file, [{name: getattr(one, name) for name in names} for one in found], lines, nothing)
+    destinations = read_from_project(lambda tx, project: load_destinations(tx, project.id))
+    lines = [
+        f"{destination.name}  {destination.kind}  {destination.address}"
+        + ("" if destination.enabled else "  off")
+        for destination in destinations
+    ]
+    empty_message = "no destinations: add one with `perfci incidents destination set`"
+    write_list(json_file, [_serialize_destination(each) for each in destinations], lines, empty_message)
 
 
 @command.command("remove")
 @click.argument("name")
 @global_options
 def remove_command(name: str) -> None:
-    """Remove a destination, and all that waits to be sent there."""
+    """Remove a destination and its pending notifications."""
     if not write_to_project(lambda tx, project: delete_destination(tx, project, name, local_audit_context())):
         raise _unknown_destination(name)
     click.echo(f"{name}: removed")
@@ -93,18 +97,31 @@ def remove_command(name: str) -> None:
 @click.argument("name")
 @global_options
 def test_command(name: str) -> int:
-    """Send a message that only tries the way. Exit code 1 where it did not arrive."""
+    """Send a test notification; exit 1 if it was not delivered."""
     config = current_config()
-    found = read_from_project(lambda tx, project: find_destination(tx, project.id, name))
-    if found is None:
+    destination = read_from_project(lambda tx, project: find_destination(tx, project.id, name))
+    if destination is None:
         raise _unknown_destination(name)
-    means = build_sender_config(config.settings, config.secrets)
-    if problem := send_test_message(config.project, found, means, datetime.now(UTC)):
+    senders = build_sender_config(config.settings, config.secrets)
+    if problem := send_test_message(config.project, destination, senders, datetime.now(UTC)):
         click.echo(problem, err=True)
         return 1
     click.echo(f"{name}: sent")
     return 0
 
 
+def _serialize_destination(destination: Destination) -> dict[str, object]:
+    """All of a destination but its secret."""
+    return {
+        "name": destination.name,
+        "kind": destination.kind,
+        "address": destination.address,
+        "routes": destination.routes,
+        "quiet": destination.quiet,
+        "digest": destination.digest,
+        "enabled": destination.enabled,
+    }
+
+
 def _unknown_destination(name: str) -> PerfciError:
-    return PerfciError(f"There is no destination {name}: perfci alerts destination list shows them.")
+    return PerfciError(f"There is no destination {name}: see `perfci incidents destination list`.")

@@ -1,4 +1,4 @@
-"""``perfci alerts quarantine``: benchmarks that are watched, and of which nobody is told."""
+"""``perfci incidents mute``: list, add and remove muted benchmarks."""
 
 from __future__ import annotations
 
@@ -16,29 +16,31 @@ from perfci.service.incidents.mute_benchmarks import mute_benchmark
 from perfci.store.incidents.mutes import load_mutes
 
 DEFAULT_DAYS = 30
+"""Days a benchmark stays muted unless ``--days`` is given."""
 
 metric_option = click.option(
     "--metric", default="", metavar="NAME", help="only this metric  [default: all of them]"
 )
 
 
-@click.group("quarantine")
+@click.group("mute")
 @global_options
 def command() -> None:
-    """Show which benchmarks are watched and told to nobody, put one in, or let it out."""
+    """Manage muted benchmarks: measured and judged, but without notifications."""
 
 
 @command.command("list")
 @json_option
 @global_options
 def list_command(json_file: str | None) -> None:
-    """List what is in quarantine: until when, why, and who put it there."""
-    found = read_from_project(lambda tx, project: load_mutes(tx, project.id, datetime.now(UTC)))
+    """List muted benchmarks with end, reason and author."""
+    mutes = read_from_project(lambda tx, project: load_mutes(tx, project.id, datetime.now(UTC)))
     lines = [
-        f"{f'{one.benchmark} {one.metric}'.strip()}  until {one.expires_at:%Y-%m-%d}  {one.reason}  ({one.actor})"
-        for one in found
+        f"{f'{mute.benchmark} {mute.metric}'.strip()}  until {mute.expires_at:%Y-%m-%d}"
+        f"  {mute.reason}  ({mute.actor})"
+        for mute in mutes
     ]
-    write_list(json_file, found, lines, "no benchmark is in quarantine")
+    write_list(json_file, mutes, lines, "no benchmark is muted")
 
 
 @command.command("add")
@@ -48,20 +50,20 @@ def list_command(json_file: str | None) -> None:
 @click.option("--reason", default="", help="why")
 @global_options
 def add_command(benchmark: str, metric: str, days: int, reason: str) -> None:
-    """Tell nobody of a benchmark for some days; its incidents are listed as monitored."""
-    asked = parse_request(MuteChange, benchmark=benchmark, metric=metric, days=days, reason=reason)
+    """Mute a benchmark: no notifications, incidents are listed as monitored."""
+    change = parse_request(MuteChange, benchmark=benchmark, metric=metric, days=days, reason=reason)
     write_to_project(
         lambda tx, project: mute_benchmark(
             tx,
             project,
-            asked.benchmark,
-            asked.metric,
+            change.benchmark,
+            change.metric,
             local_audit_context(),
-            days=asked.days,
-            reason=asked.reason,
+            days=change.days,
+            reason=change.reason,
         )
     )
-    click.echo(f"{benchmark} is in quarantine for {days} days")
+    click.echo(f"{benchmark} is muted for {days} days")
 
 
 @command.command("remove")
@@ -69,9 +71,9 @@ def add_command(benchmark: str, metric: str, days: int, reason: str) -> None:
 @metric_option
 @global_options
 def remove_command(benchmark: str, metric: str) -> None:
-    """Let a benchmark out, which is then not put in again by itself for 30 days."""
+    """Unmute a benchmark; it is not muted automatically for 30 days."""
     if not write_to_project(
         lambda tx, project: mute_benchmark(tx, project, benchmark, metric, local_audit_context(), days=0)
     ):
-        raise PerfciError(f"{benchmark} is not in quarantine: perfci alerts quarantine list shows what is.")
-    click.echo(f"{benchmark} is out of quarantine")
+        raise PerfciError(f"{benchmark} is not muted: see `perfci incidents mute list`.")
+    click.echo(f"{benchmark} is no longer muted")

@@ -1,13 +1,12 @@
-"""``perfci alerts expect``: how often each suite reports, as it was learned or as somebody says."""
+"""``perfci incidents schedule``: how often each suite reports, learned from its runs or set."""
 
 from __future__ import annotations
-
-import re
 
 import click
 from pydantic import ValidationError
 
 from perfci.cli.shared.context import write_list
+from perfci.cli.shared.durations import parse_duration
 from perfci.cli.shared.options import global_options, json_option
 from perfci.cli.shared.project_transaction import local_audit_context, read_from_project, write_to_project
 from perfci.model import PerfciError
@@ -15,39 +14,38 @@ from perfci.net.shapes.reporting_schedules import ReportingScheduleChange
 from perfci.service.incidents.mute_benchmarks import set_reporting_schedule
 from perfci.store.incidents.reporting_schedules import ReportingSchedule, load_reporting_schedules
 
-SECONDS_PER_UNIT = {"m": 60, "h": 3600, "d": 86400}
 
-
-@click.group("expect")
+@click.group("schedule")
 @global_options
 def command() -> None:
-    """Show how often each suite reports from each machine, and correct it."""
+    """Show and set reporting schedules of suites."""
 
 
 @command.command("list")
 @json_option
 @global_options
 def list_command(json_file: str | None) -> None:
-    """List what is expected to report, with the numbers that `set` takes."""
-    found = read_from_project(lambda tx, project: load_reporting_schedules(tx, project.id))
+    """List reporting schedules, with the numbers that `set` takes."""
+    schedules = read_from_project(lambda tx, project: load_reporting_schedules(tx, project.id))
     lines = [
-        f"{one.id}  {one.source.suite} on {one.machine.label}, {one.source.branch}: {_describe_schedule(one)}"
-        for one in found
+        f"{schedule.id}  {schedule.source.suite} on {schedule.machine.label}, {schedule.source.branch}: "
+        f"{_describe_schedule(schedule)}"
+        for schedule in schedules
     ]
-    nothing = "nothing is expected so far: a cadence is learned from four reports"
-    write_list(json_file, [_serialize_schedule(one) for one in found], lines, nothing)
+    empty_message = "no schedules yet: one is learned after four reports"
+    write_list(json_file, [_serialize_schedule(schedule) for schedule in schedules], lines, empty_message)
 
 
 @command.command("set")
 @click.argument("number", type=click.IntRange(1))
-@click.option("--every", metavar="TIME", help="it reports at least this often: 90m, 12h, 7d")
-@click.option("--learn", is_flag=True, help="as often as its reports show")
-@click.option("--mute", is_flag=True, help="expect nothing of it")
+@click.option("--every", metavar="TIME", help="expected reporting interval: 90m, 12h, 7d")
+@click.option("--learn", is_flag=True, help="learn it from past reports")
+@click.option("--mute", is_flag=True, help="do not expect reports")
 @global_options
 def set_command(number: int, every: str | None, learn: bool, mute: bool) -> None:
-    """Say how often one reports, that it is to be learned, or that nothing is expected."""
+    """Set a reporting schedule, learn it again, or stop expecting reports."""
     if [every is not None, learn, mute].count(True) != 1:
-        raise PerfciError("Say one of --every TIME, --learn and --mute.")
+        raise PerfciError("Give one of --every TIME, --learn or --mute.")
     every_s = _parse_interval(every) if every else None
 
     if not write_to_project(
@@ -55,41 +53,42 @@ def set_command(number: int, every: str | None, learn: bool, mute: bool) -> None
             tx, project, number, local_audit_context(), every_s=every_s, muted=mute
         )
     ):
-        raise PerfciError(f"Nothing is expected under the number {number}: see `perfci alerts expect list`.")
-    click.echo(
-        f"{number}: {'nothing is expected' if mute else f'every {every}' if every else 'learned again'}"
-    )
+        raise PerfciError(f"There is no schedule {number}: see `perfci incidents schedule list`.")
+    if mute:
+        click.echo(f"{number}: muted")
+    else:
+        click.echo(f"{number}: {f'every {every}' if every else 'learned from reports'}")
 
 
 def _parse_interval(text: str) -> float:
-    given = re.fullmatch(r"([0-9]{1,6})([mhd])", text)
+    """Seconds of ``--every``, held against the limits of the API's own shape."""
     try:
-        asked = ReportingScheduleChange(
-            id=1, every_s=int(given[1]) * SECONDS_PER_UNIT[given[2]] if given else 0
-        )
+        change = ReportingScheduleChange(id=1, every_s=parse_duration(text, "mhd") or 0)
     except ValidationError:
         raise PerfciError(
             f"--every takes a time from 1m to 366d, such as 90m, 12h or 7d, found {text!r}"
         ) from None
-    return asked.every_s or 0.0
+    return change.every_s or 0.0
 
 
 def _describe_schedule(schedule: ReportingSchedule) -> str:
     if schedule.muted:
-        return "nothing is expected"
+        return "muted"
     if schedule.every_s is None:
-        return "too few reports to know how often"
-    who = "" if schedule.set_by == "learned" else f", as {schedule.set_by} said"
-    return f"at least every {schedule.every_s / 3600:.3g} hours{who}"
+        return "too few reports to learn an interval"
+    origin = "" if schedule.set_by == "learned" else f" (set by {schedule.set_by})"
+    return f"at least every {schedule.every_s / 3600:.3g} hours{origin}"
 
 
 def _serialize_schedule(schedule: ReportingSchedule) -> dict[str, object]:
-    """As the API tells it."""
-    plain = {
-        name: getattr(schedule, name)
-        for name in ("id", "every_s", "set_by", "series", "last_run_at", "muted")
-    }
-    return plain | {
+    """The fields that the API gives."""
+    return {
+        "id": schedule.id,
+        "every_s": schedule.every_s,
+        "set_by": schedule.set_by,
+        "series_count": schedule.series,
+        "last_run_at": schedule.last_run_at,
+        "muted": schedule.muted,
         "suite": schedule.source.suite,
         "machine": schedule.machine.label,
         "branch": schedule.source.branch,

@@ -1,1 +1,1 @@
-"""What several verbs share: options, context, progress, output."""
+"""Modules that several verbs share: options, context, progress, output."""

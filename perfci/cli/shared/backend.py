@@ -1,4 +1,4 @@
-"""Where the verbs on tokens and projects work: on a server that is named or configured, else on the store here."""
+"""The server or store that the verbs on tokens and projects work on."""
 
 from __future__ import annotations
 
@@ -22,12 +22,24 @@ from perfci.service.uploads.send_runs import build_client
 T = TypeVar("T", bound=BaseModel)
 
 backend_option = click.option(
-    "--server", metavar="URL", default="", help="work there  [default: [client] server, else the store here]"
+    "--server",
+    metavar="URL",
+    default="",
+    help="work on this server  [default: [client] server, else the local store]",
+)
+
+all_projects_option = click.option(
+    "--all-projects", is_flag=True, help="all projects of this store, not only one"
 )
 
 
+def project_or_all(all_projects: bool) -> str | None:
+    """The project at hand; None stands for all of them."""
+    return None if all_projects else current_config().project
+
+
 def parse_request(request_type: type[T], **values: Any) -> T:
-    """What a user asks for, in the API's own shape."""
+    """A request in the API's own shape; an invalid value is an error that names its field."""
     try:
         return request_type.model_validate(values)
     except ValidationError as error:
@@ -39,14 +51,15 @@ def parse_request(request_type: type[T], **values: Any) -> T:
 
 @contextmanager
 def open_backend(server: str, *, writes: bool = False) -> Iterator[AccountsBackend]:
-    """--db names a store, whatever server is configured."""
+    """Open the server that is named or configured, else the local store; --db always means a store."""
     config = current_config()
     if server and is_db_option_set():
-        raise PerfciError("Say --server or --db: these verbs work on the one or on the other.")
+        raise PerfciError("Give either --server or --db, not both.")
     address = server or ("" if is_db_option_set() else config.settings.client.server)
     if address:
         with closing(build_client(config, address.rstrip("/"))) as client:
             yield ServerAccountsBackend(client)
     else:
-        with closing((open_store_to_write if writes else open_store_to_read)(config)) as store:
+        open_store = open_store_to_write if writes else open_store_to_read
+        with closing(open_store(config)) as store:
             yield StoreAccountsBackend(store)

@@ -1,4 +1,4 @@
-"""What a verb works on: the repository, the configuration and the store, found in one place."""
+"""The repository, configuration and store that a verb works on, and its output files."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ from perfci.store import Store, open_store
 
 
 def current_repository() -> GitRepository:
+    """The git repository of this folder."""
     return GitRepository(Path.cwd())
 
 
 def load_repository_config(repository: GitRepository) -> Config:
+    """The configuration at the root of a repository."""
     return _load_config(repository.root, repository.slug)
 
 
@@ -38,32 +40,38 @@ def current_config() -> Config:
 
 
 def _load_config(root: Path, slug: str) -> Config:
-    given = click.get_current_context().find_root().ensure_object(GlobalOptions)
-    return load_config(root, file=given.config, db=given.db, project=given.project, slug=slug)
+    options = _read_global_options()
+    return load_config(root, file=options.config, db=options.db, project=options.project, slug=slug)
 
 
 def config_file_option() -> Path | None:
     """The configuration file that was named on the command line."""
-    return click.get_current_context().find_root().ensure_object(GlobalOptions).config
+    return _read_global_options().config
 
 
 def is_db_option_set() -> bool:
     """Whether --db was given."""
-    return bool(click.get_current_context().find_root().ensure_object(GlobalOptions).db)
+    return bool(_read_global_options().db)
+
+
+def _read_global_options() -> GlobalOptions:
+    return click.get_current_context().find_root().ensure_object(GlobalOptions)
 
 
 def open_store_to_write(config: Config, *, durable: bool = False) -> Store:
+    """Open the store, and create it if it is missing."""
     if f"{config.root}/.perfci/" in config.database_url:
         ensure_private_folder(config.root)
     return open_store(config.database_url, create=True, durable=durable, pool=config.settings.store.pool)
 
 
 def open_store_to_read(config: Config) -> Store:
+    """Open the store, which must exist."""
     return open_store(config.database_url, create=False, pool=config.settings.store.pool)
 
 
 def write_json(target: str, value: Any) -> None:
-    """Write plain JSON of model values: dataclasses as objects, enums as their words."""
+    """Write JSON to a file or, for ``-``, to stdout: dataclasses as objects, enums as their values."""
     text = json.dumps(value, default=_to_json_value, indent=2, ensure_ascii=False)
     if target == "-":
         click.echo(text)
@@ -77,7 +85,7 @@ def write_json(target: str, value: Any) -> None:
 def write_list(
     target: str | None, values: Sequence[object], lines: Sequence[str], empty_message: str
 ) -> None:
-    """Write a list as JSON where that is asked for, and as lines unless JSON goes to stdout; an empty one says so."""
+    """Write a list as JSON if ``target`` is set, and as lines unless JSON goes to stdout."""
     if target:
         write_json(target, values)
     if target != "-":
@@ -91,4 +99,5 @@ def _to_json_value(value: Any) -> Any:
 
 
 def is_terminal() -> bool:
+    """Whether standard error is a terminal."""
     return sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""One JSON document in, one out."""
+"""A filter from one JSON document on stdin to one on stdout."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from perfci.model import PerfciError
 
 
 def run_json_filter(transform: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Read a JSON object from stdin, transform it, write the result to stdout."""
     try:
         document = json.load(sys.stdin)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What a running server says of itself, on standard error: lines for people, or JSON for collectors."""
+"""Logging of a running server to standard error: lines for people, or JSON for log collectors."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from typing import Literal
 
 STANDARD_FIELDS = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
-"""What every record has; the rest is what a caller gave as ``extra``."""
+"""Attributes of every log record; all others come from a caller's ``extra``."""
 
 
 def configure_logging(log_format: Literal["text", "json"]) -> None:
+    """Log from level INFO on, chatty libraries from WARNING on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         JsonLinesFormatter()
@@ -25,11 +26,11 @@ def configure_logging(log_format: Literal["text", "json"]) -> None:
 
 
 class JsonLinesFormatter(logging.Formatter):
-    """One object a line, whatever a message holds."""
+    """Format each record as one JSON object on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        given = {name: value for name, value in record.__dict__.items() if name not in STANDARD_FIELDS}
+        extra = {name: value for name, value in record.__dict__.items() if name not in STANDARD_FIELDS}
         line = {
             "at": at,
             "level": record.levelname.lower(),
@@ -38,4 +39,4 @@ class JsonLinesFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line | given, default=str)
+        return json.dumps(line | extra, default=str)

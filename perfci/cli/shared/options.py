@@ -14,7 +14,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass
 class GlobalOptions:
-    """What was given on either side of the verb; the later one wins."""
+    """Values of the global options, which may stand before or after the verb; the later one wins."""
 
     db: str = ""
     project: str = ""
@@ -54,7 +54,7 @@ _GLOBAL_OPTIONS = [
         type=click.Path(path_type=Path),
         expose_value=False,
         callback=_store_global_option,
-        help="instead of ./perfci.toml",
+        help="configuration file  [default: ./perfci.toml]",
     ),
     click.option(
         "--debug", is_flag=True, expose_value=False, callback=_store_global_option, help="show tracebacks"
@@ -73,9 +73,9 @@ suite_option = click.option(
     "--suite", type=click.Path(path_type=Path), metavar="DIR", help="the suite's folder"
 )
 bench_option = click.option(
-    "--bench", default="", metavar="REGEX", help="only what this finds in name(parameters)"
+    "--bench", default="", metavar="REGEX", help="only benchmarks whose name(parameters) match"
 )
 smoke_option = click.option("--smoke", is_flag=True, help="small sizes for two CPU cores")
 wait_option = click.option(
-    "--no-wait", is_flag=True, help="refuse, instead of waiting, when the machine is in use"
+    "--no-wait", is_flag=True, help="fail instead of waiting when the machine is in use"
 )

@@ -1,4 +1,4 @@
-"""One question to the store of this folder, or one change of it, about the project at hand."""
+"""Run one read or write transaction on the current project of the local store."""
 
 from __future__ import annotations
 
@@ -20,24 +20,26 @@ T = TypeVar("T")
 
 
 def write_to_project(operation: Callable[[Session, Project], T]) -> T:
+    """Run an operation in a write transaction and commit it."""
     config = current_config()
     with closing(open_store_to_write(config)) as store, store.begin() as tx:
         return operation(tx, _require_project(tx, config.project))
 
 
 def read_from_project(operation: Callable[[Session, Project], T]) -> T:
+    """Run an operation in a read transaction."""
     config = current_config()
     with closing(open_store_to_read(config)) as store, store.read() as tx:
         return operation(tx, _require_project(tx, config.project))
 
 
 def _require_project(tx: Session, slug: str) -> Project:
-    found = projects.find_project(tx, slug)
-    if found is None:
+    project = projects.find_project(tx, slug)
+    if project is None:
         raise PerfciError(f"There is no project {slug} in this store.")
-    return found
+    return project
 
 
 def local_audit_context() -> AuditContext:
-    """Whoever sits at this machine, now."""
+    """The local user as the author of a change, now."""
     return AuditContext(LOCAL, datetime.now(UTC))

@@ -1,7 +1,7 @@
-"""A verb that runs beside this one: started again when it dies, and never left behind, however this process ends.
+"""A verb in a child process: restarted when it dies, and ended with its parent however that ends.
 
-``python -m perfci.cli.shared.supervised_process VERB...`` is such a verb: it ends when its standard input does, which the kernel closes
-even for a parent that was killed.
+``python -m perfci.cli.shared.supervised_process VERB...`` runs such a verb. It ends when its standard input
+is closed, which the kernel does even for a parent that was killed.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 STOP_TIMEOUT_S = 20.0
-"""How long a verb may take to finish what it does, once it is to end."""
+"""Seconds a verb may take to finish its work after a request to end."""
 
 NICENESS = 10
-"""Requests come first: somebody waits for them."""
+"""Niceness of the child: requests to the server come first."""
 
 STABLE_AFTER_S = 60.0
-"""A verb that ran for so long starts again at once; one that dies sooner waits twice as long as the last time."""
+"""Seconds after which a verb that dies is restarted at once; before that, the wait doubles each time."""
 
 
 class SupervisedProcess:
-    """One such verb. Settings travel in its environment: everybody may read the arguments of a process."""
+    """A supervised verb; secrets travel in its environment, since other users can read its arguments."""
 
     def __init__(
         self,
@@ -35,18 +35,16 @@ class SupervisedProcess:
         folder: Path,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._arguments, self._variables, self._folder, self._clock = (
-            tuple(arguments),
-            variables,
-            folder,
-            clock,
-        )
+        self._arguments = tuple(arguments)
+        self._variables = variables
+        self._folder = folder
+        self._clock = clock
         self._process: subprocess.Popen[bytes] | None = None
         self._started_at = self._next_start = 0.0
         self._wait_s = 1.0
 
     def ensure_running(self) -> None:
-        """Start it, if there is one to run, and it does not run and was not started a moment ago."""
+        """Start the verb if it is not running and its wait after the last exit is over."""
         if not self._arguments:
             return
         if self._process is not None and self._process.poll() is not None:
@@ -55,12 +53,13 @@ class SupervisedProcess:
             self._process = self._start()
 
     def detach(self) -> None:
-        """Forget it, in a fork of the process that keeps it: its end must hang on one process alone."""
+        """Forget the child in a fork of its parent, so that its end depends on the parent alone."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
         self._process = None
 
     def stop(self) -> None:
+        """End the child and wait for it; kill it after the timeout."""
         process, self._process = self._process, None
         if process is None or process.stdin is None:
             return
@@ -86,14 +85,15 @@ class SupervisedProcess:
             process.stdin.close()
         self._process = None
         now = self._clock()
-        self._wait_s = (
-            1.0 if now - self._started_at >= STABLE_AFTER_S else min(2 * self._wait_s, STABLE_AFTER_S)
-        )
+        if now - self._started_at >= STABLE_AFTER_S:
+            self._wait_s = 1.0
+        else:
+            self._wait_s = min(2 * self._wait_s, STABLE_AFTER_S)
         self._next_start = now + self._wait_s
 
 
 def exit_with_parent() -> None:
-    """End this process as by a signal when its parent is gone, and for good if that does not help."""
+    """Send SIGTERM to this process when its parent is gone, and exit hard if it does not end."""
 
     def watch() -> None:
         while os.read(0, 1):

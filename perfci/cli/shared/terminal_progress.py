@@ -1,4 +1,4 @@
-"""How long work looks while it goes on: a moving line with the time left on a terminal, plain lines elsewhere."""
+"""Progress of a measurement: a moving line with the time left on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections.abc import Callable
 import click
 
 from perfci.cli.shared.context import is_terminal
+from perfci.cli.shared.durations import format_duration
 from perfci.model import Status
 from perfci.runner.cell_outcomes import CellOutcome
 from perfci.runner.visit_plan import CommitVisit
 
 
 class TerminalProgress:
-    """Tells what is being measured. ``total`` is the number of processes expected."""
+    """Reports which processes were measured; ``total`` is the number expected."""
 
     def __init__(
         self, *, clock: Callable[[], float] = time.monotonic, echo: Callable[[str], None] | None = None
@@ -27,25 +28,27 @@ class TerminalProgress:
         self._total = 0
         self._stage = ""
         self._width = 0
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
 
     def report(self, line: str) -> None:
+        """Print a line, below the moving one that it replaces."""
         self._clear()
         self._echo(line)
 
     def start_stage(self, name: str, total: int) -> None:
-        """Begin a stage of so many processes."""
+        """Begin a stage of ``total`` processes."""
         self._started, self._done, self._total, self._stage = self._clock(), 0, total, name
 
     def set_remaining(self, remaining: int) -> None:
-        """So many processes are still to come in this stage."""
+        """Set how many processes of this stage are still to come."""
         self._total = self._done + remaining
 
     def report_step(self, line: str) -> None:
-        """One line per round or pass, with the time left."""
+        """Print a line for a round, with the time left."""
         self.report(f"{line}{self._time_left()}")
 
     def report_process(self, visit: CommitVisit, outcome: CellOutcome) -> None:
+        """Count a measured process; print what failed, was skipped or is missing, once for each reason."""
         self._done += 1
         name = outcome.cell.name
         if outcome.status is Status.SKIPPED:
@@ -63,9 +66,9 @@ class TerminalProgress:
             )
 
     def _report_once(self, line: str, dedup_key: str = "") -> None:
-        """Say once what is so every time, naming the first place where it is."""
-        if (dedup_key or line) not in self._said:
-            self._said.add(dedup_key or line)
+        """Print a line unless one with its key was printed before."""
+        if (dedup_key or line) not in self._reported:
+            self._reported.add(dedup_key or line)
             self.report(line)
 
     def _time_left(self) -> str:
@@ -86,19 +89,9 @@ class TerminalProgress:
 
 
 def missing_metrics(outcome: CellOutcome) -> dict[str, list[str]]:
-    """The metrics that a process could not give beside those it gave, by reason."""
+    """Metrics a successful process could not measure, by reason."""
     reasons: dict[str, list[str]] = {}
     for metric in outcome.metrics if outcome.status is Status.OK else ():
         if metric.status is Status.SKIPPED:
             reasons.setdefault(metric.reason, []).append(metric.name)
     return reasons
-
-
-def format_duration(seconds: float) -> str:
-    """``42 s``, ``3 min 5 s``, ``2 h 10 min``."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -64,7 +64,9 @@ class RoleAssignment(RequestShape):
 
 
 class ProjectPatch(RequestShape):
-    """What is left out stays as it is; ``settings`` are all tables of the project at once, ``{}`` takes them away."""
+    """What is left out stays as it is; ``settings`` are all tables of the project at once, ``{}`` takes them
+    away.
+    """
 
     visibility: Visibility | None = None
     archived: bool | None = None
@@ -75,8 +77,8 @@ class ProjectPatch(RequestShape):
 
 
 class AuditEntryShape(Shape):
-    """Who changed what and when; ``actor`` is 'token:UID', 'user:github/583231', 'github-repository/NUMBER', 'local'
-    or 'perfci'.
+    """Who changed what and when; ``actor`` is 'token:UID', 'user:github/583231', 'github-repository/NUMBER',
+    'local' or 'perfci'.
     """
 
     at: datetime

@@ -30,7 +30,9 @@ class ExpectedChangePage(Page):
 
 
 class NewExpectedChange(RequestShape):
-    """``match`` names a metric, a benchmark or both, with ``*``; ``change`` is that of the value: 0.03 is 3 % more."""
+    """``match`` names a metric, a benchmark or both, with ``*``; ``change`` is that of the value: 0.03 is 3 %
+    more.
+    """
 
     match: Annotated[str, Field(min_length=1, max_length=200, pattern=VISIBLE_LINE_PATTERN)]
     relative_change: Annotated[float, Field(ge=-10_000, le=10_000)]

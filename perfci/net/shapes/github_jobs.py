@@ -14,7 +14,9 @@ ShortText = Annotated[str, Field(max_length=500, pattern=VISIBLE_LINE_PATTERN)]
 
 
 class RepositoryBindingShape(Shape):
-    """What a project is bound to: the numbers are what the repository is, ``repository`` what it was last called."""
+    """What a project is bound to: the numbers are what the repository is, ``repository`` what it was last
+    called.
+    """
 
     repository: str
     repository_id: int
@@ -25,7 +27,9 @@ class RepositoryBindingShape(Shape):
 
 
 class NewRepositoryBinding(RequestShape):
-    """``workflow`` begins with ``.github/`` where the repository holds it itself; jobs on ``refs`` write histories."""
+    """``workflow`` begins with ``.github/`` where the repository holds it itself; jobs on ``refs`` write
+    histories.
+    """
 
     repository: ShortText
     repository_id: GitHubId

@@ -144,7 +144,9 @@ class IncidentQuery(PageQuery):
 
 
 class IncidentPatch(RequestShape):
-    """What is left out stays as it is; accepting needs a reason and a day, snoozing a moment, a duplicate a number."""
+    """What is left out stays as it is; accepting needs a reason and a day, snoozing a moment, a duplicate a
+    number.
+    """
 
     state: IncidentStateName | None = None
     assignee: PersonName | None = None

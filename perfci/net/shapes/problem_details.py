@@ -13,7 +13,9 @@ class InvalidField(Shape):
 
 
 class ProblemDetails(Shape):
-    """``type`` is a page that explains the word, ``detail`` one sentence, ``instance`` the request's id in the logs."""
+    """``type`` is a page that explains the word, ``detail`` one sentence, ``instance`` the request's id in
+    the logs.
+    """
 
     type: str
     title: str

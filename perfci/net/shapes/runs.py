@@ -61,7 +61,9 @@ class RunPage(Page):
 
 
 class UploadReceipt(Shape):
-    """What became of an upload; ``stored`` is false where the same run with the same content was there already."""
+    """What became of an upload; ``stored`` is false where the same run with the same content was there
+    already.
+    """
 
     key: HexKey
     project: str

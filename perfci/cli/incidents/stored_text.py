@@ -1,0 +1,123 @@
+"""Stored incidents as text: the list of a project, one line of it, and one incident with its history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+from sqlalchemy.orm import Session
+
+from perfci.cli.shared.context import current_config, open_store_to_read
+from perfci.model import IncidentKind
+from perfci.report.incidents import activity_log, notification_text
+from perfci.report.incidents import incident_text as words
+from perfci.service.incidents.serialize_incidents import (
+    IncidentDetail,
+    IncidentOverview,
+    load_incident_detail,
+    load_incident_overview,
+)
+from perfci.store import projects
+from perfci.store.incidents import incident_store
+from perfci.store.incidents.records import DATA_KIND, IncidentRecord
+from perfci.store.projects import Project
+
+MISSING_DATA_GLYPH = "?"
+MAX_LISTED = 100
+"""Incidents listed of each section; the others are counted."""
+
+SECTION_TITLES = {
+    "open": "Open",
+    "held": "Not alerted",
+    "waiting": "Waiting",
+    "snoozed": "Snoozed",
+    "rest": "Resolved or informational",
+}
+
+
+def load_stored_overview() -> IncidentOverview | None:
+    """The stored incidents of this project; None if it has never been evaluated."""
+    config = current_config()
+    with closing(open_store_to_read(config)) as store, store.read() as tx:
+        project = projects.find_project(tx, config.project)
+        return load_incident_overview(tx, project) if project else None
+
+
+def format_stored_overview(overview: IncidentOverview) -> Iterator[str]:
+    """A summary line, then every section; re-measurements and slow drift come with their commands."""
+    yield f"{overview.project}: {overview.sentence}"
+    for name, records in overview.sections.items():
+        if records:
+            yield from ("", SECTION_TITLES[name])
+            for record in records[:MAX_LISTED]:
+                yield from format_stored_summary(record)
+                lines = (record.detail.get("disposition_text"), record.detail.get("next_measurement"))
+                yield from (f"    {line}" for line in lines if line)
+            if len(records) > MAX_LISTED:
+                yield f"  and {len(records) - MAX_LISTED:,} more"
+    for title, entries in (
+        ("Suggested re-measurements", overview.evaluation.retests),
+        ("Slow drift since a release", overview.evaluation.creeps),
+    ):
+        if entries:
+            yield from ("", title)
+            for entry in entries:
+                yield from (f"  {entry['sentence']}", f"    {entry['command']}")
+
+
+def load_stored_incident(name: str) -> tuple[Project, IncidentDetail] | None:
+    """The stored incident with a number, or whose derived id begins with ``name``.
+
+    Notifications sent before an incident had a number hold only the derived id.
+    """
+
+    def find(tx: Session, project: Project) -> tuple[Project, IncidentDetail] | None:
+        if name.lstrip("#").isdecimal() and len(name) < 8:
+            number = int(name.lstrip("#"))
+            if incident_store.find_incident(tx, project.id, number) is None:
+                return None
+            return project, load_incident_detail(tx, project, number)
+        matches = incident_store.find_by_derived_id(tx, project.id, name.lower()) if name else []
+        if len(matches) != 1:
+            return None
+        return project, load_incident_detail(tx, project, matches[0].number)
+
+    config = current_config()
+    with closing(open_store_to_read(config)) as store, store.read() as tx:
+        project = projects.find_project(tx, config.project)
+        return find(tx, project) if project else None
+
+
+def format_stored_summary(record: IncidentRecord) -> Iterator[str]:
+    """One incident of a list: its headline and, indented, what is known about it."""
+    glyph = MISSING_DATA_GLYPH if record.kind == DATA_KIND else words.GLYPHS[IncidentKind(record.kind)]
+    yield f"  {glyph} #{record.number}  {notification_text.STATE_LABELS[record.state]}  {record.headline}"
+    assignee = f"for {record.assignee}" if record.assignee else ""
+    largest, explained = (record.detail.get(name) or "" for name in ("largest", "explanation"))
+    explanation = f"{largest}. {explained}".strip() if largest else explained
+    yield from (f"    {line}" for line in (explanation, record.reason, assignee) if line)
+
+
+def format_stored_incident(incident: IncidentDetail) -> Iterator[str]:
+    """One incident with its series, candidate commits and history."""
+    record = incident.record
+    yield from format_stored_summary(record)
+    identity = (record.derived_id, f"revision {record.revision}", record.detail.get("disposition_text"))
+    yield f"    {', '.join(filter(None, identity))}"
+    if incident.members:
+        yield from ("", "Changed series, largest first")
+        yield from (
+            f"  {words.member_sentence(member.to_change_point(series))}"
+            for member, series in incident.members
+        )
+    if candidates := record.detail.get("candidate_commits"):
+        yield from ("", "Candidate commits, most likely first")
+        for candidate in candidates:
+            yield f"  {candidate['commit'][:10]} {candidate.get('subject') or ''}".rstrip()
+    yield from ("", "History")
+    for event in incident.events:
+        heading = activity_log.activity_heading(event.action, event.text)
+        text = activity_log.activity_text(event.action, event.before, event.after, event.text)
+        yield f"  {event.at:%Y-%m-%d %H:%M}  {event.actor}  {heading}: {text}"
+    if command := record.detail.get("next_measurement"):
+        yield from ("", "Command that would confirm it", f"  {command}")
