@@ -19,7 +19,7 @@ UNKNOWN_BRANCH_HINT = (
 @click.command("init")
 @global_options
 def command() -> None:
-    """Write perfci.toml, a suite in benchmarks/ and two workflows in .github/workflows/ if they are missing."""
+    """Write perfci.toml, a suite in benchmarks/ and two workflows, each unless it exists."""
     repository = current_repository()
     project, branch = repository.slug or repository.root.name, repository.main_branch
     files = render_starter_files(repository.root, project, branch)

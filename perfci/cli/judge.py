@@ -13,5 +13,8 @@ from perfci.verdicts.json_filters import judge_document
 @click.option("--json", "as_json", is_flag=True, help="no effect (JSON is the only format)")
 @global_options
 def command(as_json: bool) -> None:
-    """Read {"op": "compare" or "decide", "min_effect", "cases": [...]} from stdin, write {"results": [...]}."""
+    """Read {"op": "compare" or "decide", "min_effect", "cases": [...]} from stdin.
+
+    Write {"results": [...]} to stdout.
+    """
     run_json_filter(judge_document)

@@ -121,7 +121,7 @@ def require_few_cells(cells: Sequence[Cell], bench: str, all_cells: bool) -> Non
 
 
 def cell_regex(cell: Cell) -> str:
-    """A regular expression for this cell without quotes, for a shell: a dot stands for a quote in the name."""
+    """A regular expression for this cell that needs no escape in a shell: a dot stands for a quote."""
     return f"^{re.escape(cell.name)}$".replace("'", ".").replace(r"\ ", " ")
 
 

@@ -30,7 +30,7 @@ from perfci.stats.location import median
 SNIPPET = f"""\
 import json, os, time
 steps = open(os.environ.get("{STEPS_VARIABLE}", os.devnull), "a")  # once, before the loop
-print(json.dumps({{"step": step, "t": time.perf_counter()}}), file=steps, flush=True)  # at the end of every step"""
+print(json.dumps({{"step": step, "t": time.perf_counter()}}), file=steps, flush=True)  # after every step"""
 
 MAX_FAULTS_SHOWN = 3
 
@@ -153,7 +153,8 @@ def format_metrics(result: ScriptRunResult) -> Iterator[str]:
     steps = sum(wrapped.steps for wrapped in result.processes)
     dropped = sum(wrapped.warmup_steps for wrapped in result.processes)
     processes = format_count(len(result.processes), "process", "processes")
-    yield f"{processes}, {format_count(steps, 'step')}, {dropped} of them dropped as warm-up ({WARMUP_RULE})\n"
+    step_count = format_count(steps, "step")
+    yield f"{processes}, {step_count}, {dropped} of them dropped as warm-up ({WARMUP_RULE})\n"
     width = max(len(metric.name) for metric in result.levels)
     for metric, levels in result.levels.items():
         lowest, highest = (

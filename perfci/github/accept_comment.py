@@ -36,7 +36,7 @@ def accept_command(head: str) -> str:
 
 
 def find_acceptance(client: GitHubClient, repository: str, pull: int, head: str) -> Acceptance | None:
-    """The newest that stands: a comment that was deleted accepts nothing, nor does one about another commit."""
+    """The newest valid accept command: not deleted, and about this commit."""
     known = cache(lambda login: can_write(client, repository, login))
     for comment in reversed(list(client.list_comments(repository, pull))):
         if (found := _parse_acceptance(comment, require_full_sha(head), known)) is not None:

@@ -65,7 +65,7 @@ def read_archive(archive: bytes) -> dict[str, bytes]:
 
 
 def _count_entries(archive: bytes) -> int:
-    """How many files there are. The last 22 bytes bound all that a reader of zips does, so they have to fit."""
+    """The number of files by the end record (22 bytes), which must match the directory."""
     end = archive[-END_SIZE:]
     if len(end) < END_SIZE or not end.startswith(END_SIGNATURE):
         raise _invalid_artifact("it is no zip, or was cut off")

@@ -101,7 +101,7 @@ class GitHubClient:
         )
 
     def list_comments_since(self, repository: str, since: datetime) -> Iterator[shapes.Comment]:
-        """Comments on all issues and pull requests that were written or edited since then, the newest first."""
+        """Comments on issues and pull requests, written or edited since ``since``, newest first."""
         query = {"since": f"{since:%Y-%m-%dT%H:%M:%SZ}", "sort": "updated", "direction": "desc"}
         return self._list_all(
             shapes.Comment, ask.LIST_REPOSITORY_COMMENTS, repository_path_values(repository), query

@@ -87,7 +87,7 @@ def error_from_response(
         f"it.{needs}",
     }.get(response.status_code, f"GitHub refused to {aim}: {told}.")
     if response.is_redirect:
-        sentence = f"GitHub knows it by another address, so perfci did not {aim}: use the repository's name of today."
+        sentence = f"GitHub moved it to another address, so perfci did not {aim}: use its current name."
     elif response.is_server_error:
         sentence = (
             f"GitHub could not {aim}: {told}. Try again later; www.githubstatus.com says how GitHub is."
@@ -108,7 +108,8 @@ def _rate_limit_error(action: str, status_text: str, response: httpx.Response, n
     if after_s is None:
         after_s = max(1.0, _quota_reset_at(response) - now) if _is_quota_spent(response) else SECONDARY_WAIT_S
     until = datetime.fromtimestamp(now + after_s, UTC)
-    sentence = f"GitHub lets perfci {action} only after {until:%Y-%m-%d %H:%M:%S} UTC: {status_text}. Try again then."
+    moment = f"{until:%Y-%m-%d %H:%M:%S} UTC"
+    sentence = f"GitHub rate limit: perfci can {action} after {moment}: {status_text}. Try again then."
     return GitHubError(sentence, response.status_code, is_rate_limited=True, retry_after_s=after_s)
 
 

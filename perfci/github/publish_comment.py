@@ -69,7 +69,7 @@ def _list_own_comments(
 
 
 def _create_comment(client: GitHubClient, author: CommentAuthor, report: PullReport) -> str:
-    """A comment that the next run would not know as ours would be followed by another one; it is taken back."""
+    """Delete a comment that the next run would not recognise, and so would duplicate."""
     made = client.create_comment(report.repository, report.pull, report.comment_body)
     if not _is_by(made, author):
         client.delete_comment(report.repository, made.id)

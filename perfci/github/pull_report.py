@@ -27,7 +27,7 @@ class ReportOutdated(PerfciError):
 
 @dataclass(frozen=True, slots=True)
 class CommentAuthor:
-    """Under whose login comments appear, and the number of the App that checks belong to where it is known."""
+    """The login that comments appear under, and the id of the App that owns the checks, if known."""
 
     login: str
     app_id: int | None = None

@@ -197,7 +197,9 @@ class WorkflowRun:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files it ran: its own, and as OWNER/NAME/PATH those of other repositories; without their refs."""
+        """The workflow files it ran: its own, and those of other repositories as OWNER/NAME/PATH, without
+        refs.
+        """
         paths = (self.path, *(one.path for one in self.referenced_workflows or ()))
         return tuple(path.partition("@")[0] for path in paths)
 

@@ -161,7 +161,7 @@ def _read_prefix(stream: Iterable[bytes], max_bytes: int) -> bytes:
 
 
 class _PinnedBackend(httpcore.SyncBackend):
-    """Connects to addresses that were checked, whatever a resolver would say by now, and keeps one deadline."""
+    """Connects to checked addresses without resolving again, and keeps one deadline."""
 
     def __init__(self, addresses: Sequence[str], deadline: float) -> None:
         self._addresses = addresses

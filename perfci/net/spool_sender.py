@@ -83,7 +83,7 @@ def _send_until_done(
     retry_policy: FlushRetryPolicy,
     report: FlushReport,
 ) -> list[SpooledDocument]:
-    """Go through the documents again and again until none is left, or the time is up; answer those that stay."""
+    """Send documents in rounds until none is left or the time is up; returns those still pending."""
     start, attempt = retry_policy.monotonic(), 0
     held: list[SpooledDocument] = []
     left = documents

@@ -121,7 +121,7 @@ class Spool:
 
 
 def _write_durably(path: Path, content: bytes) -> None:
-    """Whole or not at all, and on the disk: the content first, then the name, then the folder that holds it."""
+    """Write atomically and durably: sync the content, rename, then sync the folder."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "wb") as file:

@@ -134,8 +134,8 @@ def test_answers_as_the_verbs_with_json_do(
             tools.list_projects()["items"],
         )
 
-    assert same(verb("alerts", "list")["incidents"], listed)
-    assert same(verb("alerts", "show", "1"), one)
+    assert same(verb("incidents", "list")["incidents"], listed)
+    assert same(verb("incidents", "show", "1"), one)
     assert same(verb("project", "list"), known)
 
 

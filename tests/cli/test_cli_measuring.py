@@ -71,7 +71,7 @@ def test_what_the_message_of_a_commit_announces_is_accepted(
 
     run_cli(["run", "HEAD~5..HEAD", "--rounds", "2"])
     capsys.readouterr()
-    run_cli(["alerts", "show", "1"])
+    run_cli(["incidents", "show", "1"])
 
     out = capsys.readouterr().out
     for line in told:

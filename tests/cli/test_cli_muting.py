@@ -29,17 +29,17 @@ def stored(here: Path) -> Path:
     return here
 
 
-def alerts(*arguments: str) -> int:
-    return run_cli(["alerts", *arguments, "--db", "perfci.db", "--project", PROJECT])
+def incidents(*arguments: str) -> int:
+    return run_cli(["incidents", *arguments, "--db", "perfci.db", "--project", PROJECT])
 
 
 def test_a_benchmark_is_put_into_quarantine_listed_and_let_out(
     stored: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert alerts("quarantine", "add", "train.time_step", "--reason", "a noisy disk", "--days", "7") == 0
-    assert alerts("quarantine", "list") == 0
-    assert alerts("quarantine", "remove", "train.time_step") == 0
-    assert alerts("quarantine", "list") == 0
+    assert incidents("mute", "add", "train.time_step", "--reason", "a noisy disk", "--days", "7") == 0
+    assert incidents("mute", "list") == 0
+    assert incidents("mute", "remove", "train.time_step") == 0
+    assert incidents("mute", "list") == 0
 
     until = datetime.now(UTC) + timedelta(days=7)
     assert capsys.readouterr().out.splitlines() == [
@@ -53,22 +53,22 @@ def test_a_benchmark_is_put_into_quarantine_listed_and_let_out(
 def test_one_metric_of_a_benchmark_is_another_quarantine(
     stored: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    alerts("quarantine", "add", "train.time_step", "--metric", "step_time")
+    incidents("mute", "add", "train.time_step", "--metric", "step_time")
     capsys.readouterr()
 
-    assert alerts("quarantine", "remove", "train.time_step") == 2
-    assert alerts("quarantine", "list", "--json") == 0
+    assert incidents("mute", "remove", "train.time_step") == 2
+    assert incidents("mute", "list", "--json") == 0
 
     told = capsys.readouterr()
     assert told.err == (
-        "perfci: train.time_step is not in quarantine: perfci alerts quarantine list shows what is.\n"
+        "perfci: train.time_step is not in quarantine: perfci incidents mute list shows what is.\n"
     )
     [item] = json.loads(told.out)
     assert (item["benchmark"], item["metric"], item["actor"]) == ("train.time_step", "step_time", "local")
 
 
 def test_quarantine_is_in_the_audit_log(stored: Path) -> None:
-    alerts("quarantine", "add", "train.time_step")
+    incidents("mute", "add", "train.time_step")
 
     with closing(open_store(f"sqlite:///{stored}/perfci.db", create=False)) as store, store.read() as tx:
         assert audit_log.list_entries(tx, 1)[0].action == "benchmark.quarantine"
@@ -76,8 +76,8 @@ def test_quarantine_is_in_the_audit_log(stored: Path) -> None:
 
 def test_a_cadence_is_said_muted_and_learned_again(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in ((), ("--every", "36h"), ("--mute",), ("--learn",)):
-        assert not arguments or alerts("expect", "set", "1", *arguments) == 0
-        assert alerts("expect", "list") == 0
+        assert not arguments or incidents("schedule", "set", "1", *arguments) == 0
+        assert incidents("schedule", "list") == 0
 
     told = capsys.readouterr().out.splitlines()
     assert told[0].startswith("1  benchmarks on ")
@@ -93,7 +93,7 @@ def test_a_cadence_is_said_muted_and_learned_again(stored: Path, capsys: pytest.
 
 
 def test_lists_what_is_expected_as_the_api_does(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert alerts("expect", "list", "--json") == 0
+    assert incidents("schedule", "list", "--json") == 0
 
     [item] = json.loads(capsys.readouterr().out)
     assert (item["id"], item["suite"], item["branch"], item["set_by"]) == (1, "benchmarks", "main", "learned")
@@ -110,12 +110,12 @@ def test_lists_what_is_expected_as_the_api_does(stored: Path, capsys: pytest.Cap
         ),
         (("1", "--every", "0m"), "--every takes a time from 1m to 366d"),
         (("1", "--every", "367d"), "--every takes a time from 1m to 366d"),
-        (("9", "--mute"), "Nothing is expected under the number 9: see `perfci alerts expect list`."),
+        (("9", "--mute"), "Nothing is expected under the number 9: see `perfci incidents schedule list`."),
     ],
 )
 def test_what_cannot_be_expected_is_one_sentence(
     stored: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str
 ) -> None:
-    assert alerts("expect", "set", *arguments) == 2
+    assert incidents("schedule", "set", *arguments) == 2
 
     assert sentence in capsys.readouterr().err

@@ -142,7 +142,7 @@ def compare_command(
 def _add_base_drift(
     repository: GitRepository, config: Config, findings: Findings, main: Commit, options: ComparisonOptions
 ) -> tuple[Findings, Sequence[str]]:
-    """Add the drift of the target branch to the findings, with its sessions; unchanged if measuring it fails."""
+    """Add the drift of the target branch and its sessions; unchanged findings if it cannot be measured."""
     click.echo(f"\ndrift of the target branch: {findings.base.short_sha} → {main.short_sha}")
     try:
         drift, comparison = measure_comparison(repository, config, findings.base, main, options)
@@ -252,7 +252,8 @@ def _report_pull(
     if results is None and is_comment_event(job):
         results = fetch_results(client, pull)
         if results is None:
-            return f"{pull.repository}#{pull.number}: no results are stored for {pull.head[:12]}: measure it again"
+            name = f"{pull.repository}#{pull.number}"
+            return f"{name}: no results are stored for {pull.head[:12]}: measure it again"
     if results is None:
         results = build_missing_results(pull, config.project, outcome)
     page_url = build_page_url(config.settings.client.server, results) if results.findings else ""

@@ -30,7 +30,8 @@ def format_derived_overview(evaluation: ProjectEvaluation) -> Iterator[str]:
 def format_derived_summary(budgeted: BudgetedIncident, evaluation: ProjectEvaluation) -> Iterator[str]:
     """One incident of a list: its headline and, indented, what is known about it."""
     incident = budgeted.incident
-    yield f"  {words.GLYPHS[incident.kind]} {incident.id}  {words.incident_headline(incident, evaluation.commits)}"
+    headline = words.incident_headline(incident, evaluation.commits)
+    yield f"  {words.GLYPHS[incident.kind]} {incident.id}  {headline}"
     explained = words.incident_explanation(incident, evaluation.commits)
     yield f"    {words.largest_change_sentence(incident)}. {explained}".rstrip()
     yield f"    {words.disposition_sentence(budgeted, evaluation.pages_per_week)}"

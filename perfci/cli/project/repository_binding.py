@@ -1,4 +1,4 @@
-"""``perfci project bind``, ``unbind`` and ``repository``: the repository whose jobs may upload to a project."""
+"""``perfci project bind``, ``unbind`` and ``repository``: which repository may upload to a project."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class SeriesPage(Page):
 
 
 class PointShape(Shape):
-    """One commit of a series, or ``merged`` neighbours; without a value, ``status`` and ``reason`` say why."""
+    """One commit of a series, or ``merged`` neighbours; ``status`` and ``reason`` explain a missing value."""
 
     index: int
     commit: str

@@ -108,8 +108,8 @@ def look_for_changes(store: Store) -> None:
             )
 
 
-def alerts(*arguments: str) -> int:
-    return run_cli(["alerts", *arguments, "--db", "perfci.db", "--project", PROJECT])
+def incidents(*arguments: str) -> int:
+    return run_cli(["incidents", *arguments, "--db", "perfci.db", "--project", PROJECT])
 
 
 LISTED = """\
@@ -120,17 +120,17 @@ Open
     training.Step.time_step got 21.0 % slower. Confirmed on new pairs in 1 of 2 series.
     alert 1 of at most 5 in week 2026-W10
 
-Settled or noted
+Resolved or informational
   ⚙ 358d6df2e16c  1 series moved with the environment at 00000019cc Change number 25
     data.Loader.time_batch got 30.0 % slower. driver 550.54 → 560.35. No commit is blamed.
     a note: nobody is asked
     perfci compare 00000018cc 00000019cc --bench '^data\\.Loader\\.time_batch$'
 
-To measure again
+Suggested re-measurements
   serving.Gpt.time_token: +40.2 % on the newest point, 127 sigmas from the level before
     perfci compare 00000027cc 00000028cc --bench '^serving\\.Gpt\\.time_token$'
 
-Creeping since a release
+Slow drift since a release
   audio.Mel.time_it drifted +14.0 % [+12.7, +15.2] since v1.0, by the points around both; no change point shows it
     perfci compare 00000005cc 00000028cc --bench '^audio\\.Mel\\.time_it$'
 """
@@ -140,7 +140,7 @@ SHOWN = """\
 Confirmed on new pairs in 1 of 2 series.
 8bc50e7dad47, alert 1 of at most 5 in week 2026-W10
 
-What moved, largest first
+Changed series, largest first
   training.Step.time_step got 21.0 % slower
   training.Step.time_loss got 9.0 % slower
 
@@ -152,16 +152,16 @@ Candidate commits, most likely first
 def test_lists_what_asks_a_person_and_explains_the_rest(
     stored: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert alerts("list") == 0
+    assert incidents("list") == 0
 
     assert capsys.readouterr().out == LISTED
 
 
 def test_the_list_is_there_for_programs(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert alerts("list", "--json") == 0
+    assert incidents("list", "--json") == 0
 
     found = json.loads(capsys.readouterr().out)
-    assert [(one["kind"], one["say"], len(one["members"])) for one in found["incidents"]] == [
+    assert [(one["kind"], one["disposition"], len(one["members"])) for one in found["incidents"]] == [
         ("environment", "note", 1),
         ("regression", "page", 2),
     ]
@@ -172,19 +172,19 @@ def test_the_list_is_there_for_programs(stored: Path, capsys: pytest.CaptureFixt
 def test_shows_one_incident_by_the_beginning_of_its_name(
     stored: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    alerts("list", "--json")
+    incidents("list", "--json")
     name = json.loads(capsys.readouterr().out)["incidents"][1]["id"]
 
-    assert alerts("show", name[:5]) == 0
+    assert incidents("show", name[:5]) == 0
 
     assert capsys.readouterr().out == SHOWN
 
 
 def test_a_name_that_no_incident_has_is_refused(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert alerts("show", "zzz") == 2
+    assert incidents("show", "zzz") == 2
 
     assert (
-        "no incident of acme/model begins with 'zzz'; perfci alerts list shows them"
+        "no incident of acme/model begins with 'zzz'; perfci incidents list shows them"
         in capsys.readouterr().err
     )
 
@@ -192,7 +192,7 @@ def test_a_name_that_no_incident_has_is_refused(stored: Path, capsys: pytest.Cap
 def test_a_budget_of_no_page_holds_everything_back(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (stored / "perfci.toml").write_text("[history]\npages_per_week = 0\n")
 
-    alerts("list", "--json")
+    incidents("list", "--json")
 
     found = json.loads(capsys.readouterr().out)
-    assert [one["say"] for one in found["incidents"]] == ["note", "held_back"]
+    assert [one["disposition"] for one in found["incidents"]] == ["note", "held_back"]
