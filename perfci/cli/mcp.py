@@ -140,7 +140,9 @@ class AssistantTools:
         """Show the history of one series by its id: a value for each commit, the levels, and where they
         change.
         """
-        return _serialize_response(self._client.get_points(project or self._project, series, most=MAX_ITEMS))
+        return _serialize_response(
+            self._client.get_points(project or self._project, series, max_points=MAX_ITEMS)
+        )
 
 
 def _first_items(responses: Iterable[BaseModel]) -> dict[str, Any]:

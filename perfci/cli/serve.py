@@ -69,7 +69,7 @@ def serve_dashboard(config: Config, *, read_only: bool = False, writable: bool =
             "read_only": not writable_here,
             "settings": config.settings,
             "secrets": config.secrets,
-            "every_second": worker.ensure_running,
+            "on_tick": worker.ensure_running,
             "on_ready": ready,
         }
         if server.workers == 1:

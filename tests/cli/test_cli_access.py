@@ -123,7 +123,7 @@ def test_grants_and_withdraws_a_role(capsys: pytest.CaptureFixture[str]) -> None
         told(capsys, "project", "grant", "proxy/ada", "sheriff")[1] == "proxy/ada is sheriff of acme/model\n"
     )
     assert told(capsys, "project", "members")[1] == "sheriff  proxy/ada  ada\n"
-    assert told(capsys, "project", "withdraw", "proxy/ada")[1] == "proxy/ada is no member any more\n"
+    assert told(capsys, "project", "withdraw", "proxy/ada")[1] == "proxy/ada is no longer a member\n"
     assert told(capsys, "project", "withdraw", "proxy/ada")[0] == 2
 
 
@@ -131,7 +131,8 @@ def test_wants_the_number_of_somebody_on_github(capsys: pytest.CaptureFixture[st
     _, _, err = told(capsys, "project", "grant", "github/octocat", "admin")
 
     assert err == (
-        "perfci: GitHub gives names to others when somebody leaves: expected the number, as in github/583231, not "
+        "perfci: GitHub gives names to others when somebody leaves: expected the number, as in "
+        "github/583231, not "
         "'github/octocat'. It is the id that https://api.github.com/users/NAME tells.\n"
     )
 
@@ -159,7 +160,7 @@ def test_unbinds_a_project_once(capsys: pytest.CaptureFixture[str]) -> None:
     told(capsys, *BIND)
 
     assert told(capsys, "project", "unbind")[:2] == (0, "no jobs may upload to acme/model any more\n")
-    assert told(capsys, "project", "unbind")[::2] == (2, "perfci: acme/model is bound to no repository.\n")
+    assert told(capsys, "project", "unbind")[::2] == (2, "perfci: acme/model is not bound to a repository.\n")
 
 
 def test_binds_to_no_repository_without_its_numbers(capsys: pytest.CaptureFixture[str]) -> None:
@@ -167,5 +168,6 @@ def test_binds_to_no_repository_without_its_numbers(capsys: pytest.CaptureFixtur
 
     assert (status, said) == (
         2,
-        "perfci: GitHub's numbers were expected: https://api.github.com/repos/acme/model tells id and owner.id.\n",
+        "perfci: GitHub's numbers were expected: https://api.github.com/repos/acme/model tells id and "
+        "owner.id.\n",
     )

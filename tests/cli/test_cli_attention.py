@@ -1,4 +1,6 @@
-"""Attention of a real torch model by two implementations and a wrong one, from the command line to the last word."""
+"""Attention of a real torch model by two implementations and a wrong one, from the command line to the last
+word.
+"""
 
 from __future__ import annotations
 

@@ -20,14 +20,18 @@ def project(here: Path) -> GitProject:
 
 
 WRONG = {
-    "run nowhere": "there is no commit 'nowhere' in {here}; give a branch, a tag or a sha that `git log` knows",
+    "run nowhere": "there is no commit 'nowhere' in {here}; give a branch, a tag or a sha that `git log` "
+    "knows",
     "run -- --output=x": "'--output=x' is no revision: a commit, branch or tag was expected, not an option",
     "run HEAD..HEAD": "the range HEAD..HEAD holds no commit: HEAD already contains HEAD",
     "run --bench zzz": "no benchmark matches --bench 'zzz'; the suite has suite.track_one",
     "run --bench (": "--bench '(' is no regular expression: missing ), unterminated subpattern at position 0",
-    "run --suite gone": "there is no suite folder gone; make one with `perfci init`, or name yours with --suite",
-    "compare --vary attn=a,b --results out": "--results is for comparisons of commits: it does not go with --vary",
-    "compare HEAD --budget soon": "--budget 'soon': a number with a unit was expected, such as 90s, 20m or 1h",
+    "run --suite gone": "there is no suite folder gone; make one with `perfci init`, or name yours with "
+    "--suite",
+    "compare --vary attn=a,b --results out": "--results is for comparisons of commits: it does not go "
+    "with --vary",
+    "compare HEAD --budget soon": "--budget 'soon': a number with a unit was expected, such as 90s, 20m "
+    "or 1h",
     "run --config gone.toml": "there is no configuration file gone.toml",
     "run --project api": "'api' cannot be a project's name; set another with --project or [project] name",
 }

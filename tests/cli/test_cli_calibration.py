@@ -44,7 +44,9 @@ def stored(nights: Path, here: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sixty nights of equals: two alarms at a first look, one of them convicted and taken back the night after."""
+    """Sixty nights of equals: two alarms at a first look, one of them convicted and taken back the night
+    after.
+    """
     path = tmp_path_factory.mktemp("nights") / "perfci.db"
     with closing(open_store(f"sqlite:///{path}", create=True)) as store:
         for night in range(NIGHTS):

@@ -99,7 +99,7 @@ def test_a_history_shows_the_change_points_that_come_and_go(
     same, higher = checked(stored, capsys), checked(stored, capsys, "[judge]\nbar = 0.2\n")
 
     assert (new["commit"], same["change_points"]) == (a_commit(11).sha, [])
-    assert [one["gone"][0]["commit"] for one in higher["change_points"]] == [a_commit(11).sha]  # type: ignore[attr-defined]
+    assert [one["removed"][0]["commit"] for one in higher["change_points"]] == [a_commit(11).sha]  # type: ignore[attr-defined]
 
 
 def test_what_is_not_judged_any_more_says_so(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,7 +108,7 @@ def test_what_is_not_judged_any_more_says_so(stored: Path, capsys: pytest.Captur
     assert run_cli(["check", "--dry-run", "--db", "perfci.db", "--project", PROJECT]) == 0
 
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].endswith("regression (conviction) -> not judged")
+    assert lines[0].endswith("regression (confirmation) -> not judged")
     assert (
         lines[-1] == "2 verdicts and 3 series replayed: 2 and 0 of them would differ; what is stored stands"
     )
@@ -122,7 +122,7 @@ def test_the_policy_it_was_judged_by_says_the_same(stored: Path, capsys: pytest.
 
 def test_nothing_but_the_dry_run_exists(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["check"]) == 2
-    assert "perfci check --dry-run" in capsys.readouterr().err
+    assert "perfci check needs --dry-run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,6 @@ def test_checks_and_backs_up(measured: Path, tmp_path: Path, capsys: pytest.Capt
     assert run_cli(["--db", str(tmp_path / "copy.db"), "export"]) == 0
 
     out = capsys.readouterr().out
-    assert "everything holds" in out
+    assert "all checks passed" in out
     assert "suite.track_one" in out
     assert not stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) & stat.S_IWOTH

@@ -104,7 +104,8 @@ def test_finds_what_will_silently_not_be_measured(here: Path, capsys: pytest.Cap
     assert code == 1
     assert told[0] == (
         "problem",
-        "module benchmarks.broken does not import, so nothing of it is measured: ModuleNotFoundError: No module named "
+        "module benchmarks.broken does not import, so nothing of it is measured: ModuleNotFoundError: No "
+        "module named "
         "'no_such_module'",
     )
     assert [sentence.partition(" is ")[0].partition(" looks ")[0] for _, sentence in told[2:5]] == [
@@ -153,11 +154,13 @@ def test_finds_plugins_that_asv_does_not(
     assert ours == [
         (
             "problem",
-            "asv-bench-hyphens 1.0 is installed and never discovered: asv looks for names that begin with asv_bench",
+            "asv-bench-hyphens 1.0 is installed and never discovered: asv looks for names that begin "
+            "with asv_bench",
         ),
         (
             "problem",
-            "asv_bench_broken 1.0 does not import, so its benchmarks do not exist: ModuleNotFoundError: No module "
+            "asv_bench_broken 1.0 does not import, so its benchmarks do not exist: ModuleNotFoundError: "
+            "No module "
             "named 'no_such_module'",
         ),
     ]
@@ -198,7 +201,8 @@ def test_without_a_suite_it_says_how_to_get_one(here: Path, capsys: pytest.Captu
     assert about(found, "suite") == [
         (
             "problem",
-            f"there is no suite folder {here}/benchmarks; make one with `perfci init`, or name yours with --suite",
+            f"there is no suite folder {here}/benchmarks; make one with `perfci init`, or name yours "
+            "with --suite",
         )
     ]
 
@@ -255,5 +259,5 @@ def test_ends_with_a_count() -> None:
         problem("disk", "full", "free some"),
     )
 
-    assert format_conclusion([nothing]) == "everything is as it should be"
+    assert format_conclusion([nothing]) == "no problems found"
     assert format_conclusion([nothing, little, much, much]) == "2 problems, 1 warning"

@@ -30,7 +30,8 @@ SHA = "0123456789abcdef0123456789abcdef01234567"
 def test_a_file_without_a_commit_needs_one(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["ingest", "custom.json"]) == 2
     assert capsys.readouterr().err == (
-        "perfci: custom.json does not say which commit it measured: give --commit SHA, or ingest it inside the "
+        "perfci: custom.json does not say which commit it measured: give --commit SHA, or ingest it "
+        "inside the "
         "repository.\n"
     )
 

@@ -49,7 +49,8 @@ def stored(past: Path, here: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def past(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A confirmed slowdown, a new driver, a jump at the newest commit and a ramp, each in a series of its own.
+    """A confirmed slowdown, a new driver, a jump at the newest commit and a ramp, each in a series of its
+    own.
 
     Fresh pairs gave the slowdown another size than the history does.
     """
@@ -113,7 +114,7 @@ def incidents(*arguments: str) -> int:
 
 
 LISTED = """\
-acme/model: 1 open incident, 1 settled or noted, 1 retest due, 1 series creeping
+acme/model: 1 open incident, 1 resolved or informational, 1 retest due, 1 series drifting slowly
 
 Open
   ▲ 8bc50e7dad47  2 series got worse at 0000000ccc Change number 12
@@ -145,7 +146,7 @@ Changed series, largest first
   training.Step.time_loss got 9.0 % slower
 
 Candidate commits, most likely first
-  0000000ccc Change number 12 · Ada · 2 series point at it
+  0000000ccc Change number 12 · Ada · supported by 2 series
 """
 
 

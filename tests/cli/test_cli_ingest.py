@@ -57,13 +57,14 @@ def test_reads_asv_results_and_finds_the_step_in_their_history(
 
     assert run_cli(["ingest", str(results), "--project", "box"]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        f"{results}: 40 new runs, 0 known, 40 values, 0 samples into project box",
+        f"{results}: 40 new runs, 0 already stored, 40 values, 0 samples into project box",
         "1 change point in the histories of box",
     ]
 
     assert run_cli(["ingest", str(results), "--project", "box"]) == 0
     assert (
-        capsys.readouterr().out == f"{results}: 0 new runs, 40 known, 0 values, 0 samples into project box\n"
+        capsys.readouterr().out == f"{results}: 0 new runs, 40 already stored, 0 values, 0 samples into "
+        "project box\n"
     )
 
 

@@ -33,7 +33,8 @@ NET = """
 
 
 HASTY = ("--smoke", "--budget", "1s")
-"""A comparison as short as one can be: that it is told and that nothing has to be edited is what counts here."""
+"""A comparison as short as one can be: that it is told and that nothing has to be edited is what counts here.
+"""
 
 
 @pytest.mark.slow
@@ -69,7 +70,8 @@ def test_init_never_overwrites(here: Path, capsys: pytest.CaptureFixture[str]) -
         "wrote   .github/workflows/perf.yml",
         "wrote   .github/workflows/perf-report.yml",
         "",
-        "perf.yml takes pushes to main and master for the history: this clone does not tell the default branch of its "
+        "perf.yml takes pushes to main and master for the history: this clone does not tell the default "
+        "branch of its "
         "origin.",
         "Is it another one, write its name after `branches:` there.",
         "",

@@ -53,7 +53,9 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def hears_ctrl_c() -> None:
-    """A shell starts background jobs deaf to Ctrl-C; the tests may run in one, the command they start must not."""
+    """A shell starts background jobs deaf to Ctrl-C; the tests may run in one, the command they start must
+    not.
+    """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

@@ -89,29 +89,29 @@ def test_answers_as_the_api_does(database: str) -> None:
     answers = asked(
         database,
         {
-            "compare": {"base": a_sha(3), "head": a_sha(4)},
-            "verdict": {"number": 1},
-            "series": {"containing": "time_step"},
-            "points": {"series": SERIES},
-            "open_incidents": {},
-            "incident": {"number": 77},
+            "compare_commits": {"base": a_sha(3), "head": a_sha(4)},
+            "get_verdict": {"number": 1},
+            "find_series": {"text": "time_step"},
+            "get_points": {"series": SERIES},
+            "list_open_incidents": {},
+            "get_incident": {"number": 77},
         },
     )
 
-    assert answers["compare"] == of_api(database, f"/comparisons/{a_sha(3)}...{a_sha(4)}")
-    assert answers["verdict"] == of_api(database, "/verdicts/1")
-    assert answers["series"]["items"] == of_api(database, "/series")["items"]
-    assert answers["points"] == of_api(database, f"/series/{SERIES}/points?most=200")
-    assert answers["open_incidents"] == {"items": [], "more": False}
-    assert "no incident" in answers["incident"].lower()
+    assert answers["compare_commits"] == of_api(database, f"/comparisons/{a_sha(3)}...{a_sha(4)}")
+    assert answers["get_verdict"] == of_api(database, "/verdicts/1")
+    assert answers["find_series"]["items"] == of_api(database, "/series")["items"]
+    assert answers["get_points"] == of_api(database, f"/series/{SERIES}/points?max_points=200")
+    assert answers["list_open_incidents"] == {"items": [], "more": False}
+    assert "no incident" in answers["get_incident"].lower()
     assert answers["tools"] == [
-        "projects",
-        "open_incidents",
-        "incident",
-        "compare",
-        "verdict",
-        "series",
-        "points",
+        "list_projects",
+        "list_open_incidents",
+        "get_incident",
+        "compare_commits",
+        "get_verdict",
+        "find_series",
+        "get_points",
     ]
 
 
@@ -140,7 +140,9 @@ def test_answers_as_the_verbs_with_json_do(
 
 
 def same(verb: Any, tool: Any) -> bool:
-    """Whether a verb says what a tool says, which leaves out what is not; moments are one however they are written."""
+    """Whether a verb says what a tool says, which leaves out what is not; moments are one however they are
+    written.
+    """
     if isinstance(tool, dict):
         return all(same(verb.get(name), value) for name, value in tool.items())
     if isinstance(tool, list):

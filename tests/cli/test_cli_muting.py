@@ -1,4 +1,6 @@
-"""What nobody wants to be told, from the command line: benchmarks in quarantine, and reports that are not expected."""
+"""What nobody wants to be told, from the command line: benchmarks in quarantine, and reports that are not
+expected.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +45,10 @@ def test_a_benchmark_is_put_into_quarantine_listed_and_let_out(
 
     until = datetime.now(UTC) + timedelta(days=7)
     assert capsys.readouterr().out.splitlines() == [
-        "train.time_step is in quarantine for 7 days",
+        "train.time_step is muted for 7 days",
         f"train.time_step  until {until:%Y-%m-%d}  a noisy disk  (local)",
-        "train.time_step is out of quarantine",
-        "no benchmark is in quarantine",
+        "train.time_step is no longer muted",
+        "no benchmark is muted",
     ]
 
 
@@ -60,9 +62,7 @@ def test_one_metric_of_a_benchmark_is_another_quarantine(
     assert incidents("mute", "list", "--json") == 0
 
     told = capsys.readouterr()
-    assert told.err == (
-        "perfci: train.time_step is not in quarantine: perfci incidents mute list shows what is.\n"
-    )
+    assert told.err == ("perfci: train.time_step is not muted: see `perfci incidents mute list`.\n")
     [item] = json.loads(told.out)
     assert (item["benchmark"], item["metric"], item["actor"]) == ("train.time_step", "step_time", "local")
 
@@ -82,13 +82,13 @@ def test_a_cadence_is_said_muted_and_learned_again(stored: Path, capsys: pytest.
     told = capsys.readouterr().out.splitlines()
     assert told[0].startswith("1  benchmarks on ")
     assert [one.rpartition(": ")[2] for one in told] == [
-        "too few reports to know how often",
+        "too few reports to learn an interval",
         "every 36h",
-        "at least every 36 hours, as local said",
-        "nothing is expected",
-        "nothing is expected",
-        "learned again",
-        "too few reports to know how often",
+        "at least every 36 hours (set by local)",
+        "muted",
+        "muted",
+        "learned from reports",
+        "too few reports to learn an interval",
     ]
 
 
@@ -102,15 +102,15 @@ def test_lists_what_is_expected_as_the_api_does(stored: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("1",), "Say one of --every TIME, --learn and --mute."),
-        (("1", "--mute", "--learn"), "Say one of --every TIME, --learn and --mute."),
+        (("1",), "Give one of --every TIME, --learn or --mute."),
+        (("1", "--mute", "--learn"), "Give one of --every TIME, --learn or --mute."),
         (
             ("1", "--every", "daily"),
             "--every takes a time from 1m to 366d, such as 90m, 12h or 7d, found 'daily'",
         ),
         (("1", "--every", "0m"), "--every takes a time from 1m to 366d"),
         (("1", "--every", "367d"), "--every takes a time from 1m to 366d"),
-        (("9", "--mute"), "Nothing is expected under the number 9: see `perfci incidents schedule list`."),
+        (("9", "--mute"), "There is no schedule 9: see `perfci incidents schedule list`."),
     ],
 )
 def test_what_cannot_be_expected_is_one_sentence(

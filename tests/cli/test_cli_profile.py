@@ -236,10 +236,11 @@ def test_a_step_and_a_timed_function_are_profiled_where_they_are_measured(
         "suite.Model.measure_numerics(4): not profiled: the group numerics cannot be profiled; "
         "profile training or generation",
         f"{folder}/suite.Model.measure_training-4/trace.json {opens}",
-        "phases: it marks none (the training and generation of a ModelBench do)",
-        "operators: none was seen",
+        "no phases marked (the training and generation of a ModelBench mark some)",
+        "operators: none",
         f"{folder}/suite.Sort.time_sort/trace.json {opens}",
-        "suite.timeraw_json: not profiled: timeraw_* gives code for a process of its own, which is not profiled",
+        "suite.timeraw_json: not profiled: timeraw_* gives code for a process of its own, which is not "
+        "profiled",
         "suite.time_broken: failed: ValueError: there is no such batch",
     ]
     assert {name: one["status"] for name, one in told.items()} == {
@@ -301,7 +302,8 @@ def test_ranges_for_nsys_need_a_gpu(small: GitProject, capsys: pytest.CaptureFix
 
     assert code == 4
     assert capsys.readouterr().out == (
-        "suite.time_nothing: not profiled: it did not use CUDA, so there are no ranges that nsys could show\n\n"
+        "suite.time_nothing: not profiled: it did not use CUDA, so there are no ranges that nsys could "
+        "show\n\n"
     )
     assert not Path(".perfci/profiles").exists()
 
@@ -316,7 +318,8 @@ def test_many_cells_are_refused_unless_all_are_wanted(
 
     assert code == 2
     assert capsys.readouterr().err == (
-        "perfci: --bench 'time' matches 11 cells, and each would be profiled; narrow it to 10 or fewer, for example "
+        "perfci: --bench 'time' matches 11 cells, and each would be profiled; narrow it to 10 or fewer, "
+        "for example "
         r"--bench '^suite\.time_it\(.a.\)$', or give --all" + "\n"
     )
 
@@ -344,7 +347,8 @@ def test_an_environment_without_perfci_is_told_what_to_install(
 
     assert code == 4
     assert capsys.readouterr().out == (
-        "suite.time_nothing: failed: perfci is not installed in the environment that measures, and it is what "
+        "suite.time_nothing: failed: perfci is not installed in the environment that measures, and it is "
+        "what "
         f"profiles; install it there: {python} -m pip install 'perfci[torch]'\n\n"
     )
 

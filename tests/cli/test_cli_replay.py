@@ -74,16 +74,14 @@ def test_every_verdict_comes_out_bit_for_bit_the_same(
 ) -> None:
     ((verdicts,),) = rows(copied, "select count(*) from verdicts")
 
-    assert (
-        replayed(capsys, 0)
-        == f"{verdicts} verdicts reached again from the stored samples: bit for bit the same\n"
-    )
+    assert replayed(capsys, 0) == f"{verdicts} verdicts recomputed from stored samples: identical\n"
 
 
 def test_a_changed_sample_is_told(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ((row_id, samples, evidence_of),) = rows(
         copied,
-        "select p.id, p.samples, v.id from verdicts v, json_each(v.evidence) e join processes p on p.id = e.value "
+        "select p.id, p.samples, v.id from verdicts v, json_each(v.evidence) e join processes p on p.id "
+        "= e.value "
         "where v.stage = 'conviction' and v.noise_floor > 0 order by v.id, p.id limit 1",
     )
     damaged = struct.pack("<3d", *(1.5 * value for value in struct.unpack("<3d", samples)))
@@ -119,7 +117,7 @@ def test_as_json(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
     told = json.loads(capsys.readouterr().out)
     ((verdicts,),) = rows(copied, "select count(*) from verdicts")
-    assert (told["verdicts_reached_again"], told["verdicts_without_looks"]) == (verdicts - 1, 1)
+    assert (told["verdicts_recomputed"], told["verdicts_without_looks"]) == (verdicts - 1, 1)
     assert told["differences"] == []
 
 

@@ -39,7 +39,8 @@ def test_lists_them_under_their_headings_by_number(stored: Path, capsys: pytest.
         "",
         "Open",
         "  ▲ #2  new  1 series got worse at 00000014cc Change number 20",
-        "    serve.time_token got 20.0 % slower. Detected in the history only; not yet confirmed on new pairs.",
+        "    serve.time_token got 20.0 % slower. Detected in the history only; not yet confirmed on new "
+        "pairs.",
     ]
 
 
@@ -126,7 +127,10 @@ def test_an_acceptance_gets_another_day(stored: Path, capsys: pytest.CaptureFixt
             "The assignee must be one line of at most 100 visible characters.",
         ),
         (("set", "1", "--note", "\x1b[31mred"), "The note must be at most 4,000 visible characters."),
-        (("set", "1", "2", "--revision", "1", "--state", "fixed"), "--revision applies to a single incident."),
+        (
+            ("set", "1", "2", "--revision", "1", "--state", "fixed"),
+            "--revision applies to a single incident.",
+        ),
     ],
 )
 def test_what_cannot_be_is_one_sentence(
@@ -155,7 +159,9 @@ def test_a_destination_that_is_none_says_why(stored: Path, capsys: pytest.Captur
     assert "'nobody' is no mail address" in capsys.readouterr().err
 
     assert (
-        incidents("destination", "set", "x", "--kind", "slack", "--address", "https://a.b/", "--quiet", "late")
+        incidents(
+            "destination", "set", "x", "--kind", "slack", "--address", "https://a.b/", "--quiet", "late"
+        )
         == 2
     )
     assert "is no time of day" in capsys.readouterr().err
@@ -177,11 +183,10 @@ def test_a_destination_that_is_none_says_why(stored: Path, capsys: pytest.Captur
 def test_a_destination_that_no_list_could_tell_is_refused(
     stored: Path, capsys: pytest.CaptureFixture[str], name: str, options: tuple[str, ...], sentence: str
 ) -> None:
-    assert incidents("destination", "set", name, "--kind", "slack", "--address", "https://a.b/", *options) == 2
+    assert (
+        incidents("destination", "set", name, "--kind", "slack", "--address", "https://a.b/", *options) == 2
+    )
     assert sentence in capsys.readouterr().err
 
     assert incidents("destination", "list") == 0
-    assert (
-        capsys.readouterr().out
-        == "no destinations: add one with `perfci incidents destination set`\n"
-    )
+    assert capsys.readouterr().out == "no destinations: add one with `perfci incidents destination set`\n"

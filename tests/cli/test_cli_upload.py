@@ -74,7 +74,7 @@ def test_sends_a_file_once(here: Path, line: Line, there: Store, capsys: pytest.
     assert run_cli(["upload", name, "--server", SERVER]) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"1 run sent to {SERVER}",
-        f"0 runs sent to {SERVER}, 1 known there",
+        f"0 runs sent to {SERVER}, 1 already stored",
     ]
     assert stored(there) == 1
 
@@ -102,11 +102,11 @@ def test_tokens_and_projects_of_a_server_are_kept_there(
         assert run_cli(list(arguments)) == 0, capsys.readouterr().err
         return capsys.readouterr().out
 
-    assert told("project", "create", "acme/new") == "acme/new is there, and private\n"
+    assert told("project", "create", "acme/new") == "created acme/new (private)\n"
     assert told("project", "set", "acme/new", "--visibility", "public") == "acme/new is public\n"
     assert told("project", "grant", "proxy/ada", "sheriff") == "proxy/ada is sheriff of acme/new\n"
     assert told("project", "members") == "sheriff  proxy/ada  ada\n"
-    assert told("project", "withdraw", "proxy/ada") == "proxy/ada is no member any more\n"
+    assert told("project", "withdraw", "proxy/ada") == "proxy/ada is no longer a member\n"
     told("token", "create", "--scope", "results:write")
     [token] = json.loads(told("token", "list", "--json"))
     assert told("token", "revoke", token["uid"]) == f"token {token['uid']} is revoked\n"
@@ -128,9 +128,7 @@ def test_a_named_store_goes_before_a_configured_server(
     assert run_cli(["--db", "mine.db", "project", "list"]) == 0
     assert capsys.readouterr().out == "private  acme/mine\n"
     assert run_cli(["project", "list", "--db", "mine.db", "--server", SERVER]) == 2
-    assert capsys.readouterr().err == (
-        "perfci: Say --server or --db: these verbs work on the one or on the other.\n"
-    )
+    assert capsys.readouterr().err == ("perfci: Give either --server or --db, not both.\n")
 
 
 def test_keeps_what_it_cannot_send_for_the_next_flush(
@@ -143,7 +141,7 @@ def test_keeps_what_it_cannot_send_for_the_next_flush(
     line.is_open = True
     assert run_cli(["flush"]) == 0
 
-    assert said.out == f"0 runs sent to {SERVER}, 1 still waiting (`perfci flush` tries again)\n"
+    assert said.out == f"0 runs sent to {SERVER}, 1 pending (`perfci flush` tries again)\n"
     assert said.err == f"  {SERVER} does not answer: no route to host.\n"
     assert (capsys.readouterr().out, stored(there)) == (f"1 run sent to {SERVER}\n", 1)
 
@@ -158,7 +156,7 @@ def test_puts_a_refused_file_aside_and_sends_the_others(
     assert run_cli(["upload", other, more, "--server", SERVER]) == 1
 
     said = capsys.readouterr()
-    assert said.out.splitlines()[-1] == f"1 run sent to {SERVER}, 1 refused"
+    assert said.out.splitlines()[-1] == f"1 run sent to {SERVER}, 1 rejected"
     assert "is stored already with other content" in said.err
     assert len(list((here / ".perfci" / "spool").glob("*/refused/*.json.gz"))) == 1
 
@@ -170,7 +168,7 @@ def test_asks_for_a_server(here: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 def test_has_nothing_to_flush(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["flush"]) == 0
-    assert capsys.readouterr().out == "nothing waits to be sent\n"
+    assert capsys.readouterr().out == "nothing is pending\n"
 
 
 def test_writes_the_token_nowhere(here: Path, line: Line, monkeypatch: pytest.MonkeyPatch) -> None:

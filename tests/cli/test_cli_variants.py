@@ -93,7 +93,8 @@ def test_compares_variants_of_one_commit_with_the_first(
         "  ✕  math does not agree with the baseline in loss_at_step_k\n"
         "  ✕  broken does not agree with the baseline in loss_at_step_k\n"
         "\n"
-        "⇄ trade-off at suite.Gpt('flash', 1): step_time got 25.0 % faster, but peak_allocated needs 100 % more memory\n"
+        "⇄ trade-off at suite.Gpt('flash', 1): step_time got 25.0 % faster, but peak_allocated needs 100 "
+        "% more memory\n"
         "\n"
     )
 
@@ -149,7 +150,7 @@ def test_a_ladder_goes_on_from_the_last_good_step(
 ) -> None:
     project.write("perfci.toml", LADDER)
 
-    code = run_cli(["compare", "--ladder", "attention", "--bench", "step|loss"])
+    code = run_cli(["compare", "--ablation", "attention", "--bench", "step|loss"])
 
     out = capsys.readouterr().out
     assert code == 1
@@ -247,7 +248,7 @@ def test_a_ladder_stands_where_a_step_does_not_run_and_measures_its_total(
     ladder = f'[[ablation]]\nname = "batch"\nsteps = [{steps}]\n'
     GitProject(here).commit("One benchmark", benchmarks__suite=suite, **{"perfci.toml": ladder})
 
-    code = run_cli(["compare", "--ladder", "batch"])
+    code = run_cli(["compare", "--ablation", "batch"])
 
     assert code == 1
     assert capsys.readouterr().out.partition("\n\n")[2] == (
@@ -271,7 +272,7 @@ def test_a_ladder_says_what_speed_was_paid_with(
 ) -> None:
     project.write("perfci.toml", LADDER)
 
-    run_cli(["compare", "--ladder", "attention", "--bench", "step|peak"])
+    run_cli(["compare", "--ablation", "attention", "--bench", "step|peak"])
 
     assert capsys.readouterr().out.endswith(
         "⇄ trade-off at suite.Gpt('flash', 1): step_time got 25.0 % faster, "
@@ -280,12 +281,12 @@ def test_a_ladder_says_what_speed_was_paid_with(
 
 
 WRONG = {
-    "compare": "nothing to compare: give BASE, --vary NAME=A,B, --ladder NAME or --files A B",
+    "compare": "nothing to compare: give BASE, --vary NAME=A,B, --ablation NAME or --files A B",
     "compare HEAD --vary attn=sdpa,flash": "BASE and --vary are different comparisons: give one of them",
-    "compare HEAD --at HEAD": "--at says whose variants are compared: it belongs to --vary and --ladder",
+    "compare HEAD --at HEAD": "--at says whose variants are compared: it belongs to --vary and --ablation",
     "compare --vary atn=sdpa,flash": "--vary atn=sdpa,flash: no benchmark here has a parameter 'atn' "
     "(did you mean 'attn'?); there are attn and batch",
-    "compare --ladder speed": "there is no ladder 'speed'; there are attention",
+    "compare --ablation speed": "there is no ablation 'speed'; there are attention",
     "compare --files gone.json gone.json": "There is no file or folder gone.json.",
 }
 
@@ -319,7 +320,8 @@ def test_a_goal_on_an_unknown_metric_stops_before_anything_is_measured(
 
 MISWRITTEN = {
     '[[goal]]\nrequires = ["step_time <= 1x"]\n': "unknown key 'goal.0.requires'; did you mean 'require'?",
-    '[[goal]]\nmatch = "("\nrequire = ["step_time <= 1x"]\n': "goal.0.match: a regular expression was expected, "
+    '[[goal]]\nmatch = "("\nrequire = ["step_time <= 1x"]\n': "goal.0.match: a regular expression was "
+    "expected, "
     "but missing ), unterminated subpattern at position 0, found '('",
     LADDER + LADDER: "two [[ablation]] tables are called 'attention'; every ablation needs its own name",
 }

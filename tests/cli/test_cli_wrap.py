@@ -55,7 +55,8 @@ def script(project: GitProject, text: str) -> list[str]:
 
 def stored(project: GitProject, columns: str, where: str = "1") -> list[tuple]:
     query = (
-        f"select {columns} from processes p join results r on p.result_id = r.id join series s on r.series_id = s.id "
+        f"select {columns} from processes p join results r on p.result_id = r.id join series s on "
+        "r.series_id = s.id "
         "join runs u on r.run_id = u.id join commits c on u.commit_id = c.id "
         f"join benchmarks b on s.benchmark_id = b.id where {where} order by p.id"
     )
@@ -77,15 +78,16 @@ def test_says_what_a_script_took_and_where_it_is_stored(
     assert shown == [
         "trained",
         f"wrap.train at {sha[:10]} Train",
-        "1 process, 20 steps, 2 of them dropped as warm-up (leading steps are warm-up while they stand more than 3 "
+        "1 process, 20 steps, 2 of them dropped as warm-up (leading steps are warm-up while they stand "
+        "more than 3 "
         "sigma above the later half, at most half of them, none of fewer than 8)",
         "",
         "  step_time          101.0 ms",
         "  data_time          25.00 ms",
         "  data_stall         24.8 %",
         "  peak_memory        1.000 GiB",
-        "  tokens_per_s       5,069 tokens/s  (a witness, not judged)",
-        "  loss_at_last_step  1.100 loss  (a witness, not judged)",
+        "  tokens_per_s       5,069 tokens/s  (informational, not judged)",
+        "  loss_at_last_step  1.100 loss  (informational, not judged)",
         "",
         f"stored in {project.folder}/.perfci/perfci.db; `perfci serve` shows it",
     ]
@@ -220,7 +222,7 @@ def test_names_the_first_lines_it_cannot_read_and_keeps_the_rest(
     assert capfd.readouterr().err.splitlines()[1:] == [
         *(f"  line {number} is not JSON: oops" for number in (2, 3, 4)),
         "  and 2 more lines like these",
-        "  not read: lr (perfci reads step, t, step_time, tokens, loss, data_time, memory)",
+        "  unused fields: lr (perfci reads step, t, step_time, tokens, loss, data_time, memory)",
     ]
     assert stored(project, "length(p.samples) / 8", "s.metric = 'step_time'") == [(2,)]
 
@@ -266,8 +268,10 @@ def test_the_peak_of_a_script_larger_than_perfci_is_its_own(project: GitProject)
 
 WRONG = {
     "-- python nowhere.py": "there is no script nowhere.py in {here}",
-    "-- pythn train.py": "there is no program 'pythn' here or on the PATH; write: perfci wrap -- python train.py",
-    "--steps {here} -- python train.py": "--steps {here} cannot be written by the script; name a file in a folder that "
+    "-- pythn train.py": "there is no program 'pythn' here or on the PATH; write: perfci wrap -- python "
+    "train.py",
+    "--steps {here} -- python train.py": "--steps {here} cannot be written by the script; name a file in "
+    "a folder that "
     "is there",
     "--config gone.toml -- python train.py": "there is no configuration file gone.toml",
 }

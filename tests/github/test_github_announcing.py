@@ -254,11 +254,11 @@ def test_of_a_large_push_the_newest_commits_are_asked_for(
         (
             merged(author="mallory"),
             "#7 announces peak_bytes +3.0 % and was opened by somebody who may not write here: left out\n"
-            "dddddddddddd: nothing was announced\n",
+            "dddddddddddd: no expected changes\n",
         ),
-        (merged(base=pull()["base"] | {"ref": "release"}), "dddddddddddd: nothing was announced\n"),
-        (merged(merge_commit_sha=HEAD), "dddddddddddd: nothing was announced\n"),
-        (merged(merged_at=None), "dddddddddddd: nothing was announced\n"),
+        (merged(base=pull()["base"] | {"ref": "release"}), "dddddddddddd: no expected changes\n"),
+        (merged(merge_commit_sha=HEAD), "dddddddddddd: no expected changes\n"),
+        (merged(merged_at=None), "dddddddddddd: no expected changes\n"),
     ],
     ids=["by a stranger", "into another branch", "another commit", "not merged"],
 )

@@ -129,5 +129,5 @@ def test_follows_what_waits_and_ends(
 
     assert (code, capsys.readouterr().out) == (
         0,
-        "0 uploads judged, 0 messages sent, 0 runs of GitHub followed\n",
+        "0 uploads judged, 0 messages sent, 0 GitHub runs processed\n",
     )

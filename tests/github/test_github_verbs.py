@@ -196,7 +196,7 @@ def test_a_main_that_cannot_be_measured_loses_nothing_of_the_rest(
     code = run_cli(["github", "compare", "--main"])
 
     assert (code, job.outputs) == (0, "verdict=worse\nregressions=1\n")
-    assert "what main did since is not known: the disk is full" in capsys.readouterr().err
+    assert "drift of the target branch could not be measured: the disk is full" in capsys.readouterr().err
 
 
 def test_a_change_that_no_benchmark_sees_is_not_measured(job: Job) -> None:
@@ -316,7 +316,7 @@ def test_without_results_there_is_nothing_to_accept(
 
     assert (code, github.writes) == (0, [])
     assert (
-        capsys.readouterr().out == f"acme/model#7: no results of {job.head[:12]} are kept: measure it again\n"
+        capsys.readouterr().out == f"acme/model#7: no results are stored for {job.head[:12]}: measure it again\n"
     )
 
 
@@ -331,7 +331,7 @@ def test_other_talk_is_passed_over(job: Job, github: FakeGitHub, capsys: pytest.
     assert github.asked == []
     assert (
         capsys.readouterr().out.splitlines()
-        == ["this comment accepts nothing of a pull request: nothing to do"] * 2
+        == ["this comment is not an accept command: nothing to do"] * 2
     )
 
 
@@ -508,7 +508,7 @@ def test_outside_of_a_job_it_says_what_does_the_same(here: Path, capsys: pytest.
     code = run_cli(["github", "compare"])
 
     assert code == 2
-    assert "this is no job of GitHub Actions" in capsys.readouterr().err
+    assert "this is not a job of GitHub Actions" in capsys.readouterr().err
 
 
 def followed(

@@ -51,4 +51,4 @@ def format_derived_incident(budgeted: BudgetedIncident, evaluation: ProjectEvalu
         yield from ("", "Candidate commits, most likely first")
         yield from (f"  {line}" for line in words.candidate_commit_lines(incident))
     if command := words.measure_command(incident):
-        yield from ("", "Command that would confirm it", f"  {command}")
+        yield from ("", "Next measurement", f"  {command}")

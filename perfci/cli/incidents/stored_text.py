@@ -120,4 +120,4 @@ def format_stored_incident(incident: IncidentDetail) -> Iterator[str]:
         text = activity_log.activity_text(event.action, event.before, event.after, event.text)
         yield f"  {event.at:%Y-%m-%d %H:%M}  {event.actor}  {heading}: {text}"
     if command := record.detail.get("next_measurement"):
-        yield from ("", "Command that would confirm it", f"  {command}")
+        yield from ("", "Next measurement", f"  {command}")
