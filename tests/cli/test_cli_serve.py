@@ -59,7 +59,7 @@ def test_several_processes_end_by_a_signal_and_count_together(here: Path) -> Non
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=60)
 
-    assert 'perfci_requests_total{method="GET",route="alive",status="200"} 20.0' in told
+    assert 'perfci_requests_total{method="GET",route="healthz",status="200"} 20.0' in told
     assert (process.returncode, err) == (0, "")
 
 

@@ -45,7 +45,7 @@ def told(
         "members": moves or (a_move(at=bad),),
         "candidates": (CandidateCommit(a_commit(bad), 1, 1.0),),
         "p_value": 1e-9,
-        "has_sufficient_evidence": True,
+        "settled": True,
         "ongoing": True,
         "measured_at": NOON + timedelta(hours=bad),
     }
