@@ -202,13 +202,13 @@ class ApiClient:
         return self._request(IncidentShape, "POST", path, headers={"If-Match": f'"{revision}"'})
 
     def list_expected_changes(self, project: str) -> Iterator[ExpectedChangeShape]:
-        return self._list_all(ExpectedChangePage, f"{_project_path(project)}/announcements")
+        return self._list_all(ExpectedChangePage, f"{_project_path(project)}/expected-changes")
 
     def add_expected_changes(self, project: str, changes: NewExpectedChanges) -> AddedExpectedChanges:
         """Tell what was announced of a commit that came to the main branch; told twice it is kept once."""
         asked = changes.model_dump(mode="json", exclude_none=True)
         return self._request(
-            AddedExpectedChanges, "POST", f"{_project_path(project)}/announcements", json=asked
+            AddedExpectedChanges, "POST", f"{_project_path(project)}/expected-changes", json=asked
         )
 
     def list_tokens(self, project: str) -> Iterator[TokenShape]:
@@ -248,22 +248,22 @@ class ApiClient:
         self._send("DELETE", f"{_project_path(project)}/members/{encode_segment(member)}")
 
     def list_unresolved_results(self, project: str) -> Iterator[UnresolvedResultShape]:
-        return self._list_all(UnresolvedResultPage, f"{_project_path(project)}/quarantine/results")
+        return self._list_all(UnresolvedResultPage, f"{_project_path(project)}/unresolved-results")
 
     def resolve_result(self, project: str, number: int, meaning: MetricMeaning) -> ResolvedResults:
-        """Say what the metric of a quarantined result means, once for all of them."""
-        path = f"{_project_path(project)}/quarantine/results/{number}/resolve"
+        """Say what the metric of an unresolved result means, once for all of them."""
+        path = f"{_project_path(project)}/unresolved-results/{number}/resolve"
         return self._request(ResolvedResults, "POST", path, json=meaning.model_dump(mode="json"))
 
     def list_reporting_schedules(self, project: str) -> tuple[ReportingScheduleShape, ...]:
-        return self._request(ReportingSchedulePage, "GET", f"{_project_path(project)}/expectations").items
+        return self._request(ReportingSchedulePage, "GET", f"{_project_path(project)}/reporting-schedules").items
 
     def set_reporting_schedule(
         self, project: str, schedule: ReportingScheduleChange
     ) -> tuple[ReportingScheduleShape, ...]:
         asked = schedule.model_dump(mode="json", exclude_unset=True)
         return self._request(
-            ReportingSchedulePage, "PUT", f"{_project_path(project)}/expectations", json=asked
+            ReportingSchedulePage, "PUT", f"{_project_path(project)}/reporting-schedules", json=asked
         ).items
 
     def export_project(self, project: str, extension: str) -> Iterator[bytes]:

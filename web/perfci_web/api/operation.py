@@ -22,6 +22,7 @@ from perfci.auth.permissions import AccessRequirement
 from perfci_web.api.calls import Call, Reply
 
 API_PREFIX = "/api/v1"
+PROJECT_RULE = "/projects/<project:project>"
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 

@@ -1,4 +1,4 @@
-"""All routes of the API: one line for each module of them."""
+"""All operations of the API, one line for each module of them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,24 @@ from perfci_web.api.operations import (
     access,
     expected_changes,
     exports,
+    impact,
     incidents,
+    muted_benchmarks,
     notifications,
     openapi,
+    projects,
     reporting_schedules,
     runs,
     series,
     triage,
     trusted_publishers,
+    unresolved_results,
     verdicts,
 )
 
 ALL_OPERATIONS: tuple[Operation, ...] = (
     *openapi.OPERATIONS,
+    *projects.OPERATIONS,
     *runs.OPERATIONS,
     *series.OPERATIONS,
     *verdicts.OPERATIONS,
@@ -27,10 +32,11 @@ ALL_OPERATIONS: tuple[Operation, ...] = (
     *trusted_publishers.OPERATIONS,
     *incidents.OPERATIONS,
     *triage.OPERATIONS,
+    *impact.OPERATIONS,
+    *muted_benchmarks.OPERATIONS,
     *notifications.OPERATIONS,
     *exports.OPERATIONS,
+    *unresolved_results.OPERATIONS,
     *reporting_schedules.OPERATIONS,
     *expected_changes.OPERATIONS,
 )
-
-OPERATIONS_BY_NAME = {operation.name: operation for operation in ALL_OPERATIONS}

@@ -18,114 +18,109 @@ from perfci.net.shapes.access import (
 from perfci.net.shapes.runs import ProjectShape
 from perfci.service.accounts import accounts
 from perfci.service.accounts.backends import serialize_member, serialize_project, serialize_token
-from perfci.service.audit_context import AuditContext
 from perfci.store.access import api_tokens, audit_log, users
 from perfci.store.projects import find_project
 from perfci_web.api import pagination
 from perfci_web.api.calls import Call, Reply
-from perfci_web.api.operation import Operation
+from perfci_web.api.operation import PROJECT_RULE, Operation
 from perfci_web.api.problems import ProblemError
 
 NO_TOKEN = "There is no token of this uid here."
-NO_MEMBER = "Nobody of this name is a member here."
+NO_MEMBER = "There is no member of this name here."
 
 
 def list_tokens(call: Call) -> Reply:
     with call.store.read() as tx:
-        found = api_tokens.list_tokens(
+        tokens = api_tokens.list_tokens(
             tx,
             call.required_project.id,
             after=pagination.parse_cursor(call.query.cursor),
             limit=call.query.limit + 1,
         )
-    items, following = pagination.cut_page(found, call.query.limit, lambda one: one.id)
-    return Reply(TokenPage(items=tuple(serialize_token(one) for one in items), next=following))
+    items, next_cursor = pagination.cut_page(tokens, call.query.limit, lambda token: token.id)
+    return Reply(TokenPage(items=tuple(map(serialize_token, items)), next=next_cursor))
 
 
 def create_token(call: Call) -> Reply:
-    asked: NewToken = call.body
-    scopes = {Scope(one) for one in asked.scopes}
-    made = call.group_commit.submit(
+    request: NewToken = call.body
+    scopes = {Scope(name) for name in request.scopes}
+    created = call.group_commit.submit(
         lambda tx: accounts.create_token(
-            tx, _audit_context(call), call.required_project, asked.name, scopes, asked.days
+            tx, call.audit_context, call.required_project, request.name, scopes, request.days
         )
     )
-    return Reply(CreatedToken(token=serialize_token(made.token), secret=made.text), 201)
+    return Reply(CreatedToken(token=serialize_token(created.token), secret=created.text), 201)
 
 
 def revoke_token(call: Call) -> Reply:
-    there = call.group_commit.submit(
-        lambda tx: accounts.revoke_token(tx, _audit_context(call), call.required_project.id, call.path["uid"])
+    removed = call.group_commit.submit(
+        lambda tx: accounts.revoke_token(tx, call.audit_context, call.required_project.id, call.path["uid"])
     )
-    if not there:
+    if not removed:
         raise ProblemError("not-found", NO_TOKEN)
     return Reply(None)
 
 
 def list_members(call: Call) -> Reply:
     with call.store.read() as tx:
-        found = users.load_members(tx, call.required_project.id)
-    return Reply(ProjectMemberPage(items=tuple(serialize_member(one) for one in found)))
+        members = users.load_members(tx, call.required_project.id)
+    return Reply(ProjectMemberPage(items=tuple(map(serialize_member, members))))
 
 
 def set_member(call: Call) -> Reply:
-    asked: RoleAssignment = call.body
-    address, role = call.path["member"], ProjectRole(asked.role)
+    request: RoleAssignment = call.body
+    address, role = call.path["member"], ProjectRole(request.role)
     member = call.group_commit.submit(
         lambda tx: accounts.set_member(
-            tx, _audit_context(call), call.required_project.id, address, role, asked.name or ""
+            tx, call.audit_context, call.required_project.id, address, role, request.name or ""
         )
     )
     return Reply(serialize_member(member))
 
 
 def remove_member(call: Call) -> Reply:
-    there = call.group_commit.submit(
+    removed = call.group_commit.submit(
         lambda tx: accounts.remove_member(
-            tx, _audit_context(call), call.required_project.id, call.path["member"]
+            tx, call.audit_context, call.required_project.id, call.path["member"]
         )
     )
-    if not there:
+    if not removed:
         raise ProblemError("not-found", NO_MEMBER)
     return Reply(None)
 
 
 def change_project(call: Call) -> Reply:
-    asked: ProjectPatch = call.body
-    changed = asked.model_dump(mode="json", exclude_none=True)
+    request: ProjectPatch = call.body
+    changes = request.model_dump(mode="json", exclude_none=True)
     call.group_commit.submit(
-        lambda tx: accounts.change_project(tx, _audit_context(call), call.required_project, **changed)
+        lambda tx: accounts.change_project(tx, call.audit_context, call.required_project, **changes)
     )
     with call.store.read() as tx:
-        found = find_project(tx, call.required_project.slug)
-    assert found is not None
-    return Reply(serialize_project(found))
+        project = find_project(tx, call.required_project.slug)
+    assert project is not None
+    return Reply(serialize_project(project))
 
 
-def list_audit(call: Call) -> Reply:
+def list_audit_entries(call: Call) -> Reply:
     with call.store.read() as tx:
-        found = audit_log.list_entries(
+        entries = audit_log.list_entries(
             tx,
             call.required_project.id,
             before=pagination.parse_cursor(call.query.cursor) or None,
             limit=call.query.limit + 1,
         )
-    items, following = pagination.cut_page(found, call.query.limit, lambda one: one.id)
-    return Reply(AuditEntryPage(items=tuple(_audit_shape(one) for one in items), next=following))
+    items, next_cursor = pagination.cut_page(entries, call.query.limit, lambda entry: entry.id)
+    return Reply(AuditEntryPage(items=tuple(map(_audit_shape, items)), next=next_cursor))
 
 
-def _audit_context(call: Call) -> AuditContext:
-    return AuditContext(call.actor, call.now, call.request_id)
-
-
-def _audit_shape(line: audit_log.AuditEntry) -> AuditEntryShape:
+def _audit_shape(entry: audit_log.AuditEntry) -> AuditEntryShape:
     return AuditEntryShape(
-        at=line.at,
-        actor=line.actor,
-        action=line.action,
-        subject=line.subject,
-        detail=dict(line.detail),
-        request_id=line.request_id,
+        at=entry.at,
+        actor=entry.actor,
+        action=entry.action,
+        subject=entry.subject,
+        detail=dict(entry.detail),
+        request_id=entry.request_id,
     )
 
 
@@ -133,17 +128,17 @@ OPERATIONS = (
     Operation(
         "change_project",
         "PATCH",
-        "/projects/<project:project>",
+        PROJECT_RULE,
         AccessRequirement.ADMIN,
         change_project,
-        "Make a project public or private, archive it, name its repository, or say by what it is judged",
+        "Make a project public or private, archive it, name its repository, or set the policy it is judged by",
         body=ProjectPatch,
         answers={200: ProjectShape},
     ),
     Operation(
         "list_tokens",
         "GET",
-        "/projects/<project:project>/tokens",
+        f"{PROJECT_RULE}/tokens",
         AccessRequirement.ADMIN,
         list_tokens,
         "The tokens of a project, in the order they were made",
@@ -153,7 +148,7 @@ OPERATIONS = (
     Operation(
         "create_token",
         "POST",
-        "/projects/<project:project>/tokens",
+        f"{PROJECT_RULE}/tokens",
         AccessRequirement.ADMIN,
         create_token,
         "Make a token; its text is in this answer only",
@@ -163,16 +158,16 @@ OPERATIONS = (
     Operation(
         "revoke_token",
         "DELETE",
-        "/projects/<project:project>/tokens/<uid:uid>",
+        f"{PROJECT_RULE}/tokens/<uid:uid>",
         AccessRequirement.ADMIN,
         revoke_token,
-        "Make a token, and all that was made with it, stop working",
+        "Revoke a token, and all tokens made with it",
         answers={204: None},
     ),
     Operation(
         "list_members",
         "GET",
-        "/projects/<project:project>/members",
+        f"{PROJECT_RULE}/members",
         AccessRequirement.ADMIN,
         list_members,
         "Who has a role in a project",
@@ -181,28 +176,28 @@ OPERATIONS = (
     Operation(
         "set_member",
         "PUT",
-        "/projects/<project:project>/members/<name:member>",
+        f"{PROJECT_RULE}/members/<name:member>",
         AccessRequirement.ADMIN,
         set_member,
-        "Give somebody a role",
+        "Set the role of a member",
         body=RoleAssignment,
         answers={200: ProjectMemberShape},
     ),
     Operation(
         "remove_member",
         "DELETE",
-        "/projects/<project:project>/members/<name:member>",
+        f"{PROJECT_RULE}/members/<name:member>",
         AccessRequirement.ADMIN,
         remove_member,
-        "Take somebody's role, and the tokens he made, away",
+        "Remove a member, and revoke the tokens they made",
         answers={204: None},
     ),
     Operation(
-        "list_audit",
+        "list_audit_entries",
         "GET",
-        "/projects/<project:project>/audit",
+        f"{PROJECT_RULE}/audit",
         AccessRequirement.ADMIN,
-        list_audit,
+        list_audit_entries,
         "Who changed what, newest first",
         query=PageQuery,
         answers={200: AuditEntryPage},

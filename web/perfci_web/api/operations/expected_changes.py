@@ -1,4 +1,4 @@
-"""What was announced of commits of the main branch: told by jobs that write a history, and listed."""
+"""Expected changes of commits on the main branch: recorded by jobs, and listed."""
 
 from __future__ import annotations
 
@@ -11,79 +11,81 @@ from perfci.net.shapes.expected_changes import (
     ExpectedChangeShape,
     NewExpectedChanges,
 )
-from perfci.service.audit_context import AuditContext
 from perfci.service.expected_changes.save_changes import save_expected_changes
 from perfci.store.incidents import expected_changes
 from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.incidents.expected_change_match import MergedExpectedChange
 from perfci_web.api import pagination
 from perfci_web.api.calls import Call, Reply
-from perfci_web.api.operation import Operation
+from perfci_web.api.operation import PROJECT_RULE, Operation
 
-EXPECTED_CHANGES_RULE = "/projects/<project:project>/announcements"
+EXPECTED_CHANGES_RULE = f"{PROJECT_RULE}/expected-changes"
 
 
 def list_expected_changes(call: Call) -> Reply:
-    asked: PageQuery = call.query
+    query: PageQuery = call.query
     with call.store.read() as tx:
-        found = expected_changes.list_expected_changes(
-            tx, call.required_project.id, before=pagination.parse_cursor(asked.cursor), limit=asked.limit + 1
+        records = expected_changes.list_expected_changes(
+            tx, call.required_project.id, before=pagination.parse_cursor(query.cursor), limit=query.limit + 1
         )
-    items, following = pagination.cut_page(found, asked.limit, lambda one: one.id)
-    return Reply(ExpectedChangePage(items=tuple(map(_expected_change_shape, items)), next=following))
+    items, next_cursor = pagination.cut_page(records, query.limit, lambda record: record.id)
+    return Reply(ExpectedChangePage(items=tuple(map(_expected_change_shape, items)), next=next_cursor))
 
 
 def add_expected_changes(call: Call) -> Reply:
-    asked: NewExpectedChanges = call.body
-    if call.actor.grant is not None and (problem := expected_change_refusal(call.actor.grant, asked.commit)):
+    request: NewExpectedChanges = call.body
+    if call.actor.grant is not None and (
+        problem := expected_change_refusal(call.actor.grant, request.commit)
+    ):
         raise AccessDenied(403, problem)
-    told = [
+    changes = [
         MergedExpectedChange(
-            asked.commit,
-            ExpectedChange(one.match, one.relative_change, one.reason),
-            asked.source,
-            asked.merged_at,
+            request.commit,
+            ExpectedChange(item.match, item.relative_change, item.reason),
+            request.source,
+            request.merged_at,
         )
-        for one in asked.items
+        for item in request.items
     ]
-    act = AuditContext(call.actor, call.now, call.request_id)
-    kept = call.group_commit.submit(lambda tx: save_expected_changes(tx, call.required_project, told, act))
-    return Reply(AddedExpectedChanges(added=kept))
+    added = call.group_commit.submit(
+        lambda tx: save_expected_changes(tx, call.required_project, changes, call.audit_context)
+    )
+    return Reply(AddedExpectedChanges(added=added))
 
 
-def _expected_change_shape(line: expected_changes.ExpectedChangeListItem) -> ExpectedChangeShape:
-    one = line.record
+def _expected_change_shape(item: expected_changes.ExpectedChangeListItem) -> ExpectedChangeShape:
+    record = item.record
     return ExpectedChangeShape(
-        commit=one.sha,
-        match=one.match,
-        relative_change=one.change,
-        reason=one.reason,
-        source=one.source,
-        merged_at=one.merged_at,
-        recorded_by=line.recorded_by,
-        recorded_at=line.recorded_at,
+        commit=record.sha,
+        match=record.match,
+        relative_change=record.change,
+        reason=record.reason,
+        source=record.source,
+        merged_at=record.merged_at,
+        recorded_by=item.recorded_by,
+        recorded_at=item.recorded_at,
     )
 
 
 OPERATIONS = (
     Operation(
-        "list_announcements",
+        "list_expected_changes",
         "GET",
         EXPECTED_CHANGES_RULE,
         AccessRequirement.READ,
         list_expected_changes,
-        "What was announced of commits of the main branch, last told first",
+        "Expected changes of commits on the main branch, newest first",
         query=PageQuery,
         answers={200: ExpectedChangePage},
         etag=True,
     ),
     Operation(
-        "add_announcements",
+        "add_expected_changes",
         "POST",
         EXPECTED_CHANGES_RULE,
         AccessRequirement.WRITE_RESULTS,
         add_expected_changes,
-        "Tell what was announced of a commit; told again it stays one",
+        "Record the changes expected of a commit; idempotent",
         body=NewExpectedChanges,
         answers={200: AddedExpectedChanges},
     ),

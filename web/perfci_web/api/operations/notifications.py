@@ -1,4 +1,4 @@
-"""Where messages about incidents go, and what became of each."""
+"""Destinations of notifications, and the deliveries to them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from perfci.net.shapes.destinations import (
     QuietHours,
 )
 from perfci.net.shapes.incidents import DeliveryShape
-from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.serialize_incidents import serialize_delivery
 from perfci.service.notify.manage_destinations import (
     delete_destination,
@@ -32,77 +31,73 @@ from perfci.service.notify.senders import build_sender_config
 from perfci.store.jobs import delivery_queue
 from perfci.store.jobs.delivery_queue import Destination
 from perfci_web.api.calls import Call, Reply
-from perfci_web.api.operation import Operation
+from perfci_web.api.operation import PROJECT_RULE, Operation
 from perfci_web.api.problems import ProblemError
 
-PROJECT_RULE = "/projects/<project:project>"
 DESTINATION_RULE = f"{PROJECT_RULE}/destinations/<name:destination>"
 NO_DESTINATION = "There is no destination of this name here."
 
 
 def list_destinations(call: Call) -> Reply:
     with call.store.read() as tx:
-        found = delivery_queue.load_destinations(tx, call.required_project.id)
-    return Reply(DestinationPage(items=tuple(_destination_shape(one) for one in found)))
+        destinations = delivery_queue.load_destinations(tx, call.required_project.id)
+    return Reply(DestinationPage(items=tuple(map(_destination_shape, destinations))))
 
 
 def set_destination(call: Call) -> Reply:
-    asked: NewDestination = call.body
-    wanted = Destination(
+    request: NewDestination = call.body
+    destination = Destination(
         name=call.path["destination"],
-        kind=asked.kind,
-        address=asked.address,
-        routes=asked.routes.model_dump(mode="json", exclude_defaults=True),
-        quiet=_quiet_hours(asked),
-        digest=asked.digest,
-        enabled=asked.enabled,
+        kind=request.kind,
+        address=request.address,
+        routes=request.routes.model_dump(mode="json", exclude_defaults=True),
+        quiet=_quiet_hours(request),
+        digest=request.digest,
+        enabled=request.enabled,
     )
-    new = call.group_commit.submit(
+    is_new = call.group_commit.submit(
         lambda tx: save_destination(
-            tx, call.required_project, wanted, _audit_context(call), secret=asked.secret
+            tx, call.required_project, destination, call.audit_context, secret=request.secret
         )
     )
-    return Reply(_destination_shape(_require_destination(call)), 201 if new else 200)
+    return Reply(_destination_shape(_require_destination(call)), 201 if is_new else 200)
 
 
 def remove_destination(call: Call) -> Reply:
     name = call.path["destination"]
     if not call.group_commit.submit(
-        lambda tx: delete_destination(tx, call.required_project, name, _audit_context(call))
+        lambda tx: delete_destination(tx, call.required_project, name, call.audit_context)
     ):
         raise ProblemError("not-found", NO_DESTINATION)
     return Reply(None)
 
 
 def test_destination(call: Call) -> Reply:
-    wanted = _require_destination(call)
-    if wanted.kind == "email" and call.settings.notify.smtp_user:
+    destination = _require_destination(call)
+    if destination.kind == "email" and call.settings.notify.smtp_user:
         raise ProblemError("conflict", "Only the process that sends knows the password of the mail server.")
     call.group_commit.submit(
-        lambda tx: record_test_message(tx, call.required_project, wanted.name, _audit_context(call))
+        lambda tx: record_test_message(tx, call.required_project, destination.name, call.audit_context)
     )
     problem = send_test_message(
-        call.required_project.slug, wanted, build_sender_config(call.settings, Secrets()), call.now
+        call.required_project.slug, destination, build_sender_config(call.settings, Secrets()), call.now
     )
     return Reply(DestinationTestResult(sent=not problem, problem=problem))
 
 
 def list_deliveries(call: Call) -> Reply:
     with call.store.read() as tx:
-        found = delivery_queue.load_deliveries(tx, call.required_project.id, limit=call.query.limit)
-    return Reply(DeliveryPage(items=tuple(DeliveryShape(**serialize_delivery(one)) for one in found)))
+        deliveries = delivery_queue.load_deliveries(tx, call.required_project.id, limit=call.query.limit)
+    items = tuple(DeliveryShape(**serialize_delivery(delivery)) for delivery in deliveries)
+    return Reply(DeliveryPage(items=items))
 
 
 def _require_destination(call: Call) -> Destination:
     with call.store.read() as tx:
-        found = delivery_queue.find_destination(tx, call.required_project.id, call.path["destination"])
-    if found is None:
+        destination = delivery_queue.find_destination(tx, call.required_project.id, call.path["destination"])
+    if destination is None:
         raise ProblemError("not-found", NO_DESTINATION)
-    return found
-
-
-def _audit_context(call: Call) -> AuditContext:
-    return AuditContext(call.actor, call.now, call.request_id)
+    return destination
 
 
 def _quiet_hours(new_destination: NewDestination) -> dict[str, str]:
@@ -131,7 +126,7 @@ def _destination_shape(destination: Destination) -> DestinationShape:
 
 
 def _masked_address(destination: Destination) -> str:
-    """The path of a hook is its password: who may read it may write there."""
+    """Return the address without the path of a hook, which is its password."""
     if destination.kind not in ("slack", "webhook"):
         return destination.address
     parts = urlsplit(destination.address)
@@ -173,7 +168,7 @@ OPERATIONS = (
         f"{DESTINATION_RULE}/test",
         AccessRequirement.ADMIN,
         test_destination,
-        "Send a message that only tries the way",
+        "Send a test message",
         answers={200: DestinationTestResult},
     ),
     Operation(

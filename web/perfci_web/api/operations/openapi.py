@@ -1,4 +1,4 @@
-"""The API tells what it is."""
+"""The OpenAPI document of this API."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ import json
 
 from perfci.auth.permissions import AccessRequirement
 from perfci_web.api.calls import Call, Reply
+from perfci_web.api.openapi_document import build_document
 from perfci_web.api.operation import Operation, StreamedAnswer
 
 
 def get_openapi(call: Call) -> Reply:
-    from perfci_web.api.openapi_document import (
-        build_document,
-    )  # describes the table that this operation is in
-    from perfci_web.api.operation_table import ALL_OPERATIONS
-
-    told = build_document(ALL_OPERATIONS, enforced=call.settings.access.mode != "local")
-    return Reply(json.dumps(told, ensure_ascii=False).encode())
+    document = build_document(call.operations, enforced=call.settings.access.mode != "local")
+    return Reply(json.dumps(document, ensure_ascii=False).encode())
 
 
 OPERATIONS = (

@@ -1,4 +1,4 @@
-"""How often suites report: learned, and corrected by people."""
+"""Reporting schedules: how often each suite reports, learned or set by hand."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from perfci.net.shapes.reporting_schedules import (
     ReportingSchedulePage,
     ReportingScheduleShape,
 )
-from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.mute_benchmarks import set_reporting_schedule
 from perfci.store.incidents.reporting_schedules import ReportingSchedule, load_reporting_schedules
 from perfci_web.api.calls import Call, Reply
-from perfci_web.api.operation import Operation
+from perfci_web.api.operation import PROJECT_RULE, Operation
 from perfci_web.api.problems import ProblemError
 
-REPORTING_SCHEDULES_RULE = "/projects/<project:project>/expectations"
+REPORTING_SCHEDULES_RULE = f"{PROJECT_RULE}/reporting-schedules"
 
 
 def list_reporting_schedules(call: Call) -> Reply:
@@ -26,14 +25,18 @@ def list_reporting_schedules(call: Call) -> Reply:
 
 
 def put_reporting_schedule(call: Call) -> Reply:
-    asked: ReportingScheduleChange = call.body
-    by = AuditContext(call.actor, call.now, call.request_id)
+    request: ReportingScheduleChange = call.body
 
     def write(tx: Session) -> ReportingSchedulePage:
         if not set_reporting_schedule(
-            tx, call.required_project, asked.id, by, every_s=asked.every_s, muted=asked.muted
+            tx,
+            call.required_project,
+            request.id,
+            call.audit_context,
+            every_s=request.every_s,
+            muted=request.muted,
         ):
-            raise ProblemError("not-found", "There is no expectation of this id here.")
+            raise ProblemError("not-found", "There is no reporting schedule of this id here.")
         return _list_page(tx, call)
 
     return Reply(call.group_commit.submit(write))
@@ -61,7 +64,7 @@ def _schedule_shape(schedule: ReportingSchedule) -> ReportingScheduleShape:
 
 OPERATIONS = (
     Operation(
-        "list_expectations",
+        "list_reporting_schedules",
         "GET",
         REPORTING_SCHEDULES_RULE,
         AccessRequirement.READ,
@@ -71,12 +74,12 @@ OPERATIONS = (
         etag=True,
     ),
     Operation(
-        "set_expectation",
+        "set_reporting_schedule",
         "PUT",
         REPORTING_SCHEDULES_RULE,
         AccessRequirement.ADMIN,
         put_reporting_schedule,
-        "Say how often one reports, or expect nothing of it",
+        "Set how often a suite reports, or expect no reports from it",
         body=ReportingScheduleChange,
         answers={200: ReportingSchedulePage},
     ),

@@ -1,4 +1,4 @@
-"""Series and what they hang on."""
+"""Series with their points, and the commits, machines and environments of a project."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from pydantic import BaseModel
+from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement
 from perfci.model import Commit, Machine, Point
@@ -17,25 +18,24 @@ from perfci.store.queries import measurements, paged_lists
 from perfci.store.queries.paged_lists import SeriesListItem
 from perfci_web.api import pagination
 from perfci_web.api.calls import Call, Reply
-from perfci_web.api.operation import Operation
+from perfci_web.api.operation import PROJECT_RULE, Operation
 from perfci_web.api.problems import ProblemError
 
-PROJECT_RULE = "/projects/<project:project>"
 RowT = TypeVar("RowT")
 
 
 def list_series(call: Call) -> Reply:
-    asked: shapes.SeriesQuery = call.query
+    query: shapes.SeriesQuery = call.query
     with call.store.read() as tx:
-        found = paged_lists.load_series_page(
+        rows = paged_lists.load_series_page(
             tx,
             call.required_project.id,
-            benchmark=asked.benchmark,
-            metric=asked.metric,
-            after=pagination.parse_cursor(asked.cursor),
-            limit=asked.limit + 1,
+            benchmark=query.benchmark,
+            metric=query.metric,
+            after=pagination.parse_cursor(query.cursor),
+            limit=query.limit + 1,
         )
-    return page_reply(shapes.SeriesPage, found, asked, lambda one: one.id, series_shape)
+    return page_reply(shapes.SeriesPage, rows, query, lambda item: item.id, series_shape)
 
 
 def get_series(call: Call) -> Reply:
@@ -43,68 +43,66 @@ def get_series(call: Call) -> Reply:
 
 
 def get_points(call: Call) -> Reply:
-    """The points of one series, binned here, so that a chart asks for what it can draw."""
-    asked: shapes.PointsQuery = call.query
-    line = require_series(call, call.path["series"])
+    """Return the points of a series, merged down to the number that a chart can draw."""
+    query: shapes.PointsQuery = call.query
+    item = require_series(call, call.path["series"])
     with call.store.read() as tx:
-        points = [point for point in measurements.load_history(tx, line.id) if _is_within(point, asked)]
-        changes = measurements.load_change_points(tx, call.required_project.slug, line.id)
+        points = [point for point in measurements.load_history(tx, item.id) if _is_within(point, query)]
+        changes = measurements.load_change_points(tx, call.required_project.slug, item.id)
         verdicts = [
-            one.verdict
-            for one in measurements.load_verdict_records(tx, call.required_project.slug, series_id=line.id)
+            record.verdict
+            for record in measurements.load_verdict_records(tx, call.required_project.slug, series_id=item.id)
         ]
-    told = serialize_trend(downsample(build_trend(line.series, points, changes, verdicts), asked.max_points))
-    return Reply(shapes.SeriesPointsShape.model_validate(told | {"series": series_shape(line)}))
+    trend = build_trend(item.series, points, changes, verdicts)
+    fields = serialize_trend(downsample(trend, query.max_points))
+    return Reply(shapes.SeriesPointsShape.model_validate(fields | {"series": series_shape(item)}))
 
 
 def list_commits(call: Call) -> Reply:
-    asked: shapes.CommitQuery = call.query
+    query: shapes.CommitQuery = call.query
     with call.store.read() as tx:
-        found = paged_lists.load_commits_page(
+        rows = paged_lists.load_commits_page(
             tx,
             call.required_project.id,
-            branch=asked.branch,
-            before=pagination.parse_cursor(asked.cursor),
-            limit=asked.limit + 1,
+            branch=query.branch,
+            before=pagination.parse_cursor(query.cursor),
+            limit=query.limit + 1,
         )
-    return page_reply(shapes.CommitPage, found, asked, lambda one: one[0], lambda one: commit_shape(one[1]))
+    return page_reply(shapes.CommitPage, rows, query, lambda row: row[0], lambda row: commit_shape(row[1]))
 
 
 def get_commit(call: Call) -> Reply:
     with call.store.read() as tx:
-        found = measurements.find_commit(tx, call.required_project.slug, call.path["sha"])
-    if found is None:
-        raise ProblemError("not-found", "There is no commit of this sha here.")
-    return Reply(commit_shape(found))
+        return Reply(commit_shape(require_commit(tx, call, call.path["sha"])))
 
 
 def list_machines(call: Call) -> Reply:
-    asked: PageQuery = call.query
+    query: PageQuery = call.query
     with call.store.read() as tx:
-        found = paged_lists.load_machines_page(
-            tx, call.required_project.id, after=pagination.parse_cursor(asked.cursor), limit=asked.limit + 1
+        rows = paged_lists.load_machines_page(
+            tx, call.required_project.id, after=pagination.parse_cursor(query.cursor), limit=query.limit + 1
         )
     return page_reply(
         shapes.MachinePage,
-        found,
-        asked,
-        lambda one: one[0],
-        lambda one: _machine_shape(one[1], one[2]),
+        rows,
+        query,
+        lambda row: row[0],
+        lambda row: _machine_shape(row[1], row[2]),
     )
 
 
 def list_environments(call: Call) -> Reply:
-    asked: PageQuery = call.query
+    query: PageQuery = call.query
     with call.store.read() as tx:
-        found = paged_lists.load_environments_page(
-            tx, call.required_project.id, after=pagination.parse_cursor(asked.cursor), limit=asked.limit + 1
+        rows = paged_lists.load_environments_page(
+            tx, call.required_project.id, after=pagination.parse_cursor(query.cursor), limit=query.limit + 1
         )
     return page_reply(
         shapes.EnvironmentPage,
-        found,
-        asked,
-        lambda one: one[0],
-        lambda one: shapes.EnvironmentShape(id=one[1], values=dict(one[2].values)),
+        rows,
+        query,
+        lambda row: row[0],
+        lambda row: shapes.EnvironmentShape(id=row[1], values=dict(row[2].values)),
     )
 
 
@@ -116,20 +114,28 @@ def page_reply(
     to_shape: Callable[[RowT], Shape],
 ) -> Reply:
     """One page of a list, with the cursor of the next one."""
-    items, following = pagination.cut_page(rows, page_query.limit, row_id)
-    return Reply(page_model.model_validate({"items": tuple(map(to_shape, items)), "next": following}))
+    items, next_cursor = pagination.cut_page(rows, page_query.limit, row_id)
+    return Reply(page_model.model_validate({"items": tuple(map(to_shape, items)), "next": next_cursor}))
 
 
-def series_shape(line: SeriesListItem) -> shapes.SeriesShape:
-    return shapes.SeriesShape.model_validate({"id": line.identity} | serialize_series(line.series))
+def series_shape(item: SeriesListItem) -> shapes.SeriesShape:
+    return shapes.SeriesShape.model_validate({"id": item.identity} | serialize_series(item.series))
 
 
 def require_series(call: Call, identity: str) -> SeriesListItem:
     with call.store.read() as tx:
-        found = paged_lists.find_series_by_identity(tx, call.required_project.id, identity)
-    if found is None:
+        item = paged_lists.find_series_by_identity(tx, call.required_project.id, identity)
+    if item is None:
         raise ProblemError("not-found", "There is no series of this id here.")
-    return found
+    return item
+
+
+def require_commit(tx: Session, call: Call, sha: str) -> Commit:
+    """Return the commit of a sha or of the beginning of one."""
+    commit = measurements.find_commit(tx, call.required_project.slug, sha)
+    if commit is None:
+        raise ProblemError("not-found", "There is no commit of this sha here.")
+    return commit
 
 
 def commit_shape(commit: Commit) -> shapes.CommitShape:
@@ -138,12 +144,12 @@ def commit_shape(commit: Commit) -> shapes.CommitShape:
 
 
 def _machine_shape(identity: str, machine: Machine) -> shapes.MachineShape:
-    known = {
+    fields = {
         name: getattr(machine, name)
         for name in shapes.MachineShape.model_fields
         if name not in ("id", "label")
     }
-    return shapes.MachineShape.model_validate({"id": identity, "label": machine.label} | known)
+    return shapes.MachineShape.model_validate({"id": identity, "label": machine.label} | fields)
 
 
 def _is_within(point: Point, time_filter: shapes.PointsQuery) -> bool:
@@ -183,7 +189,7 @@ OPERATIONS = (
         f"{PROJECT_RULE}/series/<key:series>/points",
         AccessRequirement.READ,
         get_points,
-        "The points of a series, neighbours merged down to what was asked for",
+        "The points of a series, neighbours merged down to the requested number",
         query=shapes.PointsQuery,
         answers={200: shapes.SeriesPointsShape},
         etag=True,
@@ -194,7 +200,7 @@ OPERATIONS = (
         f"{PROJECT_RULE}/commits",
         AccessRequirement.READ,
         list_commits,
-        "Commits, those seen last first",
+        "Commits, latest first",
         query=shapes.CommitQuery,
         answers={200: shapes.CommitPage},
         etag=True,

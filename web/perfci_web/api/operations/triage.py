@@ -1,4 +1,4 @@
-"""What people decide about incidents, each change made to the revision that they saw."""
+"""Changes of incidents: state, notes, merge, split, boundary. A change names the revision it was made from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement
 from perfci.net.shapes import incidents as shapes
-from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.change_request import build_incident_update
 from perfci.service.incidents.merge_and_split import merge_incidents, split_members
 from perfci.service.incidents.move_boundary import move_boundary, shift_range
@@ -21,8 +20,8 @@ from perfci.store.incidents import incident_store
 from perfci.store.incidents.records import IncidentRecord
 from perfci.store.writes.row_ids import find_series_ids
 from perfci_web.api.calls import Call, Reply
-from perfci_web.api.operation import Operation
-from perfci_web.api.operations.incidents import INCIDENT_RULE, PROJECT_RULE, incident_shape, require_incident
+from perfci_web.api.operation import PROJECT_RULE, Operation
+from perfci_web.api.operations.incidents import INCIDENT_RULE, incident_shape, require_incident
 from perfci_web.api.problems import ProblemError, RevisionMismatch
 
 T = TypeVar("T")
@@ -30,40 +29,41 @@ T = TypeVar("T")
 
 def change_incident(call: Call) -> Reply:
     require_incident(call)
-    number, wanted = call.path["number"], build_incident_update(call.body)
+    number, update = call.path["number"], build_incident_update(call.body)
     return _submit_change(
         call,
         lambda tx: update_incident(
-            tx, call.required_project, number, call.revision, wanted, _audit_context(call)
+            tx, call.required_project, number, call.revision, update, call.audit_context
         ),
     )
 
 
-def note_incident(call: Call) -> Reply:
-    """A note contradicts nobody: it needs no revision."""
+def add_incident_note(call: Call) -> Reply:
+    """Add a note; it conflicts with no other change, so it needs no revision."""
     record = require_incident(call)
     note = IncidentUpdate(note=call.body.text)
 
     def add(tx: Session) -> IncidentRecord:
-        now_is = incident_store.find_incident(tx, call.required_project.id, record.number) or record
+        current = incident_store.find_incident(tx, call.required_project.id, record.number) or record
         return update_incident(
-            tx, call.required_project, record.number, now_is.revision, note, _audit_context(call)
+            tx, call.required_project, record.number, current.revision, note, call.audit_context
         )
 
     return _submit_change(call, add)
 
 
 def change_incidents(call: Call) -> Reply:
-    asked: shapes.BulkIncidentPatch = call.body
-    revisions = {one.number: one.revision for one in asked.incidents}
-    wanted = build_incident_update(asked.change)
-    found = call.group_commit.submit(
-        lambda tx: update_incidents(tx, call.required_project, revisions, wanted, _audit_context(call))
+    request: shapes.BulkIncidentPatch = call.body
+    revisions = {incident.number: incident.revision for incident in request.incidents}
+    update = build_incident_update(request.change)
+    result = call.group_commit.submit(
+        lambda tx: update_incidents(tx, call.required_project, revisions, update, call.audit_context)
     )
-    refused = tuple(
-        shapes.RejectedPatch(number=number, reason=why) for number, why in sorted(found.refused.items())
+    rejected = tuple(
+        shapes.RejectedPatch(number=number, reason=reason)
+        for number, reason in sorted(result.refused.items())
     )
-    return Reply(shapes.BulkPatchResult(changed=found.changed, stale=found.stale, rejected=refused))
+    return Reply(shapes.BulkPatchResult(changed=result.changed, stale=result.stale, rejected=rejected))
 
 
 def undo_incident(call: Call) -> Reply:
@@ -71,18 +71,18 @@ def undo_incident(call: Call) -> Reply:
     return _submit_change(
         call,
         lambda tx: undo_last_change(
-            tx, call.required_project, call.path["number"], call.revision, _audit_context(call)
+            tx, call.required_project, call.path["number"], call.revision, call.audit_context
         ),
     )
 
 
 def merge_incident(call: Call) -> Reply:
     require_incident(call)
-    others = {one.number: one.revision for one in call.body.others}
+    others = {other.number: other.revision for other in call.body.others}
     return _submit_change(
         call,
         lambda tx: merge_incidents(
-            tx, call.required_project, call.path["number"], call.revision, others, _audit_context(call)
+            tx, call.required_project, call.path["number"], call.revision, others, call.audit_context
         ),
     )
 
@@ -90,43 +90,41 @@ def merge_incident(call: Call) -> Reply:
 def split_incident(call: Call) -> Reply:
     require_incident(call)
 
-    def take_apart(tx: Session) -> tuple[IncidentRecord, IncidentRecord]:
-        chosen = set(find_series_ids(tx, call.body.series).values())
+    def split(tx: Session) -> tuple[IncidentRecord, IncidentRecord]:
+        series_ids = set(find_series_ids(tx, call.body.series).values())
         return split_members(
-            tx, call.required_project, call.path["number"], call.revision, chosen, _audit_context(call)
+            tx, call.required_project, call.path["number"], call.revision, series_ids, call.audit_context
         )
 
-    left, new = _submit(call, take_apart)
-    return Reply(shapes.SplitResult(remaining=incident_shape(left), new=incident_shape(new)))
+    remaining, new = _submit(call, split)
+    return Reply(shapes.SplitResult(remaining=incident_shape(remaining), new=incident_shape(new)))
 
 
 def move_incident_boundary(call: Call) -> Reply:
-    asked: shapes.BoundaryMove = call.body
+    request: shapes.BoundaryMove = call.body
     record = require_incident(call)
-    if (asked.commit_offset is None) == (asked.commit is None or asked.last_good is None):
-        raise ProblemError("conflict", "Say either by how many commits, or both ends of the range.")
+    if (request.commit_offset is None) == (request.commit is None or request.last_good is None):
+        raise ProblemError("conflict", "Give either `commit_offset` or both `last_good` and `commit`.")
 
     def move(tx: Session) -> shapes.BoundaryMoveResult:
-        ends = (asked.last_good or "", asked.commit or "")
-        good, bad = (
-            ends
-            if asked.commit_offset is None
-            else shift_range(tx, call.required_project, record, asked.commit_offset)
-        )
-        found = move_boundary(
-            tx, call.required_project, record.number, call.revision, good, bad, _audit_context(call)
+        if request.commit_offset is None:
+            last_good, commit = request.last_good or "", request.commit or ""
+        else:
+            last_good, commit = shift_range(tx, call.required_project, record, request.commit_offset)
+        moved = move_boundary(
+            tx, call.required_project, record.number, call.revision, last_good, commit, call.audit_context
         )
         tests = tuple(
             shapes.BoundaryTestShape(
-                series=one.label,
-                sigmas_before=_finite(one.old.sigmas),
-                sigmas_after=_finite(one.new.sigmas),
-                worse=one.is_worse,
+                series=test.label,
+                sigmas_before=_finite(test.old.sigmas),
+                sigmas_after=_finite(test.new.sigmas),
+                worse=test.is_worse,
             )
-            for one in found.tests
+            for test in moved.tests
         )
         return shapes.BoundaryMoveResult(
-            incident=incident_shape(found.record), tests=tests, worse_count=found.worse_count
+            incident=incident_shape(moved.record), tests=tests, worse_count=moved.worse_count
         )
 
     return Reply(_submit(call, move))
@@ -144,12 +142,8 @@ def _submit(call: Call, job: Callable[[Session], T]) -> T:
         raise RevisionMismatch(error.record.revision) from error
 
 
-def _audit_context(call: Call) -> AuditContext:
-    return AuditContext(call.actor, call.now, call.request_id)
-
-
 def _finite(value: float) -> float | None:
-    """A step of exact counts stands out without end, which JSON has no number for."""
+    """Return None for infinity (a step of exact counts has no noise): JSON has no number for it."""
     return value if math.isfinite(value) else None
 
 
@@ -160,7 +154,7 @@ OPERATIONS = (
         INCIDENT_RULE,
         AccessRequirement.TRIAGE,
         change_incident,
-        "Change an incident as you saw it",
+        "Change an incident",
         body=shapes.IncidentPatch,
         answers={200: shapes.IncidentShape},
         revision=True,
@@ -171,16 +165,16 @@ OPERATIONS = (
         f"{PROJECT_RULE}/incidents/bulk",
         AccessRequirement.TRIAGE,
         change_incidents,
-        "The same change to many",
+        "Apply one change to several incidents",
         body=shapes.BulkIncidentPatch,
         answers={200: shapes.BulkPatchResult},
     ),
     Operation(
-        "note_incident",
+        "add_incident_note",
         "POST",
         f"{INCIDENT_RULE}/notes",
         AccessRequirement.TRIAGE,
-        note_incident,
+        add_incident_note,
         "Add a note to the history",
         body=shapes.NewNote,
         answers={200: shapes.IncidentShape},
@@ -191,7 +185,7 @@ OPERATIONS = (
         f"{INCIDENT_RULE}/undo",
         AccessRequirement.TRIAGE,
         undo_incident,
-        "Take back the last change of state",
+        "Undo the last change of state",
         answers={200: shapes.IncidentShape},
         revision=True,
     ),
@@ -201,7 +195,7 @@ OPERATIONS = (
         f"{INCIDENT_RULE}/merge",
         AccessRequirement.TRIAGE,
         merge_incident,
-        "Take the series of other incidents in",
+        "Merge other incidents into this one",
         body=shapes.MergeRequest,
         answers={200: shapes.IncidentShape},
         revision=True,
@@ -212,18 +206,18 @@ OPERATIONS = (
         f"{INCIDENT_RULE}/split",
         AccessRequirement.TRIAGE,
         split_incident,
-        "Give some series a number of their own",
+        "Split series off into a new incident",
         body=shapes.SplitRequest,
         answers={200: shapes.SplitResult},
         revision=True,
     ),
     Operation(
-        "nudge_incident",
+        "move_incident_boundary",
         "POST",
-        f"{INCIDENT_RULE}/nudge",
+        f"{INCIDENT_RULE}/move-boundary",
         AccessRequirement.TRIAGE,
         move_incident_boundary,
-        "Move the edge, and test it at once",
+        "Move the boundary of the commit range and test it",
         body=shapes.BoundaryMove,
         answers={200: shapes.BoundaryMoveResult},
         revision=True,

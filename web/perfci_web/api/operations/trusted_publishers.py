@@ -1,4 +1,4 @@
-"""Jobs elsewhere: which repository's may write to a project, and the tokens they are given."""
+"""Trusted publishing: the repository whose CI jobs may upload, and the tokens of these jobs."""
 
 from __future__ import annotations
 
@@ -12,72 +12,67 @@ from perfci.net.shapes.github_jobs import (
 )
 from perfci.service.accounts import repository_bindings
 from perfci.service.accounts.job_tokens import build_expected_claims, issue_job_token
-from perfci.service.audit_context import AuditContext
 from perfci.store.access import github_bindings
 from perfci.store.access.github_bindings import BoundRepository
 from perfci_web.api.calls import Call, Reply
-from perfci_web.api.operation import Operation
+from perfci_web.api.operation import PROJECT_RULE, Operation
 from perfci_web.api.problems import ProblemError
 
 NOT_BOUND = "This project is bound to no repository."
 
 
 def exchange_token(call: Call) -> Reply:
-    asked: IdTokenExchange = call.body
+    request: IdTokenExchange = call.body
     try:
-        made = issue_job_token(
+        issued = issue_job_token(
             call.group_commit,
             call.find_signing_key,
             build_expected_claims(call.settings),
-            asked.project,
-            asked.token,
+            request.project,
+            request.token,
             now=call.now,
             request_id=call.request_id,
         )
     except IssuerUnavailable as error:
         raise ProblemError("unavailable", str(error), headers={"Retry-After": "5"}) from error
-    told = CreatedJobToken(
-        secret=made.text, expires_at=made.token.expires_at, may_write_history=made.token.baseline
+    token = CreatedJobToken(
+        secret=issued.text, expires_at=issued.token.expires_at, may_write_history=issued.token.baseline
     )
-    return Reply(told, 201)
+    return Reply(token, 201)
 
 
-def get_repository(call: Call) -> Reply:
+def get_repository_binding(call: Call) -> Reply:
     with call.store.read() as tx:
-        found = github_bindings.find_bound_repository(tx, call.required_project.id)
-    if found is None:
+        repository = github_bindings.find_bound_repository(tx, call.required_project.id)
+    if repository is None:
         raise ProblemError("not-found", NOT_BOUND)
-    return Reply(_repository_shape(found))
+    return Reply(_repository_shape(repository))
 
 
 def bind_repository(call: Call) -> Reply:
-    asked: NewRepositoryBinding = call.body
-    wanted = repository_bindings.build_bound_repository(
-        asked.repository,
-        asked.repository_id,
-        asked.owner_id,
-        asked.workflow,
-        asked.environment or "",
-        asked.refs,
+    request: NewRepositoryBinding = call.body
+    repository = repository_bindings.build_bound_repository(
+        request.repository,
+        request.repository_id,
+        request.owner_id,
+        request.workflow,
+        request.environment or "",
+        request.refs,
     )
     call.group_commit.submit(
         lambda tx: repository_bindings.bind_repository(
-            tx, _audit_context(call), call.required_project, wanted
+            tx, call.audit_context, call.required_project, repository
         )
     )
-    return Reply(_repository_shape(wanted))
+    return Reply(_repository_shape(repository))
 
 
 def unbind_repository(call: Call) -> Reply:
     if not call.group_commit.submit(
-        lambda tx: repository_bindings.unbind_repository(tx, _audit_context(call), call.required_project)
+        lambda tx: repository_bindings.unbind_repository(tx, call.audit_context, call.required_project)
     ):
         raise ProblemError("not-found", NOT_BOUND)
     return Reply(None)
-
-
-def _audit_context(call: Call) -> AuditContext:
-    return AuditContext(call.actor, call.now, call.request_id)
 
 
 def _repository_shape(repository: BoundRepository) -> RepositoryBindingShape:
@@ -98,36 +93,36 @@ OPERATIONS = (
         "/oidc/token",
         AccessRequirement.PUBLIC,
         exchange_token,
-        "Give a job of GitHub Actions a token for what it measured, against what GitHub signed of it",
+        "Exchange the OIDC token of a GitHub Actions job for an upload token",
         body=IdTokenExchange,
         answers={201: CreatedJobToken},
     ),
     Operation(
-        "get_repository",
+        "get_repository_binding",
         "GET",
-        "/projects/<project:project>/repository",
+        f"{PROJECT_RULE}/repository",
         AccessRequirement.ADMIN,
-        get_repository,
+        get_repository_binding,
         "The repository whose jobs may upload",
         answers={200: RepositoryBindingShape},
     ),
     Operation(
         "bind_repository",
         "PUT",
-        "/projects/<project:project>/repository",
+        f"{PROJECT_RULE}/repository",
         AccessRequirement.ADMIN,
         bind_repository,
-        "Let the jobs of a repository upload, in the place of those before",
+        "Let the jobs of a repository upload, replacing the previous repository",
         body=NewRepositoryBinding,
         answers={200: RepositoryBindingShape},
     ),
     Operation(
         "unbind_repository",
         "DELETE",
-        "/projects/<project:project>/repository",
+        f"{PROJECT_RULE}/repository",
         AccessRequirement.ADMIN,
         unbind_repository,
-        "Let no jobs upload any more; the tokens they were given end",
+        "Let no jobs upload any more, and revoke their tokens",
         answers={204: None},
     ),
 )

@@ -1,103 +1,105 @@
-"""What was decided, and between which commits."""
+"""Verdicts, and the comparison of two commits."""
 
 from __future__ import annotations
 
-from sqlalchemy.orm import Session
-
 from perfci.auth.permissions import AccessRequirement
-from perfci.model import Commit
 from perfci.net.shapes import PageQuery
 from perfci.net.shapes import verdicts as shapes
 from perfci.report.serializers import serialize_verdict
 from perfci.store.conversions import series_identity
-from perfci.store.queries import measurements, paged_lists
+from perfci.store.queries import paged_lists
 from perfci.store.queries.comparison_verdicts import CommitPair, count_ranked_verdicts, list_ranked_verdicts
 from perfci.store.queries.paged_lists import SeriesListItem, VerdictFilter
 from perfci.store.queries.records import MeasuredProcess, VerdictRecord
 from perfci.store.queries.result_summaries import load_level_pairs
 from perfci_web.api import pagination
 from perfci_web.api.calls import Call, Reply
-from perfci_web.api.operation import Operation
-from perfci_web.api.operations.series import page_reply, require_series, series_shape
+from perfci_web.api.operation import PROJECT_RULE, Operation
+from perfci_web.api.operations.series import page_reply, require_commit, require_series, series_shape
 from perfci_web.api.problems import ProblemError
-
-PROJECT_RULE = "/projects/<project:project>"
 
 
 def list_verdicts(call: Call) -> Reply:
-    asked: shapes.VerdictQuery = call.query
-    narrowed = VerdictFilter(
-        base=asked.base,
-        head=asked.head,
-        kind=asked.verdict or "",
-        stage=asked.stage or "",
-        series_id=require_series(call, asked.series).id if asked.series else None,
-        current_only=not asked.superseded,
+    query: shapes.VerdictQuery = call.query
+    verdict_filter = VerdictFilter(
+        base=query.base,
+        head=query.head,
+        kind=query.verdict or "",
+        stage=query.stage or "",
+        series_id=require_series(call, query.series).id if query.series else None,
+        current_only=not query.superseded,
     )
     with call.store.read() as tx:
-        found = paged_lists.load_verdicts_page(
+        records = paged_lists.load_verdicts_page(
             tx,
             call.required_project.id,
-            narrowed,
-            before=pagination.parse_cursor(asked.cursor),
-            limit=asked.limit + 1,
+            verdict_filter,
+            before=pagination.parse_cursor(query.cursor),
+            limit=query.limit + 1,
         )
     return page_reply(
-        shapes.VerdictPage, found, asked, lambda one: one.id, lambda one: verdict_shape(call, one)
+        shapes.VerdictPage,
+        records,
+        query,
+        lambda record: record.id,
+        lambda record: verdict_shape(call, record),
     )
 
 
 def get_verdict(call: Call) -> Reply:
     with call.store.read() as tx:
-        found = paged_lists.find_verdict(tx, call.required_project.id, call.path["verdict"])
-        if found is None:
+        record = paged_lists.find_verdict(tx, call.required_project.id, call.path["verdict"])
+        if record is None:
             raise ProblemError("not-found", "There is no verdict of this number here.")
-        rests_on = paged_lists.load_evidence_processes(tx, found.verdict.evidence, found.verdict.series)
-    told = verdict_shape(call, found).model_dump() | {"processes": [_evidence_shape(one) for one in rests_on]}
-    return Reply(shapes.VerdictDetailShape.model_validate(told))
+        verdict = record.verdict
+        processes = paged_lists.load_evidence_processes(tx, verdict.evidence, verdict.series)
+    fields = verdict_shape(call, record).model_dump()
+    fields["processes"] = [_evidence_shape(process) for process in processes]
+    return Reply(shapes.VerdictDetailShape.model_validate(fields))
 
 
 def get_comparison(call: Call) -> Reply:
-    """The verdicts that stand between two commits; nothing is computed for whoever asks."""
-    asked: PageQuery = call.query
+    """Return the current verdicts between two commits; nothing is computed here."""
+    query: PageQuery = call.query
     with call.store.read() as tx:
-        base, head = (_require_commit(tx, call, call.path[side]) for side in ("base", "head"))
-        between = CommitPair(call.required_project.id, base.sha, head.sha)
-        counts = count_ranked_verdicts(tx, between)
-        found = list_ranked_verdicts(
-            tx, between, after=pagination.parse_cursor(asked.cursor), limit=asked.limit + 1
+        base, head = (require_commit(tx, call, call.path[side]) for side in ("base", "head"))
+        pair = CommitPair(call.required_project.id, base.sha, head.sha)
+        counts = count_ranked_verdicts(tx, pair)
+        ranked = list_ranked_verdicts(
+            tx, pair, after=pagination.parse_cursor(query.cursor), limit=query.limit + 1
         )
-    items, following = pagination.cut_page(found, asked.limit, lambda one: one.rank)
-    told = tuple(verdict_shape(call, one.record) for one in items)
-    page = {"base": base.sha, "head": head.sha, "counts": counts, "items": told, "next": following}
+    items, next_cursor = pagination.cut_page(ranked, query.limit, lambda ranked: ranked.rank)
+    verdicts = tuple(verdict_shape(call, ranked.record) for ranked in items)
+    page = {"base": base.sha, "head": head.sha, "counts": counts, "items": verdicts, "next": next_cursor}
     return Reply(shapes.ComparisonPage.model_validate(page))
 
 
-def list_levels(call: Call) -> Reply:
-    """What every series came to at two commits, without a sample being read."""
-    asked: shapes.ResultSummaryQuery = call.query
+def list_result_summaries(call: Call) -> Reply:
+    """List the level of every series at two commits, without reading a sample."""
+    query: shapes.ResultSummaryQuery = call.query
     with call.store.read() as tx:
-        base, head = (_require_commit(tx, call, call.path[side]) for side in ("base", "head"))
-        found = load_level_pairs(
-            tx, call.required_project.id, base.sha, head.sha, after=pagination.parse_cursor(asked.cursor)
+        base, head = (require_commit(tx, call, call.path[side]) for side in ("base", "head"))
+        pairs = load_level_pairs(
+            tx, call.required_project.id, base.sha, head.sha, after=pagination.parse_cursor(query.cursor)
         )
-    items, following = pagination.cut_page(found, asked.limit, lambda one: one.series_id)
-    told = tuple(
-        shapes.ResultSummaryShape(series=one.identity, base=one.base, head=one.head) for one in items
+    items, next_cursor = pagination.cut_page(pairs, query.limit, lambda pair: pair.series_id)
+    summaries = tuple(
+        shapes.ResultSummaryShape(series=pair.identity, base=pair.base, head=pair.head) for pair in items
     )
-    return Reply(shapes.ResultSummaryPage(items=told, next=following))
+    return Reply(shapes.ResultSummaryPage(items=summaries, next=next_cursor))
 
 
 def verdict_shape(call: Call, record: VerdictRecord) -> shapes.VerdictShape:
     series = record.verdict.series
-    line = SeriesListItem(0, series_identity(call.required_project.slug, series), series)
-    told = serialize_verdict(record.verdict) | {"series": series_shape(line), "id": record.id}
-    about = {
+    item = SeriesListItem(0, series_identity(call.required_project.slug, series), series)
+    fields = serialize_verdict(record.verdict) | {
+        "series": series_shape(item),
+        "id": record.id,
         "session": record.session_uid,
         "created_at": record.created_at,
         "superseded_by": record.superseded_by,
     }
-    return shapes.VerdictShape.model_validate(told | about)
+    return shapes.VerdictShape.model_validate(fields)
 
 
 def _evidence_shape(measured_process: MeasuredProcess) -> shapes.VerdictProcessShape:
@@ -113,13 +115,6 @@ def _evidence_shape(measured_process: MeasuredProcess) -> shapes.VerdictProcessS
         flags=process.flags,
         reason=process.reason,
     )
-
-
-def _require_commit(tx: Session, call: Call, sha: str) -> Commit:
-    found = measurements.find_commit(tx, call.required_project.slug, sha)
-    if found is None:
-        raise ProblemError("not-found", "There is no commit of one of these shas here.")
-    return found
 
 
 OPERATIONS = (
@@ -150,18 +145,18 @@ OPERATIONS = (
         f"{PROJECT_RULE}/comparisons/<name:base>...<name:head>",
         AccessRequirement.READ,
         get_comparison,
-        "What stands between two commits, worst first, with counts of all",
+        "Current verdicts between two commits, worst first, with counts",
         query=PageQuery,
         answers={200: shapes.ComparisonPage},
         etag=True,
     ),
     Operation(
-        "list_levels",
+        "list_result_summaries",
         "GET",
-        f"{PROJECT_RULE}/comparisons/<name:base>...<name:head>/levels",
+        f"{PROJECT_RULE}/comparisons/<name:base>...<name:head>/summaries",
         AccessRequirement.READ,
-        list_levels,
-        "What every series came to at two commits, compared or not",
+        list_result_summaries,
+        "Level of every series at two commits, compared or not",
         query=shapes.ResultSummaryQuery,
         answers={200: shapes.ResultSummaryPage},
         etag=True,

@@ -1,0 +1,103 @@
+"""Results that wait because the unit or the direction of their metric is unknown."""
+
+from __future__ import annotations
+
+from sqlalchemy.orm import Session
+
+from perfci.auth.permissions import AccessRequirement
+from perfci.net.shapes import PageQuery
+from perfci.net.shapes.unresolved_results import (
+    MetricMeaning,
+    ResolvedResults,
+    UnresolvedResultPage,
+    UnresolvedResultShape,
+)
+from perfci.service.uploads.unresolved_units import resolve_unit
+from perfci.store.access import audit_log
+from perfci.store.projects import mark_changed
+from perfci.store.queries import unresolved_results
+from perfci.store.queries.unresolved_results import UnitAnswer, UnresolvedResult
+from perfci_web.api import pagination
+from perfci_web.api.calls import Call, Reply
+from perfci_web.api.operation import PROJECT_RULE, Operation
+from perfci_web.api.problems import ProblemError
+
+
+def list_unresolved_results(call: Call) -> Reply:
+    query: PageQuery = call.query
+    with call.store.read() as tx:
+        results = unresolved_results.list_unresolved_results(
+            tx, call.required_project.id, after=pagination.parse_cursor(query.cursor), limit=query.limit + 1
+        )
+    items, next_cursor = pagination.cut_page(results, query.limit, lambda result: result.id)
+    return Reply(UnresolvedResultPage(items=tuple(map(_unresolved_shape, items)), next=next_cursor))
+
+
+def resolve_result(call: Call) -> Reply:
+    meaning: MetricMeaning = call.body
+    project = call.required_project
+
+    def write(tx: Session) -> ResolvedResults:
+        record = unresolved_results.find_unresolved_result(tx, project.id, call.path["number"])
+        if record is None:
+            raise ProblemError("not-found", "There is no unresolved result of this number here.")
+        answer = UnitAnswer(meaning.unit, meaning.direction)
+        resolved = resolve_unit(tx, project.id, record.format, record.metric, answer, call.now)
+        detail = {
+            "format": record.format,
+            "unit": meaning.unit,
+            "direction": meaning.direction,
+            "resolved": resolved,
+        }
+        audit_log.add_entry(
+            tx,
+            call.actor.name,
+            "result.resolve",
+            record.metric,
+            at=call.now,
+            project_id=project.id,
+            detail=detail,
+            request_id=call.request_id,
+        )
+        mark_changed(tx, [project.id])
+        return ResolvedResults(resolved=resolved)
+
+    return Reply(call.group_commit.submit(write))
+
+
+def _unresolved_shape(record: UnresolvedResult) -> UnresolvedResultShape:
+    return UnresolvedResultShape(
+        id=record.id,
+        run=record.run_key,
+        format=record.format,
+        metric=record.metric,
+        benchmark=record.document["result"]["benchmark"],
+        reason=record.reason,
+        created_at=record.created_at,
+        raw_result=record.document["found"],
+    )
+
+
+OPERATIONS = (
+    Operation(
+        "list_unresolved_results",
+        "GET",
+        f"{PROJECT_RULE}/unresolved-results",
+        AccessRequirement.READ,
+        list_unresolved_results,
+        "Results whose unit or direction is unknown",
+        query=PageQuery,
+        answers={200: UnresolvedResultPage},
+        etag=True,
+    ),
+    Operation(
+        "resolve_result",
+        "POST",
+        f"{PROJECT_RULE}/unresolved-results/<number:number>/resolve",
+        AccessRequirement.TRIAGE,
+        resolve_result,
+        "Set unit and direction of a metric; all its waiting results are judged",
+        body=MetricMeaning,
+        answers={200: ResolvedResults},
+    ),
+)
