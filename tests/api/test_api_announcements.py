@@ -19,7 +19,7 @@ from perfci.store.jobs import outbox
 from perfci.store.projects import create_project
 from tests.support.builders import NOON, PROJECT, a_sha
 
-P = "/projects/acme:model/announcements"
+P = "/projects/acme:model/expected-changes"
 MEMORY = NewExpectedChange(match="peak_bytes", relative_change=0.03, reason="the cache holds two layers")
 SPEED = NewExpectedChange(match="training.*", relative_change=-0.025, reason="fewer tokens, more of each")
 TOLD = NewExpectedChanges(commit=a_sha(12), source="#12", merged_at=NOON, items=(MEMORY, SPEED))

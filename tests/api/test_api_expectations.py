@@ -12,7 +12,7 @@ from perfci.store import Store, projects
 from perfci.store.access import audit_log
 from tests.support.builders import NOON, PROJECT, a_result, a_run
 
-P = "/projects/acme:model/expectations"
+P = "/projects/acme:model/reporting-schedules"
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ def waiting(api: Api, store: Store, tmp_path: Path) -> Path:
 
 
 def test_lists_what_waits_with_what_the_file_said(api: Api, waiting: Path) -> None:
-    [item] = api.get(f"{P}/quarantine/results").json["items"]
+    [item] = api.get(f"{P}/unresolved-results").json["items"]
 
     assert item["reason"] == "which way is good is not known of encode in points"
     assert (item["benchmark"], item["found"]) == (
@@ -43,7 +43,7 @@ def test_lists_what_waits_with_what_the_file_said(api: Api, waiting: Path) -> No
 
 def resolved(api: Api, number: int, unit: str = "points", direction: str = "higher") -> int:
     answer = api.client.post(
-        f"/api/v1{P}/quarantine/results/{number}/resolve", json={"unit": unit, "direction": direction}
+        f"/api/v1{P}/unresolved-results/{number}/resolve", json={"unit": unit, "direction": direction}
     )
     return int(answer.json.get("resolved", answer.status_code))
 
@@ -58,7 +58,7 @@ def test_a_meaning_makes_a_result_of_what_waited(api: Api, store: Store, waiting
             0.0125,
         )
         assert [one.kind for one in outbox.load_due_work(tx, ["judge"], 10, NOW)] == ["judge"]
-    assert api.get(f"{P}/quarantine/results").json["items"] == []
+    assert api.get(f"{P}/unresolved-results").json["items"] == []
 
 
 def test_it_is_believed_of_later_files_too(api: Api, store: Store, waiting: Path) -> None:
@@ -68,7 +68,7 @@ def test_it_is_believed_of_later_files_too(api: Api, store: Store, waiting: Path
     report = ingest_path(store, waiting, "auto", ImportDefaults(PROJECT, a_commit(2), machine="box"))
 
     assert report.warnings == ("generic does not say which commit it measured: taken to be 00000002cc",)
-    assert api.get(f"{P}/quarantine/results").json["items"] == []
+    assert api.get(f"{P}/unresolved-results").json["items"] == []
 
 
 def test_who_said_it_is_written_down_and_the_data_is_newer(api: Api, store: Store, waiting: Path) -> None:

@@ -58,11 +58,11 @@ def test_finds_what_a_commit_did_by_a_part_of_its_sha(api: Api) -> None:
     part, other = commit[:8], "f" * 8
 
     numbers = [one["number"] for one in api.get(f"{P}/incidents?commit={part}").get_json()["items"]]
-    moved = {one["commit"] for one in api.get(f"{P}/ledger?commit={part}").get_json()["items"]}
+    moved = {one["commit"] for one in api.get(f"{P}/impact?commit={part}").get_json()["items"]}
 
     assert (1 in numbers, moved) == (True, {commit})
     assert api.get(f"{P}/incidents?commit={other}").get_json() == {"items": []}
-    assert api.get(f"{P}/ledger?commit={other}").get_json() == {"items": []}
+    assert api.get(f"{P}/impact?commit={other}").get_json() == {"items": []}
 
 
 def test_one_incident_tells_its_series_suspects_and_history(api: Api) -> None:
@@ -165,12 +165,12 @@ def test_merges_and_splits(api: Api) -> None:
 
 
 def test_a_nudge_says_either_how_far_or_whereto(api: Api) -> None:
-    assert send(api, "POST", "/incidents/1/nudge", {}, 1).status_code == 409
-    assert send(api, "POST", "/incidents/1/nudge", {"by": 900}, 1).status_code == 409
+    assert send(api, "POST", "/incidents/1/move-boundary", {}, 1).status_code == 409
+    assert send(api, "POST", "/incidents/1/move-boundary", {"by": 900}, 1).status_code == 409
 
 
 def test_the_ledger_tells_what_each_commit_did(api: Api) -> None:
-    found = api.get(f"{P}/ledger?limit=2").get_json()
+    found = api.get(f"{P}/impact?limit=2").get_json()
 
     assert [(one["rel"], one["accepted"]) for one in found["items"]] == [(0.2, False)] * 2
     assert found["next"]
@@ -180,7 +180,7 @@ def test_health_counts_what_was_nothing(api: Api) -> None:
     send(api, "PATCH", "/incidents/1", {"state": "invalid"}, 1)
     send(api, "PATCH", "/incidents/2", {"state": "fixed"}, 1)
 
-    found = api.get(f"{P}/incidents/health").get_json()
+    found = api.get(f"{P}/incidents/alert-quality").get_json()
 
     assert (found["paged"], found["judged"], found["false_rate"], found["hours_to_triage"]) == (
         3,
@@ -193,8 +193,8 @@ def test_health_counts_what_was_nothing(api: Api) -> None:
 def test_a_benchmark_goes_into_quarantine_and_out_again(api: Api) -> None:
     body = {"benchmark": "x", "reason": "noisy neighbour", "days": 7}
 
-    there = send(api, "PUT", "/quarantine/benchmarks", body).get_json()["items"]
-    gone = send(api, "PUT", "/quarantine/benchmarks", body | {"days": 0}).get_json()["items"]
+    there = send(api, "PUT", "/muted-benchmarks", body).get_json()["items"]
+    gone = send(api, "PUT", "/muted-benchmarks", body | {"days": 0}).get_json()["items"]
 
     assert ([one["benchmark"] for one in there], gone) == (["x"], [])
 

@@ -136,7 +136,7 @@ def test_a_job_tells_what_was_announced_of_its_own_commit_and_a_pull_request_of_
         "source": "#12",
         "items": [{"match": "peak", "change": 0.03, "reason": "meant"}],
     }
-    ask = partial(jobs.client.post, "/api/v1/projects/acme:model/announcements")
+    ask = partial(jobs.client.post, "/api/v1/projects/acme:model/expected-changes")
 
     pushed, proposed = jobs.job(a_job()), jobs.job(of_pull_request(jti="b"))
     told = [ask(json=said, headers=one.headers) for one in (pushed, proposed)]

@@ -108,7 +108,7 @@ def test_merges_points_down_to_what_was_asked_for(filled: Api) -> None:
     for number in range(6, 41):
         filled.upload(a_run(a_result(), commit=a_commit(number), session=f"s{number}"))
 
-    told = of(filled, f"/series/{SERIES}/points?most=10")
+    told = of(filled, f"/series/{SERIES}/points?max_points=10")
 
     assert sum(one["merged"] for one in told["points"]) == told["commits"] == 40
     assert len(told["points"]) < 20
@@ -175,7 +175,7 @@ def test_lists_a_comparison_worst_first_page_after_page(filled: Api, store: Stor
 def test_tells_the_levels_of_two_commits_page_after_page(filled: Api) -> None:
     filled.upload(a_run(a_result(a_series("other"), a_process(7.0)), commit=a_commit(4), session="more"))
 
-    first = of(filled, path := f"/comparisons/{a_sha(3)}...{a_sha(4)}/levels?limit=1")
+    first = of(filled, path := f"/comparisons/{a_sha(3)}...{a_sha(4)}/summaries?limit=1")
     second = of(filled, f"{path}&cursor={first['next']}")
 
     assert first["items"] == [{"series": SERIES, "base": 1.0, "head": 1.2}]

@@ -42,8 +42,8 @@ VALID: dict[str, tuple[str, Any]] = {
     "remove_member": (f"{P}/members/proxy:ada", None),
     "bind_repository": (f"{P}/repository", {"repository": "acme/model", "repository_id": 7, "owner_id": 5}),
     "unbind_repository": (f"{P}/repository", None),
-    "set_quarantined_benchmark": (
-        f"{P}/quarantine/benchmarks",
+    "set_muted_benchmark": (
+        f"{P}/muted-benchmarks",
         {"benchmark": "suite.a", "days": 1, "reason": "it wanders"},
     ),
     "change_incident": (f"{P}/incidents/1", {"assignee": "ada"}),
@@ -51,18 +51,18 @@ VALID: dict[str, tuple[str, Any]] = {
         f"{P}/incidents/bulk",
         {"incidents": [{"number": 1, "revision": 1}], "change": {"assignee": "ada"}},
     ),
-    "note_incident": (f"{P}/incidents/1/notes", {"text": "seen"}),
+    "add_incident_note": (f"{P}/incidents/1/notes", {"text": "seen"}),
     "undo_incident": (f"{P}/incidents/3/undo", None),
     "merge_incident": (f"{P}/incidents/1/merge", {"others": [{"number": 2, "revision": 1}]}),
     "split_incident": (f"{P}/incidents/1/split", {"series": [series_identity(PROJECT, a_series("x"))]}),
-    "nudge_incident": (f"{P}/incidents/1/nudge", {"last_good": a_sha(1), "commit": a_sha(2)}),
+    "move_incident_boundary": (f"{P}/incidents/1/move-boundary", {"last_good": a_sha(1), "commit": a_sha(2)}),
     "set_destination": (f"{P}/destinations/new", {"kind": "webhook", "address": "https://example.com/hook"}),
     "remove_destination": (f"{P}/destinations/team", None),
     "test_destination": (f"{P}/destinations/team/test", None),
-    "resolve_quarantined": (f"{P}/quarantine/results/1/resolve", {"unit": "points", "direction": "higher"}),
-    "set_expectation": (f"{P}/expectations", {"id": 1, "every_s": 3600}),
-    "add_announcements": (
-        f"{P}/announcements",
+    "resolve_result": (f"{P}/unresolved-results/1/resolve", {"unit": "points", "direction": "higher"}),
+    "set_reporting_schedule": (f"{P}/reporting-schedules", {"id": 1, "every_s": 3600}),
+    "add_expected_changes": (
+        f"{P}/expected-changes",
         {
             "commit": a_sha(1),
             "source": "#12",

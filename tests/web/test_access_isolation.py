@@ -19,9 +19,11 @@ from perfci.store import open_store
 from perfci_web.api import dispatch
 from perfci_web.api.calls import Reply
 from perfci_web.api.operation import Operation
-from perfci_web.api.operation_table import ALL_OPERATIONS, OPERATIONS_BY_NAME
+from perfci_web.api.operation_table import ALL_OPERATIONS
 from tests.support.builders import a_process, a_result, a_run, a_series
 from tests.support.databases import KINDS, fresh_database
+
+OPERATIONS_BY_ID = {operation.name: operation for operation in ALL_OPERATIONS}
 
 OPERATIONS = {
     AccessRequirement.PUBLIC: {"list_projects", "get_openapi", "exchange_token"},
@@ -30,16 +32,16 @@ OPERATIONS = {
         "list_incidents",
         "get_incident",
         "list_incident_events",
-        "incident_health",
-        "get_ledger",
-        "list_quarantined_benchmarks",
-        "list_quarantined",
+        "get_alert_quality",
+        "list_impact",
+        "list_muted_benchmarks",
+        "list_unresolved_results",
         "export_csv",
         "export_runs",
         "export_pytorch",
         "export_asv",
-        "list_expectations",
-        "list_announcements",
+        "list_reporting_schedules",
+        "list_expected_changes",
         "list_runs",
         "get_run",
         "list_series",
@@ -52,19 +54,19 @@ OPERATIONS = {
         "list_verdicts",
         "get_verdict",
         "get_comparison",
-        "list_levels",
+        "list_result_summaries",
     },
-    AccessRequirement.WRITE_RESULTS: {"upload_run", "add_announcements"},
+    AccessRequirement.WRITE_RESULTS: {"upload_run", "add_expected_changes"},
     AccessRequirement.TRIAGE: {
-        "set_quarantined_benchmark",
+        "set_muted_benchmark",
         "change_incident",
         "change_incidents",
-        "note_incident",
+        "add_incident_note",
         "merge_incident",
         "split_incident",
-        "nudge_incident",
+        "move_incident_boundary",
         "undo_incident",
-        "resolve_quarantined",
+        "resolve_result",
     },
     AccessRequirement.ADMIN: {
         "change_project",
@@ -74,8 +76,8 @@ OPERATIONS = {
         "list_members",
         "set_member",
         "remove_member",
-        "list_audit",
-        "get_repository",
+        "list_audit_entries",
+        "get_repository_binding",
         "bind_repository",
         "unbind_repository",
         "list_destinations",
@@ -83,7 +85,7 @@ OPERATIONS = {
         "remove_destination",
         "test_destination",
         "list_deliveries",
-        "set_expectation",
+        "set_reporting_schedule",
     },
     AccessRequirement.SERVER: {"create_project"},
 }
@@ -212,7 +214,7 @@ def path_of(operation: Operation, slug: str) -> str:
 
 
 def test_every_operation_is_promised_to_somebody() -> None:
-    assert {name for names in OPERATIONS.values() for name in names} == set(OPERATIONS_BY_NAME)
+    assert {name for names in OPERATIONS.values() for name in names} == set(OPERATIONS_BY_ID)
 
 
 @pytest.mark.usefixtures("reached")

@@ -18,9 +18,9 @@ from tests.support.evaluations import a_move, look, told
 pytestmark = pytest.mark.browser
 
 SCHEMES = ("light", "dark")
-MORE_PAGES = ["/acme:tiny-lm/ledger", "/acme:tiny-lm/benchmarks?q=nothing", "/nothing/here", "/login"]
+MORE_PAGES = ["/acme:tiny-lm/impact", "/acme:tiny-lm/benchmarks?q=nothing", "/nothing/here", "/login"]
 LIST = "/acme:model/incidents"
-TRIAGE = [LIST, f"{LIST}/1", f"{LIST}?changed=1", "/acme:model/ledger"]
+TRIAGE = [LIST, f"{LIST}/1", f"{LIST}?changed=1", "/acme:model/impact"]
 
 
 @pytest.fixture(scope="module", params=SCHEMES)

@@ -44,7 +44,7 @@ def rows(client: FlaskClient, path: str) -> list[str]:
 
 
 def test_a_later_gain_hides_no_loss(client: FlaskClient) -> None:
-    assert rows(client, f"{P}/ledger") == [
+    assert rows(client, f"{P}/impact") == [
         "0000002 Change number 40 3 Mar 2026",
         "train time −20.0 % 1.000 s 0.8000 s #2 new",
         "0000000 Change number 12 2 Mar 2026",
@@ -59,36 +59,36 @@ def test_a_later_gain_hides_no_loss(client: FlaskClient) -> None:
 def test_shows_what_got_worse_alone_or_better_alone(
     client: FlaskClient, moved: str, commits: list[str]
 ) -> None:
-    found = rows(client, f"{P}/ledger?moved={moved}")
+    found = rows(client, f"{P}/impact?effect={moved}")
 
     assert [row.split()[0] for row in found if "Change number" in row][: len(commits)] == commits
     assert len(found) == {"worse": 3, "better": 2, "up": 5}[moved]
 
 
 def test_tells_of_one_commit_and_says_where_it_moved_nothing(client: FlaskClient) -> None:
-    assert len(rows(client, f"{P}/ledger?commit={a_sha(12)}")) == 3
+    assert len(rows(client, f"{P}/impact?commit={a_sha(12)}")) == 3
 
-    page = client.get(f"{P}/ledger?commit={a_sha(13)}").get_data(as_text=True)
+    page = client.get(f"{P}/impact?commit={a_sha(13)}").get_data(as_text=True)
 
     assert "<h1>What <code>0000000dcc</code> moved.</h1>" in page
     assert "The ledger has no such line: either this commit moved nothing" in page
 
 
 @pytest.mark.parametrize(
-    "query", ["before=0", "before=-3", "before=99999999999999999999", "commit=%00", "moved=%00"]
+    "query", ["before=0", "before=-3", "before=99999999999999999999", "commit=%00", "effect=%00"]
 )
 def test_an_address_that_asks_for_nonsense_shows_everything(client: FlaskClient, query: str) -> None:
-    assert len(rows(client, f"{P}/ledger?{query}")) == 5
+    assert len(rows(client, f"{P}/impact?{query}")) == 5
 
 
 def test_what_was_nothing_is_in_no_ledger(client: FlaskClient) -> None:
     client.post(f"{P}/incidents/1", data={"revision": 1, "state": "invalid", "reason": "noise"})
 
-    assert len(rows(client, f"{P}/ledger")) == 2
+    assert len(rows(client, f"{P}/impact")) == 2
 
 
 def test_the_twin_says_the_same(client: FlaskClient) -> None:
-    found = client.get(f"{P}/ledger.json?moved=worse").get_json()
+    found = client.get(f"{P}/impact.json?effect=worse").get_json()
 
     assert [(one["sentence"], one["incident"], one["state"]) for one in found["lines"]] == [
         ("serve.<b> got 5.0 % slower", 1, "new"),
@@ -98,7 +98,7 @@ def test_the_twin_says_the_same(client: FlaskClient) -> None:
 
 
 def test_a_commit_and_an_incident_lead_there(client: FlaskClient) -> None:
-    address = f'href="{P}/ledger?commit={a_sha(12)}"'
+    address = f'href="{P}/impact?commit={a_sha(12)}"'
 
     assert address in client.get(f"{P}/commit/{a_sha(12)}").get_data(as_text=True)
     assert address in client.get(f"{P}/incidents/1").get_data(as_text=True)
@@ -109,6 +109,6 @@ def test_a_project_in_which_nothing_moved_says_so(empty_store: Store) -> None:
         upsert_commits(tx, "acme/new", [a_commit(1)])
     client = create_app(empty_store, clock=lambda: NOW).test_client()
 
-    page = client.get("/acme:new/ledger").get_data(as_text=True)
+    page = client.get("/acme:new/impact").get_data(as_text=True)
 
     assert "No commit has moved a level so far. Each incident that blames one writes its lines here" in page

@@ -155,7 +155,9 @@ def test_merges_splits_and_moves(client: FlaskClient) -> None:
     chosen = re.findall(r'name="series" value="(\w{64})"', text(client, f"{P}/1"))
 
     assert post(client, f"{P}/1/split", revision=2, series=chosen[0])[0] == 303
-    assert post(client, f"{P}/1/nudge", revision=3, by="-1")[0] == 409  # nothing was ever measured there
+    assert (
+        post(client, f"{P}/1/move-boundary", revision=3, by="-1")[0] == 409
+    )  # nothing was ever measured there
 
     assert "came out of 1" in text(client, f"{P}/3")
 

@@ -23,7 +23,7 @@ def test_the_json_twin_of_a_series_says_what_the_page_says(client: FlaskClient) 
 
 
 def test_a_chart_may_ask_for_fewer_points(client: FlaskClient) -> None:
-    told = client.get(f"{SERIES}.json{BF16}&most=10").get_json()
+    told = client.get(f"{SERIES}.json{BF16}&max_points=10").get_json()
 
     assert len(told["points"]) < 20
     assert sum(point["merged"] for point in told["points"]) == COMMITS

@@ -1,1 +1,1 @@
-"""The API below ``/api/v1``: every route is one ``Operation``, and everything about a route derives from it."""
+"""The API below ``/api/v1``: each route is an ``Operation``, from which everything else derives."""

@@ -1,4 +1,4 @@
-"""From a request to an answer, in the same order for every operation."""
+"""Serve a request to the API: authenticate, authorize, parse, run the handler, in this order for every operation."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ NO_BODY = RawBody(b"", 0)
 
 
 class EmptyQuery(RequestShape):
-    """What an operation is asked beside its address, where that is nothing."""
+    """The query of an operation that takes none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiContext:
-    """What the API serves from."""
+    """What all operations share: the store, the clock, the limits and the table of operations."""
 
     store: Store
     group_commit: LazyGroupCommit
@@ -66,35 +66,33 @@ class ApiContext:
 def handle_request(
     context: ApiContext, operation: Operation, request: Request, path: Mapping[str, Any], request_id: str
 ) -> Response:
-    """Serve one request; whatever stands against it is raised as ``Declined``."""
+    """Serve one request; refusals are raised as ``ProblemError``."""
     actor = _identify_actor(context, request)
-    act = AuditContext(actor, context.clock(), request_id)
-    of_path = (
-        _require_project(context, act, str(path["project"]), operation.need)
-        if operation.is_project_scoped
-        else None
-    )
-    if not operation.is_project_scoped:
+    audit_context = AuditContext(actor, context.clock(), request_id)
+    project = None
+    if operation.is_project_scoped:
+        project = _require_project(context, audit_context, str(path["project"]), operation.need)
+    else:
         _require_allowed(authorize_without_project(actor, operation.need))
-    etag = build_etag(of_path, request, actor) if operation.etag and of_path else ""
+    etag = build_etag(project, request, actor) if operation.etag and project else ""
     if etag and matches_etag(etag, request):
         return _set_cache_headers(Response(status=304), etag)
     query = _parse_query(operation, request)
     headers = {name: request.headers[name] for name in operation.headers if name in request.headers}
-    with ExitStack() as held:
-        raw = held.enter_context(context.body_reader.read_body(request)) if operation.body else NO_BODY
+    with ExitStack() as stack:
+        raw = stack.enter_context(context.body_reader.read_body(request)) if operation.body else NO_BODY
         call = Call(
             store=context.store,
             group_commit=context.group_commit(),
             actor=actor,
-            project=of_path,
+            project=project,
             path=path,
             query=query,
             body=parse_body(raw.body, operation.body) if operation.body else None,
-            now=act.at,
+            now=audit_context.at,
             request_id=request_id,
             require_project=lambda slug, need: _require_project(
-                context, act, slug, need, raw.wire_bytes, may_create=True
+                context, audit_context, slug, need, raw.wire_bytes, may_create=True
             ),
             raw_body=raw.body,
             headers=headers,
@@ -107,7 +105,7 @@ def handle_request(
 
 
 def _identify_actor(context: ApiContext, request: Request) -> Actor:
-    """Who asks, if he did not ask too much already."""
+    """Identify the caller and count the request against their rate limit."""
     address = f"address:{request.remote_addr}"
     try:
         actor = context.identify(request)
@@ -122,7 +120,9 @@ def _identify_actor(context: ApiContext, request: Request) -> Actor:
 def _take_allowance(limiter: RateLimiter, caller: str, amount: float = 1.0) -> None:
     if wait := limiter.take_or_wait_s(caller, amount):
         raise ProblemError(
-            "rate", f"Too much in one minute: try again in {wait} s.", headers={"Retry-After": str(wait)}
+            "rate-limited",
+            f"Too much in one minute: try again in {wait} s.",
+            headers={"Retry-After": str(wait)},
         )
 
 
@@ -135,26 +135,22 @@ def _require_project(
     *,
     may_create: bool = False,
 ) -> Project:
-    """The project of this name, where the actor may do this with it; one that a body names begins with that."""
+    """Return a project if the actor may do this with it; ``may_create`` adds one that an upload names first."""
     with context.store.read() as tx:
-        found = find_project(tx, slug)
+        project = find_project(tx, slug)
     if (
-        found is None
+        project is None
         and may_create
         and need is AccessRequirement.WRITE_RESULTS
         and authorize(audit_context.actor, None, AccessRequirement.SERVER).allowed
     ):
         name = check_project_name(slug)
-        found = context.group_commit().submit(lambda tx: ensure_project(tx, audit_context, name))
-    _require_access(audit_context.actor, found, need)
-    assert found is not None
+        project = context.group_commit().submit(lambda tx: ensure_project(tx, audit_context, name))
+    _require_allowed(authorize(audit_context.actor, project, need))
+    assert project is not None
     if need is AccessRequirement.WRITE_RESULTS and audit_context.actor.kind != "local":
         _take_allowance(context.upload_limiter, slug, body_bytes)
-    return found
-
-
-def _require_access(actor: Actor, project_record: Project | None, need: AccessRequirement) -> None:
-    _require_allowed(authorize(actor, project_record, need))
+    return project
 
 
 def _require_allowed(decision: AccessDecision) -> None:
@@ -171,33 +167,32 @@ def _parse_query(operation: Operation, request: Request) -> BaseModel:
 
 
 def _query_values(model: type[BaseModel], request: Request) -> dict[str, Any]:
-    """The query as values: a name that nobody knows is a mistake, and one given twice where one value is expected."""
+    """Return the query as values; an unknown name is refused, and a repeated one where one value is expected."""
     if unknown := [name for name in request.args if name not in model.model_fields]:
-        taken = ", ".join(model.model_fields) or "nothing"
-        told = InvalidField(
-            location=make_printable(unknown[0], 60), message=f"is no name here, this takes {taken}"
+        known_names = ", ".join(model.model_fields) or "nothing"
+        field = InvalidField(
+            location=make_printable(unknown[0], 60), message=f"is no name here, this takes {known_names}"
         )
-        raise ProblemError(
-            "bad-request", f"The query does not fit: {told.location} {told.message}.", errors=[told]
-        )
-    several = {
-        field for field, about in model.model_fields.items() if get_origin(about.annotation) in (tuple, list)
-    }
-    asked: dict[str, Any] = {}
-    for name, given in request.args.lists():
-        if name not in several and len(given) > 1:
+        detail = f"The query does not fit: {field.location} {field.message}."
+        raise ProblemError("bad-request", detail, errors=[field])
+    values: dict[str, Any] = {}
+    for name, texts in request.args.lists():
+        if get_origin(model.model_fields[name].annotation) in (tuple, list):
+            values[name] = texts
+        elif len(texts) == 1:
+            values[name] = texts[0]
+        else:
             raise ProblemError("bad-request", "The query does not fit: a name is given twice.")
-        asked[name] = given if name in several else given[0]
-    return asked
+    return values
 
 
 def _parse_revision(request: Request) -> int:
-    given = request.headers.get("If-Match", "")
-    if not given:
+    header = request.headers.get("If-Match", "")
+    if not header:
         raise ProblemError(
             "revision-missing", 'The header If-Match: "<revision>" is missing: send the one you saw.'
         )
-    text = given.strip('"')
+    text = header.strip('"')
     if not text.isascii() or not text.isdigit() or len(text) > 9:
         raise ProblemError("bad-request", 'The header If-Match was expected to be a revision such as "3".')
     return int(text)
@@ -212,16 +207,13 @@ def _run_handler(operation: Operation, call: Call) -> Reply:
     except AccessDenied as error:
         raise ProblemError(KIND_BY_STATUS[error.status], str(error)) from error
     except PerfciError as error:
-        of_database = isinstance(
-            error.__cause__, SQLAlchemyError
-        )  # gone or busy for a moment: nobody's mistake
-        raise ProblemError(
-            "unavailable" if of_database else "conflict", _hide_database_url(call, error)
-        ) from error
+        # A database that is gone or busy for a moment is no mistake of the client.
+        kind = "unavailable" if isinstance(error.__cause__, SQLAlchemyError) else "conflict"
+        raise ProblemError(kind, _hide_database_url(call, error)) from error
 
 
 def _hide_database_url(call: Call, error: PerfciError) -> str:
-    """A database's address may hold a password, and is no client's business anyway."""
+    """Remove the address of the database, which may hold a password."""
     return (
         str(error)
         .replace(call.store.url, "of this server")
@@ -247,7 +239,7 @@ def _build_response(reply: Reply) -> Response:
 
 
 def _set_cache_headers(response: Response, etag: str) -> Response:
-    """Answers belong to whoever asked; an ETag lets him ask again for nothing."""
+    """Keep answers out of shared caches; an ETag allows revalidation."""
     if etag and response.status_code in (200, 304):
         response.set_etag(etag, weak=True)
         response.headers.setdefault("Cache-Control", "private, no-cache")

@@ -1,4 +1,4 @@
-"""Has anything changed since? Told by the version of a project's data, without looking at the data."""
+"""ETags from the version of a project's data, without reading the data."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from perfci.store.projects import Project
 
 
 def build_etag(project: Project, request: Request, actor: Actor) -> str:
-    """Of a project's version, what was asked, and who may see how much of it."""
-    asked = "\n".join(
-        (__version__, request.full_path, request.headers.get("Accept", ""), actor.visibility_key)
-    )
-    return f"{project.version}-{sha256(asked.encode()).hexdigest()[:16]}"
+    """Build the tag of a project's version, of the request, and of what its caller may see."""
+    key = "\n".join((__version__, request.full_path, request.headers.get("Accept", ""), actor.visibility_key))
+    return f"{project.version}-{sha256(key.encode()).hexdigest()[:16]}"
 
 
 def matches_etag(etag: str, request: Request) -> bool:

@@ -1,4 +1,4 @@
-"""The OpenAPI document, derived from the table of operations and the shapes that travel; nothing is described twice."""
+"""The OpenAPI document, derived from the table of operations and the shapes of bodies and answers."""
 
 from __future__ import annotations
 
@@ -30,13 +30,12 @@ STATUS_HEADERS = {
 
 @cache
 def build_document(operations: tuple[Operation, ...], *, enforced: bool) -> Mapping[str, Any]:
-    """Describe all operations; ``enforced`` says whether this server asks who it is that calls."""
+    """Describe all operations; ``enforced`` says whether this server requires authentication."""
     schemas, definitions = _build_schemas(operations)
     paths: dict[str, dict[str, Any]] = {}
-    for one in operations:
-        paths.setdefault(openapi_path(one), {})[one.method.lower()] = _describe_operation(
-            one, schemas, enforced=enforced
-        )
+    for operation in operations:
+        description = _describe_operation(operation, schemas, enforced=enforced)
+        paths.setdefault(openapi_path(operation), {})[operation.method.lower()] = description
     components: dict[str, Any] = {"schemas": definitions, "responses": dict(_problem_responses())}
     if enforced:
         components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
@@ -50,35 +49,34 @@ def build_document(operations: tuple[Operation, ...], *, enforced: bool) -> Mapp
 
 
 DESCRIPTION = (
-    "Continuous performance regression service for PyTorch code. Lists come in pages: ask again with `cursor` set to "
+    "Continuous performance regression service for PyTorch code. Lists are paged: request again with `cursor` set to "
     "`next` until there is none. Names in an address are spelled as in the addresses of pages: `/` as `:`, what a URL "
     "may not hold as `~HH`. Errors are problem documents (RFC 9457)."
 )
 
 
 def openapi_path(operation: Operation) -> str:
-    """The rule with OpenAPI's placeholders: ``/api/v1/projects/{project}/runs``."""
-    return PLACEHOLDER.sub(lambda found: "{" + found["name"] + "}", operation.path)
+    """Return the rule with OpenAPI's placeholders: ``/api/v1/projects/{project}/runs``."""
+    return PLACEHOLDER.sub(lambda match: "{" + match["name"] + "}", operation.path)
 
 
 def _build_schemas(
     operations: Iterable[Operation],
 ) -> tuple[dict[type[BaseModel], dict[str, Any]], dict[str, Any]]:
-    """The schema of every shape, those within others as components."""
-    used = (shape for one in operations for shape in (one.body, *one.answers.values()))
-    shapes: list[type[BaseModel]] = list(
-        dict.fromkeys([ProblemDetails, *(one for one in used if isinstance(one, type))])
-    )
-    found, together = models_json_schema(
+    """Return the schema of every shape, and the nested ones as components."""
+    used = (shape for operation in operations for shape in (operation.body, *operation.answers.values()))
+    models = (shape for shape in used if isinstance(shape, type))
+    shapes: list[type[BaseModel]] = list(dict.fromkeys([ProblemDetails, *models]))
+    schemas, shared = models_json_schema(
         [(shape, "validation") for shape in shapes], ref_template=REF_TEMPLATE
     )
-    return {shape: found[shape, "validation"] for shape in shapes}, together.get("$defs", {})
+    return {shape: schemas[shape, "validation"] for shape in shapes}, shared.get("$defs", {})
 
 
 def _describe_operation(
     operation: Operation, schemas: Mapping[type[BaseModel], dict[str, Any]], *, enforced: bool
 ) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    description: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
         "tags": [operation.handler.__module__.rpartition(".")[2]],
@@ -90,17 +88,17 @@ def _describe_operation(
         "responses": _describe_responses(operation, schemas),
     }
     if operation.body is not None:
-        told["requestBody"] = {
+        description["requestBody"] = {
             "required": True,
             "content": {"application/json": {"schema": schemas[operation.body]}},
         }
     if enforced:
-        told["security"] = _security_requirements(operation.need)
-    return told
+        description["security"] = _security_requirements(operation.need)
+    return description
 
 
 def _security_requirements(need: AccessRequirement) -> list[dict[str, list[str]]]:
-    """What anybody may ask of a public project needs no token; a token shows the private ones as well."""
+    """Return who may call: reads work without a token for public projects, with one for private ones too."""
     return (
         [{"token": []}]
         if need not in (AccessRequirement.PUBLIC, AccessRequirement.READ)
@@ -111,12 +109,12 @@ def _security_requirements(need: AccessRequirement) -> list[dict[str, list[str]]
 def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
     return [
         {
-            "name": found["name"],
+            "name": match["name"],
             "in": "path",
             "required": True,
-            "schema": dict(SCHEMAS[found["kind"] or "default"]),
+            "schema": dict(SCHEMAS[match["kind"] or "default"]),
         }
-        for found in PLACEHOLDER.finditer(operation.rule)
+        for match in PLACEHOLDER.finditer(operation.rule)
     ]
 
 
@@ -143,8 +141,8 @@ def _is_list_parameter(model: type[BaseModel], name: str) -> bool:
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A query says nothing by leaving a name out: there is no way to write null."""
-    choices = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
+    """Return a schema without null, which a query cannot express."""
+    choices = [choice for choice in schema.get("anyOf", ()) if choice.get("type") != "null"]
     kept = {
         name: value for name, value in schema.items() if name not in ("anyOf", "default") or value is not None
     }
@@ -165,14 +163,14 @@ def _header_parameters(operation: Operation) -> list[dict[str, Any]]:
 def _describe_responses(
     operation: Operation, schemas: Mapping[type[BaseModel], dict[str, Any]]
 ) -> dict[str, Any]:
-    told = {
+    responses = {
         str(status): _describe_answer(answer, schemas, status) for status, answer in operation.answers.items()
     }
     if operation.etag:
-        told["200"]["headers"] = {"ETag": {"schema": {"type": "string"}}}
-        told["304"] = {"description": "nothing changed since the answer with this ETag"}
-    return told | {
-        str(word.status): {"$ref": f"#/components/responses/{name}"} for name, word in PROBLEM_KINDS.items()
+        responses["200"]["headers"] = {"ETag": {"schema": {"type": "string"}}}
+        responses["304"] = {"description": "nothing changed since the answer with this ETag"}
+    return responses | {
+        str(kind.status): {"$ref": f"#/components/responses/{name}"} for name, kind in PROBLEM_KINDS.items()
     }
 
 
@@ -180,24 +178,25 @@ def _describe_answer(
     answer: AnswerType, schemas: Mapping[type[BaseModel], dict[str, Any]], status: int
 ) -> dict[str, Any]:
     if answer is None:
-        return {"description": "done"}
+        return {"description": "Done"}
     if isinstance(answer, StreamedAnswer):
         return {
-            "description": "as it is made",
+            "description": "Streamed",
             "content": {answer.content_type.split(";")[0]: {"schema": {}}},
         }
     return {
-        "description": STATUS_DESCRIPTIONS.get(status, "done"),
+        "description": STATUS_DESCRIPTIONS.get(status, "Done"),
         "content": {"application/json": {"schema": schemas[answer]}},
     }
 
 
-STATUS_DESCRIPTIONS = {200: "what was asked for", 201: "it is stored", 202: "it will be done"}
+STATUS_DESCRIPTIONS = {200: "OK", 201: "Created", 202: "Accepted"}
 
 
 def _problem_responses() -> Iterable[tuple[str, dict[str, Any]]]:
     content = {MEDIA_TYPE: {"schema": {"$ref": REF_TEMPLATE.format(model=ProblemDetails.__name__)}}}
-    for name, word in PROBLEM_KINDS.items():
-        headers = STATUS_HEADERS.get(word.status)
-        told = {"description": f"{word.title}. {word.text}", "content": content}
-        yield name, told | ({"headers": headers} if headers else {})
+    for name, kind in PROBLEM_KINDS.items():
+        response: dict[str, Any] = {"description": f"{kind.title}. {kind.text}", "content": content}
+        if headers := STATUS_HEADERS.get(kind.status):
+            response["headers"] = headers
+        yield name, response

@@ -1,10 +1,10 @@
-"""What a route of the API is. ``table.ALL`` lists them; routing, permissions, OpenAPI and metrics read that table.
+"""The description of one route of the API, from which routing, permissions, OpenAPI and metrics derive.
 
-A module ``ops_<word>.py`` writes its routes down like this, and ``table.py`` gains one line::
+A module ``operations/<subject>.py`` lists its routes like this, and ``operation_table.py`` gains one line::
 
     OPERATIONS = (
-        Operation("list_runs", "GET", "/projects/<project:project>/runs", Need.READ, list_runs, "Runs, newest first",
-                  query=RunFilter, answers={200: RunPage}, etag=True),
+        Operation("list_runs", "GET", f"{PROJECT_RULE}/runs", AccessRequirement.READ, list_runs,
+                  "Runs, newest first", query=RunQuery, answers={200: RunPage}, etag=True),
     )
 
     def list_runs(call: Call) -> Reply: ...
@@ -29,25 +29,25 @@ Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 @dataclass(frozen=True, slots=True)
 class StreamedAnswer:
-    """An answer that is no JSON of ours, sent as it is made."""
+    """An answer of another content type, which may be streamed."""
 
     content_type: str
 
 
 AnswerType = type[BaseModel] | StreamedAnswer | None
-"""The shape of an answer; none where there is nothing to say (204)."""
+"""The shape of an answer; None for an empty one (204)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
     """One route.
 
-    ``name`` is the operation id, the endpoint, the metric label and the client's method. ``rule`` is below the prefix;
-    a rule with ``<project:project>`` is asked only after its project was found and ``need`` decided for it. The name of
-    a project may also come with the body: such a handler calls ``call.admit(project)`` itself. ``etag`` answers 304
-    before the handler runs, from the version of the project's data. ``revision`` demands ``If-Match: "<number>"`` and
-    hands it on as ``call.revision``; the handler raises ``Stale(current)`` where it is not the current one. ``headers``
-    are further request headers that the handler reads, by name, with the pattern of their value.
+    ``name`` is the operation id, the endpoint and the metric label. ``rule`` is the path below the prefix; where it
+    contains ``<project:project>``, the project is looked up and ``need`` is checked against it before the handler
+    runs. A handler whose body names the project calls ``call.require_project(slug, need)`` itself. ``etag`` answers
+    304 before the handler runs, from the version of the project's data. ``revision`` requires
+    ``If-Match: "<number>"`` and passes it as ``call.revision``; the handler raises ``RevisionMismatch(current)``
+    where it is stale. ``headers`` are further request headers of the handler, each with the pattern of its value.
     """
 
     name: str

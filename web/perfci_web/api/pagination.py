@@ -1,4 +1,4 @@
-"""Where a list goes on: the number of the last row that was shown, which tells nobody anything else."""
+"""Cursors of paged lists: the id of the last row shown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def parse_cursor(cursor: str | None) -> int:
-    """The row after which the list goes on; 0 from its start."""
+    """Return the row id after which the page begins; 0 for the first page."""
     return int(cursor or 0)
 
 
@@ -18,6 +18,6 @@ def format_cursor(row_id: int) -> str:
 
 
 def cut_page(rows: Sequence[T], limit: int, row_id: Callable[[T], int]) -> tuple[Sequence[T], str | None]:
-    """Of ``limit + 1`` rows those to show, and the cursor of the next page where there is one more."""
+    """Return the first ``limit`` of ``limit + 1`` rows, and the cursor of the next page if there is one."""
     items = rows[:limit]
     return items, format_cursor(row_id(items[-1])) if len(rows) > limit else None

@@ -1,4 +1,4 @@
-"""What may stand in an address of the API, once as a converter and once as a schema."""
+"""Parameters in the paths of the API, each as URL converter and as JSON schema."""
 
 from __future__ import annotations
 
@@ -40,4 +40,4 @@ SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     "name": {"type": "string", "minLength": 1, "maxLength": 600},
     "default": {"type": "string", "minLength": 1},
 }
-"""How OpenAPI describes them. Names are spelled as in the addresses of pages: ``/`` as ``:``, the rest as ``~HH``."""
+"""JSON schemas by converter. Names are spelled as in page addresses: ``/`` as ``:``, other characters as ``~HH``."""

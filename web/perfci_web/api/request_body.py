@@ -1,7 +1,7 @@
-"""The body of a request: bounded before it is read, strict before it is believed.
+"""Read and parse request bodies within limits.
 
-The order matters. The size comes first, then the inflating in steps, then how much is in it and how deep; only then
-pydantic, whose reader takes several hundred bytes for an empty list, and as many for each thing that is wrong.
+The order matters: size first, then inflating in steps, then counting and depth of the JSON, and pydantic last, as
+its parser takes several hundred bytes for an empty list, and as many for each fault.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from perfci_web.api.problems import ProblemError, convert_validation_error
 
 MIB = 1024 * 1024
 CHUNK_BYTES = 64 * 1024
-GZIP_WINDOW_BITS = 31  # zlib's window bits for gzip and nothing else
+GZIP_WINDOW_BITS = 31  # zlib's code for: gzip format only
 LARGE_BODY_BYTES = MIB
-"""A body of this size becomes some ten times as much in Python: only a few are unpacked at once."""
+"""Bodies beyond this size take about ten times as much memory in Python: only a few are parsed at once."""
 MAX_LARGE_BODIES = 2
 DRAIN_FACTOR = 4
-"""A refused body is read to its end, so that the client sees the answer, up to so many times the limit."""
+"""A refused body is read up to this multiple of the limit: closing earlier would reset the connection, and
+the client would not see the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawBody:
-    """A body as it was meant, and how many bytes it took on the wire."""
+    """An inflated body, and its size on the wire in bytes."""
 
     body: bytes
     wire_bytes: int
@@ -49,12 +50,12 @@ class BodyReader:
 
     @contextlib.contextmanager
     def read_body(self, request: Request) -> Iterator[RawBody]:
-        """The body, while it is being handled: the memory of a big one is given back at the end of the block."""
-        with contextlib.ExitStack() as held:
+        """Yield the body; a large one holds its slot until the end of the block."""
+        with contextlib.ExitStack() as stack:
             wire = self._receive(request)
             packed = _content_encoding(request) == "gzip"
             yield RawBody(
-                self._inflate(wire, held) if packed else self._reserve_if_large(wire, held), len(wire)
+                self._inflate(wire, stack) if packed else self._reserve_if_large(wire, stack), len(wire)
             )
 
     def _receive(self, request: Request) -> bytes:
@@ -71,7 +72,7 @@ class BodyReader:
         try:
             body = request.stream.read(self._wire + 1)
         except ClientDisconnected:
-            raise ProblemError("bad-request", "The body broke off before its announced end.") from None
+            raise ProblemError("bad-request", "The body ended before its Content-Length.") from None
         if len(body) > self._wire:
             self._drain(request)
             raise self._too_large()
@@ -87,7 +88,7 @@ class BodyReader:
         return ProblemError("too-large", f"A body of at most {self._wire / MIB:g} MiB is taken.")
 
     def _inflate(self, wire: bytes, stack: contextlib.ExitStack) -> bytes:
-        """Inflate in steps; one member, and nothing behind it."""
+        """Inflate in steps; one gzip member, and nothing after it."""
         unpacker = zlib.decompressobj(GZIP_WINDOW_BITS)
         parts: list[bytes] = []
         size = 0
@@ -103,9 +104,9 @@ class BodyReader:
                 parts.append(chunk)
             if unpacker.eof:
                 if unpacker.unused_data or start + CHUNK_BYTES < len(wire):
-                    raise ProblemError("bad-request", "The gzip body goes on behind its end.")
+                    raise ProblemError("bad-request", "There is data after the end of the gzip body.")
                 return b"".join(parts)
-        raise ProblemError("bad-request", "The gzip body breaks off before its end.")
+        raise ProblemError("bad-request", "The gzip body is incomplete.")
 
     def _reserve_if_large(self, wire: bytes, stack: contextlib.ExitStack) -> bytes:
         if len(wire) > LARGE_BODY_BYTES:
@@ -119,7 +120,7 @@ class BodyReader:
 
 
 def _inflate_chunks(unpacker: Any, packed: bytes) -> Iterator[bytes]:
-    """What one piece of a packed body inflates to, never more than a step of it in memory."""
+    """Inflate one chunk, yielding at most ``CHUNK_BYTES`` at a time."""
     try:
         while True:
             chunk = unpacker.decompress(packed, CHUNK_BYTES)
@@ -132,7 +133,7 @@ def _inflate_chunks(unpacker: Any, packed: bytes) -> Iterator[bytes]:
 
 
 def parse_body(raw: bytes, model: type[BaseModel]) -> BaseModel:
-    """A body as its class; whatever is wrong with it is told with its place."""
+    """Parse a body into its model; faults are reported with their location."""
     if issubclass(model, RequestShape) and len(raw) > LARGE_BODY_BYTES:
         raise ProblemError(
             "too-large", f"A body of this kind may have at most {LARGE_BODY_BYTES // MIB} MiB."

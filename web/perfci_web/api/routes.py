@@ -1,4 +1,4 @@
-"""Every operation becomes a route; nothing else is below the prefix but where GitHub posts what happened."""
+"""Register a Flask route for every operation; only the GitHub webhook shares the prefix."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def init_app(
         app.add_url_rule(
             operation.path, f"api.{operation.name}", view, methods=methods, provide_automatic_options=False
         )
-    for word in problems.PROBLEM_KINDS:
-        app.add_url_rule(problems.PROBLEM_PATH + word, f"problem.{word}", partial(_render_problem_page, word))
+    for kind in problems.PROBLEM_KINDS:
+        app.add_url_rule(problems.PROBLEM_PATH + kind, f"problem.{kind}", partial(_render_problem_page, kind))
     app.register_error_handler(ProblemError, lambda error: problems.problem_response(error, request_id()))
 
 
@@ -61,14 +61,14 @@ def is_api_request(incoming: Request) -> bool:
 
 
 def http_error_response(error: HTTPException) -> Response:
-    """What the framework refused below the prefix, in the words of the API."""
+    """Return an error of the framework below the prefix as a problem document."""
     if isinstance(error, MethodNotAllowed) and not _has_operation(error.valid_methods or ()):
         error = NotFound()
     return problems.problem_response(problems.convert_http_error(error), request_id())
 
 
 def _has_operation(methods: Iterable[str]) -> bool:
-    """Whether the address exists with any of these methods: a name that is misspelt in it is told only then."""
+    """Whether the current address exists with any of these methods."""
     adapter = current_app.create_url_adapter(request)
     assert adapter is not None
     for method in methods:
@@ -87,8 +87,7 @@ def _serve_operation(context: ApiContext, operation: Operation, **path: Any) -> 
 
 
 def _render_problem_page(kind: str) -> Response:
-    """The page that the type of a problem names."""
-    about = problems.PROBLEM_KINDS[kind]
-    return Response(
-        f"{about.status} {about.title}\n\n{about.text}\n", content_type="text/plain; charset=utf-8"
-    )
+    """Render the page that the ``type`` of a problem document links to."""
+    problem = problems.PROBLEM_KINDS[kind]
+    text = f"{problem.status} {problem.title}\n\n{problem.text}\n"
+    return Response(text, content_type="text/plain; charset=utf-8")

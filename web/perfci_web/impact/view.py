@@ -1,4 +1,4 @@
-"""The ledger: which commit moved which series by how much, also where a later gain hides it."""
+"""The view of the impact of commits: which one changed which series by how much, even if fixed since."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from perfci.store.queries.measurements import load_commits_by_sha
 from perfci.verdicts.incidents.step_causes import compute_log_cost
 
 PAGE_SIZE = 100
-"""Lines of one page; the next one begins where it ends."""
+"""Rows of one page."""
 
 MAX_CURSOR = 2**62
 
@@ -27,15 +27,17 @@ DIRECTION_FILTERS: Mapping[str, str] = {"": "Everything", "worse": "Worse", "bet
 
 @dataclass(frozen=True, slots=True)
 class ImpactPageQuery:
-    """Which lines: ``moved`` is worse, better or empty, ``commit`` a full sha or empty."""
+    """Which rows: ``effect`` is worse, better or empty, ``commit`` a sha or empty, ``before`` a cursor."""
 
-    moved: str = ""
+    effect: str = ""
     commit: str = ""
     before: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ImpactTableRow:
+    """One changed series; ``worse`` tells the direction of the change."""
+
     impact: ImpactRecord
     worse: bool
 
@@ -46,7 +48,7 @@ class ImpactTableRow:
 
 @dataclass(frozen=True, slots=True)
 class CommitImpact:
-    """What one commit moved, as far as the page shows it."""
+    """The rows of one commit."""
 
     sha: str
     commit: Commit | None
@@ -55,6 +57,8 @@ class CommitImpact:
 
 @dataclass(frozen=True, slots=True)
 class ImpactView:
+    """One page of impacts, grouped by commit."""
+
     project: str
     query: ImpactPageQuery
     commits: tuple[CommitImpact, ...]
@@ -62,38 +66,40 @@ class ImpactView:
 
     @property
     def series(self) -> list[Series]:
-        return [row.impact.series for moved in self.commits for row in moved.rows]
+        return [row.impact.series for commit in self.commits for row in commit.rows]
 
 
 def parse_query(arguments: Mapping[str, str]) -> ImpactPageQuery:
-    """What an address asks; what it says of no commit that could be, or of another page, is left out."""
-    moved, commit, before = (arguments.get(name, "") for name in ("moved", "commit", "before"))
-    place = int(before) if before.isdecimal() and len(before) < 19 else 0
+    """Read the query of an address; a value that makes no sense is left out."""
+    effect, commit, before = (arguments.get(name, "") for name in ("effect", "commit", "before"))
+    cursor = int(before) if before.isdecimal() and len(before) < 19 else 0
     return ImpactPageQuery(
-        moved=moved if moved in DIRECTION_FILTERS else "",
+        effect=effect if effect in DIRECTION_FILTERS else "",
         commit=commit if re.fullmatch("[0-9a-f]{7,64}", commit) else "",
-        before=place if 0 < place < MAX_CURSOR else None,
+        before=cursor if 0 < cursor < MAX_CURSOR else None,
     )
 
 
 def load_impact(
     tx: Session, project: Project, query: ImpactPageQuery
 ) -> tuple[Sequence[ImpactRecord], int | None]:
-    worse = query.moved == "worse" if query.moved else None
+    """Load one page of impacts, with the cursor of the next."""
+    worse = query.effect == "worse" if query.effect else None
     return list_impacts(
         tx, project.id, commit=query.commit or None, worse=worse, before=query.before, limit=PAGE_SIZE
     )
 
 
 def build_impact_view(tx: Session, project: Project, query: ImpactPageQuery) -> ImpactView:
-    """A page of it, the last recorded first, lines of one commit together."""
-    found, following = load_impact(tx, project, query)
-    known = load_commits_by_sha(tx, project.slug, {line.commit for line in found} | {query.commit} - {""})
-    moved = tuple(
-        CommitImpact(sha, known.get(sha), tuple(map(_build_row, group)))
-        for sha, group in itertools.groupby(found, key=lambda line: line.commit)
+    """Build one page, latest first, with the rows of one commit together."""
+    impacts, next_cursor = load_impact(tx, project, query)
+    shas = {impact.commit for impact in impacts} | {query.commit} - {""}
+    commits = load_commits_by_sha(tx, project.slug, shas)
+    commit_impacts = tuple(
+        CommitImpact(sha, commits.get(sha), tuple(map(_build_row, group)))
+        for sha, group in itertools.groupby(impacts, key=lambda impact: impact.commit)
     )
-    return ImpactView(project.slug, query, moved, following)
+    return ImpactView(project.slug, query, commit_impacts, next_cursor)
 
 
 def _build_row(impact: ImpactRecord) -> ImpactTableRow:

@@ -1,12 +1,12 @@
-// The interactive chart of a series page. The server has drawn the same picture already: this one replaces it when it
-// comes near the screen, and if anything fails the drawn one stays.
+// The interactive chart of a series page. The server has drawn the same chart as SVG: this one replaces it when it
+// comes near the screen, and if anything fails the SVG stays.
 
 const figure = document.querySelector("figure[data-figure]");
 const canvas = figure.querySelector(".canvas");
 const readout = figure.querySelector(".readout");
-const words = readout.querySelector("p");
-const touching = matchMedia("(pointer: coarse)");
-const HINT = touching.matches ? "Touch a commit to read it."
+const readoutText = readout.querySelector("p");
+const coarsePointer = matchMedia("(pointer: coarse)");
+const HINT = coarsePointer.matches ? "Touch a commit to read it."
   : "Point at a commit, or focus the chart and walk with ← and →; Shift jumps between changes, Enter opens.";
 
 new IntersectionObserver((entries, observer) => {
@@ -17,23 +17,23 @@ new IntersectionObserver((entries, observer) => {
 
 async function start() {
   try {
-    const [series] = await Promise.all([fetched(figure.dataset.figure), loaded(figure.dataset.plotly)]);
+    const [series] = await Promise.all([fetchJson(figure.dataset.figure), loadScript(figure.dataset.plotly)]);
     if (series.points.some((point) => point.value !== null)) await new Chart(series).begin();
   } catch (error) {
     readout.hidden = false;
-    words.textContent = "The interactive chart could not be loaded; the picture above shows the same.";
+    readoutText.textContent = "The interactive chart could not be loaded; the picture above shows the same.";
     readout.querySelector(".tools").hidden = true;
     console.warn("perfci: the interactive chart could not be loaded:", error);
   }
 }
 
-async function fetched(address) {
+async function fetchJson(address) {
   const answer = await fetch(address, { headers: { Accept: "application/json" } });
   if (!answer.ok) throw new Error(`${address} answered ${answer.status}`);
   return answer.json();
 }
 
-function loaded(address) {
+function loadScript(address) {
   nonceForStyles();
   return new Promise((resolve, reject) => {
     const script = document.createElement("script");
@@ -60,32 +60,32 @@ class Chart {
     this.series = series;
     this.points = series.points;
     this.factor = series.scale.factor;
-    this.zero = false;
-    this.at = null;
-    this.place = document.createElement("div");
-    this.place.className = "plot";
-    this.place.tabIndex = 0;
-    this.place.setAttribute("role", "application");
-    this.place.setAttribute("aria-label", `Chart: ${series.sentence} Walk through the commits with the arrow keys.`);
+    this.startsAtZero = false;
+    this.selectedIndex = null;
+    this.plotElement = document.createElement("div");
+    this.plotElement.className = "plot";
+    this.plotElement.tabIndex = 0;
+    this.plotElement.setAttribute("role", "application");
+    this.plotElement.setAttribute("aria-label", `Chart: ${series.sentence} Walk through the commits with the arrow keys.`);
   }
 
   async begin() {
-    canvas.append(this.place);
-    await Plotly.newPlot(this.place, this.traces(), this.layout(), CONFIG);
+    canvas.append(this.plotElement);
+    await Plotly.newPlot(this.plotElement, this.traces(), this.layout(), CONFIG);
     figure.classList.add("interactive");
     readout.hidden = false;
-    words.textContent = HINT;
+    readoutText.textContent = HINT;
     this.listen();
   }
 
   listen() {
-    this.place.on("plotly_hover", (event) => this.show(event.points[0].customdata));
-    this.place.on("plotly_click", (event) => this.show(event.points[0].customdata));
-    this.place.on("plotly_relayout", (change) => this.relabel(change));
-    this.place.addEventListener("keydown", (event) => this.key(event));
+    this.plotElement.on("plotly_hover", (event) => this.show(event.points[0].customdata));
+    this.plotElement.on("plotly_click", (event) => this.show(event.points[0].customdata));
+    this.plotElement.on("plotly_relayout", (change) => this.relabel(change));
+    this.plotElement.addEventListener("keydown", (event) => this.handleKey(event));
     figure.querySelector("[data-tool=zero]").addEventListener("click", (event) => {
-      this.zero = !this.zero;
-      event.currentTarget.setAttribute("aria-pressed", String(this.zero));
+      this.startsAtZero = !this.startsAtZero;
+      event.currentTarget.setAttribute("aria-pressed", String(this.startsAtZero));
       this.draw();
     });
     figure.querySelector("[data-tool=reset]").addEventListener("click", () => this.draw());
@@ -96,7 +96,7 @@ class Chart {
   }
 
   draw() {
-    return Plotly.react(this.place, this.traces(), this.layout(), CONFIG);
+    return Plotly.react(this.plotElement, this.traces(), this.layout(), CONFIG);
   }
 
   scaled(value) {
@@ -107,16 +107,16 @@ class Chart {
     const tone = colours();
     const measured = this.points.filter((point) => point.value !== null);
     const failed = this.points.filter((point) => point.value === null);
-    const ring = this.at === null ? [] : [this.points[this.at]];
+    const ring = this.selectedIndex === null ? [] : [this.points[this.selectedIndex]];
     return [
       this.band(tone),
       ...this.levels(tone),
-      dots(measured, (point) => this.scaled(point.value), { color: tone.dot, size: Math.max(4, Math.min(7, 0.75 * canvas.clientWidth / this.points.length)) }),
-      dots(ring.filter((point) => point.value !== null), (point) => this.scaled(point.value), {
+      scatterTrace(measured, (point) => this.scaled(point.value), { color: tone.dot, size: Math.max(4, Math.min(7, 0.75 * canvas.clientWidth / this.points.length)) }),
+      scatterTrace(ring.filter((point) => point.value !== null), (point) => this.scaled(point.value), {
         symbol: "circle-open", color: tone.ink, size: 13, line: { width: 2 },
       }),
-      dots(failed, () => 0, { symbol: "x-thin-open", color: failed.map((point) => point.status === "skipped" ? tone.muted : tone.worse), size: 7, line: { width: 1.5 } }, "y2"),
-      dots(ring.filter((point) => point.value === null), () => 0, {
+      scatterTrace(failed, () => 0, { symbol: "x-thin-open", color: failed.map((point) => point.status === "skipped" ? tone.muted : tone.worse), size: 7, line: { width: 1.5 } }, "y2"),
+      scatterTrace(ring.filter((point) => point.value === null), () => 0, {
         symbol: "circle-open", color: tone.ink, size: 14, line: { width: 2 },
       }, "y2"),
       this.flags(tone),
@@ -125,7 +125,7 @@ class Chart {
 
   band(tone) {
     const x = [], y = [];
-    for (const run of this.runs()) {
+    for (const run of this.levelRuns()) {
       if (x.length) { x.push(null); y.push(null); }
       const there = run.filter((point) => point.q25 !== null);
       const back = [...there].reverse();
@@ -135,8 +135,8 @@ class Chart {
     return { x, y, type: "scatter", mode: "lines", fill: "toself", fillcolor: tone.band, line: { width: 0, color: tone.band }, hoverinfo: "skip" };
   }
 
-  // Neighbouring measured commits that stand on one level.
-  runs() {
+  // Runs of neighbouring measured commits that share a level.
+  levelRuns() {
     const edges = new Set(this.changes().map((change) => change.index));
     const runs = [[]];
     for (const point of this.points) {
@@ -196,67 +196,67 @@ class Chart {
       font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: tone.muted },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       showlegend: false, hovermode: "closest", hoverdistance: 40,
-      dragmode: touching.matches ? false : "zoom",
+      dragmode: coarsePointer.matches ? false : "zoom",
       xaxis: { ...axis, range, showgrid: false, showline: true, ticks: "outside", ticklabeloverflow: "allow", tickcolor: tone.rule, anchor: "y2", ...this.ticks(range) },
       yaxis: { ...axis, domain: [0.1, 0.86], automargin: true, range: values, nticks: 6 },
       yaxis2: { ...hidden, domain: [0, 0.08] },
       yaxis3: { ...hidden, domain: [0.88, 0.98], range: [-1, 1] },
       shapes: this.shapes(tone),
-      annotations: this.notes(tone, values[0]),
+      annotations: this.annotations(tone, values[0]),
     };
   }
 
-  // From the server, so that both pictures say the same about where the axis starts.
+  // From the server, so that both charts start their axis at the same value.
   values() {
     const [low, high] = this.series.axis;
-    return [this.scaled(this.zero ? Math.min(0, low) : low), this.scaled(high)];
+    return [this.scaled(this.startsAtZero ? Math.min(0, low) : low), this.scaled(high)];
   }
 
   shapes(tone) {
     return this.changes().flatMap((change) => {
       const colour = change.kind === "regression" ? tone.worse : tone.better;
       const stem = { type: "line", xref: "x", yref: "paper", x0: change.index, x1: change.index, y0: 0.86, y1: 0.9, line: { color: colour, width: 1 } };
-      const suspects = { type: "rect", xref: "x", yref: "paper", x0: change.last_good_index, x1: change.index, y0: 0.1, y1: 0.86, fillcolor: colour, opacity: 0.1, line: { width: 0 }, layer: "below" };
-      return change.index - change.last_good_index > 1 ? [stem, suspects] : [stem];
+      const candidateRange = { type: "rect", xref: "x", yref: "paper", x0: change.last_good_index, x1: change.index, y0: 0.1, y1: 0.86, fillcolor: colour, opacity: 0.1, line: { width: 0 }, layer: "below" };
+      return change.index - change.last_good_index > 1 ? [stem, candidateRange] : [stem];
     });
   }
 
-  notes(tone, low) {
+  annotations(tone, low) {
     const { metric, unit, direction } = this.series.series;
     const better = direction === "lower" ? "lower is better ↓" : "higher is better ↑";
     const corner = { xref: "paper", yref: "paper", y: 1, yanchor: "bottom", yshift: 6, showarrow: false, font: { size: 11, color: tone.muted } };
     const values = this.series.levels.map((level) => ({
       x: Math.min(level.last, this.points.at(-1).index) - (level.last - level.first) / 2, y: this.scaled(level.value),
-      text: harmless(level.shown), showarrow: false, yanchor: "bottom", yshift: 10, font: { size: 12, color: tone.ink, weight: 600 },
+      text: escapeHtml(level.shown), showarrow: false, yanchor: "bottom", yshift: 10, font: { size: 12, color: tone.ink, weight: 600 },
     }));
     return [
-      { ...corner, x: 0, xanchor: "left", text: harmless(`${this.series.scale.symbol || unit || metric} · ${better}`) },
-      { ...corner, x: 1, xanchor: "right", text: `y starts at ${rounded(low, this.series.scale.symbol)}${this.series.scale.symbol ? ` ${harmless(this.series.scale.symbol)}` : ""}` },
+      { ...corner, x: 0, xanchor: "left", text: escapeHtml(`${this.series.scale.symbol || unit || metric} · ${better}`) },
+      { ...corner, x: 1, xanchor: "right", text: `y starts at ${rounded(low, this.series.scale.symbol)}${this.series.scale.symbol ? ` ${escapeHtml(this.series.scale.symbol)}` : ""}` },
       ...values,
     ];
   }
 
-  // As many commits named below the axis as fit, of those in view.
+  // As many commit labels below the axis as fit, of the commits in view.
   ticks(range) {
     const inView = this.points.filter((point) => point.index >= range[0] && point.index <= range[1]);
-    const most = Math.max(2, Math.floor(canvas.clientWidth / 150));
-    const chosen = [...new Set(Array.from({ length: Math.min(most, inView.length) }, (_, k) =>
-      Math.round(k * (inView.length - 1) / Math.max(1, Math.min(most, inView.length) - 1))))].map((k) => inView[k]);
+    const maxTicks = Math.max(2, Math.floor(canvas.clientWidth / 150));
+    const chosen = [...new Set(Array.from({ length: Math.min(maxTicks, inView.length) }, (_, k) =>
+      Math.round(k * (inView.length - 1) / Math.max(1, Math.min(maxTicks, inView.length) - 1))))].map((k) => inView[k]);
     return {
       tickvals: chosen.map((point) => point.index),
-      ticktext: chosen.map((point) => `${harmless(point.commit.slice(0, 7))}<br>${day(point.committed_at)}`),
+      ticktext: chosen.map((point) => `${escapeHtml(point.commit.slice(0, 7))}<br>${day(point.committed_at)}`),
     };
   }
 
   relabel(change) {
     if (!Object.keys(change).some((key) => key.startsWith("xaxis.range") || key.startsWith("yaxis.range") || key.includes("autorange"))) return;
-    const { xaxis, yaxis } = this.place.layout;
+    const { xaxis, yaxis } = this.plotElement.layout;
     const { tickvals, ticktext } = this.ticks(xaxis.range);
-    Plotly.relayout(this.place, { "xaxis.tickvals": tickvals, "xaxis.ticktext": ticktext, annotations: this.notes(colours(), yaxis.range[0]) });
+    Plotly.relayout(this.plotElement, { "xaxis.tickvals": tickvals, "xaxis.ticktext": ticktext, annotations: this.annotations(colours(), yaxis.range[0]) });
   }
 
-  key(event) {
-    const position = this.at ?? this.points.length;
+  handleKey(event) {
+    const position = this.selectedIndex ?? this.points.length;
     const marked = this.changes().map((change) => this.points.findIndex((point) => point.index === change.index)).filter((k) => k >= 0);
     const steps = {
       ArrowLeft: event.shiftKey ? marked.filter((k) => k < position).at(-1) : position - 1,
@@ -267,10 +267,10 @@ class Chart {
     if (event.key in steps && steps[event.key] !== undefined) {
       event.preventDefault();
       this.select(Math.max(0, Math.min(this.points.length - 1, steps[event.key])));
-    } else if (event.key === "Enter" && this.at !== null) {
-      location.assign(commitPage(this.points[this.at]));
+    } else if (event.key === "Enter" && this.selectedIndex !== null) {
+      location.assign(commitPage(this.points[this.selectedIndex]));
     } else if (event.key === "Escape") {
-      this.place.blur();
+      this.plotElement.blur();
     }
   }
 
@@ -280,31 +280,31 @@ class Chart {
   }
 
   select(position) {
-    if (position === this.at) return;
-    this.at = position;
+    if (position === this.selectedIndex) return;
+    this.selectedIndex = position;
     this.ring();
-    this.tell(this.points[position], this.points.slice(0, position).reverse().find((point) => point.value !== null));
+    this.showReadout(this.points[position], this.points.slice(0, position).reverse().find((point) => point.value !== null));
   }
 
   ring() {
-    const point = this.points[this.at];
+    const point = this.points[this.selectedIndex];
     const [measured, failed] = point.value === null ? [[], [point]] : [[point], []];
-    Plotly.restyle(this.place, {
-      x: [measured.map((one) => one.index), failed.map((one) => one.index)],
-      y: [measured.map((one) => this.scaled(one.value)), failed.map(() => 0)],
-      customdata: [measured.map((one) => one.index), failed.map((one) => one.index)],
+    Plotly.restyle(this.plotElement, {
+      x: [measured.map((point) => point.index), failed.map((point) => point.index)],
+      y: [measured.map((point) => this.scaled(point.value)), failed.map(() => 0)],
+      customdata: [measured.map((point) => point.index), failed.map((point) => point.index)],
     }, [4, 6]);
   }
 
-  // Everything a person wrote goes in as text, never as markup.
-  tell(point, before) {
+  // Text that people wrote is added as text nodes, never as markup.
+  showReadout(point, before) {
     const value = document.createElement("b");
     value.textContent = point.shown;
-    const parts = [value, document.createTextNode(` ${told(point, before)} · `), link(commitPage(point), `${point.commit.slice(0, 7)} ${point.subject}`)];
+    const parts = [value, document.createTextNode(` ${describePoint(point, before)} · `), link(commitPage(point), `${point.commit.slice(0, 7)} ${point.subject}`)];
     const by = [point.author, day(point.committed_at)].filter(Boolean).join(", ");
     if (by) parts.push(document.createTextNode(` · ${by}`));
     if (before) parts.push(document.createTextNode(" · "), link(comparison(before, point), "compare with the commit before"));
-    words.replaceChildren(...parts);
+    readoutText.replaceChildren(...parts);
   }
 }
 
@@ -313,14 +313,14 @@ const CONFIG = {
   showSendToCloud: false, plotlyServerURL: "", topojsonURL: "",
 };
 
-function dots(points, height, marker, yaxis = "y") {
+function scatterTrace(points, height, marker, yaxis = "y") {
   return {
     x: points.map((point) => point.index), y: points.map(height), customdata: points.map((point) => point.index),
     type: "scatter", mode: "markers", hoverinfo: "none", yaxis, marker, cliponaxis: yaxis === "y",
   };
 }
 
-function told(point, before) {
+function describePoint(point, before) {
   const facts = [];
   if (point.value === null) return point.reason ? `(${point.reason})` : "";
   if (point.merged > 1) facts.push(`median of ${point.merged} commits`);
@@ -339,10 +339,10 @@ function link(address, text) {
 const commitPage = (point) => `${figure.dataset.project}/commit/${segment(point.commit)}`;
 const comparison = (base, head) => `${figure.dataset.project}/compare/${segment(base.commit)}...${segment(head.commit)}`;
 
-// The one spelling a name has in an address, as slugs.py writes it.
+// A name as a segment of an address, as encode_segment of perfci/net/url_segments.py writes it.
 function segment(name) {
   const hex = (byte) => `~${byte.toString(16).toUpperCase().padStart(2, "0")}`;
-  return name.replace(/[^A-Za-z0-9._-]/gu, (one) => one === "/" ? ":" : [...new TextEncoder().encode(one)].map(hex).join(""));
+  return name.replace(/[^A-Za-z0-9._-]/gu, (character) => character === "/" ? ":" : [...new TextEncoder().encode(character)].map(hex).join(""));
 }
 
 function colours() {
@@ -352,8 +352,8 @@ function colours() {
 }
 
 // plotly.js reads a little HTML in its labels.
-function harmless(text) {
-  return String(text).replace(/[<>&]/g, (one) => ({ "<": "&lt;", ">": "&gt;", "&": "&amp;" })[one]);
+function escapeHtml(text) {
+  return String(text).replace(/[<>&]/g, (character) => ({ "<": "&lt;", ">": "&gt;", "&": "&amp;" })[character]);
 }
 
 function signed(change) {
