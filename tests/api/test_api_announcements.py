@@ -55,8 +55,8 @@ def test_told_twice_they_are_kept_once_and_looked_at_once(client: ApiClient, sto
     told = [client.add_expected_changes(PROJECT, TOLD).added for _ in range(2)]
 
     with store.read() as tx:
-        work = outbox.load_due_work(tx, ["look"], 9, NOW)
-    assert (told, [one.subject for one in work]) == ([2, 0], ["announcements"])
+        work = outbox.load_due_work(tx, ["evaluate"], 9, NOW)
+    assert (told, [one.subject for one in work]) == ([2, 0], ["expected_changes"])
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_run_finds_the_commit_that_needs_more(
     moved = [v for v in told["verdicts"] if v["kind"] == "regression"]
     assert code == 0
     assert [(v["head"], v["stage"], v["ratio"]) for v in moved] == [
-        (project.git("rev-parse", "HEAD~1"), "conviction", 1.2)
+        (project.git("rev-parse", "HEAD~1"), "confirmation", 1.2)
     ]
     assert rows(project, "select count(*) from processes where role = 'history'") == [(12,)]
 

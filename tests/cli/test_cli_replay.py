@@ -82,7 +82,7 @@ def test_a_changed_sample_is_told(copied: Path, capsys: pytest.CaptureFixture[st
         copied,
         "select p.id, p.samples, v.id from verdicts v, json_each(v.evidence) e join processes p on p.id "
         "= e.value "
-        "where v.stage = 'conviction' and v.noise_floor > 0 order by v.id, p.id limit 1",
+        "where v.stage = 'confirmation' and v.noise_floor > 0 order by v.id, p.id limit 1",
     )
     damaged = struct.pack("<3d", *(1.5 * value for value in struct.unpack("<3d", samples)))
     change(copied, "update processes set samples = ? where id = ?", (damaged, row_id))
@@ -96,7 +96,7 @@ def test_a_changed_sample_is_told(copied: Path, capsys: pytest.CaptureFixture[st
 
 def test_a_changed_verdict_is_told_too(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change(copied, "drop trigger verdicts_are_not_edited")
-    change(copied, "update verdicts set p_value = p_value / 2, kind = 'unchanged' where stage = 'conviction'")
+    change(copied, "update verdicts set p_value = p_value / 2, kind = 'unchanged' where stage = 'confirmation'")
 
     out = replayed(capsys, 1)
 
@@ -141,8 +141,8 @@ def test_convicts_on_pairs_that_no_screening_has_seen(copied: Path) -> None:
 
     both = [stages for stages in seen.values() if len(stages) == 2]
     assert len(both) == 4
-    assert [stages["screening"] & stages["conviction"] for stages in both] == [set()] * 4
-    assert all(stages["conviction"] for stages in both)
+    assert [stages["screening"] & stages["confirmation"] for stages in both] == [set()] * 4
+    assert all(stages["confirmation"] for stages in both)
 
 
 def test_a_process_is_evidence_once(copied: Path) -> None:
@@ -156,7 +156,7 @@ def test_every_look_is_stored_with_what_was_known(copied: Path) -> None:
     (looks,) = rows(
         copied,
         "select d.looks from decisions d join verdicts v on d.verdict_id = v.id "
-        "where v.stage = 'conviction' and v.noise_floor > 0 order by v.id limit 1",
+        "where v.stage = 'confirmation' and v.noise_floor > 0 order by v.id limit 1",
     )[0]
 
     taken = json.loads(looks)

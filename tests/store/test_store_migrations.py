@@ -1,7 +1,9 @@
-"""Every migration goes up and down on a database with rows in it, and loses none that both schemas can hold."""
+"""Every migration goes up and down on a database with rows in it, and loses none of them."""
 
 from __future__ import annotations
 
+import importlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,13 +12,28 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from sqlalchemy.orm import Session
 
+from perfci.model import Clock, Stage
 from perfci.store import check, engine, open_store, schema
+from perfci.store.queries import decisions
+from perfci.store.queries.decisions import DecisionRecord
 from perfci.store.tables.access import AuditRow
 from perfci.store.tables.github import RepositoryRow, RunEventRow, RunTokenRow, UsedTokenRow
-from perfci.store.tables.incidents import ExpectedChangeRow, IncidentRow
-from perfci.store.tables.jobs import OutboxRow
-from perfci.store.tables.measurements import ProjectRow
+from perfci.store.tables.incidents import (
+    DeliveryRow,
+    DestinationRow,
+    EvaluationRow,
+    ExpectedChangeRow,
+    ImpactRow,
+    IncidentEventRow,
+    IncidentMemberRow,
+    IncidentRow,
+    MutedBenchmarkRow,
+    ReportingScheduleRow,
+)
+from perfci.store.tables.jobs import LeaseRow, OutboxRow
+from perfci.store.tables.measurements import MachineRow, ProjectRow, RunRow, SeriesRow, UnresolvedResultRow
 from perfci.store.writes import ingest, verdict_writes
 from tests.support.builders import (
     NOON,
@@ -51,52 +68,137 @@ def connection(kind: str, tmp_path: Path) -> Iterator[sa.Connection]:
         made.dispose()
 
 
+RENAMED = importlib.import_module("perfci.store.migrations.versions.0016_standard_names")
+
+
 def fill(url: str) -> None:
+    """Add a row to every table and, where a word is stored, one with the word that a migration renames."""
     store = open_store(url, create=False)
+    measured = a_result(
+        a_series(),
+        a_process(1.0, 2.0),
+        a_process(3.0, index=1, clock=Clock.INFORMATIONAL),
+    )
     with store.begin() as tx:
-        ingest.ingest_run(tx, a_run(a_result(a_series(), a_process(1.0, 2.0))), "key", "body")
-        verdict_writes.add_verdicts(tx, PROJECT, "session-1", [a_verdict()], NOON)
+        ingest.ingest_run(tx, a_run(measured), "key", "body")
+        screened, confirmed = a_verdict(stage=Stage.SCREENING), a_verdict()
+        verdict_ids = verdict_writes.add_verdicts(tx, PROJECT, "session-1", [screened, confirmed], NOON)
+        record = DecisionRecord("pairs", {"bar": 0.05, "subject": "time"}, 0, ())
+        decisions.add_decisions(tx, {verdict_ids[0]: record})
         verdict_writes.replace_change_points(tx, PROJECT, a_series(), [a_change_point()])
         project_id = tx.scalar(sa.select(ProjectRow.id))
+        series_id, run_id = tx.scalar(sa.select(SeriesRow.id)), tx.scalar(sa.select(RunRow.id))
+        machine_id = tx.scalar(sa.select(MachineRow.id))
         tx.add(OutboxRow(project_id=project_id, kind="judge", subject="key", created_at=NOON))
+        tx.add(OutboxRow(project_id=project_id, kind="evaluate", subject="expected_changes", created_at=NOON))
+        tx.add(LeaseRow(name="judge", holder="one", token=3, beat=1))
         tx.add(
             AuditRow(at=NOON, actor="local", action="token.create", subject="one", detail={}, request_id="")
         )
-        told = {
-            "derived_id": "",
-            "kind": "data",
-            "state": "new",
-            "last_good": "",
-            "commit": "",
-            "headline": "",
+        incident_id = _add_incident(tx, project_id, series_id)
+        _add_access(tx, project_id, incident_id)
+        tx.add(
+            ExpectedChangeRow(
+                project_id=project_id,
+                sha="a" * 40,
+                match="peak_bytes",
+                change=0.03,
+                reason="the cache",
+                source="#12",
+                merged_at=NOON,
+                recorded_by="github",
+                recorded_at=NOON,
+            )
+        )
+        muted = {"benchmark": "training.Step", "metric": "time", "rate": 0.5, "reason": "noisy"}
+        tx.add(
+            MutedBenchmarkRow(
+                project_id=project_id, since=NOON, expires_at=NOON, unmuted_at=NOON, actor="ada", **muted
+            )
+        )
+        unresolved = {
+            "format": "asv",
+            "metric": "size",
+            "document": {"found": "MB"},
+            "reason": "unknown unit",
         }
-        seen = {"first_seen": NOON, "changed_at": NOON, "series_count": 1}
-        tx.add(IncidentRow(project_id=project_id, number=1, **told, **seen))
-        named = {"slug": PROJECT, "workflow": ".github/workflows/perf.yml", "refs": ["refs/heads/main"]}
-        tx.add(RepositoryRow(project_id=project_id, repository_id=2**40, owner_id=7, bound_at=NOON, **named))
-        tx.add(UsedTokenRow(hash="0" * 64, expires_at=NOON))
-        job = {"run_id": "1", "attempt": 1, "sha": "a" * 40, "event": "push", "baseline": True}
-        tx.add(RunTokenRow(uid="0" * 12, secret_hash="1" * 64, project_id=project_id, expires_at=NOON, **job))
-        told = {
-            "delivery": "d",
-            "installation": 2**40,
-            "repository": PROJECT,
-            "number": 2**40,
-            "action": "completed",
-        }
-        waits = {"received_at": NOON, "state": "waiting", "not_before": NOON}
-        tx.add(RunEventRow(project_id=project_id, **told, **waits))
-        meant = {
-            "match": "peak_bytes",
-            "change": 0.03,
-            "reason": "the cache",
-            "source": "#12",
-            "recorded_by": "github",
+        tx.add(UnresolvedResultRow(project_id=project_id, run_id=run_id, created_at=NOON, **unresolved))
+        scheduled = {
+            "suite": "benchmarks",
+            "branch": "main",
+            "every_s": 86400.0,
+            "set_by": "ada",
         }
         tx.add(
-            ExpectedChangeRow(project_id=project_id, sha="a" * 40, merged_at=NOON, recorded_at=NOON, **meant)
+            ReportingScheduleRow(
+                project_id=project_id,
+                machine_id=machine_id,
+                series=3,
+                muted=False,
+                last_run_at=NOON,
+                **scheduled,
+            )
+        )
+        tx.add(
+            EvaluationRow(
+                project_id=project_id, evaluated_at=NOON, pages_per_week=5, retests=[{"base": "a"}], creeps=[]
+            )
         )
     store.close()
+
+
+def _add_incident(tx: Session, project_id: int, series_id: int) -> int:
+    detail = {new: old for old, new in RENAMED.KEYS["incidents", "detail"].items()} | {"week": 1}
+    empty = dict.fromkeys(("derived_id", "last_good", "commit", "headline"), "")
+    words = {"kind": "data", "state": "new", "severity": 0.5, "disposition": "page", "ongoing": True}
+    seen = {"first_seen": NOON, "changed_at": NOON, "series_count": 1}
+    row = IncidentRow(project_id=project_id, number=1, detail=detail, **empty, **words, **seen)
+    tx.add(row)
+    tx.flush()
+    moved = {"commit": "b" * 40, "relative_change": 0.1, "before": 1.0, "after": 1.1}
+    tx.add(IncidentMemberRow(incident_id=row.id, series_id=series_id, last_good="", added_by="ada", **moved))
+    tx.add(
+        ImpactRow(
+            project_id=project_id,
+            series_id=series_id,
+            incident_id=row.id,
+            recorded_at=NOON,
+            accepted=True,
+            **moved,
+        )
+    )
+    for action in ("expected", "move_boundary", "note"):
+        tx.add(
+            IncidentEventRow(
+                incident_id=row.id, at=NOON, actor="ada", action=action, before="", after="", text=""
+            )
+        )
+    return row.id
+
+
+def _add_access(tx: Session, project_id: int, incident_id: int) -> None:
+    named = {"slug": PROJECT, "workflow": ".github/workflows/perf.yml", "refs": ["refs/heads/main"]}
+    tx.add(RepositoryRow(project_id=project_id, repository_id=2**40, owner_id=7, bound_at=NOON, **named))
+    tx.add(UsedTokenRow(hash="0" * 64, expires_at=NOON))
+    job = {"run_id": "1", "attempt": 1, "sha": "a" * 40, "event": "push", "baseline": True}
+    tx.add(RunTokenRow(uid="0" * 12, secret_hash="1" * 64, project_id=project_id, expires_at=NOON, **job))
+    event = {"delivery": "d", "installation": 2**40, "repository": PROJECT, "number": 2**40}
+    waiting = {"action": "completed", "received_at": NOON, "state": "waiting", "not_before": NOON}
+    tx.add(RunEventRow(project_id=project_id, **event, **waiting))
+    destination = DestinationRow(project_id=project_id, name="chat", kind="webhook", address="https://x")
+    tx.add(destination)
+    tx.flush()
+    tx.add(
+        DeliveryRow(
+            uid="1" * 32,
+            destination_id=destination.id,
+            incident_id=incident_id,
+            state_number=1,
+            not_before=NOON,
+            state="waiting",
+            body={"number": 1, "candidate_commits": ["b: Ä"]},
+        )
+    )
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -109,12 +211,26 @@ def test_goes_down_to_a_migration_and_up_again_with_its_rows(
     left = rows(connection)
     move(connection, command.upgrade, "head")
 
-    for name in left:
-        kept = [column for column in left[name][0] if column in before[name][0]] if left[name] else []
-        assert [[row[column] for column in kept] for row in rows(connection)[name]] == [
-            [row[column] for column in kept] for row in before[name]
-        ]
+    after = rows(connection)
+    for name, old_rows in left.items():
+        new_name, columns = new_names(name)
+        assert len(after[new_name]) == len(old_rows)
+        shared = [columns.get(column, column) for column in (old_rows[0] if old_rows else ())]
+        assert select(after[new_name], shared) == select(before[new_name], shared)
     assert check(connection.engine.url.render_as_string(hide_password=False)) == []
+
+
+def new_names(table: str) -> tuple[str, dict[str, str]]:
+    """The newest name of a table, and of its columns that have had another."""
+    renamed_columns = {old: new for name, old, new in RENAMED.COLUMNS if name == table}
+    for (old, new), columns in RENAMED.TABLES.items():
+        if table == old:
+            return new, columns
+    return table, renamed_columns
+
+
+def select(rows: list[dict[str, object]], columns: list[str]) -> list[list[object]]:
+    return [[row[column] for column in columns if column in row] for row in rows]
 
 
 def move(connection: sa.Connection, how: object, revision: str) -> None:
@@ -129,7 +245,9 @@ def rows(connection: sa.Connection) -> dict[str, list[dict[str, object]]]:
     with connection.begin():
         names = [name for name in sa.inspect(connection).get_table_names() if name != "alembic_version"]
         return {
-            name: [dict(row) for row in connection.exec_driver_sql(f"SELECT * FROM {name}").mappings()]
+            name: [
+                dict(row) for row in connection.exec_driver_sql(f"SELECT * FROM {name} ORDER BY 1").mappings()
+            ]
             for name in sorted(names)
         }
 
@@ -139,4 +257,19 @@ def test_counts_the_processes_of_the_runs_it_finds(connection: sa.Connection) ->
 
     move(connection, command.upgrade, "0011")
 
-    assert [run["processes"] for run in rows(connection)["runs"]] == [1]
+    assert [run["processes"] for run in rows(connection)["runs"]] == [2]
+
+
+def test_goes_down_to_the_words_of_before(connection: sa.Connection) -> None:
+    move(connection, command.downgrade, "0015")
+
+    old = rows(connection)
+    [incident], [delivery], [decision] = old["incidents"], old["deliveries"], old["decisions"]
+    assert (incident["say"], incident["standing"], incident["cost"]) == ("page", 1, 0.5)
+    assert set(json.loads(str(incident["detail"]))) == {*RENAMED.KEYS["incidents", "detail"], "week"}
+    assert delivery["body"] == '{"number":1,"suspects":["b: Ä"]}'
+    assert decision["rule"] == '{"bar":0.05,"about":"time"}'
+    assert {row["kind"] for row in old["outbox"]} == {"judge", "look"}
+    assert [row["what"] for row in old["incident_events"]] == ["announced", "nudge", "note"]
+    assert [row["stage"] for row in old["verdicts"]] == ["screening", "conviction"]
+    assert [row["clock"] for row in old["processes"]] == ["wall", "witness"]

@@ -15,7 +15,7 @@ MAX_RESULT_SUMMARIES = 10_000
 VerdictKindName = Literal[
     "regression", "improvement", "unchanged", "inconclusive", "not_comparable", "missing", "failed"
 ]
-StageName = Literal["screening", "conviction"]
+StageName = Literal["screening", "confirmation"]
 
 
 class VerdictShape(Shape):

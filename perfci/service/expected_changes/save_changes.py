@@ -38,7 +38,7 @@ def save_expected_changes(
     """Keep what was told and promise a look at the incidents it may be about; answers how many nobody told before."""
     added = add_expected_changes(tx, project.id, expected_changes, context.actor.name, context.at)
     if added:
-        outbox.add_work(tx, project.id, "look", "announcements", context.at)
+        outbox.add_work(tx, project.id, "evaluate", "expected_changes", context.at)
         sources = sorted(
             {
                 f"{change.source} at {change.sha[:12]}"

@@ -22,7 +22,7 @@ from perfci.store.jobs.outbox import OutboxItem
 from perfci.verdicts.history.change_point_detection import SegmentationCache
 
 JUDGE_LEASE = "judge"
-WORK_KINDS = ("judge", "judge_pr", "look")
+WORK_KINDS = ("judge", "judge_pr", "evaluate")
 
 MAX_BATCH = 256
 """Uploads that one look takes in: a burst of them touches the same histories."""

@@ -15,7 +15,7 @@ from perfci.store.tables.base import core_table
 from perfci.store.tables.jobs import OutboxRow
 from perfci.store.tables.measurements import ProjectRow
 
-WorkKind = Literal["judge", "judge_pr", "look"]
+WorkKind = Literal["judge", "judge_pr", "evaluate"]
 
 MAX_ATTEMPTS = 8
 """After so many failures work is left lying with its problem, for a person to look at."""

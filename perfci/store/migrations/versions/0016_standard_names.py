@@ -1,8 +1,10 @@
-"""Rename tables, columns and stored words into the standard terms of the field; no row is lost or changed otherwise."""
+"""Rename tables, columns, stored words and stored keys into the standard terms; no row is lost."""
 
 from __future__ import annotations
 
 import importlib
+import json
+from collections.abc import Iterable
 
 import sqlalchemy as sa
 from alembic import op
@@ -41,27 +43,33 @@ VALUES = [
     ("processes", "clock", "witness", "informational"),
     ("results", "clock", "witness", "informational"),
     ("outbox", "kind", "look", "evaluate"),
+    ("outbox", "subject", "announcements", "expected_changes"),
     ("incident_events", "action", "announced", "expected"),
     ("incident_events", "action", "nudge", "move_boundary"),
 ]
+"""Words in columns: table, column by its new name, old and new word."""
 
-JSON_KEYS = [
-    ("decisions", "rule", "about", "subject"),
-    ("incidents", "detail", "say", "disposition"),
-    ("incidents", "detail", "standing", "ongoing"),
-    ("incidents", "detail", "told", "disposition_text"),
-    ("incidents", "detail", "went_away_with", "recovered_at"),
-    ("incidents", "detail", "convicted", "confirmed_series"),
-    ("incidents", "detail", "settled", "has_sufficient_evidence"),
-    ("incidents", "detail", "suspects", "candidate_commits"),
-    ("incidents", "detail", "measure", "next_measurement"),
-    ("incidents", "detail", "announced", "expected_change"),
-    ("deliveries", "body", "suspects", "candidate_commits"),
-]
-"""Table, column, and the old and new name of a key in the JSON it keeps."""
+KEYS = {
+    ("decisions", "rule"): {"about": "subject"},
+    ("incidents", "detail"): {
+        "say": "disposition",
+        "standing": "ongoing",
+        "told": "disposition_text",
+        "went_away_with": "recovered_at",
+        "convicted": "confirmed_series",
+        "settled": "has_sufficient_evidence",
+        "suspects": "candidate_commits",
+        "measure": "next_measurement",
+        "announced": "expected_change",
+    },
+    ("deliveries", "body"): {"suspects": "candidate_commits"},
+}
+"""Old and new keys of the JSON objects in a column."""
+
+ROWS_PER_CHUNK = 1000
 
 GUARDS = importlib.import_module("perfci.store.migrations.versions.0002_verdicts_stay")
-"""What keeps verdicts from being edited; it steps aside while their stage is renamed."""
+"""Triggers that keep verdicts from being edited; they are absent while their stage is renamed."""
 
 
 def upgrade() -> None:
@@ -69,31 +77,45 @@ def upgrade() -> None:
         _rename_table(old, new, columns)
     for table, old, new in COLUMNS:
         op.execute(f'ALTER TABLE {table} RENAME COLUMN "{old}" TO "{new}"')
-    GUARDS.downgrade()
-    for table, column, old, new in VALUES:
-        op.execute(f"UPDATE {table} SET {column} = '{new}' WHERE {column} = '{old}'")
-    GUARDS.upgrade()
-    for table, column, old, new in JSON_KEYS:
-        _rename_json_key(table, column, old, new)
+    _replace_values(VALUES)
+    for (table, column), keys in KEYS.items():
+        _rename_keys(table, column, keys)
 
 
 def downgrade() -> None:
-    for table, column, old, new in JSON_KEYS:
-        _rename_json_key(table, column, new, old)
-    GUARDS.downgrade()
-    for table, column, old, new in VALUES:
-        op.execute(f"UPDATE {table} SET {column} = '{old}' WHERE {column} = '{new}'")
-    GUARDS.upgrade()
+    for (table, column), keys in KEYS.items():
+        _rename_keys(table, column, {new: old for old, new in keys.items()})
+    _replace_values((table, column, new, old) for table, column, old, new in VALUES)
     for table, old, new in COLUMNS:
         op.execute(f'ALTER TABLE {table} RENAME COLUMN "{new}" TO "{old}"')
     for (old, new), columns in TABLES.items():
         _rename_table(new, old, {after: before for before, after in columns.items()})
 
 
-def _rename_json_key(table: str, column: str, old: str, new: str) -> None:
-    """Rename a key in JSON text; inside a string of it the quotes would be escaped, so none is hit."""
-    text = f"UPDATE {table} SET {column} = replace({column}, '\"{old}\"\\:', '\"{new}\"\\:')"
-    op.execute(sa.text(f"{text} WHERE {column} LIKE '%\"{old}\"%'"))
+def _replace_values(values: Iterable[tuple[str, str, str, str]]) -> None:
+    GUARDS.downgrade()
+    for table, column, before, after in values:
+        op.execute(f"UPDATE {table} SET {column} = '{after}' WHERE {column} = '{before}'")
+    GUARDS.upgrade()
+
+
+def _rename_keys(table: str, column: str, keys: dict[str, str]) -> None:
+    """Rename the top-level keys of JSON objects, in their order, a chunk of rows at a time."""
+    connection = op.get_bind()
+    select = sa.text(f"SELECT id, {column} FROM {table} WHERE id > :last ORDER BY id LIMIT {ROWS_PER_CHUNK}")
+    update = sa.text(f"UPDATE {table} SET {column} = :value WHERE id = :id")
+    last = 0
+    while rows := connection.execute(select, {"last": last}).all():
+        last = rows[-1].id
+        changed = []
+        for row_id, text in rows:
+            value = json.loads(text)
+            renamed = {keys.get(key, key): content for key, content in value.items()}
+            if renamed.keys() != value.keys():
+                compact = json.dumps(renamed, separators=(",", ":"), ensure_ascii=False)
+                changed.append({"id": row_id, "value": compact})
+        if changed:
+            connection.execute(update, changed)
 
 
 def _rename_table(old: str, new: str, columns: dict[str, str]) -> None:
