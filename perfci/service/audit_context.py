@@ -1,4 +1,4 @@
-"""Who changes something, when, and in which request."""
+"""Audit context of a change: the actor, the time and the request."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from sqlalchemy.orm import Session
 from perfci.auth.permissions import Actor
 from perfci.store.access import audit_log
 
+SYSTEM_ACTOR = "perfci"
+"""The actor name of changes that perfci itself makes."""
+
 
 @dataclass(frozen=True, slots=True)
 class AuditContext:
-    """The actor of a change, its time and its request: what the audit log and the history of an incident keep."""
+    """The actor, time and request of a change, as the audit log and the incident history keep them."""
 
     actor: Actor
     at: datetime
@@ -24,7 +27,7 @@ class AuditContext:
     def record(
         self, tx: Session, action: str, subject: str, project_id: int, detail: Mapping[str, Any] | None = None
     ) -> None:
-        """Write one line of the audit log."""
+        """Write one entry of the audit log."""
         audit_log.add_entry(
             tx,
             self.actor.name,

@@ -1,4 +1,4 @@
-"""Python's search for garbage in cycles, in a process that handles many small values which hold none."""
+"""Garbage collector settings of long-running processes that allocate many acyclic values."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import gc
 from collections.abc import Iterator
 
 GC_THRESHOLDS = (100_000, 20, 20)
-"""Values that outlive their making before a search begins: more than the uploads hold that are read at once.
+"""Thresholds of ``gc.set_threshold``; the first exceeds the objects of the uploads that are read at once.
 
-At Python's own 700, one upload of 500 processes is searched a dozen times while it is read: a third of its time.
+With Python's default of 700, reading one upload of 500 processes triggers a dozen collections, a third of its time.
 """
 
 
 @contextlib.contextmanager
 def tune_gc() -> Iterator[None]:
-    """Search rarely, and never what is there already, which stays as long as the process does; its children as well."""
+    """Collect rarely, and exclude objects that exist already, in this process and in its forked children."""
     before = gc.get_threshold()
     gc.collect()
     gc.freeze()

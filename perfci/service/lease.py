@@ -1,4 +1,4 @@
-"""One of many may do a piece of work at a time, whatever their clocks say."""
+"""Leases in the database: one process at a time does a piece of work, independent of wall clocks."""
 
 from __future__ import annotations
 
@@ -17,25 +17,24 @@ from perfci.store.jobs import leases
 from perfci.store.jobs.leases import LeaseRecord
 
 TTL_S = 10.0
-"""How long the holder may be silent before another one takes over."""
+"""Seconds without a heartbeat after which another process may take over."""
 
 HEARTBEATS_PER_TTL = 3
-"""Signs of life within that time."""
-
+"""Heartbeats sent within one TTL."""
 
 POLL_INTERVAL_S = 0.2
-"""How often somebody who waits looks for a sign of life."""
+"""Seconds between two polls of a process that waits for the lease."""
 
 
 class LeaseLost(PerfciError):
-    """Somebody else holds the lease by now: what was computed under it must not be written."""
+    """The lease was lost to another process: results computed under it must not be written."""
 
 
 class Lease:
-    """The right to a piece of work, held by beating.
+    """A named lease, held by heartbeats.
 
-    No wall clock counts: a contender takes over once it has watched the same beat for ``ttl_s`` of its own monotonic
-    clock. Whoever lost a lease without knowing is stopped by ``renewing`` in the transaction that would write.
+    Wall clocks are not compared: a contender takes over once it has seen the same heartbeat for ``ttl_s`` of its own
+    monotonic clock. A process that lost its lease unnoticed is stopped by ``renew_in_transaction`` before it writes.
     """
 
     def __init__(
@@ -48,7 +47,7 @@ class Lease:
         self._observed: tuple[LeaseRecord, float] | None = None
 
     def acquire_or_renew(self) -> bool:
-        """Keep the lease, or take it where it is free; answers whether it is ours now."""
+        """Renew the lease, or acquire it if it is free or expired; return whether this process holds it."""
         if self._token is not None:
             if self._monotonic() - self._renewed_at < self._ttl_s / HEARTBEATS_PER_TTL:
                 return True
@@ -65,7 +64,7 @@ class Lease:
         return self._acquire(lambda tx: leases.take_over_lease(tx, self._name, record, self._holder))
 
     def acquire_when_free(self, sleep: Callable[[float], object] = time.sleep) -> bool:
-        """Hold it as soon as it is free or its holder was silent for too long; False once its holder shows life."""
+        """Wait until the lease is free or expired; return False once its holder sends a heartbeat."""
         first: LeaseRecord | None = None
         while not self.acquire_or_renew():
             current = self._observed[0] if self._observed else None
@@ -76,7 +75,7 @@ class Lease:
         return True
 
     def renew_in_transaction(self, tx: Transaction) -> None:
-        """Give a sign of life within a transaction that writes what was computed; refuse it where the lease is gone."""
+        """Send a heartbeat in the transaction that writes results; raise ``LeaseLost`` if the lease is gone."""
         if self._token is None or not leases.renew_lease(tx, self._name, self._holder, self._token):
             self._token = None
             raise LeaseLost(f"Another process does the work {self._name} by now.")
@@ -84,14 +83,13 @@ class Lease:
 
     @contextlib.contextmanager
     def keep_alive(self) -> Iterator[None]:
-        """Give signs of life from a thread while the block computes for longer than a holder may be silent."""
+        """Send heartbeats from a background thread while the block runs longer than the TTL."""
         over = threading.Event()
 
         def beat() -> None:
             while not over.wait(self._ttl_s / HEARTBEATS_PER_TTL):
-                with contextlib.suppress(
-                    PerfciError
-                ):  # a database that does not answer ends the work, not the beating
+                # A database outage fails the work itself; the heartbeat only goes on trying.
+                with contextlib.suppress(PerfciError):
                     self._renew()
 
         thread = threading.Thread(target=beat, name=f"perfci-lease-{self._name}", daemon=True)
@@ -103,7 +101,7 @@ class Lease:
             thread.join()
 
     def release(self) -> None:
-        """Let the next one start at once."""
+        """Release the lease, so that the next process need not wait for the TTL."""
         if self._token is not None:
             with self._store.begin() as tx:
                 leases.release_lease(tx, self._name, self._holder, self._token)

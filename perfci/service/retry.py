@@ -1,4 +1,4 @@
-"""When to try again what somebody else did not take: soon at first, then ever later, and at last no more."""
+"""Retry times of failed deliveries and events: exponential backoff with a limit on attempts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from datetime import datetime, timedelta
 
 MAX_ATTEMPTS = 10
 FIRST_WAIT, MAX_WAIT = timedelta(seconds=30), timedelta(hours=2)
-"""Doubled from try to try: ten tries are over after five hours, by when a person has to look anyway."""
+"""Doubled for each attempt: ten attempts end after about five hours."""
 
 
 def compute_next_attempt(
     now: datetime, attempts: int, *, final: bool, retry_after_s: float | None
 ) -> datetime | None:
-    """After so many tries; never where the last answer was final. ``after_s`` is what the other side asked for."""
+    """Compute the time of the next attempt; None after a final failure or the last attempt.
+
+    ``retry_after_s`` is the delay that the receiver asked for, in seconds.
+    """
     if final or attempts >= MAX_ATTEMPTS:
         return None
     wait = min(FIRST_WAIT * (1 << attempts - 1), MAX_WAIT)

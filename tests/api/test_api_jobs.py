@@ -147,7 +147,7 @@ def test_a_job_tells_what_was_announced_of_its_own_commit_and_a_pull_request_of_
         (403, None),
         (403, None),
     ]
-    assert jobs.audit()[-1][1:] == ("announcement.tell", f"#12 at {said['commit'][:12]}")
+    assert jobs.audit()[-1][1:] == ("expected_change.record", f"#12 at {said['commit'][:12]}")
 
 
 def test_a_token_of_a_job_reads_nothing(jobs: Jobs) -> None:

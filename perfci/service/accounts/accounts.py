@@ -1,4 +1,4 @@
-"""Tokens, members and the visibility of projects: each change with its line in the audit log, in one transaction."""
+"""Manage projects, members and tokens; each change is written with its audit entry in one transaction."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PROVIDERS = ("github", "proxy")
 
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """A new token with its text, which nobody can ask for again."""
+    """A new token with its secret text, which is shown only once."""
 
     token: Token
     text: str = field(repr=False)
@@ -64,7 +64,7 @@ def create_token(
     scopes: Collection[Scope],
     days: int = DEFAULT_TOKEN_DAYS,
 ) -> IssuedToken:
-    """Make a token for one project, or for all where none is given; it may do no more than its maker."""
+    """Create a token for one project or, for None, for all; it gets no scope that its creator lacks."""
     place = project.id if project else EVERY_PROJECT_ID
     if not 1 <= days <= MAX_TOKEN_DAYS:
         raise PerfciError(f"A token lives for 1 to {MAX_TOKEN_DAYS} days, not {days}.")
@@ -94,7 +94,7 @@ def create_token(
 
 
 def revoke_token(tx: Session, context: AuditContext, project_id: int, uid: str) -> bool:
-    """Whether there is such a token; it and all it made stop working now."""
+    """Revoke a token and all tokens created with it; return False if there is none."""
     token = api_tokens.find_token(tx, project_id, uid)
     if token is None:
         return False
@@ -105,7 +105,7 @@ def revoke_token(tx: Session, context: AuditContext, project_id: int, uid: str) 
 def set_member(
     tx: Session, context: AuditContext, project_id: int, address: str, role: ProjectRole, name: str = ""
 ) -> users.ProjectMember:
-    """Give somebody a role; tokens of his that the new role could not have made stop working."""
+    """Set the role of a member and revoke those of their tokens that the new role may not grant."""
     provider, subject = parse_member_address(address)
     user = users.ensure_user(tx, provider, subject, name or subject, context.at)
     before = users.set_role(tx, user.id, project_id, role)
@@ -124,7 +124,7 @@ def set_member(
 
 
 def remove_member(tx: Session, context: AuditContext, project_id: int, address: str) -> bool:
-    """Whether he was one; whatever he made here stops working with him."""
+    """Remove a member and revoke their tokens in the project; return False if they were none."""
     provider, subject = parse_member_address(address)
     user = users.find_user(tx, provider, subject)
     if user is None or not users.remove_member(tx, user.id, project_id):
@@ -146,7 +146,7 @@ def change_project(
     repository: str | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> None:
-    """Change what is known of a project; what is not given stays. ``settings`` are all its own tables at once."""
+    """Change the given attributes of a project. ``settings`` replaces all of its tables."""
     if settings is not None:
         _require_table_permission(context, parse_project_tables(settings))
     request = {"visibility": visibility, "archived": archived, "repository": repository, "settings": settings}
@@ -160,7 +160,7 @@ def change_project(
 
 
 def _require_table_permission(context: AuditContext, tables: ProjectTables) -> None:
-    """An expression that takes for ever to search would hold up the judge of all projects."""
+    """Require server administration for regular expressions: a slow one would block the judge worker."""
     expressions = bool(tables.policy or (tables.history and tables.history.canaries))
     if expressions and not authorize(context.actor, None, AccessRequirement.SERVER).allowed:
         raise PerfciError(
@@ -170,14 +170,14 @@ def _require_table_permission(context: AuditContext, tables: ProjectTables) -> N
 
 
 def parse_member_address(address: str) -> tuple[str, str]:
-    """The provider and the number or name of a person, from 'github/123' or 'proxy/ada'."""
+    """Parse the provider and the subject of a user from 'github/123' or 'proxy/ada'."""
     provider, slash, subject = address.partition("/")
     if provider not in PROVIDERS or not slash or not subject.isprintable() or not 1 <= len(subject) <= 200:
         raise PerfciError(f"Somebody is named as github/NUMBER or proxy/NAME, not as {address!r}.")
     if provider == "github" and not (subject.isascii() and subject.isdigit()):
         raise PerfciError(
             f"GitHub gives names to others when somebody leaves: expected the number, as in github/583231, not "
-            f"{address!r}. It is the id that https://api.github.com/users/NAME tells."
+            f"{address!r}. It is the id that https://api.github.com/users/NAME shows."
         )
     return provider, subject
 
@@ -191,7 +191,7 @@ def _can_keep_token(role: ProjectRole, token: Token) -> bool:
 
 
 def _revoke_tokens(tx: Session, context: AuditContext, to_revoke: Iterable[Token]) -> None:
-    """Revoke tokens and what was made with them: who holds a stolen token cannot have saved himself another one."""
+    """Revoke tokens and, recursively, those created with them: a stolen token may have created others."""
     for token in to_revoke:
         if api_tokens.revoke_token(tx, token.project_id, token.uid, context.at):
             context.record(tx, "token.revoke", token.uid, token.project_id, {"name": token.name})

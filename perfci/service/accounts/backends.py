@@ -1,4 +1,4 @@
-"""Where tokens, members and projects are kept: in the store at hand, or at a server that is asked for it."""
+"""Backends of account management: the local store, or the API of a server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SERVER_ONLY_MESSAGE = "What is for all projects is kept where the server's store
 
 
 class AccountsBackend(Protocol):
-    """A ``place`` is the name of a project; none stands for all of them."""
+    """Account operations. A ``project_name`` of None stands for all projects."""
 
     def list_projects(self) -> Sequence[ProjectShape]: ...
 
@@ -54,7 +54,7 @@ class AccountsBackend(Protocol):
 
 
 class StoreAccountsBackend:
-    """Whoever has the store may do everything in it."""
+    """Accounts in the local store, with all permissions."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -111,7 +111,7 @@ class StoreAccountsBackend:
 
 
 class ServerAccountsBackend:
-    """A server does what the caller's token may do."""
+    """Accounts of a server, with the permissions of the caller's token."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
@@ -145,15 +145,18 @@ class ServerAccountsBackend:
 
 
 def serialize_project(stored: Project) -> ProjectShape:
+    """Build the API representation of a project."""
     fields = {name: getattr(stored, name) for name in ("visibility", "version", "archived", "settings")}
     return ProjectShape.model_validate({"project": stored.slug} | fields)
 
 
 def serialize_token(token: tokens.Token) -> TokenShape:
+    """Build the API representation of a token, without its secret."""
     return TokenShape.model_validate({name: getattr(token, name) for name in TokenShape.model_fields})
 
 
 def serialize_member(member: users.ProjectMember) -> ProjectMemberShape:
+    """Build the API representation of a member."""
     return ProjectMemberShape.model_validate(
         {"member": member.user.address, "name": member.user.name, "role": member.role}
     )
@@ -164,6 +167,7 @@ def _get_project_id(tx: Session, project_name: str | None) -> int:
 
 
 def require_project(tx: Session, name: str) -> Project:
+    """Find a project by name, or raise an error that says how to create it."""
     project = find_project(tx, name)
     if project is None:
         raise PerfciError(
@@ -179,7 +183,7 @@ def _require_project_name(project_name: str | None) -> str:
 
 
 def _was_removed(remove: Callable[[], None]) -> bool:
-    """Whether there was something to take away; a project that is not there is told like what is not in it."""
+    """Run a removal; return False where the server answers 404, for the project or the item."""
     try:
         remove()
     except ApiError as refused:

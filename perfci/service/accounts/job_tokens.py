@@ -1,4 +1,4 @@
-"""A job of GitHub shows what GitHub says of it, and gets a token of ours for what it measured."""
+"""OIDC token exchange: a GitHub Actions job presents its identity token and receives an upload token."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from perfci.store.writes.group_commit import GroupCommitter
 TOKEN_LIFETIME = timedelta(minutes=15)
 
 AUDIT_ADMIT, AUDIT_REFUSE = "job.admit", "job.refuse"
-"""What the audit log calls these; of refusals there is one line a day for each job's repository and reason."""
+"""Audit actions; refusals are recorded once a day for each repository and reason."""
 
 AUDITED_CLAIMS = (
     "repository",
@@ -46,14 +46,14 @@ log = logging.getLogger("perfci.jobs")
 
 @dataclass(frozen=True, slots=True)
 class IssuedJobToken:
-    """A token for one job, with its text, which nobody can ask for again."""
+    """A token for one job with its secret text, which is shown only once."""
 
     token: RunToken
     text: str = field(repr=False)
 
 
 def build_expected_claims(settings: Settings) -> ExpectedIssuer:
-    """Who must have signed and for whom, from our own configuration alone."""
+    """Build the expected issuer and audience from the configuration of this server."""
     if not settings.server.public_url:
         raise PerfciError(
             "This server takes no tokens of GitHub's jobs: its operator has not set [server] public_url."
@@ -71,7 +71,7 @@ def issue_job_token(
     now: datetime,
     request_id: str,
 ) -> IssuedJobToken:
-    """Give a job its token, or raise ``JobRefused``; a stranger learns of no project, and cannot fill the audit log."""
+    """Issue the token of a job, or raise ``JobRefused``; invalid tokens reveal no project and are not audited."""
     try:
         claims = verify_token(token, expected, keys, now)
     except JobRefused as error:
@@ -89,7 +89,7 @@ def issue_job_token(
 
 @dataclass(frozen=True, slots=True)
 class _TokenExchange:
-    """A job that GitHub vouched for, and the project it asks for."""
+    """The verified claims of a job and the project it requests."""
 
     claims: JobClaims
     project: str
@@ -98,7 +98,7 @@ class _TokenExchange:
     request_id: str
 
     def run(self, tx: Session) -> IssuedJobToken | JobRefused:
-        """A refusal is answered, not raised: its line in the audit log is to be stored."""
+        """Return a refusal instead of raising it, so that its audit entry is committed."""
         binding = github_bindings.find_binding(tx, self.project)
         try:
             grant = admit_job(self.claims, binding.repository if binding else None)
@@ -165,5 +165,5 @@ class _TokenExchange:
         return f"github-repository/{self.claims.repository_id}"
 
     def _build_audit_detail(self) -> dict[str, object]:
-        """What GitHub said of the job, as far as it was looked at."""
+        """Select the claims that the audit log keeps."""
         return {name: getattr(self.claims, name)[:500] for name in AUDITED_CLAIMS}

@@ -1,4 +1,4 @@
-"""Bind a project to the repository whose jobs may upload to it: each change with its line in the audit log."""
+"""Bind a project to the GitHub repository whose jobs may upload to it; each change is audited."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ REF_PATTERN = re.compile(r"refs/(heads|tags)/[^\s\x00-\x1f\x7f~^:?*\[\\]{1,200}"
 MAX_GITHUB_ID = 10**18
 
 AUDIT_RENAME = "repository.rename"
-"""What the audit log calls it when GitHub tells another name."""
+"""Audit action of a repository that GitHub reports under a new name."""
 
 
 def build_bound_repository(
     slug: str, repository_id: int, owner_id: int, workflow: str, environment: str, refs: Collection[str]
 ) -> BoundRepository:
-    """A repository to bind to, or a sentence why it is none; a ref that names no kind is a branch."""
+    """Validate and build a repository to bind to; a ref without a prefix is a branch."""
     if not SLUG_PATTERN.fullmatch(slug):
         raise PerfciError(f"A repository is named as OWNER/NAME, not as {slug!r}.")
     if not 0 < repository_id < MAX_GITHUB_ID or not 0 < owner_id < MAX_GITHUB_ID:
         raise PerfciError(
-            f"GitHub's numbers were expected: https://api.github.com/repos/{slug} tells id and owner.id."
+            f"GitHub's numbers were expected: https://api.github.com/repos/{slug} shows id and owner.id."
         )
     if not WORKFLOW_PATTERN.fullmatch(workflow):
         raise PerfciError(
@@ -51,7 +51,7 @@ def build_bound_repository(
 def bind_repository(
     tx: Session, context: AuditContext, project: Project, repository: BoundRepository
 ) -> None:
-    """Let the jobs of a repository write here, in the place of those that were let before."""
+    """Bind a project to a repository, in place of the one it was bound to."""
     before = github_bindings.find_bound_repository(tx, project.id)
     github_bindings.bind_repository(tx, project.id, repository, context.at)
     detail = {
@@ -62,7 +62,7 @@ def bind_repository(
 
 
 def unbind_repository(tx: Session, context: AuditContext, project: Project) -> bool:
-    """Whether it was bound; its jobs, and the tokens they were given, can do nothing here any more."""
+    """Unbind a project, which ends the access of its jobs; return False if it was not bound."""
     before = github_bindings.find_bound_repository(tx, project.id)
     if before is None:
         return False
@@ -74,7 +74,7 @@ def unbind_repository(tx: Session, context: AuditContext, project: Project) -> b
 def update_repository_name(
     tx: Session, binding: ProjectBinding, name: str, at: datetime, request_id: str
 ) -> None:
-    """Call a bound repository as it is called now; what it is, its number says, whatever it is called."""
+    """Update the name of a bound repository; its numeric id identifies it."""
     bound = binding.repository
     if bound.slug == name:
         return

@@ -1,1 +1,1 @@
-"""Changes that a pull request or a commit message announced before they were measured."""
+"""Expected changes: performance changes declared in pull requests or commit messages."""

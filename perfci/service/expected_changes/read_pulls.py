@@ -1,4 +1,4 @@
-"""What pull requests announced, as GitHub tells it, and of which commits that holds once they are merged."""
+"""Read the expected changes of pull requests from GitHub."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perfci.verdicts.incidents.expected_change_match import MergedExpectedChange
 
 
 def fetch_expected_changes(client: GitHubClient, repository: str, pull: PullRequest) -> list[ExpectedChange]:
-    """The announcements in a description count where its author may write to the repository."""
+    """Fetch the expected changes of a description; unauthorized unless its author has write access."""
     changes = parse_expected_changes(pull.body or "")
     if changes and not (pull.user and accept_comment.can_write(client, repository, pull.user.login)):
         return [replace(change, is_authorized=False) for change in changes]
@@ -23,9 +23,9 @@ def fetch_expected_changes(client: GitHubClient, repository: str, pull: PullRequ
 def fetch_expected_changes_of_push(
     client: GitHubClient, repository: str, commits: Iterable[str], ref: str, sha: str
 ) -> list[MergedExpectedChange]:
-    """What was announced by the pull requests that brought commits to a branch with one push.
+    """Fetch the expected changes of the pull requests that one push brought to a branch.
 
-    All of it is told of ``sha``, the commit that such a push is measured at.
+    All of them belong to ``sha``, the commit at which the push is measured.
     """
     candidates = (pull for commit in commits for pull in client.list_pulls_of_commit(repository, commit))
     pulls = {pull.number: pull for pull in candidates if is_merged_into(pull, [ref])}
@@ -37,12 +37,13 @@ def fetch_expected_changes_of_push(
 
 
 def is_merged_into(pull: PullRequest, refs: Collection[str]) -> bool:
+    """Return whether a pull request was merged into one of these refs."""
     return pull.merged_at is not None and f"refs/heads/{pull.base.ref}" in refs
 
 
 def fetch_expected_changes_of_merge(
     client: GitHubClient, repository: str, pull: PullRequest, sha: str
 ) -> list[MergedExpectedChange]:
-    """What a pull request announced of the commit that it became."""
+    """Fetch the expected changes of a merged pull request; they belong to its merge commit ``sha``."""
     changes = fetch_expected_changes(client, repository, pull)
     return [MergedExpectedChange(sha, change, f"#{pull.number}", pull.merged_at) for change in changes]

@@ -1,4 +1,4 @@
-"""An incident of which all was announced is accepted by itself, unless a person had a hand in it."""
+"""Accept incidents whose changes were all expected, unless a person has changed them."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentState
 from perfci.report.incidents import incident_text as words
-from perfci.service.incidents.incident_columns import SYSTEM_ACTOR
+from perfci.service.audit_context import SYSTEM_ACTOR
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.records import IncidentEvent, IncidentRecord
 from perfci.verdicts.incidents.page_budget import PAGING_KINDS, BudgetedIncident
 
-UNEXPECTED_CHANGE_REASON = "what got worse is not what was announced"
+UNEXPECTED_CHANGE_REASON = "the regression is not the expected change"
 
 
 @dataclass(frozen=True, slots=True)
 class StateDecision:
-    """What is to be written of the state of an incident, if anything."""
+    """State columns and events to write for an incident, if any."""
 
     columns: Mapping[str, Any] = field(default_factory=dict)
     events: tuple[IncidentEvent, ...] = ()
 
 
 def decide_new(budgeted: BudgetedIncident, now: datetime) -> StateDecision:
-    """How an incident begins: accepted for good, or with what it came to beside what was announced."""
+    """Decide the initial state of an incident: accepted, or new with a note on the expected change."""
     sentence = words.expected_change_sentence(budgeted)
     if budgeted.is_expected:
         event = IncidentEvent(now, SYSTEM_ACTOR, "state", IncidentState.NEW, IncidentState.ACCEPTED, sentence)
@@ -41,11 +41,12 @@ def decide_new(budgeted: BudgetedIncident, now: datetime) -> StateDecision:
 def decide_existing(
     tx: Transaction, record: IncidentRecord, budgeted: BudgetedIncident, now: datetime
 ) -> StateDecision:
-    """What more points, or an announcement that came after them, change; a person's decision they never do."""
-    if record.state is IncidentState.NEW and budgeted.is_expected and _is_untouched(tx, record):
-        return _build_transition(
-            record, IncidentState.ACCEPTED, words.expected_change_sentence(budgeted), now
-        )
+    """Decide the state of a stored incident after new points or expected changes; keep decisions of people."""
+    if record.state is IncidentState.NEW and budgeted.is_expected:
+        events = stored.load_events(tx, record.id)
+        if all(event.actor == SYSTEM_ACTOR for event in events):
+            sentence = words.expected_change_sentence(budgeted)
+            return _build_transition(record, IncidentState.ACCEPTED, sentence, now)
     if is_auto_accepted(record) and budgeted.incident.kind in PAGING_KINDS and not budgeted.is_expected:
         return _build_transition(
             record,
@@ -67,12 +68,8 @@ def decide_existing(
 
 
 def is_auto_accepted(record: IncidentRecord) -> bool:
-    """Whether perfci itself accepted it: whoever else does so answers it, and what people take apart is theirs."""
+    """Return whether perfci itself accepted the incident and no person has triaged or regrouped it."""
     return record.state is IncidentState.ACCEPTED and record.triaged_at is None and not record.pinned
-
-
-def _is_untouched(tx: Transaction, record: IncidentRecord) -> bool:
-    return all(event.actor == SYSTEM_ACTOR for event in stored.load_events(tx, record.id))
 
 
 def _build_transition(

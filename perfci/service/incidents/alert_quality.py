@@ -1,4 +1,4 @@
-"""How well the alarms of a project serve those who get them."""
+"""Alert quality of a project: false alarms, time to triage and noisy benchmarks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from statistics import median
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentState
-from perfci.service.incidents.incident_columns import SYSTEM_ACTOR
+from perfci.service.audit_context import SYSTEM_ACTOR
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_members import load_member_benchmarks
 from perfci.store.incidents.mutes import add_mute, load_mutes, was_unmuted_since
@@ -19,20 +19,20 @@ from perfci.store.incidents.records import OPEN_STATES, IncidentRecord, Mute
 from perfci.store.projects import Project
 
 NOISY_RATE, MIN_JUDGED = 0.2, 10
-"""A benchmark of which more than a fifth of at least ten judged incidents were nothing is watched and told no more."""
+"""A benchmark is muted when more than this rate of at least this many judged incidents were invalid."""
 
 MUTE_DURATION = timedelta(days=30)
-"""A quarantine ends by itself: who repaired a benchmark should not have to know of it."""
+"""Mutes expire, so that a repaired benchmark is unmuted without any action."""
 
 REVIEW_PERIOD = timedelta(days=180)
-"""What was longer ago tells of a program and of benchmarks that are no more."""
+"""Older incidents do not describe the current code and benchmarks."""
 
 JUDGED_STATES = frozenset(IncidentState) - OPEN_STATES - {IncidentState.SNOOZED, IncidentState.DUPLICATE}
 
 
 @dataclass(frozen=True, slots=True)
 class NoisyBenchmark:
-    """How often an incident of a benchmark was nothing."""
+    """How many judged incidents of a benchmark were invalid."""
 
     benchmark: str
     judged: int
@@ -45,6 +45,8 @@ class NoisyBenchmark:
 
 @dataclass(frozen=True, slots=True)
 class AlertQuality:
+    """Counts and medians over the paged incidents of the review period."""
+
     open: int
     overdue: int
     paged: int
@@ -61,7 +63,7 @@ class AlertQuality:
 
 
 def compute_alert_quality(tx: Transaction, project: Project, now: datetime) -> AlertQuality:
-    """Of what asked for a person in the last half year."""
+    """Compute the alert quality over the incidents paged in the last half year."""
     paged = stored.load_paged_since(tx, project.id, now - REVIEW_PERIOD)
     judged = [record for record in paged if record.state in JUDGED_STATES]
     still_open = [record for record in paged if record.is_open]
@@ -87,7 +89,7 @@ def compute_alert_quality(tx: Transaction, project: Project, now: datetime) -> A
 
 
 def find_noisy_benchmarks(tx: Transaction, project: Project, now: datetime) -> list[NoisyBenchmark]:
-    """What cried wolf too often and is in no quarantine, unless a person let it out."""
+    """Find noisy benchmarks that are not muted and that no person has unmuted lately."""
     muted = {mute.benchmark for mute in load_mutes(tx, project.id, now)}
     over_limit = [
         benchmark
@@ -104,7 +106,7 @@ def find_noisy_benchmarks(tx: Transaction, project: Project, now: datetime) -> l
 def mute_noisy_benchmarks(
     tx: Transaction, project: Project, noisy: Sequence[NoisyBenchmark], now: datetime
 ) -> None:
-    """Put into quarantine what ``noisy`` found, unless a person let it out meanwhile."""
+    """Mute noisy benchmarks, unless a person has unmuted them meanwhile."""
     for benchmark in noisy:
         if not _was_unmuted(tx, project, benchmark, now):
             reason = f"{benchmark.invalid} of its {benchmark.judged} judged incidents were nothing"
@@ -120,7 +122,7 @@ def _was_unmuted(tx: Transaction, project: Project, noisy: NoisyBenchmark, now: 
 
 
 def _rank_noisy_benchmarks(tx: Transaction, judged: Sequence[IncidentRecord]) -> list[NoisyBenchmark]:
-    """Benchmarks of which at least one incident was nothing, the worst first."""
+    """Rank the benchmarks with at least one invalid incident, the worst first."""
     states = {record.id: record.state for record in judged}
     every, invalid = Counter[str](), Counter[str]()
     for incident_id, pairs in load_member_benchmarks(tx, list(states)).items():

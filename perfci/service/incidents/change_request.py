@@ -1,4 +1,4 @@
-"""What a form or a command line asks of an incident, by the rules that the API has for it."""
+"""Parse requests to change an incident, from forms and the command line, by the rules of the API."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ FIELD_ERRORS: Mapping[str, str] = {
     "accepted_until": "It must be accepted until a moment with a time zone",
     "snoozed_until": "It must be snoozed until a moment with a time zone",
 }
-"""What each field of a change takes, for those who do not read patterns."""
+"""Error message of each field."""
 
 TEXT_FIELDS = ("assignee", "issue_url", "fix_sha", "culprit_sha", "note")
-"""Fields that nothing empties."""
+"""Text fields, in which null stands for the empty text."""
 
 
 def parse_incident_update(fields: Mapping[str, Any]) -> IncidentUpdate:
-    """A change from fields by their names in the API; ``PerfciError`` says what the first that cannot be must be."""
+    """Parse fields by their API names; raise ``PerfciError`` for the first invalid one."""
     try:
         return build_incident_update(IncidentPatch.model_validate(fields))
     except ValidationError as error:
@@ -41,7 +41,7 @@ def parse_incident_update(fields: Mapping[str, Any]) -> IncidentUpdate:
 
 
 def build_incident_update(request: IncidentPatch) -> IncidentUpdate:
-    """What the body names, and nothing else; null empties a field."""
+    """Build an update of exactly the fields that the request names; null empties a field."""
     values = {name: getattr(request, name) for name in request.model_fields_set}
     values |= {name: "" for name in TEXT_FIELDS if name in values and values[name] is None}
     if values.get("state"):

@@ -1,4 +1,4 @@
-"""What is stored about a project, joined into incidents, retests and creep; nothing is written."""
+"""Derive incidents, retests and slow drifts of a project from its stored results, without writing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.config import HistoryTable
 from perfci.history.project_snapshot import ProjectSnapshot
 from perfci.model import Commit, Incident, Retest
-from perfci.service.expected_changes.save_changes import load_expected_changes
+from perfci.service.expected_changes.save_changes import load_merged_expected_changes
 from perfci.verdicts.history.recent_jumps import find_jumps, list_retests
 from perfci.verdicts.history.release_creep import Creep, find_creeps
 from perfci.verdicts.incidents.expected_change_match import match_expected_changes
@@ -20,12 +20,12 @@ from perfci.verdicts.incidents.step_causes import HistoryContext
 from perfci.verdicts.policy import Policy
 
 MAX_RELEASES = 5
-"""Releases that are looked back at, the newest: of an older one nobody asks any more what it was like."""
+"""Newest releases that slow drifts are computed against."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectEvaluation:
-    """How a project stands: its incidents with what is done about each, what to measure again, and what crept."""
+    """The result of an evaluation: incidents with their disposition, series to retest and slow drifts."""
 
     project: str
     incidents: Sequence[BudgetedIncident]
@@ -42,7 +42,7 @@ def evaluate_project(
     history: HistoryTable,
     tags: Mapping[str, Collection[str]] | None = None,
 ) -> ProjectEvaluation:
-    """Derive it all anew from what is stored; ``tags`` by sha, where git is at hand, else those stored."""
+    """Evaluate a project; ``tags`` by sha come from a local git repository, else from the store."""
     snapshot = ProjectSnapshot.load(tx, project, policy)
     newest, context = snapshot.load_newest_points(), snapshot.build_move_context(history.canaries)
     jumps = find_jumps(newest, snapshot.changes, snapshot.verdicts, rules=policy.rule_for)
@@ -62,7 +62,7 @@ def evaluate_project(
 def derive_open_incidents(
     tx: Transaction, project: str, policy: Policy, history: HistoryTable
 ) -> ProjectEvaluation:
-    """The incidents alone, without a look at the newest points and the releases of every series."""
+    """Derive the incidents alone, without retests and slow drifts."""
     snapshot = ProjectSnapshot.load(tx, project, policy)
     context = snapshot.build_move_context(history.canaries)
     budgeted = _budget_incidents(build_incidents(snapshot.changes, context), snapshot, context, history)
@@ -80,7 +80,7 @@ def _budget_incidents(
         [incident for incident in derived if incident.kind in PAGING_KINDS],
     )
     expectation_by_incident = match_expected_changes(
-        asking, load_expected_changes(snapshot.tx, snapshot.project), snapshot.changes, move_context
+        asking, load_merged_expected_changes(snapshot.tx, snapshot.project), snapshot.changes, move_context
     )
     series, pages = len(snapshot.series), history.pages_per_week
     return allocate_pages(

@@ -1,4 +1,4 @@
-"""Incidents of a look as the store keeps them: columns, words, and what changed since the last look."""
+"""Build the stored columns, records and events of derived incidents."""
 
 from __future__ import annotations
 
@@ -14,21 +14,19 @@ from perfci.report.incidents.incident_serializers import (
     serialize_incident_summary,
     serialize_retest,
 )
+from perfci.service.audit_context import SYSTEM_ACTOR
 from perfci.service.incidents.derive_incidents import ProjectEvaluation
 from perfci.store.incidents.records import MONITORED, PAGE, EvaluationRecord, IncidentEvent, IncidentRecord
 from perfci.verdicts.incidents.page_budget import BudgetedIncident
 from perfci.verdicts.incidents.step_causes import compute_log_cost
 
-SYSTEM_ACTOR = "perfci"
-"""The name under which the program itself changes an incident."""
-
 
 def build_incident_columns(
     budgeted: BudgetedIncident, evaluation: ProjectEvaluation, *, muted: bool = False
 ) -> dict[str, Any]:
-    """What a row says of an incident of the look, words included; its members are kept beside it.
+    """Build the columns of an incident, with its texts and without its members.
 
-    ``monitored`` ones would ask for a person, were their benchmarks not in quarantine.
+    A ``muted`` incident that would page is stored as monitored.
     """
     incident = budgeted.incident
     detail = serialize_incident_summary(budgeted, evaluation.commits, evaluation.pages_per_week)
@@ -56,7 +54,7 @@ def build_incident_columns(
 def build_incident_record(
     budgeted: BudgetedIncident, evaluation: ProjectEvaluation, now: datetime
 ) -> IncidentRecord:
-    """An incident of the look as it would be stored, where nothing is."""
+    """Build the record of a derived incident that is not stored."""
     columns = build_incident_columns(budgeted, evaluation)
     state = IncidentState.ACCEPTED if budgeted.is_expected else IncidentState.NEW
     return IncidentRecord(
@@ -67,7 +65,7 @@ def build_incident_record(
 def apply_pinned_range(
     budgeted: BudgetedIncident, record: IncidentRecord, members: Sequence[ChangePoint]
 ) -> BudgetedIncident:
-    """The same with the edge and the members that a person gave it."""
+    """Replace the range and the members of an incident by those that a person set."""
     ordered = tuple(sorted(members, key=lambda change: -abs(compute_log_cost(change))))
     return replace(
         budgeted,
@@ -80,7 +78,7 @@ def apply_pinned_range(
 def build_sync_events(
     record: IncidentRecord, changed_columns: Mapping[str, Any], now: datetime
 ) -> list[IncidentEvent]:
-    """What a reader of the history wants to know of; other words for the same are no event."""
+    """Build the history events of changed columns; a changed text alone is no event."""
     events = []
     if "kind" in changed_columns:
         events.append(
@@ -113,6 +111,7 @@ def build_sync_events(
 
 
 def build_evaluation_record(evaluation: ProjectEvaluation, now: datetime) -> EvaluationRecord:
+    """Build the stored record of an evaluation: its retests and slow drifts."""
     retests = tuple(
         serialize_retest(retest) | {"sentence": words.retest_sentence(retest)}
         for retest in evaluation.retests

@@ -1,4 +1,4 @@
-"""What happens to incidents by itself: sleep and acceptance end, a fix proves itself or does not, wolves are muted."""
+"""Lifecycle sweep: expire snoozes and acceptances, verify fixes, mute noisy benchmarks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.series_points import JudgedHistories
 from perfci.model import Commit, IncidentState
+from perfci.service.audit_context import SYSTEM_ACTOR
 from perfci.service.incidents.alert_quality import find_noisy_benchmarks, mute_noisy_benchmarks
-from perfci.service.incidents.incident_columns import SYSTEM_ACTOR
 from perfci.service.notify.enqueue_notifications import enqueue_notifications
 from perfci.store import Store
 from perfci.store.incidents import incident_store as stored
@@ -25,10 +25,10 @@ from perfci.verdicts.incidents.step_causes import compute_log_cost
 from perfci.verdicts.policy import Policy
 
 FIX_VERIFICATION_POINTS = 3
-"""A level is at least three points long, one or two are a spike (study of detection, 6.2)."""
+"""Points needed to verify a fix: one or two may be a spike (see docs/design/statistics.md)."""
 
 MAX_VERIFIED_SERIES = 20
-"""Series that a fix is proven on, the largest moves: the others moved with them."""
+"""Series that a fix is verified on, those with the largest changes."""
 
 
 BeginTransaction = Callable[[], AbstractContextManager[Transaction]]
@@ -37,9 +37,9 @@ BeginTransaction = Callable[[], AbstractContextManager[Transaction]]
 def run_lifecycle_sweep(
     store: Store, project: Project, policy: Policy, now: datetime, begin: BeginTransaction | None = None
 ) -> int:
-    """Do all that is due in a project, and answer how many incidents changed.
+    """Apply all due transitions of a project; return how many incidents changed.
 
-    What that rests on is read before, so that nobody waits for it; ``writing`` is as for ``sync``.
+    Everything is computed in a read transaction first; ``begin`` opens the short write transaction.
     """
     with store.read() as tx:
         expired, fix_results, noisy = (
@@ -68,7 +68,7 @@ def _load_expired(tx: Transaction, project: Project, now: datetime) -> list[Inci
 
 
 def _end_expired(tx: Transaction, project: Project, record: IncidentRecord, now: datetime) -> bool:
-    """New again where there is still something to see; else it ended by itself meanwhile."""
+    """Reopen an expired incident that still needs attention; mark others as verified."""
     if record.gone_at is not None or not record.needs_attention:
         return _mark_verified(
             tx, record, {"verified_at": now, "snoozed_until": None, "accepted_until": None}, now
@@ -80,7 +80,7 @@ def _end_expired(tx: Transaction, project: Project, record: IncidentRecord, now:
 
 
 def _evaluate_fixes(tx: Transaction, project: Project, policy: Policy) -> list[tuple[IncidentRecord, bool]]:
-    """The fixes of which the points that followed say something, and whether they hold."""
+    """Evaluate the fixes that have enough newer points; return whether each holds."""
     unproven = [
         record
         for record in stored.load_in_states(tx, project.id, [IncidentState.FIXED])
@@ -95,14 +95,14 @@ def _evaluate_fixes(tx: Transaction, project: Project, policy: Policy) -> list[t
 def _apply_fix_result(
     tx: Transaction, project: Project, record: IncidentRecord, holds: bool, now: datetime
 ) -> bool:
-    """Verified once the level is back in all series, new again once three newer points of one say it is not."""
+    """Mark a fix as verified if the level is back in all series, else reopen the incident."""
     if holds:
         return _mark_verified(tx, record, {"verified_at": now}, now)
     return _reopen(tx, project, record, "fixed, but three newer points are still off", now)
 
 
 def _is_fix_holding(tx: Transaction, record: IncidentRecord, policy: Policy) -> bool | None:
-    """Whether the fix holds by the bars of its project; nothing while too few points are newer."""
+    """Return whether the fix holds by the bar of each series; None while too few points are newer."""
     moved = load_members(tx, record.id)
     series = load_series_by_ids(tx, {member.series_id for member in moved})
     worse = [
@@ -132,7 +132,7 @@ def _worse_sign(member: IncidentMember, series: Mapping[int, Any]) -> float:
 def _select_levels_since_fix(
     history: Sequence[tuple[Commit, float | None]], record: IncidentRecord
 ) -> list[float]:
-    """Levels since the fix, by its commit where that is known, else by when people said so."""
+    """Select the levels since the commit of the fix or, if unknown, since it was reported."""
     if record.fix_sha:
         at = next(
             (k for k, (commit, _) in enumerate(history) if commit.sha.startswith(record.fix_sha)),
@@ -147,7 +147,7 @@ def _select_levels_since_fix(
 
 
 def _is_level_back(levels: Sequence[float], member: IncidentMember, bar: float, sign: float) -> bool | None:
-    """Whether the newest points are no further on the bad side of the old level than the bar."""
+    """Return whether the newest points are at most ``bar`` worse than the level before the change."""
     if len(levels) < FIX_VERIFICATION_POINTS:
         return None
     if member.before == 0:
@@ -159,7 +159,7 @@ def _mark_verified(
     tx: Transaction, record: IncidentRecord, columns: Mapping[str, Any], now: datetime
 ) -> bool:
     if not stored.update_incident(tx, record.id, record.revision, columns):
-        return False  # a person was faster; the next look sees to it
+        return False  # changed by a person meanwhile: left to the next sweep
     stored.add_events(
         tx,
         [

@@ -1,4 +1,4 @@
-"""A look at a project where it is measured, without a server: its incidents are kept as a server would keep them."""
+"""Evaluate a local project and reconcile its incidents, without a server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from perfci.store.projects import find_project
 def evaluate_local_project(
     store: Store, config: Config, tags: Mapping[str, Collection[str]] | None = None
 ) -> ReconcileResult:
-    """Derive the incidents anew, and write down what changed; ``tags`` as in ``situation``."""
+    """Derive the incidents and store what changed; ``tags`` as in ``derive_incidents``."""
     policy = build_policy(config)
     with store.read() as tx:
         project = find_project(tx, config.project)

@@ -1,7 +1,7 @@
-"""Which stored incident each incident of today's look is.
+"""Match derived incidents to stored ones.
 
-A look derives incidents anew, and as points arrive their ranges and names change; people go on with the incident they
-know. One that has its name is the same; else one that shares a series and overlaps on the line of commits.
+Every evaluation derives incidents again, and their ranges and ids change as points arrive. A derived incident matches
+the stored one with its id, else one that shares a series and overlaps in the commit range.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ KIND_GROUPS: Mapping[str, str] = {
     IncidentKind.REGRESSION: "worse",
     IncidentKind.MIXED: "worse",
     IncidentKind.IMPROVEMENT: "better",
-    IncidentKind.ENVIRONMENT: "nobody's",
-    IncidentKind.MACHINE: "nobody's",
-    IncidentKind.RESOLVED: "nobody's",
+    IncidentKind.ENVIRONMENT: "no commit",
+    IncidentKind.MACHINE: "no commit",
+    IncidentKind.RESOLVED: "no commit",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class DerivedIncident:
-    """An incident of today's look, or a part of one, with its members by series."""
+    """A derived incident, or a part of one, with its members by series id."""
 
     budgeted: BudgetedIncident
     members: Mapping[int, IncidentMember]
@@ -34,7 +34,7 @@ class DerivedIncident:
 
 @dataclass(frozen=True, slots=True)
 class StoredIncident:
-    """A stored incident and its series; those a person took out of it come back to it no more."""
+    """A stored incident with its series; ``dropped`` were removed by a person and never return."""
 
     record: IncidentRecord
     series: Collection[int]
@@ -47,9 +47,9 @@ IncidentMatch = tuple[DerivedIncident, StoredIncident | None]
 def match_incidents(
     derived: Sequence[DerivedIncident], stored: Sequence[StoredIncident], positions: Mapping[str, int]
 ) -> list[IncidentMatch]:
-    """Each incident of the look with the stored one it belongs to; one that is new belongs to none.
+    """Match each derived incident to a stored one; a new incident matches none.
 
-    What people put together or took apart stays so: an incident of the look is divided among those that were pinned.
+    Merges and splits by people stay: a derived incident is divided among the pinned ones it overlaps.
     """
     pinned = [incident for incident in stored if incident.record.pinned]
     matches: list[IncidentMatch] = []
@@ -66,7 +66,7 @@ def match_incidents(
 def _split_among_pinned(
     derived: DerivedIncident, pinned: Sequence[StoredIncident], positions: Mapping[str, int]
 ) -> list[IncidentMatch]:
-    """Each pinned incident gets what it holds already; what nobody holds goes to the one that holds most."""
+    """Divide the members among pinned incidents that hold them; the rest goes to the largest share."""
     holders = [
         (holder, derived.members.keys() & holder.series)
         for holder in pinned
@@ -91,7 +91,7 @@ def _split_among_pinned(
 def _match_unpinned(
     derived: Sequence[DerivedIncident], stored: Sequence[StoredIncident], positions: Mapping[str, int]
 ) -> list[IncidentMatch]:
-    """By name, then by what is shared within a family, then by what is shared at all: most shared first."""
+    """Match by id, then by shared series, within the same kind group first and most shared first."""
     names = {holder.record.derived_id: holder for holder in stored}
     taken: dict[int, StoredIncident] = {}
     used: set[int] = set()
@@ -138,7 +138,7 @@ def _get_kind_group(kind: str) -> str:
 
 
 def _has_overlap(derived: DerivedIncident, stored: StoredIncident, positions: Mapping[str, int]) -> bool:
-    """Whether two ranges (last good, first bad] share a commit; off the line they must share an end."""
+    """Return whether two ranges (last good, first bad] overlap; off the main line they must share an end."""
     incident, record = derived.budgeted.incident, stored.record
     ends = [
         positions.get(sha) for sha in (incident.last_good, incident.commit, record.last_good, record.commit)

@@ -1,4 +1,4 @@
-"""What belongs together and what does not: people merge incidents and take them apart."""
+"""Merge incidents, or split members off into a new one, on request of a person."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def merge_incidents(
     others: Mapping[int, int],
     context: AuditContext,
 ) -> IncidentRecord:
-    """Take the members of other incidents (number to revision) into this one; those become its duplicates."""
+    """Merge other incidents (number to revision) into this one; they become its duplicates."""
     kept = load_at_revision(tx, project, number, revision)
     if kept.duplicate_number is not None:
         raise PerfciError(
@@ -80,7 +80,7 @@ def split_members(
     series_ids: Collection[int],
     context: AuditContext,
 ) -> tuple[IncidentRecord, IncidentRecord]:
-    """Give some members of an incident a number of their own; answers what is left and what is new."""
+    """Split members off into a new incident; return the remaining and the new one."""
     kept = load_at_revision(tx, project, number, revision)
     all_members = load_members(tx, kept.id)
     chosen = [member for member in all_members if member.series_id in series_ids]

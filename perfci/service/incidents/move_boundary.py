@@ -1,4 +1,4 @@
-"""Where the step is, as a person sees it; and what the points say of that."""
+"""Move the commit range of an incident by hand and test the new boundary against the points."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from perfci.verdicts.incidents.incident_builder import MAX_CANDIDATE_COMMITS
 
 @dataclass(frozen=True, slots=True)
 class BoundaryMoveOutcome:
-    """An incident at its new edge, and what the points of its largest members say of both edges."""
+    """An incident at its new boundary, with tests of both boundaries on its largest members."""
 
     record: IncidentRecord
     tests: tuple[BoundaryComparison, ...]
@@ -45,7 +45,7 @@ def move_boundary(
     commit: str,
     context: AuditContext,
 ) -> BoundaryMoveOutcome:
-    """Move the edge of an incident, and test at once what its series say of it there."""
+    """Move the boundary of an incident and compare both boundaries on its series."""
     record, line = load_at_revision(tx, project, number, revision), load_visit_index(tx, project)
     for sha in (last_good, commit):
         if sha not in line.positions:
@@ -67,7 +67,7 @@ def move_boundary(
     detail = {**columns["detail"], "candidate_commits": candidates}
     pin_incident(tx, record, columns | {"detail": detail}, context)
     outcome = BoundaryMoveOutcome(
-        finish_change(tx, project, number, "incident.nudge", {"commit": commit}, context), tests
+        finish_change(tx, project, number, "incident.move_boundary", {"commit": commit}, context), tests
     )
     text = (
         f"the points fit worse there in {outcome.worse_count} of {len(tests)} series"
@@ -82,9 +82,9 @@ def move_boundary(
 
 
 def shift_range(tx: Transaction, project: Project, record: IncidentRecord, steps: int) -> tuple[str, str]:
-    """Both ends of an incident's range so many commits further along the line, or back."""
+    """Return the range of an incident shifted by ``steps`` commits along the main line."""
     if not steps:
-        raise PerfciError(f"Incident {record.number} stays where it is by 0 commits: say for example -1.")
+        raise PerfciError(f"Incident {record.number} cannot move by 0 commits: give for example -1.")
     line = load_visit_index(tx, project)
     places = [
         line.positions[sha] + steps for sha in (record.last_good, record.commit) if sha in line.positions

@@ -1,4 +1,4 @@
-"""What people say is not to be told: benchmarks in quarantine, and reports that come otherwise than was learned."""
+"""Mute benchmarks and set reporting schedules by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perfci.store.incidents.mutes import add_mute, end_mute
 from perfci.store.incidents.records import Mute
 from perfci.store.projects import Project, mark_changed
 
-MANUAL_MUTE_REASON = "quarantined by hand"
+MANUAL_MUTE_REASON = "muted by hand"
 
 
 def mute_benchmark(
@@ -28,7 +28,7 @@ def mute_benchmark(
     days: int,
     reason: str = "",
 ) -> bool:
-    """Watch a benchmark without telling anybody for some days; 0 let it out, and False says that it was not in."""
+    """Mute a benchmark for some days, or unmute it for 0; return False if it was not muted."""
     if days:
         until = context.at + timedelta(days=days)
         mute = Mute(
@@ -51,7 +51,7 @@ def set_reporting_schedule(
     every_s: float | None,
     muted: bool,
 ) -> bool:
-    """Say how often a suite reports, nothing to let it be learned, or that nothing is expected; False for no such."""
+    """Set the interval of a suite, None to learn it, or mute it; return False if there is no such suite."""
     if not reporting_schedules.set_reporting_schedule(
         tx, project.id, number, every_s=every_s, muted=muted, actor=context.actor.name
     ):

@@ -1,4 +1,4 @@
-"""What every change of an incident's members or edge has in common: it is a person's, and it stays."""
+"""Common steps of changes to the members or the boundary of an incident, which pin it."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ from perfci.verdicts.incidents.step_causes import compute_log_cost
 
 
 def load_visit_index(tx: Transaction, project: Project) -> VisitIndex:
+    """Load the visit index of a project."""
     return VisitIndex(
         measurements.load_commits_newest_first(tx, project.slug), commit_visits.load_visits(tx, project.slug)
     )
 
 
 def load_at_revision(tx: Transaction, project: Project, number: int, revision: int) -> IncidentRecord:
-    """An incident as somebody saw it, of which the members and the edge may be changed."""
+    """Load an incident at the revision a person saw, and check that its members may be changed."""
     record = require_incident(tx, project, number)
     if record.kind == DATA_KIND:
         raise PerfciError(
-            f"Incident {number} is about missing data: it has no edge and nothing to take apart."
+            f"Incident {number} is about missing data: it has no boundary and no members to change."
         )
     if record.revision != revision:
         raise StaleRevision(record)
@@ -47,7 +48,7 @@ def load_at_revision(tx: Transaction, project: Project, number: int, revision: i
 def pin_incident(
     tx: Transaction, record: IncidentRecord, columns: Mapping[str, object], context: AuditContext
 ) -> None:
-    """Write what a person decided of its members or its edge: no look takes that back."""
+    """Store changed members or boundary and pin the incident, so that evaluations keep them."""
     triaged = {} if record.triaged_at else {"triaged_at": context.at}
     if not stored.update_incident(tx, record.id, record.revision, {**columns, **triaged, "pinned": True}):
         raise StaleRevision(record)
@@ -56,17 +57,17 @@ def pin_incident(
 def build_member_columns(
     tx: Transaction, record: IncidentRecord, last_good: str, commit: str, commits: Mapping[str, Commit]
 ) -> dict[str, Any]:
-    """The range and the words of an incident that has other members or another edge than the look gave it."""
+    """Build the range and text columns of an incident after its members or boundary changed."""
     moved: Sequence[IncidentMember] = load_members(tx, record.id)
     change_points = tuple(
         sorted(load_member_change_points(tx, moved), key=lambda change: -abs(compute_log_cost(change)))
     )
-    words_of = Incident(record.derived_id, IncidentKind(record.kind), last_good, commit, change_points)
-    largest = words.largest_change_sentence(words_of) if change_points else ""
+    incident = Incident(record.derived_id, IncidentKind(record.kind), last_good, commit, change_points)
+    largest = words.largest_change_sentence(incident) if change_points else ""
     return {
         "last_good": last_good,
         "commit": commit,
-        "headline": words.incident_headline(words_of, commits),
+        "headline": words.incident_headline(incident, commits),
         "series_count": len(moved),
         "severity": max((compute_log_cost(change) for change in change_points), default=None),
         "detail": {**record.detail, "largest": largest, "next_measurement": None},

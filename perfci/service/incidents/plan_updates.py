@@ -1,4 +1,4 @@
-"""What has to be written so that the stored incidents are those of a look; nothing is written here."""
+"""Plan the writes that bring stored incidents in line with an evaluation, without writing."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentKind, IncidentState
+from perfci.service.audit_context import SYSTEM_ACTOR
 from perfci.service.incidents import accept_expected
 from perfci.service.incidents.derive_incidents import ProjectEvaluation
 from perfci.service.incidents.incident_columns import (
-    SYSTEM_ACTOR,
     apply_pinned_range,
     build_incident_columns,
     build_sync_events,
@@ -34,9 +34,9 @@ COMMIT_KINDS = (IncidentKind.REGRESSION, IncidentKind.MIXED, IncidentKind.IMPROV
 
 @dataclass(frozen=True, slots=True)
 class IncidentWrite:
-    """What is to be written of one incident, whose ``record`` is as it was read; of a new one there is none.
+    """The planned write of one incident; ``record`` is the stored state it was computed from, None if new.
 
-    ``decides`` is whether it changes what people decide on: whoever saw it before has to look again.
+    ``bumps_revision`` marks writes that change what people decide on, so that they must reload it.
     """
 
     record: IncidentRecord | None
@@ -56,13 +56,13 @@ class IncidentWrite:
 def plan_writes(
     tx: Transaction, project: Project, evaluation: ProjectEvaluation, now: datetime
 ) -> list[IncidentWrite]:
-    """What is to be written, the oldest first; of what is as it was, nothing."""
+    """Plan the writes of all changed incidents, the oldest first."""
     return _WritePlanner(tx, project, evaluation, now, load_mutes(tx, project.id, now)).plan()
 
 
 @dataclass(frozen=True, slots=True)
 class _WritePlanner:
-    """One look beside what is stored."""
+    """Compares one evaluation with the stored incidents."""
 
     tx: Transaction
     project: Project
@@ -96,7 +96,7 @@ class _WritePlanner:
         return [step for step in steps if step is not None]
 
     def _collect_derived(self) -> list[DerivedIncident]:
-        """A series that moved more than once in one incident is its member once, with its largest move."""
+        """Collect derived incidents; a series that changed repeatedly is one member, with its largest change."""
         moved = {
             change.series for budgeted in self.evaluation.incidents for change in budgeted.incident.members
         }
@@ -134,9 +134,11 @@ class _WritePlanner:
         stored_members: Sequence[IncidentMember],
         parts: Sequence[DerivedIncident],
     ) -> IncidentWrite | None:
-        """What is not as it was, if anything."""
+        """Plan the write of a stored incident, None if nothing changed."""
         budgeted, members = parts[0].budgeted, dict(parts[0].members)
-        decided = accept_expected.decide_existing(self.tx, record, _find_least_expected(parts), self.now)
+        # Of the parts of a split incident, the one that was expected least decides.
+        least_expected = min((part.budgeted for part in parts), key=lambda budgeted: budgeted.is_expected)
+        decided = accept_expected.decide_existing(self.tx, record, least_expected, self.now)
         for part in parts[1:]:
             members |= {k: member for k, member in part.members.items() if k not in members}
         had = {member.series_id: member for member in stored_members if member.dropped_at is None}
@@ -168,7 +170,7 @@ class _WritePlanner:
                 "state": IncidentState.NEW.value,
                 "reason": "",
                 "changed_at": self.now,
-            }  # nobody is told twice
+            }  # the state number stays, so that no second notification is sent
             again, events = {**again, **anew.columns}, [*events, *anew.events]
         return IncidentWrite(
             record,
@@ -192,7 +194,7 @@ class _WritePlanner:
         return {name: value for name, value in columns.items() if getattr(record, name) != value}
 
     def _plan_disappeared(self, record: IncidentRecord) -> IncidentWrite:
-        """Untouched, it was nothing; one that somebody worked on keeps its state and says so."""
+        """Plan the write of an incident no longer derived: invalid if untouched, else kept with an event."""
         if record.state is IncidentState.NEW and record.triaged_at is None and not record.pinned:
             event = IncidentEvent(
                 self.now, SYSTEM_ACTOR, "state", record.state, IncidentState.INVALID, NO_LONGER_SEEN
@@ -205,7 +207,7 @@ class _WritePlanner:
         return IncidentWrite(record, {"gone_at": self.now}, [event], gone=True)
 
     def _is_muted(self, budgeted: BudgetedIncident) -> bool:
-        """Whether all that moved is in quarantine."""
+        """Return whether all changed series are muted."""
         names = {(mute.benchmark, mute.metric) for mute in self.mutes}
         moved = {
             (change.series.benchmark.name, change.series.metric.name) for change in budgeted.incident.members
@@ -218,13 +220,8 @@ def _build_stored_incident(record: IncidentRecord, members: Sequence[IncidentMem
     return StoredIncident(record, frozenset(member.series_id for member in members) - dropped, dropped)
 
 
-def _find_least_expected(parts: Sequence[DerivedIncident]) -> BudgetedIncident:
-    """The part of an incident of which least was announced."""
-    return min((part.budgeted for part in parts), key=lambda budgeted: budgeted.is_expected)
-
-
 def _select_commit_moves(
     budgeted: BudgetedIncident, members: Sequence[IncidentMember]
 ) -> Sequence[IncidentMember]:
-    """What is written into the ledger: moves that a commit is known to have made."""
+    """Select the changes recorded as commit impact: those attributed to a commit with enough evidence."""
     return members if budgeted.incident.kind in COMMIT_KINDS and budgeted.incident.settled else ()

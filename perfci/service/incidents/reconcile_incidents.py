@@ -1,7 +1,7 @@
-"""Keep the incidents people work on in step with what every look derives anew.
+"""Reconcile stored incidents with those that an evaluation derived.
 
-What a look found is compared with what is stored while nobody waits; then it is written in short transactions, each
-incident only as it was when it was read. What a person changed meanwhile is compared again.
+Differences are planned in a read transaction and written in short ones, each incident only at the revision that was
+read. Incidents that a person changed meanwhile are planned again.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from datetime import datetime
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentState
+from perfci.service.audit_context import SYSTEM_ACTOR
 from perfci.service.incidents.derive_incidents import ProjectEvaluation
-from perfci.service.incidents.incident_columns import SYSTEM_ACTOR, build_evaluation_record
+from perfci.service.incidents.incident_columns import build_evaluation_record
 from perfci.service.incidents.lifecycle_sweep import run_lifecycle_sweep
 from perfci.service.incidents.plan_updates import IncidentWrite, plan_writes
 from perfci.service.notify.enqueue_notifications import enqueue_new_incidents, enqueue_notifications
@@ -27,17 +28,17 @@ from perfci.store.projects import Project, mark_changed
 from perfci.verdicts.policy import Policy
 
 MAX_ROWS_PER_TRANSACTION = 500
-"""Members and incidents written before others get a turn: some ten milliseconds."""
+"""Rows written in one transaction, which takes some ten milliseconds."""
 
 MAX_ATTEMPTS = 5
-"""People change few incidents while a look is written: whoever changes one each time is left to the next look."""
+"""Planning rounds; an incident that a person changes in each round is left to the next evaluation."""
 
 BeginTransaction = Callable[[], AbstractContextManager[Transaction]]
 
 
 @dataclass(frozen=True, slots=True)
 class ReconcileResult:
-    """What a look changed, by number."""
+    """Numbers of the incidents that an evaluation created, changed or found gone."""
 
     new: tuple[int, ...] = ()
     changed: tuple[int, ...] = ()
@@ -52,10 +53,10 @@ def reconcile_incidents(
     now: datetime,
     begin: BeginTransaction | None = None,
 ) -> ReconcileResult:
-    """Write what a look found into the stored incidents, and put on their way the messages it calls for.
+    """Write an evaluation into the stored incidents and enqueue notifications.
 
-    ``writing`` opens a transaction, where it takes more than to open one of the store. Killed anywhere, the same look
-    writes the rest: nobody is told before all is there, nor twice.
+    ``begin`` opens a write transaction, by default of the store. After a crash the same evaluation writes the rest;
+    notifications are enqueued once, after all incidents are written.
     """
     begin = begin or store.begin
     written: list[tuple[IncidentWrite, int]] = []
@@ -83,7 +84,7 @@ def reconcile_incidents(
 
 
 def _batch_writes(planned: Sequence[IncidentWrite]) -> Iterator[list[IncidentWrite]]:
-    """Steps that are written together: few, so that an upload waits for few."""
+    """Batch writes by row count, so that uploads wait for short transactions only."""
     portion: list[IncidentWrite] = []
     for step in planned:
         if portion and sum(write.row_count for write in portion) + step.row_count > MAX_ROWS_PER_TRANSACTION:
@@ -97,7 +98,7 @@ def _batch_writes(planned: Sequence[IncidentWrite]) -> Iterator[list[IncidentWri
 def _apply_writes(
     begin: BeginTransaction, project: Project, planned: Sequence[IncidentWrite], now: datetime
 ) -> list[int | None]:
-    """The number of each incident, or nothing where somebody changed it since it was read."""
+    """Apply writes in one transaction; return incident numbers, None for those changed since they were read."""
     with begin() as tx:
         mark_changed(tx, [project.id])
         return [_apply_write(tx, project, step, now) for step in planned]
@@ -121,7 +122,7 @@ def _apply_write(tx: Transaction, project: Project, planned: IncidentWrite, now:
 def _apply_state_effects(
     tx: Transaction, project: Project, planned: IncidentWrite, number: int, now: datetime
 ) -> None:
-    """What goes with a state: the lines of the ledger say whether they are accepted, and who was told hears on."""
+    """Mark impacts as accepted or not, and notify destinations that were notified before."""
     record = stored.find_incident(tx, project.id, number)
     assert record is not None
     set_impacts_accepted(tx, [record.id], record.state is IncidentState.ACCEPTED)

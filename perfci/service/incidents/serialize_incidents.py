@@ -1,4 +1,4 @@
-"""Stored incidents as plain JSON values, the same for the command line, the pages and the API."""
+"""Serialize stored incidents to JSON values, shared by the command line, the pages and the API."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ TIME_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class IncidentDetail:
-    """All that is known of one incident."""
+    """One incident with its members, history and notifications."""
 
     record: IncidentRecord
     members: Sequence[tuple[IncidentMember, Series]]
@@ -70,6 +70,7 @@ class IncidentDetail:
 
 
 def load_incident_detail(tx: Transaction, project: Project, number: int) -> IncidentDetail:
+    """Load an incident with its members, history and notifications."""
     record = require_incident(tx, project, number)
     moved = load_members(tx, record.id)
     series = load_series_by_ids(tx, {member.series_id for member in moved})
@@ -83,7 +84,7 @@ def load_incident_detail(tx: Transaction, project: Project, number: int) -> Inci
 
 
 def serialize_incident(record: IncidentRecord) -> dict[str, Any]:
-    """What a list says of an incident; what the last look found goes below what people decided."""
+    """Serialize an incident for a list; stored decisions override derived details of the same name."""
     return (
         dict(record.detail)
         | {"id": record.derived_id, "sentence": record.headline, "state": record.state.value}
@@ -95,7 +96,7 @@ def serialize_incident(record: IncidentRecord) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class IncidentOverview:
-    """The incidents of a project under their headings, and what the last look found beside them."""
+    """The incidents of a project by section, with the last evaluation."""
 
     project: str
     sections: Mapping[str, Sequence[IncidentRecord]]
@@ -114,9 +115,9 @@ class IncidentOverview:
 
 
 def load_incident_overview(tx: Transaction, project: Project) -> IncidentOverview | None:
-    """All incidents; nothing where no look was ever kept."""
-    look = stored.load_last_evaluation(tx, project.id)
-    if look is None:
+    """Load all incidents; None before the first evaluation."""
+    evaluation = stored.load_last_evaluation(tx, project.id)
+    if evaluation is None:
         return None
     sections = {name: stored.list_section(tx, project.id, name) for name in stored.SECTIONS}
     return IncidentOverview(
@@ -125,6 +126,7 @@ def load_incident_overview(tx: Transaction, project: Project) -> IncidentOvervie
 
 
 def serialize_stored_overview(overview: IncidentOverview) -> dict[str, Any]:
+    """Serialize all incidents of a project with its last evaluation."""
     return {
         "project": overview.project,
         "sentence": overview.sentence,
@@ -140,6 +142,7 @@ def serialize_stored_overview(overview: IncidentOverview) -> dict[str, Any]:
 
 
 def serialize_incident_detail(project: Project, detail: IncidentDetail) -> dict[str, Any]:
+    """Serialize an incident with its members, events and deliveries."""
     return serialize_incident(detail.record) | {
         "members": [
             serialize_incident_member(project.slug, member, series) for member, series in detail.members
@@ -150,6 +153,7 @@ def serialize_incident_detail(project: Project, detail: IncidentDetail) -> dict[
 
 
 def serialize_incident_member(project: str, member: IncidentMember, series: Series) -> dict[str, Any]:
+    """Serialize a series of an incident with its change."""
     return {
         "series_id": series_identity(project, series),
         "series": serialize_series(series),
@@ -164,6 +168,7 @@ def serialize_incident_member(project: str, member: IncidentMember, series: Seri
 
 
 def serialize_event(event: IncidentEvent) -> dict[str, Any]:
+    """Serialize one line of the history of an incident."""
     return {
         "at": _format_time(event.at),
         "actor": event.actor,
@@ -175,7 +180,7 @@ def serialize_event(event: IncidentEvent) -> dict[str, Any]:
 
 
 def serialize_impact(row: ImpactRecord) -> dict[str, Any]:
-    """What a commit did to a series, and under which number people spoke of it."""
+    """Serialize the impact of a commit on a series."""
     change = ChangePoint(row.series, row.commit, "", row.relative_change, row.before, row.after)
     plain_fields = ("commit", "relative_change", "before", "after", "incident", "accepted")
     return {name: getattr(row, name) for name in plain_fields} | {
@@ -187,6 +192,7 @@ def serialize_impact(row: ImpactRecord) -> dict[str, Any]:
 
 
 def serialize_delivery(delivery: Delivery) -> dict[str, Any]:
+    """Serialize the delivery of a notification."""
     return {
         "uid": delivery.uid,
         "destination": delivery.destination.name,

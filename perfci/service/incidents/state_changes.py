@@ -1,4 +1,4 @@
-"""How an incident may go on: the states, what each needs, and what a change writes."""
+"""State machine of incidents: allowed transitions, their required fields, and the columns they write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perfci.service.audit_context import AuditContext
 from perfci.store.incidents.records import IncidentEvent, IncidentRecord
 
 KEEP: Final = "\0keep"
-"""Stands for a field that a change leaves as it is; an empty text and None empty it."""
+"""Placeholder of a field that an update keeps; an empty text or None empties it."""
 
 S = IncidentState
 ACTIVE_STATES = frozenset({S.NEW, S.INVESTIGATING, S.CULPRIT_FOUND})
@@ -25,12 +25,12 @@ ALLOWED_TRANSITIONS: Mapping[IncidentState, frozenset[IncidentState]] = {
     S.SNOOZED: ACTIVE_STATES | CLOSED_STATES,
     **{closed: frozenset({S.NEW, S.INVESTIGATING}) | CLOSED_STATES - {closed} for closed in CLOSED_STATES},
 }
-"""From each state the ones it may be followed by; what was closed may always be opened again."""
+"""Allowed next states of each state; closed incidents can always be reopened."""
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentUpdate:
-    """What is to become different."""
+    """A requested change of an incident."""
 
     state: IncidentState | None = None
     assignee: str = KEEP
@@ -44,17 +44,17 @@ class IncidentUpdate:
     culprit_sha: str = KEEP
     note: str = ""
     is_undo: bool = False
-    """Whether this takes back the last change of state, whatever it was before."""
+    """Whether this undoes the last change of state, which skips the check of transitions."""
 
 
 LINK_FIELDS = ("assignee", "due_at", "issue_url", "fix_sha", "culprit_sha")
-"""What a change may set beside the state."""
+"""Fields that an update may set independently of the state."""
 
 
 def build_update_columns(
     record: IncidentRecord, update: IncidentUpdate, now: datetime, original: IncidentRecord | None = None
 ) -> dict[str, Any]:
-    """What a change writes, checked against what the incident is; ``original`` is what a duplicate repeats."""
+    """Validate an update and build the columns it writes; ``original`` is the incident a duplicate repeats."""
     links = {name: getattr(update, name) for name in LINK_FIELDS}
     columns: dict[str, Any] = {
         k: value for k, value in links.items() if value not in (KEEP, getattr(record, k))
@@ -68,7 +68,7 @@ def build_update_columns(
 
 
 def _complete_update(record: IncidentRecord, update: IncidentUpdate) -> IncidentUpdate:
-    """A change that leaves the state as it is names only what of it becomes different; the rest stays."""
+    """Complete an update within the same state with the current values of the fields it omits."""
     values = {name: getattr(update, name) for name in ("reason", *STATE_FIELDS)}
     if update.is_undo or update.state not in (None, record.state) or not any(values.values()):
         return update
@@ -81,7 +81,7 @@ def _complete_update(record: IncidentRecord, update: IncidentUpdate) -> Incident
 
 
 def _is_state_update(record: IncidentRecord, update: IncidentUpdate) -> bool:
-    """Whether there is to be another state, or another reason, end or original of the same one."""
+    """Return whether an update changes the state, or the reason, end or original of the same state."""
     if update.state is None or update.state is not record.state:
         return update.state is not None
     values = (update.reason, get_state_fields(update))
@@ -92,7 +92,7 @@ def _is_state_update(record: IncidentRecord, update: IncidentUpdate) -> bool:
 
 
 def get_state_fields(source: IncidentRecord | IncidentUpdate) -> dict[str, Any]:
-    """What belongs to the state of an incident, or is to belong to it; a duplicate by the number of its original."""
+    """Return the fields that belong to a state; the original of a duplicate is given by its number."""
     number = source.duplicate_of if isinstance(source, IncidentUpdate) else source.duplicate_number
     return {
         "accepted_until": source.accepted_until,
@@ -117,7 +117,7 @@ def _build_state_columns(
             raise PerfciError(f"{FIELD_LABELS[name]} goes with the state {belongs_to}, not with {state}.")
     for_good = (
         update.is_undo or not another
-    ) and update.accepted_until is None  # as perfci does what was announced
+    ) and update.accepted_until is None  # as perfci accepts expected changes
     if state is S.ACCEPTED and not (
         update.reason and (for_good or (update.accepted_until and update.accepted_until > now))
     ):
@@ -148,17 +148,17 @@ def _build_state_columns(
 
 
 UNDO_EVENT = "undo"
-"""The line of a history that takes back the change of state before it."""
+"""Event action that undoes the previous change of state."""
 
 STATE_FIELDS = {"accepted_until": S.ACCEPTED, "snoozed_until": S.SNOOZED, "duplicate_of": S.DUPLICATE}
-"""What comes and goes with a state; the history keeps it, so that a state can be taken back to what it was."""
+"""Fields that exist only in one state; the history keeps them for undo."""
 
 NO_STATE_FIELDS = ("", dict.fromkeys(STATE_FIELDS))
-"""No reason, no end, no original."""
+"""Values of an update without a reason and state fields."""
 
 FIELD_LABELS = {
     "accepted_until": "A day until which it is accepted",
-    "snoozed_until": "A moment until which it sleeps",
+    "snoozed_until": "An end of the snooze",
     "duplicate_of": "The number of another incident",
 }
 
@@ -166,6 +166,7 @@ FIELD_LABELS = {
 def build_update_events(
     record: IncidentRecord, update: IncidentUpdate, context: AuditContext
 ) -> list[IncidentEvent]:
+    """Build the history events of an update."""
     events = []
     update = _complete_update(record, update)
     if update.state is not None and _is_state_update(record, update):

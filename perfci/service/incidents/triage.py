@@ -1,4 +1,4 @@
-"""What people do with an incident: every change is made to the revision they saw, kept, and told."""
+"""Change incidents on request of people: at the revision they saw, with audit entry and notifications."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from perfci.store.projects import Project, mark_changed
 
 
 class StaleRevision(PerfciError):
-    """Somebody changed the incident since it was looked at."""
+    """The incident was changed since the given revision."""
 
     def __init__(self, record: IncidentRecord) -> None:
         super().__init__(
             f"Incident {record.number} was changed meanwhile and is {record.state.replace('_', ' ')} now "
-            f"(revision {record.revision}): look at it again."
+            f"(revision {record.revision}): reload it."
         )
         self.record = record
 
 
 MAX_LISTED = 500
-"""Incidents that one line of the audit log names; more are not changed at once."""
+"""Incidents that one audit entry lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class BulkResult:
-    """What became of a change to many: what took it, what somebody else had changed, and what cannot take it."""
+    """Result of a bulk change: changed and stale incidents, and refused ones with the reason."""
 
     changed: tuple[int, ...] = ()
     stale: tuple[int, ...] = ()
@@ -50,9 +50,10 @@ class BulkResult:
 
 
 def require_incident(tx: Transaction, project: Project, number: int) -> IncidentRecord:
+    """Load an incident by number, or raise an error."""
     record = stored.find_incident(tx, project.id, number)
     if record is None:
-        raise PerfciError(f"{project.slug} has no incident {number}: perfci alerts list shows them.")
+        raise PerfciError(f"{project.slug} has no incident {number}: perfci incidents list shows them.")
     return record
 
 
@@ -64,7 +65,7 @@ def update_incident(
     update: IncidentUpdate,
     context: AuditContext,
 ) -> IncidentRecord:
-    """Change one incident as it was seen at this revision."""
+    """Change one incident at the given revision."""
     record = require_incident(tx, project, number)
     if record.revision != revision:
         raise StaleRevision(record)
@@ -82,7 +83,7 @@ def update_incidents(
     update: IncidentUpdate,
     context: AuditContext,
 ) -> BulkResult:
-    """The same change to many incidents (number to revision), in a few statements however many there are."""
+    """Apply one change to many incidents (number to revision) in a few statements."""
     current = stored.find_incidents(tx, project.id, revisions)
     refused = dict.fromkeys(revisions.keys() - current.keys(), "there is no such incident")
     takers: dict[str, tuple[dict[str, Any], list[IncidentRecord]]] = {}
@@ -121,7 +122,7 @@ def _record_update(
     update: IncidentUpdate,
     context: AuditContext,
 ) -> None:
-    """Histories, the audit log, the ledger and the messages that go with a change."""
+    """Write the events, the audit entry, the impact flags and the notifications of a change."""
     if not before:
         return
     stored.add_events(
@@ -165,7 +166,7 @@ def _notify_followers(
     update: IncidentUpdate,
     context: AuditContext,
 ) -> None:
-    """Who was told that an incident began may want to hear how it goes on."""
+    """Notify destinations of incidents that have paged before."""
     now_are = stored.find_incidents(
         tx, project.id, [record.number for record in before if record.paged_at is not None]
     )

@@ -1,4 +1,4 @@
-"""Take back the last change of state: one more line in the history, written to the revision somebody saw."""
+"""Undo the last change of state of an incident, as one more event of its history."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from datetime import datetime
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentState, PerfciError
-from perfci.service.audit_context import AuditContext
-from perfci.service.incidents.incident_columns import SYSTEM_ACTOR
+from perfci.service.audit_context import SYSTEM_ACTOR, AuditContext
 from perfci.service.incidents.state_changes import UNDO_EVENT, IncidentUpdate, get_state_fields
 from perfci.service.incidents.triage import StaleRevision, require_incident, update_incident
 from perfci.store.incidents import incident_store as stored
@@ -20,7 +19,7 @@ from perfci.store.projects import Project
 def undo_last_change(
     tx: Transaction, project: Project, number: int, revision: int, context: AuditContext
 ) -> IncidentRecord:
-    """Give an incident the state it had before a person changed it last; assignee, links and notes stay."""
+    """Restore the state before the last change by a person; assignee, links and notes stay."""
     record = require_incident(tx, project, number)
     if record.revision != revision:
         raise StaleRevision(record)
@@ -31,7 +30,7 @@ def undo_last_change(
 
 
 def find_undo_refusal(record: IncidentRecord, history: Sequence[IncidentEvent]) -> str:
-    """Why there is nothing to take back; empty where there is."""
+    """Return why nothing can be undone; empty if something can."""
     last = _find_last_state_change(history)
     if last is not None and last.after != record.state:
         return (
@@ -40,19 +39,19 @@ def find_undo_refusal(record: IncidentRecord, history: Sequence[IncidentEvent]) 
     if last is None or not last.before:
         return f"Nobody changed the state of incident {record.number} so far."
     if last.action == UNDO_EVENT:
-        return f"The last change of state of incident {record.number} was taken back already: set the state you want."
+        return f"The last change of state of incident {record.number} was undone already: set the state you want."
     if last.actor == SYSTEM_ACTOR:
         return f"Incident {record.number} was last changed by perfci itself ({last.text}): set the state you want."
     return ""
 
 
 def find_undoable_change(record: IncidentRecord, history: Sequence[IncidentEvent]) -> IncidentEvent | None:
-    """The change of state that could be taken back now."""
+    """Return the change of state that can be undone, if any."""
     return None if find_undo_refusal(record, history) else _find_last_state_change(history)
 
 
 def _build_reverse_update(record: IncidentRecord, history: Sequence[IncidentEvent]) -> IncidentUpdate:
-    """The state before the last change of it, with what belonged to that."""
+    """Build the update that restores the previous state with its fields."""
     last = _find_last_state_change(history)
     assert last is not None
     with_it = {
@@ -75,7 +74,7 @@ def _build_reverse_update(record: IncidentRecord, history: Sequence[IncidentEven
 
 
 def _find_previous_reason(history: Sequence[IncidentEvent], last: IncidentEvent) -> str:
-    """Why it was in the state it goes back to; the first line of a history gives the headline, which is no reason."""
+    """Find the reason of the state to restore; the text of the first event is the headline, not a reason."""
     earlier = [event for event in history if _is_state_change(event) and event is not last]
     return earlier[-1].text if earlier and earlier[-1].before else ""
 

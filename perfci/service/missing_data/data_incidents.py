@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentState
-from perfci.service.incidents.incident_columns import SYSTEM_ACTOR
+from perfci.service.audit_context import SYSTEM_ACTOR
 from perfci.service.notify.enqueue_notifications import enqueue_new_incidents
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_members import add_members

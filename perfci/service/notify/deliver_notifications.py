@@ -1,4 +1,4 @@
-"""Send what waits to be sent: claim, send, mark. A crash in between sends the same message again, never another one."""
+"""Deliver queued notifications: claim, send, mark; after a crash the same message is sent again."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ SENDERS: Mapping[str, Sender] = MappingProxyType(
 
 
 def deliver_notifications(store: Store, config: SenderConfig, now: datetime, *, limit: int = 20) -> int:
-    """Send what is due, and answer how many messages left.
+    """Send due notifications; return how many messages were sent.
 
-    Only one may be at work at a time, which the caller's lease sees to: what an earlier call had in hand when it ended
-    was cut off, and is sent again under the same id.
+    The caller must hold the lease of deliveries: claims of an earlier call are treated as interrupted and are sent
+    again under the same id.
     """
     holder = secrets.token_hex(8)
     with store.read() as tx:
@@ -46,14 +46,14 @@ def deliver_notifications(store: Store, config: SenderConfig, now: datetime, *, 
 
 
 def _group_batches(due: Sequence[Delivery]) -> list[list[Delivery]]:
-    """What travels together: all that waits for one digest, or what was on its way together when somebody died."""
+    """Group deliveries into messages: one digest, or a batch that was claimed together before a crash."""
 
-    def together(delivery: Delivery) -> tuple[int, str]:
+    def batch_key(delivery: Delivery) -> tuple[int, str]:
         if delivery.state == CLAIMED:
             return delivery.destination.id, delivery.batch
         return delivery.destination.id, "digest" if delivery.destination.digest else delivery.uid
 
-    return [list(group) for _, group in groupby(sorted(due, key=together), key=together)]
+    return [list(group) for _, group in groupby(sorted(due, key=batch_key), key=batch_key)]
 
 
 def _deliver_batch(
@@ -82,7 +82,7 @@ def _deliver_batch(
 
 
 def _compute_next_attempt(error: PerfciError, batch: Sequence[Delivery], now: datetime) -> datetime | None:
-    """When to try again; never where the receiver refused it, or was asked often enough."""
+    """Compute the next attempt; None after a permanent refusal or the last attempt."""
     undelivered = error if isinstance(error, DeliveryError) else None
     final = isinstance(error, ForbiddenAddress) or bool(undelivered and undelivered.final)
     tries = max(delivery.attempts for delivery in batch) + 1

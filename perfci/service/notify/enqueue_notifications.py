@@ -1,4 +1,4 @@
-"""Who is told of an incident: one message for each of its states and each destination that wants it."""
+"""Enqueue notifications: one for each state of an incident and each destination that accepts it."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from perfci.store.projects import Project
 
 DEFAULT_KINDS = (IncidentKind.REGRESSION.value, IncidentKind.MIXED.value, DATA_KIND)
 DEFAULT_STATES = (IncidentState.NEW.value,)
-"""What a destination hears of that names nothing else: what begins to ask for a person."""
+"""States of which a destination without filters is notified."""
 
 MAX_NEWS_AGE = timedelta(days=7)
-"""What moved longer before the first look at an imported history is no news to anybody."""
+"""Older changes of an imported history are not notified at its first evaluation."""
 
-MAX_MEMBERS, MAX_SUSPECTS = 5, 3
-"""A message is read on a telephone; the page has the rest."""
+MAX_MEMBERS, MAX_CANDIDATES = 5, 3
+"""Limits of one message, sized for a phone screen; the page has the rest."""
 
 
 def enqueue_new_incidents(
     tx: Transaction, project: Project, now: datetime, *, first_evaluation: bool = False
 ) -> list[int]:
-    """Put on their way the messages about what has come to ask for a person; answers the numbers."""
+    """Enqueue notifications of incidents that newly page; return their numbers."""
     numbers = []
     destinations = load_destinations(tx, project.id)
     for record in stored.load_unpaged(tx, project.id):
@@ -57,9 +57,9 @@ def enqueue_notifications(
     reason: str = "",
     candidates: Sequence[Destination] | None = None,
 ) -> int:
-    """One message to each destination that wants to hear of an incident in this state; never a second one.
+    """Enqueue one notification for each destination that accepts an incident in this state, at most once.
 
-    ``among`` are the destinations of the project, where the caller knows them already.
+    ``candidates`` are the destinations of the project, where the caller has loaded them already.
     """
     destinations = load_destinations(tx, project.id) if candidates is None else candidates
     receivers = [
@@ -87,7 +87,7 @@ def enqueue_notifications(
 
 
 def _accepts_incident(destination: Destination, record: IncidentRecord) -> bool:
-    """Whether a destination wants to hear of this kind of incident in this state."""
+    """Return whether the routes of a destination accept the kind and state of an incident."""
     routes = destination.routes
     return record.kind in (routes.get("kinds") or DEFAULT_KINDS) and record.state.value in (
         routes.get("states") or DEFAULT_STATES
@@ -95,15 +95,15 @@ def _accepts_incident(destination: Destination, record: IncidentRecord) -> bool:
 
 
 def _accepts_benchmarks(destination: Destination, benchmarks: Iterable[str]) -> bool:
-    """Whether a destination wants to hear of one of these benchmarks."""
+    """Return whether the routes of a destination accept one of these benchmarks."""
     patterns = destination.routes.get("benchmarks") or ()
     return not patterns or any(fnmatchcase(name, pattern) for name in benchmarks for pattern in patterns)
 
 
 def build_notification_body(tx: Transaction, project: Project, record: IncidentRecord) -> dict[str, Any]:
-    """An incident as it is now, in the words of every other surface."""
+    """Build the content of a notification from the current incident."""
     moved = load_members(tx, record.id)
-    candidates = record.detail.get("candidate_commits", ())[:MAX_SUSPECTS]
+    candidates = record.detail.get("candidate_commits", ())[:MAX_CANDIDATES]
     return {
         "project": project.slug,
         "number": record.number,

@@ -1,4 +1,4 @@
-"""Incidents as issues of a GitHub repository: opened once, and told there how it goes on."""
+"""Send notifications as GitHub issues: one issue for each incident, then comments."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from perfci.service.notify.senders import DeliveryError, SenderConfig, SendResul
 from perfci.store.jobs.delivery_queue import Delivery
 
 LABEL = "perfci"
-"""Issues of ours carry it, so that looking for one reads no others."""
+"""Label of issues that perfci opens; it limits the search for existing ones."""
 
 MAX_RESPONSE_BYTES = 4 * 1024 * 1024
-"""A page of a hundred issues with bodies of ours; GitHub's API is no stranger."""
+"""Response limit in bytes: a page of a hundred issues."""
 
 SINGLE_ATTEMPT = GitHubRetryPolicy(attempts=1)
-"""Others are waiting: what is not taken now is sent again later."""
+"""No retries while sending: a failed delivery is rescheduled, so that others need not wait."""
 
 
 def send_github_issue(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: datetime) -> SendResult:
-    """Open an issue for an incident, or comment on the one it has; one message after the other."""
+    """Open an issue for each incident, or comment on its existing one."""
     urls = [_send_delivery(delivery, config) for delivery in batch]
     return SendResult(urls[0] if len(urls) == 1 else "")
 
@@ -44,7 +44,7 @@ def _send_delivery(delivery: Delivery, config: SenderConfig) -> str:
 
 
 def _create_or_comment(client: GitHubClient, delivery: Delivery, config: SenderConfig) -> str:
-    """What arrived before an answer got lost is found again by the mark it carries."""
+    """Create the issue or comment unless its hidden marker shows that an earlier attempt succeeded."""
     repository, mark = delivery.destination.address, f"<!-- perfci delivery {delivery.uid} -->"
     head = _neutralize_mentions(notification_text.notification_subject(delivery.body))
     text = f"{_neutralize_mentions(notification_text.notification_body(delivery.body, config.build_link(delivery.project, delivery.number)))}\n\n{mark}"
@@ -65,5 +65,5 @@ def _parse_issue_number(url: str, name: str) -> int | None:
 
 
 def _neutralize_mentions(text: str) -> str:
-    """Names from results mention nobody and link to nothing: a zero-width joiner parts ``@`` and ``#`` from a name."""
+    """Insert a word joiner after ``@`` and ``#``, so that names from results create no mentions or links."""
     return re.sub(r"([@#])(?=\w)", "\\1\u2060", text).replace("<!--", "&lt;!--")

@@ -1,4 +1,4 @@
-"""Where a project's messages go: checked when it is set, so that the first one does not get lost."""
+"""Manage notification destinations; each is validated when it is saved."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from perfci.service.audit_context import AuditContext
 from perfci.service.notify.deliver_notifications import SENDERS
 from perfci.service.notify.quiet_hours import compute_send_time, parse_time
 from perfci.service.notify.senders import SenderConfig
-from perfci.store.access import audit_log
 from perfci.store.jobs import delivery_queue
 from perfci.store.jobs.delivery_queue import WAITING, Delivery, Destination
 from perfci.store.projects import Project, mark_changed
@@ -30,13 +29,13 @@ ADDRESS_CHECKS: Mapping[str, Callable[[str], object]] = {
     "email": parse_recipient,
     "github_issue": repository_path_values,
 }
-"""What an address has to be, for each kind."""
+"""Validator of the address, by kind of destination."""
 
 
 def save_destination(
     tx: Transaction, project: Project, destination: Destination, context: AuditContext, *, secret: str | None
 ) -> bool:
-    """Add or change a destination; a ``secret`` of None leaves the old one. True where it is new."""
+    """Add or change a destination; a ``secret`` of None keeps the stored one. Return whether it is new."""
     if destination.kind not in ADDRESS_CHECKS:
         raise PerfciError(
             f"{destination.kind!r} is no kind of destination; expected {', '.join(ADDRESS_CHECKS)}."
@@ -51,19 +50,14 @@ def save_destination(
     if destination.kind == "github_issue" and not kept_secret:
         raise PerfciError("Issues are opened with a token of that repository: send it as the secret.")
     new = delivery_queue.save_destination(tx, project.id, replace(destination, secret=kept_secret))
-    _record_audit(
-        tx,
-        project,
-        "destination.set",
-        destination.name,
-        context,
-        {"kind": destination.kind, "enabled": destination.enabled},
-    )
+    detail = {"kind": destination.kind, "enabled": destination.enabled}
+    context.record(tx, "destination.set", destination.name, project.id, detail)
+    mark_changed(tx, [project.id])
     return new
 
 
 def _require_valid_names(destination: Destination) -> None:
-    """Names that a list can tell again, on one line each."""
+    """Validate the name and the benchmark patterns: single lines of limited length."""
     if len(destination.name) > MAX_NAME_LENGTH or not re.fullmatch(VISIBLE_LINE_PATTERN, destination.name):
         raise PerfciError(
             f"The name of a destination is one line of at most {MAX_NAME_LENGTH} visible characters."
@@ -73,7 +67,7 @@ def _require_valid_names(destination: Destination) -> None:
         len(pattern) > MAX_GLOB_LENGTH or not re.fullmatch(VISIBLE_LINE_PATTERN, pattern) for pattern in globs
     ):
         raise PerfciError(
-            f"A destination hears of at most {MAX_GLOBS} names of benchmarks, each at most {MAX_GLOB_LENGTH} visible "
+            f"A destination filters at most {MAX_GLOBS} names of benchmarks, each at most {MAX_GLOB_LENGTH} visible "
             "characters, with * for any."
         )
 
@@ -82,21 +76,22 @@ MAX_NAME_LENGTH, MAX_GLOB_LENGTH, MAX_GLOBS = 100, 200, 50
 
 
 def delete_destination(tx: Transaction, project: Project, name: str, context: AuditContext) -> bool:
-    """Remove a destination and what still waits for it; False where there is none."""
+    """Remove a destination and its queued deliveries; return False if there is none."""
     existed = delivery_queue.delete_destination(tx, project.id, name)
     if existed:
-        _record_audit(tx, project, "destination.remove", name, context, {})
+        context.record(tx, "destination.remove", name, project.id, {})
+        mark_changed(tx, [project.id])
     return existed
 
 
 def send_test_message(project: str, destination: Destination, config: SenderConfig, now: datetime) -> str:
-    """Send a message that only tries the way; answers what went wrong, or nothing."""
+    """Send a test message; return the error, or an empty text."""
     body = {
         "project": project,
         "number": 0,
         "state": "new",
         "kind": "data",
-        "headline": "This only tries whether messages arrive; nothing happened",
+        "headline": "This is a test message; nothing happened",
     }
     uid = secrets.token_hex(16)
     delivery = Delivery(
@@ -126,34 +121,5 @@ def send_test_message(project: str, destination: Destination, config: SenderConf
 
 
 def record_test_message(tx: Transaction, project: Project, name: str, context: AuditContext) -> None:
-    """Write down that somebody tries a destination: what he sends leaves this server in its name."""
-    audit_log.add_entry(
-        tx,
-        context.actor.name,
-        "destination.test",
-        name,
-        at=context.at,
-        project_id=project.id,
-        request_id=context.request_id,
-    )
-
-
-def _record_audit(
-    tx: Transaction,
-    project: Project,
-    action: str,
-    name: str,
-    context: AuditContext,
-    detail: dict[str, object],
-) -> None:
-    audit_log.add_entry(
-        tx,
-        context.actor.name,
-        action,
-        name,
-        at=context.at,
-        project_id=project.id,
-        detail=detail,
-        request_id=context.request_id,
-    )
-    mark_changed(tx, [project.id])
+    """Record a test message in the audit log, since it leaves this server."""
+    context.record(tx, "destination.test", name, project.id)

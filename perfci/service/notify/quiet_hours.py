@@ -1,4 +1,4 @@
-"""When a destination wants to hear: not in its quiet hours, or once a day; in its own time zone."""
+"""Quiet hours and daily digests: compute when a message may be sent, in the time zone of its destination."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DIGEST_PATTERN = re.compile(r"daily@(([01]\d|2[0-3]):[0-5]\d)", re.ASCII)
 def compute_send_time(
     now: datetime, quiet: Mapping[str, str], digest: str = "", *, urgent: bool = False
 ) -> datetime:
-    """The first moment from now on at which a message may leave."""
+    """Compute the earliest time at which a message may be sent."""
     if urgent:
         return now
     zone = parse_time_zone(quiet.get("tz", ""))
@@ -31,6 +31,7 @@ def compute_send_time(
 
 
 def parse_time_zone(name: str) -> ZoneInfo:
+    """Parse an IANA time zone name; empty is UTC."""
     try:
         return ZoneInfo(name or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -38,12 +39,14 @@ def parse_time_zone(name: str) -> ZoneInfo:
 
 
 def parse_time(text: str) -> time:
+    """Parse a time of day such as ``22:00``."""
     if not TIME_PATTERN.fullmatch(text):
         raise PerfciError(f"{text!r} is no time of day; expected for example 22:00.")
     return time.fromisoformat(text)
 
 
 def parse_digest_time(text: str) -> time:
+    """Parse the time of day of a digest such as ``daily@09:00``."""
     if not (match := DIGEST_PATTERN.fullmatch(text)):
         raise PerfciError(
             f"{text!r} is no digest; expected for example daily@09:00, or nothing for one message each."
@@ -52,9 +55,10 @@ def parse_digest_time(text: str) -> time:
 
 
 def _find_next_occurrence(now: datetime, zone: ZoneInfo, wall_time: time) -> datetime:
-    """The next time a clock on the wall shows this.
+    """Find the next time at which local clocks show ``wall_time``.
 
-    An hour that the clocks skip is taken as if they had not, one that they show twice counts both times.
+    Times in an hour that is skipped by daylight saving are resolved as if it were not; in a repeated hour both
+    occurrences count.
     """
     today = now.astimezone(zone).date()
     for day in (today, today + timedelta(days=1)):

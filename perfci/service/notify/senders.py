@@ -1,4 +1,4 @@
-"""How a message travels to each kind of destination; what is sent twice is the same message to its receiver."""
+"""Senders of each kind of destination; a repeated message carries the same id."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from perfci.report.incidents import notification_text
 from perfci.store.jobs.delivery_queue import Delivery
 
 IncidentLink = Callable[[str, int], str]
-"""Where an incident of a project is shown; empty where no server is."""
+"""Return the URL of an incident from project and number; empty without a server."""
 
 
 @dataclass(frozen=True, slots=True)
 class SenderConfig:
-    """What all senders need: networks that may be reached beside the public one, the mail server, and addresses."""
+    """Shared configuration of senders: allowed private networks, mail server, GitHub API and links."""
 
     allowed_networks: Sequence[IpNetwork] = ()
     mail_server: smtp_mail.MailServer = field(default_factory=lambda: smtp_mail.MailServer(""))
@@ -34,7 +34,7 @@ class SenderConfig:
 
 
 def build_sender_config(settings: Settings, secrets: Secrets) -> SenderConfig:
-    """What senders need, as it is configured."""
+    """Build the sender configuration from settings and secrets."""
     notify, public = settings.notify, settings.server.public_url
     server = smtp_mail.MailServer(
         host=notify.smtp_host,
@@ -53,13 +53,13 @@ def build_sender_config(settings: Settings, secrets: Secrets) -> SenderConfig:
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """Where a message can be found now, if anywhere."""
+    """The URL at which a sent message can be read, if any."""
 
     url: str = ""
 
 
 class DeliveryError(PerfciError):
-    """The receiver did not take it; ``final`` says that it never will, ``after_s`` when it wants to be asked again."""
+    """A delivery failure; ``final`` marks a permanent one, ``retry_after_s`` is the delay the receiver asked for."""
 
     def __init__(self, sentence: str, *, final: bool = False, retry_after_s: float | None = None) -> None:
         super().__init__(sentence)
@@ -68,13 +68,15 @@ class DeliveryError(PerfciError):
 
 
 class Sender(Protocol):
+    """Sends a batch of deliveries as one message; raises ``PerfciError`` if it was not accepted."""
+
     def __call__(
         self, batch: Sequence[Delivery], uid: str, config: SenderConfig, now: datetime
     ) -> SendResult: ...
 
 
 def send_slack(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: datetime) -> SendResult:
-    """Text as Slack's incoming webhooks, Mattermost, Rocket.Chat and Discord (``/slack``) take it."""
+    """Send text to an incoming webhook of Slack, Mattermost, Rocket.Chat or Discord (``/slack``)."""
     text = _escape_slack(f"*{_build_subject(batch)}*\n{_build_text(batch, config)}")
     body = json.dumps({"text": text}, ensure_ascii=False).encode()
     _post_request(batch[0].destination.address, body, {"X-Perfci-Delivery": uid}, config)
@@ -82,7 +84,7 @@ def send_slack(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: d
 
 
 def send_webhook(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: datetime) -> SendResult:
-    """The incidents as JSON, signed over the bytes of the body as GitHub signs its own webhooks."""
+    """Send incidents as JSON, signed with HMAC-SHA256 over the body as GitHub signs its webhooks."""
     incidents = [
         dict(delivery.body) | {"url": config.build_link(delivery.project, delivery.number)}
         for delivery in batch
@@ -96,7 +98,7 @@ def send_webhook(batch: Sequence[Delivery], uid: str, config: SenderConfig, now:
 
 
 def send_mail(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: datetime) -> SendResult:
-    """Plain text; the same ``Message-ID`` each time it is tried."""
+    """Send a plain-text mail, with the same ``Message-ID`` on each attempt."""
     to, server = batch[0].destination.address, config.mail_server
     smtp_mail.send_mail(
         smtp_mail.build_message(server, to, _build_subject(batch), _build_text(batch, config), uid, now),
@@ -106,11 +108,12 @@ def send_mail(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: da
 
 
 def compute_signature(secret: str, body: bytes) -> str:
+    """Compute the HMAC-SHA256 signature of a body, in the format of GitHub's ``X-Hub-Signature-256``."""
     return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 
 
 def require_accepted(response: CheckedResponse, receiver: str) -> CheckedResponse:
-    """What a status means for another try: too much or broken there is tried again, refused is not."""
+    """Raise ``DeliveryError`` for a failed response; rate limits and server errors may be retried."""
     if response.ok:
         return response
     later = response.status in (408, 425, 429) or response.status >= 500
@@ -149,5 +152,5 @@ def _build_text(batch: Sequence[Delivery], config: SenderConfig) -> str:
 
 
 def _escape_slack(text: str) -> str:
-    """Slack reads <...> as a link or a call for everybody (``<!channel>``), and these three characters end that."""
+    """Escape the three characters of Slack markup: ``<!channel>`` would notify everyone."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

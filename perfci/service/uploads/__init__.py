@@ -1,1 +1,1 @@
-"""Runs that come in and go out: receive, send, import, export and prune them."""
+"""Runs: receive, send, import, export and prune them."""

@@ -1,4 +1,4 @@
-"""The histories of a project as bytes of another format, as they are read."""
+"""Export the histories of a project as a stream of bytes in another format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ EXPORT_FORMATS = ("csv", *WRITER_MODULES)
 def export_history(
     store: Store, project: str, format: str, on_loss: WarnCallback, *, samples: bool = False
 ) -> Iterator[bytes]:
-    """``lost`` takes a sentence for each thing the format cannot say; ``samples`` makes CSV a row for each of them."""
+    """Stream the histories of a project in ``format``.
+
+    ``on_loss`` is called with a sentence for everything the format cannot represent; ``samples`` writes one CSV row for
+    each sample instead of each result.
+    """
     if format == "csv":
         return _export_csv(store, project, samples)
     return get_writer(format).write(_load_runs(store, project), on_loss)
@@ -30,7 +34,7 @@ def _export_csv(store: Store, project: str, samples: bool) -> Iterator[bytes]:
 
 
 def _load_runs(store: Store, project: str) -> Iterator[Run]:
-    """Each commit in a transaction of its own: a reader that stays for minutes would keep the log from being cut."""
+    """Load each commit in its own transaction: one open for minutes would block checkpoints of the WAL."""
     with store.read() as tx:
         of_commits = load_history_run_ids(tx, project)
     for ids in of_commits:

@@ -1,4 +1,4 @@
-"""Files of other tools become runs in the store, all of them or none."""
+"""Import result files of other tools into the store, all runs or none."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from perfci.store.queries.unresolved_results import UnitAnswer
 from perfci.store.writes.ingest import describe_benchmarks, ingest_runs
 from perfci.verdicts.process_levels import summarize_result
 
-APPROXIMATE_ORDER = "commits ordered by date: their git was not at hand"
+APPROXIMATE_ORDER = "commits ordered by date: no git repository was available"
 
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
-    """``runs_known`` were stored before; ``values`` and ``samples`` count only what is new."""
+    """Counts of one import. ``runs_known`` were stored before; ``values`` and ``samples`` count new data only."""
 
     runs_new: int
     runs_known: int
@@ -53,10 +53,10 @@ def ingest_path(
     known_commits: Mapping[str, Commit] | None = None,
     metric_units: Mapping[str, UnitAnswer] = MappingProxyType({}),
 ) -> IngestReport:
-    """Read a file or folder of ``format`` (``auto`` looks at the content) in one transaction.
+    """Import a file or folder of ``format`` (``auto`` detects it from the content) in one transaction.
 
-    ``line`` are the commits of the repository at hand by sha: what a file only names is completed from there.
-    ``meanings`` are units and directions of metrics that perfci does not know.
+    ``known_commits`` are the commits of the local repository by sha; they complete commits that a file only names.
+    ``metric_units`` are the units and directions of metrics that perfci does not know.
     """
     name = detect_format(path) if format == "auto" else format
     defaults = project if isinstance(project, ImportDefaults) else ImportDefaults(project)
@@ -83,7 +83,7 @@ def ingest_path(
 
 
 class _RunImport:
-    """Runs on their way into the store, and what is learnt while they pass."""
+    """Runs of one import, with the warnings and unresolved units collected on the way."""
 
     def __init__(self, known_commits: Mapping[str, Commit], metric_units: Mapping[str, UnitAnswer]) -> None:
         self.warnings: Counter[str] = Counter()
@@ -100,7 +100,7 @@ class _RunImport:
             yield self._complete_commit(document.run), document.idempotency_key, document.body_hash
 
     def save_unresolved(self, tx: Session, project: str, format_name: str, at: datetime) -> int:
-        """Store what nobody can judge yet beside its run."""
+        """Store results of unknown units beside their runs; return how many."""
         unresolved_count = 0
         for document in self._unresolved:
             rows = [
@@ -119,11 +119,11 @@ class _RunImport:
         )
         for result in (result for document in self._unresolved for result in document.unresolved):
             if result.metric not in resolved:
-                self.warnings[f"{result.metric} is kept apart: {result.reason}"] += 1
+                self.warnings[f"{result.metric} has an unresolved unit: {result.reason}"] += 1
         return unresolved_count
 
     def _complete_commit(self, run: Run) -> Run:
-        """A run with all that git knows of its commit; without it the order of its history is that of dates."""
+        """Complete the commit of a run from git; without it the history is ordered by date."""
         commit = self._known_commits.get(run.commit.sha) or self._find_by_prefix(run.commit.sha)
         if commit is not None:
             return replace(run, commit=replace(commit, dirty=run.commit.dirty))
@@ -140,7 +140,7 @@ class _RunImport:
 
 @contextlib.contextmanager
 def _disable_gc() -> Iterator[None]:
-    """Millions of small values that hold no cycles pass through: searching them for some costs a sixth of the time."""
+    """Disable garbage collection: scanning millions of acyclic values would cost a sixth of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""An upload becomes a stored run and a promise to judge it, in one transaction."""
+"""Receive uploads: store each run and enqueue its evaluation in one transaction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from perfci.service.audit_context import AuditContext
 from perfci.store.access import audit_log
 from perfci.store.jobs import outbox
 from perfci.store.projects import Project, mark_changed
-from perfci.store.queries import run_lookup as arrivals
+from perfci.store.queries import run_lookup
 from perfci.store.queries.loaders import HISTORY_KINDS
 from perfci.store.writes.bulk_insert import KeyedRun
 from perfci.store.writes.group_commit import GroupCommitter
@@ -27,12 +27,12 @@ from perfci.verdicts.process_levels import summarize_result
 KIND_HISTORY, KIND_COMPARE, KIND_AA = "history", "compare", "aa"
 
 AUDIT_RECEIVE = "run.receive"
-"""What the audit log calls uploads: one line a day for each caller, for there may be many."""
+"""Audit action of uploads, recorded once a day for each actor, since uploads are many."""
 
 
 @dataclass(frozen=True, slots=True)
 class IncomingRun:
-    """A run that somebody sends: under which key, in which body, into which project, who and when."""
+    """An uploaded run with its idempotency key, body hash, target project and audit context."""
 
     run: Run
     key: str
@@ -46,13 +46,13 @@ class IncomingRun:
 
 
 def store_run(committer: GroupCommitter, incoming: IncomingRun) -> UploadReceipt:
-    """Store a run and answer only after the commit; the same run with the same content is a success as well."""
+    """Store a run and return after the commit; a repeated upload of the same content succeeds too."""
     return committer.submit_batched(store_runs, incoming)
 
 
 def store_runs(tx: Session, incoming: Sequence[IncomingRun]) -> list[UploadReceipt]:
-    """The same for many within a transaction, in as few statements as for one; one that is refused raises for all."""
-    first: dict[str, IncomingRun] = {}  # who sends the same once more meets what is stored by then
+    """Store a batch of runs in one transaction; a refused run raises for the whole batch."""
+    first: dict[str, IncomingRun] = {}  # a repeated key in one batch is stored after the first one
     for upload in incoming:
         first.setdefault(upload.key, upload)
     stored: set[str] = set()
@@ -67,7 +67,7 @@ def store_runs(tx: Session, incoming: Sequence[IncomingRun]) -> list[UploadRecei
 
 
 def _group_runs(incoming: Iterable[IncomingRun]) -> Iterator[tuple[Project, str, list[IncomingRun]]]:
-    """What goes into one project for one purpose."""
+    """Group runs by project and session kind."""
     groups: dict[tuple[int, str], list[IncomingRun]] = defaultdict(list)
     for upload in incoming:
         groups[upload.project.id, classify_session(upload.run)].append(upload)
@@ -83,29 +83,29 @@ def _build_receipt(incoming: IncomingRun, stored: bool) -> UploadReceipt:
 
 
 def _require_grant(tx: Session, actor: Actor, run: Run, kind: str) -> None:
-    """Refuse with the token of a job what that job did not measure, and what would join what others measured."""
+    """Refuse runs that a job's token does not cover, and runs that would join a session of another job."""
     if actor.grant is None:
         return
     if problem := upload_refusal(actor.grant, run, history=kind == KIND_HISTORY):
         raise AccessDenied(403, problem)
-    origins = arrivals.load_session_origins(tx, run.session)
+    origins = run_lookup.load_session_origins(tx, run.session)
     if any(dict(origin).get("run_id") != actor.grant.run_id for origin in origins):
         raise AccessDenied(403, OTHER_SESSION.format(run.session))
 
 
 def _restrict_commit(tx: Session, commit: Commit, project: Project) -> Commit:
-    """What a job that writes no history may say of a commit: its subject, where nobody told of it before.
+    """Strip a commit to what a job without history access may set: the subject of a new commit.
 
-    The place of a commit in the line, its branch and its date decide the order of histories.
+    Its position, branch and date are dropped, because they decide the order of histories.
     """
-    subject = "" if arrivals.has_commit(tx, project.id, commit.sha) else commit.subject
+    subject = "" if run_lookup.has_commit(tx, project.id, commit.sha) else commit.subject
     return Commit(commit.sha, subject=subject, dirty=commit.dirty)
 
 
 def classify_session(run: Run) -> str:
-    """What a session of this run is for: a history takes in no pull request, no changed working tree, no comparison.
+    """Return the session kind of a run; pull requests, dirty trees and comparisons never enter a history.
 
-    The server decides; what a document says of itself is only what is measured in it.
+    The server decides from the measured data, not from what the document claims to be.
     """
     history = Role.HISTORY
     compared = [
@@ -117,7 +117,7 @@ def classify_session(run: Run) -> str:
 
 
 def _collect_side_pairs(result: Result) -> tuple[set[int | None], set[int | None]]:
-    """The pairs of which a result holds the base side, and those of which it holds the head side."""
+    """Return the pair numbers measured on the base side and on the head side."""
     base, head = (
         {process.pair for process in result.processes if process.role is role}
         for role in (Role.BASE, Role.HEAD)
@@ -130,9 +130,9 @@ def _is_from_pull(run: Run) -> bool:
 
 
 def _store_group(tx: Session, project: Project, kind: str, incoming: Sequence[IncomingRun]) -> set[str]:
-    """The keys of those that were not known: they are stored now, and promised to be judged."""
+    """Store runs of one project and kind and enqueue them; return the keys that were new."""
     admitted = [_admit_run(tx, upload, kind) for upload in incoming]
-    before = arrivals.load_session_kinds(tx, {upload.run.session for upload in admitted})
+    before = run_lookup.load_session_kinds(tx, {upload.run.session for upload in admitted})
     at = max(upload.context.at for upload in admitted)
     documents = [upload.document for upload in admitted]
     stored = ingest_batch(tx, documents, kind=kind, received_at=at, summarize=summarize_result)
@@ -147,7 +147,7 @@ def _store_group(tx: Session, project: Project, kind: str, incoming: Sequence[In
 
 
 def _admit_run(tx: Session, incoming: IncomingRun, kind: str) -> IncomingRun:
-    """What is stored of a run, by whoever sends it."""
+    """Check the grant of a run and strip what its sender may not set."""
     run, actor = incoming.run, incoming.context.actor
     _require_grant(tx, actor, run, kind)
     if actor.grant is None or actor.grant.baseline:

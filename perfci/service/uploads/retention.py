@@ -1,4 +1,4 @@
-"""Thin what is old, in steps short enough that uploads hardly wait."""
+"""Prune raw samples of old processes, in transactions short enough not to delay uploads."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from perfci.store.projects import Project, load_projects
 from perfci.verdicts.process_levels import process_level
 
 BATCH_SIZE = 500
-"""Results of one transaction: some 2,500 processes, which take about a tenth of a second."""
+"""Results per transaction: about 2,500 processes, which take a tenth of a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class PruneCounts:
+    """Processes pruned and samples deleted."""
+
     processes: int = 0
     samples: int = 0
 
 
 def prune(store: Store, older_than: datetime, *, now: datetime, dry_run: bool = False) -> PruneCounts:
-    """Keep of processes of histories that began before a moment only their levels; a dry run only counts."""
+    """Reduce processes that started before ``older_than`` to their levels; a dry run only counts."""
     with store.read() as tx:
         projects = load_projects(tx)
     steps = [
@@ -54,7 +56,7 @@ def _prune_batch(
 
 
 class RetentionJob:
-    """What the judge does between two looks: prune once a day, by the clock it is told."""
+    """Periodic job of the judge worker that prunes once a day."""
 
     def __init__(self, store: Store, raw_days: int) -> None:
         self._store, self._raw_days = store, raw_days

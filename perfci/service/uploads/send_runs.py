@@ -1,4 +1,4 @@
-"""Runs on their way to a server: into the spool first, then over the wire."""
+"""Send runs to a server through the local spool."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from perfci.verdicts.incidents.expected_change_match import MergedExpectedChange
 
 
 def resolve_server(config: Config, option: str = "") -> str:
-    """The server that was named on the command line or is configured."""
+    """Return the server URL of the command line option or the configuration."""
     server = option or config.settings.client.server
     if not server:
         raise PerfciError(
@@ -33,11 +33,12 @@ def resolve_server(config: Config, option: str = "") -> str:
 
 
 def open_spool(config: Config) -> Spool:
+    """Open the configured spool folder."""
     return Spool(config.root / config.settings.client.spool)
 
 
 def build_client(config: Config, server: str) -> ApiClient:
-    """A job of GitHub Actions needs no token of ours: GitHub signs what it is."""
+    """Build the API client; a GitHub Actions job without a token logs in by OIDC."""
     token, job = config.secrets.token.get_secret_value(), config.github
     if token or job is None:
         return ApiClient(open_http_client(server, token=token))
@@ -45,30 +46,31 @@ def build_client(config: Config, server: str) -> ApiClient:
     return ApiClient(open_http_client(server, auth=login))
 
 
-def build_patience(config: Config) -> FlushRetryPolicy:
+def build_retry_policy(config: Config) -> FlushRetryPolicy:
+    """Build the retry policy of the spool from the configuration."""
     client = config.settings.client
     return FlushRetryPolicy(give_up_after_s=client.give_up_after_s, keep_days=client.keep_days)
 
 
 def upload_runs(config: Config, server: str, runs: Iterable[Run]) -> FlushReport:
-    """Keep all runs on disk, then send them and whatever waited before them."""
+    """Write all runs to the spool, then send the spool, earlier runs included."""
     spool = open_spool(config)
     with closing(build_client(config, server)) as client:
         for run in runs:
             spool.put(run_document.dump_run(run).encode(), run_document.idempotency_key(run), client.server)
-        return flush_spool(spool, client, build_patience(config))
+        return flush_spool(spool, client, build_retry_policy(config))
 
 
 def send_spooled_runs(config: Config, server: str) -> FlushReport:
-    """Send what waits for a server."""
+    """Send the runs in the spool."""
     with closing(build_client(config, server)) as client:
-        return flush_spool(open_spool(config), client, build_patience(config))
+        return flush_spool(open_spool(config), client, build_retry_policy(config))
 
 
 def send_expected_changes(
     config: Config, server: str, expected_changes: Iterable[MergedExpectedChange]
 ) -> int:
-    """Tell a server what was announced and counts; answers how many it had not been told before."""
+    """Send authorized expected changes to a server; return how many were new."""
     items: dict[tuple[str, str, datetime | None], list[NewExpectedChange]] = defaultdict(list)
     for change in expected_changes:
         expected = change.expected
@@ -87,7 +89,7 @@ def send_expected_changes(
 
 
 def read_runs(path: Path, project: str, warn: WarnCallback) -> Iterator[Run]:
-    """The runs of a file of any format; documents of our own name their project themselves."""
+    """Read the runs of a file of any format; perfci documents name their own project."""
     name = detect_format(path)
     if name == "perfci":
         yield from run_document.read_runs(path)
@@ -96,5 +98,6 @@ def read_runs(path: Path, project: str, warn: WarnCallback) -> Iterator[Run]:
 
 
 def load_session_runs(store: Store, uid: str) -> list[Run]:
+    """Load the stored runs of a session."""
     with store.read() as tx:
         return [measurements.load_run(tx, run_id) for run_id in run_lookup.load_session_run_ids(tx, uid)]

@@ -1,4 +1,4 @@
-"""Somebody says the unit and direction of a metric that was kept apart: its results become part of their runs."""
+"""Resolve unresolved units: results of a metric join their runs once its unit and direction are known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perfci.formats import run_document
 from perfci.formats.unit_conversion import UnitConversion, find_conversion, parse_direction
 from perfci.model import Metric, PerfciError, Process, Result, Run, SampleSummary
 from perfci.store.jobs import outbox
-from perfci.store.projects import find_project as project_named
+from perfci.store.projects import find_project
 from perfci.store.queries import unresolved_results
 from perfci.store.queries.measurements import load_run
 from perfci.store.queries.unresolved_results import UnitAnswer, UnresolvedResult
@@ -22,7 +22,7 @@ from perfci.store.writes.bulk_insert import insert_results, update_process_count
 def resolve_unit(
     tx: Session, project_id: int, format: str | None, metric: str, answer: UnitAnswer, at: datetime
 ) -> int:
-    """Judge all results of a metric that wait, of any format or one, and all that come later; return how many."""
+    """Set the unit of a metric, for one format or all; add its waiting results and return how many."""
     done = 0
     for record in unresolved_results.load_unresolved_of_metric(tx, project_id, format, metric):
         if unresolved_results.mark_resolved(tx, record, answer, at):
@@ -35,8 +35,8 @@ def resolve_unit(
 def resolve_known_units(
     tx: Session, project: str, supplied: Mapping[str, UnitAnswer], at: datetime
 ) -> set[str]:
-    """Resolve what waits and is answered now, or was for earlier files; return the names of those metrics."""
-    project_record = project_named(tx, project)
+    """Resolve waiting results by units supplied now or earlier; return the resolved metric names."""
+    project_record = find_project(tx, project)
     if project_record is None:
         return set()
     answers: list[tuple[str | None, str, UnitAnswer]] = [
@@ -54,11 +54,11 @@ def resolve_known_units(
 
 
 def parse_metric_unit(text: str) -> tuple[str, UnitAnswer]:
-    """``threads=count:higher``: a metric, its unit, and which way is good."""
-    metric, equals, rest = text.rpartition("=")
+    """Parse a metric, its unit and its better direction from ``threads=count:higher``."""
+    metric, separator, rest = text.rpartition("=")
     unit, _, way = rest.rpartition(":")
     direction = parse_direction(way)
-    if not (metric and equals and unit and direction):
+    if not (metric and separator and unit and direction):
         raise PerfciError(f"--metric {text}: expected NAME=UNIT:lower or NAME=UNIT:higher")
     return metric, UnitAnswer(unit, direction)
 
@@ -72,7 +72,7 @@ def _insert_result(tx: Session, project_id: int, record: UnresolvedResult, answe
 
 
 def _build_result(record: UnresolvedResult, run: Run, answer: UnitAnswer) -> Result:
-    """The result in the unit that was said, in seconds and bytes where that is a multiple of them."""
+    """Build the result in the given unit, converted to seconds or bytes where that is a multiple of them."""
     scale = find_conversion(answer.unit) or UnitConversion(answer.unit)
     stored_result = run_document.result_from_content(record.document["result"], run)
     return replace(
