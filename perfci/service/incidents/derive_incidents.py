@@ -35,7 +35,7 @@ class ProjectEvaluation:
     pages_per_week: int
 
 
-def evaluate_project(
+def derive_incidents(
     tx: Transaction,
     project: str,
     policy: Policy,

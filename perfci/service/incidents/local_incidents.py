@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from perfci.config import Config
 from perfci.policies import build_policy
-from perfci.service.incidents.derive_incidents import evaluate_project
+from perfci.service.incidents.derive_incidents import derive_incidents
 from perfci.service.incidents.reconcile_incidents import ReconcileResult, reconcile_incidents
 from perfci.store import Store
 from perfci.store.projects import find_project
@@ -22,5 +22,5 @@ def evaluate_local_project(
         project = find_project(tx, config.project)
         if project is None:
             return ReconcileResult()
-        evaluation = evaluate_project(tx, config.project, policy, config.settings.history, tags)
+        evaluation = derive_incidents(tx, config.project, policy, config.settings.history, tags)
     return reconcile_incidents(store, project, policy, evaluation, datetime.now(UTC))

@@ -120,9 +120,8 @@ def load_incident_overview(tx: Transaction, project: Project) -> IncidentOvervie
     if evaluation is None:
         return None
     sections = {name: stored.list_section(tx, project.id, name) for name in stored.SECTIONS}
-    return IncidentOverview(
-        project.slug, sections, {name: len(records) for name, records in sections.items()}, look
-    )
+    counts = {name: len(records) for name, records in sections.items()}
+    return IncidentOverview(project.slug, sections, counts, evaluation)
 
 
 def serialize_stored_overview(overview: IncidentOverview) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How often something reports, from when it did: numbers and times in, findings out."""
+"""Learn reporting intervals from arrival times, and find late, vanished and incomplete reports."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from perfci.model import Status
 from perfci.store.incidents.reporting_schedules import RunArrival
 
 REPORT_WINDOW = timedelta(hours=1)
-"""Runs that arrive within an hour of the first belong together: rounds over several commits, a matrix of jobs."""
+"""Runs that arrive within this time of the first one form one report, such as a matrix of jobs."""
 
 MAX_GAPS = 10
-"""The longest of the last ten gaps counts, so that a weekend is no alarm."""
+"""Gaps considered; the longest of them is the interval, so that a weekend is not late."""
 
 MIN_REPORTS = 4
-"""Fewer teach nothing: two gaps of one week say little about the next."""
+"""Reports needed to learn an interval."""
 
 LATE_FACTOR, LATE_SLACK = 2.0, timedelta(hours=1)
-"""Late is what has not come after twice its longest gap and an hour."""
+"""A report is late after this multiple of its interval plus the slack."""
 
 EXAMINED_REPORTS, MIN_REPORTS_PRESENT, MIN_REPORTS_ABSENT = 5, 3, 2
-"""Of the last five reports a series was in three, but not in the last two: it has vanished."""
+"""A series has vanished if it was in three of the last five reports but not in the last two."""
 
 SHRUNKEN_SHARE = 0.8
-"""A report with less than this share of the series that reports before it had has lost some."""
+"""A report with less than this share of the earlier number of series has shrunk."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteReport:
-    """Runs that arrived together: the first when it ``began``, the last ``at``."""
+    """Runs that arrived together, with the arrival of the first and the last one."""
 
     started_at: datetime
     ended_at: datetime
@@ -40,7 +40,7 @@ class SuiteReport:
 
 
 def group_reports(arrivals: Sequence[RunArrival]) -> list[SuiteReport]:
-    """Runs that arrive together, oldest first."""
+    """Group arrivals into reports, oldest first."""
     groups: list[list[RunArrival]] = []
     for arrival in arrivals:
         if groups and arrival.arrived_at - groups[-1][0].arrived_at < REPORT_WINDOW:
@@ -54,7 +54,7 @@ def group_reports(arrivals: Sequence[RunArrival]) -> list[SuiteReport]:
 
 
 def learn_interval_s(reports: Sequence[SuiteReport]) -> float | None:
-    """Seconds of the longest of the last gaps; nothing after too few reports."""
+    """Return the longest recent gap in seconds; None after too few reports."""
     if len(reports) < MIN_REPORTS:
         return None
     times = [report.ended_at for report in reports][-MAX_GAPS - 1 :]
@@ -62,12 +62,12 @@ def learn_interval_s(reports: Sequence[SuiteReport]) -> float | None:
 
 
 def compute_late_time(last: datetime, every_s: float) -> datetime:
-    """The moment from which a report is missed."""
+    """Compute the time after which a report is late."""
     return last + LATE_FACTOR * timedelta(seconds=every_s) + LATE_SLACK
 
 
 def find_vanished_series(reports: Sequence[AbstractSet[int]]) -> set[int]:
-    """Series of the last five reports, oldest first, that have stopped."""
+    """Find series that vanished from the last five reports (oldest first)."""
     if len(reports) < EXAMINED_REPORTS:
         return set()
     recent = reports[-EXAMINED_REPORTS:]
@@ -81,12 +81,12 @@ def find_vanished_series(reports: Sequence[AbstractSet[int]]) -> set[int]:
 
 
 def has_shrunk(counts: Sequence[int]) -> bool:
-    """Whether the last report holds far fewer series than the median of the four before."""
+    """Return whether the last report has far fewer series than the median of the four before."""
     before = sorted(counts[-EXAMINED_REPORTS:-1])
     return len(before) == EXAMINED_REPORTS - 1 and counts[-1] < SHRUNKEN_SHARE * (before[1] + before[2]) / 2
 
 
 def has_only_failures(statuses: Mapping[int, Status]) -> bool:
-    """Whether a report measured nothing at all; what was skipped was not meant to be measured."""
+    """Return whether every result of a report failed; skipped results do not count."""
     tried = [status for status in statuses.values() if status is not Status.SKIPPED]
     return bool(tried) and Status.OK not in tried

@@ -1,4 +1,4 @@
-"""Incidents about data that did not come: opened and closed by whoever watches for it, told like a regression."""
+"""Incidents about missing data: open and close them, with notifications like a regression."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def open_data_incident(
     explanation: str = "",
     series_ids: Collection[int] = (),
 ) -> IncidentRecord:
-    """Say that data is missing; ``key`` names what, such as ``late nightly on <machine>``.
+    """Open an incident about missing data; ``key`` identifies it, such as ``late nightly on <machine>``.
 
-    While it is missing there is one incident of a key, however often this is called, and people are told once. What
-    was missing before, came and is missing again is an incident of its own.
+    Repeated calls keep one open incident per key and notify once. Data that returned and is missing again opens a new
+    incident.
     """
     existing = stored.find_data_incident(tx, project.id, key)
     if existing is not None and existing.gone_at is None:
@@ -69,7 +69,7 @@ def open_data_incident(
 
 
 def close_data_incident(tx: Transaction, project: Project, key: str, now: datetime) -> IncidentRecord | None:
-    """Say that what a key names came again; answers the incident that this ended."""
+    """Close the incident of a key after its data returned; return it, if one was open."""
     existing = stored.find_data_incident(tx, project.id, key)
     if existing is None or existing.gone_at is not None:
         return None
@@ -95,5 +95,5 @@ def close_data_incident(tx: Transaction, project: Project, key: str, now: dateti
 
 
 def open_data_incidents(tx: Transaction, project: Project) -> list[IncidentRecord]:
-    """What is missing now, by key in ``derived_id``."""
+    """Load the open incidents about missing data; ``derived_id`` is their key."""
     return stored.load_missing_data_incidents(tx, project.id)

@@ -1,4 +1,4 @@
-"""What did not come, in words: late suites, silent machines, reports that lack what they used to hold."""
+"""Find missing data: late suites, silent machines, incomplete reports and unresolved units."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from perfci.store.incidents.reporting_schedules import ReportingSchedule
 from perfci.store.queries.unresolved_results import UnresolvedResult
 
 UNRESOLVED_UNIT_AFTER = timedelta(days=7)
-"""A new metric may wait so long for somebody to say its unit; until then nobody sees it get worse."""
+"""Time after which an unresolved metric is reported, since it is not judged until then."""
 
 LATE, SILENT, VANISHED, SHRUNKEN, FAILED, UNRESOLVED_UNIT = (
     "late",
@@ -22,18 +22,18 @@ LATE, SILENT, VANISHED, SHRUNKEN, FAILED, UNRESOLVED_UNIT = (
     "vanished",
     "shrunken",
     "failed",
-    "unguarded",
+    "unresolved-unit",
 )
 
 SeriesStatuses = Mapping[int, Status]
-"""The series of a report and how each ended."""
+"""Status of each series of a report."""
 
 
 @dataclass(frozen=True, slots=True)
 class MissingData:
-    """Something that did not come. ``key`` names it, whatever is said of it; ``place`` is where it should come from.
+    """Missing data, identified by ``key``; ``machine_key`` is the machine that should have reported.
 
-    ``covers`` are the keys of others that are part of it.
+    ``covered_keys`` are the keys of other items that this one includes.
     """
 
     key: str
@@ -45,11 +45,12 @@ class MissingData:
 
 
 def build_missing_data_key(kind: str, schedule: ReportingSchedule) -> str:
+    """Build the incident key of a kind of missing data of a suite."""
     return f"{kind} {schedule.source.machine_id} {schedule.source.suite} {schedule.source.branch}"
 
 
 def find_late_suites(schedules: Iterable[ReportingSchedule], now: datetime) -> list[MissingData]:
-    """Suites that are late; where all of a machine are, it is the machine that says nothing."""
+    """Find late suites; if all suites of a machine are late, report the machine instead."""
     by_machine: dict[int, list[ReportingSchedule]] = defaultdict(list)
     for schedule in schedules:
         if schedule.every_s is not None and schedule.last_run_at is not None:
@@ -68,13 +69,11 @@ def find_late_suites(schedules: Iterable[ReportingSchedule], now: datetime) -> l
 def find_missing_in_reports(
     schedule: ReportingSchedule, reports: Sequence[SeriesStatuses]
 ) -> list[MissingData]:
-    """What the newest of the last reports lacks; the loss of many series at once is one absence."""
+    """Find what the newest report lacks; the loss of many series at once is one finding."""
     good = [{k for k, status in held.items() if status is Status.OK} for held in reports]
     where = f"{_format_suite_name(schedule)} on {schedule.machine.label}"
     if cadence.has_only_failures(reports[-1]):
-        explanation = (
-            f"None of {format_count(len(reports[-1]), 'series', 'series')} was measured: each says why."
-        )
+        explanation = f"None of {format_count(len(reports[-1]), 'series', 'series')} was measured: see the reason of each."
         return [
             _build_incomplete_report(
                 FAILED, schedule, f"everything failed in {where}", explanation, reports[-1]
@@ -99,7 +98,7 @@ def find_missing_in_reports(
 
 
 def find_unresolved_units(unresolved: Iterable[UnresolvedResult], now: datetime) -> list[MissingData]:
-    """Metrics that nobody judges, because nobody has said what they mean."""
+    """Find metrics that are not judged because their unit is unresolved."""
     old = {
         (result.format, result.metric)
         for result in unresolved
@@ -108,8 +107,8 @@ def find_unresolved_units(unresolved: Iterable[UnresolvedResult], now: datetime)
     return [
         MissingData(
             f"{UNRESOLVED_UNIT} {format} {metric}",
-            f"{metric} of {format} is measured, but nobody judges it",
-            "Its unit or direction is not known: say them with --metric at ingest, or over the API.",
+            f"{metric} of {format} is measured, but not judged",
+            "Its unit or direction is not known: set them with --metric at ingest, or over the API.",
         )
         for format, metric in sorted(old)
     ]
@@ -123,8 +122,10 @@ def _is_late(schedule: ReportingSchedule, now: datetime) -> bool:
 def _build_late_suite(schedule: ReportingSchedule) -> MissingData:
     return MissingData(
         build_missing_data_key(LATE, schedule),
-        f"{_format_suite_name(schedule)} has not reported from {schedule.machine.label} since {schedule.last_run_at:%Y-%m-%d %H:%M} UTC",
-        f"It reports at least every {_format_interval(schedule.every_s or 0.0)}: is its job still there, and does it still upload?",
+        f"{_format_suite_name(schedule)} has not reported from {schedule.machine.label} "
+        f"since {schedule.last_run_at:%Y-%m-%d %H:%M} UTC",
+        f"It reports at least every {_format_interval(schedule.every_s or 0.0)}: is its job still there, "
+        "and does it still upload?",
         str(schedule.source.machine_id),
     )
 

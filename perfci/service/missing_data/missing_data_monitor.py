@@ -1,4 +1,4 @@
-"""Notice what does not come, and that it came again: each silence is an incident, told like a regression."""
+"""Monitor missing data: open incidents for it and close them when the data returns."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from perfci.store.projects import Project
 from perfci.store.queries import unresolved_results
 
 MACHINE_INCIDENT_INTERVAL = timedelta(hours=1)
-"""A clock that jumps makes everything late at once: a machine opens one incident an hour, and no hundred."""
+"""Minimum time between new incidents of one machine, since a clock jump makes everything late at once."""
 
 MAX_UNRESOLVED = 1_000
 
@@ -45,13 +45,13 @@ ReportsBySource = Mapping[ReportSource, Sequence[SuiteReport]]
 
 
 class MissingDataMonitor:
-    """Called for a project as often as one likes. It remembers which reports it has looked into, to save time only."""
+    """Checks projects for missing data. Remembers examined reports, only to save time."""
 
     def __init__(self) -> None:
         self._examined: dict[tuple[int, ReportSource], datetime] = {}
 
     def __call__(self, tx: Transaction, project: Project, now: datetime) -> list[MissingData]:
-        """Learn from what came, open an incident for what did not, and close those whose data is there again."""
+        """Update schedules, open incidents for missing data and close those whose data returned."""
         reports = {
             source: cadence.group_reports(arrivals)
             for source, arrivals in stored.load_arrivals(tx, project.id).items()
@@ -60,9 +60,8 @@ class MissingDataMonitor:
         expected = [
             schedule for schedule in stored.load_reporting_schedules(tx, project.id) if not schedule.muted
         ]
-        clock = max(
-            [now, *filter(None, [stored.load_latest_report_at(tx)])]
-        )  # one set back must not make the last report new
+        # A clock set back must not make the last report look new.
+        clock = max([now, *filter(None, [stored.load_latest_report_at(tx)])])
         missing = find_late_suites(expected, clock) + find_unresolved_units(
             unresolved_results.list_unresolved_results(tx, project.id, limit=MAX_UNRESOLVED), now
         )
@@ -87,7 +86,7 @@ class MissingDataMonitor:
         reports: Sequence[SuiteReport],
         clock: datetime,
     ) -> list[MissingData]:
-        """What the newest complete report lacks, looked into once; one of the last hour may still be arriving."""
+        """Find what the newest complete report lacks; reports of the last hour may still be arriving."""
         complete = [report for report in reports if clock - report.started_at >= REPORT_WINDOW][
             -EXAMINED_REPORTS:
         ]
@@ -99,10 +98,9 @@ class MissingDataMonitor:
 
 
 def _update_schedules(tx: Transaction, project: Project, reports: ReportsBySource) -> None:
-    """Write down what came since the last look.
+    """Store the newest reports and the learned intervals.
 
-    A branch teaches a cadence only where most reports of its suite on its machine are its own: others end with their
-    work.
+    Only the branch with most reports of a suite on a machine has an interval: others end with their work.
     """
     last_run_times = {
         schedule.source: schedule.last_run_at for schedule in stored.load_reporting_schedules(tx, project.id)
@@ -151,7 +149,7 @@ def _close_incidents(
 
 
 def _has_returned(tx: Transaction, record: IncidentRecord, kind: str, reports: Sequence[SuiteReport]) -> bool:
-    """Whether the last report holds what one before it lacked."""
+    """Return whether the last report contains the missing data."""
     held = _load_statuses(tx, reports[-1])
     good = {series_id for series_id, status in held.items() if status is Status.OK}
     return (
@@ -170,7 +168,7 @@ def _open_incidents(tx: Transaction, project: Project, missing: Sequence[Missing
     for item in missing:
         if item.key not in open_records:
             if item.machine_key in busy:
-                continue  # a look an hour from now opens it, if it is still missing then
+                continue  # opened an hour later, if it is still missing then
             busy |= {item.machine_key} - {""}
         open_data_incident(
             tx,
@@ -184,7 +182,7 @@ def _open_incidents(tx: Transaction, project: Project, missing: Sequence[Missing
 
 
 def _load_statuses(tx: Transaction, report: SuiteReport) -> dict[int, Status]:
-    """How each series of a report ended, well where any run of it did."""
+    """Load the status of each series of a report; one successful run suffices."""
     statuses: dict[int, Status] = {}
     for held in stored.load_run_series_statuses(tx, report.run_ids).values():
         statuses |= {k: status for k, status in held.items() if statuses.get(k) is not Status.OK}

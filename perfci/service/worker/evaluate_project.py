@@ -1,4 +1,4 @@
-"""One look at a project with new uploads: read, compute with no transaction open, write what follows."""
+"""Evaluate a project with new uploads: read, compute without a transaction, write the results."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from perfci.history import uploaded_pairs
 from perfci.history.derive_change_points import SeriesHistories
 from perfci.history.uploaded_pairs import UploadedPairs, VerdictDecision
 from perfci.model import ChangePoint, Series
-from perfci.policies import LoadPolicies, ProjectPolicies
-from perfci.service.incidents.derive_incidents import ProjectEvaluation, evaluate_project
+from perfci.policies import LoadPolicies
+from perfci.service.incidents.derive_incidents import derive_incidents
 from perfci.service.incidents.reconcile_incidents import reconcile_incidents
 from perfci.service.lease import Lease
 from perfci.store import Store
@@ -29,7 +29,7 @@ from perfci.verdicts.history.change_point_detection import SegmentationCache
 
 @dataclass(frozen=True, slots=True)
 class _EvaluationInput:
-    """The work on one project, and all that has to be known to do it."""
+    """The work items of one project with the data to process them."""
 
     project: Project
     work: Sequence[OutboxItem]
@@ -39,34 +39,38 @@ class _EvaluationInput:
 
 @dataclass(frozen=True)
 class ProjectEvaluator:
-    """Whoever looks: under a lease, by the standards of each project, remembering what the looks before have seen."""
+    """Evaluates projects under a lease, by the policy of each, with cached segmentations."""
 
     store: Store
     lease: Lease
     load_policies: LoadPolicies
-    memory: SegmentationCache
+    segmentation_cache: SegmentationCache
     clock: Callable[[], datetime]
 
     def evaluate(self, work: Sequence[OutboxItem]) -> None:
-        """Do the work of one project. It is written twice, for incidents rest on the change points as stored."""
+        """Process the work of one project.
+
+        Change points are stored before incidents are derived, because these read them from the store.
+        """
         with self.lease.keep_alive():
-            read = self._load_input(work)
-            standards = self.load_policies(read.project)
-            changes = read.histories.find_change_points(standards.policy, self.memory)
-            decided = [(pairs, pairs.judge(standards.policy)) for pairs in read.pairs]
-            self._save_results(read, changes, decided)
-            evaluation = self._derive_incidents(read.project, standards)
+            inputs = self._load_input(work)
+            policies = self.load_policies(inputs.project)
+            changes = inputs.histories.find_change_points(policies.policy, self.segmentation_cache)
+            verdicts = [(pairs, pairs.judge(policies.policy)) for pairs in inputs.pairs]
+            self._save_results(inputs, changes, verdicts)
+            with self.store.read() as tx:
+                evaluation = derive_incidents(tx, inputs.project.slug, policies.policy, policies.history)
             reconcile_incidents(
-                self.store, read.project, standards.policy, evaluation, self.clock(), self._begin_leased
+                self.store, inputs.project, policies.policy, evaluation, self.clock(), self._begin_leased
             )
-        self._finish_work(read)
+        self._finish_work(inputs)
 
     def _load_input(self, work: Sequence[OutboxItem]) -> _EvaluationInput:
         runs = [item.subject for item in work if item.kind == "judge"]
         sessions = dict.fromkeys(item.subject for item in work if item.kind == "judge_pr")
         with self.store.read() as tx:
             project = find_project(tx, work[0].project)
-            assert project is not None  # the outbox refers to it
+            assert project is not None  # a foreign key of the outbox
             return _EvaluationInput(
                 project,
                 work,
@@ -88,19 +92,15 @@ class ProjectEvaluator:
                 if verdicts:
                     uploaded_pairs.save_verdicts(tx, inputs.project.slug, pairs.uid, verdicts, now)
 
-    def _derive_incidents(self, project: Project, policies: ProjectPolicies) -> ProjectEvaluation:
-        with self.store.read() as tx:
-            return evaluate_project(tx, project.slug, policies.policy, policies.history)
-
     def _finish_work(self, inputs: _EvaluationInput) -> None:
-        """Forget exactly the work that was read: whoever dies before that does it again to the same result."""
+        """Delete the processed work items; after a crash before that, they are repeated with the same result."""
         with self._begin_leased() as tx:
             outbox.delete_work(tx, [item.id for item in inputs.work])
             mark_changed(tx, [inputs.project.id])
 
     @contextlib.contextmanager
     def _begin_leased(self) -> Iterator[Transaction]:
-        """A transaction of whoever holds the lease."""
+        """Open a write transaction that fails if the lease was lost."""
         with self.store.begin() as tx:
             self.lease.renew_in_transaction(tx)
             yield tx

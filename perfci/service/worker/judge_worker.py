@@ -1,4 +1,4 @@
-"""What uploads promised is kept here, in a process of its own: a slow look at a history never holds up an upload."""
+"""The judge worker: process the outbox of uploads outside of the server, so that uploads stay fast."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ JUDGE_LEASE = "judge"
 WORK_KINDS = ("judge", "judge_pr", "evaluate")
 
 MAX_BATCH = 256
-"""Uploads that one look takes in: a burst of them touches the same histories."""
+"""Work items of one evaluation: a burst of uploads touches the same histories."""
 
 PeriodicJob = Callable[[datetime], object]
 
@@ -34,10 +34,10 @@ log = logging.getLogger("perfci.judge")
 
 @dataclass
 class JudgeWorker:
-    """Judges what was uploaded, one project after the other; of many such processes the lease lets one work.
+    """Evaluates uploads, one project after the other; of several such processes the lease lets one work.
 
-    ``meanwhile`` are what else this process does between two looks, each called with the time. The memory of earlier
-    looks is only in this process: whatever it forgets is computed again to the same result.
+    ``periodic_jobs`` run between evaluations and are called with the time. Cached segmentations live in this process
+    only; what is not cached is computed again with the same result.
     """
 
     store: Store
@@ -54,10 +54,10 @@ class JudgeWorker:
         )
 
     def run(self, stop: threading.Event, interval_s: float = 1.0) -> None:
-        """Work until told to stop; a database that cannot be reached now is asked again.
+        """Work until ``stop`` is set; an unreachable database is retried.
 
-        After some work it rests for as long as that took: what arrives meanwhile is looked at together, so that in a
-        burst a look costs each upload less, and half of a processor is all it ever takes.
+        After each cycle the worker pauses for as long as the cycle took: uploads of a burst are batched, and at most
+        half a processor is used.
         """
         with tune_gc():
             while not stop.is_set():
@@ -65,13 +65,12 @@ class JudgeWorker:
                 worked = self._run_cycle()
                 took_s = (self.clock() - began).total_seconds()
                 stop.wait(min(took_s, interval_s) if worked else interval_s)
-        with contextlib.suppress(
-            PerfciError
-        ):  # a database that is gone gives the lease to whoever outwaits it
+        # With the database gone, the lease simply expires.
+        with contextlib.suppress(PerfciError):
             self.lease.release()
 
     def _run_cycle(self) -> int:
-        """Work, and what else is to be done here; answer how much work that was."""
+        """Process due work and run periodic jobs; return the number of work items."""
         try:
             worked = self.run_once()
             if self.lease.acquire_or_renew():
@@ -83,7 +82,7 @@ class JudgeWorker:
         return worked
 
     def drain(self) -> int | None:
-        """Work until nothing is due, and do what else is to be done; how much it was, None where another one works."""
+        """Work until nothing is due; return the number of items, None if another process works."""
         if not self.lease.acquire_when_free():
             return None
         done = 0
@@ -96,7 +95,7 @@ class JudgeWorker:
         return done
 
     def run_once(self) -> int:
-        """Do the work that is due on the project that waits longest; answer how much that was."""
+        """Process the due work of the project that waits longest; return the number of items."""
         if not self.lease.acquire_or_renew():
             return 0
         with self.store.read() as tx:
@@ -106,12 +105,12 @@ class JudgeWorker:
         return len(due)
 
     def _evaluate(self, work: Sequence[OutboxItem]) -> None:
-        """Do all of it at once, or where that fails each by itself, so that one bad upload holds up nobody else."""
+        """Process all items together or, after a failure, one by one, so that a bad upload delays no others."""
         try:
             self._evaluator.evaluate(work)
         except Exception as error:
             if isinstance(error, LeaseLost) or isinstance(error.__cause__, SQLAlchemyError):
-                raise  # of the lease or the database: no fault of the work
+                raise  # a failure of the lease or the database, not of the work
             if len(work) > 1:
                 for item in work:
                     self._evaluate([item])

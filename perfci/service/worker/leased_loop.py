@@ -1,4 +1,4 @@
-"""Carries messages while there are any, in a thread of its own: who does not answer holds nobody else up."""
+"""Run recurring work under a lease, in a thread of its own, so that slow receivers delay nothing else."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from perfci.model import PerfciError
 from perfci.service.lease import Lease
 from perfci.store import Store
 
-NOTIFICATION_LEASE, INBOX_LEASE, POLL_LEASE = "deliver", "report", "missed"
-"""The leases of what is carried: notifications, what GitHub told, and what it did not."""
+NOTIFICATION_LEASE, INBOX_LEASE, POLL_LEASE = "deliver", "inbox", "reconciliation"
+"""Lease names of notifications, of received GitHub events and of the reconciliation poll."""
 
-log = logging.getLogger("perfci.courier")
+log = logging.getLogger("perfci.worker")
 
 
 class LeasedLoop:
-    """Of many such processes the lease lets one carry at a time; ``carry`` does what is due, and answers how much."""
+    """Calls ``work`` while this process holds the lease; ``work`` returns how many items it processed."""
 
     def __init__(
         self,
@@ -32,29 +32,29 @@ class LeasedLoop:
         self._lease = Lease(store, lease)
 
     def run(self, stop: threading.Event) -> None:
-        """Carry until told to stop; a database that cannot be reached now is asked again."""
+        """Work until ``stop`` is set; an unreachable database is retried."""
         while not stop.is_set():
             try:
-                carried = self.run_once()
+                processed = self.run_once()
             except PerfciError as error:
                 log.warning("%s", error)
-                carried = 0
-            if not carried:
+                processed = 0
+            if not processed:
                 stop.wait(self._interval_s)
         self._lease.release()
 
     def drain(self) -> int:
-        """Carry until nothing is due, unless somebody else carries; answer how much that was."""
+        """Work until nothing is due; return the number of items, 0 if another process works."""
         if not self._lease.acquire_when_free():
             return 0
         done = 0
-        while carried := self.run_once():
-            done += carried
+        while processed := self.run_once():
+            done += processed
         self._lease.release()
         return done
 
     def run_once(self) -> int:
-        """Carry what is due, if nobody else does; answer how much that was."""
+        """Process due items if this process holds the lease; return how many."""
         if not self._lease.acquire_or_renew():
             return 0
         with self._lease.keep_alive():

@@ -1,4 +1,4 @@
-"""What the judge process does for every project once a minute, whether anything was uploaded or not."""
+"""Periodic jobs of the judge worker, once a minute for every project."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ JOB_INTERVAL = timedelta(minutes=1)
 
 
 class PeriodicJobs:
-    """Called as often as one likes; does its work when a minute went by on the clock it is told."""
+    """Checks missing data, runs the lifecycle sweep and enqueues notifications; at most once a minute."""
 
-    def __init__(self, store: Store, standards_of: LoadPolicies) -> None:
+    def __init__(self, store: Store, load_policies: LoadPolicies) -> None:
         self._store = store
-        self._standards_of = standards_of
+        self._load_policies = load_policies
         self._last: datetime | None = None
         self._missing_data_monitor = MissingDataMonitor()
 
@@ -32,6 +32,6 @@ class PeriodicJobs:
         for project in projects:
             with self._store.begin() as tx:
                 self._missing_data_monitor(tx, project, now)
-            run_lifecycle_sweep(self._store, project, self._standards_of(project).policy, now)
+            run_lifecycle_sweep(self._store, project, self._load_policies(project).policy, now)
             with self._store.begin() as tx:
                 enqueue_new_incidents(tx, project, now)
