@@ -40,7 +40,7 @@ from tests.support.evaluations import a_move, a_project, look, told
 NOW = NOON + timedelta(days=3)
 LATER = NOW + timedelta(hours=1)
 SAID = MergedExpectedChange(a_sha(12), ExpectedChange("time", 0.2, "more tokens in each"), "#12")
-MEANT = "announced in #12: more tokens in each"
+MEANT = "expected, declared in #12: more tokens in each"
 MORE = "larger than expected: #12 declared +20.0 %; training.Step.time_step got 40.0 % slower"
 
 
@@ -124,7 +124,7 @@ def test_what_came_to_more_is_opened_and_says_so(store: Store) -> None:
 
     found = current(store)
     assert (found.state, found.is_open) == (IncidentState.NEW, True)
-    assert [(one.action, one.text) for one in history(store)[1:]] == [("announced", MORE)]
+    assert [(one.action, one.text) for one in history(store)[1:]] == [("expected", MORE)]
     assert (accepted_lines(store), sent(store, project)) == ([False], [("new", "")])
 
 
@@ -144,7 +144,7 @@ def test_an_incident_whose_commit_was_another_one_is_opened(store: Store) -> Non
 
     look(store, LATER, told("a2", a_move(at=11), good=10))
 
-    assert current(store).reason == "what got worse is not what was announced"
+    assert current(store).reason == "the regression is not the expected change"
 
 
 def test_an_announcement_that_comes_late_accepts_what_is_new(store: Store) -> None:

@@ -207,7 +207,7 @@ def test_a_nudge_by_nothing_says_so(store: Store) -> None:
     look(store, NOW, told("a1", a_move("x")))
     project = a_project(store)
 
-    with pytest.raises(PerfciError, match="Incident 1 stays where it is by 0 commits"), store.begin() as tx:
+    with pytest.raises(PerfciError, match="Incident 1 cannot move by 0 commits"), store.begin() as tx:
         shift_range(tx, project, require_incident(tx, project, 1), 0)
 
 

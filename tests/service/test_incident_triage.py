@@ -123,7 +123,7 @@ def test_a_state_asks_for_what_it_needs(
         ),
         (
             IncidentUpdate(snoozed_until=NEXT_MONTH),
-            "A moment until which it sleeps goes with the state snoozed, not with new",
+            "An end of the snooze goes with the state snoozed, not with new",
         ),
         (
             IncidentUpdate(IncidentState.INVALID, duplicate_of=2),

@@ -133,7 +133,7 @@ def test_says_why_there_is_nothing_to_take_back(store: Store) -> None:
     decide(store, IncidentUpdate(IncidentState.INVALID), 2)
     take_back(store, 3)
 
-    with pytest.raises(PerfciError, match="was taken back already: set the state you want"):
+    with pytest.raises(PerfciError, match="was undone already: set the state you want"):
         take_back(store, 4)
 
 

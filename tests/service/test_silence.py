@@ -221,7 +221,7 @@ def test_a_metric_that_nobody_explained_for_a_week_is_unguarded(store: Store) ->
         unresolved_results.add_unresolved_results(tx, f"{NOON} nightly main AMD", "pytorch", [row], NOON)
 
     assert looked(store, NOON + 6 * DAY) == []
-    assert looked(store, NOON + 8 * DAY) == ["score of pytorch is measured, but nobody judges it"]
+    assert looked(store, NOON + 8 * DAY) == ["score of pytorch is measured, but not judged"]
 
 
 def test_a_person_may_say_how_often_or_that_nothing_is_expected(store: Store) -> None:

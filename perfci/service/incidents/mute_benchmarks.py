@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
 
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.service.audit_context import AuditContext
-from perfci.store.access import audit_log
 from perfci.store.incidents import reporting_schedules
 from perfci.store.incidents.mutes import add_mute, end_mute
 from perfci.store.incidents.records import Mute
@@ -31,14 +28,14 @@ def mute_benchmark(
     """Mute a benchmark for some days, or unmute it for 0; return False if it was not muted."""
     if days:
         until = context.at + timedelta(days=days)
-        mute = Mute(
-            benchmark, metric, 0.0, reason or MANUAL_MUTE_REASON, context.at, until, context.actor.name
-        )
+        actor = context.actor.name
+        mute = Mute(benchmark, metric, 0.0, reason or MANUAL_MUTE_REASON, context.at, until, actor)
         add_mute(tx, project.id, mute)
         is_changed = True
     else:
         is_changed = end_mute(tx, project.id, benchmark, metric, context.at)
-    _record_audit(tx, project, "benchmark.quarantine", benchmark, context, {"days": days, "reason": reason})
+    action = "benchmark.mute" if days else "benchmark.unmute"
+    context.record(tx, action, benchmark, project.id, {"days": days, "reason": reason})
     return is_changed
 
 
@@ -52,30 +49,12 @@ def set_reporting_schedule(
     muted: bool,
 ) -> bool:
     """Set the interval of a suite, None to learn it, or mute it; return False if there is no such suite."""
+    actor = context.actor.name
     if not reporting_schedules.set_reporting_schedule(
-        tx, project.id, number, every_s=every_s, muted=muted, actor=context.actor.name
+        tx, project.id, number, every_s=every_s, muted=muted, actor=actor
     ):
         return False
-    _record_audit(tx, project, "expectation.set", str(number), context, {"every_s": every_s, "muted": muted})
+    detail = {"every_s": every_s, "muted": muted}
+    context.record(tx, "reporting_schedule.set", str(number), project.id, detail)
     mark_changed(tx, [project.id])
     return True
-
-
-def _record_audit(
-    tx: Transaction,
-    project: Project,
-    action: str,
-    subject: str,
-    context: AuditContext,
-    detail: Mapping[str, Any],
-) -> None:
-    audit_log.add_entry(
-        tx,
-        context.actor.name,
-        action,
-        subject,
-        at=context.at,
-        project_id=project.id,
-        detail=detail,
-        request_id=context.request_id,
-    )

@@ -12,7 +12,6 @@ from perfci.model import Commit, Incident, IncidentKind, PerfciError
 from perfci.report.incidents import incident_text as words
 from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.triage import StaleRevision, require_incident
-from perfci.store.access import audit_log
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_members import load_member_change_points, load_members
 from perfci.store.incidents.records import DATA_KIND, IncidentMember, IncidentRecord
@@ -82,15 +81,7 @@ def finish_change(
     detail: Mapping[str, object],
     context: AuditContext,
 ) -> IncidentRecord:
-    audit_log.add_entry(
-        tx,
-        context.actor.name,
-        action,
-        f"incident {number}",
-        at=context.at,
-        project_id=project.id,
-        detail=detail,
-        request_id=context.request_id,
-    )
+    """Record a change in the audit log and return the incident as it is now."""
+    context.record(tx, action, f"incident {number}", project.id, detail)
     mark_changed(tx, [project.id])
     return require_incident(tx, project, number)

@@ -17,7 +17,6 @@ from perfci.service.incidents.state_changes import (
     build_update_events,
 )
 from perfci.service.notify.enqueue_notifications import enqueue_notifications
-from perfci.store.access import audit_log
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.impact import set_impacts_accepted
 from perfci.store.incidents.records import IncidentRecord
@@ -137,16 +136,7 @@ def _record_update(
     detail |= {"note": "added"} if update.note else {}
     subject = f"incident {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} incidents"
     listed = {"numbers": numbers[:MAX_LISTED]} if len(numbers) > 1 else {}
-    audit_log.add_entry(
-        tx,
-        context.actor.name,
-        "incident.change",
-        subject,
-        at=context.at,
-        project_id=project.id,
-        detail=detail | listed,
-        request_id=context.request_id,
-    )
+    context.record(tx, "incident.change", subject, project.id, detail | listed)
     switched = [record for record in before if update.state is not None and update.state is not record.state]
     if switched and update.state is not None:
         accepted = update.state is IncidentState.ACCEPTED
