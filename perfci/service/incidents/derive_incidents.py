@@ -35,7 +35,7 @@ class ProjectEvaluation:
     pages_per_week: int
 
 
-def derive_incidents(
+def derive_evaluation(
     tx: Transaction,
     project: str,
     policy: Policy,

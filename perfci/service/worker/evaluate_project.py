@@ -14,7 +14,7 @@ from perfci.history.derive_change_points import SeriesHistories
 from perfci.history.uploaded_pairs import UploadedPairs, VerdictDecision
 from perfci.model import ChangePoint, Series
 from perfci.policies import LoadPolicies
-from perfci.service.incidents.derive_incidents import derive_incidents
+from perfci.service.incidents.derive_incidents import derive_evaluation
 from perfci.service.incidents.reconcile_incidents import reconcile_incidents
 from perfci.service.lease import Lease
 from perfci.store import Store
@@ -59,7 +59,7 @@ class ProjectEvaluator:
             verdicts = [(pairs, pairs.judge(policies.policy)) for pairs in inputs.pairs]
             self._save_results(inputs, changes, verdicts)
             with self.store.read() as tx:
-                evaluation = derive_incidents(tx, inputs.project.slug, policies.policy, policies.history)
+                evaluation = derive_evaluation(tx, inputs.project.slug, policies.policy, policies.history)
             reconcile_incidents(
                 self.store, inputs.project, policies.policy, evaluation, self.clock(), self._begin_leased
             )

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from perfci.auth.permissions import AccessRequirement, authorize
 from perfci.report.incidents.incident_serializers import serialize_incident_overview
 from perfci.service.incidents.alert_quality import compute_alert_quality
-from perfci.service.incidents.derive_incidents import ProjectEvaluation, derive_incidents
+from perfci.service.incidents.derive_incidents import ProjectEvaluation, derive_evaluation
 from perfci.service.incidents.serialize_incidents import (
     load_incident_detail,
     load_incident_overview,
@@ -129,7 +129,7 @@ def _load_list(tx: Session, project: Project) -> list_view.IncidentListView:
 
 def _evaluate(tx: Session, project: Project) -> ProjectEvaluation:
     policies = web_context().load_policies(project)
-    return derive_incidents(tx, project.slug, policies.policy, policies.history)
+    return derive_evaluation(tx, project.slug, policies.policy, policies.history)
 
 
 def _load_changed_incident(tx: Session, project: Project) -> tuple[list_view.IncidentEntry, str] | None:
