@@ -73,7 +73,7 @@ def test_every_picture_is_shown() -> None:
 
 def test_every_paper_the_statistics_rest_on_is_in_the_table() -> None:
     sources = [
-        path for room in ("stats", "verdicts") for path in sorted((ROOT / "perfci" / room).glob("*.py"))
+        path for room in ("stats", "verdicts") for path in sorted((ROOT / "perfci" / room).rglob("*.py"))
     ]
     table = PAGE.partition("## Methods and papers")[2]
 

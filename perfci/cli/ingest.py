@@ -11,7 +11,8 @@ import click
 
 from perfci.cli.shared.context import current_config, open_store_to_write, write_json
 from perfci.cli.shared.options import global_options, json_option
-from perfci.formats import READER_MODULES, ImportDefaults
+from perfci.formats.protocol import ImportDefaults
+from perfci.formats.registry import READER_MODULES
 from perfci.history.derive_change_points import update_change_points
 from perfci.model import Commit, Direction, PerfciError
 from perfci.policies import build_policy

@@ -5,14 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import groupby
 
-from sqlalchemy.orm import Session
-
 from perfci.model import Machine, NamedValues, Point, ProcessBoundaries, Series, Status
-from perfci.store.queries.measurements import load_points_by_sha
 from perfci.verdicts.process_levels import point_level
 
 CSV_COLUMNS = (
@@ -37,17 +34,22 @@ CsvRow = tuple[object, ...]
 
 
 def export_csv(
-    tx: Session, project: str, *, samples: bool, write_name: Callable[[str], str] = str
+    points: Iterable[tuple[Series, Point]],
+    project: str,
+    *,
+    samples: bool,
+    write_name: Callable[[str], str] = str,
 ) -> Iterator[str]:
-    """Lines of CSV sorted by commit, benchmark, version, parameters, metric, machine, variant: the same store gives
-    the same bytes. Parameters, machine and variant are JSON objects, so that no two of them read alike. ``named`` is
-    how names are written, for a spreadsheet runs some of them as formulas.
+    """Yield lines of CSV sorted by commit, benchmark, version, parameters, metric, machine and variant.
+
+    ``points`` come grouped by commit. Parameters, machine and variant are JSON objects, so that different ones never
+    look alike. ``write_name`` escapes names, since a spreadsheet runs some of them as formulas.
     """
     yield _format_line(SAMPLE_COLUMNS if samples else CSV_COLUMNS)
-    for _, of_commit in groupby(load_points_by_sha(tx, project), key=lambda pair: pair[1].commit.sha):
+    for _, commit_points in groupby(points, key=lambda pair: pair[1].commit.sha):
         rows = sorted(
             (_sort_key(series), _point_row(project, series, point, write_name), point)
-            for series, point in of_commit
+            for series, point in commit_points
         )
         for _, row, point in rows:
             yield from (

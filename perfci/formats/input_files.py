@@ -35,7 +35,28 @@ MAGIC_BYTES = max(map(len, DECOMPRESSORS))
 
 TAR_MAGIC_AT, TAR_MAGIC = 257, b"ustar"
 
+REFUSED_MAGIC = {
+    **{bytes((0x80, version)): "a pickle" for version in range(2, 6)},
+    b"PK\x03\x04": "a zip archive, as torch.save and numpy.savez write them",
+    b"\x93NUMPY": "a numpy array",
+}
+"""First bytes of such files; a pickle starts with ``pickle.PROTO`` and its version, but for protocols 0 and 1."""
+
+REFUSED_SUFFIXES = (".pkl", ".pickle", ".pt", ".pth", ".npy", ".npz")
+
 DAMAGE_ERRORS = (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
+
+
+def refuse_executable_formats(path: Path, head: bytes) -> None:
+    """Refuse pickles and the like: reading one can run its writer's code, and none of them says a unit."""
+    description = next((text for magic, text in REFUSED_MAGIC.items() if head.startswith(magic)), "")
+    if not description and path.is_file() and path.suffix.lower() in REFUSED_SUFFIXES:
+        description = f"called {path.suffix}"
+    if description:
+        raise PerfciError(
+            f"{path} is {description}: loading such files can run code, and they say neither unit nor direction; "
+            "write the numbers as perfci.run/1, or as one of the JSON or CSV formats of docs/formats.md."
+        )
 
 
 def read_bytes(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:

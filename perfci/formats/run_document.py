@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -32,9 +32,9 @@ from pydantic_core.core_schema import (
     datetime_schema,
 )
 
-from perfci.formats import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.input_files import MIB, decompress, read_bytes
 from perfci.formats.json_limits import require_json_limits
+from perfci.formats.protocol import ImportDefaults, ImportedRun, WarnCallback
 from perfci.model import (
     Benchmark,
     Clock,
@@ -269,6 +269,12 @@ def read_untrusted_run(body: bytes, source_name: str) -> Run:
     return _parse_run(body, source_name)
 
 
+def write(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
+    """Write runs as documents, one on each line; nothing is lost, so nothing is warned of."""
+    for run in runs:
+        yield dump_run(run).encode() + b"\n"
+
+
 def dump_run(run: Run) -> str:
     """Write one document, and read it back, so that nothing is sent which would be refused."""
     try:
@@ -320,11 +326,6 @@ def result_from_content(content: dict[str, Any], run: Run) -> Result:
 def run_from_content(content: dict[str, Any], source_name: str) -> Run:
     """Read a run from the content of a document that travelled in parts."""
     return _parse_run(json.dumps(content).encode(), source_name)
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of a document."""
-    return RunDocument.model_json_schema()
 
 
 def can_read(path: Path, head: bytes) -> bool:

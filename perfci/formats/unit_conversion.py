@@ -78,7 +78,7 @@ UNIT_ALIASES = {
 }
 """Units written as one word that are a quotient, and the other way round (github-action-benchmark's ``ns/iter``)."""
 
-SMALLER_IS_BETTER, BIGGER = ("seconds", "bytes", "joules", "watts"), ("/seconds",)
+SMALLER_IS_BETTER = ("seconds", "bytes", "joules", "watts")
 """Which way is good follows from these units alone: less time, memory and energy, more of anything per second."""
 
 UNIT_SUFFIX_PATTERNS = (

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from perfci.formats import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.input_files import read_bytes
+from perfci.formats.protocol import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
     MAX_BYTES,

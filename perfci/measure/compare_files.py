@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from perfci.formats import ImportDefaults, detect_format, read_documents, run_document
+from perfci.formats import run_document
 from perfci.formats.input_files import read_bytes
+from perfci.formats.protocol import ImportDefaults
+from perfci.formats.registry import detect_format, read_documents
 from perfci.history.judge_samples import PairedProcesses
 from perfci.measure.open_session import OnMessage
 from perfci.model import Commit, PerfciError, Run, Series, Verdict

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from asv.results import Results
 from asv_builders import STARTED, AsvFolder, a_row, as_asv_reads, assert_equal_to_asv, result_files
+from foreign_files import read_runs
 
-from perfci.formats import detect_format, read_runs
 from perfci.formats.asv.asv_reader import build_variant, parse_memory_gb
+from perfci.formats.registry import detect_format
 from perfci.model import Clock, Machine, PerfciError, ProcessBoundaries, Result, Run, SampleSummary, Status
 from perfci.service.uploads.import_files import ingest_path
 from perfci.store import Store, open_store

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 from asv_builders import assert_equal_to_asv, result_files
+from foreign_files import read_runs
 
-from perfci.formats import detect_format, read_runs
+from perfci.formats.registry import detect_format
 from perfci.model import Machine, Result, Run, Status
 from perfci.service.uploads.import_files import ingest_path
 from perfci.store import Store, open_store

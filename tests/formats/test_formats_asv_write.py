@@ -8,17 +8,19 @@ import os
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from asv.results import Results
+from foreign_files import read_runs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.formats import read_runs
 from perfci.formats.asv import asv_writer
+from perfci.formats.protocol import WarnCallback
 from perfci.model import Machine, Process, ProcessBoundaries, Result, Run, Status
 from tests.support.builders import (
     a_commit,
@@ -36,10 +38,18 @@ from tests.support.builders import (
 PROJECT = "acme/model"
 
 
+def write_folder(runs: Iterable[Run], folder: Path, warn: WarnCallback) -> None:
+    """Unpack what the writer yields into a folder."""
+    for name, body in asv_writer.iter_files(runs, warn):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(body)
+
+
 def written(folder: Path, *runs: Run) -> tuple[list[Run], list[str]]:
     """The runs that are read from what was written, and what was said to be lost."""
     lost: list[str] = []
-    asv_writer.write_folder(runs, folder, lost.append)
+    write_folder(runs, folder, lost.append)
     return list(read_runs(folder, "asv", PROJECT)), lost
 
 
@@ -153,7 +163,7 @@ def test_a_grid_that_would_explode_is_one_axis(tmp_path: Path) -> None:
 def test_an_uncommitted_tree_is_left_out(tmp_path: Path) -> None:
     lost: list[str] = []
 
-    asv_writer.write_folder([a_run(a_result(), commit=a_commit(dirty=True))], tmp_path, lost.append)
+    write_folder([a_run(a_result(), commit=a_commit(dirty=True))], tmp_path, lost.append)
 
     assert lost == [asv_writer.DIRTY_SKIPPED]
     assert [path.name for path in tmp_path.rglob("*.json")] == ["benchmarks.json"]
@@ -171,7 +181,7 @@ def test_no_machine_name_leads_out_of_the_folder(tmp_path: Path, name: str) -> N
 
 def test_the_archive_holds_the_same_files(tmp_path: Path) -> None:
     run = a_run(a_result())
-    asv_writer.write_folder([run], tmp_path, [].append)
+    write_folder([run], tmp_path, [].append)
 
     body = b"".join(asv_writer.write([run], [].append))
 
@@ -183,7 +193,7 @@ def test_the_archive_holds_the_same_files(tmp_path: Path) -> None:
 
 
 def test_asvs_own_reader_finds_the_values(tmp_path: Path) -> None:
-    asv_writer.write_folder([a_run(a_result(a_series(), a_process(1.5, 2.5)))], tmp_path, [].append)
+    write_folder([a_run(a_result(a_series(), a_process(1.5, 2.5)))], tmp_path, [].append)
 
     [path] = tmp_path.glob("*/0*.json")
     results = Results.load(str(path))
@@ -257,7 +267,7 @@ def test_asv_publishes_it(tmp_path: Path) -> None:
                 machine=a_machine(),
             )
         )
-    asv_writer.write_folder(runs, tmp_path / "results", [].append)
+    write_folder(runs, tmp_path / "results", [].append)
 
     home = {**os.environ, "HOME": str(tmp_path)}
     publish = subprocess.run(

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from foreign_files import PROJECT
 
-from perfci.formats import READER_MODULES, ImportDefaults, read_documents, run_builder, value_parsing
+from perfci.formats import run_builder, value_parsing
+from perfci.formats.protocol import ImportDefaults
+from perfci.formats.registry import READER_MODULES, read_documents
 from perfci.model import Commit, PerfciError
 
 MIB = 2**20
@@ -70,9 +72,10 @@ def test_so_is_the_number_of_processes(tmp_path: Path) -> None:
 READ = """
 import re, sys
 from pathlib import Path
-from perfci.formats import Given, read_documents
+from perfci.formats.protocol import ImportDefaults
+from perfci.formats.registry import read_documents
 from perfci.model import Commit
-list(read_documents(Path(sys.argv[1]), "vllm", Given("p", Commit("abcdef1")), lambda _: None))
+list(read_documents(Path(sys.argv[1]), "vllm", ImportDefaults("p", Commit("abcdef1")), lambda _: None))
 print(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) * 1024)
 """
 

@@ -14,6 +14,7 @@ from perfci.formats import csv_export
 from perfci.model import Clock, Result, Status
 from perfci.service.uploads.import_files import ingest_path
 from perfci.store import Store, open_store
+from perfci.store.queries.measurements import load_points_by_sha
 from perfci.store.writes import ingest
 from tests.support.builders import (
     PROJECT,
@@ -44,7 +45,7 @@ def ingested(store: Store, number: int, *results: Result, kind: str = "import") 
 
 def exported(store: Store, *, samples: bool = False) -> str:
     with store.read() as tx:
-        return "".join(csv_export.export_csv(tx, PROJECT, samples=samples))
+        return "".join(csv_export.export_csv(load_points_by_sha(tx, PROJECT), PROJECT, samples=samples))
 
 
 def rows(text: str) -> list[dict[str, str]]:

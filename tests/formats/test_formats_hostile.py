@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 from asv_builders import AsvFolder, a_result_file, a_row
+from foreign_files import read_runs
 
-from perfci.formats import detect_format, input_files, read_runs, run_document
+from perfci.formats import input_files, run_document
+from perfci.formats.registry import detect_format
 from perfci.model import PerfciError, Run
 from perfci.service.uploads.import_files import IngestReport, ingest_path
 from perfci.store import Store, open_store
@@ -270,9 +272,9 @@ def nothing_in(store: Store) -> bool:
     ("content", "says"),
     [
         (None, "There is no file or folder"),
-        ("", "holds no results that perfci knows: expected one of asv, perfci"),
-        ("hello", "holds no results that perfci knows"),
-        ('{"a": 1}', "holds no results that perfci knows"),
+        ("", "holds no results in a format that perfci reads: expected one of asv, perfci"),
+        ("hello", "holds no results in a format that perfci reads"),
+        ('{"a": 1}', "holds no results in a format that perfci reads"),
     ],
 )
 def test_what_is_no_result_is_not_recognised(tmp_path: Path, content: str | None, says: str) -> None:
@@ -290,7 +292,7 @@ def test_a_format_that_does_not_exist_is_named_with_those_that_do(tmp_path: Path
 
 
 def test_a_folder_without_results_is_not_recognised(tmp_path: Path) -> None:
-    with pytest.raises(PerfciError, match="holds no results that perfci knows"):
+    with pytest.raises(PerfciError, match="holds no results in a format that perfci reads"):
         detect_format(tmp_path)
 
 

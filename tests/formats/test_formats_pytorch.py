@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from foreign_files import FILES, PROJECT, named, read
+from foreign_files import FILES, PROJECT, named, read, read_runs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.formats import detect_format, read_runs, unit_conversion
+from perfci.formats import unit_conversion
 from perfci.formats.pytorch import perfci_records
+from perfci.formats.registry import detect_format
 from perfci.model import Clock, Metric, PerfciError, ProcessBoundaries, Role, Run, Status
 from tests.support.builders import (
     a_commit,

@@ -11,10 +11,12 @@ from typing import Any
 
 import jsonschema
 import pytest
+from foreign_files import read_runs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.formats import detect_format, read_runs, run_document
+from perfci.formats import run_document
+from perfci.formats.registry import detect_format
 from perfci.model import Clock, Machine, PerfciError, Process, ProcessBoundaries, Role, Run, Status
 from tests.support.builders import (
     NOON,
@@ -123,7 +125,7 @@ def test_absent_is_absent_and_zero_is_zero() -> None:
 
 
 def test_documents_fit_the_published_schema() -> None:
-    schema = run_document.json_schema()
+    schema = run_document.RunDocument.model_json_schema()
 
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(json.loads(run_document.dump_run(a_full_run())), schema)

@@ -18,7 +18,9 @@ import pytest
 from asv_builders import AsvFolder, a_result_file
 from foreign_files import FILES
 
-from perfci.formats import ImportDefaults, read_documents, run_document
+from perfci.formats import run_document
+from perfci.formats.protocol import ImportDefaults
+from perfci.formats.registry import read_documents
 from perfci.model import PerfciError, Run
 from perfci.store import Store, open_store
 from perfci.store.writes.ingest import describe_benchmarks, ingest_runs

@@ -7,14 +7,16 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from foreign_files import FILES, named, read
+from foreign_files import FILES, named, read, read_runs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.formats import csv_export, detect_format, read_runs
+from perfci.formats import csv_export
+from perfci.formats.registry import detect_format
 from perfci.model import Metric, PerfciError, Process, ProcessBoundaries, Result
 from perfci.report.escaping import escape_csv_cell
 from perfci.store import Store, open_store
+from perfci.store.queries.measurements import load_points_by_sha
 from perfci.store.writes import ingest
 from tests.support.builders import (
     PROJECT,
@@ -87,7 +89,12 @@ def exported_and_read(store: Store, tmp_path: Path, *results: Result) -> list[Re
     path = tmp_path / "export.csv"
     with store.read() as tx:
         path.write_text(
-            "".join(csv_export.export_csv(tx, PROJECT, samples=True, write_name=escape_csv_cell)), newline=""
+            "".join(
+                csv_export.export_csv(
+                    load_points_by_sha(tx, PROJECT), PROJECT, samples=True, write_name=escape_csv_cell
+                )
+            ),
+            newline="",
         )
     assert detect_format(path) == "csv"
     [found] = read_runs(path, "csv", PROJECT)

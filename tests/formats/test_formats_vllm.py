@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from foreign_files import FILES, named, read
 
-from perfci.formats import ImportDefaults, detect_format, read_documents
+from perfci.formats.protocol import ImportDefaults
+from perfci.formats.registry import detect_format, read_documents
 from perfci.model import Clock, Commit, PerfciError, ProcessBoundaries, Status
 
 FOLDER = FILES / "vllm"

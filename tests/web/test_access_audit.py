@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from access_cast import Stage
 
-from perfci.formats import ImportDefaults, run_document
+from perfci.formats import run_document
+from perfci.formats.protocol import ImportDefaults
 from perfci.service.incidents.reconcile_incidents import reconcile_incidents
 from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
 from perfci.service.uploads.import_files import ingest_path

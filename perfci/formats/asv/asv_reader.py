@@ -10,7 +10,6 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from perfci.formats import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.asv.result_cells import BenchmarkDescription, build_grid, build_result, describe_benchmark
 from perfci.formats.asv.result_file import (
     EPOCH,
@@ -21,6 +20,7 @@ from perfci.formats.asv.result_file import (
     parse_results,
 )
 from perfci.formats.input_files import FileTree, FolderTree, is_archive, is_tar, open_tree
+from perfci.formats.protocol import ImportDefaults, ImportedRun, WarnCallback
 from perfci.model import (
     Benchmark,
     Commit,

@@ -11,12 +11,12 @@ import tarfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, product
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
-from perfci.formats import WarnCallback
 from perfci.formats.asv.asv_reader import BENCHMARKS, MACHINE, sanitize_file_name
 from perfci.formats.asv.result_cells import MAX_CELLS, METRIC_NAMES
+from perfci.formats.protocol import WarnCallback
 from perfci.model import (
     Machine,
     Point,
@@ -80,13 +80,6 @@ def write(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
             archive.addfile(member, io.BytesIO(body))
             yield _drain(buffer)
     yield _drain(buffer)
-
-
-def write_folder(runs: Iterable[Run], folder: Path, warn: WarnCallback) -> None:
-    for name, body in iter_files(runs, warn):
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(body)
 
 
 def iter_files(runs: Iterable[Run], warn: WarnCallback) -> Iterator[tuple[PurePosixPath, bytes]]:

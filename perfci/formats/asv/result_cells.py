@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from perfci.formats import WarnCallback
 from perfci.formats.asv.result_file import AsvBenchmarkRow
+from perfci.formats.protocol import WarnCallback
 from perfci.formats.value_parsing import as_mapping, parse_finite, to_text
 from perfci.model import (
     Clock,

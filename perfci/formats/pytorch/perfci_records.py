@@ -14,7 +14,8 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
-from perfci.formats import ImportedRun, WarnCallback, run_document
+from perfci.formats import run_document
+from perfci.formats.protocol import ImportedRun, WarnCallback
 from perfci.formats.value_parsing import as_list, as_mapping, parse_finite, to_text
 from perfci.model import Machine, PerfciError, Result, Run
 

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from perfci.formats import ImportDefaults, ImportedRun, WarnCallback, unit_conversion
+from perfci.formats import unit_conversion
 from perfci.formats.input_files import read_bytes
+from perfci.formats.protocol import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.pytorch import perfci_records
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (

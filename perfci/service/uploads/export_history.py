@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perfci.formats import WRITER_MODULES, WarnCallback, csv_export, get_writer
+from perfci.formats import csv_export
+from perfci.formats.protocol import WarnCallback
+from perfci.formats.registry import WRITER_MODULES, get_writer
 from perfci.model import Run
 from perfci.report.escaping import escape_csv_cell
 from perfci.store import Store
-from perfci.store.queries.measurements import load_run
+from perfci.store.queries.measurements import load_points_by_sha, load_run
 from perfci.store.queries.run_lookup import load_history_run_ids
 
 EXPORT_FORMATS = ("csv", *WRITER_MODULES)
@@ -29,7 +31,8 @@ def export_history(
 
 def _export_csv(store: Store, project: str, samples: bool) -> Iterator[bytes]:
     with store.read() as tx:
-        for line in csv_export.export_csv(tx, project, samples=samples, write_name=escape_csv_cell):
+        points = load_points_by_sha(tx, project)
+        for line in csv_export.export_csv(points, project, samples=samples, write_name=escape_csv_cell):
             yield line.encode()
 
 

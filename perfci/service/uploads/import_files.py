@@ -14,14 +14,9 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from perfci.formats import (
-    ImportDefaults,
-    ImportedRun,
-    detect_format,
-    get_reader,
-    read_documents,
-    run_document,
-)
+from perfci.formats import run_document
+from perfci.formats.protocol import ImportDefaults, ImportedRun
+from perfci.formats.registry import detect_format, get_reader, read_documents
 from perfci.model import Benchmark, Commit, Run
 from perfci.service.uploads.unresolved_units import resolve_known_units
 from perfci.store import Store

@@ -9,7 +9,9 @@ from datetime import datetime
 from pathlib import Path
 
 from perfci.config import Config
-from perfci.formats import ImportDefaults, WarnCallback, detect_format, read_documents, run_document
+from perfci.formats import run_document
+from perfci.formats.protocol import ImportDefaults, WarnCallback
+from perfci.formats.registry import detect_format, read_documents
 from perfci.model import PerfciError, Run
 from perfci.net.api_client import ApiClient
 from perfci.net.github_job_auth import GitHubJobAuth

@@ -1,0 +1,73 @@
+"""The types that every format shares: what a reader yields and what a writer takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, Protocol
+
+from perfci.model import Benchmark, Commit, Direction, Result, Run
+
+WarnCallback = Callable[[str], None]
+"""Takes one sentence about something that was skipped, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportDefaults:
+    """Values for what a file of another tool may leave out; a value in the file takes precedence."""
+
+    project: str
+    commit: Commit | None = None
+    machine: str = ""
+    direction: Direction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownUnitResult:
+    """A result whose unit or direction is unknown: stored as it came, and judged once both have been declared.
+
+    ``result`` is complete but for these two; ``source_fields`` are what the file says of it.
+    """
+
+    metric: str
+    result: Result
+    source_fields: Mapping[str, Any]
+    reason: str
+
+
+class ImportedRun(NamedTuple):
+    """A run read from a file.
+
+    ``idempotency_key`` is the same each time the run is sent, ``body_hash`` only while its content is unchanged.
+    ``benchmark_sources`` holds source code and settings of benchmarks, where a format has them.
+    """
+
+    run: Run
+    idempotency_key: str
+    body_hash: str
+    benchmark_sources: Mapping[Benchmark, tuple[str, Mapping[str, Any]]] = MappingProxyType({})
+    unresolved: tuple[UnknownUnitResult, ...] = ()
+
+
+class FormatReader(Protocol):
+    """The functions of a module that reads a format.
+
+    ``ON_CHANGED_BODY`` decides what a known key with another body means: an error, or a file that has grown.
+    ``head`` is the beginning of a file's content, empty for a folder.
+    """
+
+    ON_CHANGED_BODY: Literal["refuse", "add"]
+
+    def can_read(self, path: Path, head: bytes) -> bool: ...
+
+    def read_documents(
+        self, path: Path, defaults: ImportDefaults, warn: WarnCallback
+    ) -> Iterator[ImportedRun]: ...
+
+
+class FormatWriter(Protocol):
+    """The function of a module that writes a format: chunks of bytes, and a warning for each thing it cannot express."""
+
+    def write(self, runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]: ...

@@ -1,0 +1,84 @@
+"""Find the module of a format, by its name or by the content of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import cast
+
+from perfci.formats.input_files import read_bytes, read_head, refuse_executable_formats
+from perfci.formats.protocol import FormatReader, FormatWriter, ImportDefaults, ImportedRun, WarnCallback
+from perfci.model import PerfciError
+
+READER_MODULES = {
+    "asv": "perfci.formats.asv.asv_reader",
+    "perfci": "perfci.formats.run_document",
+    "pytest-benchmark": "perfci.formats.pytest_benchmark",
+    "pytorch": "perfci.formats.pytorch.pytorch_reader",
+    "vllm": "perfci.formats.vllm",
+    "hyperfine": "perfci.formats.hyperfine",
+    "google-benchmark": "perfci.formats.google_benchmark",
+    "optimum-benchmark": "perfci.formats.optimum_benchmark",
+    "nvbench": "perfci.formats.nvbench",
+    "generic": "perfci.formats.generic_json",
+    "csv": "perfci.formats.csv_reader",
+}
+"""Every format that can be read and its module, imported on first use. No two of them claim the same file."""
+
+WRITER_MODULES = {
+    "perfci": "perfci.formats.run_document",
+    "asv": "perfci.formats.asv.asv_writer",
+    "pytorch": "perfci.formats.pytorch.perfci_records",
+}
+"""Every format that runs can be written in and its module, imported on first use."""
+
+HEAD_BYTES = 65_536
+"""How much of a file is read first: enough to recognise every format, unless its keys come in an unusual order."""
+
+
+def get_reader(name: str) -> FormatReader:
+    """The module that reads a format."""
+    if name not in READER_MODULES:
+        raise PerfciError(f"There is no format {name}: expected auto or one of {', '.join(READER_MODULES)}.")
+    return cast(FormatReader, import_module(READER_MODULES[name]))
+
+
+def get_writer(name: str) -> FormatWriter:
+    """The module that writes a format."""
+    if name not in WRITER_MODULES:
+        raise PerfciError(
+            f"There is no writer for format {name}: expected one of {', '.join(WRITER_MODULES)}."
+        )
+    return cast(FormatWriter, import_module(WRITER_MODULES[name]))
+
+
+def detect_format(path: Path) -> str:
+    """Name the format of a file or folder by its content, whatever its name.
+
+    The head of a file decides; only where it does not is the whole file read, once.
+    """
+    if not path.exists():
+        raise PerfciError(f"There is no file or folder {path}.")
+    head = read_head(path, HEAD_BYTES) if path.is_file() else b""
+    refuse_executable_formats(path, head)
+    name = _match_reader(path, head)
+    if name is None and len(head) == HEAD_BYTES:
+        name = _match_reader(path, read_bytes(path))
+    if name is None:
+        known = ", ".join(READER_MODULES)
+        raise PerfciError(f"{path} holds no results in a format that perfci reads: expected one of {known}.")
+    return name
+
+
+def read_documents(
+    path: Path, format_name: str, defaults: ImportDefaults, warn: WarnCallback
+) -> Iterator[ImportedRun]:
+    """Read runs one after the other, each with the key that lets it be sent twice and stored once."""
+    if not path.exists():
+        raise PerfciError(f"There is no file or folder {path}.")
+    return get_reader(format_name).read_documents(path, defaults, warn)
+
+
+def _match_reader(path: Path, head: bytes) -> str | None:
+    return next((name for name in READER_MODULES if get_reader(name).can_read(path, head)), None)
