@@ -1,4 +1,4 @@
-"""By what a project is judged: what the configuration asks for, and what is kept for the project itself."""
+"""Build the policy a project is judged by, from the configuration and the tables stored for the project."""
 
 from __future__ import annotations
 
@@ -13,32 +13,35 @@ from perfci.verdicts.rule import Rule
 
 @dataclass(frozen=True, slots=True)
 class ProjectPolicies:
-    """The bars of its series, and how their change points become pages."""
+    """The rules of a project's series, and how its change points become incidents."""
 
     policy: Policy = field(default_factory=Policy)
     history: HistoryTable = field(default_factory=HistoryTable)
 
 
 LoadPolicies = Callable[[Project], ProjectPolicies]
+"""Loads the policies of a project; the server keeps one for all its workers."""
 
 
 def load_project_policies(settings: Settings, project: Project) -> ProjectPolicies:
-    """What a server judges this project by: the tables kept for it go before the server's own."""
-    own = apply_project_tables(settings, parse_project_tables(project.settings))
-    return ProjectPolicies(_build_policy_from_settings(own), own.history)
+    """The policies of a project on a server: the tables stored for it override the server's own."""
+    merged = apply_project_tables(settings, parse_project_tables(project.settings))
+    return ProjectPolicies(_build_policy_from_settings(merged), merged.history)
 
 
 def build_policy(config: Config, *, strict: bool = False) -> Policy:
-    """What is judged here goes by the configuration that is here."""
+    """The policy of a local configuration."""
     return _build_policy_from_settings(config.settings, strict=strict)
 
 
 def _build_policy_from_settings(settings: Settings, *, strict: bool = False) -> Policy:
-    """The user's bar and tables, of which the first that matches a series speaks for it."""
+    """The default rule, and the ``[[policy]]`` tables, of which the first that matches a series applies."""
     judge = settings.judge
     default = Rule(bar=judge.bar, strict=strict or judge.strict, max_pairs=judge.max_pairs)
     overrides = [
-        PolicyOverride(t.match, t.bar, t.floor, t.floor_bytes, t.metric_class, t.judge)
-        for t in settings.policy
+        PolicyOverride(
+            table.match, table.bar, table.floor, table.floor_bytes, table.metric_class, table.judge
+        )
+        for table in settings.policy
     ]
     return Policy(default, tuple(overrides))

@@ -1,1 +1,1 @@
-"""What stored results say: points, change points, calibration and replays, without a runner or GitHub."""
+"""Evaluate stored results: points, change points, calibration and replays, without a runner or GitHub."""

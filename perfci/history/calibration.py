@@ -1,4 +1,4 @@
-"""The false-alarm meter of a project and the noise floors of its series, as the store has them now."""
+"""Compute the false-alarm meter of a project and the noise floors of its series from the store."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from perfci.verdicts.policy import Policy
 MeterName = TypeVar("MeterName", bound=str)
 
 RECENT_DAYS = 30
-"""What is true lately, beside what was true ever: a month of nights."""
+"""Length of the recent window, beside the one over all time: a month of nightly runs."""
 
 
 def load_calibration(store: Store, project: str, policy: Policy, now: datetime) -> Calibration:
@@ -40,42 +40,43 @@ def load_calibration(store: Store, project: str, policy: Policy, now: datetime) 
 
 
 def compute_calibration(tx: Transaction, project: str, policy: Policy, now: datetime) -> Calibration:
+    """Count over all time and over the last month, within a transaction."""
     windows = [_compute_window(tx, project, policy, days, now) for days in (None, RECENT_DAYS)]
     return Calibration(windows, compute_noise_floors(tx, project, policy), count_aa_sessions(tx, project)[1])
 
 
 def compute_noise_floors(tx: Transaction, project: str, policy: Policy) -> list[SeriesNoiseFloor]:
-    """The noise floor of every series that was compared with itself, the noisiest first."""
-    found = []
+    """The noise floor (a log ratio) of every series with A/A runs, the noisiest first."""
+    floors = []
     for series, ratios in load_aa_log_ratios(tx, project).items():
         floor = noise_model.compute_noise_floor(ratios)
         rule = policy.rule_for(series)
         if floor is not None:
-            found.append(
+            floors.append(
                 SeriesNoiseFloor(series, floor, len(ratios), rule.bar if floor else rule.effective_exact_bar)
             )
-    return sorted(found, key=lambda one: (-one.noise_floor, one.series.label))
+    return sorted(floors, key=lambda floor: (-floor.noise_floor, floor.series.label))
 
 
 def _compute_window(
     tx: Transaction, project: str, policy: Policy, days: int | None, now: datetime
 ) -> CalibrationWindow:
     since = EPOCH if days is None else now - timedelta(days=days)
-    tallies = count_aa_verdicts(tx, project, since)
-    questions = list(load_verdict_sequences(tx, project, since))
+    counts = count_aa_verdicts(tx, project, since)
+    sequences = list(load_verdict_sequences(tx, project, since))
     return CalibrationWindow(
         days,
         count_aa_sessions(tx, project, since)[0],
-        count_false_alarms(_count_verdicts(tallies)),
-        _group_meters(tallies, get_suite_name),
-        _group_meters(tallies, lambda one: policy.class_of(one.series)),
-        count_candidates(questions),
-        count_confirmations(questions),
+        count_false_alarms(_count_verdicts(counts)),
+        _group_meters(counts, get_suite_name),
+        _group_meters(counts, lambda count: policy.class_of(count.series)),
+        count_candidates(sequences),
+        count_confirmations(sequences),
     )
 
 
 def get_suite_name(count: VerdictCount) -> str:
-    """A suite is a file of benchmarks: ``benchmarks/training`` for ``training.Step.time_step``."""
+    """The suite and the file of a benchmark: ``benchmarks/training`` for ``training.Step.time_step``."""
     file, dot, _ = count.series.benchmark.name.partition(".")
     return "/".join(part for part in (count.suite, file if dot else "") if part)
 
@@ -83,15 +84,15 @@ def get_suite_name(count: VerdictCount) -> str:
 def _group_meters(
     counts: Sequence[VerdictCount], name_of: Callable[[VerdictCount], MeterName]
 ) -> dict[MeterName, FalseAlarmMeter]:
-    names = sorted({name_of(one) for one in counts})
+    names = sorted({name_of(count) for count in counts})
     return {
-        name: count_false_alarms(_count_verdicts([one for one in counts if name_of(one) == name]))
+        name: count_false_alarms(_count_verdicts([count for count in counts if name_of(count) == name]))
         for name in names
     }
 
 
 def _count_verdicts(counts: Sequence[VerdictCount]) -> Counter[StagedKind]:
-    given: Counter[StagedKind] = Counter()
-    for one in counts:
-        given[one.stage, one.kind] += one.count
-    return given
+    totals: Counter[StagedKind] = Counter()
+    for count in counts:
+        totals[count.stage, count.kind] += count.count
+    return totals

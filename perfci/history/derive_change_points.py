@@ -1,4 +1,4 @@
-"""The change points of some series: derived from what is stored, and derived again whenever points arrive."""
+"""Derive the change points of series from their stored levels; repeated whenever points arrive."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from perfci.verdicts.history.change_point_detection import (
 from perfci.verdicts.policy import Policy
 
 SEGMENTATION_CACHE = SegmentationCache()
-"""Segmentations this process has computed before; nothing depends on it but the time another evaluation takes."""
+"""Segmentations this process has computed before: they only save time in the next evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesHistories:
-    """Some series with all their levels: as much as has to be read before one can compute.
+    """Series with all their levels: everything that is read before change points are computed.
 
-    ``judged`` are those a verdict is given on, ``repeating`` those of which every point repeats exactly; of
-    ``summarised`` ones no process is known. ``digests`` had to be worked out on the way, and can be kept.
+    ``judged`` are the series that verdicts are given on, ``repeating`` those of which every point repeats
+    exactly, and ``summary_only`` those without stored processes. ``summaries`` are the result summaries
+    computed while loading, by result id; the caller may save them.
     """
 
     levels_by_series: Mapping[Series, LevelHistory]
@@ -40,29 +41,30 @@ class SeriesHistories:
 
     @classmethod
     def load(cls, tx: Transaction, series_ids: Collection[int]) -> SeriesHistories:
-        found = JudgedHistories.load(tx, series_ids)
+        """Read the whole histories of these series."""
+        histories = JudgedHistories.load(tx, series_ids)
         ids = {series: row_id for row_id, series in load_series_by_ids(tx, series_ids).items()}
         return cls(
-            {series: found.get_levels(row_id) for series, row_id in ids.items()},
-            found.select_judged(tx, ids),
-            {series for series, row_id in ids.items() if found.is_repeating(row_id)},
-            {series for series, row_id in ids.items() if not collect_readings(found.points[row_id])},
-            found.summaries,
+            {series: histories.get_levels(row_id) for series, row_id in ids.items()},
+            histories.select_judged(tx, ids),
+            {series for series, row_id in ids.items() if histories.is_repeating(row_id)},
+            {series for series, row_id in ids.items() if not collect_readings(histories.points[row_id])},
+            histories.summaries,
         )
 
     def find_change_points(
-        self, policy: Policy, memory: SegmentationCache | None = None
+        self, policy: Policy, cache: SegmentationCache | None = None
     ) -> dict[Series, list[ChangePoint]]:
-        """The change points of every one of them; a witness and what the policy leaves out have none."""
+        """The change points by series; informational metrics and series outside the policy have none."""
         judged = {series: self.levels_by_series[series] for series in self.judged if policy.is_judged(series)}
-        measured = {series: line for series, line in judged.items() if series not in self.summary_only}
-        summarised = {series: line for series, line in judged.items() if series in self.summary_only}
+        measured = {series: levels for series, levels in judged.items() if series not in self.summary_only}
+        summarised = {series: levels for series, levels in judged.items() if series in self.summary_only}
         return (
             {series: [] for series in sorted(self.levels_by_series, key=lambda series: series.label)}
             | find_change_points_of_levels(
-                measured, self.repeating.__contains__, rules=policy.rule_for, cache=memory
+                measured, self.repeating.__contains__, rules=policy.rule_for, cache=cache
             )
-            | segment_histories(summarised, rules=policy.rule_for, cache=memory)
+            | segment_histories(summarised, rules=policy.rule_for, cache=cache)
         )
 
 
@@ -71,11 +73,11 @@ def update_change_points(
     project: str,
     series_ids: Collection[int],
     policy: Policy,
-    memory: SegmentationCache = SEGMENTATION_CACHE,
+    cache: SegmentationCache = SEGMENTATION_CACHE,
 ) -> dict[Series, list[ChangePoint]]:
-    """Derive the change points of these series anew and store them, with the levels that had to be computed."""
+    """Derive the change points of these series again and store them, with the summaries computed on the way."""
     histories = SeriesHistories.load(tx, series_ids)
-    changes = histories.find_change_points(policy, memory)
+    changes = histories.find_change_points(policy, cache)
     save_result_summaries(tx, histories.summaries)
     save_change_points(tx, project, changes)
     return changes

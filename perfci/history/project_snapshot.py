@@ -1,4 +1,4 @@
-"""The parts of a project's histories that incidents are derived from, read as few points at a time as it takes."""
+"""Read the parts of a project that incidents are derived from, and no more points than they need."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from perfci.verdicts.incidents.step_causes import HistoryContext, add_confirmed_
 from perfci.verdicts.policy import Policy
 
 RELEASE_REACH_FACTOR = 3
-"""A series that is measured at every third commit of its machine still has its points found around a release."""
+"""How many times further to search around a release: a series may be measured at every third commit only."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectSnapshot:
-    """What was read of a project, and the way to read more of it."""
+    """The judged series, verdicts and change points of a project, within the transaction that reads more."""
 
     tx: Transaction
     project: str
@@ -47,15 +47,22 @@ class ProjectSnapshot:
 
     @classmethod
     def load(cls, tx: Transaction, project: str, policy: Policy) -> ProjectSnapshot:
-        timetable = VisitIndex(load_commits_newest_first(tx, project), load_visits(tx, project))
-        series = {
-            one: row_id for one, row_id in load_judged_series(tx, project).items() if policy.is_judged(one)
+        """Read everything but the points."""
+        visit_index = VisitIndex(load_commits_newest_first(tx, project), load_visits(tx, project))
+        series_ids = {
+            series: row_id
+            for series, row_id in load_judged_series(tx, project).items()
+            if policy.is_judged(series)
         }
         verdicts = [record.verdict for record in load_verdict_records(tx, project)]
-        changes = add_confirmed_steps(load_change_points(tx, project), verdicts, timetable.positions)
-        return cls(tx, project, policy, timetable, series, verdicts, changes)
+        changes = add_confirmed_steps(load_change_points(tx, project), verdicts, visit_index.positions)
+        return cls(tx, project, policy, visit_index, series_ids, verdicts, changes)
 
     def build_move_context(self, canaries: Sequence[str]) -> HistoryContext:
+        """The context that changes are attributed in.
+
+        The points around each, visits, confirmations and rules.
+        """
         around: dict[Series, set[str]] = defaultdict(set)
         for change in self.changes:
             around[change.series].update(
@@ -73,17 +80,17 @@ class ProjectSnapshot:
         )
 
     def load_newest_points(self) -> dict[Series, list[LevelPoint]]:
-        """The newest points of every judged series."""
+        """The newest points of every judged series, oldest first."""
         ends = {
             machine: self.visit_index.find_newest(machine, MAX_SIDE_POINTS + NEWEST_POINTS)
             for machine in self._machines()
         }
-        wanted = {series: ends[series.machine] for series in self.series}
-        points = self._load_points(wanted)
+        shas = {series: ends[series.machine] for series in self.series}
+        points = self._load_points(shas)
         measured = {
             series: points.measured.get(row_id, {}).values() for series, row_id in self.series.items()
         }
-        judged = select_judged_series(measured, lambda some: self._load_samples(some, wanted))
+        judged = select_judged_series(measured, lambda unsure: self._load_samples(unsure, shas))
         return {
             series: points.merge_points(self.series[series], self.visit_index.positions) for series in judged
         }
@@ -102,17 +109,17 @@ class ProjectSnapshot:
             for machine in self._machines()
         }
         steps, verdicts = group_by_series(self.changes), group_by_series(self.verdicts)
-        of_machine = {
-            machine: frozenset[str]().union(*(near[one, machine] for one in releases))
+        near_any = {
+            machine: frozenset[str]().union(*(near[release, machine] for release in releases))
             for machine in self._machines()
         }
-        seen = self._load_seen_points({series: of_machine[series.machine] for series in newest})
+        points = self._load_seen_points({series: near_any[series.machine] for series in newest})
         return [
             CreepHistory(
                 series,
                 {
-                    one: [point for point in seen[series] if point.sha in near[one, series.machine]]
-                    for one in releases
+                    release: [point for point in points[series] if point.sha in near[release, series.machine]]
+                    for release in releases
                 },
                 newest[series],
                 steps.get(series, ()),
@@ -127,42 +134,45 @@ class ProjectSnapshot:
     def _load_seen_points(
         self, shas_by_series: Mapping[Series, Collection[str]]
     ) -> dict[Series, list[LevelPoint]]:
-        """The judged points of some series at the commits wanted of each, oldest first."""
+        """The judged points of each series at its own commits, oldest first."""
         points = self._load_points(shas_by_series)
-        known = (series for series in shas_by_series if series in self.series)
         return {
-            series: points.merge_points(self.series[series], self.visit_index.positions) for series in known
+            series: points.merge_points(self.series[series], self.visit_index.positions)
+            for series in shas_by_series
+            if series in self.series
         }
 
     def _load_points(self, shas_by_series: Mapping[Series, Collection[str]]) -> _LoadedPoints:
         ids = {series: self.series[series] for series in shas_by_series if series in self.series}
-        shas_of = {
-            row_id: frozenset(shas_by_series[series]) for series, row_id in ids.items()
-        }  # a series takes long to hash
-        shas = frozenset[str]().union(*shas_of.values())
-        found = load_levels_at(self.tx, self.project, shas, shas_of)
+        # By row id, since a Series is slow to hash and this is looked up for every row.
+        shas_by_id = {row_id: frozenset(shas_by_series[series]) for series, row_id in ids.items()}
+        shas = frozenset[str]().union(*shas_by_id.values())
+        rows = load_levels_at(self.tx, self.project, shas, shas_by_id)
         return _LoadedPoints.load(
-            self.tx, [(sha, row) for sha, row in found if sha in shas_of[row.series_id]]
+            self.tx, [(sha, row) for sha, row in rows if sha in shas_by_id[row.series_id]]
         )
 
     def _load_samples(
         self, selected: Collection[Series], shas_by_series: Mapping[Series, Collection[str]]
     ) -> dict[Series, list[Process]]:
-        read = load_histories(self.tx, [self.series[one] for one in selected])
+        histories = load_histories(self.tx, [self.series[series] for series in selected])
         return {
-            one: [
+            series: [
                 process
-                for point in read[self.series[one]]
-                if point.commit.sha in shas_by_series[one]
+                for point in histories[self.series[series]]
+                if point.commit.sha in shas_by_series[series]
                 for process in point.processes
             ]
-            for one in selected
+            for series in selected
         }
 
 
 @dataclass(frozen=True, slots=True)
 class _LoadedPoints:
-    """Some points by series and sha: what was measured, and what foreign tools left."""
+    """Points by series id and sha.
+
+    The measured ones, and those that foreign tools reported as a summary only.
+    """
 
     measured: Mapping[int, Mapping[str, JudgedPoint]]
     summary_only: Mapping[int, Mapping[str, ResultLevel]]
@@ -172,19 +182,23 @@ class _LoadedPoints:
     def load(cls, tx: Transaction, rows: Sequence[CommitLevel]) -> _LoadedPoints:
         shas = {row.commit_id: sha for sha, row in rows}
         judged = build_judged_points(tx, [row for _, row in rows if not row.is_summary_only]).points
-        summarised: dict[int, dict[str, ResultLevel]] = defaultdict(dict)
-        for sha, row in sorted(rows, key=lambda one: one[1].started_at):
+        summary_only: dict[int, dict[str, ResultLevel]] = defaultdict(dict)
+        # Oldest first, so that the newest summary of a commit is kept.
+        for sha, row in sorted(rows, key=lambda item: item[1].started_at):
             if row.is_summary_only:
-                summarised[row.series_id][sha] = row
+                summary_only[row.series_id][sha] = row
         return cls(
             {row_id: {shas[point.commit_id]: point for point in points} for row_id, points in judged.items()},
-            summarised,
+            summary_only,
             load_environments(tx, {row.environment_id for _, row in rows}),
         )
 
     def merge_points(self, series_id: int, positions: Mapping[str, int]) -> list[LevelPoint]:
-        """Those that have a level, in their places on the line; what was measured goes before what was left."""
-        found = {
+        """The points of a series that have a level, in the order of the line.
+
+        Measured points replace summaries.
+        """
+        points = {
             sha: LevelPoint(sha, row.value, self.environments[row.environment_id])
             for sha, row in self.summary_only.get(series_id, {}).items()
             if row.value is not None
@@ -192,20 +206,21 @@ class _LoadedPoints:
         for sha, point in self.measured.get(series_id, {}).items():
             if point.level is not None:
                 exact = point.summary is not None and point.summary.exact
-                found[sha] = LevelPoint(sha, point.level, self.environments[point.environment_id], exact)
-        return [found[sha] for sha in sorted(found.keys() & positions.keys(), key=positions.__getitem__)]
+                points[sha] = LevelPoint(sha, point.level, self.environments[point.environment_id], exact)
+        return [points[sha] for sha in sorted(points.keys() & positions.keys(), key=positions.__getitem__)]
 
 
 T = TypeVar("T", ChangePoint, Verdict)
 
 
 def group_by_series(items: Iterable[T]) -> dict[Series, list[T]]:
-    found: dict[Series, list[T]] = defaultdict(list)
-    for thing in items:
-        found[thing.series].append(thing)
-    return found
+    """Group change points or verdicts by their series, in their order."""
+    groups: dict[Series, list[T]] = defaultdict(list)
+    for item in items:
+        groups[item.series].append(item)
+    return groups
 
 
 def _build_matcher(expressions: Sequence[str]) -> Callable[[Series], bool]:
-    compiled = [re.compile(one) for one in expressions]
-    return lambda series: any(one.search(series.label) for one in compiled)
+    patterns = [re.compile(expression) for expression in expressions]
+    return lambda series: any(pattern.search(series.label) for pattern in patterns)

@@ -1,4 +1,4 @@
-"""What is stored, judged again by another policy: nothing is measured, and nothing is written."""
+"""Judge the stored comparisons of a project again by another policy; nothing is measured or written."""
 
 from __future__ import annotations
 
@@ -22,23 +22,26 @@ from perfci.verdicts.policy import Policy
 from perfci.verdicts.rule import MOVE_KINDS
 
 NUMERIC_KINDS = (*MOVE_KINDS, VerdictKind.UNCHANGED, VerdictKind.INCONCLUSIVE)
-"""The verdicts a policy has a say in; a crash or a missing side is none of them."""
+"""The kinds of verdict that depend on the policy; a crash or a missing side does not."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayedVerdict:
-    """A current verdict as it is stored, and as it would be now; absent where the series is not judged any more."""
+    """A stored current verdict and its replay; None where the series is no longer judged."""
 
     stored: Verdict
     replayed: Verdict | None
 
     @property
     def is_different(self) -> bool:
+        """Whether the kind of the verdict changes."""
         return self.replayed is None or self.replayed.kind is not self.stored.kind
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
+    """Every replayed verdict and history of a project."""
+
     verdicts: Sequence[ReplayedVerdict]
     histories: Sequence[ReplayedHistory]
 
@@ -46,32 +49,28 @@ class ReplayResult:
 def replay_project(store: Store, project: str, policy: Policy) -> ReplayResult:
     """Judge every stored comparison and every history of a project again."""
     with store.read() as tx:
-        return ReplayResult(
-            list(_replay_verdicts(tx, project, policy)), list(replay_histories(tx, project, policy))
-        )
+        verdicts = list(_replay_verdicts(tx, project, policy))
+        return ReplayResult(verdicts, list(replay_histories(tx, project, policy)))
 
 
 def _replay_verdicts(tx: Transaction, project: str, policy: Policy) -> Iterator[ReplayedVerdict]:
-    """Session by session, the oldest first: only one has its samples in memory."""
+    """Replay session by session, the oldest first, with the samples of one in memory."""
     records = [record for record in load_verdict_records(tx, project) if record.verdict.kind in NUMERIC_KINDS]
-    reached = load_decisions(tx, project)
+    decisions = load_decisions(tx, project)
     for session in reversed(load_sessions(tx, project)):
-        mine = [record for record in reversed(records) if record.session_uid == session.uid]
-        if mine:
-            looks = {record.id: reached.get(record.id) or _build_legacy_decision(record) for record in mine}
-            known = load_aa_results(tx, project, looks[mine[0].id].aa_verdicts_until)
-            yield from _replay_session(
-                session,
-                mine,
-                looks,
-                SessionSamples.from_rows(load_session_processes(tx, session.uid)),
-                policy,
-                known,
-            )
+        own = [record for record in reversed(records) if record.session_uid == session.uid]
+        if not own:
+            continue
+        own_decisions = {
+            record.id: decisions.get(record.id) or _build_legacy_decision(record) for record in own
+        }
+        aa_results = load_aa_results(tx, project, own_decisions[own[0].id].aa_verdicts_until)
+        samples = SessionSamples.from_rows(load_session_processes(tx, session.uid))
+        yield from _replay_session(session, own, own_decisions, samples, policy, aa_results)
 
 
 def _build_legacy_decision(record: VerdictRecord) -> DecisionRecord:
-    """What can be said of an old verdict: that equals told before it were known."""
+    """The decision of a verdict from before decisions were stored: it used the A/A runs before it."""
     return DecisionRecord(METHOD_PAIRS, {}, record.id - 1, ())
 
 
@@ -85,35 +84,33 @@ def _replay_session(
 ) -> list[ReplayedVerdict]:
     judged = [record for record in records if policy.is_judged(record.verdict.series)]
     if session.kind == "history":
-        again = _replay_rounds([record.verdict for record in judged], samples, policy)
+        replayed = _replay_rounds([record.verdict for record in judged], samples, policy)
     else:
-        again = [
+        replayed = [
             _replay_pairs(record.verdict, decisions_by_id[record.id], samples, policy, aa_results)
             for record in judged
         ]
     if session.kind == "confirm" or any(decisions_by_id[record.id].rate for record in judged):
-        again = control_false_discoveries(again, FALSE_DISCOVERY_RATE)
-    now = {record.id: verdict for record, verdict in zip(judged, again, strict=True)}
-    return [ReplayedVerdict(record.verdict, now.get(record.id)) for record in records]
+        replayed = control_false_discoveries(replayed, FALSE_DISCOVERY_RATE)
+    verdicts_by_id = {record.id: verdict for record, verdict in zip(judged, replayed, strict=True)}
+    return [ReplayedVerdict(record.verdict, verdicts_by_id.get(record.id)) for record in records]
 
 
 def _replay_rounds(stored: Sequence[Verdict], samples: SessionSamples, policy: Policy) -> list[Verdict]:
-    """As a session in rounds screens its neighbours; what has no samples here stays as it is."""
-    spreads = compute_pair_noise(
+    """Screen the neighbours as a session in rounds does; a verdict without samples stays as it is."""
+    priors = compute_pair_noise(
         samples.group_by_series(), [(verdict.base, verdict.head) for verdict in stored]
     )
-    return [_replay_round(verdict, samples, policy, spreads.get(verdict.series)) for verdict in stored]
+    return [_replay_round(verdict, samples, policy, priors.get(verdict.series)) for verdict in stored]
 
 
 def _replay_round(
-    verdict: Verdict, samples: SessionSamples, policy: Policy, spread: NoisePrior | None
+    verdict: Verdict, samples: SessionSamples, policy: Policy, prior: NoisePrior | None
 ) -> Verdict:
     if not all(samples.get_round_sides(verdict)):
         return verdict
-    return (
-        samples.replay_rounds(verdict, policy.rule_for(verdict.series), spread.sd if spread else None)
-        or verdict
-    )
+    rule = policy.rule_for(verdict.series)
+    return samples.replay_rounds(verdict, rule, prior.sd if prior else None) or verdict
 
 
 def _replay_pairs(
@@ -123,8 +120,8 @@ def _replay_pairs(
     policy: Policy,
     aa_results: Mapping[Series, Sequence[AAResult]],
 ) -> Verdict:
-    """As a look at all pairs that were bought, with what was known of their noise."""
-    aa = [one.log_ratio for one in aa_results.get(verdict.series, ())]
+    """Repeat the last look, at all pairs, with the noise known then."""
+    aa_log_ratios = [result.log_ratio for result in aa_results.get(verdict.series, ())]
     last = decision.looks[-1] if decision.looks else None
-    seen = samples.replay_pairs(verdict, policy.rule_for(verdict.series), last, aa)
-    return seen.verdict if seen else verdict
+    look = samples.replay_pairs(verdict, policy.rule_for(verdict.series), last, aa_log_ratios)
+    return look.verdict if look else verdict

@@ -1,4 +1,4 @@
-"""What is stored of histories, looked at again by another policy."""
+"""Derive the change points of a project again by another policy; nothing is written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from perfci.verdicts.process_levels import key_without_metric
 
 @dataclass(frozen=True, slots=True)
 class ReplayedHistory:
-    """The change points of one series as they are stored, and as they would be now."""
+    """The stored change points of one series, and those of the replay."""
 
     series: Series
     stored: Sequence[ChangePoint]
@@ -25,25 +25,28 @@ class ReplayedHistory:
 
     @property
     def removed(self) -> list[ChangePoint]:
+        """The change points that the replay does not have."""
         return _subtract_commits(self.stored, self.replayed)
 
     @property
     def added(self) -> list[ChangePoint]:
+        """The change points that only the replay has."""
         return _subtract_commits(self.replayed, self.stored)
 
     @property
     def is_different(self) -> bool:
+        """Whether change points are removed or added."""
         return bool(self.removed or self.added)
 
 
 def replay_histories(tx: Transaction, project: str, policy: Policy) -> Iterator[ReplayedHistory]:
-    """Every series of a project; those that are not judged have no change points now."""
+    """Replay every series of a project; one that is not judged has no change points."""
     stored: dict[Series, list[ChangePoint]] = {}
     for change in load_change_points(tx, project):
         stored.setdefault(change.series, []).append(change)
-    now = SeriesHistories.load(tx, load_project_series(tx, project)).find_change_points(policy)
-    for series in sorted(now, key=lambda series: (repr(key_without_metric(series)), series.label)):
-        yield ReplayedHistory(series, stored.get(series, []), now[series])
+    replayed = SeriesHistories.load(tx, load_project_series(tx, project)).find_change_points(policy)
+    for series in sorted(replayed, key=lambda series: (repr(key_without_metric(series)), series.label)):
+        yield ReplayedHistory(series, stored.get(series, []), replayed[series])
 
 
 def _subtract_commits(changes: Sequence[ChangePoint], excluded: Sequence[ChangePoint]) -> list[ChangePoint]:

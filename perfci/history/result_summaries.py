@@ -1,4 +1,4 @@
-"""Keep with every result what it came to, so that histories are judged, and commits compared, without a sample."""
+"""Compute and save the summary of every result, so that histories are judged without reading samples."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from perfci.verdicts.process_levels import summarize_result
 
 
 def compute_summaries(tx: Transaction, result_ids: Collection[int]) -> dict[int, ResultSummary]:
-    """What these results came to, by their ids; one of which no process ended well came to nothing."""
+    """The summaries of these results by id; a result without a successful process has none."""
     return _summarize_results(load_results_by_ids(tx, result_ids))
 
 
 def save_summaries(tx: Transaction, process_ids: Sequence[int]) -> None:
-    """Keep what results came to that grew by these processes."""
+    """Save the summaries of the results that these processes belong to."""
     save_result_summaries(tx, _summarize_results(load_results_of_processes(tx, process_ids)))
 
 
 def _summarize_results(results: Iterable[ResultProcesses]) -> dict[int, ResultSummary]:
-    return {
-        result_id: found
-        for result_id, processes in results
-        if (found := summarize_result(processes)) is not None
-    }
+    summaries = {}
+    for result_id, processes in results:
+        summary = summarize_result(processes)
+        if summary is not None:
+            summaries[result_id] = summary
+    return summaries

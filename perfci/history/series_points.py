@@ -1,4 +1,4 @@
-"""Histories as they are judged: by what is kept with each result, and by samples only where that says too little."""
+"""Build the points that histories are judged by, from result summaries and, where they do not do, from samples."""
 
 from __future__ import annotations
 
@@ -25,11 +25,14 @@ from perfci.verdicts.process_levels import is_clearly_cpu_bound, is_cpu_bound, s
 
 ReadingSet = frozenset[StatusAndClock]
 
+"""The statuses and clocks of a set of processes."""
+
 OK_READINGS: Mapping[Clock | None, ReadingSet] = {clock: frozenset({(Status.OK, clock)}) for clock in Clock}
+"""The readings of a result whose processes all succeeded, by their clock."""
 
 
 class JudgedPoint(NamedTuple):
-    """What all results of a series at one commit come to together; ``digest`` is absent where no process ended well."""
+    """All results of a series at one commit together; ``summary`` is None where no process succeeded."""
 
     commit_id: int
     environment_id: int
@@ -41,9 +44,7 @@ class JudgedPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JudgedPoints:
-    """Points by series, in no order; ``digests`` are those that had to be worked out, by result, for whoever may keep
-    them.
-    """
+    """Points by series id, unordered, and the summaries that were computed for them, by result id."""
 
     points: Mapping[int, Sequence[JudgedPoint]]
     summaries: Mapping[int, ResultSummary]
@@ -51,7 +52,7 @@ class JudgedPoints:
 
 @dataclass(frozen=True, slots=True)
 class JudgedHistories:
-    """The whole histories of some series, oldest commit first."""
+    """The whole histories of series by id, oldest commit first, with the commits by id."""
 
     points: Mapping[int, Sequence[JudgedPoint]]
     commits: Mapping[int, Commit]
@@ -59,14 +60,14 @@ class JudgedHistories:
 
     @classmethod
     def load(cls, tx: Transaction, series_ids: Collection[int]) -> JudgedHistories:
-        found = build_judged_points(tx, load_levels_of_series(tx, series_ids))
+        """Read the histories of these series."""
+        judged = build_judged_points(tx, load_levels_of_series(tx, series_ids))
         commits = load_commits_by_ids(
-            tx, {point.commit_id for points in found.points.values() for point in points}
+            tx, {point.commit_id for points in judged.points.values() for point in points}
         )
-        line = _LineOrder(commits)
-        return cls(
-            {one: line.sort_points(found.points.get(one, ())) for one in series_ids}, commits, found.summaries
-        )
+        order = _CommitOrder(commits)
+        points = {series_id: order.sort_points(judged.points.get(series_id, ())) for series_id in series_ids}
+        return cls(points, commits, judged.summaries)
 
     def get_commit_levels(self, series_id: int) -> list[tuple[Commit, float | None]]:
         """Every commit with its level; one that failed has none."""
@@ -79,52 +80,58 @@ class JudgedHistories:
         ]
 
     def select_judged(self, tx: Transaction, series: Mapping[Series, int]) -> list[Series]:
-        """The series that verdicts are given on, by all that was measured of them."""
+        """The series that verdicts are given on, by all their points."""
 
-        def samples(some: Collection[Series]) -> dict[Series, list[Process]]:
-            read = load_histories(tx, [series[one] for one in some])
+        def load_samples(unsure: Collection[Series]) -> dict[Series, list[Process]]:
+            histories = load_histories(tx, [series[item] for item in unsure])
             return {
-                one: [process for point in read[series[one]] for process in point.processes] for one in some
+                item: [process for point in histories[series[item]] for process in point.processes]
+                for item in unsure
             }
 
-        return select_judged_series({one: self.points[row_id] for one, row_id in series.items()}, samples)
+        points = {item: self.points[row_id] for item, row_id in series.items()}
+        return select_judged_series(points, load_samples)
 
     def has_flagged_commit(self, series_id: int) -> bool:
-        """Whether processes ended well at some commit, and something is known against each of them."""
+        """Whether at some commit every successful process is flagged, so that it has no level."""
         return any(
             point.summary is not None and point.summary.level is None for point in self.points[series_id]
         )
 
     def is_repeating(self, series_id: int) -> bool:
-        """Whether nothing usable was read at any commit but one exact value."""
+        """Whether the usable processes of each commit all gave one exact value."""
         return all(point.summary is None or point.summary.repeats for point in self.points[series_id])
 
 
 def build_judged_points(tx: Transaction, rows: Sequence[ResultLevel]) -> JudgedPoints:
     """Join the results of each series and commit."""
-    new = compute_summaries(tx, [row.id for row in rows if row.clock is None and row.is_ok])
-    known = {
-        row.id: found for row in rows if (found := row.result_summary or new.get(row.id)) and found.clock
-    }
-    together: dict[tuple[int, int], list[ResultLevel]] = defaultdict(list)
+    # A result that was stored before summaries were has no clock: its summary is computed from its samples.
+    computed = compute_summaries(tx, [row.id for row in rows if row.clock is None and row.is_ok])
+    summaries: dict[int, ResultSummary] = {}
+    groups: dict[tuple[int, int], list[ResultLevel]] = defaultdict(list)
     for row in rows:
-        together[row.series_id, row.commit_id].append(row)
-    told = {row.series_id for row in rows if row.id in known}
-    plain = {
+        groups[row.series_id, row.commit_id].append(row)
+        summary = row.result_summary or computed.get(row.id)
+        if summary and summary.clock:
+            summaries[row.id] = summary
+    summarized_series = {row.series_id for row in rows if row.id in summaries}
+    # Most commits have one result with a summary, which is a point by itself; only the others read processes.
+    single_ids = {
         group[0].id
-        for group in together.values()
-        if len(group) == 1 and _is_single_result(group[0], known, told)
+        for group in groups.values()
+        if len(group) == 1 and _is_single_result(group[0], summaries, summarized_series)
     }
-    joining = _PointJoiner.load(
-        tx, [group for group in together.values() if group[0].id not in plain], known, told
-    )
+    to_join = [group for group in groups.values() if group[0].id not in single_ids]
+    joiner = _PointJoiner.load(tx, to_join, summaries, summarized_series)
     points: dict[int, list[JudgedPoint]] = defaultdict(list)
-    for (series_id, _), group in together.items():
-        one = group[0]
-        points[series_id].append(
-            _build_single_point(one, known.get(one.id)) if one.id in plain else joining.join(group)
-        )
-    return JudgedPoints(points, new)
+    for (series_id, _), group in groups.items():
+        first = group[0]
+        if first.id in single_ids:
+            point = _build_single_point(first, summaries.get(first.id))
+        else:
+            point = joiner.join(group)
+        points[series_id].append(point)
+    return JudgedPoints(points, computed)
 
 
 LoadSamples = Callable[[Collection[Series]], Mapping[Series, Sequence[Process]]]
@@ -134,36 +141,42 @@ LoadSamples = Callable[[Collection[Series]], Mapping[Series, Sequence[Process]]]
 def select_judged_series(
     points: Mapping[Series, Iterable[JudgedPoint]], load_samples: LoadSamples
 ) -> list[Series]:
-    """The series that verdicts are given on; ``samples`` are read only of CPU time that may be mostly waiting."""
-    readings = {series: collect_readings(of) for series, of in points.items()}
-    twins = find_cpu_twins(readings)
+    """The series that verdicts are given on.
+
+    Samples are loaded only for CPU times that may be mostly waiting.
+    """
+    readings = {series: collect_readings(series_points) for series, series_points in points.items()}
+    wall_by_cpu = find_cpu_twins(readings)
     unsure = [
         cpu
-        for cpu, wall in twins.items()
+        for cpu, wall in wall_by_cpu.items()
         if not is_clearly_cpu_bound(_get_levels_by_commit(points[cpu]), _get_levels_by_commit(points[wall]))
     ]
-    read = load_samples({*unsure, *(twins[cpu] for cpu in unsure)}) if unsure else {}
-    waiting = {cpu for cpu in unsure if not is_cpu_bound(read[cpu], read[twins[cpu]])}
+    samples = load_samples({*unsure, *(wall_by_cpu[cpu] for cpu in unsure)}) if unsure else {}
+    waiting = {cpu for cpu in unsure if not is_cpu_bound(samples[cpu], samples[wall_by_cpu[cpu]])}
     return select_judged_by_status(readings, lambda cpu, wall: cpu not in waiting)
 
 
 def collect_readings(points: Iterable[JudgedPoint]) -> ReadingSet:
-    """How the processes behind some points ended; nothing where foreign tools left summaries only."""
+    """How the processes of some points ended; empty where foreign tools reported summaries only."""
     return ReadingSet().union(*{point.readings for point in points})
 
 
 def _get_levels_by_commit(points: Iterable[JudgedPoint]) -> dict[int, float]:
-    """What processes came to, by commit."""
+    """The level of the processes by commit id."""
     return {
-        one.commit_id: one.summary.level for one in points if one.summary and one.summary.level is not None
+        point.commit_id: point.summary.level
+        for point in points
+        if point.summary and point.summary.level is not None
     }
 
 
 def _is_single_result(
     row: ResultLevel, summaries: Mapping[int, ResultSummary], summarized_series: Collection[int]
 ) -> bool:
-    """Whether nothing more need be asked about the only result at a commit; of series that are ``told`` not of one
-    that failed.
+    """Whether the only result at a commit needs no process.
+
+    It has a summary, or failed in a series that has any.
     """
     return row.id in summaries or (not row.is_ok and row.series_id in summarized_series)
 
@@ -179,7 +192,7 @@ def _build_single_point(row: ResultLevel, summary: ResultSummary | None) -> Judg
 
 @dataclass(frozen=True, slots=True)
 class _PointJoiner:
-    """What is known of results that do not speak for themselves: of several at one commit all processes count alike."""
+    """Joins the results of one commit into a point: with several results all processes count alike."""
 
     summaries: Mapping[int, ResultSummary]
     readings: Mapping[int, ReadingSet]
@@ -193,52 +206,52 @@ class _PointJoiner:
         summaries: Mapping[int, ResultSummary],
         summarized_series: Collection[int],
     ) -> _PointJoiner:
-        """Of a series that gave values, those ``told``, nothing is asked about its failures."""
+        """Read the processes of the groups; failures of a series with summaries are not read."""
         rows = [row for group in groups for row in group]
-        asked = load_process_statuses(
-            tx,
-            [
-                row.id
-                for row in rows
-                if row.id not in summaries and (row.is_ok or row.series_id not in summarized_series)
-            ],
-        )
-        found = {row.id: OK_READINGS[summaries[row.id].clock] for row in rows if row.id in summaries}
-        readings = found | {row_id: frozenset(given) for row_id, given in asked.items()}
-        untold = [
-            said
-            for group in groups
-            if _get_single_summary(said := _select_usable(group, readings), summaries) is None
+        unread = [
+            row.id
+            for row in rows
+            if row.id not in summaries and (row.is_ok or row.series_id not in summarized_series)
         ]
-        return cls(
-            summaries, readings, load_processes_of_results(tx, [row.id for said in untold for row in said])
-        )
+        readings = {row.id: OK_READINGS[summaries[row.id].clock] for row in rows if row.id in summaries}
+        for row_id, statuses in load_process_statuses(tx, unread).items():
+            readings[row_id] = frozenset(statuses)
+        unsummarized: list[int] = []
+        for group in groups:
+            usable = _select_usable(group, readings)
+            if _get_single_summary(usable, summaries) is None:
+                unsummarized += [row.id for row in usable]
+        return cls(summaries, readings, load_processes_of_results(tx, unsummarized))
 
     def join(self, group: Sequence[ResultLevel]) -> JudgedPoint:
+        """The point of all results of a series at one commit; the newest successful result gives the rest."""
         newest = max(group, key=lambda row: (row.is_ok, row.started_at, row.id))
-        speaking = _select_usable(group, self.readings)
-        found = _get_single_summary(speaking, self.summaries) or summarize_result(
-            [one for row in speaking for one in self.processes[row.id]]
+        usable = _select_usable(group, self.readings)
+        summary = _get_single_summary(usable, self.summaries) or summarize_result(
+            [process for row in usable for process in self.processes[row.id]]
         )
-        level = newest.value if found is None or found.level is None else found.level
+        level = newest.value if summary is None or summary.level is None else summary.level
         readings = ReadingSet().union(*(self.readings.get(row.id, ()) for row in group))
-        return JudgedPoint(newest.commit_id, newest.environment_id, newest.status, level, found, readings)
+        return JudgedPoint(newest.commit_id, newest.environment_id, newest.status, level, summary, readings)
 
 
 def _select_usable(group: Sequence[ResultLevel], readings: Mapping[int, ReadingSet]) -> list[ResultLevel]:
-    """The results of which a process ended well."""
+    """The results with a successful process."""
     return [row for row in group if any(status is Status.OK for status, _ in readings.get(row.id, ()))]
 
 
 def _get_single_summary(
     usable: Sequence[ResultLevel], summaries: Mapping[int, ResultSummary]
 ) -> ResultSummary | None:
-    """What one result alone came to; of several the processes have to be asked."""
+    """The summary of the only usable result; None where there are several, whose processes are joined."""
     return summaries.get(usable[0].id) if len(usable) == 1 else None
 
 
-class _LineOrder:
-    """Points in the order of their commits, which is worked out once for all series measured at the same ones."""
+class _CommitOrder:
+    """Sorts points by their commits.
+
+    The order is computed once for all series measured at the same commits.
+    """
 
     def __init__(self, commits: Mapping[int, Commit]) -> None:
         self._commits = commits
@@ -246,10 +259,9 @@ class _LineOrder:
         self._orders: dict[frozenset[int], list[int]] = {}
 
     def sort_points(self, points: Iterable[JudgedPoint]) -> list[JudgedPoint]:
-        of = {point.commit_id: point for point in points}
-        among = frozenset(of)
-        if among not in self._orders:
-            self._orders[among] = [
-                self._ids[one] for one in sort_commits(self._commits[one] for one in among)
-            ]
-        return [of[commit_id] for commit_id in self._orders[among]]
+        by_commit = {point.commit_id: point for point in points}
+        commit_ids = frozenset(by_commit)
+        if commit_ids not in self._orders:
+            commits = sort_commits(self._commits[commit_id] for commit_id in commit_ids)
+            self._orders[commit_ids] = [self._ids[commit] for commit in commits]
+        return [by_commit[commit_id] for commit_id in self._orders[commit_ids]]

@@ -1,4 +1,4 @@
-"""What the points of some series say of a step at another commit than the one that was found."""
+"""Test whether series step at another commit than the one an incident names."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from perfci.store.queries.loaders import load_series_by_ids
 from perfci.verdicts.history.step_estimate import MAX_SIDE_POINTS, LevelPoint, StepEstimate, estimate_step
 
 MAX_TESTED_SERIES = 50
-"""Series that are tested, the largest moves: somebody waits for the answer."""
+"""Most series tested, the largest moves first: a user waits for the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundaryComparison:
-    """A member with its levels at the new edge, and the evidence of a step at the old and at the new one."""
+    """A member with its levels at the new boundary, and the step estimates at the old and the new one."""
 
     label: str
     member: IncidentMember
@@ -28,39 +28,45 @@ class BoundaryComparison:
 
     @property
     def is_worse(self) -> bool:
+        """Whether the new boundary has less evidence of a step."""
         return self.new.sigmas < self.old.sigmas
 
 
 def compare_boundaries(
     tx: Transaction, members: Sequence[IncidentMember], old: str, new: str, last_good: str
 ) -> tuple[BoundaryComparison, ...]:
-    """Those of the largest members that were measured at both edges."""
+    """Compare both boundaries for the largest members that were measured at both."""
     largest = members[:MAX_TESTED_SERIES]
-    lines = JudgedHistories.load(tx, [member.series_id for member in largest])
-    series = load_series_by_ids(tx, lines.points)
-    found = []
+    histories = JudgedHistories.load(tx, [member.series_id for member in largest])
+    series = load_series_by_ids(tx, histories.points)
+    comparisons = []
     for member in largest:
-        seen = [LevelPoint(sha, level) for sha, level in lines.get_levels(member.series_id)]
-        was, now = estimate_step(seen, old), estimate_step(seen, new)
-        if was is not None and now is not None:
-            found.append(
+        points = [LevelPoint(sha, level) for sha, level in histories.get_levels(member.series_id)]
+        old_step, new_step = estimate_step(points, old), estimate_step(points, new)
+        if old_step is not None and new_step is not None:
+            comparisons.append(
                 BoundaryComparison(
                     series[member.series_id].label,
-                    _move_member(member, seen, now.index, new, last_good),
-                    was,
-                    now,
+                    _move_member(member, points, new_step.index, new, last_good),
+                    old_step,
+                    new_step,
                 )
             )
-    return tuple(found)
+    return tuple(comparisons)
 
 
 def _move_member(
-    member: IncidentMember, seen: Sequence[LevelPoint], at: int, commit: str, last_good: str
+    member: IncidentMember, points: Sequence[LevelPoint], index: int, commit: str, last_good: str
 ) -> IncidentMember:
-    """The move as it would be at this place: what follows against what went before, as far as a step is heard."""
-    before = median([one.level for one in seen[max(0, at - MAX_SIDE_POINTS) : at]])
-    after = median([one.level for one in seen[at : at + MAX_SIDE_POINTS]])
-    rel = after / before - 1 if before else member.relative_change
+    """The member at this boundary: the medians of at most ``MAX_SIDE_POINTS`` levels before and after it."""
+    before = median([point.level for point in points[max(0, index - MAX_SIDE_POINTS) : index]])
+    after = median([point.level for point in points[index : index + MAX_SIDE_POINTS]])
+    relative_change = after / before - 1 if before else member.relative_change
     return replace(
-        member, commit=commit, last_good=last_good, relative_change=rel, before=before, after=after
+        member,
+        commit=commit,
+        last_good=last_good,
+        relative_change=relative_change,
+        before=before,
+        after=after,
     )

@@ -1,4 +1,4 @@
-"""The stored samples of one session, and the looks that can be taken at them again."""
+"""The stored samples of one session, from which its looks are repeated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from perfci.verdicts.rule import Rule
 
 @dataclass(frozen=True, slots=True)
 class SessionSamples:
-    """What one session stored: by commit, and which commits each of its pairs compared."""
+    """The stored processes of one session by commit, and the commits each of its pairs compared."""
 
     rows: Sequence[MeasuredProcess]
     processes_by_sha: Mapping[str, Sequence[Measured]]
@@ -32,18 +32,23 @@ class SessionSamples:
 
     @classmethod
     def from_rows(cls, rows: Sequence[MeasuredProcess]) -> SessionSamples:
+        """Index the processes of a session."""
         measured: dict[str, list[Measured]] = {}
-        compared: dict[int, dict[Role, str]] = {}
+        pair_commits: dict[int, dict[Role, str]] = {}
         for row in rows:
             measured.setdefault(row.sha, []).append((row.series, row.process))
             if row.process.pair is not None:
-                compared.setdefault(row.process.pair, {})[row.process.role] = row.sha
-        return cls(rows, measured, compared)
+                pair_commits.setdefault(row.process.pair, {})[row.process.role] = row.sha
+        return cls(rows, measured, pair_commits)
 
     def replay_pairs(
-        self, verdict: Verdict, rule: Rule, record: LookRecord | None = None, aa: Sequence[float] = ()
+        self,
+        verdict: Verdict,
+        rule: Rule,
+        record: LookRecord | None = None,
+        aa_log_ratios: Sequence[float] = (),
     ) -> Look | None:
-        """A look at the pairs that were there when one was taken, else at all; None where the series gave nothing."""
+        """Repeat a recorded look, else look at all pairs; None where the series has no process."""
         readings, pairs = self._get_cell_processes(verdict), self.find_pairs(verdict, record)
         sides = select_judged_sides(readings, verdict.base, verdict.head, pairs).get(verdict.series)
         if sides is None or not any(sides):
@@ -54,42 +59,44 @@ class SessionSamples:
             verdict.head,
             *sides,
             rule=rule,
-            aa_log_ratios=aa,
+            aa_log_ratios=aa_log_ratios,
             prior=parse_prior(record) if record else None,
             stage=verdict.stage,
         )
 
     def replay_rounds(self, verdict: Verdict, rule: Rule, prior_sd: float | None) -> Verdict | None:
-        """A screening of two neighbours; None where a side gave nothing."""
+        """Repeat the screening of two neighbours; None where neither has a process."""
         base, head = self.get_round_sides(verdict)
         if not base and not head:
             return None
         return screen(verdict.series, verdict.base, verdict.head, base, head, rule=rule, prior_sd=prior_sd)
 
     def get_round_sides(self, verdict: Verdict) -> PairedProcesses:
+        """The processes of both commits of a screening."""
         by_sha = self.group_by_series().get(verdict.series, {})
         return by_sha.get(verdict.base, []), by_sha.get(verdict.head, [])
 
     def group_by_series(self) -> dict[Series, ProcessesByCommit]:
+        """The judged processes by series and commit, grouped once."""
         if not self._processes_by_series:
             self._processes_by_series.update(group_judged_by_commit(self.processes_by_sha))
         return self._processes_by_series
 
     def find_pairs(self, verdict: Verdict, record: LookRecord | None = None) -> list[int]:
-        """The pairs of this verdict's question, the first ones of them where a look was taken before the last."""
-        found = find_complete_pairs(
+        """The pairs of this verdict's question; with ``record``, the ones measured before that look."""
+        pairs = find_complete_pairs(
             self._get_cell_processes(verdict), verdict.base, verdict.head, self.pair_commits
         )
-        return found[: record.spent] if record else found
+        return pairs[: record.spent] if record else pairs
 
     def collect_evidence(self, verdict: Verdict, decision: DecisionRecord) -> tuple[int, ...]:
-        """The ids of the stored processes that were looked at last, those of the base first."""
+        """The row ids of the processes that the last look used, those of the base first."""
         pairs = set(self.find_pairs(verdict, decision.looks[-1]))
-        chosen = [row for row in self.rows if row.series == verdict.series]
+        rows = [row for row in self.rows if row.series == verdict.series]
         if decision.method != METHOD_ROUNDS:
-            chosen = [row for row in chosen if row.process.pair in pairs]
+            rows = [row for row in rows if row.process.pair in pairs]
         return tuple(
-            dict.fromkeys(row.id for sha in (verdict.base, verdict.head) for row in chosen if row.sha == sha)
+            dict.fromkeys(row.id for sha in (verdict.base, verdict.head) for row in rows if row.sha == sha)
         )
 
     def _get_cell_processes(self, verdict: Verdict) -> dict[str, list[Measured]]:

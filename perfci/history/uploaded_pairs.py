@@ -1,4 +1,4 @@
-"""Pairs that were measured elsewhere and uploaded: judged from the stored samples, as a replay would judge them."""
+"""Judge uploaded pairs, which were measured elsewhere, from their stored samples."""
 
 from __future__ import annotations
 
@@ -35,14 +35,15 @@ from perfci.verdicts.compare.pairwise import interim_analysis
 from perfci.verdicts.policy import Policy
 
 VerdictDecision = tuple[Verdict, DecisionRecord]
+"""A verdict and how it was reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class UploadedPairs:
-    """What has to be read of one session before its pairs are judged.
+    """Everything that is read of one session before its pairs are judged.
 
-    ``settled`` are the questions that a session which began later has answered: fresh pairs speak after those that
-    raised the suspicion, in whichever order they arrive.
+    ``answered_questions`` are those with a verdict of a session that began later: fresh pairs decide over
+    the pairs that nominated the candidate, in whichever order they arrive.
     """
 
     project: str
@@ -55,41 +56,43 @@ class UploadedPairs:
 
     @classmethod
     def load(cls, tx: Transaction, project: str, uid: str) -> UploadedPairs:
-        """What was known of noise when the session was first judged is what counts whenever that is done again."""
+        """Read the session with the A/A runs known when it was first judged, so that judging again repeats it."""
         samples = SessionSamples.from_rows(load_session_processes(tx, uid))
-        told = [
+        existing = [
             record
             for base, head in _list_compared_commits(samples)
             for record in load_verdict_records(tx, project, base=base, head=head, current_only=False)
         ]
-        records = [record for record in told if record.session_uid == uid]
+        records = [record for record in existing if record.session_uid == uid]
         until = min((record.id - 1 for record in records), default=load_latest_verdict_id(tx))
-        current = [record for record in told if record.superseded_by is None]
-        standing = frozenset(record.verdict for record in current if record.session_uid == uid)
+        current = [record for record in existing if record.superseded_by is None]
+        own_verdicts = frozenset(record.verdict for record in current if record.session_uid == uid)
         later = find_later_sessions(tx, uid, {record.session_uid for record in current})
-        settled = frozenset(
+        answered = frozenset(
             build_decision_key(record.verdict) for record in current if record.session_uid in later
         )
-        return cls(project, uid, samples, load_aa_results(tx, project, until), until, standing, settled)
+        aa_results = load_aa_results(tx, project, until)
+        return cls(project, uid, samples, aa_results, until, own_verdicts, answered)
 
     def judge(self, policy: Policy) -> list[VerdictDecision]:
-        """One verdict for each judged series of each comparison, where none that stands already says as much or more.
+        """One verdict for each judged series of each comparison, without those that repeat or precede a current one.
 
-        They were looked at once, so they are held to what convicts, and to the false discovery rate of all together.
+        The pairs are looked at once, so a move needs what a confirmation needs, and the false discovery rate is
+        controlled over all verdicts together.
         """
-        decided = [
-            one
+        judged = [
+            judged_series
             for base, head in _list_compared_commits(self.samples)
-            for one in self._judge_commits(base, head, policy)
+            for judged_series in self._judge_commits(base, head, policy)
         ]
-        verdicts = control_false_discoveries([verdict for verdict, _ in decided], FALSE_DISCOVERY_RATE)
-        told = [
-            (replace(verdict, evidence=self.samples.collect_evidence(verdict, reached)), reached)
-            for verdict, (_, reached) in zip(verdicts, decided, strict=True)
+        verdicts = control_false_discoveries([verdict for verdict, _ in judged], FALSE_DISCOVERY_RATE)
+        with_evidence = [
+            (replace(verdict, evidence=self.samples.collect_evidence(verdict, decision)), decision)
+            for verdict, (_, decision) in zip(verdicts, judged, strict=True)
         ]
         return [
-            (verdict, reached)
-            for verdict, reached in told
+            (verdict, decision)
+            for verdict, decision in with_evidence
             if verdict not in self.current_verdicts
             and build_decision_key(verdict) not in self.answered_questions
         ]
@@ -97,10 +100,10 @@ class UploadedPairs:
     def _judge_commits(self, base: str, head: str, policy: Policy) -> list[VerdictDecision]:
         readings = {sha: list(self.samples.processes_by_sha.get(sha, ())) for sha in (base, head)}
         pairs = find_complete_pairs(readings, base, head, self.samples.pair_commits)
-        found = select_judged_sides(readings, base, head, pairs)
+        sides_by_series = select_judged_sides(readings, base, head, pairs)
         return [
             self._judge_series(series, base, head, pairs, sides, policy)
-            for series, sides in found.items()
+            for series, sides in sides_by_series.items()
             if policy.is_judged(series)
         ]
 
@@ -113,26 +116,33 @@ class UploadedPairs:
         sides: PairedProcesses,
         policy: Policy,
     ) -> VerdictDecision:
-        rule, aa = policy.rule_for(series), [one.log_ratio for one in self.aa_results.get(series, ())]
-        seen = interim_analysis(
-            series, base, head, *sides, rule=rule, aa_log_ratios=aa, stage=Stage.CONFIRMATION
+        rule = policy.rule_for(series)
+        look = interim_analysis(
+            series,
+            base,
+            head,
+            *sides,
+            rule=rule,
+            aa_log_ratios=[result.log_ratio for result in self.aa_results.get(series, ())],
+            stage=Stage.CONFIRMATION,
         )
-        looked = build_look_record(seen, len(pairs), None)
-        return seen.verdict, build_decision_record(
-            METHOD_PAIRS, rule, [looked], aa_verdicts_until=self.aa_verdicts_until
+        records = [build_look_record(look, len(pairs), None)]
+        decision = build_decision_record(
+            METHOD_PAIRS, rule, records, aa_verdicts_until=self.aa_verdicts_until
         )
+        return look.verdict, decision
 
 
 def _list_compared_commits(samples: SessionSamples) -> list[tuple[str, str]]:
-    """Which commits its pairs compared; half a pair compares nothing."""
-    whole = (sides for sides in samples.pair_commits.values() if {Role.BASE, Role.HEAD} <= sides.keys())
-    return list(dict.fromkeys((sides[Role.BASE], sides[Role.HEAD]) for sides in whole))
+    """The pairs of commits that a session compared; half a pair compares nothing."""
+    complete = (sides for sides in samples.pair_commits.values() if {Role.BASE, Role.HEAD} <= sides.keys())
+    return list(dict.fromkeys((sides[Role.BASE], sides[Role.HEAD]) for sides in complete))
 
 
 def save_verdicts(
     tx: Transaction, project: str, uid: str, verdict_decisions: Sequence[VerdictDecision], now: datetime
 ) -> None:
-    """Store verdicts and how they were reached; those they replace are marked, never edited."""
-    ids = add_verdicts(tx, project, uid, [verdict for verdict, _ in verdict_decisions], now)
-    reached = (replace(record, rate=FALSE_DISCOVERY_RATE) for _, record in verdict_decisions)
-    add_decisions(tx, dict(zip(ids, reached, strict=True)))
+    """Store verdicts with their decisions; the verdicts they replace are marked, never edited."""
+    row_ids = add_verdicts(tx, project, uid, [verdict for verdict, _ in verdict_decisions], now)
+    decisions = (replace(record, rate=FALSE_DISCOVERY_RATE) for _, record in verdict_decisions)
+    add_decisions(tx, dict(zip(row_ids, decisions, strict=True)))

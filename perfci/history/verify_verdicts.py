@@ -1,4 +1,4 @@
-"""Every stored verdict reached again from the stored samples, by the rule it was reached by: bit for bit the same."""
+"""Verify that every stored verdict follows, bit for bit, from the stored samples by its own rule."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from perfci.verdicts.compare.pairwise import Look
 
 @dataclass(frozen=True, slots=True)
 class VerdictDifference:
-    """Something of a verdict that does not come out as it is stored."""
+    """One way in which a verdict differs from its replay."""
 
     record: VerdictRecord
     description: str
@@ -34,13 +34,13 @@ class VerdictDifference:
 
     @property
     def is_by_other_version(self) -> bool:
-        """Whether other versions reached the verdict, which may well compute something else."""
+        """Whether other software versions reached the verdict, which may compute other figures."""
         return self.made_by != SOFTWARE_VERSIONS
 
 
 @dataclass(frozen=True, slots=True)
 class VerificationResult:
-    """How many verdicts were reached again, how many could not be, and what came out differently."""
+    """How many verdicts were replayed, how many could not be, and every difference."""
 
     verified_count: int
     unverifiable_count: int
@@ -48,49 +48,49 @@ class VerificationResult:
 
 
 AAResultsBySeries = Mapping[Series, Sequence[AAResult]]
+"""The A/A runs of each series."""
+
 RecordedDecision = tuple[VerdictRecord, DecisionRecord]
+"""A stored verdict and how it was reached."""
 
 
 def verify_verdicts(store: Store, project: str) -> VerificationResult:
-    """Reach every verdict again, superseded ones too; of those from before looks were stored nothing is known."""
+    """Replay every verdict, superseded ones too, except those from before looks were stored."""
     with store.read() as tx:
-        reached, records = load_decisions(tx, project), load_verdict_records(tx, project, current_only=False)
-        known = [(record, reached[record.id]) for record in reversed(records) if record.id in reached]
-        differences = list(_find_differences(tx, project, known))
-    return VerificationResult(len(known), len(records) - len(known), differences)
+        decisions = load_decisions(tx, project)
+        records = load_verdict_records(tx, project, current_only=False)
+        recorded = [(record, decisions[record.id]) for record in reversed(records) if record.id in decisions]
+        differences = list(_find_differences(tx, project, recorded))
+    return VerificationResult(len(recorded), len(records) - len(recorded), differences)
 
 
 def _find_differences(
     tx: Transaction, project: str, recorded: Sequence[RecordedDecision]
 ) -> Iterator[VerdictDifference]:
-    """Session by session: only one has its samples in memory."""
-    equals: dict[int, AAResultsBySeries] = {}
+    """Replay session by session, with the samples of one in memory."""
+    aa_results: dict[int, AAResultsBySeries] = {}
     for uid in dict.fromkeys(record.session_uid for record, _ in recorded):
-        mine = [one for one in recorded if one[0].session_uid == uid]
-        for mark in {reached.aa_verdicts_until for _, reached in mine} - equals.keys():
-            equals[mark] = load_aa_results(tx, project, mark)
+        own = [(record, decision) for record, decision in recorded if record.session_uid == uid]
+        for verdict_id in {decision.aa_verdicts_until for _, decision in own} - aa_results.keys():
+            aa_results[verdict_id] = load_aa_results(tx, project, verdict_id)
         samples = SessionSamples.from_rows(load_session_processes(tx, uid))
-        yield from _verify_session(mine, samples, equals)
+        yield from _verify_session(own, samples, aa_results)
 
 
 def _verify_session(
     recorded: Sequence[RecordedDecision], samples: SessionSamples, aa_results: Mapping[int, AAResultsBySeries]
 ) -> Iterator[VerdictDifference]:
-    again = []
-    for record, reached in recorded:
-        looks = _replay_looks(record.verdict, reached, samples, aa_results[reached.aa_verdicts_until])
-        told = [
-            text
-            for taken, seen in zip(reached.looks, looks, strict=True)
-            for text in _compare_looks(taken, seen)
-        ]
-        yield from (VerdictDifference(record, text, reached.made_by) for text in told)
-        again.append(_rebuild_verdict(record.verdict, reached, looks[-1], samples))
-    for (record, reached), now in zip(recorded, _apply_discovery_control(recorded, again), strict=True):
-        yield from (
-            VerdictDifference(record, text, reached.made_by)
-            for text in _compare_verdicts(record.verdict, now)
-        )
+    verdicts = []
+    for record, decision in recorded:
+        looks = _replay_looks(record.verdict, decision, samples, aa_results[decision.aa_verdicts_until])
+        for stored, replayed in zip(decision.looks, looks, strict=True):
+            for text in _compare_looks(stored, replayed):
+                yield VerdictDifference(record, text, decision.made_by)
+        verdicts.append(_rebuild_verdict(record.verdict, decision, looks[-1], samples))
+    controlled = _apply_discovery_control(recorded, verdicts)
+    for (record, decision), verdict in zip(recorded, controlled, strict=True):
+        for text in _compare_verdicts(record.verdict, verdict):
+            yield VerdictDifference(record, text, decision.made_by)
 
 
 def _replay_looks(
@@ -98,30 +98,34 @@ def _replay_looks(
 ) -> list[Look | None]:
     rule = parse_rule(decision)
     if decision.method == METHOD_ROUNDS:
-        seen = samples.replay_rounds(verdict, rule, decision.looks[-1].prior_sd)
-        return [Look(seen, tail=decision.looks[-1].tail) if seen else None]
-    aa = [one.log_ratio for one in aa_results.get(verdict.series, ())]
-    return [samples.replay_pairs(verdict, rule, taken, aa) for taken in decision.looks]
+        screening = samples.replay_rounds(verdict, rule, decision.looks[-1].prior_sd)
+        return [Look(screening, tail=decision.looks[-1].tail) if screening else None]
+    aa_log_ratios = [result.log_ratio for result in aa_results.get(verdict.series, ())]
+    return [samples.replay_pairs(verdict, rule, record, aa_log_ratios) for record in decision.looks]
 
 
 def _rebuild_verdict(
     stored: Verdict, decision: DecisionRecord, look: Look | None, samples: SessionSamples
 ) -> Verdict | None:
-    return replace(look.verdict, evidence=samples.collect_evidence(stored, decision)) if look else None
+    if look is None:
+        return None
+    return replace(look.verdict, evidence=samples.collect_evidence(stored, decision))
 
 
 def _apply_discovery_control(
     recorded: Sequence[RecordedDecision], replayed: Sequence[Verdict | None]
 ) -> list[Verdict | None]:
-    """Hold back what was held back among the verdicts that were told together."""
+    """Control the false discoveries among the verdicts that were controlled together, which share a rate."""
     result = list(replayed)
-    for rate in {reached.rate for _, reached in recorded} - {None}:
-        places = [k for k, one in enumerate(replayed) if recorded[k][1].rate == rate and one is not None]
-        held = control_false_discoveries(
-            [one for k in places if (one := replayed[k]) is not None], rate or 0.0
-        )
-        for k, one in zip(places, held, strict=True):
-            result[k] = one
+    for rate in {decision.rate for _, decision in recorded} - {None}:
+        group = {
+            index: verdict
+            for index, verdict in enumerate(replayed)
+            if recorded[index][1].rate == rate and verdict is not None
+        }
+        controlled = control_false_discoveries(list(group.values()), rate or 0.0)
+        for index, verdict in zip(group, controlled, strict=True):
+            result[index] = verdict
     return result
 
 
@@ -130,14 +134,15 @@ def _compare_looks(stored: LookRecord, replayed: Look | None) -> Iterator[str]:
     if replayed is None:
         yield f"{place} finds no samples"
         return
-    now = (replayed.verdict.pairs, replayed.verdict.kind.value, replayed.tail, replayed.pairs_to_buy)
-    for name, was, is_ in zip(("pairs", "kind", "tail", "more"), _get_look_values(stored), now, strict=True):
-        if was != is_:
-            yield f"{place} had {name} {was!r}, now {is_!r}"
-
-
-def _get_look_values(stored: LookRecord) -> tuple[object, ...]:
-    return stored.pairs, stored.kind, stored.tail, stored.more
+    compared: list[tuple[str, object, object]] = [
+        ("pairs", stored.pairs, replayed.verdict.pairs),
+        ("kind", stored.kind, replayed.verdict.kind.value),
+        ("tail", stored.tail, replayed.tail),
+        ("more", stored.more, replayed.pairs_to_buy),
+    ]
+    for name, before, after in compared:
+        if before != after:
+            yield f"{place} had {name} {before!r}, now {after!r}"
 
 
 def _compare_verdicts(stored: Verdict, replayed: Verdict | None) -> Iterator[str]:
@@ -145,9 +150,9 @@ def _compare_verdicts(stored: Verdict, replayed: Verdict | None) -> Iterator[str
         yield "its samples are gone"
         return
     for field in fields(Verdict):
-        was, is_ = getattr(stored, field.name), getattr(replayed, field.name)
-        if was != is_:
-            yield f"{field.name} was {_format_value(was)}, now {_format_value(is_)}"
+        before, after = getattr(stored, field.name), getattr(replayed, field.name)
+        if before != after:
+            yield f"{field.name} was {_format_value(before)}, now {_format_value(after)}"
 
 
 def _format_value(value: object) -> str:
