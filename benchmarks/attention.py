@@ -1,6 +1,7 @@
 """Attention alone: by every kernel torch has for it, with fewer heads of keys, and under sparse masks.
 
-A kernel that was asked for runs, or the cell says why not: nothing falls back. What is fast and wrong is rejected.
+A kernel that was asked for runs, or the cell says why not: nothing falls back. What is fast and wrong is
+rejected.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ MaskFunction = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 class Implementations(Bench):
-    """One attention by each implementation; ``l2`` says what a call finds in the caches: the last call, or zeros."""
+    """One attention by each implementation; ``l2`` says what a call finds in the caches: the last call, or
+    zeros.
+    """
 
     params = (
         [*BACKENDS, "flex", "hand-written"],
@@ -110,7 +113,9 @@ class Implementations(Bench):
 
 
 class SharedHeads(Bench):
-    """Grouped and multi query attention (GQA, MQA): several heads of queries read the same head of keys and values."""
+    """Grouped and multi query attention (GQA, MQA): several heads of queries read the same head of keys and
+    values.
+    """
 
     params = (
         ["flash"] if DEVICE == "cpu" else ["math", "flash"],
@@ -148,8 +153,9 @@ class SharedHeads(Bench):
 class SparseMasks(Bench):
     """flex_attention under a sliding window or a mask of blocks, next to flash on the same inputs without it.
 
-    ``realised_sparsity`` is the share of blocks that are skipped, which is less than a window hides. ``speedup`` is
-    against flash over the dense (for a window: causal) square, since nobody who can choose would run math.
+    ``realised_sparsity`` is the share of blocks that are skipped, which is less than a window hides.
+    ``speedup`` is against flash over the dense (for a window: causal) square, since nobody who can choose
+    would run math.
     """
 
     params = (KERNELS.masks, [KERNELS.masked_length], [KERNELS.heads], KERNELS.precisions, [SIZES.name])
@@ -185,7 +191,9 @@ class SparseMasks(Bench):
 
 @dataclasses.dataclass(frozen=True)
 class AttentionCase:
-    """Queries (batch, heads, length, width), keys and values, and the gradient that comes back to the result."""
+    """Queries (batch, heads, length, width), keys and values, and the gradient that comes back to the
+    result.
+    """
 
     query: Tensor
     key: Tensor
@@ -224,7 +232,9 @@ class AttentionCase:
         )
 
     def useful_flops(self, causal: bool) -> float:
-        """Of one forward pass, a causal one counted as half a square, as FlashAttention's benchmark counts."""
+        """Of one forward pass, a causal one counted as half a square, as FlashAttention's benchmark
+        counts.
+        """
         batch, heads, length, width = self.query.shape
         return 4 * batch * heads * length**2 * width / (2 if causal else 1)
 
@@ -252,7 +262,9 @@ class ImplementationStudy:
         }
 
     def counts(self) -> dict[str, Reading | Absent]:
-        """Count forward and backward together; the operators inside flex_attention are hidden from every counter."""
+        """Count forward and backward together; the operators inside flex_attention are hidden from every
+        counter.
+        """
         if self.implementation == "flex":
             hidden = Absent(
                 "flex_attention is one operator of higher order: what it runs inside cannot be counted"
@@ -281,15 +293,16 @@ def study_implementation(
         kernel,
         check_numerics(attention, case, mask_function),
         time_blocks(lambda: attention(*case.inputs), flush_l2=flush_l2, **KERNELS.timing),
-        time_backward(attention, case, flush_l2=flush_l2),
+        run_timed_backward(attention, case, flush_l2=flush_l2),
     )
 
 
 def restrict_backend(implementation: str) -> contextlib.AbstractContextManager[None]:
     """Leave torch no other backend than this one.
 
-    A CPU runs flex_attention eagerly, since compiling it takes longer than a whole smoke suite may: what a mask hides
-    is computed, too, and all scores are materialised. Its times there say nothing about flex_attention on a GPU.
+    A CPU runs flex_attention eagerly, since compiling it takes longer than a whole smoke suite may: what a
+    mask hides is computed, too, and all scores are materialised. Its times there say nothing about
+    flex_attention on a GPU.
     """
     if implementation == "flex" and DEVICE == "cpu":
         return torch.compiler.set_stance("force_eager")
@@ -359,7 +372,9 @@ def causal_mask(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tens
 
 
 def build_mask(name: str, length: int) -> MaskFunction:
-    """``window-128``: every token sees itself and the 127 before it. ``blocks-75``: 75 % of the blocks are hidden."""
+    """``window-128``: every token sees itself and the 127 before it. ``blocks-75``: 75 % of the blocks are
+    hidden.
+    """
     kind, _, size = name.partition("-")
     if kind == "window":
         return lambda batch, head, query, key: (query >= key) & (query - key < int(size))
@@ -393,7 +408,9 @@ def build_dense_mask(mask_function: MaskFunction | None, length: int) -> Tensor 
 
 
 def profile_operator_names(attention: Attention, case: AttentionCase) -> list[str]:
-    """The operators and compiled kernels that the host launches, forward and backward, once it has compiled them."""
+    """The operators and compiled kernels that the host launches, forward and backward, once it has compiled
+    them.
+    """
     case.results(attention)
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         case.results(attention)
@@ -419,9 +436,10 @@ def check_kernel(names: list[str], implementation: str) -> str:
 def check_numerics(attention: Attention, case: AttentionCase, mask_function: MaskFunction | None) -> float:
     """Give the greatest error against math in fp32, as a ratio of the greatest entry; reject what is wrong.
 
-    Wrong is what FlashAttention's own tests call wrong: a result with more than twice, a gradient with more than three
-    times the error of the hand-written form in the same precision (``tests/test_flash_attn.py``). An
-    error within what fp32 may differ by is not wrong: another order of summation makes as much.
+    Wrong is what FlashAttention's own tests call wrong: a result with more than twice, a gradient with more
+    than three times the error of the hand-written form in the same precision
+    (``tests/test_flash_attn.py``). An error within what fp32 may differ by is not wrong: another order of
+    summation makes as much.
     """
     dtype = case.query.dtype
     mask = build_dense_mask(mask_function, case.query.shape[-2])
@@ -444,7 +462,9 @@ def check_numerics(attention: Attention, case: AttentionCase, mask_function: Mas
     return greatest
 
 
-def time_backward(attention: Attention, case: AttentionCase, *, flush_l2: bool = False) -> Timing | Absent:
+def run_timed_backward(
+    attention: Attention, case: AttentionCase, *, flush_l2: bool = False
+) -> Timing | Absent:
     """The backward pass of one forward pass, again and again over the same graph."""
     if case.no_backward_reason:
         return Absent(case.no_backward_reason)

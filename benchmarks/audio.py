@@ -41,7 +41,9 @@ class SpeechModel(nn.Module):
 
 
 class Speech(ModelBench):
-    """Time to the first playable chunk (``ttfb``) and compute per second of sound (``rtf``: below 1 plays live)."""
+    """Time to the first playable chunk (``ttfb``) and compute per second of sound (``rtf``: below 1 plays
+    live).
+    """
 
     params = {"chunk": AUDIO.chunks, "text": AUDIO.texts, "sizes": [AUDIO.model.name]}
     groups = ("generation",)

@@ -27,7 +27,9 @@ WARMUP_STEPS = 3
 LAUNCH_BOUND = replace(SIZES, width=128, heads=4, layers=12, length=64, vocab=1024)
 PRECISION = "fp32" if DEVICE == "cpu" else "bf16"
 GPU_ONLY_REASONS = {
-    "reduce-overhead": "reduce-overhead records CUDA graphs, and there is no GPU: on a CPU it is the default mode",
+    "reduce-overhead": (
+        "reduce-overhead records CUDA graphs, and there is no GPU: on a CPU it is the default mode"
+    ),
     "max-autotune": "max-autotune tries kernels out on a GPU, and there is none",
 }
 NOT_COMPILED = Absent("eager mode compiles nothing")
@@ -134,7 +136,9 @@ def loss(model: nn.Module, text: Tensor) -> Tensor:
 
 
 class FrontEnd(Bench):
-    """Compiling without inductor: dynamo alone, and dynamo with autograd traced ahead of time. It needs no compiler."""
+    """Compiling without inductor: dynamo alone, and dynamo with autograd traced ahead of time. It needs no
+    compiler.
+    """
 
     params = (["eager", "aot_eager"], [SIZES.name])
     param_names = ("backend", "sizes")
@@ -160,7 +164,8 @@ class FrontEnd(Bench):
 class Lengths(Bench):
     """Sequences of several lengths: compiled for each, or once for all of them.
 
-    ``automatic`` is torch's default: a length that changes makes it dynamic, for the price of one recompilation.
+    ``automatic`` is torch's default: a length that changes makes it dynamic, for the price of one
+    recompilation.
     """
 
     params = (["automatic", "static", "dynamic"], [SIZES.name])
@@ -201,9 +206,11 @@ def build_front_end_step(backend: str, dynamic: bool | None, lengths: list[int])
 
 
 class CudaGraphs(Bench):
-    """A step too small for its GPU, which waits for launches: launched one by one, or replayed from a recording.
+    """A step too small for its GPU, which waits for launches: launched one by one, or replayed from a
+    recording.
 
-    ``make_graphed_callables`` records forward and backward of the model, ``capture`` the whole step as one graph.
+    ``make_graphed_callables`` records forward and backward of the model, ``capture`` the whole step as one
+    graph.
     """
 
     params = (["launched", "make_graphed_callables", "capture"], [SIZES.name])
@@ -234,7 +241,9 @@ class CudaGraphs(Bench):
 
 
 class LaunchBoundStep:
-    """Forward and backward of a narrow model on one row: its kernels end sooner than the host launches them."""
+    """Forward and backward of a narrow model on one row: its kernels end sooner than the host launches
+    them.
+    """
 
     def __init__(self) -> None:
         self.model = GPT(LAUNCH_BOUND).to(DEVICE)

@@ -1,4 +1,6 @@
-"""What needs no GPU and repeats exactly: counts of a training step and of a request, the first gate of a change."""
+"""What needs no GPU and repeats exactly: counts of a training step and of a request, the first gate of a
+change.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from .workload_sizes import GENERATION, SIZES
 
 
 class Counts(ModelBench):
-    """FLOPs, operators, waits, copies, graph breaks and peak bytes of a GPT: all of it from one run on any CPU."""
+    """FLOPs, operators, waits, copies, graph breaks and peak bytes of a GPT: all of it from one run on any
+    CPU.
+    """
 
     params = {"checkpointing": ["none", "full"], "sizes": [SIZES.name]}
     groups = ("step_counts", "stream_counts")

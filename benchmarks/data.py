@@ -1,4 +1,6 @@
-"""What happens to data before a model sees it: read, decompressed, tokenised, loaded, and copied to the device."""
+"""What happens to data before a model sees it: read, decompressed, tokenised, loaded, and copied to the
+device.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ from perfci.bench.timers.timed_blocks import Timing, time_blocks
 from .workload_sizes import DATA, DEVICE, SIZES, seed_and_pin_threads
 
 MEMORY_KINDS = ["pageable", "pinned"]
-time_on_host = functools.partial(time_blocks, device=Cpu(), **DATA.timing)
+host_timing = functools.partial(time_blocks, device=Cpu(), **DATA.timing)
 
 NO_PINNING = "pinned memory is what a device copies from by itself, and torch sees no device but the CPU"
 GIGABYTE = 1e9
@@ -58,9 +60,9 @@ class Loader(Bench):
     """A loop that trains on what a ``DataLoader`` brings: how long it waits, of how long it takes.
 
     Waiting is the host's time in ``next``, while the device still works on the steps before: torchtitan's
-    ``data_loading(s)`` and ``data_loading(%)``. The first batch of an epoch is not in it, it waits for the workers to
-    start: ``loader_startup``. It is wall time, since a process that waits uses no CPU; only without workers is waiting
-    work of this very process.
+    ``data_loading(s)`` and ``data_loading(%)``. The first batch of an epoch is not in it, it waits for the
+    workers to start: ``loader_startup``. It is wall time, since a process that waits uses no CPU; only
+    without workers is waiting work of this very process.
     """
 
     params = (DATA.workers, DATA.prefetch, MEMORY_KINDS, [SIZES.name])
@@ -98,7 +100,9 @@ class Loader(Bench):
 
 @dataclasses.dataclass(frozen=True)
 class Epoch:
-    """Seconds of one pass: to the first batch, of the loop from there on, and in that loop waiting for batches."""
+    """Seconds of one pass: to the first batch, of the loop from there on, and in that loop waiting for
+    batches.
+    """
 
     startup_s: float
     loop_s: float
@@ -125,8 +129,8 @@ def run_epoch(loader: Iterable[Tensor], step: Callable[[Tensor], None]) -> Epoch
 def create_loader(workers: int, prefetch: int, *, pinned: bool = False) -> DataLoader[Tensor]:
     """Load one batch more than an epoch has steps: the loop waits for a next batch after every step.
 
-    The generator seeds the workers' random numbers, so that every epoch of every process crops alike. How many workers
-    are too many for a machine is what is measured: torch's advice on it is not wanted.
+    The generator seeds the workers' random numbers, so that every epoch of every process crops alike. How
+    many workers are too many for a machine is what is measured: torch's advice on it is not wanted.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
@@ -203,7 +207,7 @@ def copy_in_memory(memory: str, copy: str, size: int) -> Measurement:
     if copy == "non_blocking":
         raise skip_exception("no device copies while the CPU goes on, so no copy can be left to one")
     source, target = torch.ones(size, dtype=torch.uint8), torch.empty(size, dtype=torch.uint8)
-    timing = time_on_host(lambda: target.copy_(source))
+    timing = host_timing(lambda: target.copy_(source))
     absent = Absent("nothing is copied to a device: torch sees none but the CPU")
     readings = {
         "copy_time": timing.reading(),
@@ -216,7 +220,9 @@ def copy_in_memory(memory: str, copy: str, size: int) -> Measurement:
 
 
 def copy_to_device(memory: str, copy: str, size: int) -> Measurement:
-    """CUDA copies pageable memory through a buffer of its own, and the host waits whatever ``non_blocking`` says."""
+    """CUDA copies pageable memory through a buffer of its own, and the host waits whatever ``non_blocking``
+    says.
+    """
     source = torch.ones(size, dtype=torch.uint8, pin_memory=memory == "pinned")
     target = torch.empty(size, dtype=torch.uint8, device=DEVICE)
     stream = torch.cuda.Stream()
@@ -277,10 +283,10 @@ class Read(Bench):
             file.flush()
             os.fsync(file.fileno())  # pages that are not on the disk yet cannot be forgotten
             if page_cache == "warm":
-                timing = time_on_host(lambda: read_file(file.fileno(), size))
+                timing = host_timing(lambda: read_file(file.fileno(), size))
                 reading = timing.reading()
             else:
-                timing = time_on_host(
+                timing = host_timing(
                     lambda: read_file(file.fileno(), size),
                     prepare=lambda: forget_pages(file.fileno(), size),
                     number=1,
@@ -302,7 +308,9 @@ def read_file(descriptor: int, size: int) -> None:
 
 
 def forget_pages(descriptor: int, size: int) -> None:
-    """Drop a file from the page cache and look whether it is gone: a file in memory (tmpfs) has no other home."""
+    """Drop a file from the page cache and look whether it is gone: a file in memory (tmpfs) has no other
+    home.
+    """
     if not hasattr(os, "posix_fadvise"):
         raise skip_exception("this system has no way to drop one file from its page cache")
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -314,7 +322,9 @@ def forget_pages(descriptor: int, size: int) -> None:
 
 
 def cached_ratio(descriptor: int, size: int) -> float:
-    """Ask mincore(2), which changes nothing: a read of what is cached only (RWF_NOWAIT) would start reading ahead."""
+    """Ask mincore(2), which changes nothing: a read of what is cached only (RWF_NOWAIT) would start reading
+    ahead.
+    """
     pages = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
     with mmap.mmap(descriptor, size) as mapped:
         start = ctypes.c_char.from_buffer(mapped)
@@ -344,7 +354,7 @@ class Decompress(Bench):
         packed = compress(text)
         if decompress(packed) != text:
             raise ParityFailed(f"{codec} does not give back what it was given")
-        timing = time_on_host(lambda: decompress(packed))
+        timing = host_timing(lambda: decompress(packed))
         readings = {
             "decompress_time": scale_reading(timing.reading(), GIGABYTE / size),
             "bandwidth": informational(*(size / seconds for seconds in timing.wall)),
@@ -375,7 +385,7 @@ class Preprocess(Bench):
     def measure_tokenise(self, sizes: str) -> Measurement:
         documents = [generate_text(400, seed).decode() for seed in range(DATA.documents)]
         tokeniser = Tokeniser.learn(documents[:20])
-        timing = time_on_host(lambda: [tokeniser.encode(document) for document in documents])
+        timing = host_timing(lambda: [tokeniser.encode(document) for document in documents])
         tokens = sum(len(tokeniser.encode(document)) for document in documents)
         readings = {
             "time_per_1k_documents": scale_reading(timing.reading(), 1000 / len(documents)),
@@ -395,8 +405,8 @@ class Preprocess(Bench):
         listed = onsets.tolist()
         if quantise_loop(listed) != quantise(onsets).tolist():
             raise ParityFailed("the loop and the batched form put notes on different steps")
-        loop = time_on_host(lambda: quantise_loop(listed))
-        batched = time_on_host(lambda: quantise(onsets))
+        loop = host_timing(lambda: quantise_loop(listed))
+        batched = host_timing(lambda: quantise(onsets))
         readings = {
             "loop_time": loop.reading(),
             "batched_time": batched.reading(),
@@ -407,7 +417,8 @@ class Preprocess(Bench):
 
 @dataclasses.dataclass(frozen=True)
 class Tokeniser:
-    """Byte-pair encoding of words (Sennrich et al., arXiv:1508.07909): pairs are merged in the order they were learned.
+    """Byte-pair encoding of words (Sennrich et al., arXiv:1508.07909): pairs are merged in the order they
+    were learned.
 
     Every word is merged anew. A cache of words, as GPT-2's has, would make this a benchmark of a dictionary.
     """

@@ -1,7 +1,7 @@
 """Several ranks of torch.distributed: training strategies and how they scale, ring attention, all-reduce.
 
-gloo where there is no GPU, NCCL where there are. Every rank has a core or a GPU of its own: more ranks than that would
-measure contention, and are skipped.
+gloo where there is no GPU, NCCL where there are. Every rank has a core or a GPU of its own: more ranks than
+that would measure contention, and are skipped.
 """
 
 from __future__ import annotations
@@ -113,22 +113,22 @@ class RankTraining:
 
 def train_rank(rank: int, strategy: str, rows: int, parity_rows: int, ranks: int) -> RankTraining:
     """Train a few steps to see that the numbers are right, then measure memory, messages and time."""
-    peak = measure_peak_bytes(lambda: train_steps(Replica(strategy), batch_rows(rank, rows, ranks)))
+    peak = read_peak_bytes(lambda: train_steps(Replica(strategy), batch_rows(rank, rows, ranks)))
     replica = Replica(strategy)
     losses = train_steps(replica, batch_rows(rank, parity_rows, ranks))
     text = batch_rows(rank, rows, ranks)
-    with CommunicationCounter() as said:
+    with CommunicationCounter() as counter:
         replica.step(text)
     timing = time_ranks(lambda: replica.step(text), **PARALLEL.timing)
     seconds = communication_seconds(lambda: replica.step(text))
-    return RankTraining(NumericsRecord(losses), timing, said.operations, said.sent_bytes, seconds, peak)
+    return RankTraining(NumericsRecord(losses), timing, counter.operations, counter.sent_bytes, seconds, peak)
 
 
 def train_steps(replica: Replica, text: Tensor) -> tuple[float, ...]:
     return tuple(float(replica.step(text)) for _ in range(PARALLEL.parity_steps))
 
 
-def measure_peak_bytes(work: Callable[[], object]) -> int:
+def read_peak_bytes(work: Callable[[], object]) -> int:
     """Bytes of tensors on a CPU, what the allocator handed out on a GPU."""
     if DEVICE == "cpu":
         return peak_tensor_bytes(work)
@@ -167,13 +167,17 @@ def exposed_communication(step: Timing, reference: Timing, scaling: str) -> Read
 
 
 def communication_reading(trained: list[RankTraining]) -> Reading:
-    """Of the slowest rank; over gloo it is mostly waiting for the host's threads, so it is shown and not judged."""
+    """Of the slowest rank; over gloo it is mostly waiting for the host's threads, so it is shown and not
+    judged.
+    """
     seconds = max(rank.communicating_s for rank in trained)
     return informational(seconds) if DEVICE == "cpu" else Reading((seconds,), Clock.DEVICE)
 
 
 class RingAttention(_RankedBench):
-    """Forward and backward of causal attention over a sequence that is longer than one rank's memory allows."""
+    """Forward and backward of causal attention over a sequence that is longer than one rank's memory
+    allows.
+    """
 
     params = (["ring", "context_parallel"], PARALLEL.rank_counts, [SIZES.name])
     param_names = ("implementation", "ranks", "sizes")
@@ -195,7 +199,7 @@ class RingAttention(_RankedBench):
     def measure_ring(self, implementation: str, ranks: int, sizes: str) -> Measurement:
         shared = (implementation, ranks)
         run_ranks(check_rank_attention, ranks, *shared, timeout_s=PARALLEL.timeout_s)
-        attended = run_ranks(measure_rank_attention, ranks, *shared, timeout_s=PARALLEL.timeout_s)
+        attended = run_ranks(record_rank_attention, ranks, *shared, timeout_s=PARALLEL.timeout_s)
         timing = attended[0].timing
         readings = {
             "step_time": timing.reading(),
@@ -218,7 +222,9 @@ class RankAttention:
 
 
 def check_rank_attention(rank: int, implementation: str, ranks: int) -> None:
-    """Compare this rank's part of the result and of the gradients with what one process computes of the whole."""
+    """Compare this rank's part of the result and of the gradients with what one process computes of the
+    whole.
+    """
     torch.manual_seed(0)
     whole = [random_tokens(PARITY_LENGTH * ranks) for _ in range(4)]
     mixed, *gradients = run_attention(whole, whole_attention)
@@ -232,20 +238,23 @@ def check_rank_attention(rank: int, implementation: str, ranks: int) -> None:
             )
 
 
-def measure_rank_attention(rank: int, implementation: str, ranks: int) -> RankAttention:
+def record_rank_attention(rank: int, implementation: str, ranks: int) -> RankAttention:
+    """Time attention on one rank, and read its peak memory and the bytes it sent."""
     torch.manual_seed(rank)
     with shard_tensors(implementation, [length_placeholder(PARALLEL.length)]) as (_, attention):
         parts = [random_tokens(PARALLEL.length // ranks) for _ in range(4)]
-        peak = measure_peak_bytes(lambda: run_attention(parts, attention))
-        with CommunicationCounter() as said:
+        peak = read_peak_bytes(lambda: run_attention(parts, attention))
+        with CommunicationCounter() as counter:
             run_attention(parts, attention)
         return RankAttention(
-            time_ranks(lambda: run_attention(parts, attention), **PARALLEL.timing), said.sent_bytes, peak
+            time_ranks(lambda: run_attention(parts, attention), **PARALLEL.timing), counter.sent_bytes, peak
         )
 
 
 def find_longest_sequence(implementation: str, ranks: int) -> int:
-    """The longest sequence that fits into the memory of all ranks: doubled, in new processes, until one has too few."""
+    """The longest sequence that fits into the memory of all ranks: doubled, in new processes, until one has
+    too few.
+    """
     length = PARALLEL.length
     while 2 * length <= MAX_LENGTH:
         try:
@@ -266,7 +275,9 @@ def run_rank_attention(rank: int, implementation: str, ranks: int, length: int) 
 
 @contextmanager
 def shard_tensors(implementation: str, whole: list[Tensor]) -> Iterator[tuple[list[Tensor], Attention]]:
-    """Give this rank's parts of tensors (batch, heads, length, width), and what computes attention over all parts."""
+    """Give this rank's parts of tensors (batch, heads, length, width), and what computes attention over all
+    parts.
+    """
     if implementation == "ring":
         rank, ranks = dist.get_rank(), dist.get_world_size()
         yield [tensor.chunk(ranks, dim=2)[rank].contiguous() for tensor in whole], ring_attention
@@ -307,8 +318,8 @@ def length_placeholder(length: int) -> Tensor:
 class AllReduce(_RankedBench):
     """What every data-parallel step pays for: the sum of one tensor over all ranks.
 
-    Bandwidths are those of nccl-tests (doc/PERFORMANCE.md): ``bandwidth`` is bytes over time, ``bus_bandwidth`` that
-    times 2 (n - 1) / n, which can be compared with a link's for any number of ranks.
+    Bandwidths are those of nccl-tests (doc/PERFORMANCE.md): ``bandwidth`` is bytes over time,
+    ``bus_bandwidth`` that times 2 (n - 1) / n, which can be compared with a link's for any number of ranks.
     """
 
     params = (PARALLEL.reduced_bytes, PARALLEL.rank_counts, [SIZES.name])
@@ -320,7 +331,7 @@ class AllReduce(_RankedBench):
         Metric("bus_bandwidth", "bytes/s", "higher"),
     )
     def measure_all_reduce(self, size: int, ranks: int, sizes: str) -> Measurement:
-        timing = run_ranks(time_all_reduce, ranks, size, ranks, timeout_s=PARALLEL.timeout_s)[0]
+        timing = run_ranks(run_all_reduce, ranks, size, ranks, timeout_s=PARALLEL.timeout_s)[0]
         seconds = timing.device or timing.wall
         readings = {
             "all_reduce_time": timing.reading(),
@@ -330,7 +341,7 @@ class AllReduce(_RankedBench):
         return Measurement(readings, flags=timing.flags)
 
 
-def time_all_reduce(rank: int, size: int, ranks: int) -> Timing:
+def run_all_reduce(rank: int, size: int, ranks: int) -> Timing:
     summed = torch.full((size // 4,), float(rank + 1), device=DEVICE)
     dist.all_reduce(summed)
     if not bool((summed == ranks * (ranks + 1) / 2).all()):

@@ -1,4 +1,6 @@
-"""Greedy generation of fixed length: the first token, every further one, what the cache and small weights change."""
+"""Greedy generation of fixed length: the first token, every further one, what the cache and small weights
+change.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from .workload_sizes import DEVICE, GENERATION, SIZES, seed_and_pin_threads
 
 
 class _Generation(ModelBench):
-    """A prompt in, ``new_tokens`` tokens out, one at a time; no token ends the text, so the work is always the same."""
+    """A prompt in, ``new_tokens`` tokens out, one at a time; no token ends the text, so the work is always
+    the same.
+    """
 
     requests = GENERATION.requests
     groups = ("generation",)
@@ -55,8 +59,8 @@ class Generate(_Generation):
 class KVCache(_Generation):
     """The cache of keys and values: none, grown by every token, room taken at once, and that room in float8.
 
-    Without a cache the time per token grows with the position (``tpot_growth``); one that gives other tokens than
-    computing everything again is rejected.
+    Without a cache the time per token grows with the position (``tpot_growth``); one that gives other
+    tokens than computing everything again is rejected.
     """
 
     params = {
@@ -79,7 +83,9 @@ class KVCache(_Generation):
 
 
 class Quantised(_Generation):
-    """Weights in fewer bits: fewer bytes to read per token, for an error that is checked before anything is timed."""
+    """Weights in fewer bits: fewer bytes to read per token, for an error that is checked before anything is
+    timed.
+    """
 
     params = {
         "scheme": ["int8", "torchao-int4"],
@@ -102,7 +108,9 @@ class Quantised(_Generation):
 
 
 class Int8Linear(nn.Module):
-    """Weights of one byte with a scale per output, widened when used: it shows what is lost, not what is won."""
+    """Weights of one byte with a scale per output, widened when used: it shows what is lost, not what is
+    won.
+    """
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -116,7 +124,9 @@ class Int8Linear(nn.Module):
 
 
 def quantise(model: GPT, scheme: str) -> None:
-    """Replace the linear layers of the blocks in place; the head shares its weight with the embedding and stays."""
+    """Replace the linear layers of the blocks in place; the head shares its weight with the embedding and
+    stays.
+    """
     if scheme != "int8":
         raise skip_exception(f"{scheme} needs torchao's kernels, which are no part of torch")
     for block in model.blocks:

@@ -18,11 +18,15 @@ SAVED_OPERATORS = {
     torch.ops.aten._scaled_dot_product_efficient_attention.default,
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default,
 }
-"""What selective checkpointing keeps: the dear operators. The cheap ones are computed again, as torchtitan does it."""
+"""What selective checkpointing keeps: the dear operators. The cheap ones are computed again, as torchtitan
+does it.
+"""
 
 
 class GPT(nn.Module):
-    """``checkpointing`` throws activations away and computes them again in the backward pass: all, or cheap ones."""
+    """``checkpointing`` throws activations away and computes them again in the backward pass: all, or cheap
+    ones.
+    """
 
     def __init__(self, sizes: Sizes, *, checkpointing: str = "none") -> None:
         super().__init__()
@@ -94,7 +98,8 @@ class Attention(nn.Module):
         q, k, v = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
         if layer is not None:
             k, v = layer.extend(k, v, start)
-        # Tokens come all at once at the start, then one by one: a single new token may look at everything. Without a
+        # Tokens come all at once at the start, then one by one: a single new token may look at everything.
+        # Without a
         # cache no length is asked for, so that dynamo compiles one graph for all.
         causal = layer is None or length > 1
         mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)

@@ -45,7 +45,9 @@ def looped_loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def batched_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """As ``looped``: terms of equal length weigh alike, so the mean over all tokens is the mean of their means."""
+    """As ``looped``: terms of equal length weigh alike, so the mean over all tokens is the mean of their
+    means.
+    """
     return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 

@@ -1,4 +1,6 @@
-"""Memory of training a GPT: what checkpointing buys and costs, and what the allocator loses between its blocks."""
+"""Memory of training a GPT: what checkpointing buys and costs, and what the allocator loses between its
+blocks.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,8 @@ class Checkpointing(Bench):
 class Fragmentation(Bench):
     """Batches whose length changes from step to step: what a caching allocator reserves and cannot use.
 
-    Retries and failed allocations are expected to be none. ``PYTORCH_CUDA_ALLOC_CONF`` is set outside, and recorded.
+    Retries and failed allocations are expected to be none. ``PYTORCH_CUDA_ALLOC_CONF`` is set outside, and
+    recorded.
     """
 
     params = (["steady", "changing"], [SIZES.name])

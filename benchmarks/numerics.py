@@ -1,4 +1,6 @@
-"""What the training computes: its loss after some steps in every format, and how many steps learning takes."""
+"""What the training computes: its loss after some steps in every format, and how many steps learning
+takes.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ class LossParity(training.Step):
 class Learning(Bench):
     """Steps until a rule is learned, the middle of five seeds: a change may be fast and still learn worse.
 
-    The rule gives each token from the one before, so that a text can be foretold but for its first token. Speed has no
-    part in it.
+    The rule gives each token from the one before, so that a text can be foretold but for its first token.
+    Speed has no part in it.
     """
 
     params = ([SIZES.name],)
@@ -38,7 +40,9 @@ class Learning(Bench):
 
 
 def steps_to_learn(seed: int) -> int:
-    """Count the steps until the loss is a quarter of what guessing costs; raises RuntimeError where it stays above."""
+    """Count the steps until the loss is a quarter of what guessing costs; raises RuntimeError where it
+    stays above.
+    """
     seed_and_pin_threads()
     torch.manual_seed(seed)
     model = GPT(LEARNING.model).to(DEVICE)

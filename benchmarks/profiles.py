@@ -1,4 +1,6 @@
-"""What a step and a request spend their time on: shares of kinds of operators, beside the numbers they explain."""
+"""What a step and a request spend their time on: shares of kinds of operators, beside the numbers they
+explain.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Ring attention: each rank holds a part of the sequence, and keys and values travel round the ring of ranks.
 
-Liu et al., "Ring Attention with Blockwise Transformers", arXiv:2310.01889. Parts are consecutive and attention is
-causal, so that the last rank computes most: it is the one that counts.
+Liu et al., "Ring Attention with Blockwise Transformers", arXiv:2310.01889. Parts are consecutive and
+attention is causal, so that the last rank computes most: it is the one that counts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ flash = torch.ops.aten
 
 
 def ring_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Causal attention over the parts of all ranks; each is (batch, heads, length / ranks, width), contiguous."""
+    """Causal attention over the parts of all ranks; each is (batch, heads, length / ranks, width),
+    contiguous.
+    """
     mixed: Tensor = RingAttentionFunction.apply(query, key, value)
     return mixed
 
@@ -40,7 +42,9 @@ class RingAttentionFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Gradients of a part's keys and values travel along with it, and one step further at the end: home."""
+        """Gradients of a part's keys and values travel along with it, and one step further at the end:
+        home.
+        """
         query, key, value, mixed, weight = ctx.saved_tensors
         rank, ranks = dist.get_rank(), dist.get_world_size()
         held = torch.stack([key, value])
@@ -79,7 +83,9 @@ class RingExchange:
 def merge_attention(
     mixed: Tensor, weight: Tensor | None, part: Tensor, part_weight: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Weigh two results by the sums of exponentials they were divided by (logarithms; batch, heads, length)."""
+    """Weigh two results by the sums of exponentials they were divided by (logarithms; batch, heads,
+    length).
+    """
     if weight is None:
         return part.float(), part_weight
     together = torch.logaddexp(weight, part_weight)

@@ -1,4 +1,6 @@
-"""The training step of a GPT: number formats, accumulated gradients, optimizers, and batches up to what fits."""
+"""The training step of a GPT: number formats, accumulated gradients, optimizers, and batches up to what
+fits.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ OPTIMIZERS = {"for-loop": {"foreach": False}, "foreach": {"foreach": True}, "fus
 
 
 class Step(ModelBench):
-    """Everything perfci knows of a training step, in every number format; one that computes nonsense is rejected."""
+    """Everything perfci knows of a training step, in every number format; one that computes nonsense is
+    rejected.
+    """
 
     params = {"precision": PRECISIONS, "batch": SIZES.batches, "sizes": [SIZES.name]}
     groups = ("training",)
@@ -142,7 +146,9 @@ class BatchSweep(Bench):
 
 
 class MaxBatch(Bench):
-    """The largest batch whose step fits: tried until memory runs out, or foretold for a stated number of bytes."""
+    """The largest batch whose step fits: tried until memory runs out, or foretold for a stated number of
+    bytes.
+    """
 
     params = (["none", "full"], [SIZES.name])
     param_names = ("checkpointing", "sizes")

@@ -1,4 +1,5 @@
-"""How large the suite measures: real sizes on a GPU, smoke sizes on a CPU and where PERFCI_SMOKE=1 asks for them.
+"""How large the suite measures: real sizes on a GPU, smoke sizes on a CPU and where PERFCI_SMOKE=1 asks for
+them.
 
 The name of the sizes is a parameter of every benchmark, so that smoke and real numbers never share a series.
 """
@@ -59,7 +60,8 @@ SMOKE = Sizes(
 PRECISIONS = ["fp32", "tf32", "bf16", "fp16"]
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
-# device_count asks the driver's management library: unlike is_available it leaves CUDA untouched, so forks stay safe.
+# device_count asks the driver's management library: unlike is_available it leaves CUDA untouched, so forks
+# stay safe.
 DEVICE = "cuda" if torch.cuda.device_count() else "cpu"
 SIZES = SMOKE if DEVICE == "cpu" or os.environ.get("PERFCI_SMOKE") == "1" else GPT2
 
@@ -330,7 +332,9 @@ class ParallelSizes:
 
 @dataclass(frozen=True)
 class CompileSizes:
-    """What is compiled: by inductor as a whole model where there is time for it, by dynamo alone everywhere."""
+    """What is compiled: by inductor as a whole model where there is time for it, by dynamo alone
+    everywhere.
+    """
 
     model: Sizes
     whole_model: bool  # else inductor compiles one linear layer and a GELU: ten seconds and not 70

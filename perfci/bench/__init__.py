@@ -1,4 +1,5 @@
-"""What the author of a suite imports: ModelBench, declared metrics, clocks that wait for the device, exact memory.
+"""What the author of a suite imports: ModelBench, declared metrics, clocks that wait for the device, exact
+memory.
 
 Importing this room is cheap: torch is imported by the first function that needs it.
 """

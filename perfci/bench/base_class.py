@@ -1,8 +1,8 @@
 """The base class of benchmarks that give several metrics, and the door through which plain asv sees them.
 
-perfci runs a ``measure_*`` method once and reads all its metrics. asv knows one number per benchmark: for it, every
-metric becomes a ``track_*`` method. The first that asv calls measures and leaves a file in the directory which a shared
-``setup_cache`` gives all of them; the others read that file.
+perfci runs a ``measure_*`` method once and reads all its metrics. asv knows one number per benchmark: for
+it, every metric becomes a ``track_*`` method. The first that asv calls measures and leaves a file in the
+directory which a shared ``setup_cache`` gives all of them; the others read that file.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from perfci.model import Metric
 class Bench:
     """Derive from it and write ``measure_*`` methods, each declared with ``@metrics``.
 
-    asv's ``params``, ``param_names``, ``timeout`` and ``setup`` mean what they mean in asv. ``params`` may also be a
-    mapping of names to values.
+    asv's ``params``, ``param_names``, ``timeout`` and ``setup`` mean what they mean in asv. ``params`` may
+    also be a mapping of names to values.
     """
 
     params: Any = ()
@@ -72,7 +72,9 @@ def version_source(function: Any) -> str:
 
 
 def _build_setup_cache(cls: type, function: Any) -> Callable[[], None]:
-    """asv gives all benchmarks one directory whose setup_cache has one module and line: those of the measured code."""
+    """asv gives all benchmarks one directory whose setup_cache has one module and line: those of the
+    measured code.
+    """
 
     @functools.wraps(getattr(function, "anchor", function))
     def setup_cache() -> None:
@@ -85,7 +87,9 @@ def _build_setup_cache(cls: type, function: Any) -> Callable[[], None]:
 def _load_or_measure_report(
     key: str, metric: str, measure: Callable[..., Any], parameters: tuple[Any, ...]
 ) -> dict[str, Any]:
-    """Measure, or read what another metric's process has measured. A metric that asks again begins a new round."""
+    """Measure, or read what another metric's process has measured. A metric that asks again begins a new
+    round.
+    """
     stem = f"{key}-{hashlib.sha256(repr(parameters).encode()).hexdigest()[:16]}"
     turn = next(n for n in range(1_000_000) if not Path(f"{stem}.{n}.{metric}.read").exists())
     Path(f"{stem}.{turn}.{metric}.read").touch()

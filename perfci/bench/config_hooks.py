@@ -1,4 +1,6 @@
-"""Hooks of a model that are functions of the user's own modules, named in ``perfci.toml`` by their dotted names."""
+"""Hooks of a model that are functions of the user's own modules, named in ``perfci.toml`` by their dotted
+names.
+"""
 
 from __future__ import annotations
 

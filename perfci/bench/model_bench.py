@@ -49,19 +49,19 @@ class MetricGroup:
 class ModelBench(Bench, ABC):
     """Base class of model benchmarks: define ``build`` and at least ``batch`` with ``loss``, or ``stream``.
 
-    Every hook takes ``p``, the parameters of the cell by name. Metrics that need a hook which is not defined are
-    omitted; ``perfci run`` and ``perfci doctor`` list them with the reason.
+    Every hook takes ``p``, the parameters of the cell by name. Metrics that need a hook which is not
+    defined are omitted; ``perfci run`` and ``perfci doctor`` list them with the reason.
 
     ``params``
-        name to values; every combination is measured in processes of its own. Where one of them is called
-        ``dtype`` or ``precision`` with values among fp32, tf32, bf16 and fp16, the training step computes in it.
+        name to values; every combination is measured in processes of its own. A parameter ``dtype`` or
+        ``precision`` (fp32, tf32, bf16 or fp16) is the number format that the training step computes in.
     ``tokens_per_batch``
         tokens in one batch, on this device: gives tokens/s. A number, or a method that takes ``p``.
     ``sla``
         limits of a request, ``{"ttft": 0.5, "e2el_p90": 2.0}``, in seconds: gives attainment and goodput.
     ``reference``
-        parameters that make a trusted variant, ``{"dtype": "fp32"}``: every other variant has to agree with it in
-        loss and gradients, or it is rejected, whatever its speed.
+        parameters that make a trusted variant, ``{"dtype": "fp32"}``: every other variant has to agree
+        with it in loss and gradients, or it is rejected, whatever its speed.
     ``requests``
         streams measured in one process. 64 are needed for a p90, 662 for a p99.
     ``steps``
@@ -71,7 +71,7 @@ class ModelBench(Bench, ABC):
     ``budget_s``
         seconds of timed blocks after which a step is timed no longer.
     ``groups``
-        metric groups to measure of those that the hooks allow (``training``, ``generation`` ...); empty is all.
+        metric groups to measure of those that the hooks allow (``training`` ...); empty is all.
     """
 
     params: Any = ()
@@ -117,7 +117,9 @@ class ModelBench(Bench, ABC):
     """``tokens_of(self, chunk)`` returns the number of tokens in a chunk, where that is not one."""
 
     postprocess: ClassVar[Any] = None
-    """``postprocess(self, model, out)`` turns the list of chunks into the caller's result: a stage of its own."""
+    """``postprocess(self, model, out)`` turns the list of chunks into the caller's result: a stage of its
+    own.
+    """
 
     kv_cache: ClassVar[Any] = None
     """``kv_cache(self, model, p)`` gives the tensors of the cache: their bytes are counted."""

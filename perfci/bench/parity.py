@@ -19,14 +19,16 @@ PARITY_METRICS = (
     Metric("max_error", "norm"),
     Metric("max_relative_error", "ratio"),
 )
-"""What ``parity_readings`` gives: of the last step compared, and of the outputs against the reference."""
+"""Metrics of ``parity_readings``: of the last step compared, and of the outputs against the reference."""
 
 MIN_SEEDS = 5
 """Runs of the reference from which a band may be drawn; fewer have hardly a spread."""
 
 
 class ParityFailed(Exception):
-    """The variant computes something else than its reference, or nothing at all: its timing is meaningless."""
+    """The variant computes something else than its reference, or no number at all: its timing is
+    meaningless.
+    """
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"rejected: parity failed: {reason}")
@@ -34,11 +36,11 @@ class ParityFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NumericsRecord:
-    """What a training run computed: the loss and the global L2 norm of the gradients of each step, in order.
+    """Numbers that a training run computed: loss and global L2 norm of the gradients of each step, in order.
 
-    Step 0 is before the first update. ``outputs`` is a tensor of any shape that forward gave on fixed input, compared
-    entry by entry. Variant and reference start from the same weights and see the same batches: build both from the
-    same seed.
+    Step 0 is before the first update. ``outputs`` is a tensor of any shape that forward gave on fixed
+    input, compared entry by entry. Variant and reference start from the same weights and see the same
+    batches: build both from the same seed.
     """
 
     losses: tuple[float, ...]
@@ -56,7 +58,9 @@ class NumericsRecord:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """Relative differences that pass; those of losses and gradient norms for all steps alike, or one per step."""
+    """Relative differences that pass; those of losses and gradient norms for all steps alike, or one per
+    step.
+    """
 
     loss: float | tuple[float, ...]
     grad_norm: float | tuple[float, ...]
@@ -64,7 +68,9 @@ class Tolerance:
 
 
 BITWISE_TOLERANCE = Tolerance(0.0, 0.0, 0.0)
-"""Not one bit may differ: the same kernels in the same type, as torchtitan's loss comparison with assert-equal."""
+"""Not one bit may differ: the same kernels in the same type, as torchtitan's loss comparison with
+assert-equal.
+"""
 
 TOLERANCES = {
     "fp64": Tolerance(1e-7, 1e-6, 1e-7),
@@ -74,21 +80,24 @@ TOLERANCES = {
     "bf16": Tolerance(5e-3, 5e-2, 2e-2),
     "fp8": Tolerance(2e-2, 2e-1, 1e-1),
 }
-"""What a variant may differ from the same model in fp32, by the type it computes in.
+"""Allowed difference of a variant from the same model in fp32, by the number format it computes in.
 
-fp32 (another attention kernel), fp16 and bf16 (autocast) are at least four times the largest difference seen in small
-GPTs on a CPU: in 60 steps, two seeds, the loss falling from 6.4 to 1.1, and in the outputs of 4 and 12 layers, three
-seeds. Those were 2.7e-7, 2.6e-4 and 5.8e-4 in the loss, 1.4e-6, 1.4e-3 and 2.4e-3 in the gradient norm, 5.3e-7, 5.5e-4
-and 4.7e-3 in the outputs. fp64 is the rtol of ``torch.testing.assert_close``. tf32 has the mantissa of fp16 and so its
-tolerance. fp8 is a third of the rounding of e4m3 (2^-4) for the loss; neither it nor tf32 has been measured here. A
-model that needs another one gives a ``Tolerance`` of its own, or a ``band``.
+fp32 (another attention kernel), fp16 and bf16 (autocast) are at least four times the largest difference
+seen in small GPTs on a CPU: in 60 steps, two seeds, the loss falling from 6.4 to 1.1, and in the outputs of
+4 and 12 layers, three seeds. Those were 2.7e-7, 2.6e-4 and 5.8e-4 in the loss, 1.4e-6, 1.4e-3 and 2.4e-3 in
+the gradient norm, 5.3e-7, 5.5e-4 and 4.7e-3 in the outputs. fp64 is the rtol of
+``torch.testing.assert_close``. tf32 has the mantissa of fp16 and so its tolerance. fp8 is a third of the
+rounding of e4m3 (2^-4) for the loss; neither it nor tf32 has been measured here. A model that needs another
+one gives a ``Tolerance`` of its own, or one of ``tolerance_from_seeds``.
 """
 
 DTYPE_NAMES = {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 
 
 def default_tolerance(precision: str | torch.dtype) -> Tolerance:
-    """Look a tolerance up by the name of a precision (``bf16``) or by torch's type. ``ValueError`` where none is."""
+    """Look a tolerance up by the name of a precision (``bf16``) or by torch's type. ``ValueError`` where
+    none is.
+    """
     name = str(precision).removeprefix("torch.")
     name = "fp8" if name.startswith("float8") else DTYPE_NAMES.get(name, name)
     if name not in TOLERANCES:
@@ -99,12 +108,13 @@ def default_tolerance(precision: str | torch.dtype) -> Tolerance:
 
 
 def tolerance_from_seeds(runs: Sequence[NumericsRecord], *, outputs: float) -> Tolerance:
-    """Allow at each step as much as the reference differs from itself between seeds: the widest pair of ``runs``.
+    """Allow at each step as much as the reference differs from itself between seeds: the widest pair of
+    ``runs``.
 
-    A change of the system alone must not move the loss further than another seed does (after modded-nanogpt, which asks
-    a change that may alter learning for p < 0.01 on the loss and a pure systems change for nothing). ``outputs`` of
-    other seeds are other numbers, so theirs is a relative tolerance to give. Raises ``ValueError`` for fewer than
-    ``MIN_SEEDS`` runs and for runs of unequal length.
+    A change of the system alone must not move the loss further than another seed does (after
+    modded-nanogpt, which requires p < 0.01 on the loss of a change that may alter learning, and nothing of
+    a pure systems change). ``outputs`` of other seeds are other numbers, so theirs is a relative tolerance
+    to give. Raises ``ValueError`` for fewer than ``MIN_SEEDS`` runs and for runs of unequal length.
     """
     if len(runs) < MIN_SEEDS:
         raise ValueError(f"a band needs the reference from {MIN_SEEDS} seeds; got {len(runs)}")
@@ -123,7 +133,8 @@ def _relative_spreads(runs: Iterable[tuple[float, ...]]) -> tuple[float, ...]:
 
 
 def record_numerics(step: Callable[[int], tuple[Any, Any]], steps: int) -> NumericsRecord:
-    """Run ``step(0)`` to ``step(steps - 1)``, each giving its loss and the norm of its gradients, and keep both.
+    """Run ``step(0)`` to ``step(steps - 1)``, each giving its loss and the norm of its gradients, and keep
+    both.
 
     A number or a tensor of one entry is read per step, which waits for the device: no clock runs here. Raises
     ``ParityFailed`` at the first that is not finite, and ``ValueError`` for a tensor of more entries.
@@ -148,7 +159,9 @@ def _finite_number(quantity: str, value: Any, step: int) -> float:
 
 
 def grad_norm(parameters: Iterable[torch.Tensor]) -> float:
-    """The L2 norm over all gradients together, which is what clipping by norm sees; parameters without one count 0."""
+    """The L2 norm over all gradients together, which is what clipping by norm sees; parameters without one
+    count 0.
+    """
     import torch
 
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
@@ -158,8 +171,9 @@ def grad_norm(parameters: Iterable[torch.Tensor]) -> float:
 def check_parity(variant: NumericsRecord, reference: NumericsRecord, tolerance: Tolerance) -> None:
     """Raise ``ParityFailed`` with the first number of the variant that lies outside the tolerance.
 
-    ``|variant - reference| <= allowed * |reference|`` has to hold for every loss and gradient norm. For outputs
-    ``reference`` is its largest entry there, since entries near 0 have no relative error worth the name.
+    ``|variant - reference| <= allowed * |reference|`` has to hold for every loss and gradient norm. For
+    outputs ``reference`` is its largest entry there, since entries near 0 have no relative error worth the
+    name.
     """
     _check_finite(variant, "")
     _check_finite(reference, " of the reference")
@@ -170,10 +184,10 @@ def check_parity(variant: NumericsRecord, reference: NumericsRecord, tolerance: 
 
 
 def _check_finite(numerics: NumericsRecord, suffix: str) -> None:
-    for what, numbers in (("loss", numerics.losses), ("gradient norm", numerics.grad_norms)):
+    for quantity, numbers in (("loss", numerics.losses), ("gradient norm", numerics.grad_norms)):
         for step, number in enumerate(numbers):
             if not math.isfinite(number):
-                raise ParityFailed(f"{what}{suffix} at step {step} is {number}")
+                raise ParityFailed(f"{quantity}{suffix} at step {step} is {number}")
     wild = 0 if numerics.outputs is None else int((~numerics.outputs.isfinite()).sum())
     if wild:
         raise ParityFailed(f"outputs{suffix} hold {wild} entries that are no finite number")
@@ -192,18 +206,21 @@ def _check_steps(
         raise ValueError(
             f"the tolerance of the {quantity} is for {len(allowed)} steps, {len(values)} were compared"
         )
-    for step, (one, other, passes) in enumerate(zip(values, reference, allowed, strict=True)):
-        if abs(one - other) > passes * abs(other):
-            told = f"{_format_pair(one, other)} of the reference ({_describe_excess(abs(one - other), other, passes)})"
-            raise ParityFailed(f"{quantity} at step {step} is {told}")
+    for step, (value, expected, ratio) in enumerate(zip(values, reference, allowed, strict=True)):
+        difference = abs(value - expected)
+        if difference > ratio * abs(expected):
+            raise ParityFailed(
+                f"{quantity} at step {step} is {_format_pair(value, expected)} of the reference "
+                f"({_describe_excess(difference, expected, ratio)})"
+            )
 
 
 def _format_pair(value: float, reference: float) -> str:
     """Both numbers with as many digits as it takes to see that they differ, at least three."""
     for digits in range(3, 17):
-        one, other = f"{value:.{digits}g}", f"{reference:.{digits}g}"
-        if one != other:
-            return f"{one} against {other}"
+        value_text, reference_text = f"{value:.{digits}g}", f"{reference:.{digits}g}"
+        if value_text != reference_text:
+            return f"{value_text} against {reference_text}"
     return f"{value!r} against {reference!r}"
 
 
@@ -238,7 +255,9 @@ def max_error(values: torch.Tensor, reference: torch.Tensor) -> float:
 
 
 def max_relative_error(values: torch.Tensor, reference: torch.Tensor) -> float:
-    """``max_error`` over the largest entry of the reference, a ratio (the relative error in the maximum norm)."""
+    """``max_error`` over the largest entry of the reference, a ratio (the relative error in the maximum
+    norm).
+    """
     error, largest = max_error(values, reference), _max_abs(reference)
     return error / largest if largest else (math.inf if error else 0.0)
 
@@ -256,8 +275,9 @@ def parity_readings(
 ) -> Measurement:
     """Check the variant against its reference and give ``PARITY_METRICS``, or raise ``ParityFailed``.
 
-    Judged is the loss at the last step, which repeats exactly in every process where the kernels are deterministic. The
-    rest is shown: an error within its tolerance is no regression, one outside it has been rejected.
+    Judged is the loss at the last step, which repeats exactly in every process where the kernels are
+    deterministic. The rest is shown: an error within its tolerance is no regression, one outside it has
+    been rejected.
     """
     check_parity(variant, variant if reference is None else reference, tolerance)
     return Measurement(

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 PhaseMarker = Callable[[str], contextlib.AbstractContextManager[Any]]
-"""Opens a named phase: a stage timer, a range of a profiler, or nothing while the step is timed as a whole."""
+"""Opens a named phase: a stage timer, a range of a profiler, or nothing while the step is timed as a
+whole.
+"""
 
 ProfiledWork = Callable[[PhaseMarker], object]
 """Work to profile: called with the marker that opens a named phase around each part of it."""

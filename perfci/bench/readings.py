@@ -1,4 +1,4 @@
-"""What one expensive run gives: several metrics, each with samples or with the reason why not."""
+"""Readings of one run: several metrics, each with samples or with the reason why there are none."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UNITS = frozenset(
         "celsius",
     }
 )
-"""Units a measured metric may have. A percentage is a ratio: percent signs belong on screens."""
+"""Units a metric may have. A percentage is a ratio: percent signs belong on screens."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -44,7 +44,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Reading:
     """Samples of one metric, per call and in the metric's unit, each averaged over ``number`` calls.
 
-    ``cpu`` holds CPU seconds of the process read at the same moments; where there are any, they are what is judged.
+    ``cpu`` holds CPU seconds of the process read at the same moments; where there are any, they are what is
+    judged.
     """
 
     samples: Sequence[float]
@@ -62,7 +63,7 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """All readings of one run, with what has to be known of the whole run (``throttled: ...``)."""
+    """All readings of one run, with flags of the whole run (``throttled: ...``)."""
 
     readings: Mapping[str, Reading | Absent]
     flags: tuple[str, ...] = ()
@@ -87,11 +88,13 @@ def informational(*values: float) -> Reading:
 
 
 def metrics(*declared: Metric) -> Callable[[Function], Function]:
-    """Declare what a ``measure_*`` function gives; it returns a ``Measured``, or a mapping of names to readings.
+    """Declare the metrics of a ``measure_*`` function; it returns a ``Measurement``, or a mapping of names
+    to readings.
 
-    A bare number or list of numbers stands for a ``Reading`` of it. What was declared wrongly (two metrics of one
-    name, an unknown unit) or is returned wrongly (a missing or undeclared name, no finite number) raises ``ValueError``
-    when the function is called, so that it fails the one cell and not the whole module.
+    A bare number or list of numbers stands for a ``Reading`` of it. What was declared wrongly (two metrics
+    of one name, an unknown unit) or is returned wrongly (a missing or undeclared name, no finite number)
+    raises ``ValueError`` when the function is called, so that it fails the one cell and not the whole
+    module.
     """
 
     def declare(function: Function) -> Function:
@@ -107,6 +110,7 @@ def metrics(*declared: Metric) -> Callable[[Function], Function]:
 
 
 def check_declared(declared: Iterable[Metric]) -> None:
+    """Raise ``ValueError`` for a repeated name, an unknown unit, or something that is no ``Metric``."""
     seen: set[str] = set()
     for metric in declared:
         if not isinstance(metric, Metric):
@@ -116,13 +120,13 @@ def check_declared(declared: Iterable[Metric]) -> None:
                 f"two metrics are called {metric.name!r}; every metric of one benchmark needs its own name"
             )
         if metric.unit not in UNITS:
-            known = ", ".join(sorted(UNITS))
-            raise ValueError(f"metric {metric.name!r} has the unknown unit {metric.unit!r}; known: {known}")
+            units = ", ".join(sorted(UNITS))
+            raise ValueError(f"metric {metric.name!r} has the unknown unit {metric.unit!r}; known: {units}")
         seen.add(metric.name)
 
 
 def build_report(declared: Sequence[Metric], returned: Measurement | Mapping[str, Any]) -> dict[str, Any]:
-    """Check what was returned against what was declared and turn it into the plain mapping a harness reads."""
+    """Check returned readings against the declaration and build the plain mapping that the harness reads."""
     measured = returned if isinstance(returned, Measurement) else Measurement(_require_mapping(returned))
     names = [metric.name for metric in declared]
     missing = [name for name in names if name not in measured.readings]
@@ -146,19 +150,19 @@ def _require_mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _metric_rows(metric: Metric, value: Any) -> list[dict[str, Any]]:
-    about = {"name": metric.name, "unit": metric.unit, "direction": metric.direction}
+    fields = {"name": metric.name, "unit": metric.unit, "direction": metric.direction}
     if isinstance(value, Absent):
-        return [{**about, "status": "skipped", "reason": value.reason}]
+        return [{**fields, "status": "skipped", "reason": value.reason}]
     reading = (
         value
         if isinstance(value, Reading)
         else Reading(value if isinstance(value, list | tuple) else (value,))
     )
-    rows = [_sample_row(about, reading.samples, reading.clock, reading.number)]
+    rows = [_sample_row(fields, reading.samples, reading.clock, reading.number)]
     if reading.cpu:
         rows.append(
             _sample_row(
-                {**about, "name": CPU_METRIC_PREFIX + metric.name}, reading.cpu, Clock.CPU, reading.number
+                {**fields, "name": CPU_METRIC_PREFIX + metric.name}, reading.cpu, Clock.CPU, reading.number
             )
         )
     return rows

@@ -1,4 +1,4 @@
-"""How one fresh process of one cell ended, and what a commit's import of the suite found, as model values."""
+"""Outcomes of cells and of the discovery of a suite, parsed from the harness's messages."""
 
 from __future__ import annotations
 
@@ -51,12 +51,17 @@ class Omission:
 
     def __str__(self) -> str:
         *others, last = self.omitted_metrics
-        return f"{self.owner}: no {', '.join(others)}{' or ' * bool(others)}{last} metrics, because {self.reason}"
+        return (
+            f"{self.owner}: no {', '.join(others)}{' or ' * bool(others)}{last} metrics, "
+            f"because {self.reason}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What a commit's import of the suite found, which of its modules failed, and what its classes leave out."""
+    """Benchmarks found by importing the suite at a commit, modules that failed, and metrics that are
+    omitted.
+    """
 
     benchmarks: dict[str, DiscoveredBenchmark]
     errors: tuple[tuple[str, str], ...]
@@ -64,14 +69,19 @@ class Discovery:
 
 
 def parse_omissions(messages: Sequence[Mapping[str, str]]) -> tuple[Omission, ...]:
-    """One for all that a class leaves out for the same reason."""
-    together: dict[tuple[str, str], list[str]] = {}
-    for note in messages:
-        together.setdefault((note["owner"], note["reason"]), []).append(note["omitted_metrics"])
-    return tuple(Omission(owner, tuple(omits), reason) for (owner, reason), omits in together.items())
+    """Merge the metrics that a class omits for one reason into one omission."""
+    metrics_by_reason: dict[tuple[str, str], list[str]] = {}
+    for omission in messages:
+        metrics_by_reason.setdefault((omission["owner"], omission["reason"]), []).append(
+            omission["omitted_metrics"]
+        )
+    return tuple(
+        Omission(owner, tuple(names), reason) for (owner, reason), names in metrics_by_reason.items()
+    )
 
 
 def parse_outcome(cell: Cell, message: Mapping[str, Any]) -> CellOutcome:
+    """Parse the harness's report of one cell."""
     interleaved = (ALTERNATING_FLAG,) if message["interleaved"] else ()
     return CellOutcome(
         cell=cell,
@@ -103,4 +113,5 @@ def _parse_metric(message: Mapping[str, Any]) -> MeasuredMetric:
 def build_failed_outcome(
     cell: Cell, reason: str, status: Status = Status.FAILED, stderr_tail: str = ""
 ) -> CellOutcome:
+    """Build the outcome of a cell that did not run."""
     return CellOutcome(cell, status, reason, (), datetime.now(UTC), 0.0, 0.0, None, stderr_tail, ())

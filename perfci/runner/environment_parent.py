@@ -1,4 +1,4 @@
-"""Our side of the measured environments: starts the environment parent and has it fork desks."""
+"""perfci's side of a measured environment: start the environment parent and let it fork workers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from perfci.runner.measurement_worker import MeasurementWorker, WorkerSettings
 from perfci.runner.worker_connection import JsonLineReader, close_connection
 
 HARNESS_VERSION = "perfci-1"
-"""Version of the measuring method: another one is another series."""
+"""Version of the measuring method: another version is another series."""
 
 THREAD_POOLS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
@@ -28,8 +28,8 @@ THREAD_POOLS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "N
 class EnvironmentParent:
     """A process of the measured environment that has imported torch and waits to be forked.
 
-    A fresh one has another memory layout and hash seed, so renewing it between rounds turns what would be a bias
-    between commits into ordinary noise between rounds.
+    A fresh one has another memory layout and hash seed, so renewing it between rounds turns what would be a
+    bias between commits into ordinary noise between rounds.
     """
 
     def __init__(
@@ -46,10 +46,10 @@ class EnvironmentParent:
         self._worker_settings = WorkerSettings(suite, launch, dict(variables or {}), self._exit_reason)
         self._scratch = tempfile.mkdtemp(prefix="perfci-")
         self._workers: list[MeasurementWorker] = []
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = self._start(theirs, threads)
-        self._socket = ours
+        connection, child_socket = socket.socketpair()
+        with child_socket:
+            self._process = self._start(child_socket, threads)
+        self._socket = connection
         try:
             self.hello = self._exchange_hello(preload)
         except BaseException:
@@ -65,9 +65,9 @@ class EnvironmentParent:
         self.close()
 
     def close(self) -> None:
-        """Hang up: every desk kills whatever it is supervising, and all of them end."""
-        for desk in self._workers:
-            desk.close()
+        """Hang up: every worker kills what it supervises, and all of them end."""
+        for worker in self._workers:
+            worker.close()
         close_connection(self._socket)
         try:
             self._process.wait(timeout=10)
@@ -77,17 +77,17 @@ class EnvironmentParent:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def worker(self, number: int = 0) -> MeasurementWorker:
-        """One of its desks, all forked from one process; it is there as soon as it is asked for."""
+        """Return one of its workers, all forked from one process; forked on first use."""
         while len(self._workers) <= number:
             place = Path(self._scratch, f"worker-{len(self._workers)}")
             self._workers.append(MeasurementWorker(self._open_worker(), self._worker_settings, place))
         return self._workers[number]
 
     def _open_worker(self) -> socket.socket:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            socket.send_fds(self._socket, [b"d"], [theirs.fileno()])
-        return ours
+        connection, child_socket = socket.socketpair()
+        with child_socket:
+            socket.send_fds(self._socket, [b"d"], [child_socket.fileno()])
+        return connection
 
     def _start(self, child_socket: socket.socket, threads: int) -> subprocess.Popen[bytes]:
         script = Path(__file__).with_name("harness")

@@ -1,4 +1,6 @@
-"""The suite that measures: frozen before a session, so that an edit during it measures nothing by accident."""
+"""The suite that measures: frozen before a session, so that an edit during it measures nothing by
+accident.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class FrozenSuite:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredMetric:
-    """A metric that a benchmark says it gives; ``clock`` is what it will be read from, as far as that is known."""
+    """A metric that a benchmark declares; ``clock`` is the clock it will be read from, as far as that is
+    known.
+    """
 
     metric: Metric
     clock: Clock
@@ -36,7 +40,7 @@ class DeclaredMetric:
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredBenchmark:
-    """What the discovery says of one benchmark at one commit."""
+    """One benchmark as the discovery found it at one commit."""
 
     name: str
     version: str
@@ -117,19 +121,20 @@ def _ensure_package(folder: Path) -> None:
 
 
 def parse_benchmarks(messages: Iterable[Mapping[str, Any]]) -> dict[str, DiscoveredBenchmark]:
+    """Parse the harness's descriptions of benchmarks, by name."""
     return {
-        m["name"]: DiscoveredBenchmark(
-            name=m["name"],
-            version=str(m["version"]),
-            type=m["type"],
-            metrics=tuple(_parse_metric(metric) for metric in m["metrics"]),
-            param_names=tuple(m["param_names"]),
-            params=tuple(tuple(values) for values in m["params"]),
-            timeout_s=m["timeout_s"],
-            setup_cache_key=m["setup_cache_key"],
-            setup_cache_timeout_s=m["setup_cache_timeout_s"],
+        message["name"]: DiscoveredBenchmark(
+            name=message["name"],
+            version=str(message["version"]),
+            type=message["type"],
+            metrics=tuple(_parse_metric(metric) for metric in message["metrics"]),
+            param_names=tuple(message["param_names"]),
+            params=tuple(tuple(values) for values in message["params"]),
+            timeout_s=message["timeout_s"],
+            setup_cache_key=message["setup_cache_key"],
+            setup_cache_timeout_s=message["setup_cache_timeout_s"],
         )
-        for m in messages
+        for message in messages
     }
 
 
@@ -140,13 +145,15 @@ def _parse_metric(message: Mapping[str, Any]) -> DeclaredMetric:
 
 
 def expand_cells(benchmarks: Iterable[DiscoveredBenchmark], pattern: str, timeout_s: float) -> list[Cell]:
-    """Spread every benchmark over its grid (last parameter fastest, as asv does) and keep what the pattern matches."""
+    """Spread every benchmark over its grid (last parameter fastest, as asv does) and keep what the pattern
+    matches.
+    """
     try:
-        wanted = re.compile(pattern)
+        matcher = re.compile(pattern)
     except re.error as error:
         raise PerfciError(f"--bench {pattern!r} is no regular expression: {error}") from None
     cells = [cell for benchmark in benchmarks for cell in _expand_grid(benchmark, timeout_s)]
-    return [cell for cell in cells if wanted.search(cell.name)]
+    return [cell for cell in cells if matcher.search(cell.name)]
 
 
 def _expand_grid(benchmark: DiscoveredBenchmark, default_timeout_s: float) -> Iterator[Cell]:
@@ -165,5 +172,5 @@ def _expand_grid(benchmark: DiscoveredBenchmark, default_timeout_s: float) -> It
 
 
 def _parameter_names(benchmark: DiscoveredBenchmark) -> Sequence[str]:
-    given = benchmark.param_names[: len(benchmark.params)]
-    return [*given, *(f"param{i + 1}" for i in range(len(given), len(benchmark.params)))]
+    names = benchmark.param_names[: len(benchmark.params)]
+    return [*names, *(f"param{i + 1}" for i in range(len(names), len(benchmark.params)))]

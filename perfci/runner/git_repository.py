@@ -1,4 +1,6 @@
-"""The one door to git: names to commits, commits to files, without touching the user's work tree."""
+"""Read-only access to a git repository: revisions to commits, commits to files, without touching the work
+tree.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ LOG_FORMAT = "%H%x00%P%x00%aI%x00%cI%x00%an%x00%D%x00%s"
 
 
 class GitRepository:
-    """A user's repository, read only; everything perfci writes is below ``.perfci/``, which ignores itself."""
+    """A user's repository, read only; everything perfci writes is below ``.perfci/``, which ignores
+    itself.
+    """
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -64,7 +68,7 @@ class GitRepository:
             return ""
 
     def resolve(self, revision: str) -> str:
-        """Turn a revision as a user types it into a full sha; nothing that looks like an option gets past."""
+        """Turn a revision as a user types it into a full sha; reject what looks like an option."""
         if revision.startswith("-") or not revision.strip():
             raise PerfciError(
                 f"{revision!r} is no revision: a commit, branch or tag was expected, not an option"
@@ -75,8 +79,8 @@ class GitRepository:
             )
         except PerfciError:
             raise PerfciError(
-                f"there is no commit {revision!r} in {self.root}; give a branch, a tag or a sha that `git log` knows"
-                + self._shallow_hint()
+                f"there is no commit {revision!r} in {self.root}; give a branch, a tag or a sha "
+                "that `git log` knows" + self._shallow_hint()
             ) from None
 
     def commit(self, sha: str) -> Commit:
@@ -92,22 +96,24 @@ class GitRepository:
                 f"{revision_or_range!r}: a three-dot range has no order to measure; write {start}..{end[1:]}"
             )
         base, head = self.resolve(start or "HEAD"), self.resolve(end or "HEAD")
-        found = self._log_commits(["--first-parent", "--reverse", f"{base}{dots}{head}"])
-        if not found:
+        commits = self._log_commits(["--first-parent", "--reverse", f"{base}{dots}{head}"])
+        if not commits:
             raise PerfciError(
                 f"the range {revision_or_range} holds no commit: {start} already contains {end or 'HEAD'}"
             )
-        return found
+        return commits
 
     def first_parent_commits(self, revision: str) -> list[Commit]:
         """List the first-parent commits that lead to a revision, oldest first."""
         return self._log_commits(["--first-parent", "--reverse", self.resolve(revision)])
 
     def find_messages(self, revision: str, pattern: str, limit: int) -> list[tuple[Commit, str]]:
-        """The newest first-parent commits that lead to a revision and have such a line (a basic regular expression, in
-        any case), newest first, each with its whole message.
+        """Find first-parent commits with a line that matches, newest first, each with its whole message.
+
+        ``pattern`` is a basic regular expression, matched in any case; ``limit`` is the maximal number of
+        commits.
         """
-        asked = (
+        arguments = (
             "log",
             "-z",
             "--first-parent",
@@ -116,20 +122,20 @@ class GitRepository:
             f"--max-count={limit}",
             f"--grep=^{pattern}",
         )
-        found = self._run_git(*asked, f"--format={LOG_FORMAT}%x00%B%x00", self.resolve(revision), "--")
+        log = self._run_git(*arguments, f"--format={LOG_FORMAT}%x00%B%x00", self.resolve(revision), "--")
         return [
-            (_parse_commit("\0".join(one), ""), message)
-            for *one, message in _split_records(found.split("\0"))
+            (_parse_commit("\0".join(fields), ""), message)
+            for *fields, message in _split_records(log.split("\0"))
         ]
 
     def tags(self) -> dict[str, tuple[str, ...]]:
         """The tags of every commit that has one."""
         names = "%(objectname) %(*objectname) %(refname:strip=2)"
-        found: dict[str, tuple[str, ...]] = {}
+        tags: dict[str, tuple[str, ...]] = {}
         for line in self._run_git("for-each-ref", f"--format={names}", "refs/tags").splitlines():
             *objects, tag = line.split()  # of an annotated tag the second object is the commit
-            found[objects[-1]] = (*found.get(objects[-1], ()), tag)
-        return found
+            tags[objects[-1]] = (*tags.get(objects[-1], ()), tag)
+        return tags
 
     def merge_base(self, first: str, second: str) -> str | None:
         try:
@@ -137,24 +143,30 @@ class GitRepository:
         except PerfciError:
             return None
 
-    def content_digest(self, sha: str, ignored_files: Sequence[str] = ()) -> str:
-        """A digest of a commit's files without those that fit a pattern; ``*`` reaches into folders as well."""
+    def hash_contents(self, sha: str, ignored_files: Sequence[str] = ()) -> str:
+        """A digest of a commit's files without those that fit a pattern; ``*`` reaches into folders as
+        well.
+        """
         files = self._run_git("ls-tree", "-r", "-z", "--full-tree", _require_full_sha(sha)).split("\0")
         kept = (
-            one
-            for one in files
-            if not any(fnmatchcase(one.partition("\t")[2], pattern) for pattern in ignored_files)
+            entry
+            for entry in files
+            if not any(fnmatchcase(entry.partition("\t")[2], pattern) for pattern in ignored_files)
         )
         return hashlib.sha256("\0".join(kept).encode("utf-8", "surrogateescape")).hexdigest()
 
     def has_identical_inputs(self, first: Commit, second: Commit, ignored_files: Sequence[str]) -> bool:
-        """Whether two commits differ only in files that fit a pattern; a changed working tree is like no other."""
+        """Whether two commits differ only in files that fit a pattern; a changed working tree is like no
+        other.
+        """
         if first.sha == second.sha or first.dirty or second.dirty:
             return first.sha == second.sha
-        return self.content_digest(first.sha, ignored_files) == self.content_digest(second.sha, ignored_files)
+        return self.hash_contents(first.sha, ignored_files) == self.hash_contents(second.sha, ignored_files)
 
     def working_tree_commit(self) -> Commit:
-        """HEAD, or, where files differ from it, a commit of them made in perfci's own clone and marked dirty."""
+        """HEAD, or, where files differ from it, a commit of them made in perfci's own clone and marked
+        dirty.
+        """
         head = self.commit(self.resolve("HEAD"))
         with folder_lock(self.private_folder):
             tree = self._write_tree(head.sha)
@@ -162,9 +174,9 @@ class GitRepository:
             return head
         when = (head.committed_at or datetime.now(UTC)).isoformat()
         identity = {
-            f"GIT_{who}_{what}": value
-            for who in ("AUTHOR", "COMMITTER")
-            for what, value in (("NAME", "perfci"), ("EMAIL", "perfci@localhost"), ("DATE", when))
+            f"GIT_{role}_{field}": value
+            for role in ("AUTHOR", "COMMITTER")
+            for field, value in (("NAME", "perfci"), ("EMAIL", "perfci@localhost"), ("DATE", when))
         }
         sha = _run_git(
             self._private_clone(),
@@ -189,21 +201,16 @@ class GitRepository:
             _run_git(clone, *quietly, "worktree", "add", "--detach", "--force", "--quiet", str(tree), sha)
         return tree
 
-    def read_file(self, sha: str, path: str) -> bytes | None:
-        """Read one file of a commit, or None where the commit does not have it."""
-        try:
-            return _run_git(self.root, "cat-file", "blob", f"{_require_full_sha(sha)}:{path}").encode()
-        except PerfciError:
-            return None
-
     def _log_commits(self, arguments: Sequence[str]) -> list[Commit]:
         head = self.branch
         lines = self._run_git("log", f"--format={LOG_FORMAT}", *arguments, "--").splitlines()
-        found = [_parse_commit(line, head) for line in lines if line]
-        if not found:
+        commits = [_parse_commit(line, head) for line in lines if line]
+        if not commits:
             return []
-        position = int(self._run_git("rev-list", "--first-parent", "--count", found[-1].sha))
-        return [replace(c, position=position - (len(found) - 1 - i)) for i, c in enumerate(found)]
+        # The position of a commit is the length of its first-parent history, so it never changes.
+        last_position = int(self._run_git("rev-list", "--first-parent", "--count", commits[-1].sha))
+        first_position = last_position - (len(commits) - 1)
+        return [replace(commit, position=first_position + i) for i, commit in enumerate(commits)]
 
     def _write_tree(self, head: str) -> str:
         """Write the tree of all files that git does not ignore, with an index and objects of perfci's own."""
@@ -220,7 +227,9 @@ class GitRepository:
         }
 
     def _private_clone(self) -> Path:
-        """A bare clone that borrows the user's objects: work trees are added to it, never to the user's repository."""
+        """A bare clone that borrows the user's objects: work trees are added to it, never to the user's
+        repository.
+        """
         clone = self.private_folder / "clone.git"
         if not clone.exists():
             unfinished = self.private_folder / "clone.partial"
@@ -268,7 +277,7 @@ def parse_slug(url: str) -> str:
 
 
 def _split_records(fields: Sequence[str]) -> Iterator[Sequence[str]]:
-    """What a log with NUL after each field and each commit tells: eight fields, and nothing behind them."""
+    """Split a log with NUL after each field and each commit into records of eight fields."""
     width = LOG_FORMAT.count("%x00") + 2
     return (fields[at : at + width] for at in range(0, len(fields) - width, width + 1))
 
@@ -290,7 +299,7 @@ def _require_full_sha(sha: str) -> str:
 
 
 def _run_git(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> str:
-    """Run git without a shell and without prompts; its last line of complaint becomes ours."""
+    """Run git without a shell and without prompts; the last line of its error output becomes the error."""
     try:
         out = Git(str(folder)).execute(
             ["git", *arguments],

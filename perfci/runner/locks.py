@@ -18,7 +18,7 @@ from perfci.model import PerfciError
 def machine_lock(
     path: Path, *, owner: str, wait: bool = True, on_wait: Callable[[str], None] = lambda _: None
 ) -> Iterator[None]:
-    """Hold the machine; the kernel lets go when the holder dies, so no stale lock can stay behind."""
+    """Hold the machine's lock; the kernel releases it when the holder dies, so no stale lock can remain."""
     handle = _open_lock(path)
     try:
         if not _try_lock(handle):

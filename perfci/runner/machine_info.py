@@ -1,4 +1,4 @@
-"""What this machine is (its class) and what was observed of it (the environment)."""
+"""Hardware of this machine (its class) and the versions found on it (the environment)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from perfci.model import Environment, Machine, to_named_values
 
 
 def describe_machine() -> Machine:
+    """Describe the hardware that a measurement runs on."""
     names, _ = _query_nvidia_smi()
     return Machine(
         cpu=_cpu_model(),
@@ -35,10 +36,6 @@ def describe_environment(*, python: str, torch: str) -> Environment:
     return Environment(to_named_values({name: value for name, value in seen.items() if value}))
 
 
-def has_accelerator() -> bool:
-    return describe_machine().accelerators > 0
-
-
 def _cpu_model() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -55,7 +52,9 @@ def _libc_version() -> str:
 
 
 def _query_nvidia_smi() -> tuple[list[str], str]:
-    """Ask the driver's own tool, so that looking at the machine never starts a CUDA context in this process."""
+    """Ask the driver's own tool, so that describing the machine never starts a CUDA context in this
+    process.
+    """
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return [], ""

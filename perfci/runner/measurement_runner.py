@@ -1,4 +1,4 @@
-"""Prepared commits, a frozen suite and living environment parents: everything a session measures with."""
+"""``MeasurementRunner``: prepare commits, freeze the suite, keep environment parents, and measure cells."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from perfci.runner.prepare_commit import PreparedCommit, prepare_commit
 
 
 class MeasurementRunner:
-    """Measures cells of commits; use as a context manager, so that nothing it started outlives it."""
+    """Measure cells of commits; use as a context manager, so that nothing it started outlives it."""
 
     harness = HARNESS_VERSION
 
@@ -42,7 +42,7 @@ class MeasurementRunner:
         self.repository = repository
         self.settings = settings
         self.smoke = smoke
-        self.origin = origin  # the job of a CI system that this is done in
+        self.origin = origin  # the CI job that measures
         own = suite_folder.resolve() == (repository.root / settings.suite.path).resolve()
         self._models = settings.model if own else ()  # a suite named by hand is measured as it is
         self.suite = freeze_suite_with_models(suite_folder, self._models, repository.private_folder)
@@ -67,7 +67,9 @@ class MeasurementRunner:
     def prepare(
         self, commits: Sequence[Commit], report: Callable[[Commit, str], None] = lambda *_: None
     ) -> None:
-        """Check out and build every commit before anything is measured, so that no build disturbs a measurement."""
+        """Check out and build every commit before anything is measured, so that no build disturbs a
+        measurement.
+        """
         for commit in commits:
             if commit.sha not in self._prepared:
                 prepared = self._freeze_commit_suite(
@@ -86,6 +88,7 @@ class MeasurementRunner:
         return self._parent(prepared).worker().discover(prepared)
 
     def visit(self, sha: str, cells: Sequence[Cell]) -> Iterator[CellResult]:
+        """Measure cells at one commit, each once in a fresh process."""
         prepared = self._prepared[sha]
         if prepared.failure_reason:
             yield from build_failure_results(prepared, cells)
@@ -95,64 +98,70 @@ class MeasurementRunner:
     def can_interleave(self, shas: Iterable[str]) -> bool:
         """Whether processes of these commits may be alive together and be measured in turns.
 
-        Both then hold their memory, and an accelerator's is the scarce one: there it has to be asked for.
+        Both then hold their memory, and that of an accelerator is scarce: there it has to be configured.
         """
-        wanted = self.settings.run.interleave
-        spare = wanted == "always" or (wanted == "auto" and not self.machine.accelerators)
-        return spare and not any(self._prepared[sha].failure_reason for sha in shas)
+        setting = self.settings.run.interleave
+        allowed = setting == "always" or (setting == "auto" and not self.machine.accelerators)
+        return allowed and not any(self._prepared[sha].failure_reason for sha in shas)
 
     def visit_interleaved(
         self, shas: Sequence[str], rows: Sequence[Sequence[Cell]]
     ) -> Iterator[Sequence[CellResult]]:
-        """Visit several commits (or one, several times) at once; the processes of each row of cells take turns.
+        """Visit several commits (or one, several times) at once; the processes of each row of cells take
+        turns.
 
         The k-th cell of a row is measured at the k-th commit.
         """
         used: Counter[EnvironmentParent] = Counter()
         core = random.choice(sorted(os.sched_getaffinity(0)))
-        stays = []
+        sessions = []
         for place, prepared in enumerate(self._prepared[sha] for sha in shas):
             parent = self._parent(prepared)
-            desk = parent.worker(used[parent])
+            worker = parent.worker(used[parent])
             cells = [row[place] for row in rows if place < len(row)]
-            stays.append(
-                desk.start_session(prepared, cells, self._caches, concurrent_visits=len(shas), core=core)
+            sessions.append(
+                worker.start_session(prepared, cells, self._caches, concurrent_visits=len(shas), core=core)
             )
             used[parent] += 1
-        return run_interleaved(stays, rows)
+        return run_interleaved(sessions, rows)
 
     def profile(
         self, sha: str, cells: Sequence[Cell], output_folders: Mapping[str, Path]
     ) -> Iterator[CellOutcome]:
-        """Profile cells, each into the folder of its name; those without one run in NVTX ranges and write nothing."""
+        """Profile cells, each into the folder of its name; those without one run in NVTX ranges and write
+        nothing.
+        """
         prepared = self._prepared[sha]
         if prepared.failure_reason:
             outcomes = build_failure_results(prepared, cells)
         else:
             roots = dict.fromkeys([str(prepared.tree), *prepared.paths], "")
             roots[str(self._commit_suite(prepared).folder)] = self._suite_display_path
-            asked = ProfileRequest({name: str(folder) for name, folder in output_folders.items()}, roots)
-            outcomes = self._parent(prepared).worker().measure(prepared, cells, self._caches, asked)
+            request = ProfileRequest({name: str(folder) for name, folder in output_folders.items()}, roots)
+            outcomes = self._parent(prepared).worker().measure(prepared, cells, self._caches, request)
         yield from (outcome for outcome, _ in outcomes)
 
     def environment(self, sha: str) -> Environment:
+        """Describe the versions that a commit is measured with."""
         hello = self._environment_hello(sha)
         return describe_environment(python=hello.get("python", ""), torch=hello.get("torch", ""))
 
     def variant(self, sha: str) -> Variant:
-        """What someone chose: the Python line, and whether the small sizes were asked for."""
+        """The chosen variant: the minor version of Python, and whether the smoke sizes were requested."""
         python = ".".join(str(self._environment_hello(sha).get("python", "")).split(".")[:2])
         return Variant((("python", python), *((("size", "smoke"),) if self.smoke else ())))
 
     def _environment_hello(self, sha: str) -> dict[str, Any]:
-        """What the commit's environment said of itself; a commit that was not built borrows a neighbour's words."""
+        """The hello message of the commit's environment; for a commit that was not built, that of another
+        commit.
+        """
         prepared = self._prepared[sha]
         if prepared.failure_reason:
             prepared = next((p for p in self._prepared.values() if not p.failure_reason), prepared)
         return {} if prepared.failure_reason else self._parent(prepared).hello
 
     def restart_environments(self) -> None:
-        """Let the environment parents go; the next visit starts fresh ones with another memory layout."""
+        """Close the environment parents; the next visit starts fresh ones with another memory layout."""
         for parent in self._parents.values():
             parent.close()
         self._parents.clear()
@@ -172,7 +181,9 @@ class MeasurementRunner:
         return self._parents[key]
 
     def _freeze_commit_suite(self, prepared: PreparedCommit) -> PreparedCommit:
-        """Freeze the commit's own suite, where that is what measures it; a commit without one cannot be measured."""
+        """Freeze the commit's own suite, where that is what measures it; a commit without one cannot be
+        measured.
+        """
         if self._suite_path is None or prepared.failure_reason:
             return prepared
         try:
@@ -195,17 +206,17 @@ class MeasurementRunner:
 
     def _list_preloads(self, prepared: PreparedCommit, suite: FrozenSuite) -> list[str]:
         """Import torch ahead where suite or project mention it, but never in place of the project's own."""
-        wanted = [m for m in self.settings.environment.preload if m.split(".")[0] not in prepared.modules]
+        modules = [m for m in self.settings.environment.preload if m.split(".")[0] not in prepared.modules]
         sources = [*suite.folder.rglob("*.py"), *prepared.tree.rglob("*.py")]
-        roots = {name.split(".")[0].encode() for name in wanted}
+        roots = {name.split(".")[0].encode() for name in modules}
         used = (
             {root for source in sources for root in roots if root in _read_bytes(source)} if roots else set()
         )
-        return [name for name in wanted if name.split(".")[0].encode() in used]
+        return [name for name in modules if name.split(".")[0].encode() in used]
 
 
 def build_failure_results(prepared: PreparedCommit, cells: Sequence[Cell]) -> Iterator[CellResult]:
-    """A commit that does not build is a result of every cell, with the build's log."""
+    """Yield a failure of every cell for a commit that does not build, with the build's log."""
     for cell in cells:
         yield (
             build_failed_outcome(cell, prepared.failure_reason, stderr_tail=prepared.build_log),
@@ -224,7 +235,7 @@ def _path_in_repository(repository: GitRepository, folder: Path) -> Path:
 
 
 def _display_path(repository: GitRepository, folder: Path, name: str) -> str:
-    """How a suite's folder is written for those who know the repository."""
+    """The suite's folder relative to the repository, or its name where it lies outside."""
     own = folder.resolve() if folder.resolve().name == name else folder.resolve() / name
     root = repository.root.resolve()
     return str(own.relative_to(root)) if own.is_relative_to(root) else name

@@ -1,4 +1,4 @@
-"""Desks: where one commit after another is visited, and where several are measured beside each other."""
+"""Workers of a measured environment: visit one commit after another, or several beside each other."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ CellResult = tuple[CellOutcome, Discovery]
 
 @dataclass(frozen=True, slots=True)
 class ProfileRequest:
-    """Cells are to be profiled: the folder of each by its name, none for mere ranges; ``roots`` as lines_of takes."""
+    """Request to profile cells: output folder by cell name, none for NVTX ranges; ``roots`` as in
+    ``sample_lines``.
+    """
 
     folders: Mapping[str, str]
     roots: Mapping[str, str]
@@ -40,7 +42,7 @@ class ProfileRequest:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """What a desk is to know of the environment it is in."""
+    """Settings of the environment that a worker belongs to."""
 
     suite: FrozenSuite
     launch: str
@@ -49,24 +51,24 @@ class WorkerSettings:
 
 
 class MeasurementWorker:
-    """A process that visits one commit at a time; commits that are measured beside each other have a desk each."""
+    """A process that visits one commit at a time; commits measured beside each other have a worker each."""
 
     def __init__(self, connection: socket.socket, settings: WorkerSettings, scratch: Path) -> None:
         self.connection = connection
         self._settings = settings
         self._scratch = scratch
         self._reader = JsonLineReader(connection)
-        self._visits = 0
         scratch.mkdir()
 
     def close(self) -> None:
-        """Hang up: the desk kills whatever it is supervising and ends."""
+        """Hang up: the worker kills what it supervises and ends."""
         close_connection(self.connection)
 
     def discover(self, prepared: PreparedCommit) -> Discovery:
-        stay = self.start_session(prepared, [], None)
-        stay.finish()
-        return stay.discovery
+        """Import the suite against a commit and list what it holds."""
+        session = self.start_session(prepared, [], None)
+        session.finish()
+        return session.discovery
 
     def measure(
         self,
@@ -77,13 +79,13 @@ class MeasurementWorker:
     ) -> Iterator[CellResult]:
         """Run each cell once in a fresh process, yielding every outcome as soon as it is there.
 
-        Where ``profiles`` are asked for, the cells are profiled instead, and give no samples.
+        With ``profiles`` the cells are profiled instead, and give no samples.
         """
-        stay = self.start_session(prepared, cells, caches, profiles)
+        session = self.start_session(prepared, cells, caches, profiles)
         for cell in cells:
-            stay.start_next_cell()
-            yield stay.wait_for_outcome(cell), stay.discovery
-        stay.finish()
+            session.start_next_cell()
+            yield session.wait_for_outcome(cell), session.discovery
+        session.finish()
 
     def start_session(
         self,
@@ -96,21 +98,19 @@ class MeasurementWorker:
     ) -> WorkerSession:
         """Import the commit and the suite; each of the cells then waits for its start.
 
-        ``abreast`` is how many commits are visited at once; what can be measured on one core then takes turns on
-        ``core``.
+        ``concurrent_visits`` is how many commits are visited at once; single-threaded cells then take turns
+        on ``core``.
         """
-        self._visits += 1
-        about = self._settings
+        settings = self._settings
         request = {
-            "visit": self._visits,
             "paths": list(prepared.paths),
             "own_paths": [str(prepared.tree), *prepared.paths],
-            "modules": [name for name in prepared.modules if name != about.suite.name],
-            "suite": str(about.suite.folder),
+            "modules": [name for name in prepared.modules if name != settings.suite.name],
+            "suite": str(settings.suite.folder),
             "cells": [_cell_message(cell, caches, prepared.commit.sha, profiles) for cell in cells],
             "scratch": str(self._scratch),
-            "variables": dict(about.variables),
-            "launch": about.launch,
+            "variables": dict(settings.variables),
+            "launch": settings.launch,
             "core": core,
             "visit_timeout_s": IMPORT_TIMEOUT_S
             + concurrent_visits * sum(c.timeout_s + c.setup_cache_timeout_s for c in cells),
@@ -119,22 +119,19 @@ class MeasurementWorker:
         first = self.read_message()
         if first["event"] == "suite":
             errors = tuple((error["module"], error["error"]) for error in first["errors"])
-            found = Discovery(
-                parse_benchmarks(first["benchmarks"]), errors, parse_omissions(first["omissions"])
-            )
-            return WorkerSession(self, found)
-        reason = (
-            "importing the suite did not end" if first.get("timed_out") else "importing the suite crashed"
-        )
-        reason = f"{reason} (status {first.get('status')})"
-        return WorkerSession(self, Discovery({}, ((about.suite.name, reason),)), ended_reason=reason)
+            benchmarks = parse_benchmarks(first["benchmarks"])
+            return WorkerSession(self, Discovery(benchmarks, errors, parse_omissions(first["omissions"])))
+        end = "did not end" if first.get("timed_out") else "crashed"
+        reason = f"importing the suite {end} (status {first.get('status')})"
+        return WorkerSession(self, Discovery({}, ((settings.suite.name, reason),)), ended_reason=reason)
 
     @property
     def has_message(self) -> bool:
-        """Whether a message was received that nobody has asked for yet."""
+        """Whether a received message waits to be read."""
         return self._reader.has_message
 
     def read_message(self) -> dict[str, Any]:
+        """Read the next message of the worker; raise ``PerfciError`` where it has ended."""
         message = self._reader.read_message()
         if message is None:
             raise PerfciError(self._settings.exit_reason())
@@ -142,7 +139,7 @@ class MeasurementWorker:
 
 
 class WorkerSession:
-    """One commit that a desk has imported, and whose cells run one after another as they are told to."""
+    """One commit that a worker has imported; its cells run one after another, each when started."""
 
     def __init__(self, worker: MeasurementWorker, discovery: Discovery, ended_reason: str = "") -> None:
         self.worker = worker
@@ -151,7 +148,9 @@ class WorkerSession:
         """Why nothing more can be measured in this visit."""
 
     def start_next_cell(self, turn_socket: socket.socket | None = None) -> None:
-        """Let the next cell run; with ``turns`` it runs only when that socket says so, and hangs up when it ends."""
+        """Let the next cell run; with ``turn_socket`` it runs only on its turns, and hangs up when it
+        ends.
+        """
         if not self.ended_reason:
             socket.send_fds(self.worker.connection, [b"\n"], [turn_socket.fileno()] if turn_socket else [])
 
@@ -167,6 +166,7 @@ class WorkerSession:
         return build_failed_outcome(cell, self.ended_reason)
 
     def finish(self) -> None:
+        """Wait for the end of the visit."""
         if not self.ended_reason:
             self.worker.read_message()
 
@@ -174,35 +174,42 @@ class WorkerSession:
 def run_interleaved(
     sessions: Sequence[WorkerSession], rows: Sequence[Sequence[Cell]]
 ) -> Iterator[Sequence[CellResult]]:
-    """Run the cells of each row at once, one a stay, their processes taking turns; yield what they gave together."""
+    """Run the cells of each row at once, one a session, their processes taking turns; yield the outcomes of
+    a row together.
+    """
     for row in rows:
         running = sessions[: len(row)]
         _run_turns(running)
-        yield [(stay.wait_for_outcome(cell), stay.discovery) for stay, cell in zip(running, row, strict=True)]
-    for stay in sessions:
-        stay.finish()
+        yield [
+            (session.wait_for_outcome(cell), session.discovery)
+            for session, cell in zip(running, row, strict=True)
+        ]
+    for session in sessions:
+        session.finish()
 
 
 def _run_turns(sessions: Sequence[WorkerSession]) -> None:
-    """Start the next cell of every stay and keep the turns until all have ended."""
+    """Start the next cell of every session and schedule the turns until all have ended."""
     with ExitStack() as sockets:
-        players = [sockets.enter_context(_start_next_cell(stay)) for stay in sessions]
-        keeper = TurnScheduler(players)
-        running = {stay.worker.connection: stay.worker for stay in sessions if not stay.ended_reason}
-        while running := {ours: desk for ours, desk in running.items() if not desk.has_message}:
-            ready, _, _ = select.select([*keeper.participants, *running], [], [])
-            for one in ready:
-                if one in running:
-                    del running[one]
+        participants = [sockets.enter_context(_start_next_cell(session)) for session in sessions]
+        scheduler = TurnScheduler(participants)
+        running = {
+            session.worker.connection: session.worker for session in sessions if not session.ended_reason
+        }
+        while running := {conn: worker for conn, worker in running.items() if not worker.has_message}:
+            ready, _, _ = select.select([*scheduler.participants, *running], [], [])
+            for connection in ready:
+                if connection in running:
+                    del running[connection]
                 else:
-                    keeper.handle_message(one)
+                    scheduler.handle_message(connection)
 
 
 def _start_next_cell(session: WorkerSession) -> socket.socket:
-    ours, theirs = socket.socketpair()
-    with theirs:
-        session.start_next_cell(theirs)
-    return ours
+    connection, cell_socket = socket.socketpair()
+    with cell_socket:
+        session.start_next_cell(cell_socket)
+    return connection
 
 
 def _cell_message(

@@ -1,4 +1,6 @@
-"""The ``[[model]]`` tables of perfci.toml become a module of the suite, so that everything else finds a plain suite."""
+"""Turn the ``[[model]]`` tables of perfci.toml into a module of the suite, so that the rest finds a plain
+suite.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +31,20 @@ def freeze_suite_with_models(folder: Path, models: Sequence[ModelTable], private
     if not models:
         return freeze_suite(find_suite(folder), private_folder)
     with tempfile.TemporaryDirectory(prefix="perfci-suite-") as scratch:
-        whole = Path(scratch) / folder.name
+        merged = Path(scratch) / folder.name
         if folder.exists():
             own = find_suite(folder)
-            whole = Path(scratch) / own.resolve().name
-            shutil.copytree(own, whole, ignore=shutil.ignore_patterns(*IGNORED_NAMES))
-        if (whole / MODULE_NAME).exists():
+            merged = Path(scratch) / own.resolve().name
+            shutil.copytree(own, merged, ignore=shutil.ignore_patterns(*IGNORED_NAMES))
+        if (merged / MODULE_NAME).exists():
             raise PerfciError(
-                f"the suite {folder} has a module {MODULE_NAME}, where perfci writes the [[model]] tables of perfci.toml; "
+                f"the suite {folder} has a module {MODULE_NAME}, where perfci writes the "
+                "[[model]] tables of perfci.toml; "
                 "give yours another name"
             )
-        whole.mkdir(exist_ok=True)
-        (whole / MODULE_NAME).write_text(render_models_module(models))
-        return freeze_suite(whole, private_folder)
+        merged.mkdir(exist_ok=True)
+        (merged / MODULE_NAME).write_text(render_models_module(models))
+        return freeze_suite(merged, private_folder)
 
 
 def render_models_module(models: Sequence[ModelTable]) -> str:

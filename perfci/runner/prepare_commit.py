@@ -1,4 +1,4 @@
-"""A commit becomes importable: its work tree, the environment it is measured in, and what its build installed."""
+"""Make a commit importable: check it out, make its environment, and build it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ class BuildFailed(Exception):
 
 
 def prepare_commit(repository: GitRepository, commit: Commit, settings: EnvironmentTable) -> PreparedCommit:
-    """Check a commit out, find or make its environment and build it; each step is reused where nothing changed."""
+    """Check a commit out, find or make its environment and build it; each step is reused where nothing
+    changed.
+    """
     with folder_lock(repository.private_folder):
         tree = repository.checkout(commit.sha)
         try:
@@ -59,6 +61,7 @@ def prepare_commit(repository: GitRepository, commit: Commit, settings: Environm
 
 
 def list_import_paths(tree: Path, configured: Sequence[str]) -> tuple[str, ...]:
+    """List the folders a commit is imported from: configured ones, else ``src`` where it has packages."""
     if configured:
         return tuple(str(tree / path) for path in configured)
     source = tree / "src"
@@ -129,7 +132,9 @@ def _read_lock_file(tree: Path, name: str) -> str:
 def build_commit(
     repository: GitRepository, commit: Commit, tree: Path, python: str, settings: EnvironmentTable
 ) -> Path | None:
-    """Run the configured commands once per commit; what they install lands in a folder of this commit's own."""
+    """Run the configured commands once per commit; what they install lands in a folder of this commit's
+    own.
+    """
     if not settings.build:
         return None
     recipe = hashlib.sha256("\0".join([python, *settings.build]).encode()).hexdigest()[:8]
@@ -150,7 +155,9 @@ def build_commit(
 def _run_build_command(
     command: str, tree: Path, root: Path, python: str, target: Path, cache: Path, sha: str
 ) -> None:
-    """Run one command in asv's notation: ``in-dir=DIR``, ``NAME=value`` and ``return-code=any`` may come first."""
+    """Run one command in asv's notation: ``in-dir=DIR``, ``NAME=value`` and ``return-code=any`` may come
+    first.
+    """
     env_dir = str(Path(python).parent.parent)
     wheels = [str(path) for path in cache.glob("*.whl")]
     places = {

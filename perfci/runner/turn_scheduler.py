@@ -1,4 +1,4 @@
-"""The keeper of turns: of the processes that are measured beside each other, it lets one run at a time."""
+"""Turn scheduler: of the processes that are measured beside each other, let one run at a time."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from collections import Counter, deque
 from collections.abc import Sequence
 
 AGREE_MESSAGE, NUMBER_SIZE = b"n", 8
-"""How a process asks for the number that all of them are to use, and how long that number is."""
+"""Message of a process that requests the number all of them use, and the bytes of that number.
+
+The harness has its own copy (``harness/turn_slots.py``), since it may not import perfci.
+"""
 
 
 class TurnScheduler:
-    """Hands the turn around: whoever has it says when it waits again, and then the next one gets it.
+    """Round-robin scheduler: a process reports when it waits again, and then the next one gets the turn.
 
-    The order stays the same, so that every turn comes after somebody else's and finds caches as full of strangers.
-    Nobody has the first turn before all of them wait for it: no start-up disturbs a measurement. A process that ends
-    hangs up and is left out from then on.
+    The order is fixed, so that every turn follows one of another process and finds equally cold caches. The
+    first turn is granted once all of them wait for it: no start-up disturbs a measurement. A process that
+    ends hangs up and is left out from then on.
     """
 
     def __init__(self, participants: Sequence[socket.socket]) -> None:
@@ -27,14 +30,15 @@ class TurnScheduler:
 
     @property
     def participants(self) -> Sequence[socket.socket]:
+        """Processes that have not ended."""
         return tuple(self._queue)
 
     def handle_message(self, participant: socket.socket) -> None:
-        """Take what a player said, and give the turn to the next one if nobody has it now."""
-        said = _receive(participant, 1)
-        if said == AGREE_MESSAGE:
+        """Handle one message of a process, and grant the next turn once all of them wait."""
+        message = _receive(participant, 1)
+        if message == AGREE_MESSAGE:
             self._answer_number(participant, _receive(participant, NUMBER_SIZE))
-        elif said:
+        elif message:
             self._waiting.add(participant)
         else:
             self._queue.remove(participant)
@@ -44,7 +48,7 @@ class TurnScheduler:
             self._queue.rotate(-1)
 
     def _answer_number(self, participant: socket.socket, number: bytes) -> None:
-        """Whoever asks first decides for all who ask as often."""
+        """Answer the k-th request of every process with the number of the first k-th request."""
         if self._request_counts[participant] == len(self._agreed_numbers):
             self._agreed_numbers.append(number)
         _send(participant, self._agreed_numbers[self._request_counts[participant]])
@@ -56,7 +60,7 @@ class TurnScheduler:
 
 
 def _send(participant: socket.socket, message: bytes) -> None:
-    with contextlib.suppress(OSError):  # it has ended: it is left out as soon as its hanging up is heard
+    with contextlib.suppress(OSError):  # it has ended; its hang-up is handled next
         participant.sendall(message)
 
 

@@ -26,7 +26,9 @@ ctypes.CDLL(None).prctl(1, 9)
 os.getppid() == int(sys.argv[1]) or os._exit(1)
 os.execv(sys.argv[2], sys.argv[3:])
 """
-"""Asks the kernel to end the script when perfci is killed (PR_SET_PDEATHSIG), and becomes it."""
+"""Python code that asks the kernel to kill it with perfci (PR_SET_PDEATHSIG), and then runs the script by
+exec.
+"""
 
 VERSIONS_CODE = """
 import platform
@@ -38,7 +40,9 @@ print(version("torch"))
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A command, and the names it goes by: ``name`` without folder and suffix, ``arguments`` all that is not it."""
+    """A command, and the names it goes by: ``name`` without folder and suffix, ``arguments`` all that is
+    not it.
+    """
 
     command: tuple[str, ...]
     program: str
@@ -50,8 +54,8 @@ class Script:
 class ScriptResult:
     """How a script ended. ``exit_code`` is below zero after a signal.
 
-    ``peak_rss_bytes`` is the largest resident memory of the script or of a process it waited for; absent where it was
-    smaller than perfci itself, for a process starts with the peak of the one that started it.
+    ``peak_rss_bytes`` is the largest resident memory of the script or of a process it waited for; absent
+    where it was smaller than perfci itself, for a process starts with the peak of the one that started it.
     """
 
     exit_code: int
@@ -62,7 +66,9 @@ class ScriptResult:
 
 
 def find_script(command: Sequence[str]) -> Script:
-    """Say what a command line runs, or which part of it is not there."""
+    """Find the program and the script of a command line; raise ``PerfciError`` for a part that does not
+    exist.
+    """
     program = shutil.which(command[0])
     if program is None:
         raise PerfciError(
@@ -91,18 +97,21 @@ def read_interpreter_versions(script: Script) -> tuple[str, str]:
     if interpreter is None:
         return "", ""
     try:
-        asked = [interpreter, "-c", VERSIONS_CODE]
-        told = subprocess.run(
-            asked, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
+        output = subprocess.run(
+            [interpreter, "-c", VERSIONS_CODE],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return "", ""
-    python, torch, *_ = [*told.split(), "", ""]
+    python, torch, *_ = [*output.split(), "", ""]
     return python, torch
 
 
 def _find_interpreter(program: Path) -> str | None:
-    """The Python that a program is, or that its first line names, as torchrun's does."""
+    """The Python interpreter that a program is, or that its shebang line names, as torchrun's does."""
     if program.name.startswith("python"):
         return str(program)
     with program.open("rb") as file:
@@ -112,9 +121,11 @@ def _find_interpreter(program: Path) -> str | None:
 
 
 def run_script(script: Script, variables: Mapping[str, str], *, output: int | None = None) -> ScriptResult:
-    """Run a script to its end in a process group of its own; Ctrl-C reaches it once, and whatever it leaves is ended.
+    """Run a script to its end in a process group of its own; Ctrl-C reaches it once, and whatever it leaves
+    is ended.
 
-    ``output`` is the file descriptor its standard output goes to, ours when absent. Its standard input is empty.
+    ``output`` is the file descriptor its standard output goes to, ours when absent. Its standard input is
+    empty.
     """
     started_at, begin = datetime.now(UTC), time.monotonic()
     process = subprocess.Popen(
@@ -138,7 +149,7 @@ def run_script(script: Script, variables: Mapping[str, str], *, output: int | No
 
 
 def _own_peak_kb() -> int:
-    """What a process that we start begins with: the peak of this program alone, not of whoever started perfci."""
+    """Peak memory, in KiB, that a child process starts with: that of this program, not of its parents."""
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0])
 
@@ -149,7 +160,7 @@ def _wait_for(process: subprocess.Popen[bytes]) -> tuple[int, resource.struct_ru
 
 
 def _interrupt(process: subprocess.Popen[bytes]) -> tuple[int, resource.struct_rusage]:
-    """Pass Ctrl-C on and wait a while; a second one, or the end of patience, ends the script at once."""
+    """Pass Ctrl-C on and wait a while; a second one, or the end of the wait, kills the script at once."""
     _signal_group(process.pid, signal.SIGINT)
     deadline = time.monotonic() + INTERRUPT_GRACE_S
     with contextlib.suppress(KeyboardInterrupt):

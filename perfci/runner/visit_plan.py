@@ -1,4 +1,4 @@
-"""In which order everything is measured: seeded, so that a session can be resumed and replayed exactly."""
+"""Order of visits and cells: seeded, so that a session can be resumed and replayed exactly."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CommitVisit:
     round: int | None = None
     pair: int | None = None
     base_cells: tuple[Cell, ...] = ()
-    variant_groups: tuple[tuple[Cell, ...], ...] = ()  # variants, those of one benchmark together
+    variant_groups: tuple[tuple[Cell, ...], ...] = ()  # variants, by benchmark
 
     def role_of(self, cell: Cell) -> Role:
         """Where the sides are cells of one commit, those that others are compared with are the base."""
@@ -31,23 +31,25 @@ class CommitVisit:
 def plan_rounds(shas: Sequence[str], cells: Sequence[Cell], count: int, seed: int) -> Iterator[CommitVisit]:
     """Visit every commit once per round in random order, every cell once per visit in random order.
 
-    Measuring commit after commit confounds the range with the machine's mood; in rounds a slow spell hits every
-    commit alike.
+    Measuring commit after commit confounds the range with the machine's drift; in rounds a slow spell hits
+    every commit alike.
     """
     for number in range(count):
-        dice = random.Random(f"{seed}/round/{number}")
-        for place, sha in enumerate(dice.sample(shas, len(shas))):
-            yield CommitVisit(sha, _shuffle(dice, cells), number * len(shas) + place, round=number)
+        generator = random.Random(f"{seed}/round/{number}")
+        for place, sha in enumerate(generator.sample(shas, len(shas))):
+            yield CommitVisit(sha, _shuffle(generator, cells), number * len(shas) + place, round=number)
 
 
 def plan_pair(
     base: str, head: str, cells: Sequence[Cell], number: int, order: int, seed: int
 ) -> tuple[CommitVisit, CommitVisit]:
-    """Measure base and head next to each other, in random order (A B or B A) but with the cells in the same order."""
-    dice = random.Random(f"{seed}/pair/{base}/{head}/{number}")
-    shuffled = _shuffle(dice, cells)
+    """Measure base and head next to each other, in random order (A B or B A) but with the cells in the same
+    order.
+    """
+    generator = random.Random(f"{seed}/pair/{base}/{head}/{number}")
+    shuffled = _shuffle(generator, cells)
     sides = [(base, Role.BASE), (head, Role.HEAD)]
-    dice.shuffle(sides)
+    generator.shuffle(sides)
     first, second = (
         CommitVisit(sha, shuffled, order + place, role, pair=number)
         for place, (sha, role) in enumerate(sides)
@@ -60,12 +62,13 @@ def plan_variant_visit(
 ) -> CommitVisit:
     """Measure the variants of each benchmark of one commit next to each other, all in random order.
 
-    Each group holds the variants of one benchmark, the first of which is the base. One visit imports the commit once,
-    so that all variants of a round share one layout of memory.
+    Each group holds the variants of one benchmark, the first of which is the base. One visit imports the
+    commit once, so that all variants of a round share one layout of memory.
     """
-    dice = random.Random(f"{seed}/lineup/{sha}/{number}")
-    groups = dice.sample(variant_groups, len(variant_groups))
-    beside = tuple(_shuffle(dice, group) for group in groups)
+    # The seed text is stored history: another one would replay old sessions in another order.
+    generator = random.Random(f"{seed}/lineup/{sha}/{number}")
+    groups = generator.sample(variant_groups, len(variant_groups))
+    beside = tuple(_shuffle(generator, group) for group in groups)
     cells = tuple(cell for group in beside for cell in group)
     bases = tuple(group[0] for group in groups)
     return CommitVisit(sha, cells, order, Role.HEAD, pair=number, base_cells=bases, variant_groups=beside)

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def close_connection(connection: socket.socket) -> None:
-    """End a connection for both sides, whoever else holds a copy of it."""
+    """Shut a connection down for both sides, even where other processes hold a copy of the socket."""
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
     connection.close()
@@ -25,9 +25,11 @@ class JsonLineReader:
 
     @property
     def has_message(self) -> bool:
+        """Whether a whole message was received already."""
         return b"\n" in self._rest
 
     def read_message(self) -> dict[str, Any] | None:
+        """Read the next message; None where the other side has hung up."""
         while b"\n" not in self._rest:
             select.select([self._connection], [], [])
             piece = self._connection.recv(1 << 16)

@@ -36,7 +36,7 @@ class Generate:
 
     @torch.no_grad()
     def track_tpot(self, prompt: int, requests: int, model: str) -> dict[str, object]:
-        """Per token after the first (TPOT): what is left of the whole latency, over the tokens that are left."""
+        """Seconds per token after the first (TPOT): (whole latency - TTFT) / (tokens - 1)."""
         clock = wall_clock if DEVICE == "cuda" else cpu_clock
         further = SIZES.new_tokens - 1
         samples = []

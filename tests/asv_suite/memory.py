@@ -1,4 +1,4 @@
-"""Peak memory of training: in tensors (exact, on any device), in CUDA's allocator, and of the whole process."""
+"""Peak memory of training: of tensors (exact, on any device), CUDA's allocator, and the whole process."""
 
 from __future__ import annotations
 

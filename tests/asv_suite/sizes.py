@@ -1,7 +1,7 @@
-"""How large the suite measures: real sizes on a GPU, smoke sizes on a CPU and where PERFCI_SMOKE=1 asks for them.
+"""Sizes of the suite: real ones on a GPU, smoke sizes on a CPU and under PERFCI_SMOKE=1.
 
-PERFCI_TEST_SIZES=tiny is for tests of what runs the suite. The name of the sizes is a parameter of every benchmark, so
-that smoke and real numbers never share a series.
+PERFCI_TEST_SIZES=tiny is for tests of what runs the suite. The name of the sizes is a parameter of every
+benchmark, so that smoke and real numbers never share a series.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ SMOKE = Sizes(
 TINY = replace(SMOKE, name="tiny", vocab=128, width=32, heads=4, layers=2)
 PRECISIONS = ["fp32", "bf16"]
 
-# device_count asks the driver's management library: unlike is_available it leaves CUDA untouched, so forks stay safe.
+# device_count asks the driver's management library: unlike is_available it leaves CUDA untouched, so that
+# forks stay safe.
 DEVICE = "cuda" if torch.cuda.device_count() else "cpu"
 SMALL = TINY if os.environ.get("PERFCI_TEST_SIZES") == "tiny" else SMOKE
 SIZES = SMALL if DEVICE == "cpu" or os.environ.get("PERFCI_SMOKE") == "1" else GPT2

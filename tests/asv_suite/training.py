@@ -43,7 +43,7 @@ class Training:
 
 
 class _Timed:
-    """How every timing here is taken; asv calls setup before every sample, so what it builds is built once."""
+    """Settings of every timing; asv calls setup before each sample, so the built objects are cached."""
 
     number = 1
     repeat = SIZES.repeat

@@ -1,4 +1,6 @@
-"""An accelerator that is only arithmetic: kernels queue on a timeline of its own, and clocks move with the work."""
+"""An accelerator that is only arithmetic: kernels queue on a timeline of its own, and clocks move with the
+work.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class FakeMarker:
 
 @dataclass
 class FakeDevice:
-    """Give ``kernel`` to what is timed; ``install`` lets a module read this machine's clocks instead of the host's."""
+    """Give ``kernel`` to what is timed; ``install`` lets a module read this machine's clocks instead of the
+    host's.
+    """
 
     kind: str = "cuda"
     name: str = "Fake H100"
@@ -49,7 +53,9 @@ class FakeDevice:
     refused: dict[torch.dtype, str] = field(default_factory=dict)
 
     def kernel(self, device_s: float) -> None:
-        """Launch something: the host pays for the launch, the device for the work, after all queued before."""
+        """Launch something: the host pays for the launch, the device for the work, after all queued
+        before.
+        """
         self.host_s += self.launch_s
         self.cpu_s += self.launch_s
         self.done_s = max(self.done_s, self.host_s) + device_s

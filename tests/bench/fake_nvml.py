@@ -97,7 +97,9 @@ HEALTHY = {
     "gpm": 1,
     "percent_sm": 61.5,
 }
-"""What an H100 says while it runs alone. A list answers one question after the other; its last value stays."""
+"""What an H100 says while it runs alone. A list answers one question after the other; its last value
+stays.
+"""
 
 
 def install_nvml(folder: Path, monkeypatch: pytest.MonkeyPatch, **answers: Any) -> None:

@@ -1,4 +1,6 @@
-"""Ranks forked from a process of one thread, as perfci's cells fork them; prints what became of each scene."""
+"""Ranks forked from a process of one thread, as perfci's cells fork them; prints what became of each
+scene.
+"""
 
 from __future__ import annotations
 

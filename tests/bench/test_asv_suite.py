@@ -32,7 +32,8 @@ for b in disc_benchmarks(sys.argv[1]):
     about = {k: v for k, v in vars(b).items() if isinstance(v, (int, float, str))}
     functions = [s for s in b._attr_sources if callable(s)]
     about |= {k: v for s in functions for k, v in vars(s).items() if isinstance(v, str)}
-    found[b.name] = about | {"params": b.params, "default_timer": getattr(b, "timer", None) is timeit.default_timer}
+    default_timer = getattr(b, "timer", None) is timeit.default_timer
+    found[b.name] = about | {"params": b.params, "default_timer": default_timer}
 import torch
 assert not torch.cuda.is_initialized(), "importing the suite started CUDA"
 print(json.dumps(found))
@@ -41,7 +42,7 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def discovered() -> dict[str, Any]:
-    """What asv_runner finds with PERFCI_SMOKE=1, in a process of its own that fails if importing starts CUDA."""
+    """What asv_runner discovers with PERFCI_SMOKE=1, in a process that fails if importing starts CUDA."""
     done = subprocess.run(
         [sys.executable, "-c", DISCOVER, str(SUITE)],
         env={**os.environ, "PERFCI_SMOKE": "1"},

@@ -57,7 +57,9 @@ def test_names_the_child_that_raised() -> None:
 
 
 def test_names_the_child_that_failed_first_though_both_are_heard_at_once() -> None:
-    """A machine may be too busy to listen in between: then all have failed, in an order of which only they know."""
+    """A machine may be too busy to listen in between: then all have failed, in an order of which only they
+    know.
+    """
     reader, writer = Pipe(duplex=False)
     children: list[ChildProcess] = []
 

@@ -19,7 +19,9 @@ TIMING = {"warmup_s": 0.01, "budget_s": 0.02}
 
 @pytest.fixture
 def plain_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spare g++ what no test here looks at: trying out the vectors of this CPU, and headers for many kernels more."""
+    """Spare g++ what no test here looks at: trying out the vectors of this CPU, and headers for many
+    kernels more.
+    """
     monkeypatch.setenv("TORCHINDUCTOR_VEC_ISA_OK", "0")
     monkeypatch.setenv("TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS", "0")
 

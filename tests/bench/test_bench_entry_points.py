@@ -56,8 +56,12 @@ WRONG = {
     "hooks:placd": "but hooks has no 'placd'; did you mean 'placed'?",
     "hooks:Net.fit": "but Net has no 'fit'",
     "hooks:VALUE": "but that is a int and cannot be called",
-    "nowhere.at_all:build": "but importing nowhere.at_all failed with ModuleNotFoundError: No module named 'nowhere'",
-    "broken:build": "but importing broken failed with ModuleNotFoundError: No module named 'nowhere_to_be_found'",
+    "nowhere.at_all:build": (
+        "but importing nowhere.at_all failed with ModuleNotFoundError: No module named 'nowhere'"
+    ),
+    "broken:build": (
+        "but importing broken failed with ModuleNotFoundError: No module named 'nowhere_to_be_found'"
+    ),
 }
 
 

@@ -95,7 +95,7 @@ def test_counts_what_autograd_saves_for_backward(grad: bool, expected: int) -> N
 
     def forward() -> None:
         with torch.set_grad_enabled(grad):
-            x.exp().exp().exp()  # each output is saved for backward; without gradients only the last input is alive
+            x.exp().exp().exp()  # outputs are saved for backward; else only the last input is alive
 
     assert peak_tensor_bytes(forward) == expected
 
@@ -252,7 +252,7 @@ def test_fake_tensors_take_no_memory() -> None:
 
 
 def test_says_that_a_value_is_needed() -> None:
-    with pytest.raises(PerfciError, match="needs a value"):
+    with pytest.raises(PerfciError, match="needs a computed value"):
         fake_peak_bytes(lambda: bool(torch.ones(3).all()))
 
 

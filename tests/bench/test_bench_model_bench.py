@@ -139,7 +139,8 @@ def test_tokens_per_batch_may_depend_on_the_parameters() -> None:
 def test_counts_a_step_by_hand() -> None:
     found = measure(Trained, "step_counts")
 
-    # One linear layer: 2 * rows * in * out forward, the same for the gradients of its weight and of its input.
+    # One linear layer: 2 * rows * in * out forward, the same for the gradients of its weight and of its
+    # input.
     assert found["flops"]["samples"] == [3 * 2 * (2 * 5) * 8 * 16]
     assert found["parameter_bytes"]["samples"] == [4 * (16 * 8 + 8 * 16 + 16)]
     assert found["graph_breaks"]["samples"] == [0]

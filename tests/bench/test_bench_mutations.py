@@ -105,9 +105,11 @@ def healthy_training() -> CallCounts:
         ({"graph_break": True}, {"graph_breaks"}),
         ({"another_shape_each_time": True}, {"recompiles"}),
         ({"upcast": True}, {"upcast_bytes"}),
-        # What is not computed twice is kept: fewer operations for more memory, seen by both ways to measure it.
+        # What is not computed twice is kept: fewer operations for more memory, seen by both ways to measure
+        # it.
         ({"checkpointing": False}, {"peak_tensor_bytes", "fake_peak_bytes", "operators", "flops"}),
-        # State of the optimizer; the step never touches it, so only a count of the whole program has it in its peak.
+        # State of the optimizer; the step never touches it, so only a count of the whole program has it in
+        # its peak.
         ({"master_copy": True}, {"optimizer_state_bytes", "fake_peak_bytes"}),
     ],
     ids=lambda value: "-".join(value) or "nothing" if isinstance(value, dict) else "",

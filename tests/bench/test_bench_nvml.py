@@ -146,8 +146,8 @@ def test_no_sampler_outlives_a_parent_that_was_killed_even_while_a_fork_holds_it
 ) -> None:
     install_nvml(tmp_path, monkeypatch)
     code = (
-        "import os, sys, time; from perfci.bench.devices.nvml import sampling\n"
-        "with sampling('GPU-fake', 0.01):\n"
+        "import os, sys, time; from perfci.bench.devices.nvml import sample_gpu\n"
+        "with sample_gpu('GPU-fake', 0.01):\n"
         "    holder = os.fork()\n"
         "    if holder == 0: time.sleep(600); os._exit(0)\n"
         "    children = open(f'/proc/{os.getpid()}/task/{os.getpid()}/children').read().split()\n"

@@ -42,7 +42,8 @@ def test_rejects_a_loss_outside_its_tolerance_with_both_numbers() -> None:
         drifted,
         REFERENCE,
         default_tolerance("bf16"),
-        "rejected: parity failed: loss at step 3 is 6.91 against 6.83 of the reference (1.2 %, allowed 0.5 %)",
+        "rejected: parity failed: loss at step 3 is 6.91 against 6.83 of the reference (1.2 %, "
+        "allowed 0.5 %)",
     )
 
 

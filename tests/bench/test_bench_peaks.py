@@ -74,7 +74,9 @@ def test_every_row_can_be_reached_and_is_in_order(peak: DevicePeak) -> None:
     assert peak.source
 
 
-@pytest.mark.parametrize("peak", [peak for peak in DEVICE_PEAKS if peak.tf32], ids=lambda peak: peak.name_words)
+@pytest.mark.parametrize(
+    "peak", [peak for peak in DEVICE_PEAKS if peak.tf32], ids=lambda peak: peak.name_words
+)
 def test_half_precision_is_twice_tf32(peak: DevicePeak) -> None:
     assert peak.fp16 is not None
     assert peak.tf32 is not None

@@ -98,7 +98,9 @@ def told(rows: tuple[TimeShare, ...]) -> dict[str, tuple[float, float, float]]:
 
 
 def a_step_on_a_gpu() -> RecordedTables:
-    """Two calls of 100 us: the host launches for 60 us and waits; autograd launches from a thread of its own."""
+    """Two calls of 100 us: the host launches for 60 us and waits; autograd launches from a thread of its
+    own.
+    """
     events = []
     for begin in (1000, 2000):
         whole = call(begin, begin + 100)

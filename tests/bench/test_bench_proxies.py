@@ -264,7 +264,7 @@ def test_the_peak_is_absent_where_values_decide(needs_values: Callable[[], objec
     proxies = count_call(lambda: None, rebuild=needs_values)
 
     assert isinstance(proxies.fake_peak_bytes, Absent)
-    assert "needs a value" in proxies.fake_peak_bytes.reason
+    assert "needs a computed value" in proxies.fake_peak_bytes.reason
 
 
 def test_the_peak_is_absent_where_fake_tensors_meet_real_ones() -> None:

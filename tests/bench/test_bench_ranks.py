@@ -25,7 +25,9 @@ FLOATS = 10 * 4
 
 @pytest.fixture(scope="module")
 def probed() -> dict[str, Any]:
-    """Every scene once; the environment names an interface that does not exist, since only loopback may be used."""
+    """Every scene once; the environment names an interface that does not exist, since only loopback may be
+    used.
+    """
     done = subprocess.run(
         [sys.executable, str(PROBE)],
         env={

@@ -94,7 +94,8 @@ def test_passes_on_what_has_to_be_known_of_the_whole_run() -> None:
         (
             {"time": 1.0, "tim": 2.0},
             (TIME,),
-            "the benchmark returned tim, which it does not declare; return Absent(reason) for a metric that cannot be read",
+            "the benchmark returned tim, which it does not declare; return Absent(reason) for a "
+            "metric that cannot be read",
         ),
         (3.0, (TIME,), "the benchmark returned float; a mapping of metrics to readings was expected"),
         ({"time": float("nan")}, (TIME,), "metric 'time' is (nan,); finite numbers were expected"),

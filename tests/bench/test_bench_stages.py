@@ -132,7 +132,8 @@ def test_calls_stages_invalid_that_leave_more_out(cpu: FakeDevice) -> None:
         cpu.work(0.1)
 
     said = (
-        "the stages add up to 0.9 s of 1 s (wall time): 10.0% of it is in none of prefill, decode, 2% is allowed; "
+        "the stages add up to 0.9 s of 1 s (wall time): 10.0% of it is in none of prefill, "
+        "decode, 2% is allowed; "
         "time the rest too"
     )
     with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
@@ -173,7 +174,9 @@ def test_does_not_hold_stages_to_the_whole_that_never_meant_to_be_complete(cpu: 
 
 
 def test_stands_still_while_it_keeps_its_books(cpu: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clock is read at the beginning and at the end of each bookkeeping; what lies between is nobody's time."""
+    """The clock is read at the beginning and at the end of each bookkeeping; what lies between is nobody's
+    time.
+    """
     stages = Stages(cpu)
     opened = stages_module.OpenStage
 

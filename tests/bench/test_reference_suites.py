@@ -1,4 +1,6 @@
-"""The suites in ``benchmarks/``: every theme is there, importing them starts nothing, and their cells are named."""
+"""The suites in ``benchmarks/``: every theme is there, importing them starts nothing, and their cells are
+named.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +40,14 @@ found = {}
 for module in pkgutil.iter_modules(benchmarks.__path__):
     names = vars(importlib.import_module("benchmarks." + module.name)).values()
     for cls in names:
-        if inspect.isclass(cls) and not inspect.isabstract(cls) and cls.__module__ == "benchmarks." + module.name:
+        own = inspect.isclass(cls) and cls.__module__ == "benchmarks." + module.name
+        if own and not inspect.isabstract(cls):
             for name in dir(cls):
                 if name.startswith("measure_") and getattr(cls, name) and not cls.__name__.startswith("_"):
                     metrics = [metric.name for metric in getattr(cls, name).metrics]
                     key = f"{module.name}.{cls.__name__}.{name}"
-                    found[key] = {"params": [[str(v) for v in axis] for axis in cls.params], "metrics": metrics}
+                    params = [[str(v) for v in axis] for axis in cls.params]
+                    found[key] = {"params": params, "metrics": metrics}
 assert not torch.cuda.is_initialized(), "importing the suites started CUDA"
 print(json.dumps(found))
 """

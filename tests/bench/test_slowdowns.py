@@ -1,4 +1,6 @@
-"""The slowdowns of ``tools/study_slowdowns.py`` in a minute less: what they do to exact counts, without a clock."""
+"""The slowdowns of ``tools/study_slowdowns.py`` in a minute less: what they do to exact counts, without a
+clock.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The compilation suite: exact counts of the model, what a CPU skips, and CUDA graphs on a GPU that only notes."""
+"""The compilation suite: exact counts of the model, what a CPU skips, and CUDA graphs on a GPU that only
+notes.
+"""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ one_core_may_do = pytest.mark.filterwarnings("ignore:This DataLoader will create
 def small(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
     monkeypatch.setattr(data, "DATA", DATA)
     monkeypatch.setattr(
-        data, "time_on_host", lambda *args, **more: data.time_blocks(*args, **more, **DATA.timing)
+        data, "host_timing", lambda *args, **more: data.time_blocks(*args, **more, **DATA.timing)
     )
 
 

@@ -116,7 +116,7 @@ def test_asks_the_allocator_of_a_gpu_for_the_peak(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(distributed, "DEVICE", "cuda")
     monkeypatch.setattr(distributed, "this_device", lambda: device)
 
-    peak = distributed.measure_peak_bytes(device.launching(0.1))
+    peak = distributed.read_peak_bytes(device.launching(0.1))
 
     assert (peak, device.peaks_reset, device.synchronised) == (123, 1, 1)
     assert isinstance(distributed.peak_readings(peak)["peak_tensor_bytes"], Absent)

@@ -1,4 +1,6 @@
-"""A GPT of which every operation can be counted by hand: blocks of attention and two products, cached or not."""
+"""A GPT of which every operation can be counted by hand: blocks of attention and two products, cached or
+not.
+"""
 
 from __future__ import annotations
 

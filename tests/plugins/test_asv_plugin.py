@@ -1,4 +1,6 @@
-"""`asv_bench_perfci` as asv meets it: installed by pip, found by asv itself, measured by asv and by perfci alike."""
+"""`asv_bench_perfci` as asv meets it: installed by pip, found by asv itself, measured by asv and by perfci
+alike.
+"""
 
 from __future__ import annotations
 

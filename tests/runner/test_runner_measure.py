@@ -24,7 +24,11 @@ SUITE = """
 
     class Model(Bench):
         params = {"size": [1, 2], "kind": ["a", "b"]}
-        omitted = {"generation": "it defines no stream", "stages": "it defines no stream", "training": "it defines no loss"}
+        omitted = {
+            "generation": "it defines no stream",
+            "stages": "it defines no stream",
+            "training": "it defines no loss",
+        }
 
         def setup(self, size, kind):
             if (size, kind) == (2, "b"):
@@ -161,7 +165,8 @@ def test_hands_the_cache_to_a_measuring_method(outcomes: dict) -> None:
         (
             "measure_too_little",
             Status.FAILED,
-            "ValueError: the benchmark did not return a; return Absent(reason) for a metric that cannot be read",
+            "ValueError: the benchmark did not return a; return Absent(reason) for a metric "
+            "that cannot be read",
         ),
         (
             "measure_in_parsecs",
@@ -235,7 +240,8 @@ def test_discovery_tells_every_metric_beforehand(tmp_path: Path, monkeypatch: py
     timing = """
     def time_one(): pass
     def track_speed(): return 1
-    track_speed.metric, track_speed.unit, track_speed.direction, track_speed.clock = "v", "m/s", "higher", "exact"
+    track_speed.metric, track_speed.unit = "v", "m/s"
+    track_speed.direction, track_speed.clock = "higher", "exact"
     """
 
     found = discovered(tmp_path, SUITE + timing)
@@ -270,7 +276,8 @@ def test_discovery_tells_what_a_class_leaves_out(tmp_path: Path, monkeypatch: py
     assert told == [
         "models.Model: no generation or stages metrics, because it defines no stream",
         "models.Model: no training metrics, because it defines no loss",
-        "models.measure_undecorated: no declared metrics, because it lacks @metrics(Metric(name, unit), ...) of "
+        "models.measure_undecorated: no declared metrics, because it lacks "
+        "@metrics(Metric(name, unit), ...) of "
         "perfci.bench; it is not run",
     ]
 

@@ -105,7 +105,8 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
         (
             "suite.track_bad_clock",
             Status.FAILED,
-            "ValueError: clock = 'sundial' is unknown; known are wall, cpu, device, exact, value, informational",
+            "ValueError: clock = 'sundial' is unknown; known are wall, cpu, device, exact, "
+            "value, informational",
         ),
     ],
 )

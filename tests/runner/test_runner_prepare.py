@@ -36,7 +36,8 @@ def test_refuses_to_measure_code_that_is_not_the_commits(project: GitProject) ->
 
     assert outcome.status is Status.FAILED
     assert outcome.reason == (
-        f"the code measured is not this commit's: module thing was imported from {project.folder / 'thing.py'}"
+        "the code measured is not this commit's: module thing was imported from "
+        f"{project.folder / 'thing.py'}"
     )
 
 
@@ -75,7 +76,8 @@ def test_a_module_that_does_not_import_costs_only_its_own_benchmarks(project: Gi
 
     assert old["suite.track_answer"].metrics[0].samples == (1.0,)
     assert old["extra.track_extra"].reason.startswith(
-        "module benchmarks.extra of the suite does not import: ImportError: cannot import name 'EXTRA' from 'thing'"
+        "module benchmarks.extra of the suite does not import: ImportError: cannot import name "
+        "'EXTRA' from 'thing'"
     )
 
 

@@ -66,7 +66,8 @@ def test_a_method_may_say_it_of_its_object() -> None:
 
 def test_tools_that_are_there_and_do_not_import_are_no_missing_package() -> None:
     assert missing_tools_reason(ImportError("cannot import name 'lines'", name="perfci.bench")) == (
-        f"perfci.bench.profiles.profiler does not import in the environment that measures ({sys.executable}): "
+        "perfci.bench.profiles.profiler does not import in the environment that measures "
+        f"({sys.executable}): "
         "cannot import name 'lines'"
     )
 

@@ -1,4 +1,6 @@
-"""Processes that are measured beside each other take turns: one runs, the others wait, and none waits for the dead."""
+"""Processes that are measured beside each other take turns: one runs, the others wait, and none waits for
+the dead.
+"""
 
 from __future__ import annotations
 

@@ -31,7 +31,9 @@ SUITE = """
 
 @pytest.fixture(autouse=True)
 def variables_of_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some that imports read are left by the tests before, such as where torch's compiler keeps what it made."""
+    """Some that imports read are left by the tests before, such as where torch's compiler keeps what it
+    made.
+    """
     for name in select_import_variables(os.environ):
         monkeypatch.delenv(name)
     for name, value in select_import_variables(START_ENVIRONMENT).items():

@@ -1,6 +1,8 @@
-"""Exact counts of one call, which need no GPU and repeat in every process: what a change did before anybody timed it.
+"""Exact counts of one call, which need no GPU and repeat in every process: what a change did before anybody
+timed it.
 
-None alone is an improvement: losing the KV cache lowers the operator count while the FLOPs grow several times over.
+None alone is an improvement: losing the KV cache lowers the operator count while the FLOPs grow several
+times over.
 """
 
 from perfci.bench.call_counts.count_call import COUNT_METRICS, CallCounts, count_call, count_operators

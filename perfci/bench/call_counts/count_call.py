@@ -1,4 +1,4 @@
-"""Count everything about one call at once, and say of what could not be counted why."""
+"""Count everything about one call at once, with the reason for what cannot be counted."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class CallCounts:
     instructions: int | Absent
 
     def readings(self) -> dict[str, Reading | Absent]:
-        """Give what a ``measure_*`` function declared with ``PROXY_METRICS`` returns."""
+        """Return what a ``measure_*`` function declared with ``COUNT_METRICS`` returns."""
         return {field.name: _count_reading(field.name, getattr(self, field.name)) for field in fields(self)}
 
 
@@ -55,7 +55,9 @@ COUNT_METRICS: tuple[Metric, ...] = tuple(
     Metric(field.name, METRIC_UNITS.get(field.name, "bytes" if field.name.endswith("_bytes") else "count"))
     for field in fields(CallCounts)
 )
-"""To declare with ``@metrics(*PROXY_METRICS)``; less is better of every one, but of none alone."""
+"""To declare with ``@metrics(*COUNT_METRICS)``. Lower is better for each, but no one of them alone is an
+improvement.
+"""
 
 
 def _count_reading(name: str, value: int | Absent) -> Reading | Absent:
@@ -75,13 +77,14 @@ def count_call(
     cache: Any = None,
     device: Device | None = None,
 ) -> CallCounts:
-    """Count one call of the function; what else is to be counted has to be named, and is absent otherwise.
+    """Count one call of the function; counts that need a further argument are absent without it.
 
-    ``whole`` builds everything itself and runs on fake tensors: ``fake_peak_bytes``. ``traced`` is what
-    ``torch.compile`` shall see, usually the forward pass: ``graph_breaks``, ``recompiles``, and with ``inductor=True``,
-    which takes a compiler and its time, ``generated_kernels``. ``parameters``, a ``torch.optim`` ``optimizer`` and a
-    ``cache`` (nested tensors, or a function that gives them) are weighed after the call. Launches on the ``device``
-    (this process's own where none is given) and instructions take further calls, where there is a way to read them.
+    ``rebuild`` builds everything itself and runs on fake tensors: ``fake_peak_bytes``.
+    ``compiled_function`` is what ``torch.compile`` shall see, usually the forward pass: ``graph_breaks``,
+    ``recompiles``, and with ``count_kernels``, which takes a compiler and its time, ``generated_kernels``.
+    ``parameters``, a ``torch.optim`` ``optimizer`` and a ``cache`` (nested tensors, or a function that
+    gives them) are weighed after the call. Launches on the ``device`` (this process's own where none is
+    given) and instructions take further calls, where there is a way to read them.
     """
     from perfci.bench.devices.torch_devices import this_device
 
@@ -114,7 +117,9 @@ def count_operators(function: Callable[[], object]) -> int:
 
 
 def _run_counted(function: Callable[[], object]) -> tuple[OperatorCounter, StorageTracker, int]:
-    """Watch one call from below: the counter of FLOPs comes first and takes operators apart that others made up."""
+    """Run one call below three dispatch modes. The innermost, the FLOP counter, decomposes composite
+    operators first.
+    """
     from perfci.bench.call_counts.flops import create_flop_counter, force_eager
     from perfci.bench.call_counts.operator_counter import OperatorCounter
     from perfci.bench.memory_use.storage_tracker import StorageTracker
@@ -137,9 +142,7 @@ def _fake_peak_bytes(rebuild: Callable[[], object] | None) -> int | Absent:
         return fake_peak_bytes(rebuild)
     except PerfciError as error:
         return Absent(str(error))
-    except (
-        Exception
-    ) as error:  # what runs with values and not without them is no fault of the benchmark's author
+    except Exception as error:  # code that runs with values but not without them is no fault of its author
         return Absent(f"the function does not run on fake tensors: {type(error).__name__}: {error}")
 
 

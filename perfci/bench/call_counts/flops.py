@@ -1,8 +1,9 @@
-"""Floating point operations: counted from the operators that run, worked out from a model's shape, and held to a peak.
+"""Floating point operations: counted from the operators that run, worked out from a model's shape, and held
+to a peak.
 
-One multiplication and one addition are two operations, as in PaLM (arXiv:2204.02311, appendix B), torch's own counter,
-torchtitan and nanochat. Counted are matrix products, convolutions and attention, which is where a model's operations
-are; what is elementwise is not.
+One multiplication and one addition are two operations, as in PaLM (arXiv:2204.02311, appendix B), torch's
+own counter, torchtitan and nanochat. Counted are matrix products, convolutions and attention, which is
+where a model's operations are; what is elementwise is not.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ __all__ = [
 def count_flops(function: Callable[[], object]) -> int:
     """Count the operations of one call, whatever kernel attention picks and on whatever device.
 
-    torch's ``FlopCounterMode`` knows no formula for the attention kernel that CPUs pick by default, and counts 0 for
-    it; and its formula for the backward pass of a fused kernel counts the scores that are computed a second time. Here
-    all attention kernels count alike: 2 matrix products forward, 4 backward, which is what attention under
-    ``SDPBackend.MATH`` does. Causal attention counts in full, as in PaLM. What activation checkpointing computes again
-    is computed, so it counts. What the function has compiled runs as eager code meanwhile: no counter can look into a
-    fused kernel.
+    torch's ``FlopCounterMode`` knows no formula for the attention kernel that CPUs pick by default, and
+    counts 0 for it; and its formula for the backward pass of a fused kernel counts the scores that are
+    computed a second time. Here all attention kernels count alike: 2 matrix products forward, 4 backward,
+    which is what attention under ``SDPBackend.MATH`` does. Causal attention counts in full, as in PaLM.
+    What activation checkpointing computes again is computed, so it counts. What the function has compiled
+    runs as eager code meanwhile: no counter can look into a fused kernel.
     """
     with force_eager(), create_flop_counter() as counting:
         function()
@@ -44,18 +45,20 @@ def count_flops(function: Callable[[], object]) -> int:
 def model_flops_per_token(parameters: int, layers: int, heads: int, head_dim: int, length: int) -> int:
     """Work out the operations that training a decoder takes per token: 6N + 12 L H Q T.
 
-    ``parameters`` are those that take part in a matrix product (no embedding that is only looked up), ``length`` the
-    tokens of a sequence. Forward and backward, causal attention in full, nothing computed twice. Source: PaLM
-    (arXiv:2204.02311), appendix B; torchtitan and nanochat use the same.
+    ``parameters`` are those that take part in a matrix product (no embedding that is only looked up),
+    ``length`` the tokens of a sequence. Forward and backward, causal attention in full, nothing computed
+    twice. Source: PaLM (arXiv:2204.02311), appendix B; torchtitan and nanochat use the same.
     """
     return 6 * parameters + 12 * layers * heads * head_dim * length
 
 
 def mfu(flops: float, seconds: float, peak: float | None) -> float | None:
-    """Model FLOPs utilisation, a ratio: what was achieved of the device's peak (FLOP/s). Source: PaLM, appendix B.
+    """Model FLOPs utilisation, a ratio: what was achieved of the device's peak (FLOP/s). Source: PaLM,
+    appendix B.
 
-    Absent (None) where the peak is not known: nanochat divides by infinity there and shows 0 %, nanoGPT by the peak of
-    an A100. Under fp8 ``peak_flops`` gives no peak, so there is no utilisation either, as in torchtitan.
+    Absent (None) where the peak is not known: nanochat divides by infinity there and shows 0 %, nanoGPT by
+    the peak of an A100. Under fp8 ``peak_flops`` gives no peak, so there is no utilisation either, as in
+    torchtitan.
     """
     return None if peak is None else _per_second(flops, seconds) / peak
 
@@ -63,9 +66,9 @@ def mfu(flops: float, seconds: float, peak: float | None) -> float | None:
 def mbu(moved_bytes: float, seconds: float, peak: float | None) -> float | None:
     """Model bandwidth utilisation, a ratio, absent (None) where the device's peak (bytes/s) is not known.
 
-    Decoding one token must read every weight and the whole cache once: ``moved_bytes`` = weights + KV cache,
-    ``seconds`` = the time of that token. Source: Databricks, "LLM Inference Performance Engineering" (2023); gpt-fast
-    prints the achieved bytes/s alone.
+    Decoding one token must read every weight and the whole cache once: ``moved_bytes`` = weights + KV
+    cache, ``seconds`` = the time of that token. Source: Databricks, "LLM Inference Performance Engineering"
+    (2023); gpt-fast prints the achieved bytes/s alone.
     """
     return None if peak is None else _per_second(moved_bytes, seconds) / peak
 
@@ -78,7 +81,9 @@ def _per_second(amount: float, seconds: float) -> float:
 
 @contextlib.contextmanager
 def force_eager() -> Iterator[None]:
-    """Run as eager code what ``torch.compile`` has wrapped, without a compilation and without losing an earlier one."""
+    """Run as eager code what ``torch.compile`` has wrapped, without a compilation and without losing an
+    earlier one.
+    """
     if "torch._dynamo" not in sys.modules:  # nothing can have been compiled; importing it would take a second
         yield
         return
@@ -89,7 +94,8 @@ def force_eager() -> Iterator[None]:
 
 
 def create_flop_counter() -> Any:
-    """Make torch's operator counter with a formula for every attention kernel, and without its hooks on modules.
+    """Make torch's operator counter with a formula for every attention kernel, and without its hooks on
+    modules.
 
     The hooks attribute operations to modules, which is not needed here; they also run operators of their own.
     """
@@ -121,7 +127,9 @@ def _attention_formulas() -> dict[Any, Callable[..., int]]:
 
 
 def _forward_flops(query: Any, key: Any, value: Any, *_: object, **__: object) -> int:
-    """Scores and mixed values of (batch, heads, length, width); with fewer heads of keys, each serves several."""
+    """Scores and mixed values of (batch, heads, length, width); with fewer heads of keys, each serves
+    several.
+    """
     *batch, length, width = query
     scores = math.prod(batch) * length * key[-2]
     return int(2 * scores * (width + value[-1]))

@@ -1,4 +1,5 @@
-"""What ``torch.compile`` makes of a function: breaks in its graph, compilations made again, kernels generated.
+"""What ``torch.compile`` makes of a function: breaks in its graph, compilations made again, kernels
+generated.
 
 Dynamo alone reads the Python code; it takes a second and no compiler. Kernels need inductor and minutes.
 """
@@ -32,8 +33,8 @@ class GraphCounts:
 def count_graphs(function: Callable[[], object]) -> GraphCounts | Absent:
     """Let dynamo read the function, and run it twice as dynamo cut it, with plain operators.
 
-    Everything that dynamo compiled before in this process is forgotten, before and after. Absent where dynamo itself
-    fails, as it does on some code.
+    Everything that dynamo compiled before in this process is forgotten, before and after. Absent where
+    dynamo itself fails, as it does on some code.
     """
     from torch._dynamo.exc import TorchDynamoException
     from torch._dynamo.utils import counters, get_compilation_metrics
@@ -53,7 +54,8 @@ def count_graphs(function: Callable[[], object]) -> GraphCounts | Absent:
 
 
 def count_generated_kernels(function: Callable[[], object]) -> int | Absent:
-    """Count the kernels that inductor writes for a function (the forward pass, or all that the function calls).
+    """Count the kernels that inductor writes for a function (the forward pass, or all that the function
+    calls).
 
     Absent where inductor has no compiler that works, or fails.
     """
@@ -85,7 +87,9 @@ def _run_unchanged(graph: Any, examples: Any) -> Any:
 
 @contextlib.contextmanager
 def _reset_dynamo() -> Iterator[None]:
-    """Nothing compiled before or left after, and no warnings: dynamo touches attributes that nobody asked for."""
+    """Nothing compiled before or left after, and no warnings: dynamo touches attributes that nobody asked
+    for.
+    """
     from torch._dynamo.utils import clear_compilation_metrics, counters, set_compilation_metrics_limit
 
     def forget() -> None:

@@ -1,7 +1,7 @@
 """Instructions that a function retires, read from the processor through Linux's ``perf_event_open(2)``.
 
-Of all that is counted here the one number that does not repeat exactly: pytorch's own gate on it sees 0.1 % between
-runs (pytorch#198079).
+Of all that is counted here the one number that does not repeat exactly: pytorch's own gate on it sees 0.1 %
+between runs (pytorch#198079).
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ COUNTED_CALLS = 3
 
 
 def count_instructions(function: Callable[[], object]) -> int | Absent:
-    """Count the instructions of a call in user space, the least of three; threads that ran before do not count.
+    """Count the instructions of a call in user space, the least of three; threads that ran before do not
+    count.
 
-    Absent with the reason where the system, its settings or its (virtual) processor have no such counter, and where the
-    counter had to be shared meanwhile.
+    Absent with the reason where the system, its settings or its (virtual) processor have no such counter,
+    and where the counter had to be shared meanwhile.
     """
     try:
         counter = _open_counter(PERF_TYPE_HARDWARE, PERF_COUNT_INSTRUCTIONS)
@@ -48,7 +49,9 @@ def count_instructions(function: Callable[[], object]) -> int | Absent:
 
 
 def _open_counter(kind: int, event: int) -> int:
-    """Open a counter of this process that does not run yet: threads started later count, the kernel does not."""
+    """Open a counter of this process that does not run yet: threads started later count, the kernel does
+    not.
+    """
     number = SYSCALLS.get(platform.machine())
     if sys.platform != "linux" or number is None:
         raise OSError(errno.ENOSYS, f"perf_event_open is not known on {sys.platform} {platform.machine()}")
@@ -76,5 +79,8 @@ def _missing_reason(error: OSError) -> str:
         return "this processor, or the virtual machine around it, offers no counter of instructions"
     if error.errno in (errno.EACCES, errno.EPERM):
         setting = PARANOID_FILE.read_text().strip() if PARANOID_FILE.exists() else "unknown"
-        return f"this process may not count instructions: kernel.perf_event_paranoid is {setting}, 2 or less is needed"
+        return (
+            "this process may not count instructions: kernel.perf_event_paranoid is "
+            f"{setting}, 2 or less is needed"
+        )
     return f"instructions cannot be counted: {error.strerror}"

@@ -1,4 +1,6 @@
-"""Watch the ATen operators of a call below autograd: how many, which make the host wait, which convert or copy."""
+"""Count the ATen operators of a call below autograd: all, those that synchronise, those that convert or
+copy.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,10 @@ SCALED_PRODUCTS = (aten._scaled_mm,)
 
 
 class OperatorCounter(TorchDispatchMode):  # type: ignore[misc]
-    """Counts while it is entered.
+    """Dispatch mode that counts operators while it is entered.
 
-    ``operators`` are all ATen operators that make or change a tensor, but those that have a count of their own here: an
-    explicit conversion to a wider floating type, a copy to or from another device, pinning.
+    ``operators`` are all ATen operators that make or change a tensor, but those that have a count of their
+    own here: an explicit conversion to a wider floating type, a copy to or from another device, pinning.
 
     Where torch sees no accelerator memory cannot be pinned. There it is only noted which tensors would be.
     """
@@ -39,9 +41,9 @@ class OperatorCounter(TorchDispatchMode):  # type: ignore[misc]
     def host_syncs(self) -> int:
         """How often the host needs a value or a size that a device has yet to compute.
 
-        Where the call uses an accelerator, reading what is on the host does not wait. Where it uses none, every read
-        counts, as it would if all of it ran on one; but for ``tolist()`` and ``numpy()``, which read the host's memory
-        without an operator, and are seen where a device has to copy first.
+        Where the call uses an accelerator, reading what is on the host does not wait. Where it uses none,
+        every read counts, as it would if all of it ran on one; but for ``tolist()`` and ``numpy()``, which
+        read the host's memory without an operator, and are seen where a device has to copy first.
         """
         return self._read_counts[False] if self._used_device else self._read_counts[True]
 
@@ -50,17 +52,17 @@ class OperatorCounter(TorchDispatchMode):  # type: ignore[misc]
         if func is aten._pin_memory.default and not torch.accelerator.is_available():
             return self._record_pinned(args[0].clone())
         result = func(*args, **kwargs)
-        given, made = list_tensors((args, kwargs)), list_tensors(result)
-        self._used_device |= any(tensor.device.type != HOST for tensor in (*given, *made))
+        inputs, outputs = list_tensors((args, kwargs)), list_tensors(result)
+        self._used_device |= any(tensor.device.type != HOST for tensor in (*inputs, *outputs))
         crossing = device_copy(func, args, kwargs, result)
-        reads = needs_host_values(func, given, kwargs)
-        widened = upcast_bytes(func, given, result)
+        reads = needs_host_values(func, inputs, kwargs)
+        widened = upcast_bytes(func, inputs, result)
         self.upcast_bytes += widened
         if reads:
-            self._record_read(given[0])
+            self._record_read(inputs[0])
         if crossing is not None:
             self._record_copy(*crossing)
-        elif (made or func._schema.is_mutable) and not (widened and func._overloadpacket is aten._to_copy):
+        elif (outputs or func._schema.is_mutable) and not (widened and func._overloadpacket is aten._to_copy):
             self.operators += 1
         return result
 
@@ -87,15 +89,17 @@ class OperatorCounter(TorchDispatchMode):  # type: ignore[misc]
 
 
 def list_tensors(tree: Any) -> list[Any]:
+    """List the tensors in nested arguments or results."""
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
 def tensor_bytes(tensor: Any) -> int:
+    """Bytes of the elements of a tensor, whatever its storage holds beside them."""
     return int(tensor.numel() * tensor.element_size())
 
 
 def needs_host_values(func: Any, inputs: list[Any], kwargs: Any) -> bool:
-    """Whether the host needs values, not only shapes, before it can go on: torch's tags say of which operators."""
+    """Whether the host needs values, not only shapes, before it can go on, by torch's operator tags."""
     if func is aten.index.Tensor:
         return any(tensor.dtype in (torch.bool, torch.uint8) for tensor in inputs[1:])
     if kwargs.get("output_size") is not None:  # of repeat_interleave
@@ -111,11 +115,11 @@ def upcast_bytes(func: Any, inputs: list[Any], result: Any) -> int:
     floats = [tensor.element_size() for tensor in inputs if tensor.is_floating_point()]
     if not floats or func.is_view or func._overloadpacket in SCALED_PRODUCTS:
         return 0
-    made = list_tensors(result[:1] if isinstance(result, tuple) else result)
+    outputs = list_tensors(result[:1] if isinstance(result, tuple) else result)
     return sum(
         tensor_bytes(tensor)
-        for tensor in made
-        if _is_wider(tensor, min(floats)) and not _is_in(tensor, inputs)
+        for tensor in outputs
+        if _is_wider(tensor, min(floats)) and not any(tensor is source for source in inputs)
     )
 
 
@@ -123,12 +127,8 @@ def _is_wider(tensor: Any, element_size: int) -> bool:
     return bool(tensor.is_floating_point() and tensor.element_size() > element_size)
 
 
-def _is_in(tensor: Any, inputs: list[Any]) -> bool:
-    return any(tensor is other for other in inputs)
-
-
 def device_copy(func: Any, args: Any, kwargs: Any, result: Any) -> tuple[Any, Any, bool] | None:
-    """Give source, target and whether the host may go on meanwhile, of a copy from one kind of device to another."""
+    """Source, target and non-blocking flag of a copy between kinds of device; None for any other operator."""
     if func._overloadpacket is aten._to_copy:
         source, target = args[0], result
         non_blocking = kwargs.get("non_blocking", False)

@@ -1,4 +1,6 @@
-"""What the compilers found in their caches: another kernel chosen is another thing measured, on the same code."""
+"""What the compilers found in their caches: another kernel chosen is another thing measured, on the same
+code.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,10 @@ AUTOTUNE_SUFFIX = ".best_config"
 def cache_flags() -> tuple[str, ...]:
     """Say the state of inductor's and Triton's caches as a flag, ``caches: 12 files, 1a2b3c4d5e6f``.
 
-    Nothing where this process loaded no compiler. Two processes with one flag had the same kernels at hand, by their
-    sources and by the configurations the autotuner chose. What was
-    slower under another flag may be another choice, not slower code (pre-heating a GPU once made Triton's autotuner
-    choose a configuration 2.7 times as slow).
+    Nothing where this process loaded no compiler. Two processes with one flag had the same kernels at hand,
+    by their sources and by the configurations the autotuner chose. What was slower under another flag may
+    be another choice, not slower code (pre-heating a GPU once made Triton's autotuner choose a
+    configuration 2.7 times as slow).
     """
     return (f"caches: {fingerprint_caches(folders)}",) if (folders := cache_folders()) else ()
 
@@ -44,8 +46,8 @@ def cache_folders() -> list[Path]:
 def fingerprint_caches(folders: Sequence[Path]) -> str:
     """Count the kernels and choices in these folders, and digest their contents.
 
-    Equal for two cold compilations of one function. Not in it is where the caches lie, how long a configuration took
-    when it was tried, and the pickled graphs, which differ in every process.
+    Equal for two cold compilations of one function. Not in it is where the caches lie, how long a
+    configuration took when it was tried, and the pickled graphs, which differ in every process.
     """
     contents = sorted(content for folder in folders for content in _read_cache_files(folder))
     digest = hashlib.sha256(b"\n".join(contents)).hexdigest()

@@ -42,12 +42,13 @@ COMPILER_MISSING_ERRORS = ("InvalidCxxCompiler", "TritonMissing", "No module nam
 class CompilationResult:
     """What became of a compiled function in one process.
 
-    ``seconds`` (wall) and ``cpu_seconds`` (of this process and of compilers it waited for) are what the first
-    ``calls`` calls, up to the last that compiled, took longer than as many steady ones. ``graph_breaks`` are places
-    where dynamo gave the code back to Python, ``recompiles`` compilations of code that had one already, ``graphs`` what
-    was compiled. ``cache_misses`` counts graphs that inductor's caches did not have or could not keep. ``value`` is
-    what the last call returned, as a number. ``fingerprint`` names the kernels generated and the configurations
-    autotuned: equal ones ran the same code.
+    ``seconds`` (wall) and ``cpu_seconds`` (of this process and of compilers it waited for) are what the
+    first ``calls`` calls, up to the last that compiled, took longer than as many steady ones.
+    ``graph_breaks`` are places where dynamo gave the code back to Python, ``recompiles`` compilations of
+    code that had one already, ``graphs`` what was compiled. ``cache_misses`` counts graphs that inductor's
+    caches did not have or could not keep. ``value`` is what the last call returned, as a number.
+    ``fingerprint`` names the kernels generated and the configurations autotuned: equal ones ran the same
+    code.
     """
 
     seconds: float
@@ -76,10 +77,11 @@ def compile_twice(
 ) -> tuple[CompilationResult, CompilationResult]:
     """Compile ``make(*arguments)``, a function without arguments, cold and then warm.
 
-    Each in a process of its own that has compiled nothing (forked where this one is fit for it, else started from
-    nothing: ``make`` must be picklable). Cold begins with empty caches of inductor, of Triton and of the GPU's driver;
-    warm finds what cold left. Raises TimeoutError after ``cap_s`` seconds of one of them, ChildFailed where compiling
-    fails, and NotImplementedError (asv's SkipNotImplemented) where inductor has no compiler here.
+    Each in a process of its own that has compiled nothing (forked where this one is fit for it, else
+    started from nothing: ``make`` must be picklable). Cold begins with empty caches of inductor, of Triton
+    and of the GPU's driver; warm finds what cold left. Raises TimeoutError after ``cap_s`` seconds of one
+    of them, ChildFailed where compiling fails, and NotImplementedError (asv's SkipNotImplemented) where
+    inductor has no compiler here.
     """
     with tempfile.TemporaryDirectory(prefix="perfci-compile-") as caches:
         work = functools.partial(_compile_isolated, make_function, arguments, timing, caches)
@@ -138,9 +140,9 @@ def compile_in_process(
 ) -> CompilationResult:
     """Compile ``make(*arguments)`` in this process, which forgets what it compiled before.
 
-    The clocks run from the first call of what ``make`` returned; what torch imports when a backend is first used is
-    imported before, for the backend that ``imports`` names. With ``timing``, which is handed to ``time_blocks``,
-    the steady state is timed; ``caches`` is the folder whose contents are fingerprinted.
+    The clocks run from the first call of what ``make`` returned; what torch imports when a backend is first
+    used is imported before, for the backend that ``imports`` names. With ``timing``, which is handed to
+    ``time_blocks``, the steady state is timed; ``caches`` is the folder whose contents are fingerprinted.
     """
     from torch._dynamo.callback import callback_handler
     from torch._dynamo.utils import counters, get_compilation_metrics
@@ -178,7 +180,9 @@ CACHE_MISSES = (
 
 
 def _warm_up_backend(backend: str) -> None:
-    """Compile nearly nothing: torch imports a good part of its compiler when it is first used. Then forget it all."""
+    """Compile nearly nothing: torch imports a good part of its compiler when it is first used. Then forget
+    it all.
+    """
     import torch
     from torch._dynamo.utils import clear_compilation_metrics, counters, set_compilation_metrics_limit
 
@@ -192,7 +196,9 @@ def _warm_up_backend(backend: str) -> None:
 def _call_until_steady(
     step: Callable[[], Any], events: list[Any], device: Device
 ) -> tuple[list[tuple[float, float, int]], float]:
-    """Call until nothing is compiled: wall seconds, CPU seconds and events of each call, and the last one's value."""
+    """Call until nothing is compiled: wall seconds, CPU seconds and events of each call, and the last one's
+    value.
+    """
     calls: list[tuple[float, float, int]] = []
     while len(calls) < QUIET_CALLS or any(happened for _, _, happened in calls[-QUIET_CALLS:]):
         if len(calls) == MAX_CALLS:

@@ -1,4 +1,4 @@
-"""Whether a measurement may be judged: what slowed the GPU meanwhile, who else used it, how fast its clock ran."""
+"""Conditions of a measurement: GPU throttling, other processes on the GPU, clock, temperature and power."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CONDITION_METRICS = (
     Metric("sm_active", "ratio", "higher"),
     Metric("gpu_neighbours", "count"),
 )
-"""What a watch reads, to be declared beside the metrics it watches over. Shown, never judged."""
+"""Readings of ``monitor_device``, to be declared beside the metrics it monitors. Shown, never judged."""
 
 POWER_CAP = 0x4
 THROTTLE_REASONS = {
@@ -39,15 +39,19 @@ THROTTLE_REASONS = {
     0x40: "HW thermal slowdown",
     0x80: "HW power brake",
 }
-"""The bits of ``nvmlClocksEventReasons`` after which a time says more about cooling and supply than about code."""
+"""Bits of ``nvmlClocksEventReasons`` under which a time depends on cooling and supply more than on code."""
 
 THROTTLED_SHARE = 0.75
-"""A GPU held back by its power cap is throttled below this share of its highest clock: nvbench's own limit."""
+"""A GPU held back by its power cap is throttled below this share of its highest clock: nvbench's own
+limit.
+"""
 
 
 @dataclass(slots=True)
 class DeviceConditions:
-    """What is known once the watched block has ended: flags for the whole process, readings of ``WITNESSES``."""
+    """Conditions once the monitored block has ended: flags of the process, readings of
+    ``CONDITION_METRICS``.
+    """
 
     flags: tuple[str, ...] = ()
     readings: dict[str, Reading | Absent] = field(default_factory=dict)
@@ -55,33 +59,35 @@ class DeviceConditions:
 
 @contextmanager
 def monitor_device(device: Device | None = None, interval_s: float = 0.05) -> Iterator[DeviceConditions]:
-    """Watch over what is measured inside, from a process beside; times taken inside are not touched.
+    """Monitor the device from a process beside while the block runs; times taken inside are not disturbed.
 
-    Flags that begin with ``throttled`` or ``shared_gpu`` keep a process from being judged. Its samples are kept.
+    Flags that begin with ``throttled`` or ``shared_gpu`` keep a process from being judged. Its samples are
+    kept.
 
-    - ``throttled: HW thermal slowdown in 3 of 40 samples``: any reason of ``SLOWED``, or the power cap where it brought
-      the clock below 75 % of the highest (nvbench's threshold). Above that the cap is how a busy GPU runs, on both
-      sides of a comparison, and is only told: ``power_capped: ...``.
+    - ``throttled: HW thermal slowdown in 3 of 40 samples``: any of ``THROTTLE_REASONS``, or the power cap
+      where it brought the clock below 75 % of the highest (nvbench's threshold). Above that the cap is how
+      a busy GPU runs, on both sides of a comparison, and is only noted: ``power_capped: ...``.
     - ``shared_gpu: pid 4711 python``: another process held a compute context before or after.
 
-    Readings are samples at ``interval_s`` of the SM clock (hertz), temperature (degrees Celsius) and board power
-    (watts), the share of time any kernel ran, the share of multiprocessors that were busy, and the number of other
-    compute processes. Without NVML each is absent with the reason; the busy share of a CPU is that of its one thread.
+    Readings are samples at ``interval_s`` of the SM clock (hertz), temperature (degrees Celsius) and board
+    power (watts), the share of time any kernel ran, the share of multiprocessors that were busy, and the
+    number of other compute processes. Without NVML each is absent with the reason; the busy share of a CPU
+    is that of its one thread.
     """
     device = device or this_device()
-    seen = DeviceConditions()
+    conditions = DeviceConditions()
     try:
         gpu = open_gpu(device.uuid)
     except NvmlUnavailable as error:
-        with _monitor_host(device, seen, str(error)):
-            yield seen
+        with _monitor_host(device, conditions, str(error)):
+            yield conditions
         return
     before = _other_processes(gpu)
     with sample_gpu(str(device.uuid), interval_s) as sampled:
-        yield seen
+        yield conditions
     after = _other_processes(gpu)
-    seen.flags = (*throttle_flags(sampled, gpu), *shared_gpu_flags(before, after))
-    seen.readings = condition_readings(sampled, before, after)
+    conditions.flags = (*throttle_flags(sampled, gpu), *shared_gpu_flags(before, after))
+    conditions.readings = condition_readings(sampled, before, after)
 
 
 @contextmanager
@@ -95,6 +101,7 @@ def _monitor_host(device: Device, conditions: DeviceConditions, missing_reason: 
 
 
 def throttle_flags(sampled: GpuSamples, gpu: Gpu) -> Iterator[str]:
+    """Yield a flag for each throttle reason among the samples."""
     events = [int(sample) for sample in sampled.samples.get("clock_events", [])]
     for bit, name in THROTTLE_REASONS.items():
         if times := sum(bool(event & bit) for event in events):
@@ -116,25 +123,28 @@ def _power_cap_flags(events: Sequence[int], clocks: Sequence[float], gpu: Gpu) -
 
 
 def shared_gpu_flags(*observations: list[GpuProcess] | Absent) -> Iterator[str]:
-    found = dict.fromkeys(process for look in observations if isinstance(look, list) for process in look)
-    for process in found:
+    """Yield a flag for each process of others in any of the listings."""
+    listings = [listing for listing in observations if isinstance(listing, list)]
+    for process in dict.fromkeys(process for listing in listings for process in listing):
         yield f"shared_gpu: pid {process.pid} {process.name or '(outside this container)'}"
 
 
 def condition_readings(
     sampled: GpuSamples, *observations: list[GpuProcess] | Absent
 ) -> dict[str, Reading | Absent]:
-    seen = [look for look in observations if isinstance(look, list)]
-    unseen = [look for look in observations if isinstance(look, Absent)]
-    given: dict[str, Reading | Absent] = {
-        name: informational(*sampled.samples[name])
-        if sampled.samples.get(name)
-        else Absent(sampled.missing_reasons[name])
-        for name in (*SAMPLED_QUERIES, "sm_active")
-        if name != "clock_events"
-    }
-    given["gpu_neighbours"] = unseen[0] if unseen else informational(max(map(len, seen)))
-    return given
+    """Readings of ``CONDITION_METRICS`` from the samples and from the process lists before and after."""
+    readings: dict[str, Reading | Absent] = {}
+    for name in (*SAMPLED_QUERIES, "sm_active"):
+        if name == "clock_events":  # these become flags
+            continue
+        if sampled.samples.get(name):
+            readings[name] = informational(*sampled.samples[name])
+        else:
+            readings[name] = Absent(sampled.missing_reasons[name])
+    unlisted = [listing for listing in observations if isinstance(listing, Absent)]
+    listed = [listing for listing in observations if isinstance(listing, list)]
+    readings["gpu_neighbours"] = unlisted[0] if unlisted else informational(max(map(len, listed)))
+    return readings
 
 
 def _other_processes(gpu: Gpu) -> list[GpuProcess] | Absent:
@@ -145,16 +155,16 @@ def _other_processes(gpu: Gpu) -> list[GpuProcess] | Absent:
 
 
 def exclude_own_processes(processes: Sequence[GpuProcess]) -> list[GpuProcess]:
-    """Those that are not of our session, in which perfci starts every cell with all it starts itself.
+    """Drop the processes of our session: perfci starts every cell in a session of its own.
 
-    A container may be shown pids of the host, its own among them. So where none that is shown is ours, one that cannot
-    be found here is taken for us.
+    NVML may list pids of the host inside a container, this process among them. So where none of the listed
+    ones is ours, one that does not exist here is taken for this process.
     """
     sessions = {process: _session_id(process.pid) for process in processes}
-    ours = [process for process, session in sessions.items() if session == os.getsid(0)]
-    unknown = [process for process, session in sessions.items() if session is None]
-    myself = unknown[:1] if not ours else []
-    return [process for process in processes if process not in ours and process not in myself]
+    own = [process for process, session in sessions.items() if session == os.getsid(0)]
+    if not own:
+        own = [process for process, session in sessions.items() if session is None][:1]
+    return [process for process in processes if process not in own]
 
 
 def _session_id(pid: int) -> int | None:

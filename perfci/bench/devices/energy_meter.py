@@ -29,11 +29,11 @@ def joules_per_call(
 ) -> Reading | Absent:
     """Measure the joules the whole board spends per call: one sample per window, judged like a time.
 
-    NVML's counter (``nvmlDeviceGetTotalEnergyConsumption``, millijoules, Volta or newer) moves only every 20 to 100 ms.
-    A window that begins and ends anywhere would be wrong by as much, and a short one reads 0. So the device is kept
-    busy, and a window runs from one move of the counter to another, at least ``window_s`` seconds later: what is left
-    is the time between two looks, 5 ms or one call, if that is longer. Warm the function up before. What an idle board
-    draws is in the figure, as it is in the bill.
+    NVML's counter (``nvmlDeviceGetTotalEnergyConsumption``, millijoules, Volta or newer) moves only every
+    20 to 100 ms. A window that begins and ends anywhere would be wrong by as much, and a short one reads 0.
+    So the device is kept busy, and a window runs from one move of the counter to another, at least
+    ``window_s`` seconds later: what is left is the time between two looks, 5 ms or one call, if that is
+    longer. Warm the function up before. What an idle board draws is in the figure, as it is in the bill.
 
     Absent, with the reason, without NVML, on older GPUs, and where the counter stands still.
     """

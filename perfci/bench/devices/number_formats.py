@@ -20,8 +20,8 @@ PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 def compute_in(name: str, device: Device) -> Iterator[None]:
     """Compute in ``fp32``, ``tf32`` (CUDA's matrix units), or with autocast in ``bf16`` or ``fp16``.
 
-    fp8 is no autocast: a model that uses it scales its own tensors, so it is not among the names here. A format that
-    the device can only emulate skips the cell with that reason.
+    fp8 is no autocast: a model that uses it scales its own tensors, so it is not among the names here. A
+    format that the device can only emulate skips the cell with that reason.
     """
     if name not in PRECISIONS:
         raise PerfciError(f"precision {name!r} is unknown; known are {', '.join(PRECISIONS)}")
@@ -38,7 +38,9 @@ def compute_in(name: str, device: Device) -> Iterator[None]:
 
 
 def gradient_scaler(name: str, device: str) -> torch.amp.GradScaler:
-    """fp16 gradients underflow without a scale; every other format needs none, and then this one does nothing."""
+    """fp16 gradients underflow without a scale; every other format needs none, and then this one does
+    nothing.
+    """
     return torch.amp.GradScaler(device, enabled=name == "fp16")
 
 

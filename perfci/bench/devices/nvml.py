@@ -1,7 +1,8 @@
-"""The one door to NVIDIA's management library: what a GPU says about itself, asked here or by a process beside us.
+"""NVIDIA's management library (NVML): queries of one GPU, and a sampler process beside the measured one.
 
-It needs ``nvidia-ml-py`` (the module ``pynvml``), nothing of perfci and no CUDA. Run as a program it is the process
-beside: it samples until it is told to stop, so that no thread of the measured process ever wakes for it.
+It needs ``nvidia-ml-py`` (the module ``pynvml``), nothing of perfci and no CUDA. Run as a program it is the
+sampler: it samples until it is asked to stop, so that no thread of the measured process ever wakes for it.
+So it must not import anything of perfci.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from typing import Any, NamedTuple
 
 
 class NvmlUnavailable(Exception):
-    """Why NVML cannot answer a question here, as one clause."""
+    """NVML cannot answer a query here; the message is one clause that gives the reason."""
 
 
 class GpuProcess(NamedTuple):
-    """A process that holds a compute context on a GPU; the name is empty where NVML keeps it to itself."""
+    """A process that holds a compute context on a GPU; the name is empty where NVML does not report it."""
 
     pid: int
     name: str
@@ -33,7 +34,7 @@ class GpuProcess(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU, asked by its handle. Every question may raise ``Unreadable``; answers are in SI units."""
+    """One GPU by its NVML handle. Every query may raise ``NvmlUnavailable``; results are in SI units."""
 
     nvml: Any
     handle: Any
@@ -47,15 +48,17 @@ class Gpu:
         return 1e6 * float(self._query("nvmlDeviceGetMaxClockInfo", self.nvml.NVML_CLOCK_SM))
 
     def temperature(self) -> float:
-        """Of the die, in degrees Celsius."""
+        """Temperature of the die, in degrees Celsius."""
         return float(self._query("nvmlDeviceGetTemperature", self.nvml.NVML_TEMPERATURE_GPU))
 
     def power(self) -> float:
-        """Of the whole board, in watts; newer GPUs answer with the mean of the last second."""
+        """Power of the whole board, in watts; newer GPUs return the mean of the last second."""
         return float(self._query("nvmlDeviceGetPowerUsage")) / 1e3
 
     def busy_share(self) -> float:
-        """The share of the last period of 1/6 to 1 s in which any kernel ran, one thread or a full GPU alike."""
+        """The share of the last period of 1/6 to 1 s in which any kernel ran, one thread or a full GPU
+        alike.
+        """
         return float(self._query("nvmlDeviceGetUtilizationRates").gpu) / 100
 
     def energy(self) -> float:
@@ -67,12 +70,12 @@ class Gpu:
         return int(self._query("nvmlDeviceGetCurrentClocksEventReasons"))
 
     def processes(self) -> list[GpuProcess]:
-        """Who holds a compute context on this GPU, as far as this container is shown."""
+        """Processes with a compute context on this GPU, as far as this container can see them."""
         listed = self._query("nvmlDeviceGetComputeRunningProcesses")
         return [GpuProcess(int(process.pid), self._process_name(int(process.pid))) for process in listed]
 
     def take_activity_sample(self) -> Any:
-        """Remember the counters of GPU performance monitoring (Hopper or newer), for ``sm_active``."""
+        """Sample the counters of GPU performance monitoring (Hopper or newer), for ``sm_active``."""
         support = self._query("nvmlGpmQueryDeviceSupport")
         if not support.isSupportedDevice:
             raise NvmlUnavailable("SM activity needs a Hopper GPU or newer, or DCGM")
@@ -81,22 +84,22 @@ class Gpu:
         return sample
 
     def sm_active(self, start_sample: Any) -> float:
-        """The share of streaming multiprocessors that were busy since a mark at least 0.1 s ago."""
+        """The share of streaming multiprocessors that were busy since a sample taken at least 0.1 s ago."""
         now = self.take_activity_sample()
-        wanted = self.nvml.c_nvmlGpmMetricsGet_t()
-        wanted.version = self.nvml.NVML_GPM_METRICS_GET_VERSION
-        wanted.sample1, wanted.sample2, wanted.numMetrics = start_sample, now, 1
-        wanted.metrics[0].metricId = self.nvml.NVML_GPM_METRIC_SM_UTIL
+        query = self.nvml.c_nvmlGpmMetricsGet_t()
+        query.version = self.nvml.NVML_GPM_METRICS_GET_VERSION
+        query.sample1, query.sample2, query.numMetrics = start_sample, now, 1
+        query.metrics[0].metricId = self.nvml.NVML_GPM_METRIC_SM_UTIL
         try:
-            self.nvml.nvmlGpmMetricsGet(wanted)
+            self.nvml.nvmlGpmMetricsGet(query)
         except self.nvml.NVMLError as error:
             raise NvmlUnavailable(f"NVML cannot read SM activity: {error}") from error
         finally:
             self.nvml.nvmlGpmSampleFree(start_sample)
             self.nvml.nvmlGpmSampleFree(now)
-        if wanted.metrics[0].nvmlReturn:
-            raise NvmlUnavailable(f"NVML cannot read SM activity: error {wanted.metrics[0].nvmlReturn}")
-        return float(wanted.metrics[0].value) / 100
+        if query.metrics[0].nvmlReturn:
+            raise NvmlUnavailable(f"NVML cannot read SM activity: error {query.metrics[0].nvmlReturn}")
+        return float(query.metrics[0].value) / 100
 
     def _query(self, function_name: str, *arguments: Any) -> Any:
         try:
@@ -112,7 +115,7 @@ class Gpu:
 
 
 def open_gpu(uuid: str | None) -> Gpu:
-    """Find a GPU by its UUID (``Device.uuid``), which holds whatever ``CUDA_VISIBLE_DEVICES`` renumbers."""
+    """Find a GPU by its UUID (``Device.uuid``), which ``CUDA_VISIBLE_DEVICES`` does not renumber."""
     if uuid is None:
         raise NvmlUnavailable("NVML reads NVIDIA GPUs only, and this device is not one")
     try:
@@ -137,13 +140,13 @@ SAMPLED_QUERIES: dict[str, Callable[[Gpu], float]] = {
 
 @dataclass(slots=True)
 class GpuSamples:
-    """What the process beside has seen: samples by question, or the reason why there are none."""
+    """Samples by query, or the reason why there are none."""
 
     samples: dict[str, list[float]] = field(default_factory=dict)
     missing_reasons: dict[str, str] = field(default_factory=dict)
 
     def add_sample(self, name: str, query: Callable[[], float]) -> None:
-        """Ask once more, unless the question was refused before."""
+        """Take one more sample, unless the query failed before."""
         if name in self.missing_reasons:
             return
         try:
@@ -155,11 +158,12 @@ class GpuSamples:
 
 @contextmanager
 def sample_gpu(uuid: str, interval_s: float) -> Iterator[GpuSamples]:
-    """Sample a GPU from a process of its own until the block ends; the answer is filled in then.
+    """Sample a GPU from a process of its own until the block ends; the samples are filled in then.
 
-    A thread would take the interpreter lock from code that launches kernels, and its CPU seconds would be counted as
-    ours; a process costs a few milliseconds of another core per second. It is started, and has taken its first sample,
-    before the block begins, and it ends when told, or by itself when its parent is gone.
+    A thread would take the interpreter lock from code that launches kernels, and its CPU seconds would be
+    counted as ours; a process costs a few milliseconds of another core per second. It is started, and has
+    taken its first sample, before the block begins, and it ends on request, or by itself when its parent is
+    gone.
     """
     command = [sys.executable, "-P", __file__, uuid, str(interval_s)]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -175,11 +179,11 @@ def sample_gpu(uuid: str, interval_s: float) -> Iterator[GpuSamples]:
 
 def _stop_sampler(sampler: subprocess.Popen[str], sampled: GpuSamples) -> None:
     try:
-        told, errors = sampler.communicate("stop\n", timeout=10)
+        output, errors = sampler.communicate("stop\n", timeout=10)
     except subprocess.TimeoutExpired:
         sampler.kill()
-        told, errors = "", "it did not stop when asked to"
-    answer = json.loads(told) if told else _empty_answer(errors)
+        output, errors = "", "it did not stop when asked to"
+    answer = json.loads(output) if output else _empty_answer(errors)
     sampled.samples.update(answer["samples"])
     sampled.missing_reasons.update(answer["reasons"])
 
@@ -190,7 +194,7 @@ def _empty_answer(errors: str) -> dict[str, Any]:
 
 
 def sample_until_stopped(gpu: Gpu, interval_s: float, should_stop: Callable[[float], bool]) -> GpuSamples:
-    """Sample now, every ``interval_s`` seconds, and once more when told to stop."""
+    """Sample now, every ``interval_s`` seconds, and once more when stopped."""
     sampled = GpuSamples()
     marks: list[Any] = []
     try:
@@ -199,8 +203,8 @@ def sample_until_stopped(gpu: Gpu, interval_s: float, should_stop: Callable[[flo
         sampled.missing_reasons["sm_active"] = str(error)
     stop = False
     while True:
-        for name, question in SAMPLED_QUERIES.items():
-            sampled.add_sample(name, partial(question, gpu))
+        for name, query in SAMPLED_QUERIES.items():
+            sampled.add_sample(name, partial(query, gpu))
         if stop:
             break
         stop = should_stop(interval_s)
@@ -210,11 +214,12 @@ def sample_until_stopped(gpu: Gpu, interval_s: float, should_stop: Callable[[flo
 
 
 def stop_requested(timeout_s: float, parent: int) -> bool:
-    """Wait for a word, for the end of what is read from, or for another parent: a fork may hold the pipe open."""
+    """Wait for input, for the end of input, or for the parent to die: a fork of it may hold the pipe open."""
     return bool(select.select([sys.stdin], [], [], timeout_s)[0]) or os.getppid() != parent
 
 
 def main(uuid: str, interval_s: str) -> None:
+    """Sample until stopped and print the samples as JSON; ``ready`` is printed after the first sample."""
     parent = os.getppid()
     ready = iter(["ready"])
 

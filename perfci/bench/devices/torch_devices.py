@@ -73,7 +73,9 @@ class Device(Protocol):
         ...
 
     def create_events(self) -> tuple[DeviceEvent, DeviceEvent] | None:
-        """Two markers to record before and after something queued; None where the host's clocks are all there is."""
+        """Two markers to record before and after something queued; None where the host's clocks are all
+        there is.
+        """
         ...
 
     def empty_cache(self) -> None:
@@ -149,13 +151,18 @@ class Cpu:
         if is_float8(dtype):
             return "no CPU multiplies float8 natively: its timing is meaningless"
         if dtype is torch.float16 and not torch.ops.mkldnn._is_mkldnn_fp16_supported():
-            return "this CPU computes in float16 only by emulation, hundreds of times slower: its timing is meaningless"
+            return (
+                "this CPU computes in float16 only by emulation, hundreds of times slower: "
+                "its timing is meaningless"
+            )
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """The current device of a torch backend shaped like ``torch.cuda``: CUDA itself, ROCm under its name, or XPU."""
+    """The current device of a torch backend shaped like ``torch.cuda``: CUDA itself, ROCm under its name,
+    or XPU.
+    """
 
     kind: str
     torch_device: str

@@ -1,1 +1,3 @@
-"""Metric groups of ``ModelBench``, one a module: each runs the model once and reads everything that run gives."""
+"""Metric groups of ``ModelBench``, one a module: each runs the model once and reads everything that run
+gives.
+"""

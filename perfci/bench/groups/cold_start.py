@@ -1,4 +1,6 @@
-"""Time from nothing to the first output: a fresh interpreter with empty compile caches, then one with filled ones."""
+"""Time from nothing to the first output: a fresh interpreter with empty compile caches, then one with
+filled ones.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ NOT_COMPILED_READING = Absent("nothing was compiled, so cold and warm starts do 
 
 
 def measure(context: ModelContext) -> Measurement:
-    """Start the benchmark's module in a fresh interpreter. Files come from the page cache: this process read them.
+    """Start the benchmark's module in a fresh interpreter. Files come from the page cache: this process
+    read them.
 
     Raises ``ChildFailed`` with the reason where the fresh interpreter does not reach its first output.
     """
@@ -74,8 +77,8 @@ def run_to_first_output(
 ) -> dict[str, Any]:
     """In the fresh interpreter: import, build, produce the first output, and return when each was done.
 
-    Spans are pairs of wall and CPU seconds; ``started_at`` is a moment of the parent's monotonic clock, which all
-    processes of one boot share.
+    Spans are pairs of wall and CPU seconds; ``started_at`` is a moment of the parent's monotonic clock,
+    which all processes of one boot share.
     """
     moments = [(started_at, 0.0)]
     import torch  # noqa: F401  counted as part of the imports

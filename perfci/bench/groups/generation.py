@@ -20,7 +20,9 @@ METRICS = (*GENERATION_METRICS, Metric("token_energy", "joules/token"), *CONDITI
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
 def measure(context: ModelContext) -> Measurement:
-    """Send ``requests`` streams one after the other; definitions are those of ``perfci.bench.streams.latency``."""
+    """Send ``requests`` streams one after the other; definitions are those of
+    ``perfci.bench.streams.latency``.
+    """
     torch.manual_seed(0)
     model, stream = context.build(), context.require_stream()
     with monitor_device(context.device) as conditions:

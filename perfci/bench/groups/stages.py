@@ -1,4 +1,6 @@
-"""Seconds by stage: loading and the first call once, then prefill, decode and postprocessing of every request."""
+"""Seconds by stage: loading and the first call once, then prefill, decode and postprocessing of every
+request.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,11 @@ NO_POSTPROCESS = Absent("it defines no postprocess")
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
 def measure(context: ModelContext) -> Measurement:
-    """Time the start once and every request after it; stages that leave out more than 2 % of the whole are invalid.
+    """Time the start once and every request after it; stages that leave out more than 2 % of the whole are
+    invalid.
 
-    Prefill ends with the first chunk, decode with the last. Files are read from a warm page cache wherever the
-    model was loaded before on this machine.
+    Prefill ends with the first chunk, decode with the last. Files are read from a warm page cache wherever
+    the model was loaded before on this machine.
     """
     torch.manual_seed(0)
     start, request = Stages(context.device), Stages(context.device)

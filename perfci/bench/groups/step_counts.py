@@ -37,7 +37,9 @@ def measure(context: ModelContext) -> Measurement:
 
 
 def _graph_readings(context: ModelContext, training: TrainingLoop) -> dict[str, Reading | Absent]:
-    """Count what ``torch.compile`` makes of the loss. Autocast is entered outside, so that it is not traced."""
+    """Count what ``torch.compile`` makes of the loss. Autocast is entered outside, so that it is not
+    traced.
+    """
     model, batch, loss = training.model, training.next_batch(), context.require_loss()
     with context.autocast():
         graphs = count_graphs(lambda: loss(model, batch))

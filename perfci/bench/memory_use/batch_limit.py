@@ -1,4 +1,4 @@
-"""How large a batch a device's memory holds: running out of it is a result here, not a failure."""
+"""Largest batch that fits a device's memory: running out of it is a result here, not a failure."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ def find_largest_batch(
     limit: int = 4096,
     budget_bytes: int | None = None,
 ) -> int | Absent:
-    """Find the largest batch whose step fits, by doubling and then halving the gap; 0 where not even one fits.
+    """Find the largest batch whose step fits, by doubling and then halving the gap; 0 where not even one
+    fits.
 
-    ``make_step(batch)`` builds everything and returns the step. It is tried on the device until memory runs out, or,
-    with a budget, held against it by ``fake_peak_bytes``, which computes nothing and so foretells a device that is not
-    here. A CPU swaps and is then killed instead of running out, so without a budget the answer is absent there. The
-    answer ``limit`` means that it fits and perhaps more would.
+    ``make_step(batch)`` builds everything and returns the step. It is tried on the device until memory runs
+    out, or, with a budget, held against it by ``fake_peak_bytes``, which computes nothing and so predicts
+    for a device that is not present. A CPU swaps and is then killed instead of running out, so without a
+    budget the answer is absent there. The answer ``limit`` means that it fits and perhaps more would.
     """
     if budget_bytes is None and device.memory_stats() is None:
         return Absent(
-            f"{device.name} does not raise an out-of-memory error reliably; pass budget_bytes to predict from a budget"
+            f"{device.name} does not raise an out-of-memory error reliably; pass budget_bytes to "
+            "predict from a budget"
         )
 
     def holds(batch: int) -> bool:
@@ -40,7 +42,9 @@ def find_largest_batch(
 
 
 def fits_in_memory(function: Callable[[], object], device: Device) -> bool:
-    """Whether the function ends without running out of memory; what it had cached is given back either way."""
+    """Whether the function ends without running out of memory; what it had cached is given back either
+    way.
+    """
     try:
         function()
         device.synchronize()
@@ -61,13 +65,16 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def _bisect_largest(fits: Callable[[int], bool], start: int, limit: int) -> int:
-    """Whatever holds at one size is taken to hold at every smaller one."""
-    known, tried = 0, min(start, limit)
-    while fits(tried):
-        if tried == limit:
+    """Double, then bisect. What fits at one size is assumed to fit at every smaller one."""
+    fitting, candidate = 0, min(start, limit)
+    while fits(candidate):
+        if candidate == limit:
             return limit
-        known, tried = tried, min(2 * tried, limit)
-    while tried - known > 1:
-        middle = (known + tried) // 2
-        known, tried = (middle, tried) if fits(middle) else (known, middle)
-    return known
+        fitting, candidate = candidate, min(2 * candidate, limit)
+    while candidate - fitting > 1:
+        middle = (fitting + candidate) // 2
+        if fits(middle):
+            fitting = middle
+        else:
+            candidate = middle
+    return fitting

@@ -9,19 +9,21 @@ from types import SimpleNamespace
 from perfci.model import PerfciError
 
 FAKE_DEVICE = "meta"
-"""Where a function that runs on fake tensors may put what belongs on an accelerator, on a machine without one.
+"""Where a function that runs on fake tensors may put what belongs on an accelerator, on a machine without
+one.
 
-With ``cuda`` only torch's CUDA builds can do that. Operators whose kernel depends on the device (attention) take the
-plain one here.
+With ``cuda`` only torch's CUDA builds can do that. Operators whose kernel depends on the device (attention)
+take the plain one here.
 """
 
 
 @contextlib.contextmanager
 def fake_tensors() -> Iterator[None]:
-    """Make all tensors that are created within fake. A value that is only kept, such as a logged loss, may be read.
+    """Make all tensors that are created within fake. A value that is only kept, such as a logged loss, may
+    be read.
 
-    Raises ``PerfciError`` where the code cannot go on without values: ``if loss.item() > 3``, ``tokens[mask]`` summed
-    into a size, a number that is printed.
+    Raises ``PerfciError`` where the code cannot go on without values: ``if loss.item() > 3``,
+    ``tokens[mask]`` summed into a size, a number that is printed.
     """
     from torch._subclasses.fake_tensor import (
         DataDependentOutputException,
@@ -36,7 +38,8 @@ def fake_tensors() -> Iterator[None]:
             yield
     except unknown as error:
         raise PerfciError(
-            f"the function needs a computed value and cannot run on fake tensors: {str(error).splitlines()[0]}"
+            "the function needs a computed value and cannot run on fake tensors: "
+            f"{str(error).splitlines()[0]}"
         ) from error
 
 
@@ -44,8 +47,9 @@ def fake_tensors() -> Iterator[None]:
 def _allow_module_moves() -> Iterator[None]:
     """Let ``module.to()`` work on fake parameters.
 
-    It swaps them with the moved ones, and ``torch.utils.swap_tensors`` refuses what has a weak reference, which every
-    fake tensor has from its own mode (pytorch#184976). That one follows the object, not its contents: it may stay.
+    It swaps them with the moved ones, and ``torch.utils.swap_tensors`` refuses what has a weak reference,
+    which every fake tensor has from its own mode (pytorch#184976). That one follows the object, not its
+    contents: it may stay.
     """
     import torch
 

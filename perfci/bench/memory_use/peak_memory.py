@@ -1,4 +1,6 @@
-"""Peak memory of a function: in tensors (exactly, on any device), in the device's allocator, in the whole process."""
+"""Peak memory of a function: in tensors (exactly, on any device), in the device's allocator, in the whole
+process.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,13 @@ MEMORY_METRICS: tuple[Metric, ...] = (
 def peak_tensor_bytes(function: Callable[[], object]) -> int:
     """Count the most bytes of tensor storage that are alive at once while the function runs.
 
-    Counted is what the function makes (activations saved for backward, gradients, optimizer state) and what it
-    touches of what was there before: build inside it whatever should count for certain. A storage counts once, however
-    many views it has. Not counted is scratch that a kernel frees before it returns, and what the allocator rounds up.
+    Counted is what the function makes (activations saved for backward, gradients, optimizer state) and what
+    it touches of what was there before: build inside it whatever should count for certain. A storage counts
+    once, however many views it has. Not counted is scratch that a kernel frees before it returns, and what
+    the allocator rounds up.
 
-    The number repeats exactly, in this process and in another. So the cycle collector, whose moment depends on
-    everything that ran before, is off meanwhile: garbage in cycles counts as alive.
+    The number repeats exactly, in this process and in another. So the cycle collector, whose moment depends
+    on everything that ran before, is off meanwhile: garbage in cycles counts as alive.
     """
     from perfci.bench.memory_use.storage_tracker import StorageTracker
 
@@ -49,9 +52,9 @@ def peak_tensor_bytes(function: Callable[[], object]) -> int:
 def fake_peak_bytes(function: Callable[[], object]) -> int:
     """Count what ``peak_tensor_bytes`` counts, without computing and without taking the memory.
 
-    The function has to build everything itself, so that all its tensors are torch's fake ones, which have a shape and
-    no values: GPT-2 of 124 million parameters takes seconds. Raises ``PerfciError`` where a size or a branch depends on
-    a value.
+    The function has to build everything itself, so that all its tensors are torch's fake ones, which have a
+    shape and no values: GPT-2 of 124 million parameters takes seconds. Raises ``PerfciError`` where a size
+    or a branch depends on a value.
     """
     from perfci.bench.memory_use.fake_tensors import fake_tensors
 
@@ -60,10 +63,11 @@ def fake_peak_bytes(function: Callable[[], object]) -> int:
 
 
 def peak_allocated_bytes(function: Callable[[], object]) -> int:
-    """Ask CUDA's caching allocator for the most bytes it had handed out on this device while the function ran.
+    """Ask CUDA's caching allocator for the most bytes it had handed out on this device while the function
+    ran.
 
-    Where there is no CUDA the answer is "not available", which asv and perfci both show as skipped: torch itself would
-    answer 0.
+    Where there is no CUDA the answer is "not available", which asv and perfci both show as skipped: torch
+    itself would answer 0.
     """
     import torch
 
@@ -85,18 +89,20 @@ def peak_allocated_bytes(function: Callable[[], object]) -> int:
 def allocator_readings(
     device: Device, function: Callable[[], object], *, warmups: int = 1
 ) -> dict[str, Reading | Absent]:
-    """Ask the device's caching allocator what one call needed, once ``warmups`` calls have filled every cache.
+    """Ask the device's caching allocator what one call needed, once ``warmups`` calls have filled every
+    cache.
 
-    Bytes are the peaks in the allocator's own statistics (``torch.cuda.memory_stats`` explains each): *allocated* is
-    what tensors got, *requested* what they asked for (the rest is ``rounding_bytes``), *active* also what a stream may
-    still use, *reserved* what the allocator took from the device, *inactive split* what is free in a block that is
-    partly used. ``fragmentation`` is 1 - active/reserved at their peaks: what was reserved and nobody used.
-    The peaks are those of a call that finds the allocator empty. Events are counted over the call after it, which finds
-    its memory there: retries after giving cached memory back, allocations that failed, calls of the driver's
-    allocation, waits for all streams. torchtitan logs the first two.
+    Bytes are the peaks in the allocator's own statistics (``torch.cuda.memory_stats`` explains each):
+    *allocated* is what tensors got, *requested* what they asked for (the rest is ``rounding_bytes``),
+    *active* also what a stream may still use, *reserved* what the allocator took from the device, *inactive
+    split* what is free in a block that is partly used. ``fragmentation`` is 1 - active/reserved at their
+    peaks: what was reserved and nobody used. The peaks are those of a call that finds the allocator empty.
+    Events are counted over the call after it, which finds its memory there: retries after giving cached
+    memory back, allocations that failed, calls of the driver's allocation, waits for all streams.
+    torchtitan logs the first two.
 
-    Where there is no such allocator, or it keeps no peaks (MPS), the readings are absent: torch answers 0 for CUDA
-    memory on a machine that has none.
+    Where there is no such allocator, or it keeps no peaks (MPS), the readings are absent: torch answers 0
+    for CUDA memory on a machine that has none.
     """
     if device.memory_stats() is None:
         return dict.fromkeys(_METRIC_NAMES, Absent(f"{device.name} has no caching allocator to ask"))
@@ -161,9 +167,9 @@ def _event_reading(
 def peak_resident_growth(function: Callable[[], object]) -> int | Absent:
     """Read by how many bytes the memory of this process grew at its highest while the function ran.
 
-    A witness for the counts: it contains what libraries keep, in whole pages, and not what an allocator still had from
-    before, so only a fresh process repeats it. Resident memory is no device memory. Linux keeps the peak (``VmHWM``)
-    and lets a process restart it (``proc(5)``, ``clear_refs``).
+    A witness for the counts: it contains what libraries keep, in whole pages, and not what an allocator
+    still had from before, so only a fresh process repeats it. Resident memory is no device memory. Linux
+    keeps the peak (``VmHWM``) and lets a process restart it (``proc(5)``, ``clear_refs``).
     """
     try:
         Path("/proc/self/clear_refs").write_text("5")

@@ -1,7 +1,7 @@
-"""Follow every tensor storage from the operator that makes it to its end, by watching operators below autograd.
+"""Track every tensor storage from its creation to its end, by a dispatch mode below autograd.
 
-torch's own ``torch.distributed._tools.mem_tracker`` agrees on one training step, but it is private, misses what was
-there before and was not named to it, and refuses a second step of the same model without a reset.
+torch's own ``torch.distributed._tools.mem_tracker`` agrees on one training step, but it is private, misses
+what was there before and was not named to it, and refuses a second step of the same model without a reset.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from perfci.model import PerfciError
 
 
 class StorageTracker(TorchDispatchMode):  # type: ignore[misc]
-    """Within it, ``live_bytes`` is what is alive now and ``peak_bytes`` the most that was alive at once."""
+    """Dispatch mode that counts bytes of storage: ``live_bytes`` are alive now, ``peak_bytes`` were at
+    most.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,7 +31,9 @@ class StorageTracker(TorchDispatchMode):  # type: ignore[misc]
         self._original_resize: Any = None
 
     def __enter__(self) -> StorageTracker:
-        """Watch resizing too, which is no operator: so FSDP frees what it gathered while its tensors live on."""
+        """Watch resizing too, which is no operator: so FSDP frees what it gathered while its tensors live
+        on.
+        """
         self._original_resize = torch.UntypedStorage.resize_
 
         def resize(storage: Any, size: int) -> Any:
@@ -49,11 +53,11 @@ class StorageTracker(TorchDispatchMode):  # type: ignore[misc]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        given = list(iter_storages((args, kwargs)))
-        for storage in given:
+        inputs = list(iter_storages((args, kwargs)))
+        for storage in inputs:
             self._track_existing(storage)
         result = func(*args, **kwargs)
-        for storage in given:  # resize_ and out= change a size in place
+        for storage in inputs:  # resize_ and out= change a size in place
             self._update(storage)
         for storage in iter_storages(result):
             self._update(storage)
@@ -61,7 +65,9 @@ class StorageTracker(TorchDispatchMode):  # type: ignore[misc]
         return result
 
     def _track_existing(self, storage: Any) -> None:
-        """A storage that is given but unknown was alive all along, so it belongs under every peak so far."""
+        """Count an input that was not seen before: it was alive all along, so it adds to every peak so
+        far.
+        """
         if storage._cdata not in self._sizes:
             self._update(storage)
             self.peak_bytes += storage.nbytes()
@@ -79,7 +85,9 @@ class StorageTracker(TorchDispatchMode):  # type: ignore[misc]
 
 
 def iter_storages(tree: Any) -> Iterator[Any]:
-    """Yield the storages of all tensors in nested arguments or results, several times where they are shared."""
+    """Yield the storages of all tensors in nested arguments or results, several times where they are
+    shared.
+    """
     for leaf in tree_leaves(tree):
         if isinstance(leaf, torch.Tensor):
             yield from _tensor_storages(leaf)
@@ -102,7 +110,9 @@ def _tensor_storages(tensor: Any) -> Iterator[Any]:
 
 
 def tensor_storage_bytes(tree: Any) -> int:
-    """Weigh nested tensors by their storages: once where they are shared, whole where a tensor is a part of one."""
+    """Sum the storages of nested tensors: once where they are shared, whole where a tensor is a view of
+    one.
+    """
     for leaf in tree_leaves(tree):
         if not isinstance(leaf, torch.Tensor | int | float | bool | str | None):
             raise PerfciError(

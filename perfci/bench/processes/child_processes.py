@@ -1,4 +1,6 @@
-"""Run functions in processes of their own that never outlive the one that asked: results, failures and hangs."""
+"""Run functions in child processes that never outlive their parent, and collect results, failures and
+hangs.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from typing import IO, Any
 
 PR_SET_PDEATHSIG = 1
 FAILURE_GRACE_S = 0.3
-"""How long other children may take to say what they know of a failure: the first to be heard need not be the first."""
+"""Seconds that other children get to report a failure: the first report need not be the first failure."""
 
 BEGIN_COMMAND = "from perfci.bench.processes.child_processes import run_fresh_child; run_fresh_child()"
 
@@ -37,7 +39,7 @@ class ChildOutOfMemory(ChildFailed, MemoryError):
 
 @dataclass(frozen=True, slots=True)
 class ChildProcess:
-    """A running process: what it is called, where its result will come from, and where its stack can be read."""
+    """A running child: its name, the pipe its result comes through, and the file its stack is written to."""
 
     name: str
     pid: int
@@ -47,7 +49,7 @@ class ChildProcess:
 
 @dataclass(frozen=True, slots=True)
 class ChildFailure:
-    """What a child says of its own end, and when that was by the clock of the machine."""
+    """The failure a child reports, and its moment by the monotonic clock of the machine."""
 
     reason: str
     out_of_memory: bool = False
@@ -55,7 +57,7 @@ class ChildFailure:
 
 
 def fork_obstacle() -> str:
-    """Say why a fork of this process would not be a faithful copy, or nothing: threads and CUDA do not survive it."""
+    """Return why this process must not fork, or an empty text: threads and CUDA do not survive a fork."""
     with contextlib.suppress(OSError):
         threads = len(os.listdir("/proc/self/task"))
         if threads > 1:
@@ -68,7 +70,7 @@ def fork_obstacle() -> str:
 def fork_child(
     name: str, function: Callable[[], object], environment: Mapping[str, str] | None = None
 ) -> ChildProcess:
-    """Fork a child that calls the function. What it writes goes where this process writes."""
+    """Fork a child that calls the function; it writes to the standard output and error of this process."""
     reader, writer = Pipe(duplex=False)
     stack = tempfile.TemporaryFile()  # noqa: SIM115  it lives as long as the child
     parent = os.getpid()
@@ -87,7 +89,9 @@ def fork_child(
 def start_child(
     name: str, function: Callable[[], object], environment: Mapping[str, str] | None = None
 ) -> ChildProcess:
-    """Start a fresh interpreter that finds the same modules and calls the function, which must be picklable."""
+    """Start a fresh interpreter that finds the same modules and calls the function, which must be
+    picklable.
+    """
     reader, writer = Pipe(duplex=False)
     stack = tempfile.TemporaryFile()  # noqa: SIM115
     paths = [os.path.abspath(entry) for entry in sys.path]
@@ -100,17 +104,15 @@ def start_child(
     )
     writer.close()
     assert process.stdin is not None
-    with (
-        process.stdin,
-        contextlib.suppress(BrokenPipeError),
-    ):  # it ended before it read: see its exit status
+    # A child that ends before it reads breaks the pipe; its exit status gives the reason.
+    with process.stdin, contextlib.suppress(BrokenPipeError):
         process.stdin.write(pickle.dumps(function))
     process.returncode = 0  # waited for by its id, like a forked one
     return ChildProcess(name, process.pid, reader, stack)
 
 
 def run_fresh_child() -> None:
-    """Be the fresh interpreter."""
+    """Run in the fresh interpreter of ``start_child``: read the function from stdin and call it."""
     result, stack, parent = (int(argument) for argument in sys.argv[1:])
     _run_and_report(lambda: pickle.load(sys.stdin.buffer)(), Connection(result), stack, parent)
 
@@ -118,7 +120,7 @@ def run_fresh_child() -> None:
 def _run_and_report(
     function: Callable[[], object], result: Connection[Any, Any], stack: int, parent: int
 ) -> None:
-    """Call the function, send what became of it, and leave without the exit handlers of the parent."""
+    """Call the function, send its result or failure, and exit without the exit handlers of the parent."""
     outcome: Any = ChildFailure("it ended before it started")
     try:
         _die_with_parent(parent)
@@ -153,7 +155,7 @@ def _flush() -> None:
 
 @contextmanager
 def kill_children_on_exit(children: list[ChildProcess]) -> Iterator[None]:
-    """Whatever happens within: afterwards no child runs, nor what it started."""
+    """Kill the children and their process groups when the block ends, however it ends."""
     try:
         yield
     finally:
@@ -168,10 +170,10 @@ def kill_children_on_exit(children: list[ChildProcess]) -> Iterator[None]:
 
 
 def wait_for_results(children: Sequence[ChildProcess], timeout_s: float) -> list[Any]:
-    """Wait for all children and give what their functions returned, in the children's order.
+    """Wait for all children and return the results of their functions, in the children's order.
 
-    Raises ChildFailed (or ChildOutOfMemory) as soon as one fails, and TimeoutError where one has not ended after
-    ``timeout_s`` seconds; both name the child, and the latter where each of them was.
+    Raises ChildFailed (or ChildOutOfMemory) as soon as one fails, and TimeoutError where one has not ended
+    after ``timeout_s`` seconds; both name the child, and the latter where each of them was.
     """
     deadline = time.monotonic() + timeout_s
     outcomes: dict[ChildProcess, Any] = {}
@@ -190,7 +192,7 @@ def wait_for_results(children: Sequence[ChildProcess], timeout_s: float) -> list
 
 
 def _receive(children: Sequence[ChildProcess], outcomes: dict[ChildProcess, Any], timeout_s: float) -> None:
-    """Read what has arrived; a result that breaks off is that of a child which ended without a word."""
+    """Read the results that have arrived; a pipe that closes early is that of a child which crashed."""
     running = {child.result_pipe: child for child in children if child not in outcomes}
     for connection in wait(list(running), max(0.0, timeout_s)):
         child = running[connection]  # type: ignore[index]
@@ -209,24 +211,25 @@ def _describe_crash(code: int) -> ChildFailure:
 
 
 def _choose_failure(failures: Sequence[tuple[ChildProcess, ChildFailure]]) -> ChildFailed:
-    """Blame a child that crashed or ran out of memory before one that only says so of its connection to it.
+    """Choose a child that ran out of memory or crashed, else the first that failed.
 
-    Else whoever failed first: several may be heard at once, and the later ones may only have missed the first.
+    Several reports may arrive at once, and the later ones may only be about a lost connection to the first.
     """
 
-    def guilt(blamed: tuple[ChildProcess, ChildFailure]) -> tuple[bool, bool, float]:
-        _, failure = blamed
+    def rank(report: tuple[ChildProcess, ChildFailure]) -> tuple[bool, bool, float]:
+        _, failure = report
         return not failure.out_of_memory, not failure.reason.startswith("ended by"), failure.failed_at_s
 
-    child, failure = min(failures, key=guilt)
+    child, failure = min(failures, key=rank)
     return (ChildOutOfMemory if failure.out_of_memory else ChildFailed)(f"{child.name}: {failure.reason}")
 
 
 def _describe_hang(running: Sequence[ChildProcess], timeout_s: float) -> str:
-    """Name the children that still run, those first that do not wait inside torch for another one."""
+    """Name the children that still run; those inside torch, which wait for another rank, come last."""
     places = [(child.name, *_locate_child(child)) for child in running]
-    said = "; ".join(f"{name} is in {place}" for name, place, _ in sorted(places, key=lambda place: place[2]))
-    return f"{' and '.join(child.name for child in running)} did not end within {timeout_s:g} s: {said}"
+    places.sort(key=lambda place: place[2])
+    locations = "; ".join(f"{name} is in {place}" for name, place, _ in places)
+    return f"{' and '.join(child.name for child in running)} did not end within {timeout_s:g} s: {locations}"
 
 
 def _locate_child(child: ChildProcess) -> tuple[str, bool]:

@@ -21,9 +21,9 @@ HOST_EVENT = re.compile(r"gloo:")
 class CommunicationCounter(TorchDispatchMode):  # type: ignore[misc]
     """While it is entered, counts what this rank hands over; both counts repeat exactly.
 
-    ``operations``: collectives and single sends or receives. ``sent_bytes``: the tensors that this rank puts into
-    them, once each, whatever the algorithm then makes of them on the wire: the input of an all-gather is its own
-    shard, that of a reduce-scatter the whole, and a receive puts in nothing.
+    ``operations``: collectives and single sends or receives. ``sent_bytes``: the tensors that this rank
+    puts into them, once each, whatever the algorithm then makes of them on the wire: the input of an
+    all-gather is its own shard, that of a reduce-scatter the whole, and a receive puts in nothing.
     """
 
     def __init__(self) -> None:
@@ -56,8 +56,8 @@ def _tensor_bytes(tree: Any) -> int:
 def communication_seconds(step: Callable[[], object], device: Device | None = None) -> float:
     """Profile one step and add up how long its collectives took, overlapped with computing or not.
 
-    On a GPU these are NCCL's kernels; over gloo, the spans of its worker threads. Both contain waiting for a rank that
-    comes later. A pass of its own: nothing is timed under the profiler.
+    On a GPU these are NCCL's kernels; over gloo, the spans of its worker threads. Both contain waiting for
+    a rank that comes later. A pass of its own: nothing is timed under the profiler.
     """
     from torch.profiler import ProfilerActivity, profile
 

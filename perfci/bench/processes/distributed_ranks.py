@@ -33,7 +33,9 @@ BACKENDS = {
     "rocm": "cpu:gloo,cuda:nccl",
     "xpu": "cpu:gloo,xpu:xccl",
 }
-"""Which backend of torch.distributed moves tensors between ranks; the ranks agree about timing through gloo."""
+"""Which backend of torch.distributed moves tensors between ranks; the ranks agree about timing through
+gloo.
+"""
 
 
 def missing_ranks_reason(world_size: int, device: Device | None = None) -> str:
@@ -52,7 +54,8 @@ def missing_ranks_reason(world_size: int, device: Device | None = None) -> str:
             "core",
         )
     else:
-        # torch.accelerator would ask the driver, after which forked ranks could not start CUDA; these ask NVML.
+        # torch.accelerator would ask the driver, after which forked ranks could not start CUDA; these ask
+        # NVML.
         backend = torch.xpu if device.kind == "xpu" else torch.cuda
         places, what = backend.device_count(), "GPU"
     if world_size > places:
@@ -63,11 +66,13 @@ def missing_ranks_reason(world_size: int, device: Device | None = None) -> str:
 def run_ranks(
     function: Callable[..., Any], world_size: int, *arguments: Any, timeout_s: float = 60.0
 ) -> list[Any]:
-    """Call ``function(rank, *arguments)`` in ``world`` processes that are one process group; return all results.
+    """Call ``function(rank, *arguments)`` in ``world`` processes that are one process group; return all
+    results.
 
-    Ranks are forked where this process is fit for it (one thread, CUDA untouched), else started from nothing: then
-    the function and the arguments must be picklable. They meet through a file and talk over the loopback interface.
-    One of them failing, or the timeout (seconds, of the whole run), ends them all; the exception names the rank.
+    Ranks are forked where this process is fit for it (one thread, CUDA untouched), else started from
+    nothing: then the function and the arguments must be picklable. They meet through a file and talk over
+    the loopback interface. One of them failing, or the timeout (seconds, of the whole run), ends them all;
+    the exception names the rank.
 
     Raises ChildFailed, ChildOutOfMemory, TimeoutError.
     """
@@ -122,7 +127,9 @@ def loopback_interface() -> str:
 
 
 def max_over_ranks(*values: float) -> tuple[float, ...]:
-    """The largest of each value over all ranks, which everybody gets at the same moment: a barrier as well."""
+    """The largest of each value over all ranks, which everybody gets at the same moment: a barrier as
+    well.
+    """
     import torch
     import torch.distributed as dist
 
@@ -144,10 +151,10 @@ def time_ranks(
 ) -> Timing:
     """Time blocks of steps that all ranks take together; call it on every rank, all get the same ``Timing``.
 
-    The same blocks, stops and clocks as ``time_blocks``, but a block begins once every rank is ready, and its sample is
-    the slowest rank's by each clock: a step ends when its last rank ends. Each rank reads its own CPU clock, where
-    waiting for another rank costs nothing over gloo. Since every rank sees the same samples, all stop after the same
-    block: ranks that decided alone would leave each other waiting.
+    The same blocks, stops and clocks as ``time_blocks``, but a block begins once every rank is ready, and
+    its sample is the slowest rank's by each clock: a step ends when its last rank ends. Each rank reads its
+    own CPU clock, where waiting for another rank costs nothing over gloo. Since every rank sees the same
+    samples, all stop after the same block: ranks that decided alone would leave each other waiting.
     """
     device = device or this_device()
     blocks: list[tuple[float, ...]] = []

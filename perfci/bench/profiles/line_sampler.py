@@ -1,4 +1,4 @@
-"""Which lines of Python the CPU time of a call is spent in, by looking every millisecond."""
+"""Sampling profiler: CPU time of a call by Python line, sampled every millisecond."""
 
 from __future__ import annotations
 
@@ -39,33 +39,36 @@ def sample_lines(
     before_call: Callable[[], object] = lambda: None,
     roots: Mapping[str, str] | None = None,
 ) -> tuple[TimeShare, ...]:
-    """Share out the CPU time of calls among lines, the innermost of the project's on the stack at each look.
+    """Share out the CPU time of calls among lines, each sample counting for the innermost line of the
+    project.
 
-    ``roots`` maps the project's folders to how they are written; without them everything is the project that is no
-    library. Time in a library counts for the line that called it, and where no line of the project did, for that of
-    perfci.bench (it calls ``backward`` for a ``ModelBench``). ``between`` runs before each call and is not looked at.
+    ``roots`` maps the project's folders to how they are written; without them everything is the project
+    that is no library. Time in a library counts for the line that called it, and where no line of the
+    project did, for that of perfci.bench (it calls ``backward`` for a ``ModelBench``). ``before_call`` runs
+    before each call and is not sampled.
 
-    Another thread looks, since operators let it: they release the interpreter. A signal would wait for the operator
-    and for the next call after it, and so blame the line below ``a = x @ w`` for that product.
+    A thread takes the samples, because operators release the interpreter lock. A signal would be handled
+    after the operator and at the next call, and so count the product ``a = x @ w`` for the line below it.
     """
-    looker = LineSampler(SourceLocator(roots))
+    sampler = LineSampler(SourceLocator(roots))
     began, calls = time.perf_counter(), 0
-    with looker:
-        while looker.cpu_s() < MIN_CPU_S and time.perf_counter() - began < MAX_WALL_S:
+    with sampler:
+        while sampler.cpu_s() < MIN_CPU_S and time.perf_counter() - began < MAX_WALL_S:
             before_call()
-            with looker.sampling():
+            with sampler.sampling():
                 function()
             calls += 1
-    whole = sum(looker.cpu_by_line.values())
-    seen = [(place, spent) for place, spent in looker.cpu_by_line.items() if spent > 0]
+    whole = sum(sampler.cpu_by_line.values())
+    seen = [(place, spent) for place, spent in sampler.cpu_by_line.items() if spent > 0]
     largest = sorted(seen, key=lambda row: row[1], reverse=True)[:MAX_ROWS]
     return tuple(
-        TimeShare(looker.locator.format_line(place), spent / calls, spent / whole) for place, spent in largest
+        TimeShare(sampler.locator.format_line(place), spent / calls, spent / whole)
+        for place, spent in largest
     )
 
 
 class LineSampler:
-    """A thread that notes where the thread that made it is, and the CPU time since it noted that last."""
+    """A thread that samples the line which its creator runs, with the CPU time since the sample before."""
 
     def __init__(self, locator: SourceLocator) -> None:
         self.locator = locator
@@ -79,7 +82,7 @@ class LineSampler:
         self._last_sample_s = 0.0
 
     def __enter__(self) -> LineSampler:
-        """Let the interpreter change threads more often than looks are due; 5 ms is its default."""
+        """Let the interpreter switch threads more often than samples are due; its default is 5 ms."""
         self._interval = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         self._thread.start()
@@ -102,7 +105,7 @@ class LineSampler:
                 self._earlier_cpu_s, self._began_s = self.cpu_s(), None
 
     def cpu_s(self) -> float:
-        """CPU seconds that all threads but this one have used while it was looking."""
+        """CPU seconds of all threads but the sampler's while it was sampling."""
         began = self._began_s
         return self._earlier_cpu_s + (self._process_s() - began if began is not None else 0.0)
 
@@ -123,7 +126,7 @@ class LineSampler:
 
 
 class SourceLocator:
-    """Whose a line is, and how it is written."""
+    """Classify lines as the project's, perfci's or a library's, and format them."""
 
     def __init__(self, roots: Mapping[str, str] | None) -> None:
         self._roots = (
@@ -133,15 +136,15 @@ class SourceLocator:
 
     def locate(self, frame: FrameType) -> SourceLine | None:
         """The innermost line of the project, else of perfci.bench; none between two calls."""
-        found: dict[str, SourceLine] = {}
+        lines: dict[str, SourceLine] = {}
         outer: FrameType | None = frame
-        while outer is not None and outer.f_code.co_filename != __file__ and "project" not in found:
+        while outer is not None and outer.f_code.co_filename != __file__ and "project" not in lines:
             name = outer.f_code.co_filename
             if name not in self._owner:
                 self._owner[name] = self._classify_file(name)
-            found.setdefault(self._owner[name], (name, outer.f_lineno))
+            lines.setdefault(self._owner[name], (name, outer.f_lineno))
             outer = outer.f_back
-        return found.get("project") or found.get("perfci")
+        return lines.get("project") or lines.get("perfci")
 
     def _classify_file(self, filename: str) -> str:
         real = os.path.realpath(filename)

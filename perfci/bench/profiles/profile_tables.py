@@ -1,4 +1,4 @@
-"""What torch's profiler recorded, as tables: from its list of events, each time counted once."""
+"""Tables from the events that torch's profiler recorded, each second counted once."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ MICROSECOND = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class RecordedTables:
-    """``seconds`` is the wall time of one call; ``in_operators`` and ``busy`` are the parts of it during which at least
-    one operator ran on the host, and one kernel on the device. Phases are times of the host, which sum to the call;
-    ``device_phases`` hold the time on the device of what was launched in them.
+    """Time shares of one recorded call.
+
+    ``seconds`` is the wall time of one call; ``in_operators`` and ``busy`` are the parts of it, ratios,
+    during which at least one operator ran on the host, and one kernel on the device. ``phases`` are times
+    of the host, which sum to the call; ``device_phases`` hold the time on the device of what was launched
+    in them.
     """
 
     seconds: float
@@ -36,11 +39,12 @@ class RecordedTables:
 
 
 def build_tables(events: Sequence[Any]) -> RecordedTables:
-    """Read the ``FunctionEvent``s of a recording whose calls are ranges named ``WHOLE``.
+    """Read the ``FunctionEvent``s of a recording whose calls are ranges named ``CALL_RANGE``.
 
-    Operators have their self time, on whichever thread they ran (autograd has one for each device). An operator and
-    the kernel it launched are both events with the kernel's time: only the device's own events count as kernels, and
-    of those not the ranges that the profiler mirrors onto the device (``torch.autograd.profiler_util`` sums likewise).
+    Operators have their self time, on whichever thread they ran (autograd has one for each device). An
+    operator and the kernel it launched are both events with the kernel's time: only the device's own events
+    count as kernels, and of those not the ranges that the profiler mirrors onto the device
+    (``torch.autograd.profiler_util`` sums likewise).
     """
     calls = [event for event in events if event.name == CALL_RANGE and _is_host_event(event)]
     inside = [event for event in events if any(_contains(call, event) for call in calls)]
@@ -79,10 +83,12 @@ def _exclusive_phases(ranges: Sequence[Any]) -> list[tuple[str, float]]:
 
 
 def _kernels_by_phase(host: Sequence[Any], ranges: Sequence[Any]) -> list[tuple[str, float]]:
-    """What each launched kernel took, under the innermost phase that was open when it was launched, by any thread."""
+    """What each launched kernel took, under the innermost phase that was open when it was launched, by any
+    thread.
+    """
     return [
         (
-            _phase_name(min((one for one in ranges if _contains(one, event)), key=_duration_s)),
+            _phase_name(min((phase for phase in ranges if _contains(phase, event)), key=_duration_s)),
             kernel.duration * MICROSECOND,
         )
         for event in host
@@ -95,7 +101,9 @@ def _phase_name(event: Any) -> str:
 
 
 def _is_device_wait(event: Any) -> bool:
-    """Whether this is the wait for the device at the end of a call, which is ours and not the benchmark's."""
+    """Whether this is the wait for the device at the end of a call, which is perfci's and not the
+    benchmark's.
+    """
     return any(outer.name == WAIT_RANGE for outer in _enclosing_events(event))
 
 

@@ -1,4 +1,6 @@
-"""Where the time of a benchmark goes: kernels, operators, phases and Python lines. Nothing here is ever judged."""
+"""Where the time of a benchmark goes: kernels, operators, phases and Python lines. Nothing here is ever
+judged.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,15 @@ ACTIVITIES = {"cuda": ProfilerActivity.CUDA, "rocm": ProfilerActivity.CUDA, "xpu
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Tables sorted by share, the largest first, of ``calls`` calls that took ``seconds`` each, by the wall clock.
+    """Tables sorted by share, the largest first, of ``calls`` calls that took ``seconds`` each, by the wall
+    clock.
 
-    ``phases`` hold the host's time in each, and sum to the call; none where the benchmark marks none. ``kernels``,
-    ``device_phases`` (the device's time of what was launched in each phase) and ``busy`` are absent, with the reason,
-    where no kernel was seen. ``busy`` is the part of the call during which a kernel ran, a ratio: what NVML's
-    utilisation is often taken for (that one only says that some kernel was resident, pytorch/kineto#306), and
-    ``in_operators`` the part of it during which an operator ran on the host; the rest is Python, or waiting.
+    ``phases`` hold the host's time in each, and sum to the call; none where the benchmark marks none.
+    ``kernels``, ``device_phases`` (the device's time of what was launched in each phase) and ``busy`` are
+    absent, with the reason, where no kernel was seen. ``busy`` is the part of the call during which a
+    kernel ran, a ratio: what NVML's utilisation is often taken for (that one only says that some kernel was
+    resident, pytorch/kineto#306), and ``in_operators`` the part of it during which an operator ran on the
+    host; the rest is Python, or waiting.
     """
 
     device: str
@@ -64,9 +68,9 @@ def profile_work(
 ) -> Profile:
     """Profile a few warm calls; write ``trace.json`` (Chrome's format) and ``profile.json`` into ``folder``.
 
-    Phases are ranges of torch's profiler, and of NVTX where CUDA is. Lines are sampled in calls of their own (see
-    ``lines_of``, which also says what ``roots`` are), without phases, so that neither disturbs the other. ``prepare``
-    runs before every call and is no part of it.
+    Phases are ranges of torch's profiler, and of NVTX where CUDA is. Lines are sampled in calls of their
+    own (see ``lines_of``, which also says what ``roots`` are), without phases, so that neither disturbs the
+    other. ``prepare`` runs before every call and is no part of it.
     """
     device = device or this_device()
     calls = calls_to_record(_warm_up(work, device, warmup_calls, before_call))
@@ -96,7 +100,8 @@ def run_nvtx_ranges(
     warmup_calls: int = WARMUP_CALLS,
     before_call: Callable[[], object] = lambda: None,
 ) -> None:
-    """Run warm calls with NVTX ranges, and nothing else, between ``cudaProfilerStart`` and ``cudaProfilerStop``.
+    """Run warm calls with NVTX ranges, and nothing else, between ``cudaProfilerStart`` and
+    ``cudaProfilerStop``.
 
     For ``nsys profile --capture-range=cudaProfilerApi``. Only one subscriber of CUPTI can record a process
     (pytorch/pytorch#117935), so torch's profiler must not run at the same time.
@@ -134,7 +139,9 @@ def _warm_up(
 
 
 def _record_calls(work: ProfiledWork, device: Device, calls: int, before_call: Callable[[], object]) -> Any:
-    """Record calls; the first also starts the tracer of the device, and is in the trace but not in the tables."""
+    """Record calls; the first also starts the tracer of the device, and is in the trace but not in the
+    tables.
+    """
     activities = [ProfilerActivity.CPU, *([ACTIVITIES[device.kind]] if device.kind in ACTIVITIES else [])]
     with torch.profiler.profile(activities=activities) as recorded:
         for name in (PHASE_PREFIX + "tracer start-up call", *[CALL_RANGE] * calls):
@@ -189,4 +196,7 @@ def _missing_kernels_reason(device: Device) -> str:
         return f"{device.name} runs no kernels of its own"
     if device.kind not in ACTIVITIES:
         return f"torch's profiler cannot see what runs on {device.name}"
-    return f"no kernel was seen on {device.name}: the benchmark uses the CPU alone, or another profiler is recording"
+    return (
+        f"no kernel was seen on {device.name}: the benchmark uses the CPU alone, or another "
+        "profiler is recording"
+    )

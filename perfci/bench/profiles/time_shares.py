@@ -11,7 +11,8 @@ MAX_ROWS = 20
 
 @dataclass(frozen=True, slots=True)
 class TimeShare:
-    """A kernel, operator, phase or line: its seconds in one call of the benchmark, and its share of all of them.
+    """A kernel, operator, phase or line: its seconds in one call of the benchmark, and its share of all of
+    them.
 
     ``calls`` says how often it ran in one call; a line is sampled and not counted.
     """

@@ -1,8 +1,9 @@
-"""Turn the timestamps of requests into latencies: TTFT, TPOT, ITL, E2EL, percentiles, real-time factor, SLA, goodput.
+"""Turn the timestamps of requests into latencies: TTFT, TPOT, ITL, E2EL, percentiles, real-time factor,
+SLA, goodput.
 
 Numbers in, numbers out: no clock is read here. The definitions are those of ``vllm bench serve`` (its
-``calculate_metrics``), because that is what teams compare with; where one of them is known to mislead, the function
-says so and what it does instead.
+``calculate_metrics``), because that is what teams compare with; where one of them is known to mislead, the
+function says so and what it does instead.
 """
 
 from __future__ import annotations
@@ -16,25 +17,26 @@ from itertools import pairwise
 from statistics import median
 
 CONFIDENCE = 0.99
-"""How sure a tail percentile has to be before it is told: MLPerf LoadGen's early stopping asks for 99 %."""
+"""Confidence a tail percentile needs before it is given: 99 %, as in MLPerf LoadGen's early stopping."""
 
 INTERVAL_COVERAGE = 0.95
 """Coverage of the bounds beside a percentile, as of every other interval of perfci."""
 
 MIN_GAPS = 8
-"""Gaps between chunks below which nothing is said about TPOT over position: a quarter of them is two."""
+"""Gaps between chunks that TPOT over position needs: a quarter of them is two."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestTrace:
     """When one request was sent, when each of its chunks became visible, and when its stream had ended.
 
-    Times are seconds of one clock. ``chunks`` holds (time, tokens) in the order they came; a chunk of 0 tokens (a role,
-    an empty delta) carries no output and counts for nothing. ``audio_s`` holds the seconds of audio in each chunk where
-    the output is sound. ``done`` is when the stream said that it is over, not when its last chunk came.
+    Times are seconds of one clock. ``chunks`` holds (time, tokens) in the order they came; a chunk of 0
+    tokens (a role, an empty delta) carries no output and counts for nothing. ``chunk_audio_s`` holds the
+    seconds of audio in each chunk where the output is sound. ``ended_at`` is when the stream signalled its
+    end, not when its last chunk came.
 
-    Raises ``ValueError`` for times that are negative, not finite or out of order, and for a request without output: a
-    failed request is no fast one.
+    Raises ``ValueError`` for times that are negative, not finite or out of order, and for a request without
+    output: a failed request is no fast one.
     """
 
     sent_at: float
@@ -58,7 +60,8 @@ class RequestTrace:
             raise ValueError("the request has no output: no chunk of it holds a token")
         if self.chunk_audio_s and len(self.chunk_audio_s) != len(self.chunks):
             raise ValueError(
-                f"{len(self.chunks)} chunks came with {len(self.chunk_audio_s)} lengths of audio; give one each"
+                f"{len(self.chunks)} chunks came with {len(self.chunk_audio_s)} lengths of "
+                "audio; give one each"
             )
         if not all(math.isfinite(seconds) and seconds >= 0 for seconds in self.chunk_audio_s):
             raise ValueError(
@@ -88,7 +91,9 @@ def ttft(trace: RequestTrace) -> float:
 
 
 def ttfb(trace: RequestTrace) -> float | None:
-    """Time to first sound, seconds: from sending the request to its first chunk that holds playable audio, if any."""
+    """Time to first sound, seconds: from sending the request to its first chunk with audio; None without
+    any.
+    """
     for (time, _), seconds in zip(trace.chunks, trace.chunk_audio_s, strict=False):
         if seconds > 0:
             return time - trace.sent_at
@@ -98,8 +103,8 @@ def ttfb(trace: RequestTrace) -> float | None:
 def e2el(trace: RequestTrace) -> float:
     """End-to-end latency, seconds: from sending the request to the end of its stream, at the client.
 
-    vLLM ends it at the last chunk; the two agree where the stream ends with that chunk. Work after it (closing a file,
-    a last filter) keeps a user waiting too, so here it counts.
+    vLLM ends it at the last chunk; the two agree where the stream ends with that chunk. Work after it
+    (closing a file, a last filter) keeps a user waiting too, so here it counts.
     """
     return trace.ended_at - trace.sent_at
 
@@ -107,8 +112,9 @@ def e2el(trace: RequestTrace) -> float:
 def tpot(trace: RequestTrace) -> float | None:
     """Time per output token after the first, seconds per token: (E2EL - TTFT) / (output tokens - 1).
 
-    None for a request of one token, which vLLM leaves out of the statistic as well, and for one whose tokens all came
-    in one chunk: the formula would give it 0 although nothing is known of its pace (vllm#5263).
+    None for a request of one token, which vLLM leaves out of the statistic as well, and for one whose
+    tokens all came in one chunk: the formula would give it 0 although nothing is known of its pace
+    (vllm#5263).
     """
     if len(trace.outputs) < 2:
         return None
@@ -118,10 +124,11 @@ def tpot(trace: RequestTrace) -> float | None:
 def itl(traces: Iterable[RequestTrace]) -> list[float]:
     """Inter-token latencies, seconds: the gaps between chunks that carry output, pooled over requests.
 
-    The gap before the first chunk is TTFT and not in it. This is vLLM's name and definition; where a chunk holds
-    several tokens it is the time between chunks and not between tokens (vllm#27485, sglang#12064), and it may lie on
-    either side of TPOT, which averages per request (vllm#6531). ``itl_per_token`` is the one that does not depend on
-    how tokens are bundled, and ``bundled`` tells whether the two differ.
+    The gap before the first chunk is TTFT and not in it. This is vLLM's name and definition; where a chunk
+    holds several tokens it is the time between chunks and not between tokens (vllm#27485, sglang#12064),
+    and it may lie on either side of TPOT, which averages per request (vllm#6531). ``itl_per_token`` is the
+    one that does not depend on how tokens are bundled, and ``max_tokens_per_chunk`` tells whether the two
+    differ.
     """
     return [gap for trace in traces for gap, _ in _output_gaps(trace)]
 
@@ -132,7 +139,9 @@ def itl_per_token(traces: Iterable[RequestTrace]) -> list[float]:
 
 
 def max_tokens_per_chunk(traces: Iterable[RequestTrace]) -> int:
-    """The most tokens any one chunk holds; above 1 a chunk is not a token and ``itl`` is the time between chunks."""
+    """The most tokens any one chunk holds; above 1 a chunk is not a token and ``itl`` is the time between
+    chunks.
+    """
     return max(tokens for trace in traces for _, tokens in trace.chunks)
 
 
@@ -145,19 +154,21 @@ def _output_gaps(trace: RequestTrace) -> list[tuple[float, int]]:
 def tpot_slope(traces: Sequence[RequestTrace]) -> float | None:
     """How much longer each further token takes, seconds per token per token; near 0 with a working KV cache.
 
-    A cache that is lost or copied makes every token cost its whole context, so the gaps grow with position. Each
-    request's gaps per token over the position of the token are paired, the first with the first of the second half and
-    so on, and the slope is the median over all pairs: Theil's incomplete method (Theil 1950), which a few stalls cannot
-    turn. None where no request has ``MIN_GAPS`` gaps. It may be negative and has no ratio: judge ``tpot_growth``.
+    A cache that is lost or copied makes every token cost its whole context, so the gaps grow with position.
+    Each request's gaps per token over the position of the token are paired, the first with the first of the
+    second half and so on, and the slope is the median over all pairs: Theil's incomplete method (Theil
+    1950), which a few stalls cannot turn. None where no request has ``MIN_GAPS`` gaps. It may be negative
+    and has no ratio: judge ``tpot_growth``.
     """
     slopes = [slope for trace in traces for slope in _slopes(trace)]
     return median(slopes) if slopes else None
 
 
 def tpot_growth(trace: RequestTrace) -> float | None:
-    """Median time per token in the last quarter of a request over that in its first, a ratio; 1 is a flat TPOT.
+    """Median time per token in the last quarter of a request over that in its first, a ratio; 1 is a flat
+    TPOT.
 
-    The same story as ``tpot_slope`` in a number that is always positive, so that a ratio between two commits exists.
+    Like ``tpot_slope``, but a number that is always positive, so that a ratio between two commits exists.
     None for a request of fewer than ``MIN_GAPS`` gaps, or one whose first quarter took no measurable time.
     """
     paces = [pace for _, pace in _seconds_per_token(trace)]
@@ -187,7 +198,8 @@ def _seconds_per_token(trace: RequestTrace) -> list[tuple[int, float]]:
 
 
 def rtf(compute_seconds: float, audio_seconds: float) -> float:
-    """Real-time factor, a ratio: seconds of computing per second of audio made. Lower is better, below 1 is live.
+    """Real-time factor, a ratio: seconds of computing per second of audio made. Lower is better, below 1 is
+    live.
 
     ``rtfx`` is its inverse (what vLLM reports as RTFx). Raises ``ValueError`` for no audio or less.
     """
@@ -209,7 +221,9 @@ def rtfx(compute_seconds: float, audio_seconds: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Percentile:
-    """A percentile of ``n`` values with the order statistics that hold it with 95 % coverage, where n has them."""
+    """A percentile of ``n`` values with the order statistics that hold it with 95 % coverage, where n has
+    them.
+    """
 
     value: float
     lo: float | None
@@ -218,11 +232,13 @@ class Percentile:
 
 
 def percentile(values: Sequence[float], quantile: float) -> Percentile | None:
-    """The value below which ``share`` (0.9) of the requests lie, or None where there are too few to say.
+    """The value below which a ``quantile`` (0.9) of the requests lie, or None where there are too few of
+    them.
 
-    The estimate interpolates linearly (numpy's default, as in vLLM). A median is always told. A tail needs
-    ``needed(share)`` values: 64 for p90 and 662 for p99. The bounds assume no distribution: the number of values below
-    the true percentile is binomial, which makes two of the ordered values its interval (Conover 1999, 3.2).
+    The estimate interpolates linearly (numpy's default, as in vLLM). A median is always given. A tail needs
+    ``required_samples(quantile)`` values: 64 for p90 and 662 for p99. The bounds assume no distribution:
+    the number of values below the true percentile is binomial, which makes two of the ordered values its
+    interval (Conover 1999, 3.2).
     """
     if not values:
         raise ValueError("a percentile needs at least one value")
@@ -243,8 +259,9 @@ def percentile(values: Sequence[float], quantile: float) -> Percentile | None:
 def required_samples(quantile: float) -> int:
     """How many values a percentile needs: the fewest whose second largest lies above it with 99 % confidence.
 
-    MLPerf LoadGen's early stopping for a single stream: P[Binomial(n, 1 - share) <= 1] <= 0.01, so 64 for p90 and 662
-    for p99. With fewer, the number told would be the maximum under another name. Up to the median 1 is enough.
+    MLPerf LoadGen's early stopping for a single stream: P[Binomial(n, 1 - quantile) <= 1] <= 0.01, so 64
+    for p90 and 662 for p99. With fewer, the number would be the maximum under another name. Up to the
+    median 1 is enough.
     """
     if not 0 < quantile < 1:
         raise ValueError(f"the share of a percentile lies between 0 and 1; got {quantile}")
@@ -265,9 +282,11 @@ def _interpolate(ordered: Sequence[float], quantile: float) -> float:
 
 @functools.lru_cache(maxsize=64)
 def _bound_ranks(n: int, quantile: float) -> tuple[int | None, int | None]:
-    """Ranks (from 1) of the two order statistics around a percentile, each missed with at most half of 5 %."""
+    """Ranks (from 1) of the two order statistics around a percentile, each missed with at most half of 5
+    %.
+    """
     tail = (1 - INTERVAL_COVERAGE) / 2
-    below = 0.0  # P[Binomial(n, share) < rank]
+    below = 0.0  # P[Binomial(n, quantile) < rank]
     low = high = None
     for rank in range(1, n + 1):
         below += _binomial_probability(n, rank - 1, quantile)
@@ -285,7 +304,9 @@ def _binomial_probability(n: int, k: int, p: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SlaObjective:
-    """One line of a service-level agreement: ``metric`` at most ``limit`` for at least ``share`` of the requests."""
+    """One line of a service-level agreement: ``metric`` at most ``limit`` for at least ``required_share``
+    of the requests.
+    """
 
     name: str
     metric: str
@@ -308,14 +329,14 @@ SLA_METRICS: Mapping[str, Callable[[RequestTrace], float | None]] = {
     "ttfb": ttfb,
     "rtf": _trace_rtf,
 }
-"""What an SLA may limit, per request: seconds, seconds per token, or a ratio for ``rtf``."""
+"""Metrics an SLA may limit, per request: seconds, seconds per token, or a ratio for ``rtf``."""
 
 
 def parse_sla(spec: Mapping[str, float]) -> tuple[SlaObjective, ...]:
     """Read ``{"e2el_p90": 2.0, "ttft": 0.5}``: 90 % of the requests end within 2 s, all begin within 0.5 s.
 
-    A limit holds for one request; a suffix ``_pNN`` says what share of them has to keep it. Raises ``ValueError`` for
-    a name that is none of ``OBJECTIVES`` and for a limit that is no positive number.
+    A limit holds for one request; a suffix ``_pNN`` says which share of them has to keep it. Raises
+    ``ValueError`` for a name that is none of ``SLA_METRICS`` and for a limit that is no positive number.
     """
     if not spec:
         raise ValueError('an SLA needs at least one objective, such as {"e2el_p90": 2.0}')
@@ -323,17 +344,18 @@ def parse_sla(spec: Mapping[str, float]) -> tuple[SlaObjective, ...]:
 
 
 def _parse_objective(name: str, limit: float) -> SlaObjective:
-    found = re.fullmatch(r"([a-z0-9]+?)(?:_p([1-9][0-9]?))?", name)
-    if found is None or found[1] not in SLA_METRICS:
-        known = ", ".join(SLA_METRICS)
+    match = re.fullmatch(r"([a-z0-9]+?)(?:_p([1-9][0-9]?))?", name)
+    if match is None or match[1] not in SLA_METRICS:
+        metrics = ", ".join(SLA_METRICS)
         raise ValueError(
-            f"the SLA names {name!r}; known are {known}, each also with _p50, _p90, _p99 behind it"
+            f"the SLA names {name!r}; known are {metrics}, each also with _p50, _p90, _p99 behind it"
         )
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 < limit < math.inf:
         raise ValueError(
             f"the SLA limits {name} to {limit!r}; a positive number of seconds (or a ratio) was expected"
         )
-    return SlaObjective(name, found[1], float(limit), int(found[2]) / 100 if found[2] else 1.0)
+    required_share = int(match[2]) / 100 if match[2] else 1.0
+    return SlaObjective(name, match[1], float(limit), required_share)
 
 
 def sla_attainment(traces: Sequence[RequestTrace], sla: Sequence[SlaObjective]) -> float:
@@ -347,7 +369,9 @@ def sla_attainment(traces: Sequence[RequestTrace], sla: Sequence[SlaObjective]) 
 def goodput(
     traces: Sequence[RequestTrace], sla: Sequence[SlaObjective], wall_s: float | None = None
 ) -> float:
-    """Requests per second that keep every limit of the SLA (DistServe, Zhong et al. 2024; ``vllm bench serve``)."""
+    """Requests per second that keep every limit of the SLA (DistServe, Zhong et al. 2024; ``vllm bench
+    serve``).
+    """
     return _count_met(traces, sla) / _total_seconds(traces, wall_s)
 
 
@@ -362,7 +386,7 @@ def token_throughput(traces: Sequence[RequestTrace], wall_s: float | None = None
 
 
 def describe_violations(traces: Sequence[RequestTrace], sla: Sequence[SlaObjective]) -> tuple[str, ...]:
-    """A sentence for each objective that fewer requests keep than it asks for."""
+    """A sentence for each objective that fewer requests keep than it requires."""
     shares = [(objective, sla_attainment(traces, [objective])) for objective in sla]
     return tuple(
         f"sla: {kept:.1%} of {len(traces)} requests keep {objective.name} <= {objective.limit:g}, "

@@ -1,4 +1,6 @@
-"""Send requests to a pipeline at a rate, one worker serving them in order, and trace them with their waiting."""
+"""Send requests to a pipeline at a rate, one worker serving them in order, and trace them with their
+waiting.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ SERVING_METRICS = (
     Metric("sla_attainment", "ratio", "higher"),
     Metric("goodput", "requests/s", "higher"),
 )
-"""What ``measure_serving`` gives. Unlike those of a stream alone, its latencies begin when a request arrives."""
+"""What ``measure_serving`` gives. Unlike those of a stream alone, its latencies begin when a request
+arrives.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +52,11 @@ class ServedRequests:
 
 
 def poisson_arrivals(rate: float, requests: int, *, seed: int = 0) -> tuple[float, ...]:
-    """Seconds after the start at which requests arrive, ``rate`` a second on average, gaps exponentially distributed.
+    """Seconds after the start at which requests arrive, ``rate`` a second on average, gaps exponentially
+    distributed.
 
-    Independent users arrive like this; MLPerf's server scenario and ``vllm bench serve`` send the same. One seed gives
-    one schedule, so two commits meet the same bursts.
+    Independent users arrive like this; MLPerf's server scenario and ``vllm bench serve`` send the same. One
+    seed gives one schedule, so two commits meet the same bursts.
     """
     if not rate > 0:
         raise ValueError(f"requests have to arrive at a rate above 0 per second; got {rate}")
@@ -71,10 +76,11 @@ def measure_serving(
     sla: Mapping[str, float] | None = None,
     warmup_s: float = 0.5,
 ) -> Measurement:
-    """Let ``requests`` arrive at ``rate`` per second, or back to back with None, and give ``SERVING_METRICS``.
+    """Let ``requests`` arrive at ``rate`` per second, or back to back with None, and give
+    ``SERVING_METRICS``.
 
-    ``stream()`` serves one request; a pipeline that does not stream yields its one result. What it costs, how a chunk
-    is timed and what raises is as in ``perfci.bench.streams.stream_requests.record_stream``.
+    ``stream()`` serves one request; a pipeline that does not stream yields its one result. What it costs,
+    how a chunk is timed and what raises is as in ``perfci.bench.streams.stream_requests.record_stream``.
     """
     if requests < 1:
         raise ValueError(f"at least 1 request has to be served; got {requests}")
@@ -94,12 +100,14 @@ measure_serving.skip_benchmark = True  # type: ignore[attr-defined]  # a suite t
 
 
 def serve(request: StreamRequest, arrivals: Sequence[float] | int) -> ServedRequests:
-    """Serve requests one at a time in order of arrival: an open loop, or a closed one for a mere number of them.
+    """Serve requests one at a time in order of arrival: an open loop, or a closed one for a mere number of
+    them.
 
-    In an open loop a request is sent at its arrival, whether or not the worker is free: what it waited is in its
-    latency. A loop that sends the next one only after the last has ended leaves out exactly the waiting that a slow
-    moment causes (Tene's coordinated omission). By the CPU's clock nothing passes while the worker sleeps, so there the
-    same arrivals are queued before the CPU seconds each request took: the queue as it were without neighbours.
+    In an open loop a request is sent at its arrival, whether or not the worker is free: what it waited is
+    in its latency. A loop that sends the next one only after the last has ended leaves out exactly the
+    waiting that a slow moment causes (Tene's coordinated omission). By the CPU's clock nothing passes while
+    the worker sleeps, so there the same arrivals are queued before the CPU seconds each request took: the
+    queue as it were without neighbours.
     """
     if isinstance(arrivals, int):
         pairs = [request() for _ in range(arrivals)]
@@ -145,9 +153,9 @@ def queue_traces(traces: Sequence[RequestTrace], arrivals: Sequence[float]) -> t
 def serving_readings(served: ServedRequests, *, sla: Sequence[SlaObjective] = ()) -> Measurement:
     """Turn served requests into the readings of ``SERVING_METRICS``.
 
-    Judged are ttft, e2el, sla_attainment and goodput, by CPU seconds where the CPU computed. The rest is shown, by the
-    wall: ``queue_time`` is the mean wait for the worker, ``utilisation`` the share of the time it worked. Rates are
-    over the time from the first arrival to the last end.
+    Judged are ttft, e2el, sla_attainment and goodput, by CPU seconds where the CPU computed. The rest is
+    shown, by the wall: ``queue_time`` is the mean wait for the worker, ``utilisation`` the share of the
+    time it worked. Rates are over the time from the first arrival to the last end.
     """
     read = TraceReadings(served.from_arrival, sla, duration_of=span_seconds)
     seen, worked = served.from_arrival.wall, served.from_start.wall

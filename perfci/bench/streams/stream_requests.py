@@ -1,4 +1,4 @@
-"""Drive a generator that streams its output, and read when each chunk became visible."""
+"""Send requests to a generator that streams its output, and record when each chunk became visible."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ GENERATION_METRICS = (
     Metric("sla_attainment", "ratio", "higher"),
     Metric("goodput", "requests/s", "higher"),
 )
-"""What ``measure_stream`` gives; each is defined where ``perfci.bench.streams.latency`` computes it."""
+"""Metrics of ``measure_stream``; each is defined where ``perfci.bench.streams.latency`` computes it."""
 
 SINGLE_CHUNK_REASON = "every request gave all its output in one chunk, so the time per token is unknown"
 TOO_FEW_CHUNKS_REASON = f"needs a request with {latency.MIN_GAPS} gaps between chunks"
@@ -45,7 +45,7 @@ NO_SLA_REASON = "no SLA was given"
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequests:
-    """The same requests by two clocks: wall seconds, and CPU seconds of the process where the CPU computes."""
+    """Traced requests by two clocks: wall seconds, and CPU seconds of the process where the CPU computes."""
 
     wall: tuple[RequestTrace, ...]
     cpu: tuple[RequestTrace, ...] = ()
@@ -65,8 +65,8 @@ def measure_stream(
 ) -> Measurement:
     """Send ``requests`` requests one after the other and read all of ``GENERATION_METRICS``.
 
-    ``stream()`` starts one request and yields its chunks. See ``record_stream`` for what a chunk is and how it is
-    timed, ``generation_readings`` for what comes out.
+    ``stream()`` starts one request and yields its chunks. See ``record_stream`` for what a chunk is and how
+    it is timed, ``generation_readings`` for what comes out.
     """
     objectives = latency.parse_sla(sla) if sla is not None else ()
     recording = record_stream(
@@ -94,13 +94,15 @@ def record_stream(
 ) -> RecordedRequests:
     """Send requests until they have settled, or for ``warmup_s`` seconds; then trace ``requests`` of them.
 
-    Settled is what ``perfci.bench.timers.warmup`` says it is; a request is one call there. The cycle collector is off.
+    *Settled* is defined in ``perfci.bench.timers.warmup``; a request is one call there. The cycle collector
+    is off.
 
-    A chunk counts as visible once the device has done all that was queued for it: one synchronise per chunk, which is
-    what a user who reads the token causes as well. ``tokens_of(chunk)`` says how many tokens a chunk holds *per
-    sequence* (0 for a chunk without output); without it every chunk is one token, so a tensor of shape (batch, 1) is
-    one step of the whole batch. ``audio_seconds(chunk)`` is the length of the sound in that one chunk. Both are asked
-    after the request has ended, outside the clock: a stream that reuses one buffer must not be asked for its content.
+    A chunk counts as visible once the device has done all that was queued for it: one synchronise per
+    chunk, which is what a user who reads the token causes as well. ``tokens_of(chunk)`` is the number of
+    tokens in a chunk *per sequence* (0 for a chunk without output); without it every chunk is one token, so
+    a tensor of shape (batch, 1) is one step of the whole batch. ``audio_seconds(chunk)`` is the length of
+    the sound in that one chunk. Both are called after the request has ended, outside the clock: a stream
+    that reuses one buffer must not be read for its content.
 
     Raises ``ValueError`` when the stream yields nothing or is no iterable.
     """
@@ -185,12 +187,14 @@ def _read_clocks() -> tuple[float, float]:
 def generation_readings(
     recording: RecordedRequests, *, sla: Sequence[SlaObjective] = (), batch: int = 1
 ) -> Measurement:
-    """Turn traced requests into the readings of ``GENERATION_METRICS``; what cannot be told is absent with its reason.
+    """Turn traced requests into the readings of ``GENERATION_METRICS``; what cannot be computed is absent
+    with its reason.
 
-    Judged are ttft, ttfb, tpot, tpot_growth, itl, itl_per_token, e2el, rtf, sla_attainment and goodput: by CPU seconds
-    where the CPU computed, with the wall beside them. Percentiles, tokens per second, rtfx and tpot_slope are
-    witnesses, by the wall. ``batch`` sequences advance with each request and count in the two rates. Rates are over the
-    time spent in requests, which follow each other with nothing between them but the harness.
+    Judged are ttft, ttfb, tpot, tpot_growth, itl, itl_per_token, e2el, rtf, sla_attainment and goodput: by
+    CPU seconds where the CPU computed, with the wall beside them. Percentiles, tokens per second, rtfx and
+    tpot_slope are informational, by the wall clock. ``batch`` sequences advance with each request and count
+    in the two rates. Rates are over the time spent in requests, which follow each other with nothing
+    between them but the harness.
     """
     read = TraceReadings(recording, sla, batch)
     readings: dict[str, Reading | Absent] = {
@@ -219,7 +223,7 @@ def busy_seconds(traces: Iterable[RequestTrace]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class TraceReadings:
-    """Readings of traced requests; rates are over the seconds that ``seconds_of`` finds in them."""
+    """Readings of traced requests; rates are over the seconds that ``duration_of`` finds in them."""
 
     recording: RecordedRequests
     sla: Sequence[SlaObjective] = ()
@@ -237,7 +241,7 @@ class TraceReadings:
     def by_both_clocks(
         self, metric: Callable[[Sequence[RequestTrace]], list[float]], reason: str = ""
     ) -> Reading | Absent:
-        """The same samples by the wall, and by the CPU's clock where it computed."""
+        """Samples by the wall clock, and by the CPU clock where the CPU computed."""
         samples = metric(self.recording.wall)
         return Reading(samples, Clock.WALL, cpu=metric(self.recording.cpu)) if samples else Absent(reason)
 
@@ -246,7 +250,7 @@ class TraceReadings:
         return Absent(TOO_FEW_CHUNKS_REASON) if slope is None else informational(slope)
 
     def percentiles(self) -> dict[str, Reading | Absent]:
-        """``ttft_p50`` to ``e2el_p99``, each a witness or absent for want of requests."""
+        """``ttft_p50`` to ``e2el_p99``, each informational, or absent with too few requests."""
         values = {"ttft": latency.ttft, "e2el": latency.e2el}
         return {
             f"{name}_{rank}": self._percentile([value_of(trace) for trace in self.recording.wall], share)
@@ -255,10 +259,10 @@ class TraceReadings:
         }
 
     def _percentile(self, values: Sequence[float], share: float) -> Reading | Absent:
-        found = latency.percentile(values, share)
-        if found is None:
+        estimate = latency.percentile(values, share)
+        if estimate is None:
             return Absent(f"needs {latency.required_samples(share)} requests, measured {len(values)}")
-        return informational(found.value)
+        return informational(estimate.value)
 
     def tokens_per_second(self) -> Reading:
         traces = self.recording.wall
@@ -286,9 +290,13 @@ class TraceReadings:
         return self.by_both_clocks(lambda traces: [metric(traces)] if traces else [])
 
     def flags(self) -> tuple[str, ...]:
-        """What has to be known beside the numbers: chunks that are no tokens, and a broken SLA."""
-        most = latency.max_tokens_per_chunk(self.recording.wall)
-        bundled = (f"a chunk holds up to {most} tokens: itl is the time between chunks",) if most > 1 else ()
+        """Flags beside the numbers: chunks of several tokens, and a broken SLA."""
+        max_tokens = latency.max_tokens_per_chunk(self.recording.wall)
+        bundled = (
+            (f"a chunk holds up to {max_tokens} tokens: itl is the time between chunks",)
+            if max_tokens > 1
+            else ()
+        )
         return (*bundled, *latency.describe_violations(self.recording.wall, self.sla))
 
 

@@ -9,8 +9,9 @@ import time
 def wall_clock() -> float:
     """Read wall time once the accelerator has finished what was queued.
 
-    A launch returns before its kernel ends: a clock that does not wait measures launches. Nothing can be queued before
-    CUDA (ROCm, XPU) is initialised, so this clock never initialises it: a process that reads it may still fork.
+    A launch returns before its kernel ends: a clock that does not wait measures launches. Nothing can be
+    queued before CUDA (ROCm, XPU) is initialised, so this clock never initialises it: a process that reads
+    it may still fork.
     """
     torch = sys.modules.get("torch")
     if torch is not None:

@@ -14,12 +14,15 @@ MAX_UNSTAGED_SHARE = 0.02
 """Share of the whole that may lie in no stage before the measurement is invalid."""
 
 CONTEXT_OVERHEAD_S = 10e-6
-"""What the interpreter may need around one ``with stages(...)``, beside that share: five times the 2 us it takes on an
-idle machine. It only matters to runs of less than a millisecond."""
+"""What the interpreter may need around one ``with stages(...)``, beside that share: five times the 2 us it
+takes on an idle machine. It only matters to runs of less than a millisecond.
+"""
 
 
 def stage_metrics(*names: str) -> tuple[Metric, ...]:
-    """Declare what ``Stages.readings`` gives for these stages: each one's seconds, and its share of the whole."""
+    """Declare what ``Stages.readings`` gives for these stages: each one's seconds, and its share of the
+    whole.
+    """
     seconds = [Metric(name, "seconds") for name in names]
     return (*seconds, *(Metric(f"{name}_share", "ratio") for name in names))
 
@@ -40,7 +43,9 @@ class ClockSpan:
 
 @dataclass(slots=True)
 class Stopwatch:
-    """Both clocks, standing still while the timers keep their books: a short stage is not blamed for being timed."""
+    """Both clocks, standing still while the timers keep their books: a short stage is not blamed for being
+    timed.
+    """
 
     device: Device
     overhead: ClockSpan = field(default_factory=ClockSpan)
@@ -93,10 +98,10 @@ class Stages:
     ...             rest = list(stream)
     >>> stages.readings()
 
-    Each ``with stages:`` is one run and gives one sample per stage. The device is waited for at the edges of stages
-    and nowhere else, so that what a stage queued counts as its own. Stages may be nested and entered repeatedly: a
-    stage's seconds are its own, without the stages inside it, and add up over its visits (optimum-benchmark's load,
-    prefill, decode; here with the sum checked).
+    Each ``with stages:`` is one run and gives one sample per stage. The device is waited for at the edges
+    of stages and nowhere else, so that what a stage queued counts as its own. Stages may be nested and
+    entered repeatedly: a stage's seconds are its own, without the stages inside it, and add up over its
+    visits (optimum-benchmark's load, prefill, decode; here with the sum checked).
     """
 
     def __init__(self, device: Device | None = None) -> None:
@@ -121,7 +126,9 @@ class Stages:
         self._run = None
 
     def __call__(self, name: str) -> StageContext:
-        """Time one stage: ``with stages("prefill"):``. ``ValueError`` outside a run and inside the stage itself."""
+        """Time one stage: ``with stages("prefill"):``. ``ValueError`` outside a run and inside the stage
+        itself.
+        """
         return StageContext(self, name)
 
     def enter(self, name: str) -> None:
@@ -155,12 +162,13 @@ class Stages:
         return tuple(dict.fromkeys(name for run in self._runs for name in run.stages))
 
     def readings(self, names: Sequence[str] = (), *, complete: bool = True) -> dict[str, Reading | Absent]:
-        """Seconds per stage and run, by the wall with the CPU's beside it where the CPU computes, and their shares.
+        """Seconds per stage and run, by the wall with the CPU's beside it where the CPU computes, and their
+        shares.
 
-        With ``names`` a stage that no run entered is absent, with its reason. Shares are of the whole, by the clock
-        that is judged, and only shown. Raises ``ValueError`` with the numbers when the stages leave out more than 2 %
-        of the whole in the middle run: then they describe something else than what ran. Stages that never meant to be
-        ``complete`` are not held to that.
+        With ``names`` a stage that no run entered is absent, with its reason. Shares are of the whole, by
+        the clock that is judged, and only shown. Raises ``ValueError`` with the numbers when the stages
+        leave out more than 2 % of the whole in the middle run: then they describe something else than what
+        ran. Stages that never meant to be ``complete`` are not held to that.
         """
         if not self._runs:
             raise ValueError("no run of the stages was timed; put `with stages:` around the whole")
@@ -181,7 +189,9 @@ class Stages:
             self._check_clock("CPU", lambda span: span.cpu)
 
     def _check_clock(self, clock: str, seconds: Callable[[ClockSpan], float]) -> None:
-        """The middle run decides: one that another process interrupted between two stages says nothing of the code."""
+        """The middle run decides: one that another process interrupted between two stages says nothing of
+        the code.
+        """
         if any(seconds(run.total) <= 0 for run in self._runs):
             raise ValueError(f"a run of the stages took no {clock} time; there is nothing to divide")
         by_gap = sorted(self._runs, key=lambda run: 1 - seconds(run.staged_total) / seconds(run.total))
@@ -189,8 +199,10 @@ class Stages:
         staged, whole = seconds(middle.staged_total), seconds(middle.total)
         if whole - staged > MAX_UNSTAGED_SHARE * whole + CONTEXT_OVERHEAD_S * middle.entries:
             raise ValueError(
-                f"the stages add up to {staged:.4g} s of {whole:.4g} s ({clock} time): {1 - staged / whole:.1%} of it "
-                f"is in none of {', '.join(self.names) or 'them'}, {MAX_UNSTAGED_SHARE:.0%} is allowed; time the rest too"
+                f"the stages add up to {staged:.4g} s of {whole:.4g} s ({clock} time): "
+                f"{1 - staged / whole:.1%} of it "
+                f"is in none of {', '.join(self.names) or 'them'}, {MAX_UNSTAGED_SHARE:.0%} is "
+                "allowed; time the rest too"
             )
 
     def _seconds_reading(self, name: str) -> Reading:

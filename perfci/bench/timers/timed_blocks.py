@@ -20,16 +20,18 @@ from perfci.bench.timers.warmup import OneOffEvents, warm_up
 from perfci.model import Clock
 
 BLOCK_S = 0.01
-"""How long a block lasts at least: 1000 launches of 10 us, 20 000 steps of a device event's 0.5 us clock, and long
-enough for the ten-thousandth part that ``torch.utils.benchmark`` allows its timer's own cost."""
+"""How long a block lasts at least: 1000 launches of 10 us, 20 000 steps of a device event's 0.5 us clock,
+and long enough for the ten-thousandth part that ``torch.utils.benchmark`` allows its timer's own cost.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds per call, one sample per block of ``number`` calls, by each clock that was read at the block's ends.
+    """Seconds per call, one sample per block of ``number`` calls, by each clock that was read at the
+    block's ends.
 
-    ``device`` is empty without an accelerator. ``wall`` and ``cpu`` are empty where the L2 cache was flushed before
-    each call, which only device events can leave out of their time.
+    ``device`` is empty without an accelerator. ``wall`` and ``cpu`` are empty where the L2 cache was
+    flushed before each call, which only device events can leave out of their time.
     """
 
     wall: tuple[float, ...]
@@ -51,7 +53,9 @@ class Timing:
         return relative_half_width(self.judged)
 
     def reading(self) -> Reading:
-        """What a measuring function returns: device samples where there are any, else wall with its CPU twin."""
+        """What a measuring function returns: device samples where there are any, else wall with its CPU
+        twin.
+        """
         if self.device:
             return Reading(self.device, Clock.DEVICE, self.number)
         return Reading(self.wall, Clock.WALL, self.number, cpu=self.cpu)
@@ -72,23 +76,29 @@ def time_blocks(
 ) -> Timing:
     """Time blocks of calls until the median is known well enough, or a cap is reached.
 
-    - Warm-up ends in a state (``warm_up``) and no later than after ``warmup_s`` seconds; a function that did not
-      settle is measured all the same and flagged ``unsettled: ...``.
-    - A block is ``number`` calls, by default as many as last 10 ms. The host's wall clock, the CPU clock of the
-      process and the device's events are read at its two ends, with *one* synchronise before the last reading:
-      synchronising every call would add its launch latency and hide what overlaps. Triton's ``do_bench`` and nvbench
-      place their events so too. Where a device starves between launches, ``wall`` against ``device`` tells.
+    - Warm-up ends in a state (``warm_up``) and no later than after ``warmup_s`` seconds; a function that
+      did not settle is measured all the same and flagged ``unsettled: ...``.
+    - A block is ``number`` calls, by default as many as last 10 ms. The host's wall clock, the CPU clock of
+      the process and the device's events are read at its two ends, with *one* synchronise before the last
+      reading: synchronising every call would add its launch latency and hide what overlaps. Triton's
+      ``do_bench`` and nvbench place their events so too. Where a device starves between launches, ``wall``
+      against ``device`` tells.
     - ``prepare`` runs untimed before each block, and what it queued is waited for.
-    - The cycle collector is off in blocks and collects, untimed, between them. It is taken off before the warm-up:
-      a look at the whole heap empties the CPU's caches, and made a step of 9 ms after it 1 ms slower.
-    - After ``min_blocks`` blocks it stops as soon as the 95 % interval of the median is no wider than ``target`` on
-      either side: a quarter of the 5 % that verdicts are about. nvbench stops by the noise of its samples in the same
-      way. ``max_blocks`` and ``budget_s`` seconds (at least one block) stop it anyway; ``Timing.precision`` tells.
-    - Before each block a process that is measured beside this one may take its turn (``perfci.bench.timers.turn_taking``).
-    - ``flush_l2`` zeroes a buffer as large as the L2 cache before each call, as ``do_bench`` and nvbench's cold mode
-      do, and times each call with events of its own. A kernel that is timed so belongs to another series: label it.
+    - The cycle collector is off in blocks and collects, untimed, between them. It is taken off before the
+      warm-up: a look at the whole heap empties the CPU's caches, and made a step of 9 ms after it 1 ms
+      slower.
+    - After ``min_blocks`` blocks it stops as soon as the 95 % interval of the median is no wider than
+      ``target`` on either side: a quarter of the 5 % that verdicts are about. nvbench stops by the noise of
+      its samples in the same way. ``max_blocks`` and ``budget_s`` seconds (at least one block) stop it
+      anyway; ``Timing.precision`` tells.
+    - Before each block a process that is measured beside this one may take its turn
+      (``perfci.bench.timers.turn_taking``).
+    - ``flush_l2`` zeroes a buffer as large as the L2 cache before each call, as ``do_bench`` and nvbench's
+      cold mode do, and times each call with events of its own. A kernel that is timed so belongs to another
+      series: label it.
 
-    No samples are dropped. One process is one replicate, however many blocks it has: they only tell its median.
+    No samples are dropped. One process is one replicate, however many blocks it has: they only tell its
+    median.
     """
     device = device or this_device()
     blocks = create_cold_sampler(device) if flush_l2 else BlockSampler(device)
@@ -193,12 +203,14 @@ def has_enough_blocks(
 
 
 def relative_half_width(samples: Sequence[float]) -> float:
-    """Half of the 95 % interval of the median, as a ratio of it; infinite below six samples or at a median of 0.
+    """Half of the 95 % interval of the median, as a ratio of it; infinite below six samples or at a median
+    of 0.
 
-    The interval lies between two order statistics and holds for any distribution (Conover, *Practical Nonparametric
-    Statistics*, 3.2; Le Boudec, *Performance Evaluation*, 2.2.2): the sample's median is exceeded by each value with
-    probability 1/2, so its rank is binomial. It takes samples for independent; blocks of one process nearly are. It is
-    looked at after every block, which makes it optimistic: it decides when to stop, never what is a regression.
+    The interval lies between two order statistics and holds for any distribution (Conover, *Practical
+    Nonparametric Statistics*, 3.2; Le Boudec, *Performance Evaluation*, 2.2.2): the sample's median is
+    exceeded by each value with probability 1/2, so its rank is binomial. It takes samples for independent;
+    blocks of one process nearly are. It is looked at after every block, which makes it optimistic: it
+    decides when to stop, never what is a regression.
     """
     rank = interval_rank(len(samples))
     median = statistics.median(samples) if samples else 0.0
@@ -210,7 +222,9 @@ def relative_half_width(samples: Sequence[float]) -> float:
 
 @functools.cache
 def interval_rank(count: int) -> int:
-    """The rank, from either end, of the values that hold the median between them with at least 95 %; 0 if none do."""
+    """The rank, from either end, of the values that hold the median between them with at least 95 %; 0 if
+    none do.
+    """
     tail, rank = 0.0, 0
     while (tail := tail + math.comb(count, rank) / 2**count) <= 0.025:
         rank += 1
@@ -221,8 +235,9 @@ def interval_rank(count: int) -> int:
 def gc_disabled() -> Iterator[Callable[[], int]]:
     """Keep the cycle collector from running by itself, and give what runs it; afterwards all is as it was.
 
-    What is alive is frozen first, so that collecting between blocks looks only at what the blocks left behind. A heap
-    that was frozen before, as in a forked cell, stays so: thawing it would copy the pages it shares with its parent.
+    What is alive is frozen first, so that collecting between blocks looks only at what the blocks left
+    behind. A heap that was frozen before, as in a forked cell, stays so: thawing it would copy the pages it
+    shares with its parent.
     """
     collected, was_frozen = gc.isenabled(), gc.get_freeze_count()
     gc.disable()

@@ -1,4 +1,6 @@
-"""Call a function until it has settled: nothing is compiled or allocated anew, clocks and times stand still."""
+"""Call a function until it has settled: nothing is compiled or allocated anew, clocks and times stand
+still.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ MAX_CLOCK_SPREAD = 0.05
 
 COMPILED_MESSAGE = "something was compiled"
 MAX_COMPILING_ROUNDS = 10
-"""How many rounds in which something was compiled are not counted against the cap (dynamo gives up after 8)."""
+"""How many rounds in which something was compiled are not counted against the cap (dynamo gives up after
+8).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,9 @@ class WarmupResult:
 
 @dataclass(slots=True)
 class OneOffEvents:
-    """What has been compiled, and how often the allocator went to the device, since this was made or last asked."""
+    """What has been compiled, and how often the allocator went to the device, since this was made or last
+    asked.
+    """
 
     device: Device
     compile_count: int = 0
@@ -74,7 +80,9 @@ def count_segments(device: Device) -> int:
 
 @dataclass(slots=True)
 class WarmupRounds:
-    """The rounds since the last event, in seconds per call by the clock that is judged, and what it took so far."""
+    """The rounds since the last event, in seconds per call by the clock that is judged, and what it took so
+    far.
+    """
 
     device: Device
     events: OneOffEvents
@@ -89,7 +97,7 @@ class WarmupRounds:
 
     def run_round(self, function: Callable[[], object]) -> str:
         """Call one bundle, and say why the function has not settled yet; nothing if it has."""
-        wall_s, judged_s = time_round(function, self.calls_per_round, self.device)
+        wall_s, judged_s = run_timed_round(function, self.calls_per_round, self.device)
         self.calls += self.calls_per_round
         self.call_s = wall_s / self.calls_per_round
         event = self.events.describe_new(f"in the last of {self.calls} warm-up calls")
@@ -122,12 +130,13 @@ def warm_up(
 ) -> WarmupResult:
     """Call the function until it has settled, or until ``cap_s`` seconds are spent; once at least.
 
-    Settled means that over the last six rounds of calls nothing was compiled or autotuned, the allocator took no new
-    segment from the device, an NVIDIA GPU's SM clock stayed within 5 %, and that the median time of the last three
-    rounds is that of the three before, within 2 % or what their own spread allows. A count of calls knows none of this:
-    an idle desktop GPU needs far more than five (tracel-ai/cubek#423), CUTLASS asks for about 3 s of warm-up, and
-    what ``max-autotune`` compiles late is no latency. Time spent compiling is not counted against the cap.
-    ``between`` runs untimed between two rounds, as it will between two blocks.
+    Settled means that over the last six rounds of calls nothing was compiled or autotuned, the allocator
+    took no new segment from the device, an NVIDIA GPU's SM clock stayed within 5 %, and that the median
+    time of the last three rounds is that of the three before, within 2 % or what their own spread allows. A
+    count of calls knows none of this: an idle desktop GPU needs far more than five (tracel-ai/cubek#423),
+    CUTLASS asks for about 3 s of warm-up, and what ``max-autotune`` compiles late is no latency. Time spent
+    compiling is not counted against the cap. ``between`` runs untimed between two rounds, as it will
+    between two blocks.
     """
     rounds = WarmupRounds(device, OneOffEvents(device), sm_clock_reader(device))
     unsettled = rounds.run_round(function)
@@ -150,7 +159,7 @@ def sm_clock_reader(device: Device) -> Callable[[], float] | None:
     return gpu.sm_clock
 
 
-def time_round(function: Callable[[], object], calls: int, device: Device) -> tuple[float, float]:
+def run_timed_round(function: Callable[[], object], calls: int, device: Device) -> tuple[float, float]:
     wall_s, cpu_s = perf_counter(), process_time()
     for _ in repeat(None, calls):
         function()
@@ -171,10 +180,12 @@ def describe_clock_drift(clocks: Sequence[float]) -> str:
 
 
 def describe_time_drift(seconds: Sequence[float]) -> str:
-    """Say that the calls still become faster or slower, or that there are too few to tell; nothing if neither.
+    """Say that the calls still become faster or slower, or that there are too few to tell; nothing if
+    neither.
 
-    A median is taken to move when it differs by more than 2 % and by more than twice the standard error of the
-    difference, from the median absolute deviations of the two halves (1.2533 x 1.4826 x MAD / sqrt(n) for each).
+    A median is taken to move when it differs by more than 2 % and by more than twice the standard error of
+    the difference, from the median absolute deviations of the two halves (1.2533 x 1.4826 x MAD / sqrt(n)
+    for each).
     """
     if len(seconds) < 2 * COMPARED_ROUNDS:
         return f"only {len(seconds)} of {2 * COMPARED_ROUNDS} rounds of calls fitted into the warm-up"

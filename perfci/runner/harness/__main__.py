@@ -1,4 +1,6 @@
-"""The way in: ``python harness FD`` is an environment parent, ``python harness cell ARGUMENTS`` a spawned cell."""
+"""The way in: ``python harness FD`` is an environment parent, ``python harness cell ARGUMENTS`` a spawned
+cell.
+"""
 
 import importlib
 import json

@@ -12,7 +12,7 @@ from .messages import JsonMessage
 
 
 def profile_benchmark(benchmark: Any, request: JsonMessage) -> JsonMessage:
-    """Write a profile of a benchmark that is set up into the folder asked for; it defines no samples.
+    """Write a profile of a benchmark that is set up into the requested folder; it defines no samples.
 
     Without a folder its calls only run in NVTX ranges, for another profiler to record.
     """
@@ -32,17 +32,21 @@ def missing_tools_reason(error: ImportError) -> str:
     missing = (error.name or "").partition(".")[0]
     if isinstance(error, ModuleNotFoundError) and missing in ("perfci", "torch"):
         return (
-            f"{missing} is not installed in the environment that measures, and it is what profiles; install it there: "
+            f"{missing} is not installed in the environment that measures, and it is what "
+            "profiles; install it there: "
             f"{sys.executable} -m pip install 'perfci[torch]'"
         )
-    return f"perfci.bench.profiles.profiler does not import in the environment that measures ({sys.executable}): {error}"
+    return (
+        "perfci.bench.profiles.profiler does not import in the environment that measures "
+        f"({sys.executable}): {error}"
+    )
 
 
 def profiled_work(benchmark: Any) -> tuple[Callable[[Any], object], Callable[[], object]]:
     """What to call, and what makes it ready to be called again.
 
-    A function that describes itself with ``build_profiled_work`` gives work with phases, on a model that it builds once. Any other
-    is called as it is measured: asv sets it up anew before every call.
+    A function that describes itself with ``build_profiled_work`` gives work with phases, on a model that it
+    builds once. Any other is called as it is measured: asv sets it up anew before every call.
     """
     from asv_runner.benchmarks.mark import SkipNotImplemented
     from asv_runner.benchmarks.timeraw import TimerawBenchmark

@@ -42,11 +42,12 @@ from .run_cell import run_cell
 from .turn_slots import TurnSlot
 
 LEFTOVER_GRACE_S = 1.5
-"""What a benchmark started may take this long to end by itself: a process pool's workers look for their parent once a
-second."""
+"""Seconds that processes started by a benchmark get to end by themselves: the workers of a process pool
+check for their parent once a second.
+"""
 
 RECHECK_S = 0.1
-"""How often to look whether a cell that had its time has waited meanwhile."""
+"""Interval at which a cell past its time limit is checked for waiting in between."""
 
 MAX_COMMAND_LENGTH = 200  # characters of a leaked process's command line
 
@@ -54,7 +55,9 @@ MAX_COMMAND_LENGTH = 200  # characters of a leaked process's command line
 def supervise_cell(
     benchmark: Any, cell: JsonMessage, request: JsonMessage, launch: str, slot: TurnSlot | None
 ) -> JsonMessage:
-    """Run one cell in a fresh process under a wall clock and say how it ended; on a ``seat`` it takes turns."""
+    """Run one cell in a fresh process under a wall clock and return how it ended; with a ``slot`` it takes
+    turns.
+    """
     if cell["cache_dir"]:
         problem = ensure_setup_cache(benchmark, cell, request)
         if problem is not None:
@@ -70,7 +73,7 @@ def supervise_cell(
 
 
 def no_waiting() -> float:
-    """How long a cell waits that is measured by itself."""
+    """Seconds a cell waits for its turns when it is measured by itself."""
     return 0.0
 
 
@@ -101,11 +104,12 @@ def run_in_child(
     request: JsonMessage,
     waited_s: Callable[[], float] = no_waiting,
 ) -> JsonMessage:
-    """Fork, do the work in its own process group and session, and end the whole group by the clock or after it.
+    """Fork, do the work in its own process group and session, and end the whole group by the clock or after
+    it.
 
-    What it has ``waited`` for others does not count.
+    Seconds spent waiting for other processes (``waited_s``) do not count.
     """
-    known = list_children() if has_child() else []
+    earlier_children = list_children() if has_child() else []
     kills_before = count_oom_kills()
     log = os.path.join(request["scratch"], "cell.log")
     with tempfile.TemporaryFile(dir=request["scratch"]) as report:
@@ -120,7 +124,7 @@ def run_in_child(
             ended, status = wait_for_exit(pid, time.monotonic() + max(left, RECHECK_S))
         duration = time.monotonic() - begin
         leaked = (
-            [describe_process(left) for left in list_leftovers(LEFTOVER_GRACE_S, known)]
+            [describe_process(left) for left in list_leftovers(LEFTOVER_GRACE_S, earlier_children)]
             if ended and status == 0
             else []
         )
@@ -141,10 +145,11 @@ def run_in_child(
 
 
 def run_cell_child(work: CellWork, report: ReportFile, folder: str, log: str, parent: int) -> None:
+    """In the forked child: make a session of its own, redirect the output, and do the work."""
     os.setsid()
     die_with_parent(parent)
     os.chdir(folder)
-    # A talking benchmark writes into a file, so that no pipe can fill up or keep its parent waiting.
+    # Output goes into a file, so that no pipe can fill up or keep its parent waiting.
     with open(log, "wb") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
@@ -199,8 +204,9 @@ def classify_exit(
 
 
 def describe_leak(commands: list[str]) -> str:
-    what = "a process" if len(commands) == 1 else f"{len(commands)} processes"
-    return f"left {what} running after it returned: {'; '.join(commands)[:MAX_COMMAND_LENGTH]}"
+    """Reason of a cell that left processes running, with their command lines."""
+    processes = "a process" if len(commands) == 1 else f"{len(commands)} processes"
+    return f"left {processes} running after it returned: {'; '.join(commands)[:MAX_COMMAND_LENGTH]}"
 
 
 def count_oom_kills() -> int | None:

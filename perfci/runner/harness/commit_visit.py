@@ -15,7 +15,7 @@ from .turn_slots import TurnSlot
 
 
 def run_visit(request: JsonMessage, control: socket.socket, parent: int) -> None:
-    """Import one commit's code and the suite, then run the asked cells one after another."""
+    """Import one commit's code and the suite, then run the requested cells one after another."""
     adopt_orphans()
     die_with_parent(parent)
     output = os.path.join(request["scratch"], "import.log")
@@ -27,11 +27,11 @@ def run_visit(request: JsonMessage, control: socket.socket, parent: int) -> None
         control,
         {"event": "suite", "benchmarks": descriptions, "errors": suite.errors, "omissions": suite.omissions},
     )
-    launch, why_spawn = choose_launch(request)
+    launch, spawn_reason = choose_launch(request)
     gc.freeze()
     for cell in request["cells"]:
-        told_to_go, seat = wait_for_start(control)
-        if not told_to_go:
+        may_start, slot = wait_for_start(control)
+        if not may_start:
             return
         if wrong:
             outcome = outcome_without_result("failed", wrong)
@@ -40,25 +40,25 @@ def run_visit(request: JsonMessage, control: socket.socket, parent: int) -> None
                 "failed", missing_benchmark_reason(cell["benchmark"], suite.errors)
             )
         else:
-            outcome = supervise_cell(suite.benchmarks[cell["benchmark"]], cell, request, launch, seat)
-        if why_spawn:
-            outcome["flags"].append("spawned: " + why_spawn)
-        if seat is not None:
-            seat.close()
+            outcome = supervise_cell(suite.benchmarks[cell["benchmark"]], cell, request, launch, slot)
+        if spawn_reason:
+            outcome["flags"].append("spawned: " + spawn_reason)
+        if slot is not None:
+            slot.close()
         send(control, {"event": "cell", **cell, **outcome})
 
 
 def wait_for_start(control: socket.socket) -> tuple[bool, TurnSlot | None]:
-    """Wait until the next cell may start, and take its seat, if it shares its turns with others.
+    """Wait until the next cell may start, and receive its turn slot, if it takes turns with others.
 
-    The other side says so once the last process is stored: one at a time, and none is lost.
+    The runner starts a cell once the outcome of the last one is stored, so that none is lost.
     """
-    said, handed_over, _, _ = socket.recv_fds(control, 1, 1)
-    return bool(said), TurnSlot(handed_over[0]) if handed_over else None
+    message, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+    return bool(message), TurnSlot(descriptors[0]) if descriptors else None
 
 
 def missing_benchmark_reason(benchmark: str, errors: list[JsonMessage]) -> str:
-    """Blame the module that failed to import, where the missing benchmark's name says it came from there."""
+    """Name the module that failed to import where the benchmark's name belongs to it."""
     for error in errors:
         inner = error["module"].partition(".")[2]
         if not inner or benchmark.startswith(inner + "."):
@@ -74,7 +74,7 @@ def choose_launch(request: JsonMessage) -> tuple[str, str]:
 
 
 def fork_obstacle() -> str:
-    """Say why a fork from here would not be a faithful fresh process, or nothing."""
+    """Return why this process must not fork, or an empty text: threads and CUDA do not survive a fork."""
     threads = len(os.listdir("/proc/self/task"))
     if threads > 1:
         return f"{threads} threads are running after the imports"

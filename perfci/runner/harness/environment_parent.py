@@ -1,4 +1,6 @@
-"""The environment parent imports what every commit shares and forks desks; a desk forks one commit parent per visit."""
+"""The environment parent imports what every commit shares and forks workers; a worker forks a commit parent
+a visit.
+"""
 
 from __future__ import annotations
 
@@ -30,33 +32,33 @@ HUGE_PAGE = 2 << 20
 
 
 def run_environment_parent(control: socket.socket) -> None:
-    """Fork a desk for every socket that is handed in, until the other side hangs up.
+    """Fork a worker for every socket that is received, until the other side hangs up.
 
-    Commits that are measured beside each other are visited from one desk each. All desks are forks of one process, so
-    that they share its layout of memory and its hash seed: a difference there would pass for one between the commits.
+    Commits that are measured beside each other have a worker each. All workers are forks of one process, so
+    that they share its memory layout and hash seed: a difference there would pass for one between the
+    commits.
     """
     with control.makefile("r", encoding="utf-8") as lines:
         hello = json.loads(lines.readline())
     die_with_parent(hello["parent"])
     send(control, import_and_describe(hello["preload"]))
     me = os.getpid()
-    while handed_in := socket.recv_fds(control, 1, 1)[1]:
-        with socket.socket(fileno=handed_in[0]) as theirs:
+    while descriptors := socket.recv_fds(control, 1, 1)[1]:
+        with socket.socket(fileno=descriptors[0]) as worker_socket:
             if os.fork() == 0:
                 control.close()
-                run_as_child(functools.partial(run_worker, theirs, me))
+                run_as_child(functools.partial(run_worker, worker_socket, me))
     while has_child():
         os.wait()
 
 
 def run_worker(control: socket.socket, parent: int) -> None:
-    """Answer visits until the other side hangs up; nothing that was started outlives this loop."""
+    """Run visits until the other side hangs up; nothing that was started outlives this loop."""
     adopt_orphans()
     die_with_parent(parent)
     lines = control.makefile("r", encoding="utf-8")
-    for line in filter(
-        str.strip, lines
-    ):  # an empty line was meant for a commit parent that ended before it was read
+    # An empty line was meant for a commit parent that ended before it was read.
+    for line in filter(str.strip, lines):
         request = json.loads(line)
         me = os.getpid()
         pid = os.fork()
@@ -69,12 +71,12 @@ def run_worker(control: socket.socket, parent: int) -> None:
         kill_orphans()
         send(
             control,
-            {"event": "visit_ended", "visit": request["visit"], "timed_out": not ended, "status": status},
+            {"event": "visit_ended", "timed_out": not ended, "status": status},
         )
 
 
 def import_and_describe(preload: list[str]) -> JsonMessage:
-    """Import what every commit shares and tell what this environment is."""
+    """Import what every commit shares and describe this environment."""
     gc.disable()  # a fifth of the time of importing torch went to looking for garbage
     for name in preload:
         try_import(name)  # a module that does not import fails in the cells that need it
@@ -97,7 +99,8 @@ def import_and_describe(preload: list[str]) -> JsonMessage:
 def collapse_huge_pages() -> None:
     """Back the heap that torch's import left with huge pages: a fork then copies a third of the page tables.
 
-    MADV_COLLAPSE needs Linux 6.1; where it is refused, forks are only slower (13 ms instead of 4 ms measured).
+    MADV_COLLAPSE needs Linux 6.1; where it is refused, forks are only slower (13 ms instead of 4 ms
+    measured).
     """
     madvise = ctypes.CDLL(None).madvise
     madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]

@@ -1,7 +1,8 @@
 """How asv's timing benchmarks take their samples where processes take turns: one sample is one turn.
 
-The k-th samples of two processes that take turns were taken next to each other. That is what makes them comparable,
-sample by sample, on a machine that is never the same for long; so every sample has to last long enough to be a turn.
+The k-th samples of two processes that take turns were taken next to each other. That is what makes them
+comparable, sample by sample, on a machine that is never the same for long; so every sample has to last long
+enough to be a turn.
 """
 
 from __future__ import annotations
@@ -14,25 +15,31 @@ from typing import Any
 from .turn_slots import process_turns
 
 MIN_SAMPLE_S = 0.005
-"""How long a sample lasts at least. Shorter ones follow the machine closer, but the first call of each finds caches
-full of strangers: of a training step's +12 %, turns of 0.5 ms showed 8, of 2 ms 10.5 and of 5 ms all."""
+"""How long a sample lasts at least. Shorter ones follow the machine closer, but the first call of each
+finds cold caches: of a training step's +12 %, turns of 0.5 ms showed 8, of 2 ms 10.5 and of 5 ms all.
+"""
 
 SAMPLING_BUDGET_S = 0.5
-"""How long one process takes samples at most, where the suite leaves it to us: about what start and warm-up cost."""
+"""How long one process takes samples at most, where the suite leaves it to us: about what start and warm-up
+cost.
+"""
 
 TARGET_HALF_WIDTH = 0.0125
-"""Half of the 95 % interval of their median, relative to it, at which samples suffice: a quarter of the 5 % that
-verdicts are about, as for the blocks of ``perfci.bench.time_blocks``."""
+"""Half of the 95 % interval of their median, relative to it, at which samples suffice: a quarter of the 5 %
+that verdicts are about, as for the blocks of ``perfci.bench.timers.timed_blocks``.
+"""
 
 MIN_JUDGED_SAMPLES = 30
-"""Looked at only from here on: an interval between order statistics of fewer is mostly luck."""
+"""Checked only from here on: an interval between order statistics of fewer is mostly luck."""
 
 MIN_SAMPLES = 5
 """What asv takes by default, and no fewer: unless they last longer than asv's own limit."""
 
 
 def sample_in_turns(benchmark: Any) -> None:
-    """Let the others run before every sample; where the suite leaves it to us, let samples last a turn each."""
+    """Let the others run before every sample; where the suite leaves it to us, let samples last a turn
+    each.
+    """
     if benchmark.number == 0:
         benchmark.sample_time = min(benchmark.sample_time, MIN_SAMPLE_S)
     benchmark.benchmark_timing = functools.partial(take_interleaved_samples, benchmark)
@@ -41,14 +48,17 @@ def sample_in_turns(benchmark: Any) -> None:
 def take_interleaved_samples(
     benchmark: Any, timer: Any, min_repeat: int, max_repeat: int, *, max_time: float, **limits: Any
 ) -> tuple[list[float], int]:
-    """Warm up and choose the number of calls as asv does, then take sample after sample, the others in between.
+    """Warm up and choose the number of calls as asv does, then take sample after sample, the others in
+    between.
 
-    All take the same number of calls: the first one of a turn finds caches full of strangers, and a mean over twice as
+    All take the same number of calls: the first one of a turn finds cold caches, and a mean over twice as
     many calls would be less of it.
     """
     _, number = type(benchmark).benchmark_timing(benchmark, timer, 1, 1, max_time=max_time, **limits)
-    alone = benchmark.number == 0 and benchmark._setups  # then asv times single calls, each set up anew
-    calls = process_turns.agree_on_number(calls_per_turn(timer) if alone else 1)
+    single_calls = (
+        benchmark.number == 0 and benchmark._setups
+    )  # then asv times single calls, each set up anew
+    calls = process_turns.agree_on_number(calls_per_turn(timer) if single_calls else 1)
     number = process_turns.agree_on_number(number)
     samples: list[float] = []
     spent = 0.0
@@ -64,18 +74,20 @@ def has_enough_samples(
     benchmark: Any, samples: list[float], spent_s: float, limits: tuple[int, int, float]
 ) -> bool:
     """As the suite asks; where it leaves it to us, when the median is known or its time is over."""
-    least, most, max_time = limits
+    min_repeat, max_repeat, max_time = limits
     if benchmark.repeat != 0:
-        return len(samples) >= most or (len(samples) >= least and spent_s >= max_time)
+        return len(samples) >= max_repeat or (len(samples) >= min_repeat and spent_s >= max_time)
     if len(samples) < MIN_SAMPLES:
         return spent_s >= max_time
     return spent_s >= SAMPLING_BUDGET_S or is_median_precise(samples)
 
 
 def is_median_precise(samples: list[float]) -> bool:
-    """Whether the median lies within ``ENOUGH`` by the order statistics that hold it in 95 of 100 samples.
+    """Whether the median lies within ``TARGET_HALF_WIDTH`` by the order statistics that hold it in 95 of
+    100 samples.
 
-    Their ranks are those of the binomial by its normal limit (Conover, *Practical Nonparametric Statistics*, 3.2).
+    Their ranks are those of the binomial by its normal limit (Conover, *Practical Nonparametric
+    Statistics*, 3.2).
     """
     count = len(samples)
     if count < MIN_JUDGED_SAMPLES:

@@ -10,7 +10,9 @@ from asv_runner.benchmarks._base import Benchmark
 
 
 class MeasureBenchmark(Benchmark):  # type: ignore[misc]
-    """What ``do_run`` returns is the report that the decorator ``@metrics`` of perfci.bench makes of the readings."""
+    """What ``do_run`` returns is the report that the decorator ``@metrics`` of perfci.bench makes of the
+    readings.
+    """
 
     name_regex = re.compile("^(Measure[A-Z_].+)|(measure_.+)$")
 

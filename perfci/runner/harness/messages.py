@@ -1,4 +1,4 @@
-"""Lines on the socket, reports of a cell, and the words and output that go into them."""
+"""Messages on the socket, reports of a cell, and captured output."""
 
 from __future__ import annotations
 

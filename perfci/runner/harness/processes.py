@@ -33,7 +33,7 @@ def run_as_child(work: Callable[[], None]) -> None:
 
 
 def wait_for_exit(pid: int, deadline: float, connection: socket.socket | None = None) -> tuple[bool, int]:
-    """Wait for a child by the wall clock. When ``watch`` hangs up, end everything and leave."""
+    """Wait for a child by the wall clock. When ``connection`` hangs up, end everything and leave."""
     poll = select.poll()
     handle = os.pidfd_open(pid)
     try:
@@ -56,6 +56,7 @@ def wait_for_exit(pid: int, deadline: float, connection: socket.socket | None = 
 
 
 def reap(pid: int) -> int:
+    """Wait for a child and return its exit status."""
     return os.waitpid(pid, 0)[1]
 
 
@@ -68,7 +69,9 @@ def kill_group(pid: int) -> None:
 
 
 def kill_orphans() -> None:
-    """Kill what is left below this process: as subreaper it inherits every orphan, whatever its group or session."""
+    """Kill what is left below this process: as subreaper it inherits every orphan, whatever its group or
+    session.
+    """
     while True:
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -91,10 +94,10 @@ def has_child() -> bool:
 
 
 def list_leftovers(grace_s: float, ignored_pids: Collection[int] = ()) -> list[int]:
-    """What is still running below this process after a grace, except what was ``known`` to run before.
+    """What is still running below this process after a grace, except ``ignored_pids``.
 
-    As subreaper this process inherits whatever a child left, so the trackers and workers that end by themselves when
-    they lose their parent are waited for here.
+    As subreaper this process inherits whatever a child left, so the trackers and workers that end by
+    themselves when they lose their parent are waited for here.
     """
     deadline = time.monotonic() + grace_s
     while has_child():
@@ -114,7 +117,7 @@ def has_ended(pid: int) -> bool:
 
 
 def describe_process(pid: int) -> str:
-    """What a person calls a process: its command line, unless it is that of the harness it was forked from."""
+    """Describe a process by its command line, unless that is the harness it was forked from."""
     command = read_command_line(pid)
     return "a fork of the benchmark" if os.path.dirname(os.path.abspath(__file__)) in command else command
 
@@ -128,8 +131,9 @@ def read_command_line(pid: int) -> str:
 
 
 def terminate_daemons() -> None:
-    """End the daemonic children of multiprocessing (workers of a DataLoader or a Pool), as an interpreter that exits
-    would: a cell leaves without the exit handlers it shares with its parent.
+    """Terminate the daemonic children of multiprocessing (workers of a DataLoader or a Pool).
+
+    An interpreter that exits would do so; a cell exits without the exit handlers it shares with its parent.
     """
     multiprocessing = sys.modules.get("multiprocessing")
     for child in multiprocessing.active_children() if multiprocessing is not None else ():
@@ -138,21 +142,24 @@ def terminate_daemons() -> None:
 
 
 def list_children() -> list[int]:
+    """Process ids of the children of this process."""
     me = str(os.getpid())
-    found = []
+    children = []
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             with contextlib.suppress(OSError), open(f"/proc/{entry}/stat") as file:
                 if file.read().rpartition(")")[2].split()[1] == me:
-                    found.append(int(entry))
-    return found
+                    children.append(int(entry))
+    return children
 
 
 def adopt_orphans() -> None:
+    """Become the subreaper: orphans below this process become its children."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def die_with_parent(parent: int) -> None:
+    """Let the kernel kill this process when its parent ends, however it ends."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it was gone before the request
         os._exit(1)

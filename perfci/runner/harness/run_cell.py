@@ -1,4 +1,4 @@
-"""What happens inside one cell: set up, run, tear down, and read the metrics."""
+"""One cell: set up, run, tear down, and read the metrics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ from .turn_slots import TurnSlot, process_turns
 def run_cell(
     benchmark: Any, cell: JsonMessage, request: JsonMessage, slot: TurnSlot | None, report: ReportFile
 ) -> None:
-    """Set up, run (or profile) and tear down one cell; report it, unless it imported code of another commit."""
+    """Set up, run (or profile) and tear down one cell; report it, unless it imported code of another
+    commit.
+    """
     if slot is not None:
         process_turns.take_slot(slot, request["core"])
     resident = reset_peak_memory()
@@ -55,8 +57,9 @@ def measure_cell(benchmark: Any, cell: JsonMessage, resident: int | None) -> Jso
     from asv_runner.benchmarks.mark import SkipNotImplemented
 
     stopwatch = WallAndCpuTimer() if uses_default_timer(benchmark) else None
-    if why := run_setup(benchmark):
-        return {"status": "skipped", "reason": why}
+    skip_reason = run_setup(benchmark)
+    if skip_reason:
+        return {"status": "skipped", "reason": skip_reason}
     try:
         if cell["profile"]:
             return profile_benchmark(benchmark, cell["profile"])
@@ -76,15 +79,16 @@ def measure_cell(benchmark: Any, cell: JsonMessage, resident: int | None) -> Jso
 
 
 def run_setup(benchmark: Any) -> str:
-    """Set up, or say why not: asv skips on NotImplementedError and keeps its message to itself."""
-    setups, said = benchmark._setups, []
+    """Set up, or return the reason of a skip: asv drops the message of a NotImplementedError."""
+    setups = benchmark._setups
+    reasons: list[str] = []
 
     def record_skip(setup: Callable[..., Any]) -> Callable[..., Any]:
         def call(*parameters: Any) -> None:
             try:
                 setup(*parameters)
             except NotImplementedError as skip:
-                said.append(str(skip))
+                reasons.append(str(skip))
                 raise
 
         return call
@@ -95,7 +99,7 @@ def run_setup(benchmark: Any) -> str:
     finally:
         benchmark._setups = setups
     generic = "setup raised NotImplementedError, or its parameters are skipped"
-    return (next(iter(said), "") or generic) if skipped else ""
+    return (next(iter(reasons), "") or generic) if skipped else ""
 
 
 class NotApplicable(Exception):
@@ -120,13 +124,14 @@ class WallAndCpuTimer:
 
 
 def check_report(report: Any) -> JsonMessage:
-    """What a measuring function gave: the metrics that are there beside those that are absent with a reason."""
+    """Check the report of a measuring function: metrics with samples, and metrics absent with a reason."""
     if not isinstance(report, dict) or not isinstance(report.get("metrics"), list):
         raise TypeError(
             f"returned {type(report).__name__}; the report that @metrics of perfci.bench makes was expected"
         )
     rows = [check_report_row(row) for row in report["metrics"]]
-    repeated = [row["name"] for k, row in enumerate(rows) if row["name"] in {one["name"] for one in rows[:k]}]
+    names = [row["name"] for row in rows]
+    repeated = [name for k, name in enumerate(names) if name in names[:k]]
     if repeated:
         raise ValueError(
             f"two metrics are called {repeated[0]!r}; every metric of one process needs its own name"
@@ -139,10 +144,10 @@ def check_report(report: Any) -> JsonMessage:
 
 
 def check_report_row(row: JsonMessage) -> JsonMessage:
-    about = {key: row[key] for key in ("name", "unit", "direction")}
+    fields = {key: row[key] for key in ("name", "unit", "direction")}
     if row["status"] != "ok":
         return {
-            **about,
+            **fields,
             "status": "skipped",
             "reason": row["reason"],
             "clock": "value",
@@ -151,7 +156,7 @@ def check_report_row(row: JsonMessage) -> JsonMessage:
         }
     samples, number = numeric_samples(row)
     clock = check_clock(row["clock"])
-    return {**about, "status": "ok", "reason": "", "clock": clock, "number": number, "samples": samples}
+    return {**fields, "status": "ok", "reason": "", "clock": clock, "number": number, "samples": samples}
 
 
 def read_metrics(

@@ -1,4 +1,4 @@
-"""The suite as asv's discovery sees it, and what perfci has to know of each benchmark."""
+"""Discover the benchmarks of a suite by asv's rules, and describe each to the runner."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ METRIC_NAMES = {"time": "time", "peakmemory": "peak_memory", "memory": "memory"}
 
 @dataclass
 class LoadedSuite:
-    """The benchmarks by name, what its modules failed with, and which metrics its classes leave out on purpose."""
+    """The benchmarks by name, what its modules failed with, and which metrics its classes leave out on
+    purpose.
+    """
 
     benchmarks: dict[str, Any] = field(default_factory=dict)
     errors: list[JsonMessage] = field(default_factory=list)
@@ -29,7 +31,9 @@ class LoadedSuite:
 
 
 def load_suite(request: JsonMessage) -> LoadedSuite:
-    """Discover the suite's benchmarks by asv's own rules; a module that does not import costs only its own."""
+    """Discover the suite's benchmarks by asv's own rules; a module that does not import costs only its
+    own.
+    """
     from asv_runner import _aux, discovery
 
     from .measure_type import register_measure_type
@@ -88,18 +92,22 @@ def discover_benchmarks(module: Any, discovery: Any) -> Iterator[Any]:
 
 
 def is_author_function(function: Any) -> bool:
-    """Whether this is no ``track_*`` that perfci.bench made for plain asv; its ``measure_*`` is run instead."""
+    """Whether this is no ``track_*`` that perfci.bench made for plain asv; its ``measure_*`` is run
+    instead.
+    """
     routine = inspect.isfunction(function) or inspect.ismethod(function)
     return routine and not getattr(function, "perfci_generated", False)
 
 
 def lacks_declaration(benchmark: Any) -> bool:
-    """Whether a ``measure_*`` names no metrics: in asv's world that is any function, such as a model's own method."""
+    """Whether a ``measure_*`` names no metrics: in asv's world that is any function, such as a model's own
+    method.
+    """
     return benchmark.type == "measure" and not benchmark.declared_metrics
 
 
 def list_omissions(module: Any) -> Iterator[JsonMessage]:
-    """Tell which groups of metrics a class does not give, and why (its attribute ``omitted``)."""
+    """Yield the metric groups that a class omits, with the reason (its attribute ``omitted``)."""
     _, _, inside = module.__name__.partition(".")
     for name, value in vars(module).items():
         if inspect.isclass(value) and not name.startswith("_") and not inspect.isabstract(value):
@@ -111,7 +119,7 @@ def list_omissions(module: Any) -> Iterator[JsonMessage]:
 
 
 def list_undeclared(module: Any, module_path: str) -> Iterator[JsonMessage]:
-    """Tell of each ``measure_*`` that was written in this module and says not what it measures."""
+    """Yield each ``measure_*`` written in this module that declares no metrics."""
     owners = [module, *(value for value in vars(module).values() if inspect.isclass(value))]
     for owner in owners:
         for name, function in inspect.getmembers(owner, inspect.isfunction):
@@ -125,7 +133,7 @@ UNDECLARED_REASON = "it lacks @metrics(Metric(name, unit), ...) of perfci.bench;
 
 
 def describe_benchmark(benchmark: Any) -> JsonMessage:
-    """Tell what perfci has to know of a benchmark to plan its cells and name its series."""
+    """Describe a benchmark as the runner needs it to plan cells and name series."""
     return {
         "name": benchmark.name,
         "version": benchmark.version,
@@ -140,9 +148,10 @@ def describe_benchmark(benchmark: Any) -> JsonMessage:
 
 
 def list_metrics(benchmark: Any) -> list[JsonMessage]:
-    """Every metric that a process of this benchmark gives, each name once: a process that fails has failed in all.
+    """Every metric that a process of this benchmark gives, each name once: a process that fails has failed
+    in all.
 
-    A measuring function reads CPU seconds beside a metric only where the machine asks for it, so they are not told.
+    A measuring function reads CPU seconds beside a metric only on some devices, so they are not listed.
     """
     declared = getattr(benchmark, "declared_metrics", ())
     if declared:
@@ -158,7 +167,7 @@ def list_metrics(benchmark: Any) -> list[JsonMessage]:
 
 
 def describe_metric(metric: Any) -> JsonMessage:
-    """One metric as ``@metrics`` was told; what is no metric at all fails when it is called, not here."""
+    """Describe one declared metric; something that is no metric fails when it is called, not here."""
     direction = getattr(metric, "direction", "lower")
     unit = getattr(metric, "unit", "unit")
     return {
@@ -170,7 +179,7 @@ def describe_metric(metric: Any) -> JsonMessage:
 
 
 def describe_single_metric(benchmark: Any) -> JsonMessage:
-    """The metric of a benchmark that gives one number, as its attributes say."""
+    """Describe the metric of a benchmark that gives one number, from its attributes."""
     attribute = attribute_reader(benchmark)
     clock = declared_clock(benchmark)
     higher = attribute("direction") == "higher" or (
@@ -206,12 +215,14 @@ def uses_default_timer(benchmark: Any) -> bool:
 
 
 def find_foreign_code(request: JsonMessage) -> str:
-    """Say which loaded module of the project did not come from the commit that is being measured."""
-    own = [os.path.realpath(path) + os.sep for path in [*request["own_paths"], request["suite"]]]
+    """Return a reason where a loaded module of the project does not belong to the measured commit, else
+    nothing.
+    """
+    own_roots = [os.path.realpath(path) + os.sep for path in [*request["own_paths"], request["suite"]]]
     for name in request["modules"]:
         module = sys.modules.get(name)
         origin = module_origin(module) if module is not None else ""
-        if origin and not any(origin.startswith(root) for root in own):
+        if origin and not any(origin.startswith(root) for root in own_roots):
             return f"the code measured is not this commit's: module {name} was imported from {origin}"
     return ""
 

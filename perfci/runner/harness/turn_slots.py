@@ -1,8 +1,8 @@
 """Turns among the cells that are measured beside each other: one of them runs, the others wait.
 
-Two processes that are measured one after the other meet two moods of the machine; two that take turns every few
-milliseconds, on one core, meet the same. Neither ever runs while the other does, so they do not disturb each other.
-Whoever waits says so on the socket it was given, and the driver, which keeps the turns, answers when it may go on.
+Two processes that are measured one after the other see different machine drift; two that take turns every
+few milliseconds, on one core, see the same. They never run at once, so they do not disturb each other. A
+process that waits reports so on its socket, and the scheduler of the runner answers when it may go on.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ import time
 from .processes import has_child
 
 THREAD_CHECK_S = 0.05
-"""A process that has computed for so long has shown how many threads it computes on: half of asv's warm-up."""
+"""A process that has computed for so long has shown how many threads it uses: half of asv's warm-up."""
 
 SINGLE_THREAD_SHARE = 0.95
 
 WAIT_PAGE = struct.Struct("dd")
 
 WAIT_MESSAGE, AGREE_MESSAGE = b"w", b"n"
-"""What a cell says to whoever keeps the turns; with the latter comes a number (``perfci.runner.turn_scheduler``)."""
+"""Messages of a cell to the scheduler (``perfci.runner.turn_scheduler``); a number follows the second."""
 
 NUMBER_FORMAT = struct.Struct("<q")
 
 
 class TurnSlot:
-    """A cell's place among those that take turns: where it waits, and what it tells its supervisor of the waiting.
+    """A cell's place among those that take turns, and a page that shows its supervisor how long it waited.
 
-    The wall clock that a cell has to end by stands still while others have their turn. Both processes see how long it
-    waited on a page they share: the seconds until its last turn, and since when it waits now (0 while it runs).
+    The wall clock that a cell has to end by stands still while others have their turn. Both processes see
+    how long it waited on a page they share: the seconds until its last turn, and since when it waits now (0
+    while it runs).
     """
 
     def __init__(self, scheduler_fd: int, page_fd: int | None = None) -> None:
@@ -44,11 +45,11 @@ class TurnSlot:
 
     @property
     def handles(self) -> tuple[int, int]:
-        """What a process that inherits nothing else needs to take the seat."""
+        """What a process that inherits nothing else needs to use the slot."""
         return self._scheduler.fileno(), self._file
 
     def wait_for_turn(self) -> None:
-        """Say that the next sample may wait, and wait until it may not."""
+        """Report that this process waits, and wait for the next turn."""
         before, since = self.waited_s(), time.monotonic()
         WAIT_PAGE.pack_into(self._page, 0, before, since)
         self._scheduler.sendall(WAIT_MESSAGE)
@@ -57,7 +58,7 @@ class TurnSlot:
         WAIT_PAGE.pack_into(self._page, 0, before + time.monotonic() - since, 0.0)
 
     def agree_on_number(self, number: int) -> int:
-        """The number that all of them use: that of whoever came first."""
+        """Return the number that all of them use: that of the first request."""
         self._scheduler.sendall(AGREE_MESSAGE + NUMBER_FORMAT.pack(number))
         answer = self._scheduler.recv(NUMBER_FORMAT.size, socket.MSG_WAITALL)
         if len(answer) < NUMBER_FORMAT.size:
@@ -70,14 +71,14 @@ class TurnSlot:
         return float(before + (time.monotonic() - since if since else 0.0))
 
     def close(self) -> None:
-        """Hang up, so that nobody waits for this cell any more."""
+        """Hang up, so that the scheduler leaves this cell out."""
         self._scheduler.close()
         self._page.close()
         os.close(self._file)
 
 
 class ProcessTurns:
-    """The turns of this process; one that is measured by itself has them all."""
+    """Turns of this process; a process that is measured by itself never waits."""
 
     def __init__(self) -> None:
         self._slot: TurnSlot | None = None
@@ -108,13 +109,14 @@ class ProcessTurns:
 
 
 def move_to_shared_core(core: int) -> None:
-    """Go on where the others run too, unless this process computes on several threads or has others compute for it.
+    """Move to the core that all share, unless this process computes on several threads or has others
+    compute for it.
 
-    Two cores are seldom equally fast, least of all where other machines share them. What the process has started by now
+    Two cores are seldom equally fast, least of all on virtual machines. What the process has started by now
     keeps its cores: only the calling thread moves.
     """
-    alone = time.thread_time() >= SINGLE_THREAD_SHARE * time.process_time()
-    if alone and not has_child() and not resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime:
+    single_threaded = time.thread_time() >= SINGLE_THREAD_SHARE * time.process_time()
+    if single_threaded and not has_child() and not resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime:
         os.sched_setaffinity(0, {core})
 
 

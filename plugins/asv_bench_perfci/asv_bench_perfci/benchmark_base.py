@@ -1,4 +1,6 @@
-"""What the types share: where they are skipped, asv's attribute names, and a version that knows how they measure."""
+"""What the types share: where they are skipped, asv's attribute names, and a version that knows how they
+measure.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,15 @@ from asv_runner.benchmarks._base import Benchmark, _get_first_attr
 from asv_runner.benchmarks.mark import SkipNotImplemented
 
 METHOD_VERSION = "1"
-"""Part of every version, since asv hashes only the author's code: raise it when numbers are taken in another way."""
+"""Part of every version, since asv hashes only the author's code: raise it when numbers are taken in
+another way.
+"""
 
 
 class MetricDeclaration:
-    """Attributes that ``perfci run`` asks a benchmark for; a function or class that has its own comes first."""
+    """Attributes that ``perfci run`` asks a benchmark for; a function or class that has its own comes
+    first.
+    """
 
     def __init__(self, metric: str, clock: str) -> None:
         self.metric = metric
@@ -24,8 +30,8 @@ class MetricDeclaration:
 class PerfciBenchmark(Benchmark):  # type: ignore[misc]  # asv_runner carries no types
     """A benchmark that measures through ``perfci.bench``, or is skipped with a reason before its setup runs.
 
-    ``skipped`` decides that, and ``setup`` runs once per process. torch and perfci are imported only then: whatever
-    fails while asv looks for plugins would make the benchmarks disappear without a word.
+    ``skipped`` decides that, and ``setup`` runs once per process. torch and perfci are imported only then:
+    whatever fails while asv looks for plugins would make the benchmarks disappear without a word.
     """
 
     version: str
@@ -79,10 +85,14 @@ class PerfciBenchmark(Benchmark):  # type: ignore[misc]  # asv_runner carries no
 
 
 def bind_parameters(function: Any, params: tuple[Any, ...]) -> Any:
-    """The function as a call without arguments; the bare one where there are none, which costs a call less."""
+    """The function as a call without arguments; the bare one where there are none, which costs a call
+    less.
+    """
     return (lambda: function(*params)) if params else function
 
 
 def print_message(benchmark: PerfciBenchmark, message: str) -> None:
-    """A line in the benchmark's output: ``asv run --show-stderr`` prints it, perfci keeps it with the process."""
+    """A line in the benchmark's output: ``asv run --show-stderr`` prints it, perfci keeps it with the
+    process.
+    """
     print(f"{benchmark.name}: {message}", file=sys.stderr)

@@ -23,11 +23,13 @@ class GpuBenchmark(PerfciBenchmark):
 
 
 class GpuTimeBenchmark(GpuBenchmark):
-    """Time blocks of calls between two device events, with one synchronise per block (``perfci.bench.timers.timed_blocks``).
+    """Time blocks of calls between two device events, with one synchronise per block
+    (``perfci.bench.timers.timed_blocks``).
 
-    asv's ``number``, ``repeat`` and ``warmup_time`` mean what they mean for ``time_*``, but a block holds several calls
-    even where there is a ``setup``: that runs once per process. A ``prepare`` method runs untimed before each block.
-    ``on_cpu = True`` times the function with the host's clock where there is no accelerator, instead of skipping it.
+    asv's ``number``, ``repeat`` and ``warmup_time`` mean what they mean for ``time_*``, but a block holds
+    several calls even where there is a ``setup``: that runs once per process. A ``prepare`` method runs
+    untimed before each block. ``on_cpu = True`` times the function with the host's clock where there is no
+    accelerator, instead of skipping it.
     """
 
     name_regex = re.compile(r"^gpu_(?!mem_).+$")
@@ -64,8 +66,8 @@ class GpuTimeBenchmark(GpuBenchmark):
 class GpuMemoryBenchmark(GpuBenchmark):
     """Peak bytes allocated on the accelerator while the function runs, after one call that is not counted.
 
-    That call lets library handles and workspaces be allocated by whoever comes first. ``repeat`` is the number of calls
-    that are counted; they are expected to agree.
+    That call lets library handles and workspaces be allocated by whoever comes first. ``repeat`` is the
+    number of calls that are counted; they are expected to agree.
     """
 
     name_regex = re.compile(r"^gpu_?mem_.+$")
@@ -85,7 +87,9 @@ class GpuMemoryBenchmark(GpuBenchmark):
 
 
 def measure_peak_bytes(function: Callable[[], object], *, warmups: int) -> float:
-    """The bytes one call needed at its highest; the benchmark is skipped where the allocator does not tell."""
+    """The bytes one call needed at its highest; the benchmark is skipped where the allocator does not
+    tell.
+    """
     from perfci.bench.devices.torch_devices import this_device
     from perfci.bench.memory_use.peak_memory import allocator_readings
     from perfci.bench.readings import Absent
