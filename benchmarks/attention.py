@@ -113,9 +113,7 @@ class Implementations(Bench):
 
 
 class SharedHeads(Bench):
-    """Grouped and multi query attention (GQA, MQA): several heads of queries read the same head of keys and
-    values.
-    """
+    """Grouped and multi query attention (GQA, MQA): several query heads read one key and value head."""
 
     params = (
         ["flash"] if DEVICE == "cpu" else ["math", "flash"],
@@ -191,9 +189,7 @@ class SparseMasks(Bench):
 
 @dataclasses.dataclass(frozen=True)
 class AttentionCase:
-    """Queries (batch, heads, length, width), keys and values, and the gradient that comes back to the
-    result.
-    """
+    """Queries (batch, heads, length, width), keys and values, and the gradient of the result."""
 
     query: Tensor
     key: Tensor
@@ -262,9 +258,7 @@ class ImplementationStudy:
         }
 
     def counts(self) -> dict[str, Reading | Absent]:
-        """Count forward and backward together; the operators inside flex_attention are hidden from every
-        counter.
-        """
+        """Count forward and backward together; no counter sees the operators inside flex_attention."""
         if self.implementation == "flex":
             hidden = Absent(
                 "flex_attention is one operator of higher order: what it runs inside cannot be counted"

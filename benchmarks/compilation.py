@@ -136,9 +136,7 @@ def loss(model: nn.Module, text: Tensor) -> Tensor:
 
 
 class FrontEnd(Bench):
-    """Compiling without inductor: dynamo alone, and dynamo with autograd traced ahead of time. It needs no
-    compiler.
-    """
+    """Compiling without inductor, which needs no compiler: dynamo alone, and dynamo with AOT autograd."""
 
     params = (["eager", "aot_eager"], [SIZES.name])
     param_names = ("backend", "sizes")
@@ -206,8 +204,7 @@ def build_front_end_step(backend: str, dynamic: bool | None, lengths: list[int])
 
 
 class CudaGraphs(Bench):
-    """A step too small for its GPU, which waits for launches: launched one by one, or replayed from a
-    recording.
+    """A step bound by kernel launches: launched one by one, or replayed from a CUDA graph.
 
     ``make_graphed_callables`` records forward and backward of the model, ``capture`` the whole step as one
     graph.
@@ -241,9 +238,7 @@ class CudaGraphs(Bench):
 
 
 class LaunchBoundStep:
-    """Forward and backward of a narrow model on one row: its kernels end sooner than the host launches
-    them.
-    """
+    """Forward and backward of a narrow model on one row: kernels end sooner than the host launches them."""
 
     def __init__(self) -> None:
         self.model = GPT(LAUNCH_BOUND).to(DEVICE)

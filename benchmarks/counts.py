@@ -1,6 +1,4 @@
-"""What needs no GPU and repeats exactly: counts of a training step and of a request, the first gate of a
-change.
-"""
+"""Exact counts of a training step and of a request, which need no GPU."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ from .workload_sizes import GENERATION, SIZES
 
 
 class Counts(ModelBench):
-    """FLOPs, operators, waits, copies, graph breaks and peak bytes of a GPT: all of it from one run on any
-    CPU.
-    """
+    """FLOPs, operators, synchronisations, copies, graph breaks and peak bytes of a GPT, on any CPU."""
 
     params = {"checkpointing": ["none", "full"], "sizes": [SIZES.name]}
     groups = ("step_counts", "stream_counts")

@@ -1,6 +1,4 @@
-"""What happens to data before a model sees it: read, decompressed, tokenised, loaded, and copied to the
-device.
-"""
+"""The data path of training: reading, decompressing, tokenising, loading, and copying to the device."""
 
 from __future__ import annotations
 
@@ -308,9 +306,7 @@ def read_file(descriptor: int, size: int) -> None:
 
 
 def forget_pages(descriptor: int, size: int) -> None:
-    """Drop a file from the page cache and look whether it is gone: a file in memory (tmpfs) has no other
-    home.
-    """
+    """Drop a file from the page cache, and check that it is gone: a file on tmpfs stays in memory."""
     if not hasattr(os, "posix_fadvise"):
         raise skip_exception("this system has no way to drop one file from its page cache")
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -417,8 +413,7 @@ class Preprocess(Bench):
 
 @dataclasses.dataclass(frozen=True)
 class Tokeniser:
-    """Byte-pair encoding of words (Sennrich et al., arXiv:1508.07909): pairs are merged in the order they
-    were learned.
+    """Byte-pair encoding of words (Sennrich et al., arXiv:1508.07909), merging pairs in learned order.
 
     Every word is merged anew. A cache of words, as GPT-2's has, would make this a benchmark of a dictionary.
     """

@@ -167,17 +167,13 @@ def exposed_communication(step: Timing, reference: Timing, scaling: str) -> Read
 
 
 def communication_reading(trained: list[RankTraining]) -> Reading:
-    """Of the slowest rank; over gloo it is mostly waiting for the host's threads, so it is shown and not
-    judged.
-    """
+    """Of the slowest rank; over gloo it is mostly waiting for host threads, so it is informational."""
     seconds = max(rank.communicating_s for rank in trained)
     return informational(seconds) if DEVICE == "cpu" else Reading((seconds,), Clock.DEVICE)
 
 
 class RingAttention(_RankedBench):
-    """Forward and backward of causal attention over a sequence that is longer than one rank's memory
-    allows.
-    """
+    """Forward and backward of causal attention over a sequence too long for one rank's memory."""
 
     params = (["ring", "context_parallel"], PARALLEL.rank_counts, [SIZES.name])
     param_names = ("implementation", "ranks", "sizes")
@@ -222,9 +218,7 @@ class RankAttention:
 
 
 def check_rank_attention(rank: int, implementation: str, ranks: int) -> None:
-    """Compare this rank's part of the result and of the gradients with what one process computes of the
-    whole.
-    """
+    """Compare this rank's part of the result and of the gradients with those of a single process."""
     torch.manual_seed(0)
     whole = [random_tokens(PARITY_LENGTH * ranks) for _ in range(4)]
     mixed, *gradients = run_attention(whole, whole_attention)
@@ -252,9 +246,7 @@ def record_rank_attention(rank: int, implementation: str, ranks: int) -> RankAtt
 
 
 def find_longest_sequence(implementation: str, ranks: int) -> int:
-    """The longest sequence that fits into the memory of all ranks: doubled, in new processes, until one has
-    too few.
-    """
+    """Find the longest sequence that fits the memory of all ranks, by doubling it in new processes."""
     length = PARALLEL.length
     while 2 * length <= MAX_LENGTH:
         try:
@@ -275,9 +267,7 @@ def run_rank_attention(rank: int, implementation: str, ranks: int, length: int) 
 
 @contextmanager
 def shard_tensors(implementation: str, whole: list[Tensor]) -> Iterator[tuple[list[Tensor], Attention]]:
-    """Give this rank's parts of tensors (batch, heads, length, width), and what computes attention over all
-    parts.
-    """
+    """Yield this rank's shards of tensors (batch, heads, length, width), and attention over all shards."""
     if implementation == "ring":
         rank, ranks = dist.get_rank(), dist.get_world_size()
         yield [tensor.chunk(ranks, dim=2)[rank].contiguous() for tensor in whole], ring_attention

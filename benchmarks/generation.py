@@ -1,6 +1,4 @@
-"""Greedy generation of fixed length: the first token, every further one, what the cache and small weights
-change.
-"""
+"""Greedy generation of fixed length: latencies per token, KV caches, and quantised weights."""
 
 from __future__ import annotations
 
@@ -20,9 +18,7 @@ from .workload_sizes import DEVICE, GENERATION, SIZES, seed_and_pin_threads
 
 
 class _Generation(ModelBench):
-    """A prompt in, ``new_tokens`` tokens out, one at a time; no token ends the text, so the work is always
-    the same.
-    """
+    """Generate ``new_tokens`` tokens from a prompt; no token ends the text, so the work is constant."""
 
     requests = GENERATION.requests
     groups = ("generation",)
@@ -108,9 +104,7 @@ class Quantised(_Generation):
 
 
 class Int8Linear(nn.Module):
-    """Weights of one byte with a scale per output, widened when used: it shows what is lost, not what is
-    won.
-    """
+    """Weights of one byte with a scale per output, widened when used: shows the error, not the speed-up."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -124,9 +118,7 @@ class Int8Linear(nn.Module):
 
 
 def quantise(model: GPT, scheme: str) -> None:
-    """Replace the linear layers of the blocks in place; the head shares its weight with the embedding and
-    stays.
-    """
+    """Replace the linear layers of the blocks in place; the head shares its weight and stays."""
     if scheme != "int8":
         raise skip_exception(f"{scheme} needs torchao's kernels, which are no part of torch")
     for block in model.blocks:

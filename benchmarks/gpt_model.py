@@ -18,15 +18,11 @@ SAVED_OPERATORS = {
     torch.ops.aten._scaled_dot_product_efficient_attention.default,
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default,
 }
-"""What selective checkpointing keeps: the dear operators. The cheap ones are computed again, as torchtitan
-does it.
-"""
+"""Expensive operators that selective checkpointing keeps; cheap ones are recomputed, as in torchtitan."""
 
 
 class GPT(nn.Module):
-    """``checkpointing`` throws activations away and computes them again in the backward pass: all, or cheap
-    ones.
-    """
+    """``checkpointing`` recomputes activations in the backward pass: all of them, or cheap ones only."""
 
     def __init__(self, sizes: Sizes, *, checkpointing: str = "none") -> None:
         super().__init__()

@@ -45,9 +45,7 @@ def looped_loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def batched_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """As ``looped``: terms of equal length weigh alike, so the mean over all tokens is the mean of their
-    means.
-    """
+    """Equal to ``looped_loss``: terms of equal length, so the mean over all tokens is the mean of means."""
     return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 

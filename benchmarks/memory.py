@@ -1,6 +1,4 @@
-"""Memory of training a GPT: what checkpointing buys and costs, and what the allocator loses between its
-blocks.
-"""
+"""Memory of training a GPT: checkpointing and its cost, and fragmentation of the allocator."""
 
 from __future__ import annotations
 

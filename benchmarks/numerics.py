@@ -1,6 +1,4 @@
-"""What the training computes: its loss after some steps in every format, and how many steps learning
-takes.
-"""
+"""Numerics of training: the loss after some steps in every format, and steps to a target loss."""
 
 from __future__ import annotations
 
@@ -40,9 +38,7 @@ class Learning(Bench):
 
 
 def steps_to_learn(seed: int) -> int:
-    """Count the steps until the loss is a quarter of what guessing costs; raises RuntimeError where it
-    stays above.
-    """
+    """Count the steps until the loss is a quarter of its chance level; RuntimeError where it stays above."""
     seed_and_pin_threads()
     torch.manual_seed(seed)
     model = GPT(LEARNING.model).to(DEVICE)

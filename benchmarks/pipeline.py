@@ -1,6 +1,4 @@
-"""From a file on disk to text: the stages of a pipeline, its cold start, and requests that arrive at a
-rate.
-"""
+"""A pipeline from a file on disk to text: stages, cold start, and requests that arrive at a rate."""
 
 from __future__ import annotations
 
@@ -22,9 +20,7 @@ from .workload_sizes import DEVICE, PIPELINE, SIZES, seed_and_pin_threads
 
 
 class Stages(ModelBench):
-    """Loading weights from a disk or from its page cache, the first call, then prefill, decode and
-    post-processing.
-    """
+    """Loading weights from disk or page cache, the first call, then prefill, decode and post-processing."""
 
     params = {"disk": ["cold", "warm"], "sizes": [SIZES.name]}
     groups = ("stages",)

@@ -1,6 +1,4 @@
-"""What a step and a request spend their time on: shares of kinds of operators, beside the numbers they
-explain.
-"""
+"""Time shares of kinds of operators in a training step and in a request."""
 
 from __future__ import annotations
 

@@ -42,9 +42,7 @@ class RingAttentionFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Gradients of a part's keys and values travel along with it, and one step further at the end:
-        home.
-        """
+        """Gradients of a shard's keys and values travel along with it, and one step further at the end."""
         query, key, value, mixed, weight = ctx.saved_tensors
         rank, ranks = dist.get_rank(), dist.get_world_size()
         held = torch.stack([key, value])

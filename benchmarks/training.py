@@ -45,9 +45,7 @@ OPTIMIZERS = {"for-loop": {"foreach": False}, "foreach": {"foreach": True}, "fus
 
 
 class Step(ModelBench):
-    """Everything perfci knows of a training step, in every number format; one that computes nonsense is
-    rejected.
-    """
+    """All metrics of a training step in every number format; a format without parity is rejected."""
 
     params = {"precision": PRECISIONS, "batch": SIZES.batches, "sizes": [SIZES.name]}
     groups = ("training",)
@@ -146,9 +144,7 @@ class BatchSweep(Bench):
 
 
 class MaxBatch(Bench):
-    """The largest batch whose step fits: tried until memory runs out, or foretold for a stated number of
-    bytes.
-    """
+    """Largest batch whose step fits: tried until memory runs out, or predicted for a number of bytes."""
 
     params = (["none", "full"], [SIZES.name])
     param_names = ("checkpointing", "sizes")

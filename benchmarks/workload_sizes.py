@@ -1,5 +1,4 @@
-"""How large the suite measures: real sizes on a GPU, smoke sizes on a CPU and where PERFCI_SMOKE=1 asks for
-them.
+"""Sizes of the suite: real ones on a GPU, smoke sizes on a CPU and under PERFCI_SMOKE=1.
 
 The name of the sizes is a parameter of every benchmark, so that smoke and real numbers never share a series.
 """
@@ -332,9 +331,7 @@ class ParallelSizes:
 
 @dataclass(frozen=True)
 class CompileSizes:
-    """What is compiled: by inductor as a whole model where there is time for it, by dynamo alone
-    everywhere.
-    """
+    """Sizes of compilations: by inductor of a whole model where time allows, by dynamo alone everywhere."""
 
     model: Sizes
     whole_model: bool  # else inductor compiles one linear layer and a GELU: ten seconds and not 70

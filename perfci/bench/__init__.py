@@ -1,5 +1,4 @@
-"""What the author of a suite imports: ModelBench, declared metrics, clocks that wait for the device, exact
-memory.
+"""Public API for suites: ModelBench, declared metrics, synchronising clocks, exact memory.
 
 Importing this room is cheap: torch is imported by the first function that needs it.
 """

@@ -72,9 +72,7 @@ def version_source(function: Any) -> str:
 
 
 def _build_setup_cache(cls: type, function: Any) -> Callable[[], None]:
-    """asv gives all benchmarks one directory whose setup_cache has one module and line: those of the
-    measured code.
-    """
+    """Build a setup_cache at the measured code's line: asv shares one directory among equal ones."""
 
     @functools.wraps(getattr(function, "anchor", function))
     def setup_cache() -> None:
@@ -87,9 +85,7 @@ def _build_setup_cache(cls: type, function: Any) -> Callable[[], None]:
 def _load_or_measure_report(
     key: str, metric: str, measure: Callable[..., Any], parameters: tuple[Any, ...]
 ) -> dict[str, Any]:
-    """Measure, or read what another metric's process has measured. A metric that asks again begins a new
-    round.
-    """
+    """Measure, or read the report of another metric's process. A metric's second read begins a new round."""
     stem = f"{key}-{hashlib.sha256(repr(parameters).encode()).hexdigest()[:16]}"
     turn = next(n for n in range(1_000_000) if not Path(f"{stem}.{n}.{metric}.read").exists())
     Path(f"{stem}.{turn}.{metric}.read").touch()

@@ -117,9 +117,7 @@ class ModelBench(Bench, ABC):
     """``tokens_of(self, chunk)`` returns the number of tokens in a chunk, where that is not one."""
 
     postprocess: ClassVar[Any] = None
-    """``postprocess(self, model, out)`` turns the list of chunks into the caller's result: a stage of its
-    own.
-    """
+    """``postprocess(self, model, out)`` turns the list of chunks into the result: a stage of its own."""
 
     kv_cache: ClassVar[Any] = None
     """``kv_cache(self, model, p)`` gives the tensors of the cache: their bytes are counted."""

@@ -26,9 +26,7 @@ MIN_SEEDS = 5
 
 
 class ParityFailed(Exception):
-    """The variant computes something else than its reference, or no number at all: its timing is
-    meaningless.
-    """
+    """The variant's numbers differ from its reference's or are not finite: its timing is meaningless."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"rejected: parity failed: {reason}")
@@ -68,9 +66,7 @@ class Tolerance:
 
 
 BITWISE_TOLERANCE = Tolerance(0.0, 0.0, 0.0)
-"""Not one bit may differ: the same kernels in the same type, as torchtitan's loss comparison with
-assert-equal.
-"""
+"""Bitwise equality: same kernels in the same type, as in torchtitan's loss comparison."""
 
 TOLERANCES = {
     "fp64": Tolerance(1e-7, 1e-6, 1e-7),
@@ -95,9 +91,7 @@ DTYPE_NAMES = {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat1
 
 
 def default_tolerance(precision: str | torch.dtype) -> Tolerance:
-    """Look a tolerance up by the name of a precision (``bf16``) or by torch's type. ``ValueError`` where
-    none is.
-    """
+    """Look a tolerance up by precision (``bf16``) or torch type; ``ValueError`` for an unknown one."""
     name = str(precision).removeprefix("torch.")
     name = "fp8" if name.startswith("float8") else DTYPE_NAMES.get(name, name)
     if name not in TOLERANCES:
@@ -108,8 +102,7 @@ def default_tolerance(precision: str | torch.dtype) -> Tolerance:
 
 
 def tolerance_from_seeds(runs: Sequence[NumericsRecord], *, outputs: float) -> Tolerance:
-    """Allow at each step as much as the reference differs from itself between seeds: the widest pair of
-    ``runs``.
+    """Allow at each step the largest difference between any two seeds of the reference.
 
     A change of the system alone must not move the loss further than another seed does (after
     modded-nanogpt, which requires p < 0.01 on the loss of a change that may alter learning, and nothing of
@@ -133,8 +126,7 @@ def _relative_spreads(runs: Iterable[tuple[float, ...]]) -> tuple[float, ...]:
 
 
 def record_numerics(step: Callable[[int], tuple[Any, Any]], steps: int) -> NumericsRecord:
-    """Run ``step(0)`` to ``step(steps - 1)``, each giving its loss and the norm of its gradients, and keep
-    both.
+    """Run ``step(0)`` to ``step(steps - 1)``, and record the loss and gradient norm each returns.
 
     A number or a tensor of one entry is read per step, which waits for the device: no clock runs here. Raises
     ``ParityFailed`` at the first that is not finite, and ``ValueError`` for a tensor of more entries.
@@ -159,9 +151,7 @@ def _finite_number(quantity: str, value: Any, step: int) -> float:
 
 
 def grad_norm(parameters: Iterable[torch.Tensor]) -> float:
-    """The L2 norm over all gradients together, which is what clipping by norm sees; parameters without one
-    count 0.
-    """
+    """Global L2 norm of all gradients, as in clipping by norm; parameters without one count 0."""
     import torch
 
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
@@ -255,9 +245,7 @@ def max_error(values: torch.Tensor, reference: torch.Tensor) -> float:
 
 
 def max_relative_error(values: torch.Tensor, reference: torch.Tensor) -> float:
-    """``max_error`` over the largest entry of the reference, a ratio (the relative error in the maximum
-    norm).
-    """
+    """``max_error`` over the largest entry of the reference: relative error in the maximum norm."""
     error, largest = max_error(values, reference), _max_abs(reference)
     return error / largest if largest else (math.inf if error else 0.0)
 

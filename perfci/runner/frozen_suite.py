@@ -1,6 +1,4 @@
-"""The suite that measures: frozen before a session, so that an edit during it measures nothing by
-accident.
-"""
+"""Freeze a suite before a session, so that edits during it are not measured; its cells."""
 
 from __future__ import annotations
 
@@ -30,9 +28,7 @@ class FrozenSuite:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredMetric:
-    """A metric that a benchmark declares; ``clock`` is the clock it will be read from, as far as that is
-    known.
-    """
+    """A metric that a benchmark declares; ``clock`` is its expected clock."""
 
     metric: Metric
     clock: Clock
@@ -145,9 +141,7 @@ def _parse_metric(message: Mapping[str, Any]) -> DeclaredMetric:
 
 
 def expand_cells(benchmarks: Iterable[DiscoveredBenchmark], pattern: str, timeout_s: float) -> list[Cell]:
-    """Spread every benchmark over its grid (last parameter fastest, as asv does) and keep what the pattern
-    matches.
-    """
+    """Expand benchmarks over their grids (last parameter fastest, as in asv); keep matching cells."""
     try:
         matcher = re.compile(pattern)
     except re.error as error:

@@ -1,6 +1,4 @@
-"""Read-only access to a git repository: revisions to commits, commits to files, without touching the work
-tree.
-"""
+"""Read-only access to a git repository: commits, tags, and checkouts outside the user's work tree."""
 
 from __future__ import annotations
 
@@ -25,9 +23,7 @@ LOG_FORMAT = "%H%x00%P%x00%aI%x00%cI%x00%an%x00%D%x00%s"
 
 
 class GitRepository:
-    """A user's repository, read only; everything perfci writes is below ``.perfci/``, which ignores
-    itself.
-    """
+    """A user's repository, read only; perfci writes below ``.perfci/`` alone, which git ignores."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -144,9 +140,7 @@ class GitRepository:
             return None
 
     def hash_contents(self, sha: str, ignored_files: Sequence[str] = ()) -> str:
-        """A digest of a commit's files without those that fit a pattern; ``*`` reaches into folders as
-        well.
-        """
+        """Hash a commit's files without those that match a pattern; ``*`` matches ``/`` as well."""
         files = self._run_git("ls-tree", "-r", "-z", "--full-tree", _require_full_sha(sha)).split("\0")
         kept = (
             entry
@@ -156,17 +150,13 @@ class GitRepository:
         return hashlib.sha256("\0".join(kept).encode("utf-8", "surrogateescape")).hexdigest()
 
     def has_identical_inputs(self, first: Commit, second: Commit, ignored_files: Sequence[str]) -> bool:
-        """Whether two commits differ only in files that fit a pattern; a changed working tree is like no
-        other.
-        """
+        """Whether two commits differ only in ignored files; a dirty working tree equals no other commit."""
         if first.sha == second.sha or first.dirty or second.dirty:
             return first.sha == second.sha
         return self.hash_contents(first.sha, ignored_files) == self.hash_contents(second.sha, ignored_files)
 
     def working_tree_commit(self) -> Commit:
-        """HEAD, or, where files differ from it, a commit of them made in perfci's own clone and marked
-        dirty.
-        """
+        """HEAD, or a dirty commit of the changed files, made in perfci's own clone."""
         head = self.commit(self.resolve("HEAD"))
         with folder_lock(self.private_folder):
             tree = self._write_tree(head.sha)
@@ -227,9 +217,7 @@ class GitRepository:
         }
 
     def _private_clone(self) -> Path:
-        """A bare clone that borrows the user's objects: work trees are added to it, never to the user's
-        repository.
-        """
+        """A bare clone that shares the user's objects; work trees are added to it, not to the repository."""
         clone = self.private_folder / "clone.git"
         if not clone.exists():
             unfinished = self.private_folder / "clone.partial"

@@ -52,9 +52,7 @@ def _libc_version() -> str:
 
 
 def _query_nvidia_smi() -> tuple[list[str], str]:
-    """Ask the driver's own tool, so that describing the machine never starts a CUDA context in this
-    process.
-    """
+    """Query nvidia-smi, so that describing the machine starts no CUDA context in this process."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return [], ""

@@ -67,9 +67,7 @@ class MeasurementRunner:
     def prepare(
         self, commits: Sequence[Commit], report: Callable[[Commit, str], None] = lambda *_: None
     ) -> None:
-        """Check out and build every commit before anything is measured, so that no build disturbs a
-        measurement.
-        """
+        """Check out and build every commit before anything is measured: no build disturbs a measurement."""
         for commit in commits:
             if commit.sha not in self._prepared:
                 prepared = self._freeze_commit_suite(
@@ -107,8 +105,7 @@ class MeasurementRunner:
     def visit_interleaved(
         self, shas: Sequence[str], rows: Sequence[Sequence[Cell]]
     ) -> Iterator[Sequence[CellResult]]:
-        """Visit several commits (or one, several times) at once; the processes of each row of cells take
-        turns.
+        """Visit several commits (or one, repeatedly) at once; the cells of each row take turns.
 
         The k-th cell of a row is measured at the k-th commit.
         """
@@ -128,9 +125,7 @@ class MeasurementRunner:
     def profile(
         self, sha: str, cells: Sequence[Cell], output_folders: Mapping[str, Path]
     ) -> Iterator[CellOutcome]:
-        """Profile cells, each into the folder of its name; those without one run in NVTX ranges and write
-        nothing.
-        """
+        """Profile cells, each into its folder; those without one run in NVTX ranges and write nothing."""
         prepared = self._prepared[sha]
         if prepared.failure_reason:
             outcomes = build_failure_results(prepared, cells)
@@ -152,9 +147,7 @@ class MeasurementRunner:
         return Variant((("python", python), *((("size", "smoke"),) if self.smoke else ())))
 
     def _environment_hello(self, sha: str) -> dict[str, Any]:
-        """The hello message of the commit's environment; for a commit that was not built, that of another
-        commit.
-        """
+        """Hello message of the commit's environment, or of another commit's where it was not built."""
         prepared = self._prepared[sha]
         if prepared.failure_reason:
             prepared = next((p for p in self._prepared.values() if not p.failure_reason), prepared)
@@ -181,9 +174,7 @@ class MeasurementRunner:
         return self._parents[key]
 
     def _freeze_commit_suite(self, prepared: PreparedCommit) -> PreparedCommit:
-        """Freeze the commit's own suite, where that is what measures it; a commit without one cannot be
-        measured.
-        """
+        """Freeze the commit's own suite where configured; a commit without one cannot be measured."""
         if self._suite_path is None or prepared.failure_reason:
             return prepared
         try:

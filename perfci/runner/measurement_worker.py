@@ -32,9 +32,7 @@ CellResult = tuple[CellOutcome, Discovery]
 
 @dataclass(frozen=True, slots=True)
 class ProfileRequest:
-    """Request to profile cells: output folder by cell name, none for NVTX ranges; ``roots`` as in
-    ``sample_lines``.
-    """
+    """Profiling request: output folder by cell name (none: NVTX ranges), ``roots`` as in ``sample_lines``."""
 
     folders: Mapping[str, str]
     roots: Mapping[str, str]
@@ -148,9 +146,7 @@ class WorkerSession:
         """Why nothing more can be measured in this visit."""
 
     def start_next_cell(self, turn_socket: socket.socket | None = None) -> None:
-        """Let the next cell run; with ``turn_socket`` it runs only on its turns, and hangs up when it
-        ends.
-        """
+        """Start the next cell; with ``turn_socket`` it runs only on its turns, and hangs up at its end."""
         if not self.ended_reason:
             socket.send_fds(self.worker.connection, [b"\n"], [turn_socket.fileno()] if turn_socket else [])
 
@@ -174,9 +170,7 @@ class WorkerSession:
 def run_interleaved(
     sessions: Sequence[WorkerSession], rows: Sequence[Sequence[Cell]]
 ) -> Iterator[Sequence[CellResult]]:
-    """Run the cells of each row at once, one a session, their processes taking turns; yield the outcomes of
-    a row together.
-    """
+    """Run the cells of each row in turns, one per session; yield the outcomes of a row together."""
     for row in rows:
         running = sessions[: len(row)]
         _run_turns(running)

@@ -1,6 +1,4 @@
-"""Turn the ``[[model]]`` tables of perfci.toml into a module of the suite, so that the rest finds a plain
-suite.
-"""
+"""Render the ``[[model]]`` tables of perfci.toml as a module of the suite."""
 
 from __future__ import annotations
 

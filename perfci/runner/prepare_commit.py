@@ -44,9 +44,7 @@ class BuildFailed(Exception):
 
 
 def prepare_commit(repository: GitRepository, commit: Commit, settings: EnvironmentTable) -> PreparedCommit:
-    """Check a commit out, find or make its environment and build it; each step is reused where nothing
-    changed.
-    """
+    """Check a commit out, find or make its environment and build it; finished steps are reused."""
     with folder_lock(repository.private_folder):
         tree = repository.checkout(commit.sha)
         try:
@@ -132,9 +130,7 @@ def _read_lock_file(tree: Path, name: str) -> str:
 def build_commit(
     repository: GitRepository, commit: Commit, tree: Path, python: str, settings: EnvironmentTable
 ) -> Path | None:
-    """Run the configured commands once per commit; what they install lands in a folder of this commit's
-    own.
-    """
+    """Run the configured build commands once per commit; they install into a folder of that commit."""
     if not settings.build:
         return None
     recipe = hashlib.sha256("\0".join([python, *settings.build]).encode()).hexdigest()[:8]

@@ -26,9 +26,7 @@ ctypes.CDLL(None).prctl(1, 9)
 os.getppid() == int(sys.argv[1]) or os._exit(1)
 os.execv(sys.argv[2], sys.argv[3:])
 """
-"""Python code that asks the kernel to kill it with perfci (PR_SET_PDEATHSIG), and then runs the script by
-exec.
-"""
+"""Code that binds itself to the life of perfci (PR_SET_PDEATHSIG), then runs the script by exec."""
 
 VERSIONS_CODE = """
 import platform
@@ -40,9 +38,7 @@ print(version("torch"))
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A command, and the names it goes by: ``name`` without folder and suffix, ``arguments`` all that is
-    not it.
-    """
+    """A command: its ``name`` without folder and suffix, and its other ``arguments``."""
 
     command: tuple[str, ...]
     program: str
@@ -66,9 +62,7 @@ class ScriptResult:
 
 
 def find_script(command: Sequence[str]) -> Script:
-    """Find the program and the script of a command line; raise ``PerfciError`` for a part that does not
-    exist.
-    """
+    """Find the program and script of a command line; ``PerfciError`` for a part that does not exist."""
     program = shutil.which(command[0])
     if program is None:
         raise PerfciError(
@@ -121,8 +115,7 @@ def _find_interpreter(program: Path) -> str | None:
 
 
 def run_script(script: Script, variables: Mapping[str, str], *, output: int | None = None) -> ScriptResult:
-    """Run a script to its end in a process group of its own; Ctrl-C reaches it once, and whatever it leaves
-    is ended.
+    """Run a script in a process group of its own; pass Ctrl-C on once, and kill what it leaves behind.
 
     ``output`` is the file descriptor its standard output goes to, ours when absent. Its standard input is
     empty.

@@ -43,9 +43,7 @@ def plan_rounds(shas: Sequence[str], cells: Sequence[Cell], count: int, seed: in
 def plan_pair(
     base: str, head: str, cells: Sequence[Cell], number: int, order: int, seed: int
 ) -> tuple[CommitVisit, CommitVisit]:
-    """Measure base and head next to each other, in random order (A B or B A) but with the cells in the same
-    order.
-    """
+    """Measure base and head next to each other, in random order (A B or B A), cells in equal order."""
     generator = random.Random(f"{seed}/pair/{base}/{head}/{number}")
     shuffled = _shuffle(generator, cells)
     sides = [(base, Role.BASE), (head, Role.HEAD)]

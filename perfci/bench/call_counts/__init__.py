@@ -1,5 +1,4 @@
-"""Exact counts of one call, which need no GPU and repeat in every process: what a change did before anybody
-timed it.
+"""Exact counts of one call, which need no GPU and repeat in every process.
 
 None alone is an improvement: losing the KV cache lowers the operator count while the FLOPs grow several
 times over.

@@ -55,9 +55,7 @@ COUNT_METRICS: tuple[Metric, ...] = tuple(
     Metric(field.name, METRIC_UNITS.get(field.name, "bytes" if field.name.endswith("_bytes") else "count"))
     for field in fields(CallCounts)
 )
-"""To declare with ``@metrics(*COUNT_METRICS)``. Lower is better for each, but no one of them alone is an
-improvement.
-"""
+"""To declare with ``@metrics(*COUNT_METRICS)``. Lower is better, but no one alone is an improvement."""
 
 
 def _count_reading(name: str, value: int | Absent) -> Reading | Absent:

@@ -1,5 +1,4 @@
-"""Floating point operations: counted from the operators that run, worked out from a model's shape, and held
-to a peak.
+"""Floating point operations: counted from operators, computed from a model's shape, and utilisation.
 
 One multiplication and one addition are two operations, as in PaLM (arXiv:2204.02311, appendix B), torch's
 own counter, torchtitan and nanochat. Counted are matrix products, convolutions and attention, which is
@@ -53,8 +52,7 @@ def model_flops_per_token(parameters: int, layers: int, heads: int, head_dim: in
 
 
 def mfu(flops: float, seconds: float, peak: float | None) -> float | None:
-    """Model FLOPs utilisation, a ratio: what was achieved of the device's peak (FLOP/s). Source: PaLM,
-    appendix B.
+    """Model FLOPs utilisation: achieved FLOP/s over the device's peak, a ratio. Source: PaLM, appendix B.
 
     Absent (None) where the peak is not known: nanochat divides by infinity there and shows 0 %, nanoGPT by
     the peak of an A100. Under fp8 ``peak_flops`` gives no peak, so there is no utilisation either, as in
@@ -94,8 +92,7 @@ def force_eager() -> Iterator[None]:
 
 
 def create_flop_counter() -> Any:
-    """Make torch's operator counter with a formula for every attention kernel, and without its hooks on
-    modules.
+    """Create torch's FLOP counter with a formula for every attention kernel, and without module hooks.
 
     The hooks attribute operations to modules, which is not needed here; they also run operators of their own.
     """
@@ -127,9 +124,7 @@ def _attention_formulas() -> dict[Any, Callable[..., int]]:
 
 
 def _forward_flops(query: Any, key: Any, value: Any, *_: object, **__: object) -> int:
-    """Scores and mixed values of (batch, heads, length, width); with fewer heads of keys, each serves
-    several.
-    """
+    """FLOPs of scores and weighted values, shapes (batch, heads, length, width); key heads may be fewer."""
     *batch, length, width = query
     scores = math.prod(batch) * length * key[-2]
     return int(2 * scores * (width + value[-1]))

@@ -1,5 +1,4 @@
-"""What ``torch.compile`` makes of a function: breaks in its graph, compilations made again, kernels
-generated.
+"""Counts of ``torch.compile`` on a function: graph breaks, recompilations, generated kernels.
 
 Dynamo alone reads the Python code; it takes a second and no compiler. Kernels need inductor and minutes.
 """
@@ -54,8 +53,7 @@ def count_graphs(function: Callable[[], object]) -> GraphCounts | Absent:
 
 
 def count_generated_kernels(function: Callable[[], object]) -> int | Absent:
-    """Count the kernels that inductor writes for a function (the forward pass, or all that the function
-    calls).
+    """Count the kernels that inductor generates for a function (the forward pass, or all it calls).
 
     Absent where inductor has no compiler that works, or fails.
     """
@@ -87,9 +85,7 @@ def _run_unchanged(graph: Any, examples: Any) -> Any:
 
 @contextlib.contextmanager
 def _reset_dynamo() -> Iterator[None]:
-    """Nothing compiled before or left after, and no warnings: dynamo touches attributes that nobody asked
-    for.
-    """
+    """Reset dynamo before and after, and suppress warnings: dynamo touches deprecated attributes."""
     from torch._dynamo.utils import clear_compilation_metrics, counters, set_compilation_metrics_limit
 
     def forget() -> None:

@@ -29,8 +29,7 @@ COUNTED_CALLS = 3
 
 
 def count_instructions(function: Callable[[], object]) -> int | Absent:
-    """Count the instructions of a call in user space, the least of three; threads that ran before do not
-    count.
+    """Count the instructions of a call in user space, the least of three; earlier threads do not count.
 
     Absent with the reason where the system, its settings or its (virtual) processor have no such counter,
     and where the counter had to be shared meanwhile.
@@ -49,9 +48,7 @@ def count_instructions(function: Callable[[], object]) -> int | Absent:
 
 
 def _open_counter(kind: int, event: int) -> int:
-    """Open a counter of this process that does not run yet: threads started later count, the kernel does
-    not.
-    """
+    """Open a stopped counter of this process; threads started later count, the kernel does not."""
     number = SYSCALLS.get(platform.machine())
     if sys.platform != "linux" or number is None:
         raise OSError(errno.ENOSYS, f"perf_event_open is not known on {sys.platform} {platform.machine()}")

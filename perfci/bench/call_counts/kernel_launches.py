@@ -18,8 +18,7 @@ GRAPH_LAUNCH_CALLS = ("cudaGraphLaunch", "hipGraphLaunch")
 
 
 def count_kernel_launches(function: Callable[[], object], device: Device) -> int | Absent:
-    """Count calls of the driver that launch a kernel, or a whole captured graph of kernels, which is one
-    launch.
+    """Count driver calls that launch a kernel or a captured graph of kernels (one launch).
 
     Copies and fills by the copy engines are not counted. The function runs once for the profiler.
     """

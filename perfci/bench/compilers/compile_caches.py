@@ -1,6 +1,4 @@
-"""What the compilers found in their caches: another kernel chosen is another thing measured, on the same
-code.
-"""
+"""Fingerprints of the compilers' caches: equal code with another kernel is another measurement."""
 
 from __future__ import annotations
 

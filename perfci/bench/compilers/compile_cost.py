@@ -180,9 +180,7 @@ CACHE_MISSES = (
 
 
 def _warm_up_backend(backend: str) -> None:
-    """Compile nearly nothing: torch imports a good part of its compiler when it is first used. Then forget
-    it all.
-    """
+    """Compile a trivial function, since torch imports its compiler on first use; then reset it."""
     import torch
     from torch._dynamo.utils import clear_compilation_metrics, counters, set_compilation_metrics_limit
 
@@ -196,9 +194,7 @@ def _warm_up_backend(backend: str) -> None:
 def _call_until_steady(
     step: Callable[[], Any], events: list[Any], device: Device
 ) -> tuple[list[tuple[float, float, int]], float]:
-    """Call until nothing is compiled: wall seconds, CPU seconds and events of each call, and the last one's
-    value.
-    """
+    """Call until nothing is compiled; return (wall s, CPU s, events) of each call and the last value."""
     calls: list[tuple[float, float, int]] = []
     while len(calls) < QUIET_CALLS or any(happened for _, _, happened in calls[-QUIET_CALLS:]):
         if len(calls) == MAX_CALLS:

@@ -42,16 +42,12 @@ THROTTLE_REASONS = {
 """Bits of ``nvmlClocksEventReasons`` under which a time depends on cooling and supply more than on code."""
 
 THROTTLED_SHARE = 0.75
-"""A GPU held back by its power cap is throttled below this share of its highest clock: nvbench's own
-limit.
-"""
+"""Share of the highest clock below which a power-capped GPU counts as throttled (nvbench's limit)."""
 
 
 @dataclass(slots=True)
 class DeviceConditions:
-    """Conditions once the monitored block has ended: flags of the process, readings of
-    ``CONDITION_METRICS``.
-    """
+    """Flags of the process and readings of ``CONDITION_METRICS``, set when the monitored block ends."""
 
     flags: tuple[str, ...] = ()
     readings: dict[str, Reading | Absent] = field(default_factory=dict)

@@ -38,9 +38,7 @@ def compute_in(name: str, device: Device) -> Iterator[None]:
 
 
 def gradient_scaler(name: str, device: str) -> torch.amp.GradScaler:
-    """fp16 gradients underflow without a scale; every other format needs none, and then this one does
-    nothing.
-    """
+    """Gradient scaler for fp16, whose gradients underflow without one; disabled for other formats."""
     return torch.amp.GradScaler(device, enabled=name == "fp16")
 
 

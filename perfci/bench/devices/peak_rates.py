@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DevicePeak:
-    """Dense peaks of one device: ``bandwidth`` in bytes/s; FLOP/s by number format, absent where the
-    hardware has none.
+    """Dense peaks of one device: ``bandwidth`` in bytes/s, FLOP/s by number format (None: unsupported).
 
     ``name_words`` all occur among the words of the device's own name.
     """
@@ -95,8 +94,7 @@ VGPU_PROFILE = re.compile(r"\d+[abcq]")
 
 
 def peak_flops(name: str, dtype: str) -> float | None:
-    """Look up dense FLOP/s by the name a device gives itself; ``dtype`` is ``bf16``, ``fp16``, ``tf32`` or
-    ``fp32``.
+    """Look up dense FLOP/s by device name; ``dtype`` is ``bf16``, ``fp16``, ``tf32`` or ``fp32``.
 
     None for a device that is unknown or a part of one, for a format that its hardware lacks, and for fp8:
     torchtitan reports no utilisation under fp8, because a step computes in several formats then.
@@ -106,9 +104,7 @@ def peak_flops(name: str, dtype: str) -> float | None:
 
 
 def peak_bandwidth(name: str) -> float | None:
-    """Look up bytes/s between a device and its own memory; None for a device that is unknown or a part of
-    one.
-    """
+    """Look up bytes/s between a device and its memory; None for an unknown or partitioned device."""
     peaks = _find_device(name)
     return None if peaks is None else peaks.bandwidth
 

@@ -73,9 +73,7 @@ class Device(Protocol):
         ...
 
     def create_events(self) -> tuple[DeviceEvent, DeviceEvent] | None:
-        """Two markers to record before and after something queued; None where the host's clocks are all
-        there is.
-        """
+        """Two events to record around queued work; None where the device has no events."""
         ...
 
     def empty_cache(self) -> None:
@@ -160,9 +158,7 @@ class Cpu:
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """The current device of a torch backend shaped like ``torch.cuda``: CUDA itself, ROCm under its name,
-    or XPU.
-    """
+    """The current device of a backend with the interface of ``torch.cuda``: CUDA, ROCm or XPU."""
 
     kind: str
     torch_device: str

@@ -1,3 +1,1 @@
-"""Metric groups of ``ModelBench``, one a module: each runs the model once and reads everything that run
-gives.
-"""
+"""Metric groups of ``ModelBench``, one a module; each runs the model once for all its metrics."""

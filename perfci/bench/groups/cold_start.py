@@ -1,6 +1,4 @@
-"""Time from nothing to the first output: a fresh interpreter with empty compile caches, then one with
-filled ones.
-"""
+"""Cold start: a fresh interpreter to its first output, with empty and then with filled compile caches."""
 
 from __future__ import annotations
 
@@ -32,8 +30,7 @@ NOT_COMPILED_READING = Absent("nothing was compiled, so cold and warm starts do 
 
 
 def measure(context: ModelContext) -> Measurement:
-    """Start the benchmark's module in a fresh interpreter. Files come from the page cache: this process
-    read them.
+    """Run the benchmark to its first output in a fresh interpreter. Files come from a warm page cache.
 
     Raises ``ChildFailed`` with the reason where the fresh interpreter does not reach its first output.
     """

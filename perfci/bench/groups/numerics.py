@@ -36,9 +36,7 @@ def measure(context: ModelContext) -> Measurement:
 
 
 def require_parity(context: ModelContext) -> None:
-    """Raise ``ParityFailed`` for a variant that disagrees with its reference, before anything of it is
-    timed.
-    """
+    """Raise ``ParityFailed`` for a variant that disagrees with its reference, before it is timed."""
     if context.reference is not None:
         check_parity(
             record_training_numerics(context),

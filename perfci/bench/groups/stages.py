@@ -1,6 +1,4 @@
-"""Seconds by stage: loading and the first call once, then prefill, decode and postprocessing of every
-request.
-"""
+"""Seconds by stage: load and first call once, then prefill, decode and postprocessing per request."""
 
 from __future__ import annotations
 
@@ -22,8 +20,7 @@ NO_POSTPROCESS = Absent("it defines no postprocess")
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
 def measure(context: ModelContext) -> Measurement:
-    """Time the start once and every request after it; stages that leave out more than 2 % of the whole are
-    invalid.
+    """Time the start once and every request after it; the stages must cover 98 % of the whole.
 
     Prefill ends with the first chunk, decode with the last. Files are read from a warm page cache wherever
     the model was loaded before on this machine.

@@ -36,9 +36,7 @@ METRICS = (
 )
 
 PHASE_STEPS = 7
-"""Steps with synchronised phases, and steps with fresh batches: as many as asv and perfci need for a
-median.
-"""
+"""Steps with synchronised phases, and steps with fresh batches: enough for a median."""
 
 
 def measure(context: ModelContext) -> Measurement:

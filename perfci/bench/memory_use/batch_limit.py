@@ -19,8 +19,7 @@ def find_largest_batch(
     limit: int = 4096,
     budget_bytes: int | None = None,
 ) -> int | Absent:
-    """Find the largest batch whose step fits, by doubling and then halving the gap; 0 where not even one
-    fits.
+    """Find the largest batch whose step fits, by doubling and then bisecting; 0 where none fits.
 
     ``make_step(batch)`` builds everything and returns the step. It is tried on the device until memory runs
     out, or, with a budget, held against it by ``fake_peak_bytes``, which computes nothing and so predicts
@@ -42,9 +41,7 @@ def find_largest_batch(
 
 
 def fits_in_memory(function: Callable[[], object], device: Device) -> bool:
-    """Whether the function ends without running out of memory; what it had cached is given back either
-    way.
-    """
+    """Whether the function ends without running out of memory; the allocator's cache is emptied after it."""
     try:
         function()
         device.synchronize()
@@ -66,15 +63,15 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def _bisect_largest(fits: Callable[[int], bool], start: int, limit: int) -> int:
     """Double, then bisect. What fits at one size is assumed to fit at every smaller one."""
-    fitting, candidate = 0, min(start, limit)
+    largest_fit, candidate = 0, min(start, limit)
     while fits(candidate):
         if candidate == limit:
             return limit
-        fitting, candidate = candidate, min(2 * candidate, limit)
-    while candidate - fitting > 1:
-        middle = (fitting + candidate) // 2
+        largest_fit, candidate = candidate, min(2 * candidate, limit)
+    while candidate - largest_fit > 1:
+        middle = (largest_fit + candidate) // 2
         if fits(middle):
-            fitting = middle
+            largest_fit = middle
         else:
             candidate = middle
-    return fitting
+    return largest_fit

@@ -9,8 +9,7 @@ from types import SimpleNamespace
 from perfci.model import PerfciError
 
 FAKE_DEVICE = "meta"
-"""Where a function that runs on fake tensors may put what belongs on an accelerator, on a machine without
-one.
+"""Device for fake tensors that belong on an accelerator, on a machine without one.
 
 With ``cuda`` only torch's CUDA builds can do that. Operators whose kernel depends on the device (attention)
 take the plain one here.
@@ -19,8 +18,7 @@ take the plain one here.
 
 @contextlib.contextmanager
 def fake_tensors() -> Iterator[None]:
-    """Make all tensors that are created within fake. A value that is only kept, such as a logged loss, may
-    be read.
+    """Make tensors created inside fake. A value that is only stored, such as a logged loss, may be read.
 
     Raises ``PerfciError`` where the code cannot go on without values: ``if loss.item() > 3``,
     ``tokens[mask]`` summed into a size, a number that is printed.

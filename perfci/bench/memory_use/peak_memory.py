@@ -1,12 +1,9 @@
-"""Peak memory of a function: in tensors (exactly, on any device), in the device's allocator, in the whole
-process.
-"""
+"""Peak memory of a function: of tensors (exact, on any device), and of the device's allocator."""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from pathlib import Path
 
 from perfci.bench.devices.torch_devices import Device
 from perfci.bench.readings import Absent, Reading, exact
@@ -63,8 +60,7 @@ def fake_peak_bytes(function: Callable[[], object]) -> int:
 
 
 def peak_allocated_bytes(function: Callable[[], object]) -> int:
-    """Ask CUDA's caching allocator for the most bytes it had handed out on this device while the function
-    ran.
+    """Peak bytes allocated by CUDA's caching allocator on this device while the function ran.
 
     Where there is no CUDA the answer is "not available", which asv and perfci both show as skipped: torch
     itself would answer 0.
@@ -89,8 +85,7 @@ def peak_allocated_bytes(function: Callable[[], object]) -> int:
 def allocator_readings(
     device: Device, function: Callable[[], object], *, warmups: int = 1
 ) -> dict[str, Reading | Absent]:
-    """Ask the device's caching allocator what one call needed, once ``warmups`` calls have filled every
-    cache.
+    """Read the peaks and events of the device's caching allocator in a call after ``warmups`` calls.
 
     Bytes are the peaks in the allocator's own statistics (``torch.cuda.memory_stats`` explains each):
     *allocated* is what tensors got, *requested* what they asked for (the rest is ``rounding_bytes``),
@@ -162,24 +157,3 @@ def _event_reading(
     if name not in after:
         return Absent(f"the allocator of {device.name} keeps no {name}")
     return exact(after[name] - before[name])
-
-
-def peak_resident_growth(function: Callable[[], object]) -> int | Absent:
-    """Read by how many bytes the memory of this process grew at its highest while the function ran.
-
-    A witness for the counts: it contains what libraries keep, in whole pages, and not what an allocator
-    still had from before, so only a fresh process repeats it. Resident memory is no device memory. Linux
-    keeps the peak (``VmHWM``) and lets a process restart it (``proc(5)``, ``clear_refs``).
-    """
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError as error:
-        return Absent(f"the peak of resident memory cannot be restarted on this system: {error}")
-    before = _status_bytes("VmRSS")
-    function()
-    return _status_bytes("VmHWM") - before
-
-
-def _status_bytes(name: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))

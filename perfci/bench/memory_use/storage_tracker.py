@@ -85,9 +85,7 @@ class StorageTracker(TorchDispatchMode):  # type: ignore[misc]
 
 
 def iter_storages(tree: Any) -> Iterator[Any]:
-    """Yield the storages of all tensors in nested arguments or results, several times where they are
-    shared.
-    """
+    """Yield the storages of all tensors in nested arguments or results; shared ones repeat."""
     for leaf in tree_leaves(tree):
         if isinstance(leaf, torch.Tensor):
             yield from _tensor_storages(leaf)
@@ -110,9 +108,7 @@ def _tensor_storages(tensor: Any) -> Iterator[Any]:
 
 
 def tensor_storage_bytes(tree: Any) -> int:
-    """Sum the storages of nested tensors: once where they are shared, whole where a tensor is a view of
-    one.
-    """
+    """Sum the storages of nested tensors: shared ones once, and whole ones where a tensor is a view."""
     for leaf in tree_leaves(tree):
         if not isinstance(leaf, torch.Tensor | int | float | bool | str | None):
             raise PerfciError(

@@ -33,9 +33,7 @@ BACKENDS = {
     "rocm": "cpu:gloo,cuda:nccl",
     "xpu": "cpu:gloo,xpu:xccl",
 }
-"""Which backend of torch.distributed moves tensors between ranks; the ranks agree about timing through
-gloo.
-"""
+"""Backend of torch.distributed by device kind; timings are exchanged through gloo."""
 
 
 def missing_ranks_reason(world_size: int, device: Device | None = None) -> str:
@@ -66,8 +64,7 @@ def missing_ranks_reason(world_size: int, device: Device | None = None) -> str:
 def run_ranks(
     function: Callable[..., Any], world_size: int, *arguments: Any, timeout_s: float = 60.0
 ) -> list[Any]:
-    """Call ``function(rank, *arguments)`` in ``world`` processes that are one process group; return all
-    results.
+    """Call ``function(rank, *arguments)`` in ``world_size`` processes of one group; return all results.
 
     Ranks are forked where this process is fit for it (one thread, CUDA untouched), else started from
     nothing: then the function and the arguments must be picklable. They meet through a file and talk over
@@ -127,9 +124,7 @@ def loopback_interface() -> str:
 
 
 def max_over_ranks(*values: float) -> tuple[float, ...]:
-    """The largest of each value over all ranks, which everybody gets at the same moment: a barrier as
-    well.
-    """
+    """Largest of each value over all ranks, by an all-reduce, which is a barrier as well."""
     import torch
     import torch.distributed as dist
 

@@ -39,8 +39,7 @@ def sample_lines(
     before_call: Callable[[], object] = lambda: None,
     roots: Mapping[str, str] | None = None,
 ) -> tuple[TimeShare, ...]:
-    """Share out the CPU time of calls among lines, each sample counting for the innermost line of the
-    project.
+    """Attribute the CPU time of calls to lines, each sample to the innermost line of the project.
 
     ``roots`` maps the project's folders to how they are written; without them everything is the project
     that is no library. Time in a library counts for the line that called it, and where no line of the

@@ -83,9 +83,7 @@ def _exclusive_phases(ranges: Sequence[Any]) -> list[tuple[str, float]]:
 
 
 def _kernels_by_phase(host: Sequence[Any], ranges: Sequence[Any]) -> list[tuple[str, float]]:
-    """What each launched kernel took, under the innermost phase that was open when it was launched, by any
-    thread.
-    """
+    """Seconds of each kernel, with the innermost phase that was open when any thread launched it."""
     return [
         (
             _phase_name(min((phase for phase in ranges if _contains(phase, event)), key=_duration_s)),
@@ -101,9 +99,7 @@ def _phase_name(event: Any) -> str:
 
 
 def _is_device_wait(event: Any) -> bool:
-    """Whether this is the wait for the device at the end of a call, which is perfci's and not the
-    benchmark's.
-    """
+    """Whether this is perfci's own wait for the device at the end of a call."""
     return any(outer.name == WAIT_RANGE for outer in _enclosing_events(event))
 
 

@@ -1,6 +1,4 @@
-"""Where the time of a benchmark goes: kernels, operators, phases and Python lines. Nothing here is ever
-judged.
-"""
+"""Profile a benchmark by kernels, operators, phases and Python lines. Nothing here is judged."""
 
 from __future__ import annotations
 
@@ -33,8 +31,7 @@ ACTIVITIES = {"cuda": ProfilerActivity.CUDA, "rocm": ProfilerActivity.CUDA, "xpu
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Tables sorted by share, the largest first, of ``calls`` calls that took ``seconds`` each, by the wall
-    clock.
+    """Tables of ``calls`` calls that took ``seconds`` each (wall clock), sorted by share, descending.
 
     ``phases`` hold the host's time in each, and sum to the call; none where the benchmark marks none.
     ``kernels``, ``device_phases`` (the device's time of what was launched in each phase) and ``busy`` are
@@ -100,8 +97,7 @@ def run_nvtx_ranges(
     warmup_calls: int = WARMUP_CALLS,
     before_call: Callable[[], object] = lambda: None,
 ) -> None:
-    """Run warm calls with NVTX ranges, and nothing else, between ``cudaProfilerStart`` and
-    ``cudaProfilerStop``.
+    """Run warm calls in NVTX ranges between ``cudaProfilerStart`` and ``cudaProfilerStop``.
 
     For ``nsys profile --capture-range=cudaProfilerApi``. Only one subscriber of CUPTI can record a process
     (pytorch/pytorch#117935), so torch's profiler must not run at the same time.
@@ -139,9 +135,7 @@ def _warm_up(
 
 
 def _record_calls(work: ProfiledWork, device: Device, calls: int, before_call: Callable[[], object]) -> Any:
-    """Record calls; the first also starts the tracer of the device, and is in the trace but not in the
-    tables.
-    """
+    """Record calls; the first starts the device's tracer, and is in the trace but not in the tables."""
     activities = [ProfilerActivity.CPU, *([ACTIVITIES[device.kind]] if device.kind in ACTIVITIES else [])]
     with torch.profiler.profile(activities=activities) as recorded:
         for name in (PHASE_PREFIX + "tracer start-up call", *[CALL_RANGE] * calls):

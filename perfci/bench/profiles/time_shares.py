@@ -11,8 +11,7 @@ MAX_ROWS = 20
 
 @dataclass(frozen=True, slots=True)
 class TimeShare:
-    """A kernel, operator, phase or line: its seconds in one call of the benchmark, and its share of all of
-    them.
+    """Seconds of a kernel, operator, phase or line in one call, and their share of the total.
 
     ``calls`` says how often it ran in one call; a line is sampled and not counted.
     """

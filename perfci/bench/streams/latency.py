@@ -1,5 +1,4 @@
-"""Turn the timestamps of requests into latencies: TTFT, TPOT, ITL, E2EL, percentiles, real-time factor,
-SLA, goodput.
+"""Latencies from request timestamps: TTFT, TPOT, ITL, E2EL, percentiles, RTF, SLA, goodput.
 
 Numbers in, numbers out: no clock is read here. The definitions are those of ``vllm bench serve`` (its
 ``calculate_metrics``), because that is what teams compare with; where one of them is known to mislead, the
@@ -91,9 +90,7 @@ def ttft(trace: RequestTrace) -> float:
 
 
 def ttfb(trace: RequestTrace) -> float | None:
-    """Time to first sound, seconds: from sending the request to its first chunk with audio; None without
-    any.
-    """
+    """Time to first sound, seconds: from sending to the first chunk with audio; None without any."""
     for (time, _), seconds in zip(trace.chunks, trace.chunk_audio_s, strict=False):
         if seconds > 0:
             return time - trace.sent_at
@@ -139,9 +136,7 @@ def itl_per_token(traces: Iterable[RequestTrace]) -> list[float]:
 
 
 def max_tokens_per_chunk(traces: Iterable[RequestTrace]) -> int:
-    """The most tokens any one chunk holds; above 1 a chunk is not a token and ``itl`` is the time between
-    chunks.
-    """
+    """Most tokens in any chunk; above 1 ``itl`` is the time between chunks and not between tokens."""
     return max(tokens for trace in traces for _, tokens in trace.chunks)
 
 
@@ -165,8 +160,7 @@ def tpot_slope(traces: Sequence[RequestTrace]) -> float | None:
 
 
 def tpot_growth(trace: RequestTrace) -> float | None:
-    """Median time per token in the last quarter of a request over that in its first, a ratio; 1 is a flat
-    TPOT.
+    """Median time per token in the last quarter of a request over that in the first; 1 is a flat TPOT.
 
     Like ``tpot_slope``, but a number that is always positive, so that a ratio between two commits exists.
     None for a request of fewer than ``MIN_GAPS`` gaps, or one whose first quarter took no measurable time.
@@ -198,8 +192,7 @@ def _seconds_per_token(trace: RequestTrace) -> list[tuple[int, float]]:
 
 
 def rtf(compute_seconds: float, audio_seconds: float) -> float:
-    """Real-time factor, a ratio: seconds of computing per second of audio made. Lower is better, below 1 is
-    live.
+    """Real-time factor: seconds of computing per second of audio. Lower is better, below 1 is live.
 
     ``rtfx`` is its inverse (what vLLM reports as RTFx). Raises ``ValueError`` for no audio or less.
     """
@@ -221,9 +214,7 @@ def rtfx(compute_seconds: float, audio_seconds: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Percentile:
-    """A percentile of ``n`` values with the order statistics that hold it with 95 % coverage, where n has
-    them.
-    """
+    """A percentile of ``n`` values with its 95 % interval of order statistics, None where n is too small."""
 
     value: float
     lo: float | None
@@ -232,8 +223,7 @@ class Percentile:
 
 
 def percentile(values: Sequence[float], quantile: float) -> Percentile | None:
-    """The value below which a ``quantile`` (0.9) of the requests lie, or None where there are too few of
-    them.
+    """Estimate the value below which a share ``quantile`` (0.9) of requests lie; None with too few.
 
     The estimate interpolates linearly (numpy's default, as in vLLM). A median is always given. A tail needs
     ``required_samples(quantile)`` values: 64 for p90 and 662 for p99. The bounds assume no distribution:
@@ -282,9 +272,7 @@ def _interpolate(ordered: Sequence[float], quantile: float) -> float:
 
 @functools.lru_cache(maxsize=64)
 def _bound_ranks(n: int, quantile: float) -> tuple[int | None, int | None]:
-    """Ranks (from 1) of the two order statistics around a percentile, each missed with at most half of 5
-    %.
-    """
+    """Ranks (from 1) of the order statistics around a percentile, each exceeded with at most 2.5 %."""
     tail = (1 - INTERVAL_COVERAGE) / 2
     below = 0.0  # P[Binomial(n, quantile) < rank]
     low = high = None
@@ -304,9 +292,7 @@ def _binomial_probability(n: int, k: int, p: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SlaObjective:
-    """One line of a service-level agreement: ``metric`` at most ``limit`` for at least ``required_share``
-    of the requests.
-    """
+    """SLA objective: ``metric`` at most ``limit`` for at least ``required_share`` of the requests."""
 
     name: str
     metric: str
@@ -369,9 +355,7 @@ def sla_attainment(traces: Sequence[RequestTrace], sla: Sequence[SlaObjective]) 
 def goodput(
     traces: Sequence[RequestTrace], sla: Sequence[SlaObjective], wall_s: float | None = None
 ) -> float:
-    """Requests per second that keep every limit of the SLA (DistServe, Zhong et al. 2024; ``vllm bench
-    serve``).
-    """
+    """Requests per second that keep every limit of the SLA (DistServe, Zhong et al. 2024)."""
     return _count_met(traces, sla) / _total_seconds(traces, wall_s)
 
 

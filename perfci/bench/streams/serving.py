@@ -1,6 +1,4 @@
-"""Send requests to a pipeline at a rate, one worker serving them in order, and trace them with their
-waiting.
-"""
+"""Send requests to a pipeline at a rate, one worker serving them in order, and trace their latency."""
 
 from __future__ import annotations
 
@@ -38,9 +36,7 @@ SERVING_METRICS = (
     Metric("sla_attainment", "ratio", "higher"),
     Metric("goodput", "requests/s", "higher"),
 )
-"""What ``measure_serving`` gives. Unlike those of a stream alone, its latencies begin when a request
-arrives.
-"""
+"""Metrics of ``measure_serving``. Unlike those of a stream, latencies begin when a request arrives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +48,7 @@ class ServedRequests:
 
 
 def poisson_arrivals(rate: float, requests: int, *, seed: int = 0) -> tuple[float, ...]:
-    """Seconds after the start at which requests arrive, ``rate`` a second on average, gaps exponentially
-    distributed.
+    """Draw arrival times, seconds after the start, of a Poisson process with ``rate`` requests per second.
 
     Independent users arrive like this; MLPerf's server scenario and ``vllm bench serve`` send the same. One
     seed gives one schedule, so two commits meet the same bursts.
@@ -76,8 +71,7 @@ def measure_serving(
     sla: Mapping[str, float] | None = None,
     warmup_s: float = 0.5,
 ) -> Measurement:
-    """Let ``requests`` arrive at ``rate`` per second, or back to back with None, and give
-    ``SERVING_METRICS``.
+    """Serve ``requests`` arriving at ``rate`` per second, or back to back; return ``SERVING_METRICS``.
 
     ``stream()`` serves one request; a pipeline that does not stream yields its one result. What it costs,
     how a chunk is timed and what raises is as in ``perfci.bench.streams.stream_requests.record_stream``.
@@ -100,8 +94,7 @@ measure_serving.skip_benchmark = True  # type: ignore[attr-defined]  # a suite t
 
 
 def serve(request: StreamRequest, arrivals: Sequence[float] | int) -> ServedRequests:
-    """Serve requests one at a time in order of arrival: an open loop, or a closed one for a mere number of
-    them.
+    """Serve requests one at a time in order of arrival: an open loop, or a closed one for a number.
 
     In an open loop a request is sent at its arrival, whether or not the worker is free: what it waited is
     in its latency. A loop that sends the next one only after the last has ended leaves out exactly the

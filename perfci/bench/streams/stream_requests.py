@@ -187,8 +187,7 @@ def _read_clocks() -> tuple[float, float]:
 def generation_readings(
     recording: RecordedRequests, *, sla: Sequence[SlaObjective] = (), batch: int = 1
 ) -> Measurement:
-    """Turn traced requests into the readings of ``GENERATION_METRICS``; what cannot be computed is absent
-    with its reason.
+    """Readings of ``GENERATION_METRICS`` from traced requests, absent with a reason where not computable.
 
     Judged are ttft, ttfb, tpot, tpot_growth, itl, itl_per_token, e2el, rtf, sla_attainment and goodput: by
     CPU seconds where the CPU computed, with the wall beside them. Percentiles, tokens per second, rtfx and

@@ -20,9 +20,7 @@ takes on an idle machine. It only matters to runs of less than a millisecond.
 
 
 def stage_metrics(*names: str) -> tuple[Metric, ...]:
-    """Declare what ``Stages.readings`` gives for these stages: each one's seconds, and its share of the
-    whole.
-    """
+    """Declare the metrics of ``Stages.readings``: seconds of each stage, and its share of the whole."""
     seconds = [Metric(name, "seconds") for name in names]
     return (*seconds, *(Metric(f"{name}_share", "ratio") for name in names))
 
@@ -43,9 +41,7 @@ class ClockSpan:
 
 @dataclass(slots=True)
 class Stopwatch:
-    """Both clocks, standing still while the timers keep their books: a short stage is not blamed for being
-    timed.
-    """
+    """Both clocks, paused during the timers' own bookkeeping, so that it counts for no stage."""
 
     device: Device
     overhead: ClockSpan = field(default_factory=ClockSpan)
@@ -126,9 +122,7 @@ class Stages:
         self._run = None
 
     def __call__(self, name: str) -> StageContext:
-        """Time one stage: ``with stages("prefill"):``. ``ValueError`` outside a run and inside the stage
-        itself.
-        """
+        """Time one stage: ``with stages("prefill"):``. ``ValueError`` outside a run or inside itself."""
         return StageContext(self, name)
 
     def enter(self, name: str) -> None:
@@ -162,8 +156,7 @@ class Stages:
         return tuple(dict.fromkeys(name for run in self._runs for name in run.stages))
 
     def readings(self, names: Sequence[str] = (), *, complete: bool = True) -> dict[str, Reading | Absent]:
-        """Seconds per stage and run, by the wall with the CPU's beside it where the CPU computes, and their
-        shares.
+        """Seconds per stage and run (wall, with CPU seconds where the CPU computes), and their shares.
 
         With ``names`` a stage that no run entered is absent, with its reason. Shares are of the whole, by
         the clock that is judged, and only shown. Raises ``ValueError`` with the numbers when the stages
@@ -189,9 +182,7 @@ class Stages:
             self._check_clock("CPU", lambda span: span.cpu)
 
     def _check_clock(self, clock: str, seconds: Callable[[ClockSpan], float]) -> None:
-        """The middle run decides: one that another process interrupted between two stages says nothing of
-        the code.
-        """
+        """Check the median run: another process may interrupt a single one between two stages."""
         if any(seconds(run.total) <= 0 for run in self._runs):
             raise ValueError(f"a run of the stages took no {clock} time; there is nothing to divide")
         by_gap = sorted(self._runs, key=lambda run: 1 - seconds(run.staged_total) / seconds(run.total))

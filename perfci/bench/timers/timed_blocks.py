@@ -27,8 +27,7 @@ and long enough for the ten-thousandth part that ``torch.utils.benchmark`` allow
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds per call, one sample per block of ``number`` calls, by each clock that was read at the
-    block's ends.
+    """Seconds per call by each clock, one sample per block of ``number`` calls.
 
     ``device`` is empty without an accelerator. ``wall`` and ``cpu`` are empty where the L2 cache was
     flushed before each call, which only device events can leave out of their time.
@@ -53,9 +52,7 @@ class Timing:
         return relative_half_width(self.judged)
 
     def reading(self) -> Reading:
-        """What a measuring function returns: device samples where there are any, else wall with its CPU
-        twin.
-        """
+        """Build the reading: device samples where there are any, else wall with CPU seconds beside."""
         if self.device:
             return Reading(self.device, Clock.DEVICE, self.number)
         return Reading(self.wall, Clock.WALL, self.number, cpu=self.cpu)
@@ -203,8 +200,7 @@ def has_enough_blocks(
 
 
 def relative_half_width(samples: Sequence[float]) -> float:
-    """Half of the 95 % interval of the median, as a ratio of it; infinite below six samples or at a median
-    of 0.
+    """Half-width of the median's 95 % interval over the median; infinite below six samples or at 0.
 
     The interval lies between two order statistics and holds for any distribution (Conover, *Practical
     Nonparametric Statistics*, 3.2; Le Boudec, *Performance Evaluation*, 2.2.2): the sample's median is
@@ -222,9 +218,7 @@ def relative_half_width(samples: Sequence[float]) -> float:
 
 @functools.cache
 def interval_rank(count: int) -> int:
-    """The rank, from either end, of the values that hold the median between them with at least 95 %; 0 if
-    none do.
-    """
+    """Rank, from either end, of the order statistics that hold the median with 95 %; 0 if none do."""
     tail, rank = 0.0, 0
     while (tail := tail + math.comb(count, rank) / 2**count) <= 0.025:
         rank += 1

@@ -1,6 +1,4 @@
-"""Call a function until it has settled: nothing is compiled or allocated anew, clocks and times stand
-still.
-"""
+"""Warm-up: call a function until compilation, allocation, GPU clock and times have settled."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ MAX_CLOCK_SPREAD = 0.05
 
 COMPILED_MESSAGE = "something was compiled"
 MAX_COMPILING_ROUNDS = 10
-"""How many rounds in which something was compiled are not counted against the cap (dynamo gives up after
-8).
-"""
+"""Compiling rounds that are not counted against the cap (dynamo gives up after 8)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +41,7 @@ class WarmupResult:
 
 @dataclass(slots=True)
 class OneOffEvents:
-    """What has been compiled, and how often the allocator went to the device, since this was made or last
-    asked.
-    """
+    """Compilations and allocator segments counted so far, to detect new ones."""
 
     device: Device
     compile_count: int = 0
@@ -80,9 +74,7 @@ def count_segments(device: Device) -> int:
 
 @dataclass(slots=True)
 class WarmupRounds:
-    """The rounds since the last event, in seconds per call by the clock that is judged, and what it took so
-    far.
-    """
+    """Warm-up rounds since the last one-off event, in seconds per call by the judged clock, and totals."""
 
     device: Device
     events: OneOffEvents
@@ -180,8 +172,7 @@ def describe_clock_drift(clocks: Sequence[float]) -> str:
 
 
 def describe_time_drift(seconds: Sequence[float]) -> str:
-    """Say that the calls still become faster or slower, or that there are too few to tell; nothing if
-    neither.
+    """Describe a remaining drift of the times, or too few rounds; an empty text if settled.
 
     A median is taken to move when it differs by more than 2 % and by more than twice the standard error of
     the difference, from the median absolute deviations of the two halves (1.2533 x 1.4826 x MAD / sqrt(n)

@@ -1,5 +1,4 @@
-"""What runs inside a measured environment: a parent that imports torch, forked per commit, forked again per
-cell.
+"""Harness inside a measured environment: a parent with torch, forked per commit and again per cell.
 
 It is started by its path (``python harness FD``), since the environment that is measured need not have
 perfci installed: it uses the standard library and asv_runner only, and lives there under the name

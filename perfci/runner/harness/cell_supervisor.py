@@ -55,9 +55,7 @@ MAX_COMMAND_LENGTH = 200  # characters of a leaked process's command line
 def supervise_cell(
     benchmark: Any, cell: JsonMessage, request: JsonMessage, launch: str, slot: TurnSlot | None
 ) -> JsonMessage:
-    """Run one cell in a fresh process under a wall clock and return how it ended; with a ``slot`` it takes
-    turns.
-    """
+    """Run one cell in a fresh process under a wall clock limit; with a ``slot`` it takes turns."""
     if cell["cache_dir"]:
         problem = ensure_setup_cache(benchmark, cell, request)
         if problem is not None:
@@ -104,8 +102,7 @@ def run_in_child(
     request: JsonMessage,
     waited_s: Callable[[], float] = no_waiting,
 ) -> JsonMessage:
-    """Fork, do the work in its own process group and session, and end the whole group by the clock or after
-    it.
+    """Fork, do the work in its own session, and kill the whole group at the time limit or after it.
 
     Seconds spent waiting for other processes (``waited_s``) do not count.
     """

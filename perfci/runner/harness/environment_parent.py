@@ -1,6 +1,4 @@
-"""The environment parent imports what every commit shares and forks workers; a worker forks a commit parent
-a visit.
-"""
+"""Environment parent: imports what commits share and forks workers, which fork a commit parent per visit."""
 
 from __future__ import annotations
 

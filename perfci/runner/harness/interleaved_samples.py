@@ -20,9 +20,7 @@ finds cold caches: of a training step's +12 %, turns of 0.5 ms showed 8, of 2 ms
 """
 
 SAMPLING_BUDGET_S = 0.5
-"""How long one process takes samples at most, where the suite leaves it to us: about what start and warm-up
-cost.
-"""
+"""Seconds one process samples at most, where the suite sets no limit: about as long as its start-up."""
 
 TARGET_HALF_WIDTH = 0.0125
 """Half of the 95 % interval of their median, relative to it, at which samples suffice: a quarter of the 5 %
@@ -37,9 +35,7 @@ MIN_SAMPLES = 5
 
 
 def sample_in_turns(benchmark: Any) -> None:
-    """Let the others run before every sample; where the suite leaves it to us, let samples last a turn
-    each.
-    """
+    """Offer a turn before every sample; where the suite sets no number, a sample lasts one turn."""
     if benchmark.number == 0:
         benchmark.sample_time = min(benchmark.sample_time, MIN_SAMPLE_S)
     benchmark.benchmark_timing = functools.partial(take_interleaved_samples, benchmark)
@@ -48,8 +44,7 @@ def sample_in_turns(benchmark: Any) -> None:
 def take_interleaved_samples(
     benchmark: Any, timer: Any, min_repeat: int, max_repeat: int, *, max_time: float, **limits: Any
 ) -> tuple[list[float], int]:
-    """Warm up and choose the number of calls as asv does, then take sample after sample, the others in
-    between.
+    """Warm up and choose the number of calls as asv does, then take samples, one per turn.
 
     All take the same number of calls: the first one of a turn finds cold caches, and a mean over twice as
     many calls would be less of it.
@@ -83,8 +78,7 @@ def has_enough_samples(
 
 
 def is_median_precise(samples: list[float]) -> bool:
-    """Whether the median lies within ``TARGET_HALF_WIDTH`` by the order statistics that hold it in 95 of
-    100 samples.
+    """Whether the 95 % interval of the median lies within ``TARGET_HALF_WIDTH`` of it.
 
     Their ranks are those of the binomial by its normal limit (Conover, *Practical Nonparametric
     Statistics*, 3.2).

@@ -10,9 +10,7 @@ from asv_runner.benchmarks._base import Benchmark
 
 
 class MeasureBenchmark(Benchmark):  # type: ignore[misc]
-    """What ``do_run`` returns is the report that the decorator ``@metrics`` of perfci.bench makes of the
-    readings.
-    """
+    """asv benchmark type for ``measure_*``; ``do_run`` returns the report that ``@metrics`` builds."""
 
     name_regex = re.compile("^(Measure[A-Z_].+)|(measure_.+)$")
 

@@ -69,9 +69,7 @@ def kill_group(pid: int) -> None:
 
 
 def kill_orphans() -> None:
-    """Kill what is left below this process: as subreaper it inherits every orphan, whatever its group or
-    session.
-    """
+    """Kill all descendants: as subreaper this process inherits orphans of any group or session."""
     while True:
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)

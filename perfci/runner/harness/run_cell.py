@@ -29,9 +29,7 @@ from .turn_slots import TurnSlot, process_turns
 def run_cell(
     benchmark: Any, cell: JsonMessage, request: JsonMessage, slot: TurnSlot | None, report: ReportFile
 ) -> None:
-    """Set up, run (or profile) and tear down one cell; report it, unless it imported code of another
-    commit.
-    """
+    """Set up, run (or profile) and tear down one cell; it fails if it imported code of another commit."""
     if slot is not None:
         process_turns.take_slot(slot, request["core"])
     resident = reset_peak_memory()

@@ -12,9 +12,7 @@ from .turn_slots import TurnSlot
 
 
 def run_spawned_cell(arguments: JsonMessage) -> None:
-    """Import the suite and run one cell; the commit parent supervises this process as it does a forked
-    one.
-    """
+    """Import the suite and run one cell, supervised by the commit parent like a forked one."""
 
     def work(report: ReportFile) -> None:
         suite = load_suite(arguments["request"])

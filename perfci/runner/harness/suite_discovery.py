@@ -21,9 +21,7 @@ METRIC_NAMES = {"time": "time", "peakmemory": "peak_memory", "memory": "memory"}
 
 @dataclass
 class LoadedSuite:
-    """The benchmarks by name, what its modules failed with, and which metrics its classes leave out on
-    purpose.
-    """
+    """Benchmarks by name, import errors of modules, and metrics that classes omit."""
 
     benchmarks: dict[str, Any] = field(default_factory=dict)
     errors: list[JsonMessage] = field(default_factory=list)
@@ -31,9 +29,7 @@ class LoadedSuite:
 
 
 def load_suite(request: JsonMessage) -> LoadedSuite:
-    """Discover the suite's benchmarks by asv's own rules; a module that does not import costs only its
-    own.
-    """
+    """Discover the suite's benchmarks by asv's rules; a failing module costs only its own benchmarks."""
     from asv_runner import _aux, discovery
 
     from .measure_type import register_measure_type
@@ -92,17 +88,13 @@ def discover_benchmarks(module: Any, discovery: Any) -> Iterator[Any]:
 
 
 def is_author_function(function: Any) -> bool:
-    """Whether this is no ``track_*`` that perfci.bench made for plain asv; its ``measure_*`` is run
-    instead.
-    """
+    """Whether this is not a ``track_*`` made by perfci.bench for plain asv; ``measure_*`` runs instead."""
     routine = inspect.isfunction(function) or inspect.ismethod(function)
     return routine and not getattr(function, "perfci_generated", False)
 
 
 def lacks_declaration(benchmark: Any) -> bool:
-    """Whether a ``measure_*`` names no metrics: in asv's world that is any function, such as a model's own
-    method.
-    """
+    """Whether a ``measure_*`` declares no metrics, such as a model's own method of that name."""
     return benchmark.type == "measure" and not benchmark.declared_metrics
 
 
@@ -148,8 +140,7 @@ def describe_benchmark(benchmark: Any) -> JsonMessage:
 
 
 def list_metrics(benchmark: Any) -> list[JsonMessage]:
-    """Every metric that a process of this benchmark gives, each name once: a process that fails has failed
-    in all.
+    """List every metric of a benchmark, each name once: a failed process has failed in all of them.
 
     A measuring function reads CPU seconds beside a metric only on some devices, so they are not listed.
     """
@@ -215,9 +206,7 @@ def uses_default_timer(benchmark: Any) -> bool:
 
 
 def find_foreign_code(request: JsonMessage) -> str:
-    """Return a reason where a loaded module of the project does not belong to the measured commit, else
-    nothing.
-    """
+    """Describe a loaded module of the project that is not of the measured commit; empty if none."""
     own_roots = [os.path.realpath(path) + os.sep for path in [*request["own_paths"], request["suite"]]]
     for name in request["modules"]:
         module = sys.modules.get(name)

@@ -109,8 +109,7 @@ class ProcessTurns:
 
 
 def move_to_shared_core(core: int) -> None:
-    """Move to the core that all share, unless this process computes on several threads or has others
-    compute for it.
+    """Move to the shared core, unless this process computes on several threads or in children.
 
     Two cores are seldom equally fast, least of all on virtual machines. What the process has started by now
     keeps its cores: only the calling thread moves.

@@ -1,6 +1,4 @@
-"""What the types share: where they are skipped, asv's attribute names, and a version that knows how they
-measure.
-"""
+"""Base class of the benchmark types: skipping, asv's attributes, and the version."""
 
 from __future__ import annotations
 
@@ -12,15 +10,11 @@ from asv_runner.benchmarks._base import Benchmark, _get_first_attr
 from asv_runner.benchmarks.mark import SkipNotImplemented
 
 METHOD_VERSION = "1"
-"""Part of every version, since asv hashes only the author's code: raise it when numbers are taken in
-another way.
-"""
+"""Part of every version, since asv hashes only the author's code: raise it with the method."""
 
 
 class MetricDeclaration:
-    """Attributes that ``perfci run`` asks a benchmark for; a function or class that has its own comes
-    first.
-    """
+    """Attributes that ``perfci run`` reads; those of the author's function or class come first."""
 
     def __init__(self, metric: str, clock: str) -> None:
         self.metric = metric
@@ -85,14 +79,10 @@ class PerfciBenchmark(Benchmark):  # type: ignore[misc]  # asv_runner carries no
 
 
 def bind_parameters(function: Any, params: tuple[Any, ...]) -> Any:
-    """The function as a call without arguments; the bare one where there are none, which costs a call
-    less.
-    """
+    """Bind parameters to a function; without any the function itself, which saves a call."""
     return (lambda: function(*params)) if params else function
 
 
 def print_message(benchmark: PerfciBenchmark, message: str) -> None:
-    """A line in the benchmark's output: ``asv run --show-stderr`` prints it, perfci keeps it with the
-    process.
-    """
+    """Print a line for ``asv run --show-stderr``; perfci keeps it with the process."""
     print(f"{benchmark.name}: {message}", file=sys.stderr)

@@ -23,8 +23,7 @@ class GpuBenchmark(PerfciBenchmark):
 
 
 class GpuTimeBenchmark(GpuBenchmark):
-    """Time blocks of calls between two device events, with one synchronise per block
-    (``perfci.bench.timers.timed_blocks``).
+    """Time blocks of calls between two device events, with one synchronise per block.
 
     asv's ``number``, ``repeat`` and ``warmup_time`` mean what they mean for ``time_*``, but a block holds
     several calls even where there is a ``setup``: that runs once per process. A ``prepare`` method runs
@@ -87,9 +86,7 @@ class GpuMemoryBenchmark(GpuBenchmark):
 
 
 def measure_peak_bytes(function: Callable[[], object], *, warmups: int) -> float:
-    """The bytes one call needed at its highest; the benchmark is skipped where the allocator does not
-    tell.
-    """
+    """Peak bytes of one call; the benchmark is skipped where the allocator does not report them."""
     from perfci.bench.devices.torch_devices import this_device
     from perfci.bench.memory_use.peak_memory import allocator_readings
     from perfci.bench.readings import Absent

@@ -1,5 +1,4 @@
-"""``gen_ttft_*``, ``gen_tpot_*``, ``gen_e2el_*``: the latencies of a function that yields output as it
-becomes visible.
+"""``gen_ttft_*``, ``gen_tpot_*``, ``gen_e2el_*``: latencies of a function that streams its output.
 
 The definitions are those of ``perfci.bench.streams.latency``, which are vLLM's. They are read on the host's
 clock, where a user sees them, with the device synchronised once per chunk; so they are measured on a CPU as
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
 
 
 class StreamBenchmark(PerfciBenchmark):
-    """One sample per generation: the function returns an iterator over chunks of output, a chunk being one
-    token.
+    """One sample per generation; the function returns an iterator over chunks, one token each.
 
     A ``tokens_of(chunk)`` method says otherwise. asv's ``repeat`` is the number of generations,
     ``warmup_time`` the seconds of generations before them, one at least.
