@@ -37,18 +37,18 @@ def accept_command(head: str) -> str:
 
 def find_acceptance(client: GitHubClient, repository: str, pull: int, head: str) -> Acceptance | None:
     """The newest valid accept command: not deleted, and about this commit."""
-    known = cache(lambda login: can_write(client, repository, login))
+    has_write_access = cache(lambda login: can_write(client, repository, login))
     for comment in reversed(list(client.list_comments(repository, pull))):
-        if (found := _parse_acceptance(comment, require_full_sha(head), known)) is not None:
-            return found
+        if (acceptance := _parse_acceptance(comment, require_full_sha(head), has_write_access)) is not None:
+            return acceptance
     return None
 
 
 def _parse_acceptance(comment: Comment, head: str, can_write: Callable[[str], bool]) -> Acceptance | None:
-    found = ACCEPT_PATTERN.match(comment.body)
-    if found is None or comment.user is None or not head.startswith(found[1]):
+    match = ACCEPT_PATTERN.match(comment.body)
+    if match is None or comment.user is None or not head.startswith(match[1]):
         return None
-    return Acceptance(comment.user.login, found[2].strip()) if can_write(comment.user.login) else None
+    return Acceptance(comment.user.login, match[2].strip()) if can_write(comment.user.login) else None
 
 
 def can_write(client: GitHubClient, repository: str, login: str) -> bool:

@@ -78,12 +78,12 @@ class GitHubApp:
 
     def comment_author(self) -> CommentAuthor:
         """Under whose name comments and checks of this App appear."""
-        found = self._app_client.get_app()
-        if not found.slug:
+        app = self._app_client.get_app()
+        if not app.slug:
             raise PerfciError(
-                f"GitHub tells no short name of App {found.id}, by which its comments would be known."
+                f"GitHub tells no short name of App {app.id}, by which its comments would be known."
             )
-        return CommentAuthor(f"{found.slug}[bot]", found.id)
+        return CommentAuthor(f"{app.slug}[bot]", app.id)
 
     def find_installation(self, repository: str) -> int | None:
         """The number of the installation that covers a repository; none where nobody installed this App for

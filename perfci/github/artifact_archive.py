@@ -46,12 +46,14 @@ def read_archive(archive: bytes) -> dict[str, bytes]:
 
     Everything that is wrong with the archive as a whole refuses all of it.
     """
-    announced = _count_entries(archive)
+    entry_count = _count_entries(archive)
     try:
         with ZipFile(io.BytesIO(archive)) as opened:
             entries = opened.infolist()
-            _check_entries(entries, announced, len(archive))
-            return _read_entries(opened, [one for one in entries if KNOWN_FILES.fullmatch(one.filename)])
+            _check_entries(entries, entry_count, len(archive))
+            return _read_entries(
+                opened, [entry for entry in entries if KNOWN_FILES.fullmatch(entry.filename)]
+            )
     except (
         zipfile.BadZipFile,
         zlib.error,
@@ -86,11 +88,11 @@ def _count_entries(archive: bytes) -> int:
 def _check_entries(entries: Sequence[ZipInfo], expected_count: int, size: int) -> None:
     if len(entries) != expected_count:
         raise _invalid_artifact("it holds another number of files than it says")
-    if len({one.filename for one in entries}) < len(entries):
+    if len({entry.filename for entry in entries}) < len(entries):
         raise _invalid_artifact("a name occurs twice in it")
-    for one in entries:
-        _check_entry(one)
-    starts = sorted((one.header_offset, HEADER_SIZE + one.compress_size) for one in entries)
+    for entry in entries:
+        _check_entry(entry)
+    starts = sorted((entry.header_offset, HEADER_SIZE + entry.compress_size) for entry in entries)
     if any(begin + length > following for (begin, length), (following, _) in pairwise([*starts, (size, 0)])):
         raise _invalid_artifact("its files lie over each other")
 
@@ -109,12 +111,12 @@ def _check_entry(entry: ZipInfo) -> None:
 
 
 def _read_entries(opened: ZipFile, entries: Sequence[ZipInfo]) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     left = MAX_TOTAL_BYTES
-    for one in entries:
-        found[one.filename] = _inflate_entry(opened, one, left)
-        left -= len(found[one.filename])
-    return found
+    for entry in entries:
+        contents[entry.filename] = _inflate_entry(opened, entry, left)
+        left -= len(contents[entry.filename])
+    return contents
 
 
 def _inflate_entry(opened: ZipFile, entry: ZipInfo, remaining_bytes: int) -> bytes:

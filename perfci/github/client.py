@@ -55,9 +55,9 @@ class GitHubClient:
         """A token for some repositories and permissions of an installation; GitHub answers to the App's
         signature.
         """
-        asked = {"repository_ids": list(repositories), "permissions": dict(permissions)}
+        body_fields = {"repository_ids": list(repositories), "permissions": dict(permissions)}
         return self._request_one(
-            shapes.MintedToken, ask.CREATE_INSTALLATION_TOKEN, {"installation_id": installation}, asked
+            shapes.MintedToken, ask.CREATE_INSTALLATION_TOKEN, {"installation_id": installation}, body_fields
         )
 
     def get_repository(self, repository: str) -> shapes.RepositoryDetails:
@@ -128,8 +128,10 @@ class GitHubClient:
     def create_issue(
         self, repository: str, title: str, body: str, labels: Sequence[str] = ()
     ) -> shapes.Issue:
-        asked = {"title": title, "body": body, "labels": list(labels)}
-        return self._request_one(shapes.Issue, ask.CREATE_ISSUE, repository_path_values(repository), asked)
+        body_fields = {"title": title, "body": body, "labels": list(labels)}
+        return self._request_one(
+            shapes.Issue, ask.CREATE_ISSUE, repository_path_values(repository), body_fields
+        )
 
     def list_checks(self, repository: str, sha: str, name: str) -> Iterator[shapes.CheckRun]:
         """Checks of that name on a commit, those that another one followed too."""
@@ -215,8 +217,8 @@ class GitHubClient:
         *,
         query: Mapping[str, Any] | None = None,
     ) -> T:
-        found = self._requester.send(operation, path_values, query=query, body=body)
-        return self._parse(response_type, operation, path_values, found.content)
+        response = self._requester.send(operation, path_values, query=query, body=body)
+        return self._parse(response_type, operation, path_values, response.content)
 
     def _list_all(
         self,

@@ -27,16 +27,16 @@ def download_file(
     request = http.build_request("GET", target, headers={"Accept-Encoding": "identity"})
     deadline = now() + limits.timeout_s
     try:
-        found = http.send(request, stream=True)
+        response = http.send(request, stream=True)
         try:
-            if found.status_code != 200:
+            if response.status_code != 200:
                 raise GitHubError(
-                    f"{target.host} did not hand over {file_label}: {found.status_code}. Try again later.",
+                    f"{target.host} did not hand over {file_label}: {response.status_code}. Try again later.",
                     503,
                 )
-            return _read_body(found, file_label, limits, lambda: now() > deadline)
+            return _read_body(response, file_label, limits, lambda: now() > deadline)
         finally:
-            found.close()
+            response.close()
     except httpx.HTTPError as error:
         raise GitHubNoResponse(
             f"{target.host} broke off {file_label} ({type(error).__name__}). Try again later."

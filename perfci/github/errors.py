@@ -62,7 +62,7 @@ class ErrorBody:
     errors: tuple[ValidationFault | str, ...] | str = ()
 
     def __str__(self) -> str:
-        faults = self.errors if isinstance(self.errors, str) else "; ".join(str(one) for one in self.errors)
+        faults = self.errors if isinstance(self.errors, str) else "; ".join(str(part) for part in self.errors)
         return _printable(f"{self.message} ({faults})" if faults else self.message)
 
 
@@ -70,27 +70,30 @@ def error_from_response(
     operation: GitHubOperation, path_values: Mapping[str, str | int], response: httpx.Response, now: float
 ) -> GitHubError:
     """The answer as an exception that speaks to whoever asked."""
-    said = _error_message(response)
-    aim, told = (
+    message = _error_message(response)
+    aim, status_text = (
         operation.describe(path_values),
-        f"{response.status_code} {said or response.reason_phrase}".rstrip(),
+        f"{response.status_code} {message or response.reason_phrase}".rstrip(),
     )
-    if is_rate_limit(response, said):
-        return _rate_limit_error(aim, told, response, now)
+    if is_rate_limit(response, message):
+        return _rate_limit_error(aim, status_text, response, now)
     needs = _permission_hint(operation, response)
     sentence = {
-        401: f"GitHub does not take the token that was to {aim} ({told}): it is wrong, has ended, or was "
+        401: f"GitHub does not take the token that was to {aim} ({status_text}): it is wrong, has ended, "
+        "or was "
         "revoked. "
         "Give a new one.",
-        403: f"GitHub refused to {aim}: {told}.{needs}",
-        404: f"GitHub has nothing there to {aim} ({told}): it does not exist, or the token may not see "
+        403: f"GitHub refused to {aim}: {status_text}.{needs}",
+        404: f"GitHub has nothing there to {aim} ({status_text}): it does not exist, or the token may "
+        "not see "
         f"it.{needs}",
-    }.get(response.status_code, f"GitHub refused to {aim}: {told}.")
+    }.get(response.status_code, f"GitHub refused to {aim}: {status_text}.")
     if response.is_redirect:
         sentence = f"GitHub moved it to another address, so perfci did not {aim}: use its current name."
     elif response.is_server_error:
         sentence = (
-            f"GitHub could not {aim}: {told}. Try again later; www.githubstatus.com says how GitHub is."
+            f"GitHub could not {aim}: {status_text}. Try again later; www.githubstatus.com says how "
+            "GitHub is."
         )
     return GitHubError(sentence, response.status_code, retry_after_s=_retry_after(response))
 
@@ -99,8 +102,10 @@ def is_rate_limit(response: httpx.Response, message: str) -> bool:
     """Limits come as 429, and as a 403 that otherwise means a missing permission."""
     if response.status_code == 429:
         return True
-    told = "retry-after" in response.headers or response.headers.get("x-ratelimit-remaining") == "0"
-    return response.status_code == 403 and (told or "rate limit" in message.lower())
+    has_rate_headers = (
+        "retry-after" in response.headers or response.headers.get("x-ratelimit-remaining") == "0"
+    )
+    return response.status_code == 403 and (has_rate_headers or "rate limit" in message.lower())
 
 
 def _rate_limit_error(action: str, status_text: str, response: httpx.Response, now: float) -> GitHubError:
@@ -135,7 +140,7 @@ def _permission_hint(operation: GitHubOperation, answer: httpx.Response) -> str:
     """GitHub names the permission for some tokens; else it is the one that its documentation names."""
     named = answer.headers.get("x-accepted-github-permissions", "")
     needs = (
-        [" and ".join(_format_permissions(one)) for one in named.split(";")]
+        [" and ".join(_format_permissions(part)) for part in named.split(";")]
         if named
         else operation.permissions
     )
@@ -143,7 +148,7 @@ def _permission_hint(operation: GitHubOperation, answer: httpx.Response) -> str:
 
 
 def _format_permissions(permissions: str) -> list[str]:
-    return [one.strip().replace("=", ": ") for one in permissions.split(",")]
+    return [part.strip().replace("=", ": ") for part in permissions.split(",")]
 
 
 def _error_message(answer: httpx.Response) -> str:

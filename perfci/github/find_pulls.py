@@ -21,15 +21,17 @@ def find_pulls_of_run(client: GitHubClient, run: WorkflowRun) -> list[PullReques
             f"Workflow run {run.id} of {repository} came from a fork that is gone; it has no report."
         )
     owner = head.full_name.partition("/")[0]
-    found = [
-        one for one in client.list_open_pulls(repository, owner, run.head_branch) if _is_pull_from(one, head)
+    pulls = [
+        pull
+        for pull in client.list_open_pulls(repository, owner, run.head_branch)
+        if _is_pull_from(pull, head)
     ]
-    if not found:
+    if not pulls:
         raise ReportOutdated(f"No open pull request of {repository} comes from {owner}:{run.head_branch}.")
-    still = [one for one in found if one.head.sha == run.head_sha]
+    still = [pull for pull in pulls if pull.head.sha == run.head_sha]
     if not still:
         raise ReportOutdated(
-            f"{repository}#{found[0].number} is at {found[0].head.sha[:12]} by now and workflow run "
+            f"{repository}#{pulls[0].number} is at {pulls[0].head.sha[:12]} by now and workflow run "
             f"{run.id} measured "
             f"{run.head_sha[:12]}: its result is not shown."
         )

@@ -34,14 +34,14 @@ def publish_check(
 def _publish_check_run(
     client: GitHubClient, author: CommentAuthor, repository: str, sha: str, check: CheckReport
 ) -> tuple[str, list[str]]:
-    found = _find_newest_check(client, author, repository, sha, check)
-    if found is not None and _is_same_check(found, check):
-        return found.html_url or "", []
-    if found is None or (found.status == "completed" and check.state != "completed"):
+    existing = _find_newest_check(client, author, repository, sha, check)
+    if existing is not None and _is_same_check(existing, check):
+        return existing.html_url or "", []
+    if existing is None or (existing.status == "completed" and check.state != "completed"):
         # A check that ended does not begin again: another one of its name takes its place.
         made = client.create_check(repository, {"head_sha": sha} | _check_run_body(check))
     else:
-        made = client.update_check(repository, found.id, _check_run_body(check))
+        made = client.update_check(repository, existing.id, _check_run_body(check))
     return made.html_url or "", [check.name]
 
 
@@ -50,28 +50,28 @@ def _find_newest_check(
 ) -> CheckRun | None:
     """Ids of checks grow; another App may use our names and ids, and its checks are not ours to change."""
     ours = [
-        one
-        for one in client.list_checks(repository, sha, check.name)
-        if one.name == check.name
-        and one.external_id == check.external_id
-        and one.head_sha == sha
-        and (author.app_id is None or (one.app is not None and one.app.id == author.app_id))
+        candidate
+        for candidate in client.list_checks(repository, sha, check.name)
+        if candidate.name == check.name
+        and candidate.external_id == check.external_id
+        and candidate.head_sha == sha
+        and (author.app_id is None or (candidate.app is not None and candidate.app.id == author.app_id))
     ]
-    return max(ours, key=lambda one: one.id, default=None)
+    return max(ours, key=lambda candidate: candidate.id, default=None)
 
 
 def _check_run_body(check: CheckReport) -> dict[str, Any]:
-    asked: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": check.name,
         "external_id": check.external_id,
         "status": check.state,
         "output": {"title": check.title, "summary": check.summary},
     }
     if check.conclusion is not None:
-        asked["conclusion"] = check.conclusion
+        fields["conclusion"] = check.conclusion
     if check.details_url:
-        asked["details_url"] = check.details_url
-    return asked
+        fields["details_url"] = check.details_url
+    return fields
 
 
 def _is_same_check(check_run: CheckRun, check: CheckReport) -> bool:
@@ -87,11 +87,14 @@ def _publish_status(
     client: GitHubClient, repository: str, sha: str, check: CheckReport
 ) -> tuple[str, list[str]]:
     """GitHub shows the newest status of a name, whoever set it."""
-    asked = _status_body(check)
-    newest = next((one for one in client.list_statuses(repository, sha) if one.context == check.name), None)
-    if newest is not None and _is_same_status(newest, asked):
+    fields = _status_body(check)
+    newest = next(
+        (candidate for candidate in client.list_statuses(repository, sha) if candidate.context == check.name),
+        None,
+    )
+    if newest is not None and _is_same_status(newest, fields):
         return newest.url, []
-    return client.create_status(repository, sha, asked).url, [f"{check.name} as a commit status"]
+    return client.create_status(repository, sha, fields).url, [f"{check.name} as a commit status"]
 
 
 def _status_body(check: CheckReport) -> dict[str, str]:
@@ -102,8 +105,8 @@ def _status_body(check: CheckReport) -> dict[str, str]:
         if check.conclusion is None
         else check.status or STATE_OF_CONCLUSION.get(check.conclusion, "error")
     )
-    asked = {"state": state, "context": check.name, "description": line}
-    return asked | ({"target_url": check.details_url} if check.details_url else {})
+    fields = {"state": state, "context": check.name, "description": line}
+    return fields | ({"target_url": check.details_url} if check.details_url else {})
 
 
 def _is_same_status(status: CommitStatus, body: dict[str, str]) -> bool:

@@ -43,14 +43,14 @@ def mark_comment_outdated(
     """Where a comment on another commit than the head stands, told to be of the past; nowhere, where there is
     none.
     """
-    for one in _list_own_comments(client, author, repository, pull, key)[:1]:
-        first, second, text = [*one.body.replace("\r", "").split("\n", 2), "", ""][:3]
+    for comment in _list_own_comments(client, author, repository, pull, key)[:1]:
+        first, second, text = [*comment.body.replace("\r", "").split("\n", 2), "", ""][:3]
         if second == commit_marker(head):
             return ""
         body = f"{first}\n{second}\n{mark_outdated(text)}"
-        if not _is_same_text(one.body, body):
-            client.update_comment(repository, one.id, body)
-        return one.html_url
+        if not _is_same_text(comment.body, body):
+            client.update_comment(repository, comment.id, body)
+        return comment.html_url
     return ""
 
 
@@ -60,12 +60,12 @@ def _list_own_comments(
     """The oldest first. Anybody can type the mark, and text of users may stand in others of ours: it comes
     first.
     """
-    found = [
-        one
-        for one in client.list_comments(repository, pull)
-        if one.body.startswith(comment_marker(key)) and _is_by(one, author)
+    comments = [
+        comment
+        for comment in client.list_comments(repository, pull)
+        if comment.body.startswith(comment_marker(key)) and _is_by(comment, author)
     ]
-    return sorted(found, key=lambda one: one.id)
+    return sorted(comments, key=lambda comment: comment.id)
 
 
 def _create_comment(client: GitHubClient, author: CommentAuthor, report: PullReport) -> str:
@@ -73,11 +73,11 @@ def _create_comment(client: GitHubClient, author: CommentAuthor, report: PullRep
     made = client.create_comment(report.repository, report.pull, report.comment_body)
     if not _is_by(made, author):
         client.delete_comment(report.repository, made.id)
-        found = made.user.login if made.user else "nobody"
+        login = made.user.login if made.user else "nobody"
         raise PerfciError(
-            f"Comments with this token appear as {found}, and {author.login} was expected: the next run "
+            f"Comments with this token appear as {login}, and {author.login} was expected: the next run "
             "would not "
-            f"find its own comment. Name {found} as the author."
+            f"find its own comment. Name {login} as the author."
         )
     return made.html_url
 

@@ -71,13 +71,13 @@ class GitHubRequester:
         self, operation: GitHubOperation, path_values: PathValues, query: Mapping[str, Any] | None = None
     ) -> Iterator[bytes]:
         """Every page of a list, as GitHub links them."""
-        url, asked = operation.build_url(path_values), {"per_page": PER_PAGE} | dict(query or {})
+        url, parameters = operation.build_url(path_values), {"per_page": PER_PAGE} | dict(query or {})
         for _ in range(MAX_PAGES):
-            found = self._send_with_retries(operation, path_values, url, asked, None)
-            yield found.content
-            if "next" not in found.links:
+            response = self._send_with_retries(operation, path_values, url, parameters, None)
+            yield response.content
+            if "next" not in response.links:
                 return
-            url, asked = self._require_same_host(found.links["next"]["url"]), {}
+            url, parameters = self._require_same_host(response.links["next"]["url"]), {}
         raise PerfciError(
             f"GitHub has more than {MAX_PAGES * PER_PAGE} entries where perfci was to "
             f"{operation.describe(path_values)}; so many are not read."
@@ -90,11 +90,11 @@ class GitHubRequester:
         request = self._build_request(operation, operation.build_url(path_values))
 
         def send_once() -> bytes:
-            found = self._send_once(operation, path_values, request)
-            if found.status_code != 302:
-                raise error_from_response(operation, path_values, found, self.retry_policy.now())
+            response = self._send_once(operation, path_values, request)
+            if response.status_code != 302:
+                raise error_from_response(operation, path_values, response, self.retry_policy.now())
             return download_file(
-                self._http, found.headers.get("location", ""), file_label, limits, self.retry_policy.now
+                self._http, response.headers.get("location", ""), file_label, limits, self.retry_policy.now
             )
 
         return self._retry(operation, send_once)
@@ -110,10 +110,10 @@ class GitHubRequester:
         request = self._build_request(operation, url, query, body)
 
         def send_once() -> httpx.Response:
-            found = self._send_once(operation, path_values, request)
-            if not found.is_success:
-                raise error_from_response(operation, path_values, found, self.retry_policy.now())
-            return found
+            response = self._send_once(operation, path_values, request)
+            if not response.is_success:
+                raise error_from_response(operation, path_values, response, self.retry_policy.now())
+            return response
 
         return self._retry(operation, send_once)
 
@@ -174,8 +174,8 @@ class GitHubRequester:
         )
         if not again:
             return None
-        told = error.retry_after_s if isinstance(error, GitHubError) else None
-        return max(told or 0.0, self.retry_policy.backoff_s(attempt))
+        retry_after_s = error.retry_after_s if isinstance(error, GitHubError) else None
+        return max(retry_after_s or 0.0, self.retry_policy.backoff_s(attempt))
 
     def _require_same_host(self, url: str) -> str:
         """A link to the next page goes to the same API: the token must not reach another host."""

@@ -21,12 +21,12 @@ class UnexpectedPayload(ValueError):
 def parse_payload(payload_type: type[T], body: bytes) -> T:
     """One value out of JSON; what it must have and lacks is named."""
     try:
-        found: T = _adapter(cast(Any, payload_type)).validate_json(body)
+        payload: T = _adapter(cast(Any, payload_type)).validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         at = ".".join(str(part) for part in first["loc"])
         raise UnexpectedPayload(f"{at or 'the whole'}: {first['msg'][:200]}") from None
-    return found
+    return payload
 
 
 @cache
@@ -200,7 +200,7 @@ class WorkflowRun:
         """The workflow files it ran: its own, and those of other repositories as OWNER/NAME/PATH, without
         refs.
         """
-        paths = (self.path, *(one.path for one in self.referenced_workflows or ()))
+        paths = (self.path, *(workflow.path for workflow in self.referenced_workflows or ()))
         return tuple(path.partition("@")[0] for path in paths)
 
     @property

@@ -12,8 +12,8 @@ def has_valid_signature(body: bytes, header: str, secrets: Sequence[str]) -> boo
 
     Every secret is tried in constant time, and an empty one, which everybody knows, signs nothing.
     """
-    given = header.encode("utf-8", "surrogateescape")
-    right = [hmac.compare_digest(_compute_signature(body, secret), given) for secret in secrets if secret]
+    signature = header.encode("utf-8", "surrogateescape")
+    right = [hmac.compare_digest(_compute_signature(body, secret), signature) for secret in secrets if secret]
     return any(right)
 
 

@@ -117,12 +117,12 @@ class ApiClient:
         return self._request(ProjectShape, "GET", _project_path(project))
 
     def create_project(self, project: str, visibility: Visibility = "private") -> ProjectShape:
-        asked = NewProject(project=project, visibility=visibility)
-        return self._request(ProjectShape, "POST", "/projects", json=asked.model_dump())
+        body = NewProject(project=project, visibility=visibility)
+        return self._request(ProjectShape, "POST", "/projects", json=body.model_dump())
 
     def change_project(self, project: str, change: ProjectPatch) -> ProjectShape:
-        asked = change.model_dump(mode="json", exclude_none=True)
-        return self._request(ProjectShape, "PATCH", _project_path(project), json=asked)
+        body = change.model_dump(mode="json", exclude_none=True)
+        return self._request(ProjectShape, "PATCH", _project_path(project), json=body)
 
     def list_runs(self, project: str, **filters: Any) -> Iterator[RunShape]:
         return self._list_all(RunPage, f"{_project_path(project)}/runs", **filters)
@@ -206,9 +206,9 @@ class ApiClient:
 
     def add_expected_changes(self, project: str, changes: NewExpectedChanges) -> AddedExpectedChanges:
         """Tell what was announced of a commit that came to the main branch; told twice it is kept once."""
-        asked = changes.model_dump(mode="json", exclude_none=True)
+        body = changes.model_dump(mode="json", exclude_none=True)
         return self._request(
-            AddedExpectedChanges, "POST", f"{_project_path(project)}/expected-changes", json=asked
+            AddedExpectedChanges, "POST", f"{_project_path(project)}/expected-changes", json=body
         )
 
     def list_tokens(self, project: str) -> Iterator[TokenShape]:
@@ -227,10 +227,8 @@ class ApiClient:
         return self._request(RepositoryBindingShape, "GET", f"{_project_path(project)}/repository")
 
     def bind_repository(self, project: str, binding: NewRepositoryBinding) -> RepositoryBindingShape:
-        asked = binding.model_dump(mode="json", exclude_none=True)
-        return self._request(
-            RepositoryBindingShape, "PUT", f"{_project_path(project)}/repository", json=asked
-        )
+        body = binding.model_dump(mode="json", exclude_none=True)
+        return self._request(RepositoryBindingShape, "PUT", f"{_project_path(project)}/repository", json=body)
 
     def unbind_repository(self, project: str) -> None:
         self._send("DELETE", f"{_project_path(project)}/repository")
@@ -256,14 +254,16 @@ class ApiClient:
         return self._request(ResolvedResults, "POST", path, json=meaning.model_dump(mode="json"))
 
     def list_reporting_schedules(self, project: str) -> tuple[ReportingScheduleShape, ...]:
-        return self._request(ReportingSchedulePage, "GET", f"{_project_path(project)}/reporting-schedules").items
+        return self._request(
+            ReportingSchedulePage, "GET", f"{_project_path(project)}/reporting-schedules"
+        ).items
 
     def set_reporting_schedule(
         self, project: str, schedule: ReportingScheduleChange
     ) -> tuple[ReportingScheduleShape, ...]:
-        asked = schedule.model_dump(mode="json", exclude_unset=True)
+        body = schedule.model_dump(mode="json", exclude_unset=True)
         return self._request(
-            ReportingSchedulePage, "PUT", f"{_project_path(project)}/reporting-schedules", json=asked
+            ReportingSchedulePage, "PUT", f"{_project_path(project)}/reporting-schedules", json=body
         ).items
 
     def export_project(self, project: str, extension: str) -> Iterator[bytes]:
@@ -281,13 +281,13 @@ class ApiClient:
 
     def _list_all(self, page: type[Page], path: str, **filters: Any) -> Iterator[Any]:
         """Every item of a list, page after page."""
-        asked = _drop_none(filters)
+        parameters = _drop_none(filters)
         while True:
-            found = self._request(page, "GET", path, params=asked)
-            yield from found.items
-            if found.next is None:
+            response = self._request(page, "GET", path, params=parameters)
+            yield from response.items
+            if response.next is None:
                 return
-            asked["cursor"] = found.next
+            parameters["cursor"] = response.next
 
     def _request(self, response_type: type[T], method: str, path: str, **request_options: Any) -> T:
         answer = self._send(method, path, **request_options)

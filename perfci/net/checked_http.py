@@ -45,8 +45,8 @@ class CheckedResponse:
     @property
     def retry_after_s(self) -> float | None:
         """How long the receiver wants to be left alone, where it said so in seconds."""
-        told = self.headers.get("retry-after", "")
-        return float(told) if told.isdecimal() else None
+        text = self.headers.get("retry-after", "")
+        return float(text) if text.isdecimal() else None
 
 
 class HostUnreachable(PerfciError):
@@ -71,15 +71,17 @@ def send_request(
     """
     target = parse_destination(url)
     addresses = resolve_checked(target.host, _port(target), allowed_networks, resolver)
-    if _port(target) != TLS_PORT and not all(is_within(one, allowed_networks) for one in addresses):
+    if _port(target) != TLS_PORT and not all(is_within(address, allowed_networks) for address in addresses):
         raise ForbiddenAddress(
             f"{target.host}: outside [notify] allow_networks only https on port 443 is used."
         )
     deadline = time.monotonic() + timeout_s
     timeout = {"connect": timeout_s, "read": timeout_s, "write": timeout_s, "pool": timeout_s}
-    told = {"Host": target.netloc.decode(), "User-Agent": "perfci", "Content-Length": str(len(body))} | dict(
-        headers or {}
-    )
+    headers_sent = {
+        "Host": target.netloc.decode(),
+        "User-Agent": "perfci",
+        "Content-Length": str(len(body)),
+    } | dict(headers or {})
     pool = httpcore.ConnectionPool(
         ssl_context=ssl.create_default_context(), network_backend=_PinnedBackend(addresses, deadline)
     )
@@ -87,13 +89,19 @@ def send_request(
         with (
             pool,
             pool.stream(
-                method, str(target), headers=list(told.items()), content=body, extensions={"timeout": timeout}
+                method,
+                str(target),
+                headers=list(headers_sent.items()),
+                content=body,
+                extensions={"timeout": timeout},
             ) as answer,
         ):
-            found = {
+            response_headers = {
                 name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers
             }
-            return CheckedResponse(answer.status, found, _read_prefix(answer.iter_stream(), max_bytes))
+            return CheckedResponse(
+                answer.status, response_headers, _read_prefix(answer.iter_stream(), max_bytes)
+            )
     except (
         httpcore.TimeoutException,
         httpcore.NetworkError,
@@ -112,20 +120,20 @@ class CheckedTransport(httpx.BaseTransport):
     def __init__(self, allowed_networks: Sequence[IpNetwork], max_bytes: int) -> None:
         self._allowed_networks, self._max_bytes = allowed_networks, max_bytes
 
-    def handle_request(self, asked: httpx.Request) -> httpx.Response:
-        told = {name: value for name, value in asked.headers.items() if name not in CONNECTION_HEADERS}
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        headers = {name: value for name, value in request.headers.items() if name not in CONNECTION_HEADERS}
         try:
-            found = send_request(
-                asked.method,
-                str(asked.url),
-                body=asked.read(),
-                headers=told,
+            response = send_request(
+                request.method,
+                str(request.url),
+                body=request.read(),
+                headers=headers,
                 allowed_networks=self._allowed_networks,
                 max_bytes=self._max_bytes,
             )
         except HostUnreachable as error:
             raise httpx.ReadError(str(error)) from error
-        return httpx.Response(found.status, headers=dict(found.headers), content=found.body)
+        return httpx.Response(response.status, headers=dict(response.headers), content=response.body)
 
 
 CONNECTION_HEADERS = frozenset({"host", "content-length", "connection", "user-agent", "accept-encoding"})
@@ -152,12 +160,12 @@ def _port(target: httpx.URL) -> int:
 
 
 def _read_prefix(stream: Iterable[bytes], max_bytes: int) -> bytes:
-    found = bytearray()
+    content = bytearray()
     for piece in stream:
-        found += piece
-        if len(found) >= max_bytes:
+        content += piece
+        if len(content) >= max_bytes:
             break
-    return bytes(found[:max_bytes])
+    return bytes(content[:max_bytes])
 
 
 class _PinnedBackend(httpcore.SyncBackend):

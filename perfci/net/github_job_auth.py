@@ -71,8 +71,8 @@ class GitHubJobAuth(httpx.Auth):
         where = httpx.URL(self._token_url).copy_merge_params({"audience": self._server})
         answer = yield httpx.Request("GET", where, headers={"Authorization": f"Bearer {self._request_token}"})
         signed = _parse_response(IdTokenResponse, "GitHub", answer).value
-        asked = IdTokenExchange(project=self._project, token=signed).model_dump()
-        answer = yield httpx.Request("POST", f"{self._server}{API_PREFIX}/oidc/token", json=asked)
+        exchange = IdTokenExchange(project=self._project, token=signed).model_dump()
+        answer = yield httpx.Request("POST", f"{self._server}{API_PREFIX}/oidc/token", json=exchange)
         self._token = _parse_response(CreatedJobToken, self._server, answer).secret
 
 

@@ -62,9 +62,9 @@ class IssuerKeys:
     def _refresh(self, now: datetime) -> None:
         """Take over what the issuer publishes now; what is no list of keys changes nothing."""
         self._attempted_at = now
-        found = _parse_keys(_download_keys(self._issuer, self._transport))
-        if found:
-            self._keys, self._fetched_at = found, now
+        keys = _parse_keys(_download_keys(self._issuer, self._transport))
+        if keys:
+            self._keys, self._fetched_at = keys, now
 
 
 def _download_keys(issuer: str, transport: httpx.BaseTransport | None) -> bytes:
@@ -90,9 +90,9 @@ def _download_keys(issuer: str, transport: httpx.BaseTransport | None) -> bytes:
 
 def _parse_keys(body: bytes) -> dict[str, Jwk]:
     try:
-        told = json.loads(body)
+        document = json.loads(body)
     except (ValueError, RecursionError):
         return {}
-    keys = told.get("keys") if isinstance(told, dict) else None
-    named = [one for one in keys if isinstance(one, dict)] if isinstance(keys, list) else []
-    return {one["kid"]: one for one in named if isinstance(one.get("kid"), str)}
+    keys = document.get("keys") if isinstance(document, dict) else None
+    named = [key for key in keys if isinstance(key, dict)] if isinstance(keys, list) else []
+    return {key["kid"]: key for key in named if isinstance(key.get("kid"), str)}

@@ -36,15 +36,15 @@ def build_message(
     server: MailServer, to: str, subject: str, text: str, uid: str, sent_at: datetime
 ) -> EmailMessage:
     """A message that is the same one however often it is sent: mail programs show a ``Message-ID`` once."""
-    found = EmailMessage()
+    message = EmailMessage()
     domain = server.sender.rpartition("@")[2] or "localhost"
-    found["From"], found["To"] = server.sender, parse_recipient(to)
-    found["Subject"] = " ".join(subject.split())
-    found["Date"], found["Message-ID"] = format_datetime(sent_at), f"<{uid}@{domain}>"
-    found["X-Perfci-Delivery"] = uid
-    found["Auto-Submitted"] = "auto-generated"  # RFC 3834: no vacation program answers it
-    found.set_content(text)
-    return found
+    message["From"], message["To"] = server.sender, parse_recipient(to)
+    message["Subject"] = " ".join(subject.split())
+    message["Date"], message["Message-ID"] = format_datetime(sent_at), f"<{uid}@{domain}>"
+    message["X-Perfci-Delivery"] = uid
+    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no vacation program answers it
+    message.set_content(text)
+    return message
 
 
 def send_mail(message: EmailMessage, server: MailServer) -> None:

@@ -45,10 +45,10 @@ class Spool:
     def put(self, body: bytes, key: str, server: str, *, now_ms: int | None = None) -> SpooledDocument:
         """Keep a document; once this returns, neither a crash nor a power cut loses it."""
         place = self._server_folder(server)
-        found = next((one for one in self._list_documents(place) if one.key == key), None)
+        existing = next((document for document in self._list_documents(place) if document.key == key), None)
         packed = gzip.compress(body, compresslevel=6, mtime=0)
-        if found is not None and found.compressed_body == packed:
-            return found
+        if existing is not None and existing.compressed_body == packed:
+            return existing
         ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         while (path := place / f"{ms:013d}-{key}.json.gz").exists():
             ms += 1
@@ -64,8 +64,8 @@ class Spool:
         """For whom something waits."""
         if not self.folder.is_dir():
             return []
-        found = (path.parent / "server" for path in self.folder.glob("*/*.json.gz"))
-        return sorted({path.read_text().strip() for path in found if path.exists()})
+        paths = (path.parent / "server" for path in self.folder.glob("*/*.json.gz"))
+        return sorted({path.read_text().strip() for path in paths if path.exists()})
 
     def remove(self, document: SpooledDocument) -> None:
         """Forget a document that the server acknowledged under this key."""
@@ -116,8 +116,8 @@ class Spool:
         if not folder.is_dir():
             return []
         names = ((path, FILE_NAME.fullmatch(path.name)) for path in folder.iterdir())
-        found = [SpooledDocument(path, name["key"], int(name["ms"])) for path, name in names if name]
-        return sorted(found, key=lambda one: one.path.name)
+        documents = [SpooledDocument(path, name["key"], int(name["ms"])) for path, name in names if name]
+        return sorted(documents, key=lambda document: document.path.name)
 
 
 def _write_durably(path: Path, content: bytes) -> None:

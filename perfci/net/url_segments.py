@@ -30,7 +30,7 @@ def decode_segment(text: str, reserved: Collection[str] = ()) -> str:
     if not VALID_SEGMENT.fullmatch(text):
         raise ValueError(f"{text!r} is not the encoding of a name")
     raw = b"" if text == "~" else text.replace(":", "/").encode()
-    decoded = ESCAPE_SEQUENCE.sub(lambda found: bytes([int(found[1], 16)]), raw).decode(
+    decoded = ESCAPE_SEQUENCE.sub(lambda match: bytes([int(match[1], 16)]), raw).decode(
         "utf-8", "surrogatepass"
     )
     if encode_segment(decoded, reserved) != text:

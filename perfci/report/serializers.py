@@ -64,7 +64,7 @@ def serialize_trend(trend: Trend) -> JsonFields:
         "commits": trend.commit_count,
         "points": [_serialize_dot(dot, scale) for dot in trend.dots],
         "levels": [
-            {"first": one.first, "last": one.last, "value": one.value, "shown": scale.format_value(one.value)}
+            {"first": one.first, "last": one.last, "value": one.value, "value_text": scale.format_value(one.value)}
             for one in trend.levels
         ],
         "changes": [_serialize_mark(mark) for mark in trend.marks],
@@ -86,7 +86,7 @@ def _serialize_dot(dot: Dot, scale: DisplayScale) -> JsonFields:
         **serialize_commit(dot.commit),
         "status": dot.status.value,
         "value": dot.level,
-        "shown": status_label(dot.status) if dot.level is None else scale.format_value(dot.level),
+        "value_text": status_label(dot.status) if dot.level is None else scale.format_value(dot.level),
         "q25": dot.lo,
         "q75": dot.hi,
         "processes": dot.processes,

@@ -132,15 +132,15 @@ def command(
 
 def require_one_mode(modes: Mapping[str, object], at: str, results: Path | None) -> None:
     """Reject no or several kinds of comparison, and options that belong to another kind."""
-    given = [name for name, value in modes.items() if value]
-    if not given:
+    modes_set = [name for name, value in modes.items() if value]
+    if not modes_set:
         raise PerfciError("nothing to compare: give BASE, --vary NAME=A,B, --ablation NAME or --files A B")
-    if len(given) > 1:
-        raise PerfciError(f"{' and '.join(given)} are different comparisons: give one of them")
-    if at and given[0] not in ("--vary", "--ablation"):
+    if len(modes_set) > 1:
+        raise PerfciError(f"{' and '.join(modes_set)} are different comparisons: give one of them")
+    if at and modes_set[0] not in ("--vary", "--ablation"):
         raise PerfciError("--at says whose variants are compared: it belongs to --vary and --ablation")
-    if results and given[0] != "BASE":
-        raise PerfciError(f"--results is for comparisons of commits: it does not go with {given[0]}")
+    if results and modes_set[0] != "BASE":
+        raise PerfciError(f"--results is for comparisons of commits: it does not go with {modes_set[0]}")
 
 
 def compare_commits(base: str, head: str, options: ComparisonOptions, results: Path | None) -> int:
