@@ -16,7 +16,8 @@ T = TypeVar("T", bound=BaseModel)
 AuthFlow = Generator[httpx.Request, httpx.Response, None]
 
 MISSING_ID_TOKEN_PERMISSION = (
-    "The server asks who uploads, and this job cannot say: give it `permissions: id-token: write` "
+    "The server requires a login and this job cannot request an ID token: give it `permissions: "
+    "id-token: write` "
     "(GitHub lets no pull "
     "request of a fork have that), or a token in PERFCI_TOKEN."
 )
@@ -82,9 +83,7 @@ def _parse_response(response_type: type[T], sender: str, response: httpx.Respons
     try:
         return response_type.model_validate_json(response.content)
     except ValidationError as error:
-        raise ApiError(
-            f"{sender} gave this job no token, but something else.", status=401, body=b""
-        ) from error
+        raise ApiError(f"{sender} returned an unexpected token response.", status=401, body=b"") from error
 
 
 def _as_unauthorized(error: ApiError) -> ApiError:

@@ -210,7 +210,7 @@ def test_pages_are_read_until_they_are_too_old(server: Server, catching_up: Reco
         (Told(503), "GitHub could not find who installed this App for acme/model: 503"),
         (
             Told(429, {"Retry-After": "600"}),
-            "GitHub lets perfci find who installed this App for acme/model only after",
+            "GitHub rate limit: perfci can find who installed this App for acme/model after",
         ),
         (Unmade, "could not be reached to find who installed this App for acme/model"),
     ],

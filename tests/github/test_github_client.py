@@ -176,8 +176,7 @@ def test_believes_github_which_permission_it_wants(client: GitHubClient, hub: Fa
         ),
         (
             Told(301, {"Location": "https://api.github.com/repositories/1"}, "Moved Permanently"),
-            "GitHub knows it by another address, so perfci did not read acme/model: use the repository's name of "
-            "today.",
+            "GitHub moved it to another address, so perfci did not read acme/model: use its current name.",
         ),
         (
             Told(422, message="Validation\x1b[31m Failed"),
@@ -308,7 +307,7 @@ def test_waits_no_longer_than_its_patience_and_says_until_when(client: GitHubCli
         client.get_repository("acme/model")
 
     assert str(caught.value) == (
-        "GitHub lets perfci read acme/model only after 2026-09-21 15:13:20 UTC: 403 API rate limit. Try again then."
+        "GitHub rate limit: perfci can read acme/model after 2026-09-21 15:13:20 UTC: 403 API rate limit. Try again then."
     )
     assert (hub.slept, caught.value.retry_after_s, caught.value.is_transient) == ([], 3600.0, True)
 

@@ -308,7 +308,7 @@ def test_without_any_permission_it_names_both(client: GitHubClient, hub: FakeGit
 def test_a_limit_is_no_missing_permission(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.troubles = [None, Told(403, {"Retry-After": "900"})]
 
-    with pytest.raises(GitHubError, match="GitHub lets perfci list the checks"):
+    with pytest.raises(GitHubError, match="GitHub rate limit: perfci can list the checks"):
         deliver_report(client, US, report())
 
     assert hub.statuses == []

@@ -44,7 +44,11 @@ class Both:
             return httpx.Response(200, json={"value": f"signed.{next(self._numbers)}.mark", "count": 1})
         if request.url.path == "/api/v1/oidc/token":
             number = json.loads(request.content)["token"].split(".")[1]
-            made = {"text": f"pfcir_{number}", "expires_at": "2026-03-01T12:15:00Z", "baseline": True}
+            made = {
+                "secret": f"pfcir_{number}",
+                "expires_at": "2026-03-01T12:15:00Z",
+                "may_write_history": True,
+            }
             return httpx.Response(201, json=made)
         if not bearer or bearer in self.over:
             return httpx.Response(401, json=problem(401, "Nobody we know."))
@@ -100,7 +104,7 @@ def test_asks_for_a_permission_where_the_server_asks_who_it_is(both: Both) -> No
     ("path", "answer", "said"),
     [
         ("/idtoken", httpx.Response(403), "GitHub answers 403: Forbidden"),
-        ("/idtoken", httpx.Response(200, json={}), "GitHub gave this job no token, but something else."),
+        ("/idtoken", httpx.Response(200, json={}), "GitHub returned an unexpected token response."),
         (
             "/api/v1/oidc/token",
             httpx.Response(409, json=problem(409, "Set [server] public_url.")),

@@ -227,11 +227,7 @@ class Chart {
     const corner = { xref: "paper", yref: "paper", y: 1, yanchor: "bottom", yshift: 6, showarrow: false, font: { size: 11, color: tone.muted } };
     const values = this.series.levels.map((level) => ({
       x: Math.min(level.last, this.points.at(-1).index) - (level.last - level.first) / 2, y: this.scaled(level.value),
-<<<<<<< HEAD
-      text: escapeHtml(level.shown), showarrow: false, yanchor: "bottom", yshift: 10, font: { size: 12, color: tone.ink, weight: 600 },
-=======
-      text: harmless(level.value_text), showarrow: false, yanchor: "bottom", yshift: 10, font: { size: 12, color: tone.ink, weight: 600 },
->>>>>>> 3599161 (Name locals of net and github for what they hold)
+      text: escapeHtml(level.value_text), showarrow: false, yanchor: "bottom", yshift: 10, font: { size: 12, color: tone.ink, weight: 600 },
     }));
     return [
       { ...corner, x: 0, xanchor: "left", text: escapeHtml(`${this.series.scale.symbol || unit || metric} · ${better}`) },
@@ -303,13 +299,8 @@ class Chart {
   // Text that people wrote is added as text nodes, never as markup.
   showReadout(point, before) {
     const value = document.createElement("b");
-<<<<<<< HEAD
-    value.textContent = point.shown;
-    const parts = [value, document.createTextNode(` ${describePoint(point, before)} · `), link(commitPage(point), `${point.commit.slice(0, 7)} ${point.subject}`)];
-=======
     value.textContent = point.value_text;
-    const parts = [value, document.createTextNode(` ${told(point, before)} · `), link(commitPage(point), `${point.commit.slice(0, 7)} ${point.subject}`)];
->>>>>>> 3599161 (Name locals of net and github for what they hold)
+    const parts = [value, document.createTextNode(` ${describePoint(point, before)} · `), link(commitPage(point), `${point.commit.slice(0, 7)} ${point.subject}`)];
     const by = [point.author, day(point.committed_at)].filter(Boolean).join(", ");
     if (by) parts.push(document.createTextNode(` · ${by}`));
     if (before) parts.push(document.createTextNode(" · "), link(comparison(before, point), "compare with the commit before"));
