@@ -16,10 +16,9 @@ T = TypeVar("T", bound=BaseModel)
 AuthFlow = Generator[httpx.Request, httpx.Response, None]
 
 MISSING_ID_TOKEN_PERMISSION = (
-    "The server requires a login and this job cannot request an ID token: give it `permissions: "
-    "id-token: write` "
-    "(GitHub lets no pull "
-    "request of a fork have that), or a token in PERFCI_TOKEN."
+    "The server requires a login and this job cannot request an ID token: give it "
+    "`permissions: id-token: write` (GitHub lets no pull request of a fork have that), or a token in "
+    "PERFCI_TOKEN."
 )
 
 
