@@ -7,9 +7,10 @@ import gc
 from collections.abc import Iterator
 
 GC_THRESHOLDS = (100_000, 20, 20)
-"""Thresholds of ``gc.set_threshold``; the first exceeds the objects of the uploads that are read at once.
+"""Thresholds of ``gc.set_threshold``; the first exceeds the objects of a batch of uploads.
 
-With Python's default of 700, reading one upload of 500 processes triggers a dozen collections, a third of its time.
+With Python's default of 700, reading one upload of 500 processes triggers a dozen collections, a third of
+its time.
 """
 
 

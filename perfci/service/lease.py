@@ -33,8 +33,9 @@ class LeaseLost(PerfciError):
 class Lease:
     """A named lease, held by heartbeats.
 
-    Wall clocks are not compared: a contender takes over once it has seen the same heartbeat for ``ttl_s`` of its own
-    monotonic clock. A process that lost its lease unnoticed is stopped by ``renew_in_transaction`` before it writes.
+    Wall clocks are not compared: a contender takes over once it has seen the same heartbeat for ``ttl_s``
+    of its own monotonic clock. A process that lost its lease unnoticed is stopped by
+    ``renew_in_transaction`` before it writes.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Lease:
         return True
 
     def renew_in_transaction(self, tx: Transaction) -> None:
-        """Send a heartbeat in the transaction that writes results; raise ``LeaseLost`` if the lease is gone."""
+        """Renew the lease in the transaction that writes results; raise ``LeaseLost`` if it is gone."""
         if self._token is None or not leases.renew_lease(tx, self._name, self._holder, self._token):
             self._token = None
             raise LeaseLost(f"Another process does the work {self._name} by now.")

@@ -114,7 +114,7 @@ def test_what_announces_nothing_is_not_even_kept(server: Server, proposal: dict[
 
 
 BRANCH = "acme/model#7 is merged into no branch whose history is kept."
-NOBODY = "Nothing was announced by somebody who may write to the repository."
+NOBODY = "No expected change by an author with write access."
 
 
 @pytest.mark.parametrize(

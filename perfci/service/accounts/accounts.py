@@ -164,8 +164,9 @@ def _require_table_permission(context: AuditContext, tables: ProjectTables) -> N
     expressions = bool(tables.policy or (tables.history and tables.history.canaries))
     if expressions and not authorize(context.actor, None, AccessRequirement.SERVER).allowed:
         raise PerfciError(
-            "The expressions of [[policy]] and of canaries are searched by the judge of all projects: only an admin of "
-            "all projects may set them. The bars of [judge] and the rest of [history] you may set."
+            "The expressions of [[policy]] and of canaries are searched by the judge of all projects: "
+            "only an admin of all projects may set them. "
+            "The bars of [judge] and the rest of [history] you may set."
         )
 
 
@@ -176,8 +177,8 @@ def parse_member_address(address: str) -> tuple[str, str]:
         raise PerfciError(f"Somebody is named as github/NUMBER or proxy/NAME, not as {address!r}.")
     if provider == "github" and not (subject.isascii() and subject.isdigit()):
         raise PerfciError(
-            f"GitHub gives names to others when somebody leaves: expected the number, as in github/583231, not "
-            f"{address!r}. It is the id that https://api.github.com/users/NAME shows."
+            f"GitHub gives names to others when somebody leaves: expected the number, as in github/583231, "
+            f"not {address!r}. It is the id that https://api.github.com/users/NAME shows."
         )
     return provider, subject
 

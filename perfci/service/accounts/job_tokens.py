@@ -71,7 +71,7 @@ def issue_job_token(
     now: datetime,
     request_id: str,
 ) -> IssuedJobToken:
-    """Issue the token of a job, or raise ``JobRefused``; invalid tokens reveal no project and are not audited."""
+    """Issue the token of a job, or raise ``JobRefused``; invalid identity tokens are not audited."""
     try:
         claims = verify_token(token, expected, keys, now)
     except JobRefused as error:

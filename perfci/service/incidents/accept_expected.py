@@ -41,7 +41,7 @@ def decide_new(budgeted: BudgetedIncident, now: datetime) -> StateDecision:
 def decide_existing(
     tx: Transaction, record: IncidentRecord, budgeted: BudgetedIncident, now: datetime
 ) -> StateDecision:
-    """Decide the state of a stored incident after new points or expected changes; keep decisions of people."""
+    """Decide the state of a stored incident after an evaluation; keep decisions of people."""
     if record.state is IncidentState.NEW and budgeted.is_expected:
         events = stored.load_events(tx, record.id)
         if all(event.actor == SYSTEM_ACTOR for event in events):

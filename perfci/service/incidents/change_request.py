@@ -18,7 +18,8 @@ FIELD_ERRORS: Mapping[str, str] = {
     "assignee": "The assignee must be one line of at most 100 visible characters",
     "reason": "The reason must be one line of at most 500 visible characters",
     "note": "The note must be at most 4,000 visible characters",
-    "issue_url": "The issue must be an address that begins with https:// or http://, of at most 500 characters",
+    "issue_url": "The issue must be an address that begins with https:// or http://, "
+    "of at most 500 characters",
     "fix_sha": f"What fixes it must be {SHA_DESCRIPTION}",
     "culprit_sha": f"The culprit must be {SHA_DESCRIPTION}",
     "duplicate_of": "What it is a duplicate of must be the number of an incident",

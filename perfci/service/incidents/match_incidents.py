@@ -1,7 +1,7 @@
 """Match derived incidents to stored ones.
 
-Every evaluation derives incidents again, and their ranges and ids change as points arrive. A derived incident matches
-the stored one with its id, else one that shares a series and overlaps in the commit range.
+Every evaluation derives incidents again, and their ranges and ids change as points arrive. A derived
+incident matches the stored one with its id, else one that shares a series and overlaps in the commit range.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class _WritePlanner:
         return [step for step in steps if step is not None]
 
     def _collect_derived(self) -> list[DerivedIncident]:
-        """Collect derived incidents; a series that changed repeatedly is one member, with its largest change."""
+        """Collect derived incidents; a series is one member, with its largest change."""
         moved = {
             change.series for budgeted in self.evaluation.incidents for change in budgeted.incident.members
         }

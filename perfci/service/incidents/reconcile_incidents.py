@@ -1,7 +1,7 @@
 """Reconcile stored incidents with those that an evaluation derived.
 
-Differences are planned in a read transaction and written in short ones, each incident only at the revision that was
-read. Incidents that a person changed meanwhile are planned again.
+Differences are planned in a read transaction and written in short ones, each incident only at the revision
+that was read. Incidents that a person changed meanwhile are planned again.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def reconcile_incidents(
 ) -> ReconcileResult:
     """Write an evaluation into the stored incidents and enqueue notifications.
 
-    ``begin`` opens a write transaction, by default of the store. After a crash the same evaluation writes the rest;
-    notifications are enqueued once, after all incidents are written.
+    ``begin`` opens a write transaction, by default of the store. After a crash the same evaluation writes
+    the rest; notifications are enqueued once, after all incidents are written.
     """
     begin = begin or store.begin
     written: list[tuple[IncidentWrite, int]] = []
@@ -98,7 +98,7 @@ def _batch_writes(planned: Sequence[IncidentWrite]) -> Iterator[list[IncidentWri
 def _apply_writes(
     begin: BeginTransaction, project: Project, planned: Sequence[IncidentWrite], now: datetime
 ) -> list[int | None]:
-    """Apply writes in one transaction; return incident numbers, None for those changed since they were read."""
+    """Apply writes in one transaction; return incident numbers, None for those changed meanwhile."""
     with begin() as tx:
         mark_changed(tx, [project.id])
         return [_apply_write(tx, project, step, now) for step in planned]

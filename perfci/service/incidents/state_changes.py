@@ -54,7 +54,7 @@ LINK_FIELDS = ("assignee", "due_at", "issue_url", "fix_sha", "culprit_sha")
 def build_update_columns(
     record: IncidentRecord, update: IncidentUpdate, now: datetime, original: IncidentRecord | None = None
 ) -> dict[str, Any]:
-    """Validate an update and build the columns it writes; ``original`` is the incident a duplicate repeats."""
+    """Validate an update and build its columns; ``original`` is the incident a duplicate repeats."""
     links = {name: getattr(update, name) for name in LINK_FIELDS}
     columns: dict[str, Any] = {
         k: value for k, value in links.items() if value not in (KEEP, getattr(record, k))

@@ -31,17 +31,16 @@ def undo_last_change(
 
 def find_undo_refusal(record: IncidentRecord, history: Sequence[IncidentEvent]) -> str:
     """Return why nothing can be undone; empty if something can."""
+    name = f"incident {record.number}"
     last = _find_last_state_change(history)
     if last is not None and last.after != record.state:
-        return (
-            f"Incident {record.number} was merged with another one since: split takes its series out again."
-        )
+        return f"{name.capitalize()} was merged with another one since: split takes its series out again."
     if last is None or not last.before:
-        return f"Nobody changed the state of incident {record.number} so far."
+        return f"Nobody changed the state of {name} so far."
     if last.action == UNDO_EVENT:
-        return f"The last change of state of incident {record.number} was undone already: set the state you want."
+        return f"The last change of state of {name} was undone already: set the state you want."
     if last.actor == SYSTEM_ACTOR:
-        return f"Incident {record.number} was last changed by perfci itself ({last.text}): set the state you want."
+        return f"{name.capitalize()} was last changed by perfci itself ({last.text}): set the state you want."
     return ""
 
 

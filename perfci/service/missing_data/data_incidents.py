@@ -30,8 +30,8 @@ def open_data_incident(
 ) -> IncidentRecord:
     """Open an incident about missing data; ``key`` identifies it, such as ``late nightly on <machine>``.
 
-    Repeated calls keep one open incident per key and notify once. Data that returned and is missing again opens a new
-    incident.
+    Repeated calls keep one open incident per key and notify once. Data that returned and is missing again
+    opens a new incident.
     """
     existing = stored.find_data_incident(tx, project.id, key)
     if existing is not None and existing.gone_at is None:

@@ -73,7 +73,8 @@ def find_missing_in_reports(
     good = [{k for k, status in held.items() if status is Status.OK} for held in reports]
     where = f"{_format_suite_name(schedule)} on {schedule.machine.label}"
     if cadence.has_only_failures(reports[-1]):
-        explanation = f"None of {format_count(len(reports[-1]), 'series', 'series')} was measured: see the reason of each."
+        measured = format_count(len(reports[-1]), "series", "series")
+        explanation = f"None of {measured} was measured: see the reason of each."
         return [
             _build_incomplete_report(
                 FAILED, schedule, f"everything failed in {where}", explanation, reports[-1]

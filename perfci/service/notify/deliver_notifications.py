@@ -33,8 +33,8 @@ SENDERS: Mapping[str, Sender] = MappingProxyType(
 def deliver_notifications(store: Store, config: SenderConfig, now: datetime, *, limit: int = 20) -> int:
     """Send due notifications; return how many messages were sent.
 
-    The caller must hold the lease of deliveries: claims of an earlier call are treated as interrupted and are sent
-    again under the same id.
+    The caller must hold the lease of deliveries: claims of an earlier call are treated as interrupted and
+    are sent again under the same id.
     """
     holder = secrets.token_hex(8)
     with store.read() as tx:

@@ -47,7 +47,9 @@ def _create_or_comment(client: GitHubClient, delivery: Delivery, config: SenderC
     """Create the issue or comment unless its hidden marker shows that an earlier attempt succeeded."""
     repository, mark = delivery.destination.address, f"<!-- perfci delivery {delivery.uid} -->"
     head = _neutralize_mentions(notification_text.notification_subject(delivery.body))
-    text = f"{_neutralize_mentions(notification_text.notification_body(delivery.body, config.build_link(delivery.project, delivery.number)))}\n\n{mark}"
+    link = config.build_link(delivery.project, delivery.number)
+    body = notification_text.notification_body(delivery.body, link)
+    text = f"{_neutralize_mentions(body)}\n\n{mark}"
     number = _parse_issue_number(delivery.issue_url, repository)
     if number is None:
         existing = (

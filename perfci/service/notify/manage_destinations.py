@@ -67,8 +67,8 @@ def _require_valid_names(destination: Destination) -> None:
         len(pattern) > MAX_GLOB_LENGTH or not re.fullmatch(VISIBLE_LINE_PATTERN, pattern) for pattern in globs
     ):
         raise PerfciError(
-            f"A destination filters at most {MAX_GLOBS} names of benchmarks, each at most {MAX_GLOB_LENGTH} visible "
-            "characters, with * for any."
+            f"A destination filters at most {MAX_GLOBS} names of benchmarks, "
+            f"each at most {MAX_GLOB_LENGTH} visible characters, with * for any."
         )
 
 

@@ -57,8 +57,8 @@ def parse_digest_time(text: str) -> time:
 def _find_next_occurrence(now: datetime, zone: ZoneInfo, wall_time: time) -> datetime:
     """Find the next time at which local clocks show ``wall_time``.
 
-    Times in an hour that is skipped by daylight saving are resolved as if it were not; in a repeated hour both
-    occurrences count.
+    Times in an hour that is skipped by daylight saving are resolved as if it were not; in a repeated hour
+    both occurrences count.
     """
     today = now.astimezone(zone).date()
     for day in (today, today + timedelta(days=1)):

@@ -25,7 +25,7 @@ IncidentLink = Callable[[str, int], str]
 
 @dataclass(frozen=True, slots=True)
 class SenderConfig:
-    """Shared configuration of senders: allowed private networks, mail server, GitHub API and links."""
+    """Configuration of senders: allowed private networks, mail server, GitHub API and links."""
 
     allowed_networks: Sequence[IpNetwork] = ()
     mail_server: smtp_mail.MailServer = field(default_factory=lambda: smtp_mail.MailServer(""))
@@ -59,7 +59,7 @@ class SendResult:
 
 
 class DeliveryError(PerfciError):
-    """A delivery failure; ``final`` marks a permanent one, ``retry_after_s`` is the delay the receiver asked for."""
+    """A failed delivery, permanent if ``final``; ``retry_after_s`` is the delay the receiver asked for."""
 
     def __init__(self, sentence: str, *, final: bool = False, retry_after_s: float | None = None) -> None:
         super().__init__(sentence)

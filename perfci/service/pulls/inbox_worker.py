@@ -1,4 +1,4 @@
-"""Act upon what GitHub told, one message after the other; what fails is tried again, or kept for a person to see."""
+"""Process received GitHub events one by one; failures are retried, and finally kept with their problem."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from perfci.store.jobs import run_events
 from perfci.store.jobs.run_events import RunEvent
 
 INBOX_RETENTION = timedelta(days=30)
-"""For so long what was done is known by its delivery: GitHub offers to deliver again for three days."""
+"""Retention of processed events, which detect redeliveries (GitHub redelivers for 3 days)."""
 
 log = logging.getLogger("perfci.github")
 
@@ -26,13 +26,13 @@ HandleEvent = Callable[[RunEvent, datetime], str]
 
 @dataclass(frozen=True, slots=True)
 class InboxWorker:
-    """Only one may be at work at a time, which the caller's lease sees to; who dies leaves the message as it was."""
+    """Processes queued events, under the lease of the inbox; after a crash an event is repeated."""
 
     store: Store
     handle_event: HandleEvent
 
     def __call__(self, now: datetime) -> int:
-        """Do what waits longest; answers whether there was any."""
+        """Process the oldest due event; return how many were processed."""
         with self.store.read() as tx:
             due = run_events.load_due_run_events(tx, now, 1)
         for event in due:
@@ -41,16 +41,16 @@ class InboxWorker:
 
     def _process_event(self, event: RunEvent, now: datetime) -> None:
         try:
-            nothing = self.handle_event(event, now)
+            skip_reason = self.handle_event(event, now)
         except Exception as error:
             if isinstance(error.__cause__, SQLAlchemyError):
-                raise  # of the database: no fault of the message
+                raise  # a database failure, not one of the event
             self._postpone(event, error, now)
             return
-        if nothing:
-            log.info("%s: %s", _describe_event(event), nothing)
+        if skip_reason:
+            log.info("%s: %s", _describe_event(event), skip_reason)
         with self.store.begin() as tx:
-            run_events.finish_run_event(tx, event, nothing)
+            run_events.finish_run_event(tx, event, skip_reason)
             run_events.delete_old_run_events(tx, now - INBOX_RETENTION)
 
     def _postpone(self, event: RunEvent, error: Exception, now: datetime) -> None:
@@ -68,7 +68,7 @@ def _describe_event(event: RunEvent) -> str:
 
 
 def _compute_next_attempt(event: RunEvent, error: Exception, now: datetime) -> datetime | None:
-    """Never where GitHub would say the same again."""
+    """Compute the next attempt; None after a permanent refusal by GitHub."""
     refused = error if isinstance(error, GitHubError) else None
     final = refused is not None and not refused.is_transient
     return compute_next_attempt(

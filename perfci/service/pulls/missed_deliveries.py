@@ -1,4 +1,4 @@
-"""What happened at GitHub of late that somebody was to be told of: it is asked for, since deliveries get lost."""
+"""List recent GitHub events whose webhook deliveries may have been lost."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from perfci.store.jobs.run_events import RunEventPayload
 from perfci.verdicts.expected_change import parse_expected_changes
 
 MAX_AGE = timedelta(days=3)
-"""How old it may be: for so long GitHub offers to deliver again, too."""
+"""Maximum age of an event, equal to the redelivery period of GitHub."""
 
 DELIVERY_GRACE = timedelta(minutes=5)
-"""What happened just now is still being told."""
+"""Newer events may still be delivered."""
 
 MAX_LISTED = 1000
-"""Comments or pull requests of one look, in ten requests."""
+"""Comments or pull requests of one poll, in ten requests."""
 
 PULL_COMMENT_URL = re.compile(r"https?://.+/pull/(\d+)#issuecomment-\d+")
-"""The address of a comment on a pull request; those on issues say so."""
+"""URL of a comment on a pull request, in contrast to one on an issue."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolledRepository:
-    """A repository that is asked, as one installation of the App, and between when and when."""
+    """A polled repository with the client of an App installation and the time of the poll."""
 
     client: GitHubClient
     slug: str
@@ -52,7 +52,7 @@ class PolledRepository:
 
 @dataclass(frozen=True, slots=True)
 class MissedEvent:
-    """What GitHub should have told, not before ``at``, and to which of those that are bound to the repository."""
+    """An event that should have been delivered since ``at``, and the bindings it concerns."""
 
     payload: RunEventPayload
     at: datetime | None
@@ -60,7 +60,7 @@ class MissedEvent:
 
 
 def list_ended_runs(polled: PolledRepository) -> Iterator[MissedEvent]:
-    """Runs on pull requests that are over; one that is started again is told again."""
+    """List completed workflow runs of pull requests; each attempt is an event of its own."""
     listed = polled.client.list_completed_runs(polled.slug, PULL_REQUEST)
     for run in takewhile(lambda run: _is_after(run.created_at, polled.since), listed):
         if not _is_after(run.updated_at, polled.now - DELIVERY_GRACE):
@@ -69,7 +69,7 @@ def list_ended_runs(polled: PolledRepository) -> Iterator[MissedEvent]:
 
 
 def list_acceptances(polled: PolledRepository) -> Iterator[MissedEvent]:
-    """Comments on pull requests that accept something; of one that was deleted nobody knows any more."""
+    """List acceptance comments on pull requests; deleted comments are not found."""
     for comment in islice(polled.client.list_comments_since(polled.slug, polled.since), MAX_LISTED):
         pull = PULL_COMMENT_URL.fullmatch(comment.html_url)
         at = comment.updated_at
@@ -83,7 +83,7 @@ def list_acceptances(polled: PolledRepository) -> Iterator[MissedEvent]:
 
 
 def list_merges(polled: PolledRepository) -> Iterator[MissedEvent]:
-    """Pull requests that were merged and announce something."""
+    """List merged pull requests with expected changes."""
     listed = islice(polled.client.list_closed_pulls(polled.slug), MAX_LISTED)
     for pull in takewhile(lambda pull: _is_after(pull.updated_at, polled.since), listed):
         if pull.merged_at and polled.is_due(pull.merged_at) and parse_expected_changes(pull.body or ""):
@@ -95,9 +95,9 @@ def list_merges(polled: PolledRepository) -> Iterator[MissedEvent]:
 EventSource = Callable[[PolledRepository], Iterator[MissedEvent]]
 
 EVENT_SOURCES: Mapping[str, EventSource] = {
-    "runs that ended": list_ended_runs,
-    "comments that accept something": list_acceptances,
-    "merges of what was announced": list_merges,
+    "completed runs": list_ended_runs,
+    "acceptance comments": list_acceptances,
+    "merged expected changes": list_merges,
 }
 
 

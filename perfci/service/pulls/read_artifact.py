@@ -1,4 +1,4 @@
-"""What a job left behind for others to read: an artifact in memory, of which a stranger may have made every byte."""
+"""Read the results artifact of a job from GitHub; its content is untrusted."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from perfci.model import PerfciError
 from perfci.service.pulls.results_artifact import RESULTS_FILE, PullResults, parse_results
 
 ARTIFACT_NAME = "perfci-results"
-"""The artifact that the job which measures leaves for the one that reports."""
+"""Artifact that the measuring job leaves for the reporting one."""
 
 MAX_ARTIFACT_BYTES = 32 * 2**20
-"""Bytes of an artifact: two hundred sessions of a hundred benchmarks."""
+"""Maximum size in bytes: two hundred sessions of a hundred benchmarks."""
 
 MAX_ARTIFACTS = 300
-"""How far back the one of a commit is looked for."""
+"""Newest artifacts among which that of a commit is searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultsArtifact:
-    """What a run left behind: findings and run documents, or why they cannot be read."""
+    """The content of an artifact: findings and run documents, or why it cannot be read."""
 
     results: PullResults | None = None
     runs: Mapping[str, bytes] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class ResultsArtifact:
 
 
 def find_newest_for_commit(client: GitHubClient, repository: str, sha: str) -> Artifact | None:
-    """The newest artifact about a commit, as long as GitHub keeps it."""
+    """Find the newest unexpired artifact of a commit."""
     for artifact in islice(client.list_artifacts(repository, ARTIFACT_NAME), MAX_ARTIFACTS):
         if artifact.workflow_run and artifact.workflow_run.head_sha == sha and not artifact.expired:
             return artifact
@@ -41,7 +41,7 @@ def find_newest_for_commit(client: GitHubClient, repository: str, sha: str) -> A
 
 
 def find_newest_for_run(client: GitHubClient, repository: str, run: int) -> Artifact | None:
-    """That of the newest attempt of a run."""
+    """Find the artifact of the newest attempt of a workflow run."""
     artifacts = [
         artifact
         for artifact in client.list_run_artifacts(repository, run, ARTIFACT_NAME)
@@ -51,7 +51,7 @@ def find_newest_for_run(client: GitHubClient, repository: str, run: int) -> Arti
 
 
 def read_artifact(client: GitHubClient, repository: str, artifact: Artifact, sha: str) -> ResultsArtifact:
-    """What lies in an artifact; what is about another commit than this one is refused."""
+    """Download and parse an artifact; results of another commit than ``sha`` are refused."""
     files = read_archive(
         client.download_artifact(repository, artifact.id, DownloadLimits(MAX_ARTIFACT_BYTES))
     )

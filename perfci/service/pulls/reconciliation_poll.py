@@ -1,4 +1,4 @@
-"""What GitHub did not tell is looked for: a delivery that was lost, or found nobody, is not repeated by itself."""
+"""Poll GitHub for events whose webhook deliveries were lost."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ log = logging.getLogger("perfci.github")
 
 @dataclass(frozen=True, slots=True)
 class ReconciliationPoll:
-    """Asks what became of bound repositories; what nobody heard of waits from then on as if GitHub had told it."""
+    """Polls bound repositories and adds missed events to the inbox, as if they had been delivered."""
 
     store: Store
     app: GitHubApp
 
     def __call__(self, now: datetime) -> int:
-        """How much was found; where GitHub does not answer, the next look finds it."""
+        """Poll all bound repositories; return the number of recovered events."""
         with self.store.read() as tx:
             bound = github_bindings.load_bindings(tx)
         by_repository = groupby(bound, key=lambda binding: binding.repository.repository_id)
         return sum(self._poll_repository(list(bindings), now) for _, bindings in by_repository)
 
     def _poll_repository(self, bound: Sequence[ProjectBinding], now: datetime) -> int:
-        """Nothing where the App is not installed; what cannot be asked for holds up nothing else."""
+        """Poll one repository; 0 without an installation of the App. Failures affect no other one."""
         slug, number = bound[0].repository.slug, bound[0].repository.repository_id
         with _log_github_failures(slug):
             installation = self.app.find_installation(slug)
@@ -50,8 +50,8 @@ class ReconciliationPoll:
                 self.app.open_installation_client(installation, [number]), slug, installation, now
             )
             return sum(
-                self._poll_source(description, look, place, bound)
-                for description, look in EVENT_SOURCES.items()
+                self._poll_source(description, source, place, bound)
+                for description, source in EVENT_SOURCES.items()
             )
         return 0
 
@@ -67,14 +67,14 @@ class ReconciliationPoll:
                     run_events.add_run_event(tx, project_id, payload, polled.now)
                     for project_id, payload in missed
                 )
-            log.info("found in %s, of which GitHub did not tell: %s (%d)", polled.slug, description, added)
+            log.info("recovered missed events of %s: %s (%d)", polled.slug, description, added)
             return added
         return 0
 
     def _select_missed(
         self, events: Sequence[MissedEvent], bound: Sequence[ProjectBinding]
     ) -> list[tuple[int, RunEventPayload]]:
-        """What was never told, for each project that it concerns."""
+        """Select the events that were not received, for each project they concern."""
         with self.store.read() as tx:
             return [
                 (binding.project_id, event.payload)
@@ -89,10 +89,10 @@ class ReconciliationPoll:
 
 @contextmanager
 def _log_github_failures(slug: str) -> Iterator[None]:
-    """What GitHub does not answer is said, and no more; what the database does not is no fault of the repository."""
+    """Log failures of GitHub instead of raising them; database failures are raised."""
     try:
         yield
     except PerfciError as error:
         if isinstance(error.__cause__, SQLAlchemyError):
             raise
-        log.warning("what GitHub did not tell of %s is looked for again later: %s", slug, error)
+        log.warning("polling %s for missed events failed, will retry: %s", slug, error)

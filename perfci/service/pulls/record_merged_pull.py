@@ -1,4 +1,4 @@
-"""A pull request that announced something was merged: what of that counts is kept for the commit that it became."""
+"""Record the expected changes of a merged pull request for its merge commit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def record_merged_pull(
     bound: BoundRepository,
     now: datetime,
 ) -> str:
-    """Keep what the pull request announces now, and answer why there was nothing to keep."""
+    """Save the current expected changes of a pull request; return why there was nothing to save."""
     pull = client.get_pull(payload.repository, payload.number)
     if pull.base.repo is None or not is_bound_repository(pull.base.repo, bound):
         return "The project is bound to another repository by now."
@@ -32,7 +32,7 @@ def record_merged_pull(
         return f"{payload.repository}#{payload.number} is merged into no branch whose history is kept."
     changes = fetch_expected_changes_of_merge(client, payload.repository, pull, pull.merge_commit_sha)
     if not any(change.expected.is_authorized for change in changes):
-        return "Nothing was announced by somebody who may write to the repository."
+        return "No expected change by an author with write access."
     with store.begin() as tx:
         save_expected_changes(
             tx, project, changes, AuditContext(_build_actor(project, bound), now, payload.delivery)

@@ -1,4 +1,4 @@
-"""A pull request in a job of GitHub Actions: which commits it compares, and what it is to show of them."""
+"""Report to pull requests from GitHub Actions: find the compared commits, write comment and check."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from perfci.service.pulls.read_artifact import find_newest_for_commit, read_arti
 from perfci.service.pulls.results_artifact import PullResults
 
 MAX_CHECK_NAME_LENGTH = 100
-"""Characters of a check's name; GitHub cuts longer ones where it lists them."""
+"""Characters of a check's name; GitHub truncates longer ones in lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class PullRef:
-    """A pull request as GitHub itself names it: never taken from what a job made."""
+    """A pull request identified by GitHub, never by data that a job produced."""
 
     repository: str
     number: int
@@ -44,7 +44,7 @@ class PullRef:
 
 
 def parse_pull(job: GitHubJob) -> PullRef:
-    """The pull request that a job was started for."""
+    """Return the pull request that started a job."""
     event = _read_event(job)
     if not isinstance(event, PullRequestEvent):
         raise PerfciError(
@@ -56,7 +56,7 @@ def parse_pull(job: GitHubJob) -> PullRef:
 
 
 def list_pulls(job: GitHubJob, client: GitHubClient) -> list[PullRef]:
-    """The pull requests a job reports to: that of its event, or those of the workflow run that it follows."""
+    """List the pull requests a job reports to: that of its event, or those of its workflow run."""
     event = _read_event(job)
     if isinstance(event, IssueCommentEvent):
         return _find_commented_pull(event, client)
@@ -67,50 +67,50 @@ def list_pulls(job: GitHubJob, client: GitHubClient) -> list[PullRef]:
 
 
 def get_run_conclusion(job: GitHubJob) -> str:
-    """How the workflow run ended that this job follows, in GitHub's word; nothing where it follows none."""
+    """Return GitHub's conclusion of the workflow run that this job follows; empty if it follows none."""
     event = _read_event(job)
     return (event.workflow_run.conclusion or "") if isinstance(event, WorkflowRunEvent) else ""
 
 
 def get_log_url(job: GitHubJob) -> str:
-    """Where a person sees how it was measured: in the workflow run that this job follows, or in its own."""
+    """Return the log URL of the measuring workflow run, or of this job."""
     event = _read_event(job)
     followed = event.workflow_run if isinstance(event, WorkflowRunEvent) else None
     return job.format_url(followed.id, followed.run_attempt) if followed else job.url
 
 
 def fetch_results(client: GitHubClient, pull: PullRef) -> PullResults | None:
-    """What was measured of a pull request's newest commit, as long as GitHub keeps it; nothing where there is none."""
+    """Fetch the results of the newest commit of a pull request; None if there is no artifact."""
     newest = find_newest_for_commit(client, pull.repository, pull.head)
     return read_artifact(client, pull.repository, newest, pull.head).results if newest else None
 
 
 def list_pushed_commits(job: GitHubJob) -> list[str]:
-    """The commits that a push brought, the newest first; of a job that something else started, its own."""
+    """List the commits of a push, newest first; for other events, the commit of the job."""
     event = _read_event(job)
     brought = [commit.id for commit in reversed(event.commits)] if isinstance(event, PushEvent) else []
     return list(dict.fromkeys([job.sha, *brought]))
 
 
 def is_comment_event(job: GitHubJob) -> bool:
-    """Whether somebody's comment started this job."""
+    """Return whether a comment started this job."""
     return isinstance(_read_event(job), IssueCommentEvent)
 
 
 def build_missing_results(pull: PullRef, project: str, run_conclusion: str) -> PullResults:
-    """What stands for results that never came: silence and calm must not look alike."""
+    """Build the results of a run without an artifact, so that missing results are reported as such."""
     reason = NotMeasuredReason.CANCELLED if run_conclusion == "cancelled" else NotMeasuredReason.BROKEN
     return PullResults(project, Commit(pull.base), Commit(pull.head), not_measured=reason)
 
 
 def is_run_in_progress(job: GitHubJob) -> bool:
-    """Whether the workflow run that this job follows has not ended yet."""
+    """Return whether the workflow run that this job follows is in progress."""
     event = _read_event(job)
     return isinstance(event, WorkflowRunEvent) and event.action != "completed"
 
 
 def mark_comment_outdated(client: GitHubClient, author: CommentAuthor, pull: PullRef, key: str) -> str:
-    """Where a comment stands that told of an older commit and now says so."""
+    """Mark a comment about an older commit as outdated; return its URL."""
     newer = Commit(pull.head)
     return publish_comment.mark_comment_outdated(
         client,
@@ -134,7 +134,7 @@ def report_to_pull(
     page_url: str,
     log_url: str,
 ) -> DeliveryResult:
-    """Bring comment and check of a pull request to what was measured; what is about another commit is refused."""
+    """Write the comment and the check of a pull request; results of another commit are refused."""
     if results.head.sha != pull.head:
         raise PerfciError(
             f"what was measured is about {results.head.sha[:12]} and {pull.repository}#{pull.number} is at "
@@ -147,7 +147,7 @@ def report_to_pull(
 def build_pull_report(
     pull: PullRef, key: str, results: PullResults, gate: GateMode, page_url: str, log_url: str
 ) -> PullReport:
-    """What a pull request is to show; ``key`` is the project as this side knows it, not as the results say."""
+    """Build the report of a pull request; ``key`` is the trusted project name, not that of the results."""
     text, outcome = render_results(results, page_url, log_url), results.outcome
     result = check_result(outcome, gate)
     check = CheckReport(
@@ -166,7 +166,7 @@ def build_pull_report(
 
 
 def render_results(results: PullResults, page_url: str = "", log_url: str = "") -> str:
-    """Comment, summary of the check and summary of the job: the same text."""
+    """Render the text of the comment, the check summary and the job summary."""
     if results.findings is not None:
         return render_comment(replace(results.findings, report_url=page_url))
     assert results.not_measured is not None
@@ -176,7 +176,7 @@ def render_results(results: PullResults, page_url: str = "", log_url: str = "") 
 
 
 def write_job_summary(job: GitHubJob, results: PullResults) -> None:
-    """The same for whoever reads the job, and a word and a number for its other steps."""
+    """Append the summary of a job and write its outputs ``verdict`` and ``regressions``."""
     if job.summary:
         with job.summary.open("a", encoding="utf-8") as file:
             file.write(render_results(results, log_url=job.url))
@@ -187,14 +187,15 @@ def write_job_summary(job: GitHubJob, results: PullResults) -> None:
 
 
 def build_page_url(server: str, results: PullResults) -> str:
-    """Where the dashboard shows this comparison; nothing without a server."""
+    """Return the page URL of a comparison; empty without a server."""
     if not server:
         return ""
-    return f"{server.rstrip('/')}/{encode_segment(results.project)}/compare/{results.base.sha}...{results.head.sha}"
+    project, base, head = encode_segment(results.project), results.base.sha, results.head.sha
+    return f"{server.rstrip('/')}/{project}/compare/{base}...{head}"
 
 
 def _apply_expected_changes(client: GitHubClient, pull: PullRef, results: PullResults) -> PullResults:
-    """What got worse may be meant: announced by the pull request, or accepted of this very commit."""
+    """Add expected changes and acceptances of the pull request to results with regressions."""
     if results.findings is None or check_state(results.findings) is not CheckState.WORSE:
         return results
     proposed = client.get_pull(pull.repository, pull.number)
@@ -212,7 +213,7 @@ def _apply_expected_changes(client: GitHubClient, pull: PullRef, results: PullRe
 
 
 def _find_commented_pull(event: IssueCommentEvent, client: GitHubClient) -> list[PullRef]:
-    """The pull request of a comment that accepts something; nothing is to be done about any other."""
+    """Return the pull request of an acceptance comment; empty for other comments."""
     if event.issue.pull_request is None or not accept_comment.is_accept_request(event.comment.body):
         return []
     pull = client.get_pull(event.repository.full_name, event.issue.number)
@@ -222,7 +223,7 @@ def _find_commented_pull(event: IssueCommentEvent, client: GitHubClient) -> list
 def _read_event(job: GitHubJob) -> webhook_events.WebhookEvent | None:
     if job.event is None:
         raise PerfciError(
-            "GITHUB_EVENT_PATH is not set: a job of GitHub Actions tells there why it was started"
+            "GITHUB_EVENT_PATH is not set: GitHub Actions sets it to the event that started the job"
         )
     try:
         return webhook_events.parse_event(job.event_name, job.event.read_bytes())

@@ -1,4 +1,4 @@
-"""What one job measured, for another one to report: the measuring job runs foreign code and holds no credential."""
+"""Results artifact: files that the untrusted measuring job leaves for the reporting job."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from perfci.store import Store
 RESULTS_FILE, RUNS_FOLDER = "findings.json", "runs"
 
 MAX_BYTES = 32 * 1024 * 1024
-"""Room for twenty thousand verdicts and more: one takes about a kilobyte and a half."""
+"""Maximum size of the results file: over twenty thousand verdicts of about 1.5 KB."""
 
 
 @dataclass(frozen=True, slots=True)
 class PullResults:
-    """What became of a pull request: findings, or why there are none, with what a machine said of it."""
+    """Results of a pull request: findings, or the reason why there are none, with a detail text."""
 
     project: str
     base: Commit
@@ -54,12 +54,13 @@ class PullResults:
 
 
 def write_results(folder: Path, results: PullResults) -> None:
+    """Write the results file into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / RESULTS_FILE).write_bytes(_get_type_adapter().dump_json(results) + b"\n")
 
 
 def write_runs(folder: Path, store: Store, sessions: Iterable[str]) -> None:
-    """What was measured, as the run documents that ``perfci upload`` sends."""
+    """Write measured sessions as the run documents that ``perfci upload`` sends."""
     runs = folder / RUNS_FOLDER
     runs.mkdir(parents=True, exist_ok=True)
     for uid in sessions:
@@ -68,7 +69,7 @@ def write_runs(folder: Path, store: Store, sessions: Iterable[str]) -> None:
 
 
 def read_results(folder: Path) -> PullResults | None:
-    """Read what one job left in a folder for another; nothing where it left nothing."""
+    """Read the results file of a folder; None if there is none."""
     path = folder / RESULTS_FILE
     if not path.exists():
         return None
@@ -81,10 +82,10 @@ def read_results(folder: Path) -> PullResults | None:
 
 
 def parse_results(raw: bytes, source: str) -> PullResults:
-    """Read what was measured elsewhere and believe nothing of it: size, shape and numbers are checked.
+    """Parse untrusted results: size, shape and numbers are checked.
 
-    Whoever opened the pull request may have written it. Its words are foreign words wherever they are shown, and what
-    only the reporting side can know (links, who accepted what) is taken from there.
+    The author of the pull request may have written them. Texts are escaped wherever they are shown, and
+    fields that only the reporting side can know (links, acceptances) are cleared.
     """
     if len(raw) > MAX_BYTES:
         raise PerfciError(
@@ -105,7 +106,7 @@ def parse_results(raw: bytes, source: str) -> PullResults:
         raise PerfciError(f"{source} is not what `perfci github compare` writes: {error}") from None
     if results.findings is None:
         return results
-    bare = dataclasses.replace(
+    trusted = dataclasses.replace(
         results.findings,
         report_url="",
         accept_command="",
@@ -114,7 +115,7 @@ def parse_results(raw: bytes, source: str) -> PullResults:
         reproduce_command=(),
         identical_inputs=False,
     )
-    return dataclasses.replace(results, findings=bare)
+    return dataclasses.replace(results, findings=trusted)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Runs out of the artifact of a pull request: whatever they say of themselves, GitHub says whose they are."""
+"""Store the runs of a results artifact; their origin is taken from GitHub, not from the documents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from perfci.store.projects import Project
 from perfci.store.queries import run_lookup
 
 TRUSTED_ORIGIN_FIELDS = ("job", "step")
-"""What of its origin a document says itself: it tells runs of one workflow run apart, and nothing more."""
+"""Origin fields taken from a document: they only distinguish runs of one workflow run."""
 
 
 def store_artifact_runs(
@@ -34,9 +34,9 @@ def store_artifact_runs(
     documents: Mapping[str, bytes],
     context: AuditContext,
 ) -> tuple[int, list[str]]:
-    """Store what was compared, each session whole or not at all: how many runs are here now, and why others are not.
+    """Store compared runs, each session completely or not at all; return their count and the refusals.
 
-    Nothing of it enters a history or says what equals show: a stranger may have written it.
+    Untrusted runs never enter a history or the calibration by A/A runs.
     """
     refused: list[str] = []
     runs = list(_parse_documents(documents, project, workflow_run, refused))
@@ -51,13 +51,13 @@ def store_artifact_runs(
                     )
             except PerfciError as error:
                 if isinstance(error.__cause__, SQLAlchemyError):
-                    raise  # of the database: no fault of the documents
+                    raise  # a database failure, not one of the documents
                 refused.append(f"session {session}: {error}")
     return here, refused
 
 
 def build_workflow_run_actor(project: Project, workflow_run: WorkflowRun) -> Actor:
-    """As whom a run of a workflow writes: what it measured of its commit and of bases, and no history."""
+    """Build the actor of a workflow run, which may store comparisons and no history."""
     grant = JobGrant(str(workflow_run.id), workflow_run.run_attempt, workflow_run.head_sha)
     name = f"github-repository/{workflow_run.repository.id}"
     return Actor(
@@ -83,7 +83,7 @@ def _parse_documents(
 
 
 def _override_provenance(run: Run, project: str, workflow_run: WorkflowRun) -> Run:
-    """Whose it is and where it comes from is GitHub's to say; of a commit it may tell nothing that git knows better."""
+    """Set project, origin and commit from GitHub; keep only what the document may claim."""
     claimed = dict(run.origin)
     attempt = claimed.get("attempt", "")
     is_plausible = (
@@ -108,7 +108,7 @@ def _get_session(parsed: tuple[Run, str]) -> str:
 
 
 def _ensure_stored(tx: Session, run: Run, body_hash: str, project: Project, context: AuditContext) -> bool:
-    """Store a run, unless the job uploaded it as well; raises where it is none that may be stored."""
+    """Store a run unless the job uploaded it itself; raise if it may not be stored."""
     if classify_session(run) != KIND_COMPARE or run.commit.dirty:
         raise PerfciError("only comparisons of what was committed are taken from a pull request")
     require_full_sha(run.commit.sha)

@@ -1,4 +1,4 @@
-"""What GitHub tells is kept for the projects it concerns, and nothing else is done while GitHub waits."""
+"""Webhook receiver: store GitHub events for the projects they concern, for later processing."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from perfci.verdicts.expected_change import parse_expected_changes
 
 STARTED_ACTIONS, COMPLETED_ACTION = frozenset({"requested", "in_progress"}), "completed"
 ACCEPT_COMMENT = "accepted"
-"""What is kept of a comment on a pull request that accepts something; the others are words of GitHub's."""
+"""Stored action of acceptance comments; other actions are those of GitHub."""
 
 MERGED_PULL = "merged"
-"""What is kept of a pull request that announced something and was merged; GitHub says that it was closed."""
+"""Stored action of merged pull requests with expected changes; GitHub sends "closed"."""
 
 
 def receive_event(tx: Session, event: WebhookEvent | None, delivery: str, now: datetime) -> int:
-    """For how many projects something is to be done that was not told before."""
+    """Store an event; return the number of projects for which it is new."""
     if isinstance(event, WorkflowRunEvent) and event.installation and _is_about_pull(event):
         run, place = event.workflow_run, event.repository
         payload = RunEventPayload(delivery, event.installation.id, place.full_name, run.id, event.action)
@@ -50,12 +50,12 @@ def receive_event(tx: Session, event: WebhookEvent | None, delivery: str, now: d
 
 
 def is_bound_run(run: WorkflowRun, bound: BoundRepository) -> bool:
-    """Whether a project was bound to the repository, the owner and the file of a run."""
+    """Return whether a binding matches the repository, owner and workflow file of a run."""
     return is_bound_repository(run.repository, bound) and bound.workflow in run.files
 
 
 def is_bound_repository(repository: RepositoryRef, bound: BoundRepository) -> bool:
-    """By numbers: one that was renamed is the same, one that changed hands must be bound anew."""
+    """Compare numeric ids: a renamed repository still matches, one with a new owner does not."""
     owner = repository.owner.id if repository.owner else None
     return (repository.id, owner) == (bound.repository_id, bound.owner_id)
 

@@ -1,4 +1,4 @@
-"""Follow a run of a workflow as a GitHub App: what it measured is stored, and its pull requests are told."""
+"""Workflow-run handler of the GitHub App: store measured results and report to pull requests."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ from perfci.store.jobs.run_events import RunEvent, RunEventPayload
 from perfci.store.projects import Project, find_project
 
 UNMEASURED_CONCLUSIONS = frozenset({"action_required", "skipped", "stale"})
-"""Conclusions of runs in which nothing was to be measured: one that waits for an approval is told of when it ran."""
+"""Conclusions of runs that measured nothing; a run awaiting approval is reported once it ran."""
 
 log = logging.getLogger("perfci.github")
 
 
 def build_app(config: Config) -> GitHubApp:
-    """The GitHub App as it is configured, with a key that can sign."""
+    """Build the configured GitHub App and check that its key can sign."""
     table, pem = config.settings.app, config.secrets.app_private_key.get_secret_value()
     if not pem and not table.key_file:
         raise PerfciError(
-            "[app] id names a GitHub App and there is no private key of it: set PERFCI_APP_PRIVATE_KEY, or key_file in "
-            "[app], for the process that judges."
+            "[app] id names a GitHub App and there is no private key of it: set PERFCI_APP_PRIVATE_KEY, "
+            "or key_file in [app], for the process that judges."
         )
     key = AppKey(table.id, pem or _read_private_key(config.root / table.key_file))
     key.sign_jwt(0)
@@ -68,14 +68,14 @@ def _read_private_key(path: Path) -> str:
 
 @dataclass(frozen=True)
 class WorkflowRunHandler:
-    """Who acts upon what GitHub told: with the App's key, and on nothing that a pull request wrote."""
+    """Processes workflow-run events with the key of the App, without trusting content of pull requests."""
 
     store: Store
     app: GitHubApp
     settings: Settings
 
     def __call__(self, event: RunEvent, now: datetime) -> str:
-        """Do it, and answer why there was nothing to do; to do it twice writes nothing twice."""
+        """Process an event; return why there was nothing to do. Repeated calls have no further effect."""
         with self.store.read() as tx:
             project, bound = (
                 find_project(tx, event.project),
@@ -95,7 +95,7 @@ class WorkflowRunHandler:
         if not is_bound_run(ran, bound):
             return "The project is bound to another repository or workflow by now."
         if (payload.action in STARTED_ACTIONS) == (ran.status == "completed"):
-            return f"The run is {ran.status} by now, which GitHub tells by itself."
+            return f"The run is {ran.status} by now; GitHub sends its own event."
         try:
             return self._handle_run(
                 client,
@@ -140,13 +140,13 @@ class WorkflowRunHandler:
                 page_url=page,
                 log_url=workflow_run.log_url,
             )
-            log.info("%s#%d is told: %s", repository, pull.number, ", ".join(result.written) or "nothing new")
+            log.info("%s#%d updated: %s", repository, pull.number, ", ".join(result.written) or "nothing new")
         return ""
 
     def _store_and_link(
         self, workflow_run: WorkflowRun, artifact: ResultsArtifact, project: Project, context: AuditContext
     ) -> str:
-        """Where the comparison is shown, once it is stored; nowhere, where nothing of it could be."""
+        """Store the runs and return the page URL of the comparison; empty if nothing could be stored."""
         here, refused = store_artifact_runs(self.store, project, workflow_run, artifact.runs, context)
         if refused:
             problem = f"{len(refused)} of its documents or sessions are not stored, {refused[0]}"
@@ -163,7 +163,7 @@ class WorkflowRunHandler:
 
 
 def _fetch_workflow_run(client: GitHubClient, payload: RunEventPayload) -> WorkflowRun | None:
-    """The run as it is now, for what was told may be old; of a pull request the one that measured its newest commit."""
+    """Fetch the current workflow run; for an acceptance, the one that measured the newest commit."""
     if payload.action != ACCEPT_COMMENT:
         return client.get_workflow_run(payload.repository, payload.number)
     head = client.get_pull(payload.repository, payload.number).head.sha
@@ -173,7 +173,7 @@ def _fetch_workflow_run(client: GitHubClient, payload: RunEventPayload) -> Workf
 
 
 def _fetch_artifact(client: GitHubClient, workflow_run: WorkflowRun) -> ResultsArtifact:
-    """The newest artifact of a run; one that cannot be read is no reason to ask again."""
+    """Fetch the newest artifact of a run; an unreadable one is a result, not a failure to retry."""
     repository = workflow_run.repository.full_name
     newest = find_newest_for_run(client, repository, workflow_run.id)
     if newest is None:

@@ -21,8 +21,8 @@ def export_history(
 ) -> Iterator[bytes]:
     """Stream the histories of a project in ``format``.
 
-    ``on_loss`` is called with a sentence for everything the format cannot represent; ``samples`` writes one CSV row for
-    each sample instead of each result.
+    ``on_loss`` is called with a sentence for everything the format cannot represent; ``samples`` writes one
+    CSV row for each sample instead of each result.
     """
     if format == "csv":
         return _export_csv(store, project, samples)

@@ -30,7 +30,7 @@ APPROXIMATE_ORDER = "commits ordered by date: no git repository was available"
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
-    """Counts of one import. ``runs_known`` were stored before; ``values`` and ``samples`` count new data only."""
+    """Counts of one import; ``values`` and ``samples`` count new data only."""
 
     runs_new: int
     runs_known: int
@@ -50,7 +50,7 @@ def ingest_path(
 ) -> IngestReport:
     """Import a file or folder of ``format`` (``auto`` detects it from the content) in one transaction.
 
-    ``known_commits`` are the commits of the local repository by sha; they complete commits that a file only names.
+    ``known_commits`` are the commits of the local repository by sha; they complete commits that a file names.
     ``metric_units`` are the units and directions of metrics that perfci does not know.
     """
     name = detect_format(path) if format == "auto" else format
@@ -65,7 +65,7 @@ def ingest_path(
             summarize=summarize_result,
         )
         describe_benchmarks(tx, defaults.project, arriving.descriptions)
-        quarantined = arriving.save_unresolved(tx, defaults.project, name, datetime.now(UTC))
+        unresolved_count = arriving.save_unresolved(tx, defaults.project, name, datetime.now(UTC))
         unresolved_results.set_session_source(tx, sorted(arriving.unordered_sessions), APPROXIMATE_ORDER)
     return IngestReport(
         runs_new=counts.runs_new,
@@ -73,7 +73,7 @@ def ingest_path(
         values=counts.values,
         samples=counts.samples,
         warnings=tuple(f"{text} ({n} times)" if n > 1 else text for text, n in arriving.warnings.items()),
-        unresolved=quarantined,
+        unresolved=unresolved_count,
     )
 
 

@@ -29,7 +29,8 @@ def resolve_server(config: Config, option: str = "") -> str:
     server = option or config.settings.client.server
     if not server:
         raise PerfciError(
-            "No server is named: give --server https://perf.example.com, or set server in [client] of perfci.toml."
+            "No server is named: give --server https://perf.example.com, "
+            "or set server in [client] of perfci.toml."
         )
     return server.rstrip("/")
 

@@ -93,7 +93,7 @@ class ProjectEvaluator:
                     uploaded_pairs.save_verdicts(tx, inputs.project.slug, pairs.uid, verdicts, now)
 
     def _finish_work(self, inputs: _EvaluationInput) -> None:
-        """Delete the processed work items; after a crash before that, they are repeated with the same result."""
+        """Delete the processed items; after a crash before that they are repeated."""
         with self._begin_leased() as tx:
             outbox.delete_work(tx, [item.id for item in inputs.work])
             mark_changed(tx, [inputs.project.id])

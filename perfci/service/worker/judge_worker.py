@@ -36,8 +36,8 @@ log = logging.getLogger("perfci.judge")
 class JudgeWorker:
     """Evaluates uploads, one project after the other; of several such processes the lease lets one work.
 
-    ``periodic_jobs`` run between evaluations and are called with the time. Cached segmentations live in this process
-    only; what is not cached is computed again with the same result.
+    ``periodic_jobs`` run between evaluations and are called with the time. Cached segmentations live in
+    this process only; what is not cached is computed again with the same result.
     """
 
     store: Store
@@ -56,8 +56,8 @@ class JudgeWorker:
     def run(self, stop: threading.Event, interval_s: float = 1.0) -> None:
         """Work until ``stop`` is set; an unreachable database is retried.
 
-        After each cycle the worker pauses for as long as the cycle took: uploads of a burst are batched, and at most
-        half a processor is used.
+        After each cycle the worker pauses for as long as the cycle took: uploads of a burst are batched,
+        and at most half a processor is used.
         """
         with tune_gc():
             while not stop.is_set():
@@ -105,7 +105,7 @@ class JudgeWorker:
         return len(due)
 
     def _evaluate(self, work: Sequence[OutboxItem]) -> None:
-        """Process all items together or, after a failure, one by one, so that a bad upload delays no others."""
+        """Process all items together or, after a failure, one by one to isolate bad uploads."""
         try:
             self._evaluator.evaluate(work)
         except Exception as error:
