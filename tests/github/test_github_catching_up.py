@@ -122,7 +122,7 @@ def test_a_comment_that_accepts_something_and_was_never_told_is_found(
     assert (found, [one["conclusion"] for one in server.hub.checks]) == ([1, 0], ["success"])
     assert server.deliveries() == ["d-1", "missed-comment-5000-1772364600"]
     assert (
-        "found in acme/model, of which GitHub did not tell: comments that accept something (1)" in caplog.text
+        "recovered missed events of acme/model: acceptance comments (1)" in caplog.text
     )
 
 
@@ -227,7 +227,7 @@ def test_github_that_does_not_answer_is_asked_again_next_time(
 
     found = [catching_up(server.now) for _ in range(2)]
 
-    assert "what GitHub did not tell of acme/model is looked for again later: " in caplog.text
+    assert "polling acme/model for missed events failed, will retry: " in caplog.text
     assert why in caplog.text
     assert found == [0, 1]
 
