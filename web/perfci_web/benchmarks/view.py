@@ -1,4 +1,4 @@
-"""The list of benchmarks: where is mine, how does it stand, what moved it last?"""
+"""The view of the list of benchmarks: level, trend and last change of each series."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ SPARKLINE_COMMITS = 60
 BY_CHANGE, BY_COMMITS, BY_STATE = "change", "commits", "state"
 SORTS = {"name": "name", BY_CHANGE: "largest change", BY_COMMITS: "commits", BY_STATE: "failures first"}
 UNAVAILABLE = "unavailable"
-"""What ``show`` asks for to see the series that were never measured, and why; all other pages leave them out."""
+"""The value of ``show`` that lists series that were never measured, with reasons; other pages leave them out."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesListRow:
-    """One series of the list: the end of its trend, and its last change that stands, however long ago."""
+    """One series of the list, with the end of its trend and its last change that was not refuted."""
 
     record: SeriesRecord
     trend: Trend
@@ -40,15 +40,16 @@ class SeriesListRow:
 
     @property
     def level(self) -> float | None:
-        """Where it stands; of what is not judged the newest value."""
+        """The current level; for a series that is not judged, the newest value."""
         return self.trend.levels[-1].value if self.trend.levels else self.trend.last_level
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesSelection:
-    """Which series a request asks for, before their histories are read; ``places`` are where they were measured.
+    """The series of one page, selected before their histories are read.
 
-    ``known`` counts all that were ever measured, ``unavailable`` those of the search that never were.
+    ``total`` counts the series of the search, ``measured`` all that were ever measured, ``unavailable`` those of the
+    search that never were. ``places`` are the machines and variants they were measured on.
     """
 
     query: str
@@ -65,7 +66,7 @@ class SeriesSelection:
 
     @property
     def series(self) -> list[StoredSeries]:
-        return [one for cell in self.cells for one in cell.rows]
+        return [stored for cell in self.cells for stored in cell.rows]
 
 
 def select_series(
@@ -77,13 +78,13 @@ def select_series(
     page: int = 1,
     show: str = "",
 ) -> SeriesSelection:
-    """Search, sort and cut out one page; knobs that make no sense fall back to the nearest that does.
+    """Search, sort and cut out one page; invalid options fall back to the nearest valid value.
 
-    ``ranks`` are what to sort by, the largest first; what has none counts as zero, and equals are sorted by name.
+    ``ranks`` are the values to sort by, largest first; a series without one counts as zero, ties are sorted by name.
     """
     sort, show = sort if sort in SORTS else "name", show if show == UNAVAILABLE else ""
-    found = [one for one in all_series if matches_search(one.series, query)] if query else all_series
-    shown = [one for one in found if one.never_measured == bool(show)]
+    matches = [stored for stored in all_series if not query or matches_search(stored.series, query)]
+    shown = [stored for stored in matches if stored.never_measured == bool(show)]
     pages = _paginate(_sort_cells(shown, ranks))
     page = min(max(1, page), len(pages))
     return SeriesSelection(
@@ -93,9 +94,9 @@ def select_series(
         page=page,
         pages=len(pages),
         total=len(shown),
-        benchmarks=len({one.series.benchmark.name for one in shown}),
-        measured=sum(not one.never_measured for one in all_series),
-        unavailable=sum(one.never_measured for one in found),
+        benchmarks=len({stored.series.benchmark.name for stored in shown}),
+        measured=sum(not stored.never_measured for stored in all_series),
+        unavailable=sum(stored.never_measured for stored in matches),
         cells=tuple(pages[page - 1]),
         places=_list_places(shown),
     )
@@ -104,44 +105,45 @@ def select_series(
 def add_clock_twins(
     selected: Sequence[StoredSeries], all_series: Iterable[StoredSeries]
 ) -> list[StoredSeries]:
-    """Some series and what reads the same with another clock: only both tell which of the two is judged."""
-    held = {
-        (key_without_metric(one.series), one.series.metric.name.removeprefix(CPU_METRIC_PREFIX))
-        for one in selected
-    }
-    ids = {one.id for one in selected}
+    """Add to some series their clock twins (``time`` and ``cpu_time``): judging one needs both."""
+    twin_keys = {_clockless_key(stored.series) for stored in selected}
+    ids = {stored.id for stored in selected}
     twins = [
-        one
-        for one in all_series
-        if one.id not in ids
-        and (key_without_metric(one.series), one.series.metric.name.removeprefix(CPU_METRIC_PREFIX)) in held
+        stored for stored in all_series if stored.id not in ids and _clockless_key(stored.series) in twin_keys
     ]
     return [*selected, *twins]
 
 
+def _clockless_key(series: Series) -> tuple[object, str]:
+    """The process of a series and its metric without the prefix of the CPU clock."""
+    return key_without_metric(series), series.metric.name.removeprefix(CPU_METRIC_PREFIX)
+
+
 def largest_changes(changes: Iterable[ChangePoint], verdicts: Iterable[Verdict]) -> dict[Series, float]:
-    """The largest change of each series, the same for half and for double, without reading a history."""
+    """Return the largest change of each series as ``abs(log(ratio))``, without reading a history."""
     sizes: dict[Series, float] = {}
-    moves = [(change.series, 1 + change.relative_change) for change in changes]
-    moves += [
-        (one.series, one.ratio)
-        for one in verdicts
-        if one.kind in CHANGE_KINDS and one.stage is Stage.CONFIRMATION and one.ratio
+    ratios = [(change.series, 1 + change.relative_change) for change in changes]
+    ratios += [
+        (verdict.series, verdict.ratio)
+        for verdict in verdicts
+        if verdict.kind in CHANGE_KINDS and verdict.stage is Stage.CONFIRMATION and verdict.ratio
     ]
-    for series, ratio in moves:
+    for series, ratio in ratios:
         sizes[series] = max(sizes.get(series, 0.0), abs(math.log(ratio)) if ratio > 0 else math.inf)
     return sizes
 
 
 def build_row(record: SeriesRecord, trend: Trend, *, judged: bool = True) -> SeriesListRow:
     judged = judged and not record.is_informational
-    standing = [mark for mark in trend.marks if mark.state != "refuted"]
-    shown = keep_last_commits(trend if judged else hide_levels_of_informational(trend), SPARKLINE_COMMITS)
-    return SeriesListRow(record, shown, standing[-1] if standing else None, judged)
+    marks = [mark for mark in trend.marks if mark.state != "refuted"]
+    if not judged:
+        trend = hide_levels_of_informational(trend)
+    last_commits = keep_last_commits(trend, SPARKLINE_COMMITS)
+    return SeriesListRow(record, last_commits, marks[-1] if marks else None, judged)
 
 
 def serialize_row(series_row: SeriesListRow) -> dict[str, Any]:
-    """One row of the JSON and CSV twins."""
+    """Return one row of the JSON and the CSV."""
     change, record = series_row.last_change, series_row.record
     return {
         **serialize_series(record.series),
@@ -158,40 +160,40 @@ def serialize_row(series_row: SeriesListRow) -> dict[str, Any]:
 
 
 def group_reasons(records: Iterable[SeriesRecord], query: str) -> tuple[MissingReason, ...]:
-    """Why the series of a search that were never measured were not."""
-    never = [one for one in records if one.never_measured and matches_search(one.series, query)]
-    stored = sorted(never, key=lambda record: (record.series.cell, record.id))
-    return group_by_reason((one.last_reason, one.series) for one in stored)
+    """Group the series of a search that were never measured by reason."""
+    matches = [record for record in records if record.never_measured and matches_search(record.series, query)]
+    ordered = sorted(matches, key=lambda record: (record.series.cell, record.id))
+    return group_by_reason((record.last_reason, record.series) for record in ordered)
 
 
 def _sort_cells(
     series: Iterable[StoredSeries], ranks: Mapping[Series, float]
 ) -> list[CellRows[StoredSeries]]:
-    """A cell stands where the first of its rows would."""
+    """Sort cells by the rank of their first rows."""
 
-    def sort_rank(known_series: StoredSeries) -> float:
-        return -ranks.get(known_series.series, 0.0)
+    def sort_rank(stored: StoredSeries) -> float:
+        return -ranks.get(stored.series, 0.0)
 
-    stored = sorted(series, key=lambda one: (one.series.cell, one.id))
-    cells = group_by_cell(stored, lambda one: one.series, lambda one: one.is_informational)
+    ordered = sorted(series, key=lambda stored: (stored.series.cell, stored.id))
+    cells = group_by_cell(ordered, lambda stored: stored.series, lambda stored: stored.is_informational)
     ranked = [CellRows(cell.series, tuple(sorted(cell.rows, key=sort_rank))) for cell in cells]
     return sorted(ranked, key=lambda cell: (sort_rank(cell.rows[0]), cell.series.cell))
 
 
 def _paginate(cells: Iterable[CellRows[StoredSeries]]) -> list[list[CellRows[StoredSeries]]]:
-    """Pages of about as many rows each; no cell is torn apart."""
+    """Split cells into pages of about ``PAGE_SIZE`` rows; a cell is never split."""
     pages: list[list[CellRows[StoredSeries]]] = [[]]
-    held = 0
+    row_count = 0
     for cell in cells:
-        if pages[-1] and held + len(cell.rows) > PAGE_SIZE:
+        if pages[-1] and row_count + len(cell.rows) > PAGE_SIZE:
             pages.append([])
-            held = 0
+            row_count = 0
         pages[-1].append(cell)
-        held += len(cell.rows)
+        row_count += len(cell.rows)
     return pages
 
 
 def _list_places(series: Iterable[StoredSeries]) -> tuple[str, ...]:
-    """Machine and chosen environment, once each."""
-    labels = ((one.series.machine.label, one.series.variant.label) for one in series)
+    """List each machine and variant once."""
+    labels = ((stored.series.machine.label, stored.series.variant.label) for stored in series)
     return tuple(dict.fromkeys(" · ".join(filter(None, label)) for label in labels))

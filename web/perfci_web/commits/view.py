@@ -1,4 +1,4 @@
-"""The page of one commit: what did it measure, and what changed with it?"""
+"""The view of one commit: its values and the verdicts on it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from perfci_web.view_parts.missing_reasons import MissingReason, format_failure,
 
 @dataclass(frozen=True, slots=True)
 class SeriesAtCommit:
-    """One series at this commit; a witness is shown and not judged."""
+    """One series at this commit; an informational one is shown and not judged."""
 
     series: Series
     dot: Dot
@@ -35,6 +35,8 @@ class SeriesAtCommit:
 
 @dataclass(frozen=True, slots=True)
 class CommitView:
+    """The page of one commit; ``before`` and ``after`` are its neighbours in the history."""
+
     project: str
     commit: Commit
     sentence: str
@@ -52,8 +54,8 @@ class CommitView:
 
     @property
     def linked_series(self) -> list[Series]:
-        """The series that the page names."""
-        measured = [reading.series for reading in self.series_values]
+        """All series that the page links to."""
+        measured = [value.series for value in self.series_values]
         return measured + [verdict.series for verdict in (*self.verdicts, *self.verdicts_as_base)]
 
 
@@ -66,58 +68,65 @@ def build_commit_view(
     verdicts: Sequence[VerdictRecord],
 ) -> CommitView:
     """Join what was measured at a commit with what was decided about it; ``commits`` come newest first."""
-    line = [one for one in commits if not one.dirty or one.sha == commit.sha]
-    place = next((k for k, one in enumerate(line) if one.sha == commit.sha), None)
-    into = rank_verdicts(one.verdict for one in verdicts if one.verdict.head == commit.sha)
-    out = rank_verdicts(
-        one.verdict for one in verdicts if one.verdict.base == commit.sha and one.verdict.head != commit.sha
+    line = [other for other in commits if not other.dirty or other.sha == commit.sha]
+    position = next((k for k, other in enumerate(line) if other.sha == commit.sha), None)
+    all_verdicts = [record.verdict for record in verdicts]
+    as_head = rank_verdicts(verdict for verdict in all_verdicts if verdict.head == commit.sha)
+    as_base = rank_verdicts(
+        verdict for verdict in all_verdicts if verdict.base == commit.sha and verdict.head != commit.sha
     )
-    readings = _collect_values(runs)
+    values = _collect_values(runs)
+    with_level = [value for value in values if value.dot.level is not None]
     return CommitView(
         project=project,
         commit=commit,
-        sentence=_format_sentence(into, readings),
-        before=line[place + 1] if place is not None and place + 1 < len(line) else None,
-        after=line[place - 1] if place else None,
-        verdicts=tuple(into),
-        verdicts_as_base=tuple(out),
-        series_values=tuple(readings),
+        sentence=_format_sentence(as_head, values),
+        before=line[position + 1] if position is not None and position + 1 < len(line) else None,
+        after=line[position - 1] if position else None,
+        verdicts=tuple(as_head),
+        verdicts_as_base=tuple(as_base),
+        series_values=tuple(values),
         failed=group_by_reason(
-            (format_failure(one.dot.status, one.dot.reason), one.series) for one in readings if one.failed
+            (format_failure(value.dot.status, value.dot.reason), value.series)
+            for value in values
+            if value.failed
         ),
-        measured=_fold_values(one for one in readings if one.dot.level is not None and not one.informational),
-        informational=_fold_values(
-            one for one in readings if one.dot.level is not None and one.informational
+        measured=_fold_values(value for value in with_level if not value.informational),
+        informational=_fold_values(value for value in with_level if value.informational),
+        unavailable=group_by_reason(
+            (value.dot.reason, value.series) for value in values if value.unavailable
         ),
-        unavailable=group_by_reason((one.dot.reason, one.series) for one in readings if one.unavailable),
         runs=tuple(records),
         environment=_newest_environment(runs),
     )
 
 
 def _collect_values(runs: Sequence[Run]) -> list[SeriesAtCommit]:
-    """What the runs gave, in the order it was stored."""
-    on_trial = set(select_judged_series(collect_processes(runs)))
-    return [SeriesAtCommit(series, dot, series not in on_trial) for series, dot in build_dots(runs).items()]
+    """Return the values of the runs, in the order they were stored."""
+    judged = set(select_judged_series(collect_processes(runs)))
+    return [SeriesAtCommit(series, dot, series not in judged) for series, dot in build_dots(runs).items()]
 
 
 def _fold_values(values: Iterable[SeriesAtCommit]) -> tuple[BenchmarkSection[SeriesAtCommit], ...]:
-    cells = group_by_cell(values, lambda reading: reading.series)
+    cells = group_by_cell(values, lambda value: value.series)
     return fold_by_benchmark(sorted(cells, key=lambda cell: cell.series.cell))
 
 
 def _format_sentence(verdicts: Sequence[Verdict], values: Sequence[SeriesAtCommit]) -> str:
-    unavailable = sum(reading.unavailable for reading in values)
-    failed = sum(reading.failed for reading in values)
+    unavailable = sum(value.unavailable for value in values)
+    failed = sum(value.failed for value in values)
     measured = format_count(len(values) - failed - unavailable, "series", "series") + " measured"
-    told = [measured if values else "Nothing was measured here"]
-    told += [f"{failed:,} failed"] if failed else []
-    told += [f"{unavailable:,} not available here"] if unavailable else []
-    told += [f"compared with another commit: {counts_sentence(verdicts)}"] if verdicts else []
-    return "; ".join(told) + "."
+    parts = [measured if values else "Nothing was measured here"]
+    if failed:
+        parts.append(f"{failed:,} failed")
+    if unavailable:
+        parts.append(f"{unavailable:,} not available here")
+    if verdicts:
+        parts.append(f"compared with another commit: {counts_sentence(verdicts)}")
+    return "; ".join(parts) + "."
 
 
 def _newest_environment(runs: Sequence[Run]) -> tuple[tuple[str, str], ...]:
-    """What was observed while measuring, of the newest run."""
+    """Return the environment of the newest run."""
     newest = max(runs, key=lambda run: run.started_at, default=None)
     return newest.environment.values if newest else ()

@@ -1,4 +1,4 @@
-"""The comparison of two commits: is head worse than base?"""
+"""The view of the comparison of two commits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from perfci_web.view_parts.commit_values import build_dots, collect_processes, d
 from perfci_web.view_parts.missing_reasons import MissingReason, group_by_reason, serialize_reason
 
 MIN_SPAN, MAX_SPAN = 1.1, 4.0
-"""The ratio axis all interval bars of a page share shows at least ±10 %, and never more than four times."""
+"""Limits of the ratio axis that all interval bars of a page share: at least ±10 %, at most a factor of four."""
 
 MAX_COMMITS = 12
 MAX_PAIRS = 50
@@ -32,7 +32,7 @@ MAX_PAIRS = 50
 
 @dataclass(frozen=True, slots=True)
 class SeriesAtTwoCommits:
-    """A series measured at both commits that no verdict was given on; its change is shown, not judged."""
+    """A series measured at both commits without a verdict; its change is shown, not judged."""
 
     series: Series
     base: Dot
@@ -40,9 +40,9 @@ class SeriesAtTwoCommits:
 
     @property
     def change(self) -> float | None:
-        return (
-            self.head.level / self.base.level - 1 if self.base.level and self.head.level is not None else None
-        )
+        if not self.base.level or self.head.level is None:
+            return None
+        return self.head.level / self.base.level - 1
 
     @property
     def unavailable(self) -> bool:
@@ -52,7 +52,11 @@ class SeriesAtTwoCommits:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonView:
-    """``notable`` are the verdicts to read: not those that say unchanged, nor what neither side could measure."""
+    """The page of a comparison.
+
+    ``notable`` are the verdicts other than unchanged, without those on series that neither side could measure;
+    ``span`` is the largest ratio on the axis of the interval bars.
+    """
 
     project: str
     base: Commit
@@ -85,7 +89,7 @@ class ComparisonView:
 
 @dataclass(frozen=True, slots=True)
 class ComparedPair:
-    """Two commits that were compared, and how that ended."""
+    """Two commits that were compared, with the verdicts."""
 
     base: Commit
     head: Commit
@@ -97,14 +101,17 @@ class ComparedPair:
 
 
 def list_compared_pairs(records: Iterable[VerdictRecord], commits: Sequence[Commit]) -> list[ComparedPair]:
-    """The comparisons the store holds, those decided last first; ``records`` come newest first."""
-    known = {commit.sha: commit for commit in commits}
-    found: dict[tuple[str, str], list[Verdict]] = {}
+    """List the stored comparisons, latest first; ``records`` come newest first."""
+    commits_by_sha = {commit.sha: commit for commit in commits}
+    verdicts_by_pair: dict[tuple[str, str], list[Verdict]] = {}
     for record in records:
-        found.setdefault((record.verdict.base, record.verdict.head), []).append(record.verdict)
+        verdict = record.verdict
+        verdicts_by_pair.setdefault((verdict.base, verdict.head), []).append(verdict)
     return [
-        ComparedPair(known.get(base, Commit(base)), known.get(head, Commit(head)), tuple(verdicts))
-        for (base, head), verdicts in list(found.items())[:MAX_PAIRS]
+        ComparedPair(
+            commits_by_sha.get(base, Commit(base)), commits_by_sha.get(head, Commit(head)), tuple(verdicts)
+        )
+        for (base, head), verdicts in list(verdicts_by_pair.items())[:MAX_PAIRS]
     ]
 
 
@@ -121,27 +128,33 @@ def build_comparison_view(
     verdicts = rank_verdicts(record.verdict for record in records)
     sessions = {record.session_uid for record in records}
     base_runs, head_runs = _runs_of_sessions(base_runs, sessions), _runs_of_sessions(head_runs, sessions)
-    both = _join_values(base_runs, head_runs)
-    nowhere = {reading.series for reading in both if reading.unavailable}
-    decided = {verdict.series for verdict in verdicts}
-    on_trial = set(select_judged_series(collect_processes([*base_runs, *head_runs])))
-    left = [reading for reading in both if reading.series not in nowhere | decided]
-    others = [reading for reading in left if reading.series in on_trial]
-    told = [one for one in verdicts if one.kind is not VerdictKind.MISSING or one.series not in nowhere]
+    values = _join_values(base_runs, head_runs)
+    unavailable = [value for value in values if value.unavailable]
+    unavailable_series = {value.series for value in unavailable}
+    decided_series = {verdict.series for verdict in verdicts}
+    judged_series = set(select_judged_series(collect_processes([*base_runs, *head_runs])))
+    undecided = [value for value in values if value.series not in unavailable_series | decided_series]
+    not_compared = [value for value in undecided if value.series in judged_series]
+    notable = [
+        verdict
+        for verdict in verdicts
+        if verdict.kind is not VerdictKind.UNCHANGED
+        and not (verdict.kind is VerdictKind.MISSING and verdict.series in unavailable_series)
+    ]
     between = _commits_between(commits, base, head)
     return ComparisonView(
         project=project,
         base=base,
         head=head,
-        sentence=_format_sentence(verdicts, base, head, others),
+        sentence=_format_sentence(verdicts, base, head, not_compared),
         counts=tuple(count_by_kind(verdicts)),
         verdicts=tuple(verdicts),
-        notable=tuple(one for one in told if one.kind is not VerdictKind.UNCHANGED),
-        unchanged=tuple(one for one in verdicts if one.kind is VerdictKind.UNCHANGED),
+        notable=tuple(notable),
+        unchanged=tuple(verdict for verdict in verdicts if verdict.kind is VerdictKind.UNCHANGED),
         span=_axis_span(verdicts),
-        informational=tuple(reading for reading in left if reading.series not in on_trial),
-        not_compared=tuple(others),
-        unavailable=group_by_reason((one.head.reason, one.series) for one in both if one.unavailable),
+        informational=tuple(value for value in undecided if value.series not in judged_series),
+        not_compared=tuple(not_compared),
+        unavailable=group_by_reason((value.head.reason, value.series) for value in unavailable),
         environment=tuple(diff_environments(base_runs, head_runs)),
         commits=tuple(between[:MAX_COMMITS]),
         commits_between=len(between),
@@ -149,7 +162,7 @@ def build_comparison_view(
 
 
 def serialize_comparison(page: ComparisonView) -> dict[str, Any]:
-    """The JSON twin: the same verdicts, sentence and readings as the page."""
+    """Return the comparison as JSON-able fields."""
     return {
         "project": page.project,
         "base": serialize_commit(page.base),
@@ -157,8 +170,8 @@ def serialize_comparison(page: ComparisonView) -> dict[str, Any]:
         "sentence": str(page.sentence),
         "counts": dict(Counter(verdict.kind.value for verdict in page.verdicts)),
         "verdicts": [serialize_verdict(verdict) for verdict in page.verdicts],
-        "witnesses": [_serialize_value(reading) for reading in page.informational],
-        "not_compared": [_serialize_value(reading) for reading in page.not_compared],
+        "informational": [_serialize_value(value) for value in page.informational],
+        "not_compared": [_serialize_value(value) for value in page.not_compared],
         "unavailable": [serialize_reason(reason) for reason in page.unavailable],
         "environment": [
             {"name": name, "base": before, "head": after} for name, before, after in page.environment
@@ -181,39 +194,39 @@ def _format_sentence(
 
 
 def _runs_of_sessions(runs: Sequence[Run], sessions: set[str]) -> list[Run]:
-    """The runs the verdicts rest on; without verdicts all there are."""
+    """Return the runs that the verdicts are based on; without verdicts, all."""
     return [run for run in runs if run.session in sessions] or list(runs)
 
 
 def _join_values(base_runs: Sequence[Run], head_runs: Sequence[Run]) -> list[SeriesAtTwoCommits]:
-    """What both sides gave, by name."""
+    """Return the series measured on both sides, sorted by name."""
     base, head = build_dots(base_runs), build_dots(head_runs)
     return [
-        SeriesAtTwoCommits(one, base[one], head[one])
-        for one in sorted(base, key=lambda one: one.cell)
-        if one in head
+        SeriesAtTwoCommits(series, base[series], head[series])
+        for series in sorted(base, key=lambda series: series.cell)
+        if series in head
     ]
 
 
 def _fold_values(values: Sequence[SeriesAtTwoCommits]) -> tuple[BenchmarkSection[SeriesAtTwoCommits], ...]:
-    return fold_by_benchmark(group_by_cell(values, lambda reading: reading.series))
+    return fold_by_benchmark(group_by_cell(values, lambda value: value.series))
 
 
 def _commits_between(commits: Sequence[Commit], base: Commit, head: Commit) -> list[Commit]:
-    """The commits after base up to head, newest first; none where the two do not follow each other."""
+    """Return the commits after base up to head, newest first; none if head does not follow base."""
     line = [commit for commit in commits if not commit.dirty]
-    places = {commit.sha: place for place, commit in enumerate(line)}
-    if base.sha not in places or head.sha not in places:
+    positions = {commit.sha: position for position, commit in enumerate(line)}
+    if base.sha not in positions or head.sha not in positions:
         return []
-    return line[places[head.sha] : places[base.sha]]
+    return line[positions[head.sha] : positions[base.sha]]
 
 
 def _axis_span(verdicts: Iterable[Verdict]) -> float:
-    reaches = [1.0]
+    factors = [1.0]
     for verdict in verdicts:
         ends = [verdict.ratio, *((verdict.interval.lo, verdict.interval.hi) if verdict.interval else ())]
-        reaches += [max(end, 1 / end) for end in ends if end is not None and end > 0]
-    return min(MAX_SPAN, max(MIN_SPAN, max(reaches) * 1.02))
+        factors += [max(end, 1 / end) for end in ends if end is not None and end > 0]
+    return min(MAX_SPAN, max(MIN_SPAN, max(factors) * 1.02))
 
 
 def _serialize_value(series_value: SeriesAtTwoCommits) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The page of incidents: what asks a person, what explains the rest, and what to measure again."""
+"""The view of the list of incidents, and the open ones of the overview."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from perfci.verdicts.incidents.page_budget import Disposition
 
 MAX_ON_OVERVIEW = 5
 MAX_IN_SECTION = 50
-"""What is older is found by its number, by state, and in the API."""
+"""Older ones are in the API, and at their own address."""
 
 MAX_MEMBERS, MAX_ENTRIES_WITH_MEMBERS = 5, 20
-"""The page of an incident has them all."""
+"""The page of an incident has all members."""
 
 SECTION_TITLES: Mapping[str, str] = {
     "open": "Open",
-    "held": "Held back",
+    "held": "Not alerted",
     "waiting": "Waiting",
     "snoozed": "Snoozed",
-    "rest": "Settled or noted",
+    "rest": "Resolved or informational",
 }
 
 STATE_TONES: Mapping[IncidentState, Tone] = {
@@ -48,7 +48,7 @@ STATE_TONES: Mapping[IncidentState, Tone] = {
 
 @dataclass(frozen=True, slots=True)
 class IncidentEntry:
-    """One incident in words, with what a page links to; ``members`` are the largest few, where it is open."""
+    """One incident of a list; ``members`` are its largest changes where it is open."""
 
     record: IncidentRecord
     members: tuple[ChangePoint, ...] = ()
@@ -84,6 +84,8 @@ class IncidentEntry:
 
 @dataclass(frozen=True, slots=True)
 class IncidentSection:
+    """The newest incidents under one heading; ``count`` is the number of all."""
+
     name: str
     title: str
     entries: tuple[IncidentEntry, ...]
@@ -92,6 +94,8 @@ class IncidentSection:
 
 @dataclass(frozen=True, slots=True)
 class IncidentListView:
+    """The page of incidents."""
+
     project: str
     sentence: str
     pages_per_week: int
@@ -102,7 +106,7 @@ class IncidentListView:
 def build_incident_list(
     tx: Session, project: str, project_id: int, evaluation: EvaluationRecord
 ) -> IncidentListView:
-    """Every incident in exactly one section, the newest of each."""
+    """Build the list from stored incidents; each is in exactly one section."""
     counts = stored.count_sections(tx, project_id)
     sections = [
         IncidentSection(name, SECTION_TITLES[name], tuple(_load_entries(tx, project_id, name)), count)
@@ -115,49 +119,49 @@ def build_incident_list(
 
 @dataclass(frozen=True, slots=True)
 class OpenIncidents:
-    """What the overview shows of it: how many are open, and those with most evidence."""
+    """The number of open incidents, and those with most evidence."""
 
     count: int
     entries: tuple[IncidentEntry, ...]
 
 
 def load_open_incidents(tx: Session, project_record: Project, standards: ProjectPolicies) -> OpenIncidents:
-    """One question to the store, where incidents are open; they are derived where no look was ever kept."""
-    count, found = stored.load_open(tx, project_record.id, limit=MAX_IN_SECTION)
-    if not found and not stored.has_evaluation(tx, project_record.id):
-        derived = derive_open_incidents(tx, project_record.slug, standards.policy, standards.history)
-        found = [
-            one for told in derived.incidents if (one := build_incident_record(told, derived, EPOCH)).is_open
-        ]
-        count = len(found)
-    return OpenIncidents(
-        count, tuple(IncidentEntry(one) for one in sort_by_evidence(found)[:MAX_ON_OVERVIEW])
-    )
+    """Load the open incidents; a project that was never evaluated has them derived here."""
+    count, records = stored.load_open(tx, project_record.id, limit=MAX_IN_SECTION)
+    if not records and not stored.has_evaluation(tx, project_record.id):
+        evaluation = derive_open_incidents(tx, project_record.slug, standards.policy, standards.history)
+        derived = [build_incident_record(incident, evaluation, EPOCH) for incident in evaluation.incidents]
+        records = [record for record in derived if record.is_open]
+        count = len(records)
+    strongest = sort_by_evidence(records)[:MAX_ON_OVERVIEW]
+    return OpenIncidents(count, tuple(map(IncidentEntry, strongest)))
 
 
 def build_preview(evaluation: ProjectEvaluation, now: datetime) -> IncidentListView:
-    """The same of a store in which nothing was written down yet: an imported history, an older database."""
-    entries: dict[str, list[IncidentEntry]] = {name: [] for name in SECTION_TITLES}
-    for told in evaluation.incidents:
-        record = build_incident_record(told, evaluation, now)
-        heading = "open" if record.is_open else SECTION_OF_DECISION.get(told.disposition, "rest")
-        entries[heading].append(
-            IncidentEntry(record, told.incident.members[:MAX_MEMBERS] if record.is_open else ())
-        )
-    ordered = {one.record.derived_id: one for one in entries["open"]}
-    entries["open"] = [
-        ordered[one.derived_id] for one in sort_by_evidence([one.record for one in entries["open"]])
-    ]
-    look = build_evaluation_record(evaluation, now)
-    sections = tuple(
-        IncidentSection(name, SECTION_TITLES[name], tuple(mine[:MAX_IN_SECTION]), len(mine))
-        for name, mine in entries.items()
-        if mine
-    )
+    """Build the list from an evaluation that was not stored: an imported history, an older database."""
+    sections: dict[str, list[IncidentEntry]] = {name: [] for name in SECTION_TITLES}
+    for budgeted in evaluation.incidents:
+        record = build_incident_record(budgeted, evaluation, now)
+        if record.is_open:
+            sections["open"].append(IncidentEntry(record, budgeted.incident.members[:MAX_MEMBERS]))
+        else:
+            sections[SECTION_OF_DECISION.get(budgeted.disposition, "rest")].append(IncidentEntry(record))
+    open_entries = {entry.record.derived_id: entry for entry in sections["open"]}
+    strongest_first = sort_by_evidence([entry.record for entry in sections["open"]])
+    sections["open"] = [open_entries[record.derived_id] for record in strongest_first]
+    evaluation_record = build_evaluation_record(evaluation, now)
+    counts = {name: len(entries) for name, entries in sections.items()}
     sentence = words.format_incident_counts(
-        {k: len(mine) for k, mine in entries.items()}, len(look.retests), len(look.creeps)
+        counts, len(evaluation_record.retests), len(evaluation_record.creeps)
     )
-    return IncidentListView(evaluation.project, sentence, evaluation.pages_per_week, sections, look)
+    shown_sections = tuple(
+        IncidentSection(name, SECTION_TITLES[name], tuple(entries[:MAX_IN_SECTION]), len(entries))
+        for name, entries in sections.items()
+        if entries
+    )
+    return IncidentListView(
+        evaluation.project, sentence, evaluation.pages_per_week, shown_sections, evaluation_record
+    )
 
 
 SECTION_OF_DECISION = {
@@ -168,7 +172,7 @@ SECTION_OF_DECISION = {
 
 
 def sort_by_evidence(records: Sequence[IncidentRecord]) -> list[IncidentRecord]:
-    """Confirmed ones first, then the clearest."""
+    """Sort confirmed incidents first, then by p-value, number of series and age."""
 
     def sort_key(record: IncidentRecord) -> tuple[object, ...]:
         return (
@@ -182,16 +186,18 @@ def sort_by_evidence(records: Sequence[IncidentRecord]) -> list[IncidentRecord]:
 
 
 def _load_entries(tx: Session, project_id: int, section: str) -> list[IncidentEntry]:
-    found = stored.list_section(tx, project_id, section, limit=MAX_IN_SECTION)
+    records = stored.list_section(tx, project_id, section, limit=MAX_IN_SECTION)
     if section != "open":
-        return [IncidentEntry(one) for one in found]
-    found = sort_by_evidence(found)
-    shown = [one.id for one in found[:MAX_ENTRIES_WITH_MEMBERS]]
-    largest = {k: moved[:MAX_MEMBERS] for k, moved in load_members_by_incident(tx, shown).items()}
-    flat = [(k, member) for k, moved in largest.items() for member in moved]
-    series: dict[int, list[ChangePoint]] = {k: [] for k in largest}
-    for (k, _), change in zip(
-        flat, load_member_change_points(tx, [member for _, member in flat]), strict=True
-    ):
-        series[k].append(change)
-    return [IncidentEntry(one, tuple(series.get(one.id, ()))) for one in found]
+        return [IncidentEntry(record) for record in records]
+    records = sort_by_evidence(records)
+    ids = [record.id for record in records[:MAX_ENTRIES_WITH_MEMBERS]]
+    members = [
+        (incident_id, member)
+        for incident_id, all_members in load_members_by_incident(tx, ids).items()
+        for member in all_members[:MAX_MEMBERS]
+    ]
+    changes = load_member_change_points(tx, [member for _, member in members])
+    changes_by_incident: dict[int, list[ChangePoint]] = {}
+    for (incident_id, _), change in zip(members, changes, strict=True):
+        changes_by_incident.setdefault(incident_id, []).append(change)
+    return [IncidentEntry(record, tuple(changes_by_incident.get(record.id, ()))) for record in records]

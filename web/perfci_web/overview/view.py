@@ -1,4 +1,4 @@
-"""The overview: did anything get worse since I last looked?"""
+"""The view of a project: open regressions, largest changes, coverage and newest commits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TrendChange:
 
 @dataclass(frozen=True, slots=True)
 class CoverageShare:
-    """A part of all series, by its word and its colour."""
+    """A share of all series, with its label and colour."""
 
     label: str
     color: str
@@ -43,7 +43,7 @@ class CoverageShare:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What the newest measured commit has of the series that are still measured, and why not of the others."""
+    """Which active series have a value at the newest measured commit, and why the others have none."""
 
     head: Commit | None
     measured: int = 0
@@ -53,7 +53,7 @@ class Coverage:
 
     @property
     def shares(self) -> tuple[CoverageShare, ...]:
-        """Four words for four different things."""
+        """The counts of the coverage bar."""
         return (
             CoverageShare("measured", "measured", self.measured),
             CoverageShare("not available", "idle", count_series(self.unavailable)),
@@ -64,7 +64,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class RecentCommit:
-    """A commit with the confirmed changes that came with it."""
+    """A commit with the changes confirmed at it."""
 
     commit: Commit
     verdicts: tuple[Verdict, ...]
@@ -72,6 +72,8 @@ class RecentCommit:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
+    """The first page of a project."""
+
     project: str
     sentence: PageSummary
     open_regressions: tuple[TrendChange, ...]
@@ -89,8 +91,8 @@ class Overview:
 
     @property
     def linked_series(self) -> list[Series]:
-        """The series that the page names."""
-        shown = [one.trend.series for one in (*self.open_regressions, *self.movers)]
+        """All series that the page links to."""
+        shown = [change.trend.series for change in (*self.open_regressions, *self.movers)]
         failed = [series for reason in self.coverage.failed for series in reason.series]
         return [*shown, *failed, *self.coverage.not_run[:MAX_NOT_RUN]]
 
@@ -105,24 +107,24 @@ def build_overview(
     commits_by_sha: Mapping[str, Commit] = MappingProxyType({}),
     open_incidents: int = 0,
 ) -> Overview:
-    """Join what is known of a project.
+    """Join the data of a project.
 
-    ``trends`` are those of every series with a confirmed change, and of the largest candidates, ``decided`` what was
-    said of these; ``by_sha`` are the commits of their marks, ``newest`` the last of the project. ``incidents`` tells
-    how many are open.
+    ``trends`` are those of every series with a confirmed change and of the largest candidates; ``decisions`` are the
+    verdicts and change points on these. ``commits_by_sha`` holds the commits of their marks, ``newest_commits`` the
+    latest of the project. ``open_incidents`` is a count.
     """
-    found = [
+    regressions = [
         TrendChange(trend, mark, commits_by_sha.get(mark.commit))
         for trend in trends
         for mark in find_open_regressions(trend)
     ]
-    worst_first = sorted(found, key=lambda finding: -abs(finding.mark.ratio - 1))
-    told = [finding.mark.verdict for finding in worst_first if finding.mark.verdict]
-    open_marks = {id(finding.mark) for finding in found}
+    worst_first = sorted(regressions, key=lambda change: -abs(change.mark.ratio - 1))
+    verdicts = [change.mark.verdict for change in worst_first if change.mark.verdict]
+    open_marks = {id(change.mark) for change in regressions}
     return Overview(
         project=project.slug,
         sentence=overview_sentence(
-            told,
+            verdicts,
             series=project.series - project.never_measured,
             commits=project.commits,
             compared=verdict_counts.has_verdicts,
@@ -132,7 +134,7 @@ def build_overview(
         open_regression_count=len(worst_first),
         movers=tuple(
             TrendChange(trend, mark, commits_by_sha.get(mark.commit))
-            for trend, mark in find_largest_changes(trends, MAX_MOVERS + len(found))
+            for trend, mark in find_largest_changes(trends, MAX_MOVERS + len(regressions))
             if id(mark) not in open_marks
         )[:MAX_MOVERS],
         coverage=coverage,
@@ -148,34 +150,37 @@ def build_overview(
 
 
 def build_coverage(head_results: HeadStatus) -> Coverage:
-    """Four words for what became of the series at the newest measured commit."""
-    skipped = (one for one in head_results.unmeasured if one.status is Status.SKIPPED)
-    failed = (one for one in head_results.unmeasured if one.status is not Status.SKIPPED)
+    """Split the series at the newest measured commit into measured, unavailable, failed and not run."""
+    skipped = (result for result in head_results.unmeasured if result.status is Status.SKIPPED)
+    failed = (result for result in head_results.unmeasured if result.status is not Status.SKIPPED)
     return Coverage(
         head=head_results.head,
         measured=head_results.measured,
-        unavailable=group_by_reason((one.reason, one.series) for one in skipped),
-        failed=group_by_reason((format_failure(one.status, one.reason), one.series) for one in failed),
+        unavailable=group_by_reason((result.reason, result.series) for result in skipped),
+        failed=group_by_reason(
+            (format_failure(result.status, result.reason), result.series) for result in failed
+        ),
         not_run=tuple(head_results.not_run),
     )
 
 
 def find_marked_commits(trends: Iterable[Trend]) -> set[str]:
-    """The shas of all commits where a level moved."""
+    """Return the shas of all commits with a change of level."""
     return {mark.commit for trend in trends for mark in trend.marks}
 
 
 def _count_confirmed(trends: Iterable[Trend], changes: Iterable[ChangePoint]) -> int:
-    """How many change points fresh pairs confirmed."""
+    """Count the change points that fresh pairs confirmed."""
     confirmed = {(mark.commit, trend.series) for trend in trends for mark in trend.confirmed_marks()}
     return sum((change.commit, change.series) in confirmed for change in changes)
 
 
 def _build_recent_commits(commits: Sequence[Commit], verdicts: Iterable[Verdict]) -> tuple[RecentCommit, ...]:
-    found: dict[str, list[Verdict]] = {}
-    for one in verdicts:
-        if one.kind in CHANGE_KINDS and one.stage is Stage.CONFIRMATION and one.base != one.head:
-            found.setdefault(one.head, []).append(one)
+    confirmed: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        is_confirmed = verdict.kind in CHANGE_KINDS and verdict.stage is Stage.CONFIRMATION
+        if is_confirmed and verdict.base != verdict.head:
+            confirmed.setdefault(verdict.head, []).append(verdict)
     return tuple(
-        RecentCommit(commit, tuple(found.get(commit.sha, ()))) for commit in commits[:RECENT_COMMITS]
+        RecentCommit(commit, tuple(confirmed.get(commit.sha, ()))) for commit in commits[:RECENT_COMMITS]
     )

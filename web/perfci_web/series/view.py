@@ -1,4 +1,4 @@
-"""The series page: what is the trend, and when did it step?"""
+"""The view of one series: its trend, its changes, its verdicts and related series."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from perfci_web.page_urls import matches_query
 from perfci_web.view_parts.cells import group_by_cell
 
 MAX_ROWS = 200
-"""The table below the chart holds the newest commits; the CSV has them all."""
+"""Rows of the table below the chart; the CSV has all commits."""
 
 MIN_COMMITS_FOR_CHANGES = 8
-"""Below this many measured commits no change point is looked for."""
+"""Change points are searched from this many measured commits on."""
 
 POINT_COLUMNS = (
     "commit",
@@ -60,7 +60,7 @@ class SeriesCommitRow:
 
 @dataclass(frozen=True, slots=True)
 class ClockTwin:
-    """What the same processes read with the other clock, and where that stands."""
+    """The series of the same processes by the other clock (CPU or wall time), and its level."""
 
     series: Series
     level_text: str
@@ -69,8 +69,10 @@ class ClockTwin:
 
 @dataclass(frozen=True, slots=True)
 class SeriesView:
-    """``judged`` says whether verdicts are given on it, ``available`` whether it ever had a value or may yet have one;
-    ``metrics`` are what else its processes gave.
+    """The page of one series.
+
+    ``judged`` tells whether verdicts are given on it, ``available`` whether it can have a value on its machine.
+    ``metrics`` are all series of the same processes, ``namesakes`` the same series on other machines and versions.
     """
 
     project: str
@@ -99,18 +101,23 @@ class SeriesView:
 
 
 def match_series(records: Sequence[SeriesRecord], query: Mapping[str, str]) -> list[SeriesRecord]:
-    """The series an address means, those measured last first; of several cells it means none."""
-    fitting = [record for record in records if matches_query(record.series, query)]
-    return fitting if len({record.series.parameters for record in fitting}) == 1 else []
+    """Return the series that match an address, latest first; none if they differ in parameters."""
+    matches = [record for record in records if matches_query(record.series, query)]
+    return matches if len({record.series.parameters for record in matches}) == 1 else []
 
 
 def find_clock_twin(record: SeriesRecord, records: Iterable[SeriesRecord]) -> SeriesRecord | None:
-    """The series with the name that the other clock gives this metric, of the same processes."""
-    name, place = record.series.metric.name, key_without_metric(record.series)
-    named = {one.series.metric.name: one for one in records if key_without_metric(one.series) == place}
-    return named.get(f"{CPU_METRIC_PREFIX}{name}") or (
-        named.get(name.removeprefix(CPU_METRIC_PREFIX)) if name.startswith(CPU_METRIC_PREFIX) else None
-    )
+    """Find the series of the same processes whose metric is read by the other clock."""
+    name, process_key = record.series.metric.name, key_without_metric(record.series)
+    siblings = {
+        sibling.series.metric.name: sibling
+        for sibling in records
+        if key_without_metric(sibling.series) == process_key
+    }
+    cpu_twin = siblings.get(f"{CPU_METRIC_PREFIX}{name}")
+    if cpu_twin is None and name.startswith(CPU_METRIC_PREFIX):
+        return siblings.get(name.removeprefix(CPU_METRIC_PREFIX))
+    return cpu_twin
 
 
 def build_series_view(
@@ -122,78 +129,78 @@ def build_series_view(
     twin_trend: Trend | None = None,
     judged: bool = True,
 ) -> SeriesView:
-    """Join a series with its kin: the other metrics of its processes, the same elsewhere, and its other parameters.
+    """Join a series with the other metrics of its processes, its namesakes and its other parameters.
 
-    ``records`` are all series of its benchmark, ``beside`` is the trend of its twin.
+    ``records`` are all series of its benchmark, ``twin_trend`` is the trend of its clock twin.
     """
     commits = {dot.commit.sha: dot.commit for dot in trend.dots}
     series = trend.series
-    never = next((one for one in records if one.series == series and one.never_measured), None)
-    alike = [record for record in records if record.series.metric.name == series.metric.name]
+    never_measured = next(
+        (record for record in records if record.series == series and record.never_measured), None
+    )
+    same_metric = [record for record in records if record.series.metric.name == series.metric.name]
     return SeriesView(
         project=project,
         trend=trend,
-        sentence=unavailable_sentence(series, never.last_reason) if never else trend_sentence(trend),
+        sentence=unavailable_sentence(series, never_measured.last_reason)
+        if never_measured
+        else trend_sentence(trend),
         chart_note=downsampling_note(trend),
         commits_needed=max(0, MIN_COMMITS_FOR_CHANGES - len(trend.measured_dots)),
         changes=tuple(
             MarkedChange(mark, commits.get(mark.commit), commits.get(mark.last_good))
             for mark in reversed(trend.marks)
         ),
-        verdicts=tuple(one for one in verdicts if one.verdict.kind not in QUIET_KINDS),
-        quiet_verdicts=tuple(one for one in verdicts if one.verdict.kind in QUIET_KINDS),
+        verdicts=tuple(record for record in verdicts if record.verdict.kind not in QUIET_KINDS),
+        quiet_verdicts=tuple(record for record in verdicts if record.verdict.kind in QUIET_KINDS),
         commit_rows=tuple(build_commit_rows(trend)[:MAX_ROWS]),
         judged=judged,
-        available=never is None,
+        available=never_measured is None,
         twin=_build_twin(series, twin_trend) if twin_trend else None,
         metrics=_sibling_metrics(series, records),
-        namesakes=tuple(one.series for one in alike if one.series.parameters == series.parameters),
-        other_parameters=_other_parameters(series, alike),
+        namesakes=tuple(
+            record.series for record in same_metric if record.series.parameters == series.parameters
+        ),
+        other_parameters=_other_parameters(series, same_metric),
     )
 
 
 def build_commit_rows(trend: Trend) -> list[SeriesCommitRow]:
-    """The commits as table rows, newest first."""
-    rows, before = [], None
+    """Return the commits as table rows, newest first."""
+    rows, previous = [], None
     for dot in trend.dots:
-        rows.append(SeriesCommitRow(dot, before))
-        before = dot if dot.level is not None else before
+        rows.append(SeriesCommitRow(dot, previous))
+        previous = dot if dot.level is not None else previous
     return rows[::-1]
 
 
 def _build_twin(series: Series, twin_trend: Trend) -> ClockTwin:
-    metric, level = (
-        twin_trend.series.metric,
-        twin_trend.levels[-1].value if twin_trend.levels else twin_trend.last_level,
-    )
-    shown = "" if level is None else format_quantity(level, metric.unit, metric.name)
-    return ClockTwin(
-        twin_trend.series, shown, is_cpu=metric.name == f"{CPU_METRIC_PREFIX}{series.metric.name}"
-    )
+    metric = twin_trend.series.metric
+    level = twin_trend.levels[-1].value if twin_trend.levels else twin_trend.last_level
+    level_text = "" if level is None else format_quantity(level, metric.unit, metric.name)
+    is_cpu = metric.name == f"{CPU_METRIC_PREFIX}{series.metric.name}"
+    return ClockTwin(twin_trend.series, level_text, is_cpu)
 
 
 def _sibling_metrics(series: Series, records: Iterable[SeriesRecord]) -> tuple[SeriesRecord, ...]:
-    """What one process of this cell gives, itself among it, in the order of every list; what never was, last."""
-    together = [
-        record for record in records if key_without_metric(record.series) == key_without_metric(series)
-    ]
-    stored = sorted(together, key=lambda record: record.id)
+    """Return all metrics of the processes of a series, those that were never measured last."""
+    process_key = key_without_metric(series)
+    siblings = [record for record in records if key_without_metric(record.series) == process_key]
     cells = group_by_cell(
-        stored, lambda one: one.series, lambda one: one.is_informational or one.never_measured
+        sorted(siblings, key=lambda record: record.id),
+        lambda record: record.series,
+        lambda record: record.is_informational or record.never_measured,
     )
     return cells[0].rows if cells else ()
 
 
 def _other_parameters(series: Series, records: Sequence[SeriesRecord]) -> tuple[Series, ...]:
-    """One series for each set of parameters, like this one in everything else where there is such a one."""
+    """Return one series for each set of parameters, preferably of the machine, variant and version of this one."""
     nearest: dict[object, Series] = {}
     for record in records:
-        one = record.series
-        alike = (one.machine, one.variant, one.benchmark) == (
-            series.machine,
-            series.variant,
-            series.benchmark,
-        )
-        if alike or one.parameters not in nearest:
-            nearest[one.parameters] = one
-    return tuple(sorted(nearest.values(), key=lambda one: one.label))
+        other = record.series
+        own_place = (series.machine, series.variant, series.benchmark)
+        is_same_place = (other.machine, other.variant, other.benchmark) == own_place
+        if is_same_place or other.parameters not in nearest:
+            nearest[other.parameters] = other
+    return tuple(sorted(nearest.values(), key=lambda other: other.label))
