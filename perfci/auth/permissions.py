@@ -34,6 +34,10 @@ class ProjectRole(StrEnum):
     ADMIN = "admin"
 
 
+RANKS = {role: rank for rank, role in enumerate(ProjectRole)}
+"""Roles in the order of what they may do."""
+
+
 class Scope(StrEnum):
     """What a token was made for; ``admin`` includes the others."""
 
@@ -97,7 +101,7 @@ class Actor:
         if self.projects is None:
             return ProjectRole.ADMIN
         held = [role for place in (project_id, EVERY_PROJECT_ID) if (role := self.projects.get(place))]
-        return max(held, key=list(ProjectRole).index, default=None)
+        return max(held, key=RANKS.__getitem__, default=None)
 
     def has_scope(self, scope: Scope) -> bool:
         return bool(self.scopes & {scope, Scope.ADMIN})
@@ -189,11 +193,11 @@ def can_grant(role: ProjectRole | None, scope: Scope) -> bool:
     least = {Scope.READ: ProjectRole.READER, Scope.WRITE: ProjectRole.ADMIN, Scope.ADMIN: ProjectRole.ADMIN}[
         scope
     ]
-    return role is not None and _is_role_at_least(role, least)
+    return role is not None and RANKS[role] >= RANKS[least]
 
 
 def _check_role(actor: Actor, role: ProjectRole | None, requirement: AccessRequirement) -> AccessDecision:
-    if role is None or not _is_role_at_least(role, REQUIRED_ROLE[requirement]):
+    if role is None or RANKS[role] < RANKS[REQUIRED_ROLE[requirement]]:
         return AccessDecision(
             False, 403, f"This needs the role {REQUIRED_ROLE[requirement]}; you have {role or 'none here'}."
         )
@@ -206,8 +210,3 @@ def _missing_scope_message(actor: Actor, scope: Scope) -> str:
     if actor.kind == "local":
         return "This server only shows; it accepts no changes."
     return f"This needs a token of the scope {scope}; yours has {', '.join(sorted(actor.scopes)) or 'none'}."
-
-
-def _is_role_at_least(role: ProjectRole, minimum: ProjectRole) -> bool:
-    ranks = list(ProjectRole)
-    return ranks.index(role) >= ranks.index(minimum)

@@ -73,7 +73,7 @@ class Store:
         """One write transaction: committed at the end of the block, undone by any exception in it."""
         if self._read_only:
             raise PerfciError(f"The database {self._display_name} {SQLITE_ERROR_MESSAGES['SQLITE_READONLY']}")
-        ids = self._ids.child()
+        ids = IdCache(self._ids)
         with (
             translate_errors(self._display_name),
             writer_lock(self._queue_path) if self._queue_path else contextlib.nullcontext(),
@@ -90,7 +90,7 @@ class Store:
     def savepoint(self, tx: Session) -> Iterator[Session]:
         """A part of a write transaction that an exception undoes alone, with the ids it learned and what it touched."""
         around, touched = tx.info["ids"], set(tx.info.get(CHANGED_PROJECTS, ()))
-        tx.info["ids"] = ids = around.child()
+        tx.info["ids"] = ids = IdCache(around)
         try:
             with self._clear_stale_ids(ids), _named_savepoint(tx):
                 yield tx
@@ -115,7 +115,7 @@ class Store:
     @contextlib.contextmanager
     def read(self) -> Iterator[Session]:
         """One consistent view of the database, whatever others write meanwhile."""
-        info = {"ids": self._ids.child(), SERIES_CACHE: self._series}
+        info = {"ids": IdCache(self._ids), SERIES_CACHE: self._series}
         with (
             translate_errors(self._display_name),
             Session(self._reading, expire_on_commit=False, info=info) as tx,

@@ -20,9 +20,6 @@ class IdCache:
         self._added: dict[object, int] = {}
         self._levels: tuple[dict[object, int], ...] = (*(parent._levels if parent else ()), self._added)
 
-    def child(self) -> IdCache:
-        return IdCache(self)
-
     def merge_into_parent(self) -> None:
         """Tell the view around this one, or the store, what was learned; the store forgets what it learned first."""
         assert self._parent is not None

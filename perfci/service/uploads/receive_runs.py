@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from sqlalchemy.orm import Session
 
@@ -19,7 +18,6 @@ from perfci.store.jobs import outbox
 from perfci.store.projects import Project, mark_changed
 from perfci.store.queries import run_lookup
 from perfci.store.queries.loaders import HISTORY_KINDS
-from perfci.store.writes.bulk_insert import KeyedRun
 from perfci.store.writes.group_commit import GroupCommitter
 from perfci.store.writes.ingest import ingest_batch
 from perfci.verdicts.process_levels import summarize_result
@@ -39,10 +37,6 @@ class IncomingRun:
     body_hash: str
     project: Project
     context: AuditContext
-
-    @property
-    def document(self) -> KeyedRun:
-        return (self.run, self.key, self.body_hash)
 
 
 def store_run(committer: GroupCommitter, incoming: IncomingRun) -> UploadReceipt:
@@ -113,7 +107,8 @@ def classify_session(run: Run) -> str:
     ]
     if any(base & head for base, head in map(_collect_side_pairs, compared)):
         return KIND_AA
-    return KIND_COMPARE if compared or run.commit.dirty or _is_from_pull(run) else KIND_HISTORY
+    is_from_pull = dict(run.origin).get("event", "").startswith("pull_request")
+    return KIND_COMPARE if compared or run.commit.dirty or is_from_pull else KIND_HISTORY
 
 
 def _collect_side_pairs(result: Result) -> tuple[set[int | None], set[int | None]]:
@@ -125,22 +120,27 @@ def _collect_side_pairs(result: Result) -> tuple[set[int | None], set[int | None
     return base, head
 
 
-def _is_from_pull(run: Run) -> bool:
-    return dict(run.origin).get("event", "").startswith("pull_request")
-
-
 def _store_group(tx: Session, project: Project, kind: str, incoming: Sequence[IncomingRun]) -> set[str]:
     """Store runs of one project and kind and enqueue them; return the keys that were new."""
     admitted = [_admit_run(tx, upload, kind) for upload in incoming]
     before = run_lookup.load_session_kinds(tx, {upload.run.session for upload in admitted})
     at = max(upload.context.at for upload in admitted)
-    documents = [upload.document for upload in admitted]
+    documents = [(upload.run, upload.key, upload.body_hash) for upload in admitted]
     stored = ingest_batch(tx, documents, kind=kind, received_at=at, summarize=summarize_result)
     new = [upload for upload in admitted if upload.key in stored]
     for upload in new:
-        _require_kind(upload.run.session, before.get(upload.run.session, kind), kind)
+        session = upload.run.session
+        kind_before = before.get(session, kind)
+        if kind_before != kind and not {kind_before, kind} <= set(HISTORY_KINDS):
+            raise PerfciError(
+                f"The session {session} is one of kind {kind_before}, and this run would be one of kind {kind}: "
+                "give the run a session of its own."
+            )
     if new:
-        _enqueue_judging(tx, project, kind, new, at)
+        if kind == KIND_HISTORY:
+            outbox.add_work_items(tx, project.id, "judge", [upload.key for upload in new], at)
+        else:
+            outbox.add_work_items(tx, project.id, "judge_pr", [upload.run.session for upload in new], at)
         _record_audit(tx, project, new)
         mark_changed(tx, [project.id])
     return stored
@@ -153,23 +153,6 @@ def _admit_run(tx: Session, incoming: IncomingRun, kind: str) -> IncomingRun:
     if actor.grant is None or actor.grant.baseline:
         return incoming
     return replace(incoming, run=replace(run, commit=_restrict_commit(tx, run.commit, incoming.project)))
-
-
-def _require_kind(session: str, before: str, kind: str) -> None:
-    if before != kind and not {before, kind} <= set(HISTORY_KINDS):
-        raise PerfciError(
-            f"The session {session} is one of kind {before}, and this run would be one of kind {kind}: "
-            "give the run a session of its own."
-        )
-
-
-def _enqueue_judging(
-    tx: Session, project: Project, kind: str, new: Sequence[IncomingRun], at: datetime
-) -> None:
-    if kind == KIND_HISTORY:
-        outbox.add_work_items(tx, project.id, "judge", [upload.key for upload in new], at)
-    else:
-        outbox.add_work_items(tx, project.id, "judge_pr", [upload.run.session for upload in new], at)
 
 
 def _record_audit(tx: Session, project: Project, new: Sequence[IncomingRun]) -> None:

@@ -113,10 +113,12 @@ def insert_results(
         return
     series_ids = row_ids.ensure_series_ids(tx, project_id, [result.series for _, result in results])
     keys = [(run_id, series_id) for (run_id, _), series_id in zip(results, series_ids, strict=True)]
-    _require_distinct(keys, results)
+    if len(set(keys)) < len(keys):
+        twice = next(result for key, (_, result) in zip(keys, results, strict=True) if keys.count(key) > 1)
+        raise PerfciError(f"A run holds two results of {twice.series.label}: expected one for each series.")
     result_ids = new_ids(tx, core_table(ResultRow), len(results))
     rows = [
-        (row_id, *key, *_result_values(result), *_summary_values(result, summarize))
+        (row_id, *key, *_result_values(result, summarize))
         for row_id, key, (_, result) in zip(result_ids, keys, results, strict=True)
     ]
     bulk_insert(tx, core_table(ResultRow), RESULT_COLUMNS, rows)
@@ -159,35 +161,23 @@ def _distinct_processes(groups: Iterable[Sequence[Process]]) -> set[tuple[Any, .
     return {(one.role._value_, one.pair, one.round, one.order, one.index) for some in groups for one in some}
 
 
-def _require_distinct(keys: Sequence[tuple[int, int]], results: Sequence[tuple[int, Result]]) -> None:
-    seen = set()
-    for key, (_, result) in zip(keys, results, strict=True):
-        if key in seen:
-            raise PerfciError(
-                f"A run holds two results of {result.series.label}: expected one for each series."
-            )
-        seen.add(key)
-
-
-def _result_values(result: Result) -> tuple[Any, ...]:
-    one = result.summary
-    summary = (one.value, one.ci_lo, one.ci_hi, one.q25, one.q75, one.n) if one else NO_SUMMARY
+def _result_values(result: Result, summarize: ProcessSummarizer | None) -> tuple[Any, ...]:
+    """Values of one row; a result that failed, or that is summarized when it is first read, has no level."""
+    sample = result.summary
+    sample_values: tuple[Any, ...] = NO_SUMMARY
+    if sample:
+        sample_values = (sample.value, sample.ci_lo, sample.ci_hi, sample.q25, sample.q75, sample.n)
+    level = summarize(result.processes) if summarize and result.status is Status.OK else None
+    level_values: tuple[Any, ...] = NO_RESULT_SUMMARY
+    if level:
+        level_values = (level.level, level.clock._value_ if level.clock else "", level.spread)
     return (
         result.status._value_,
         replace_unstorable(result.reason),
         result.boundaries._value_,
         result.number,
-        *summary,
-    )
-
-
-def _summary_values(result: Result, summarize: ProcessSummarizer | None) -> tuple[Any, ...]:
-    """What is to be kept of it; nothing of what failed, and nothing where it is told by whoever reads it first."""
-    found = summarize(result.processes) if summarize and result.status is Status.OK else None
-    return (
-        NO_RESULT_SUMMARY
-        if found is None
-        else (found.level, found.clock._value_ if found.clock else "", found.spread)
+        *sample_values,
+        *level_values,
     )
 
 

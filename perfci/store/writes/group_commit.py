@@ -145,8 +145,11 @@ class GroupCommitter:
                     continue
                 self._fail_batch(batch, fault)
             else:
-                for one, outcome in zip(batch, outcomes, strict=True):
-                    _resolve_future(one.future, outcome)
+                for job, outcome in zip(batch, outcomes, strict=True):
+                    if outcome.error is None:
+                        job.future.set_result(outcome.value)
+                    else:
+                        job.future.set_exception(outcome.error)
             return
 
     def _fail_batch(self, batch: Sequence[_QueuedJob], failure: _TransactionFailure) -> None:
@@ -216,13 +219,6 @@ class GroupCommitter:
 
 def _run_each(tx: Session, jobs: Sequence[Callable[[Session], Any]]) -> list[Any]:
     return [job(tx) for job in jobs]
-
-
-def _resolve_future(future: Future[Any], outcome: _JobOutcome) -> None:
-    if outcome.error is None:
-        future.set_result(outcome.value)
-    else:
-        future.set_exception(outcome.error)
 
 
 def _public_error(cause: Exception) -> Exception:

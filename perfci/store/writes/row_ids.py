@@ -27,6 +27,7 @@ from perfci.store.tables.measurements import (
 )
 
 COMMITS = core_table(CommitRow)
+SESSIONS = core_table(SessionRow)
 
 
 def ensure_project_id(tx: Session, slug: str) -> int:
@@ -64,8 +65,18 @@ def add_imported_sessions(tx: Session, project: int, runs: Sequence[Run], kind: 
     new = {
         run.session: run for run in reversed(runs) if known.find(("session", project, run.session)) is None
     }
-    rows = [_imported_session_row(project, new[uid], kind) for uid in sorted(new)]
-    found = dict(insert_rows(tx, core_table(SessionRow), rows, "uid", "id", ignore=True))
+    plan = {"kind": kind, "spec_hash": "", "seed": "0", "rounds": 0, "state": "finished"}
+    rows = [
+        {
+            "uid": uid,
+            "project_id": project,
+            **plan,
+            "started_at": run.started_at,
+            "finished_at": run.finished_at or run.started_at,
+        }
+        for uid, run in sorted(new.items())
+    ]
+    found = dict(insert_rows(tx, SESSIONS, rows, "uid", "id", ignore=True))
     for some in in_chunks([uid for uid in new if uid not in found]):
         query = sa.select(SessionRow.uid, SessionRow.id, SessionRow.project_id).where(
             SessionRow.uid.in_(some)
@@ -77,12 +88,6 @@ def add_imported_sessions(tx: Session, project: int, runs: Sequence[Run], kind: 
     for run in runs:
         row_id = found.get(run.session) or cast(int, known.find(("session", project, run.session)))
         known.add(("session", run.session), known.add(("session", project, run.session), row_id))
-
-
-def _imported_session_row(project: int, run: Run, kind: str) -> dict[str, Any]:
-    started = {"started_at": run.started_at, "finished_at": run.finished_at or run.started_at}
-    plan = {"kind": kind, "spec_hash": "", "seed": "0", "rounds": 0, "state": "finished"}
-    return {"uid": run.session, "project_id": project, **plan, **started}
 
 
 def ensure_machine_id(tx: Session, machine: Machine) -> int:
@@ -122,7 +127,11 @@ def ensure_series_id(tx: Session, project: int, series: Series) -> int:
 def ensure_series_ids(tx: Session, project: int, series: Sequence[Series]) -> list[int]:
     """The ids of series, in their order; those nobody has measured before are added together."""
     known = get_id_cache(tx)
-    machines, variants = _ids_by_object(tx, series)
+    # By object, since a run shares its machine and variant and comparing them for each series is slow.
+    machines = {id(each.machine): each.machine for each in series}
+    variants = {id(each.variant): each.variant for each in series}
+    machine_ids = {key: ensure_machine_id(tx, machine) for key, machine in machines.items()}
+    variant_ids = {key: ensure_variant_id(tx, variant) for key, variant in variants.items()}
     keys = [
         (
             "series",
@@ -133,8 +142,8 @@ def ensure_series_ids(tx: Session, project: int, series: Sequence[Series]) -> li
             one.metric.name,
             one.metric.unit,
             one.metric.direction,
-            machines[id(one.machine)],
-            variants[id(one.variant)],
+            machine_ids[id(one.machine)],
+            variant_ids[id(one.variant)],
             one.harness,
         )
         for one in series
@@ -146,16 +155,6 @@ def ensure_series_ids(tx: Session, project: int, series: Sequence[Series]) -> li
             known.add(key, row_id)
         found = [known.find(key) for key in keys]
     return cast(list[int], found)
-
-
-def _ids_by_object(tx: Session, series: Sequence[Series]) -> tuple[dict[int, int], dict[int, int]]:
-    """The ids of machines and variants by the objects a run shares, for to compare each of them is slow."""
-    machines = {id(one.machine): one.machine for one in series}
-    variants = {id(one.variant): one.variant for one in series}
-    return (
-        {key: ensure_machine_id(tx, machine) for key, machine in machines.items()},
-        {key: ensure_variant_id(tx, variant) for key, variant in variants.items()},
-    )
 
 
 def _add_series(tx: Session, project: int, new: Mapping[Any, Series]) -> dict[Any, int]:
@@ -225,20 +224,15 @@ def _add_commits(tx: Session, project: int, commits: Sequence[Commit]) -> dict[t
     rows = {key: {"project_id": project, **_commit_columns(by_key[key])} for key in sorted(by_key)}
     new = insert_rows(tx, COMMITS, list(rows.values()), "sha", "dirty", "id", ignore=True)
     added = {(sha, bool(dirty)): int(row_id) for sha, dirty, row_id in new}
-    stored = _load_commit_rows(tx, project, [sha for sha, dirty in by_key if (sha, dirty) not in added])
+    query = sa.select(COMMITS).where(COMMITS.c.project_id == project)
+    stored: dict[tuple[str, bool], Any] = {}
+    for shas in in_chunks([sha for sha, dirty in by_key if (sha, dirty) not in added]):
+        stored |= {(row.sha, row.dirty): row for row in tx.execute(query.where(COMMITS.c.sha.in_(shas)))}
     for commit in commits:
         row = stored.get((commit.sha, commit.dirty))
         if row and (change := _changed_commit_columns(row, commit)):
             tx.execute(sa.update(COMMITS).where(COMMITS.c.id == row.id).values(**change))
     return {key: row.id for key, row in stored.items()} | added
-
-
-def _load_commit_rows(tx: Session, project: int, shas: Sequence[str]) -> dict[tuple[str, bool], Any]:
-    query, found = sa.select(COMMITS).where(COMMITS.c.project_id == project), {}
-    for some in in_chunks(shas):
-        for row in tx.execute(query.where(COMMITS.c.sha.in_(some))):
-            found[row.sha, row.dirty] = row
-    return found
 
 
 def _commit_columns(commit: Commit) -> dict[str, Any]:

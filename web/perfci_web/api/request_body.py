@@ -53,10 +53,12 @@ class BodyReader:
         """Yield the body; a large one holds its slot until the end of the block."""
         with contextlib.ExitStack() as stack:
             wire = self._receive(request)
-            packed = _content_encoding(request) == "gzip"
-            yield RawBody(
-                self._inflate(wire, stack) if packed else self._reserve_if_large(wire, stack), len(wire)
-            )
+            plain = wire
+            if _content_encoding(request) == "gzip":
+                plain = self._inflate(wire, stack)
+            elif len(wire) > LARGE_BODY_BYTES:
+                self._reserve_large_slot(stack)
+            yield RawBody(plain, len(wire))
 
     def _receive(self, request: Request) -> bytes:
         if request.mimetype != "application/json":
@@ -108,11 +110,6 @@ class BodyReader:
                 return b"".join(parts)
         raise ProblemError("bad-request", "The gzip body is incomplete.")
 
-    def _reserve_if_large(self, wire: bytes, stack: contextlib.ExitStack) -> bytes:
-        if len(wire) > LARGE_BODY_BYTES:
-            self._reserve_large_slot(stack)
-        return wire
-
     def _reserve_large_slot(self, stack: contextlib.ExitStack) -> None:
         if not self._big.acquire(blocking=False):
             raise ProblemError("unavailable", "Other large bodies are being read: try again.")
@@ -138,16 +135,11 @@ def parse_body(raw: bytes, model: type[BaseModel]) -> BaseModel:
         raise ProblemError(
             "too-large", f"A body of this kind may have at most {LARGE_BODY_BYTES // MIB} MiB."
         )
-    _require_bounded(raw)
     try:
+        require_json_limits(raw, "The body")
         return model.model_validate_json(raw, strict=True)
     except ValidationError as error:
         raise convert_validation_error(error, "The body does not fit") from None
-
-
-def _require_bounded(raw: bytes) -> None:
-    try:
-        require_json_limits(raw, "The body")
     except JsonTooLarge as error:
         raise ProblemError("too-large", str(error)) from None
     except PerfciError as error:
