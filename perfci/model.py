@@ -1,4 +1,4 @@
-"""The words of perfci as frozen values: what is measured, where, and what was decided about it."""
+"""Domain values of perfci, frozen: what is measured, where, and what was decided about it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ NamedValues = tuple[tuple[str, str], ...]
 
 
 CPU_METRIC_PREFIX = "cpu_"
-"""A metric read with two clocks has its CPU seconds under its own name with this before it."""
+"""Prefix of the metric with the CPU seconds, where a metric is read with two clocks."""
 
 
 class PerfciError(Exception):
-    """A sentence for the user: what was expected, what was found, what to do. The command line exits with 2."""
+    """An error for the user: what was expected, what was found, what to do. The command line exits
+    with 2."""
 
 
 class Status(StrEnum):
@@ -51,7 +52,7 @@ class Clock(StrEnum):
 
 
 class MetricClass(StrEnum):
-    """What kind of thing a metric measures; each kind has a bar of its own."""
+    """What a metric measures; each class has its own bar."""
 
     TIME = "time"
     MEMORY = "memory"
@@ -73,7 +74,7 @@ class Role(StrEnum):
 
 
 class ProcessBoundaries(StrEnum):
-    """Whether the samples of a result still know which process they came from."""
+    """Whether the samples of a result are still separated by process."""
 
     PROCESS = "process"
     POOLED = "pooled"  # several processes poured together
@@ -81,7 +82,7 @@ class ProcessBoundaries(StrEnum):
 
 
 class VerdictKind(StrEnum):
-    """The words a comparison can end in; one that is superseded is kept and never edited."""
+    """Outcomes of a comparison; a superseded verdict is kept and never edited."""
 
     REGRESSION = "regression"
     IMPROVEMENT = "improvement"
@@ -93,14 +94,15 @@ class VerdictKind(StrEnum):
 
 
 class Stage(StrEnum):
-    """Screening is sensitive and only nominates; conviction rests on fresh pairs that no earlier look has seen."""
+    """Screening is sensitive and selects candidates; confirmation rests on fresh pairs that no
+    earlier look has seen."""
 
     SCREENING = "screening"
     CONFIRMATION = "confirmation"
 
 
 class IncidentKind(StrEnum):
-    """What a group of change points turned out to be; only the code's own moves ask for a person."""
+    """What a group of change points turned out to be; only changes of the code page a person."""
 
     REGRESSION = "regression"
     IMPROVEMENT = "improvement"
@@ -111,7 +113,7 @@ class IncidentKind(StrEnum):
 
 
 class IncidentState(StrEnum):
-    """How far people are with an incident; every incident begins as new."""
+    """Triage state of an incident; every incident begins as new."""
 
     NEW = "new"
     INVESTIGATING = "investigating"
@@ -151,9 +153,11 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine class: equal for two boots of the same hardware, so it has no host name, clock, serial or kernel.
+    """A machine class: equal for two boots of the same hardware, so without host name, clock,
+    serial or kernel.
 
-    ``name`` is set only for results from elsewhere whose hardware is not known (an asv machine name).
+    ``name`` is set only for results from elsewhere whose hardware is not known (an asv machine
+    name).
     """
 
     cpu: str = ""
@@ -165,7 +169,7 @@ class Machine:
 
     @property
     def label(self) -> str:
-        """What a person reads, e.g. ``2x NVIDIA H200`` or ``AMD EPYC, 2 cores, 23 GB``."""
+        """Display name, e.g. ``2x NVIDIA H200`` or ``AMD EPYC, 2 cores, 23 GB``."""
         if self.name:
             return self.name
         if self.accelerator:
@@ -178,14 +182,14 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What was merely observed (driver, torch patch level, kernel): a covariate, never part of a series."""
+    """Observed values (driver, torch patch level, kernel): a covariate, never part of a series."""
 
     values: NamedValues = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """The environment axes someone chose: an asv matrix entry, a Python x.y, a torch channel."""
+    """Chosen environment axes: an asv matrix entry, a Python x.y, a torch channel."""
 
     values: NamedValues = ()
 
@@ -196,16 +200,22 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What is measured. Units are the field's: ``seconds``, ``bytes``, ``count``, or whatever a suite declares."""
+    """What is measured, in ``seconds``, ``bytes``, ``count`` or a unit the suite declares."""
 
     name: str
     unit: str
     direction: Direction = "lower"
 
+    @property
+    def cost_sign(self) -> float:
+        """+1 where a larger value is worse, -1 where it is better."""
+        return 1.0 if self.direction == "lower" else -1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A named thing measured; another ``version`` is another benchmark, its numbers are not comparable."""
+    """A named thing measured; another ``version`` is another benchmark whose numbers are not
+    comparable."""
 
     name: str
     version: str
@@ -223,7 +233,8 @@ class Series:
     harness: str = ""
 
     def __hash__(self) -> int:
-        """By what tells nearly all of them apart: thousands are looked up for one page, and all of it takes long."""
+        """Hash of the fields that differ most: a page looks up thousands of series, and hashing all
+        fields is slow."""
         return hash((self.benchmark.name, self.parameters, self.metric.name))
 
     @property
@@ -233,6 +244,7 @@ class Series:
 
     @property
     def label(self) -> str:
+        """Cell and metric, as shown to the user."""
         return f"{self.cell} · {self.metric.name}"
 
 
@@ -242,7 +254,8 @@ def cell_name(benchmark: str, parameters: NamedValues) -> str:
 
 
 ALTERNATING_FLAG = "in turns"
-"""The flag of a process whose k-th sample was taken next to the k-th sample of the other one of its pair."""
+"""Flag of a process whose k-th sample was taken next to the k-th sample of the other one of its
+pair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,10 +290,11 @@ Measured = tuple[Series, Process]
 
 @dataclass(frozen=True, slots=True)
 class ResultSummary:
-    """What the processes of a result came to: all that a history is judged by, so that no sample is read for it again.
+    """Summary of a result's processes: all that a history is judged by, so no sample is read again
+    for it.
 
-    ``level`` is absent where no process is usable, ``clock`` where they were not all read from one; ``spread`` reaches
-    from the lowest usable sample to the highest.
+    ``level`` is absent where no process is usable, ``clock`` where processes were read from
+    different clocks; ``spread`` is the range from the lowest to the highest usable sample.
     """
 
     level: float | None
@@ -294,13 +308,13 @@ class ResultSummary:
 
     @property
     def repeats(self) -> bool:
-        """Whether nothing usable was read but one exact value."""
+        """Whether all usable samples are one exact value."""
         return self.level is None or (self.exact and self.spread == 0)
 
 
 @dataclass(frozen=True, slots=True)
 class SampleSummary:
-    """What is left where raw samples do not exist, or what a foreign tool computed beside them."""
+    """Summary statistics in place of raw samples, or those a foreign tool computed beside them."""
 
     value: float
     ci_lo: float | None = None
@@ -312,7 +326,7 @@ class SampleSummary:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Everything one run says about one series: processes with samples, or a summary, or why there is neither."""
+    """One run's result for one series: processes with samples, or a summary, or the reason for neither."""
 
     series: Series
     status: Status
@@ -343,7 +357,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """All that is known of one series at one commit: several runs of a commit are one point, all processes kept."""
+    """All processes of one series at one commit, of however many runs."""
 
     commit: Commit
     status: Status
@@ -364,12 +378,12 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was decided about one series between two commits: the one object every surface prints.
+    """What was decided about one series between two commits; every surface prints this object.
 
-    ``ratio`` is head/base of the raw value (1.08 = 8 % more), whatever the direction; ``kind`` already knows which way
-    is good. ``noise_floor`` and ``mde`` are ratios above 1 minus 1 (0.03 = 3 %). ``pairs_to_decide`` is how many more
-    pairs would probably settle an inconclusive verdict: 0 for one that is settled, absent where none would within
-    reason.
+    ``ratio`` is head/base of the raw value (1.08 = 8 % more), whatever the direction; ``kind``
+    accounts for which way is good. ``noise_floor`` and ``mde`` are ratios minus 1 (0.03 = 3 %).
+    ``pairs_to_decide`` is how many more pairs would probably settle an inconclusive verdict: 0 for
+    a settled one, absent where no reasonable number would.
     """
 
     kind: VerdictKind
@@ -392,7 +406,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """A commit where the level of a series moves; ``rel`` is after/before - 1.
+    """A commit where the level of a series moves; ``relative_change`` is after/before - 1.
 
     The move happened after ``last_good`` and not later than ``commit``.
     """
@@ -407,7 +421,8 @@ class ChangePoint:
 
 @dataclass(frozen=True, slots=True)
 class CandidateCommit:
-    """A commit that may have caused an incident: ``members`` series point at it, with this much evidence in all."""
+    """A commit that may have caused an incident: ``members`` series point at it, ``weight`` is
+    their evidence in total."""
 
     commit: Commit
     members: int
@@ -416,7 +431,8 @@ class CandidateCommit:
 
 @dataclass(frozen=True, slots=True)
 class Retest:
-    """A question for fresh pairs: a jump is only seen on the newest points, or nobody can tell whose it is."""
+    """A request for fresh pairs: a jump seen only on the newest points, or a step of unclear
+    origin."""
 
     series: Series
     base: str
@@ -426,7 +442,7 @@ class Retest:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentChange:
-    """A value of the environment that became another; empty where it was not observed."""
+    """A value of the environment that changed; empty where it was not observed."""
 
     name: str
     before: str
@@ -435,13 +451,14 @@ class EnvironmentChange:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """One commit range with all the series that moved in it, derived from what is stored whenever it is asked for.
+    """One commit range with all the series that moved in it, derived from stored results.
 
-    It came after ``last_good`` and not later than ``commit``. ``members`` come largest first, ``suspects`` likeliest
-    first. ``cause`` is a word for what explains it where no commit does. ``p_value`` is that of nothing having moved
-    in any series; ``settled`` says that three points, fresh pairs or an exact count speak for it, ``convicted`` how
-    many members fresh pairs confirmed; ``standing`` that at least one of its regressions was not made good since.
-    ``measure`` is the pair of commits that would tell more.
+    The change came after ``last_good`` and not later than ``commit``. ``members`` come largest
+    first, ``candidates`` likeliest first. ``cause`` names what explains it where no commit does.
+    ``p_value`` is that of no series having moved; ``settled`` says that three points, fresh pairs
+    or an exact count support it, ``confirmed_count`` how many members fresh pairs confirmed,
+    ``ongoing`` that at least one regression has not been recovered since. ``pair_to_measure`` is
+    the pair of commits that would tell more.
     """
 
     id: str

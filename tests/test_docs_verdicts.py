@@ -48,7 +48,7 @@ def test_each_case_still_ends_in_the_word_the_page_gives_it(case: str, kind: Ver
 def test_the_mix_of_the_two_states_is_quoted_as_it_is_told() -> None:
     found = Comparison.of("two-states", CASES_OF_TODAY["comparisons"]["two-states"])
 
-    quoted = re.search(r"\*(\d+ of \d+ base .*?within states)\*", " ".join(PAGE.split()))
+    quoted = re.search(r"\*(\d+ of \d+ base .*?within modes)\*", " ".join(PAGE.split()))
 
     assert quoted is not None
     assert quoted[1] in found.verdict.reason

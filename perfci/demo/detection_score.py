@@ -1,4 +1,4 @@
-"""What was found held against what was planted; the detector never sees this."""
+"""Score of the demo: detected changes against planted ones, which the detector never sees."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from perfci.report.text_tables import align_table
 from perfci.verdicts.rule import MOVE_KINDS
 
 ALARM_KINDS = (*MOVE_KINDS, VerdictKind.FAILED)
+"""Verdicts that count as a detection."""
 
 
 @dataclass(frozen=True, slots=True)
 class DetectionScore:
-    """Each planted change with the verdict that found it, and what was reported although nothing was planted."""
+    """Each planted change with the verdict that detected it, and what was reported without being
+    planted."""
 
     detections: Sequence[tuple[PlantedChange, Verdict | None]]
     false_alarms: Sequence[Verdict]
@@ -24,15 +26,17 @@ class DetectionScore:
 
     @property
     def misses(self) -> list[PlantedChange]:
+        """Planted changes without a verdict."""
         return [planted for planted, verdict in self.detections if verdict is None]
 
     @property
     def is_perfect(self) -> bool:
+        """Whether everything planted was detected and nothing else."""
         return not self.misses and not self.false_alarms
 
 
 def score_verdicts(planted: Sequence[PlantedChange], verdicts: Iterable[Verdict]) -> DetectionScore:
-    """A change counts as found only at its own commit, in its own benchmark and in its own direction."""
+    """Score verdicts: a change is detected only at its own commit, benchmark and direction."""
     settled = [v for v in verdicts if v.stage is Stage.CONFIRMATION]
     alarms = {_verdict_key(v): v for v in settled if v.kind in ALARM_KINDS}
     expected = {(p.sha, p.benchmark, VerdictKind(p.kind)): p for p in planted}
@@ -44,8 +48,8 @@ def score_verdicts(planted: Sequence[PlantedChange], verdicts: Iterable[Verdict]
 
 
 def format_score_table(result: DetectionScore, commits: dict[str, Commit]) -> str:
-    """Planted beside found, one line each, in the order of the history."""
-    headings = ("", "commit", "subject", "benchmark", "planted", "found", "95 % interval", "pairs")
+    """Planted beside detected, one line each, in the order of the history."""
+    headings = ("", "commit", "subject", "benchmark", "planted", "detected", "95 % interval", "pairs")
     order = list(commits)
     rows = [(p.sha, _planted_row(p, v, commits)) for p, v in result.detections]
     rows += [(v.head, _unplanted_row(v, commits)) for v in result.false_alarms]
@@ -60,7 +64,7 @@ def format_errors(result: DetectionScore, commits: dict[str, Commit]) -> list[st
         for p in result.misses
     ]
     lines += [
-        f"false alarm: {v.kind} of {v.series.label} at {commits[v.head].short_sha} ({commits[v.head].subject})"
+        f"false alarm: {v.kind} of {v.series.label} at {_commit_text(commits[v.head])}"
         for v in result.false_alarms
     ]
     return lines
@@ -69,9 +73,13 @@ def format_errors(result: DetectionScore, commits: dict[str, Commit]) -> list[st
 def format_inconclusive(result: DetectionScore, commits: dict[str, Commit]) -> list[str]:
     """What stays open, and how many more pairs would decide it."""
     return [
-        f"inconclusive: {v.series.label} at {commits[v.head].short_sha} ({commits[v.head].subject}), {_format_pairs_to_decide(v)}"
+        f"inconclusive: {v.series.label} at {_commit_text(commits[v.head])}, {_format_pairs_to_decide(v)}"
         for v in result.inconclusive
     ]
+
+
+def _commit_text(commit: Commit) -> str:
+    return f"{commit.short_sha} ({commit.subject})"
 
 
 def _format_pairs_to_decide(verdict: Verdict) -> str:

@@ -1,4 +1,4 @@
-"""The first ten minutes: a sample repository measured commit by commit, and what was found in it."""
+"""Demo run: measure the sample repository commit by commit and read back the results."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from perfci.verdicts.compare.round_candidates import compute_noise_floors, minim
 from perfci.verdicts.judged_series import group_judged_by_commit
 
 DEMO_ROUNDS = 5
+"""Rounds of the demo's session."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoResults:
-    """What the demo's store says: current verdicts, and how noisy the machine was for each series."""
+    """Current verdicts of the demo, and the noise of the machine for each series."""
 
     commits: Mapping[str, Commit]
     verdicts: Sequence[Verdict]
@@ -36,7 +37,7 @@ class DemoResults:
 
 
 def prepare_sample_repository(folder: Path, *, fresh: bool) -> GitRepository:
-    """Make the sample repository below ``folder/.perfci``, or find the one made before."""
+    """Make the sample repository below ``folder/.perfci``, or reuse an existing one."""
     tree = ensure_private_folder(folder) / "demo" / "tinylm"
     if fresh or not (tree / ".git").is_dir():
         shutil.rmtree(tree, ignore_errors=True)
@@ -49,12 +50,12 @@ def prepare_sample_repository(folder: Path, *, fresh: bool) -> GitRepository:
 
 
 def load_sample_config(repository: GitRepository) -> Config:
-    """The sample's own configuration; no variable of the user's environment redirects its store."""
+    """The sample's own configuration; environment variables of the user do not redirect its store."""
     return load_config(repository.root, {}, slug=repository.slug)
 
 
 def measure_sample(repository: GitRepository, config: Config, watcher: SessionProgress) -> bool:
-    """Measure what is not yet measured; False when a finished session was found and nothing had to be done."""
+    """Measure what is not yet measured; False if a finished session exists already."""
     upgrade_if_older(config.database_url)
     with closing(open_store(config.database_url, create=True)) as store:
         if _has_finished_session(store, config.project):
@@ -68,7 +69,7 @@ def measure_sample(repository: GitRepository, config: Config, watcher: SessionPr
 
 
 def load_demo_results(repository: GitRepository, config: Config) -> DemoResults:
-    """Read back what was stored: everything that is shown comes from there."""
+    """Load the stored results; all that is shown comes from the store."""
     commits = {commit.sha: commit for commit in repository.first_parent_commits("HEAD")}
     line = list(itertools.pairwise(commits))
     with closing(open_store(config.database_url, create=False)) as store:

@@ -1,9 +1,11 @@
-"""The sample repository: a tiny language model, 24 commits, and notes of what was planted in them.
+"""The sample repository: a tiny language model, 24 commits, and notes of the changes planted in
+them.
 
-The commits are the patches in ``sample/``, applied in order; author, date and message come from the patches and the
-committer is fixed, so every machine gets the same shas. What was planted is told only in git notes that neither the
-suite nor the detector reads. To change the story, rebase a repository it made, and export it again with
-``git format-patch --root --zero-commit --no-signature --no-numbered --no-renames``.
+The commits are the patches in ``sample/``, applied in order; author, date and message come from the
+patches and the committer is fixed, so every machine gets the same shas. Planted changes are
+recorded only in git notes, which neither the suite nor the detector reads. To change the history,
+rebase a repository it made, and export it again with ``git format-patch --root --zero-commit
+--no-signature --no-numbered --no-renames``.
 """
 
 from __future__ import annotations
@@ -49,12 +51,14 @@ PLANTED_CHANGES: Mapping[str, tuple[tuple[str, PlantedEffect, float], ...]] = {
     "Generate with any model that scores tokens": ((GENERATION, "slower", 2.0),),
     "Follow the weights and gradients in histograms": ((TRAINING, "slower", 0.43),),
 }
-"""Subject of a commit -> what it moves, which way, and by about how much of what was there before."""
+"""Subject of a commit -> the benchmarks it moves, in which direction, and by what share of the
+level before."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlantedChange:
-    """One benchmark that one commit moves; ``about`` is after/before - 1, as measured when the story was written."""
+    """One benchmark that one commit moves; ``relative_change`` is after/before - 1 as measured when
+    it was planted."""
 
     sha: str
     subject: str
@@ -65,7 +69,7 @@ class PlantedChange:
 
 
 def make_sample_repository(folder: Path) -> None:
-    """Make the repository, work tree checked out, in a folder that is empty or not there yet."""
+    """Make the repository, with its work tree checked out, in a folder that is empty or missing."""
     if folder.exists() and any(folder.iterdir()):
         raise PerfciError(
             f"the sample repository needs an empty folder, and {folder} is not; name another or empty it"
@@ -80,7 +84,7 @@ def make_sample_repository(folder: Path) -> None:
 
 
 def read_planted_changes(repo: Path) -> list[PlantedChange]:
-    """Read back from the repository's notes what was planted, oldest commit first."""
+    """Read the planted changes from the repository's notes, oldest commit first."""
     return [
         PlantedChange(
             sha, subject, row["benchmark"], row["metric"], KIND_OF_EFFECT[row["change"]], row["about"]
@@ -110,7 +114,7 @@ def _parse_note(note: str) -> list[dict[str, Any]]:
 
 
 def _read_log(repo: Path, log_format: str) -> list[tuple[str, str]]:
-    """Sha and the asked fields of every commit, oldest first."""
+    """Sha and the given fields of every commit, oldest first."""
     log = _run_git(
         repo,
         "log",

@@ -22,6 +22,7 @@ from perfci.stats.boundary_test import (
     boundary_span,
 )
 from perfci.stats.location import Floats
+from perfci.stats.noise_model import ar1_inflation
 from perfci.stats.preprocessing import CLIP_REACH
 from perfci.stats.segmentation import MIN_SEGMENT_POINTS
 
@@ -194,14 +195,9 @@ def _variance_inflation(clipped: Floats, boundaries: Sequence[int]) -> float:
     r = float((residuals[1:] * residuals[:-1]).mean() / max(float((residuals**2).mean()), 1e-12))
     # estimating a level from few points makes their residuals look less correlated than they are
     hidden = (len(boundaries) + 1) * (1 + 3 * max(r, 0.0)) / len(clipped)
-    return _ar1_inflation(min(max(r + hidden, 0.0), MAX_AUTOCORRELATION))
+    return ar1_inflation(min(max(r + hidden, 0.0), MAX_AUTOCORRELATION))
 
 
-def _ar1_inflation(r: float) -> float:
-    """(1 + r) / (1 - r) for a first-order autoregressive process with lag-1 autocorrelation r."""
-    return (1 + r) / (1 - r)
-
-
-MAX_ERROR_INFLATION = math.sqrt(_ar1_inflation(MAX_AUTOCORRELATION))
+MAX_ERROR_INFLATION = math.sqrt(ar1_inflation(MAX_AUTOCORRELATION))
 """Largest widening of standard errors: what passes with it needs no estimate of the
 autocorrelation."""

@@ -80,19 +80,19 @@ def update_segmentations(
     Element k of the result belongs to ``previous[k]`` and ``values[k]``; an unchanged series is
     returned as it is.
     """
-    lines = [_validate_values(raw) for raw in values]
-    unchanged = [_common_prefix_length(old.values, line) for old, line in zip(previous, lines, strict=True)]
+    arrays = [_validate_values(raw) for raw in values]
+    unchanged = [_common_prefix_length(old.values, array) for old, array in zip(previous, arrays, strict=True)]
     updated = [
-        SegmentedSeries(line, old.bar) if len(line) < MIN_POINTS else old
-        for old, line in zip(previous, lines, strict=True)
+        SegmentedSeries(array, old.bar) if len(array) < MIN_POINTS else old
+        for old, array in zip(previous, arrays, strict=True)
     ]
     changed = [
         k
-        for k, line in enumerate(lines)
-        if len(line) >= MIN_POINTS and not unchanged[k] == len(line) == len(previous[k].values)
+        for k, array in enumerate(arrays)
+        if len(array) >= MIN_POINTS and not unchanged[k] == len(array) == len(previous[k].values)
     ]
     preprocessed = preprocessing.preprocess_series(
-        [lines[k] for k in changed], [(previous[k]._preprocessed, unchanged[k]) for k in changed]
+        [arrays[k] for k in changed], [(previous[k]._preprocessed, unchanged[k]) for k in changed]
     )
     reusable = [
         _reusable_prefix_length(previous[k]._preprocessed, series, unchanged[k])
@@ -111,7 +111,7 @@ def update_segmentations(
             unchanged[k] if prefix else 0,
         )
         steps = prune_boundaries(test, partition.boundaries)
-        updated[k] = SegmentedSeries(lines[k], old.bar, steps, series, partition, test.cache)
+        updated[k] = SegmentedSeries(arrays[k], old.bar, steps, series, partition, test.cache)
     return updated
 
 

@@ -85,3 +85,8 @@ def _inverse_trigamma(value: float) -> float:
         if abs(step) < 1e-8 * x:
             break
     return x
+
+
+def ar1_inflation(r: float) -> float:
+    """(1 + r) / (1 - r) for a first-order autoregressive process with lag-1 autocorrelation r."""
+    return (1 + r) / (1 - r)

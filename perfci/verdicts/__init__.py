@@ -1,1 +1,1 @@
-"""Model values in, model values out: what the measured numbers mean."""
+"""Decisions on measured series: comparisons, change points, incidents, goals."""

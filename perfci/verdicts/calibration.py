@@ -1,6 +1,7 @@
-"""How often verdicts are wrong: false alarms about equal commits, and what was taken back about different ones.
+"""Calibration: false alarms in A/A runs, and what became of candidates between different commits.
 
-Every verdict ever given counts, whatever superseded it: an alarm somebody has seen is not undone by a later one.
+Every verdict ever given counts, superseded or not: an alarm that was seen is not undone by a later
+one.
 """
 
 from __future__ import annotations
@@ -14,37 +15,39 @@ from perfci.stats.proportion import clopper_pearson_interval
 from perfci.verdicts.rule import MOVE_KINDS
 
 StagedKind = tuple[Stage, VerdictKind]
-"""What was said once, and on what evidence."""
+"""Stage and kind of one verdict."""
 
 ALARM_KINDS = (*MOVE_KINDS, VerdictKind.FAILED)
-"""What is wrong to say of a commit against itself; an improvement that is none misleads like a regression."""
+"""False alarms of an A/A run; a false improvement misleads like a false regression."""
 
 TESTED_KINDS = (*ALARM_KINDS, VerdictKind.UNCHANGED, VerdictKind.INCONCLUSIVE)
-"""Verdicts that could have been an alarm; where a side is missing or not comparable none could."""
+"""Verdicts that could have been an alarm; not those with a missing or incomparable side."""
 
 
 @dataclass(frozen=True, slots=True)
 class FalseAlarmRate:
-    """False alarms among verdicts on equals, with the exact 95 % interval of their share."""
+    """False alarms among the verdicts of A/A runs, with the exact 95 % interval of their share."""
 
     alarms: int
     verdicts: int
 
     @property
     def share(self) -> float | None:
+        """Alarms per verdict; None without verdicts."""
         return self.alarms / self.verdicts if self.verdicts else None
 
     @property
     def interval(self) -> tuple[float, float]:
+        """Interval of Clopper & Pearson (1934)."""
         return clopper_pearson_interval(self.alarms, self.verdicts)
 
 
 @dataclass(frozen=True, slots=True)
 class FalseAlarmMeter:
-    """The false alarms of first looks, and those that fresh pairs confirmed.
+    """False alarms of screening, and those that fresh pairs confirmed.
 
-    A first look that raises no alarm is the last word on its question, so ``convicted`` counts it beside the verdicts
-    on fresh pairs; one that does is only a nomination. ``set_aside`` had nothing to compare.
+    Screening without an alarm settles its question, so ``confirmed`` counts it beside the verdicts
+    on fresh pairs; with one it only selects a candidate. ``not_compared`` had a side missing.
     """
 
     screening: FalseAlarmRate
@@ -53,7 +56,7 @@ class FalseAlarmMeter:
 
 
 def count_false_alarms(verdict_counts: Mapping[StagedKind, int]) -> FalseAlarmMeter:
-    """Read how many verdicts of each stage and kind equal commits were given."""
+    """Count false alarms from the number of A/A verdicts of each stage and kind."""
 
     def count(stage: Stage, kinds: Sequence[VerdictKind]) -> int:
         return sum(verdict_counts.get((stage, kind), 0) for kind in kinds)
@@ -73,9 +76,10 @@ def count_false_alarms(verdict_counts: Mapping[StagedKind, int]) -> FalseAlarmMe
 
 @dataclass(frozen=True, slots=True)
 class CandidateCounts:
-    """What became of the moves that first looks suspected between different commits.
+    """What became of the moves that screening selected between different commits.
 
-    A refuted one is no false alarm: nobody was paged, and finding out is what fresh pairs are for.
+    A refuted candidate is not a false alarm: it paged nobody, and refuting is what fresh pairs are
+    for.
     """
 
     confirmed: int = 0
@@ -85,19 +89,20 @@ class CandidateCounts:
 
     @property
     def total(self) -> int:
+        """All candidates."""
         return self.confirmed + self.refuted + self.undecided + self.unsettled
 
 
 @dataclass(frozen=True, slots=True)
 class ConfirmationCounts:
-    """Moves between different commits told as facts, and how many of them something else was said of later."""
+    """Confirmed moves between different commits, and how many of them a later verdict retracted."""
 
     total: int = 0
     retracted: int = 0
 
 
 def count_candidates(verdict_histories: Iterable[Sequence[StagedKind]]) -> CandidateCounts:
-    """Follow every suspicion to the verdict after it; a question has its verdicts in the order they were given."""
+    """Follow every candidate to the verdict after it; each history has its verdicts in order."""
     fates = [
         _candidate_fate(kind, verdicts[k + 1] if k + 1 < len(verdicts) else None)
         for verdicts in verdict_histories
@@ -122,7 +127,7 @@ def _candidate_fate(kind: VerdictKind, next_verdict: StagedKind | None) -> str:
 
 
 def count_confirmations(verdict_histories: Iterable[Sequence[StagedKind]]) -> ConfirmationCounts:
-    """Count moves told on fresh pairs, and those after which anything else was ever said of the same question."""
+    """Count confirmed moves, and those with any later verdict of another kind."""
     retracted = [
         any(later is not kind for _, later in verdicts[k + 1 :])
         for verdicts in verdict_histories
@@ -134,7 +139,7 @@ def count_confirmations(verdict_histories: Iterable[Sequence[StagedKind]]) -> Co
 
 @dataclass(frozen=True, slots=True)
 class CalibrationWindow:
-    """What a stretch of time says; ``days`` is absent for all of it."""
+    """Calibration over the last ``days``; None for all time."""
 
     days: int | None
     comparisons: int
@@ -147,7 +152,7 @@ class CalibrationWindow:
 
 @dataclass(frozen=True, slots=True)
 class SeriesNoiseFloor:
-    """What equal commits of a series show, from how many comparisons, and the bar the policy alone would have."""
+    """Noise floor of a series from its A/A runs, and the bar of the policy alone."""
 
     series: Series
     noise_floor: float
@@ -156,17 +161,18 @@ class SeriesNoiseFloor:
 
     @property
     def bar(self) -> float:
-        """A move has to pass both: where equals wander further than the policy's bar, the floor is the bar."""
+        """The larger of policy bar and noise floor: a move must pass both."""
         return max(self.policy_bar, self.noise_floor)
 
     @property
     def is_raised(self) -> bool:
+        """Whether the noise floor raises the bar."""
         return self.noise_floor > self.policy_bar
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """All that is known of how far verdicts can be trusted; ``last_at`` is when equals were last compared."""
+    """How far verdicts can be trusted; ``last_compared_at`` is the time of the last A/A run."""
 
     windows: Sequence[CalibrationWindow]
     floors: Sequence[SeriesNoiseFloor]

@@ -1,4 +1,4 @@
-"""Changes that a pull request announces beforehand: how much of what, and why."""
+"""Expected changes that a pull request declares: how much of what, and why."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from fnmatch import fnmatchcase
 from perfci.model import Series, Verdict, VerdictKind
 
 EXPECT_TRAILER = "Perfci-Expect:"
+"""Name of the trailer line."""
 TRAILER_PATTERN = re.compile(
     EXPECT_TRAILER + r" +(\S{1,200}) +([+\-\N{MINUS SIGN}]?\d{1,6}(?:\.\d{1,6})?) ?% +(\S.{0,499})",
     re.IGNORECASE,
 )
-"""As git has trailers: a metric, a benchmark or both, by name or with ``*``; the change of the value; a reason."""
+"""A trailer line: a metric, a benchmark or both, by name or with ``*``; the change of the value; a
+reason."""
 
 MAX_EXPECTED_CHANGES = 20
-"""Announcements of one pull request."""
+"""Expected changes read from one pull request."""
 
 MIN_NOISE = 0.0005
-"""Half of the last digit that anybody writes into an announcement."""
+"""Half of the last digit written in practice."""
 
 
 class ExpectedChangeOutcome(StrEnum):
-    """What became of an announcement."""
+    """How an expected change compares with the verdicts."""
 
     AS_EXPECTED = "as expected"
     MORE_THAN_EXPECTED = "larger than expected"
@@ -34,9 +36,10 @@ class ExpectedChangeOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExpectedChange:
-    """``change`` is that of the value, relative: +0.03 bytes are worse, +0.03 tokens a second better.
+    """A declared change: ``change`` is relative to the value, so +0.03 bytes are worse and +0.03
+    tokens a second better.
 
-    ``counts`` tells whether who announced it may write to the repository; else it is only shown.
+    ``is_authorized`` says whether its author may write to the repository; else it is only shown.
     """
 
     match: str
@@ -45,6 +48,7 @@ class ExpectedChange:
     is_authorized: bool = True
 
     def matches_series(self, series: Series) -> bool:
+        """Whether metric, benchmark, cell or ``benchmark.metric`` matches."""
         benchmark, cell, metric = series.benchmark.name, series.cell, series.metric.name
         return any(
             fnmatchcase(candidate, self.match)
@@ -52,17 +56,19 @@ class ExpectedChange:
         )
 
     def covers_verdict(self, verdict: Verdict) -> bool:
+        """Whether the verdict's change is expected."""
         return verdict.ratio is not None and self.allows_change(
             verdict.series, verdict.ratio - 1, verdict.noise_floor or 0.0
         )
 
     def allows_change(self, series: Series, relative_change: float, noise: float) -> bool:
-        """Whether a change is the announced one: of this series, in this direction, and no larger than noise allows."""
+        """Whether a change is expected: this series, this direction, and no larger than declared
+        plus the noise."""
         as_large = abs(relative_change) <= abs(self.change) + max(noise, MIN_NOISE)
         return self.matches_series(series) and relative_change * self.change > 0 and as_large
 
     def compute_outcome(self, verdicts: Iterable[Verdict]) -> ExpectedChangeOutcome:
-        """What was found of it among the changes that are worse."""
+        """Compare with the regressions among verdicts."""
         worse = [
             verdict
             for verdict in verdicts
@@ -78,7 +84,8 @@ class ExpectedChange:
 
 
 def parse_expected_changes(text: str) -> list[ExpectedChange]:
-    """The announcements in the description of a pull request; a line that is written in another way is none."""
+    """Read the expected changes from a pull request's description; lines in another form are
+    ignored."""
     lines = (TRAILER_PATTERN.fullmatch(line.strip()) for line in text.splitlines())
     changes = (
         ExpectedChange(match[1], _parse_change(match[2]), _replace_unprintable(match[3]))

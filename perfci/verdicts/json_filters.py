@@ -1,4 +1,4 @@
-"""The statistics as filters: one JSON document in, one out, as `perfci judge --json` and `perfci detect --json`."""
+"""The statistics as filters from JSON to JSON: `perfci judge --json` and `perfci detect --json`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Document = dict[str, Any]
 
 
 def judge_document(document: Mapping[str, Any]) -> Document:
-    """Answer the operations ``compare`` and ``decide`` for every case; a bad case gets an error of its own."""
+    """Answer ``compare`` or ``decide`` for every case; an invalid case gets an error of its own."""
     operation = document.get("op", "compare")
     if operation not in ("compare", "decide"):
         raise PerfciError(f'expected "op" to be "compare" or "decide", found {operation!r}')
@@ -47,9 +47,10 @@ def judge_document(document: Mapping[str, Any]) -> Document:
 
 
 def detect_document(document: Mapping[str, Any]) -> Document:
-    """Change points of every series; a bad series gets an error of its own.
+    """Detect the change points of every series; an invalid series gets an error of its own.
 
-    A ``min_effect`` is a ratio, which zero or less has not; where it is 0 every change counts and any number will do.
+    Values must be positive unless ``min_effect`` is 0, where every change counts and no ratio is
+    needed.
     """
     series = _require_list(document, "series")
     min_effect = _require_share(document, "min_effect", 0.05)
@@ -67,7 +68,8 @@ def detect_document(document: Mapping[str, Any]) -> Document:
 def _compare_cases(
     cases: Sequence[Document | ParsedCase], shifts: Mapping[int, Shift], rule: Rule
 ) -> list[Document]:
-    """Screening and conviction of every case; variance and false discoveries are shared inside a group only."""
+    """Screening and confirmation of every case; noise priors and false-discovery control act inside
+    a group only."""
     answers = [
         case if isinstance(case, dict) else _answer_compare(case, shifts[k], rule)
         for k, case in enumerate(cases)
@@ -81,7 +83,7 @@ def _compare_cases(
 
 
 class ParsedCase:
-    """One case as numbers: its sides as log levels, its A/A history and the group it shares with others."""
+    """One case: log levels of its sides, its A/A history, and its group."""
 
     __slots__ = ("aa_log_ratios", "costs", "group", "id")
 
@@ -114,7 +116,7 @@ def _parse_sides(base: Sequence[Sequence[float]], head: Sequence[Sequence[float]
 
 
 def _log_levels(side: Sequence[Sequence[float]], warmup: int) -> Floats:
-    """The median of every process as a logarithm, all at once where they have as many samples."""
+    """Median of every process as a logarithm, vectorised where all have the same number of samples."""
     if len({len(process) for process in side}) == 1:
         levels = np.median(np.asarray(side, dtype=float)[:, warmup:], axis=1)
     else:
@@ -158,7 +160,7 @@ def _serialize_shift(shift: Shift, tail: float = 0.025) -> Document:
 def _serialize_pools(
     cases: Sequence[Document | ParsedCase], shifts_by_case: Mapping[int, Shift], rule: Rule
 ) -> Document:
-    """What the cases of each group have in common, every case counting once; nothing where no case has a group."""
+    """The pooled verdict of each group, every case counting once; nothing without groups."""
     shifts = {name: [shifts_by_case[k] for k in members] for name, members in _group_cases(cases).items()}
     pools = [
         _serialize_pool(name, pool_benchmarks(wrap_single_shifts(group_shifts), rule.bar))
@@ -188,7 +190,7 @@ def _group_cases(cases: Sequence[Document | ParsedCase]) -> dict[Any, list[int]]
 
 
 def _shrink_shifts(cases: Sequence[Document | ParsedCase]) -> dict[int, Shift]:
-    """The shift of every case, moderated by what it may borrow."""
+    """The shift of every case, shrunk towards its noise prior."""
     own_shifts = {
         k: case.costs.estimate_shift() for k, case in enumerate(cases) if isinstance(case, ParsedCase)
     }
@@ -202,10 +204,10 @@ def _noise_priors(
     *,
     initial_pairs: int | None = None,
 ) -> dict[int, NoisePrior | None]:
-    """What each case knows of its noise beforehand: from its group, and from its own comparisons of equals.
+    """Noise prior of each case, from its group and its own A/A runs.
 
-    Those do not say how many pairs they had, so they count as comparisons like this one: of the pairs it has, or where
-    it is still growing of those it ``begun`` with. Lending is the same as between benchmarks of one session.
+    A/A ratios come without their number of pairs, so they count as comparisons of the case's
+    present size, or of ``initial_pairs`` where the case is still growing.
     """
     priors: dict[int, NoisePrior | None] = dict.fromkeys(range(len(parsed_cases)))
     alone = [
@@ -225,7 +227,7 @@ def _noise_priors(
 def _group_noise_priors(
     cases: Mapping[int, ParsedCase], own_shifts: Mapping[int, Shift], initial_pairs: int | None
 ) -> dict[int, NoisePrior | None]:
-    """What cases lend to each other; to those without a past they all lend the same."""
+    """Pooled priors of the cases of one group; those without A/A history share one."""
     spreads: dict[Hashable, PairNoise] = {}
     for k, case in cases.items():
         aa_runs = [(ratio, initial_pairs or case.costs.pairs) for ratio in case.aa_log_ratios]

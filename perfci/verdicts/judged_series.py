@@ -1,4 +1,4 @@
-"""Which of the series that were measured a verdict is given on; the rest are witnesses, shown beside them."""
+"""Selection of the series that get a verdict; the others are informational and shown beside them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ from perfci.model import CPU_METRIC_PREFIX, Clock, Process, Series, Status
 from perfci.verdicts.process_levels import is_cpu_bound, key_without_metric
 
 ProcessesByCommit = dict[str, list[Process]]
+"""Processes of one series by sha."""
 
 StatusAndClock = tuple[Status, Clock]
-"""How a process ended, and what its samples were read from: all that gating asks of most of them."""
+"""How a process ended and what its samples were read from: all that selection needs of most
+processes."""
 
 StatusesBySeries = Mapping[Series, Collection[StatusAndClock]]
+"""Statuses and clocks of each series' processes."""
 
 
 def select_judged_series(processes: Mapping[Series, Sequence[Process]]) -> list[Series]:
-    """The judged series, in the order given.
+    """Judged series, in the order given.
 
-    A metric that was read with two clocks is judged by its CPU time, except where the benchmark mostly waits for it.
-    What was declared a witness is never judged, nor what no process could read beside other metrics it gave.
+    A metric read with two clocks is judged by its CPU time, unless the benchmark mostly waits.
+    Informational metrics are never judged, nor a metric that no process could read beside others it
+    returned.
     """
     return select_judged_by_status(
         collect_statuses(processes), lambda cpu, wall: is_cpu_bound(processes[cpu], processes[wall])
@@ -30,7 +34,8 @@ def select_judged_series(processes: Mapping[Series, Sequence[Process]]) -> list[
 def select_judged_by_status(
     statuses: StatusesBySeries, computes: Callable[[Series, Series], bool]
 ) -> list[Series]:
-    """The same of what is known without samples; ``bound`` says of CPU time and its wall twin whether it computes."""
+    """Judged series from statuses alone; ``computes`` says of CPU time and its wall twin whether
+    the benchmark computes."""
     twins = find_cpu_twins(statuses)
     waiting = {cpu for cpu, wall in twins.items() if not computes(cpu, wall)}
     informational = waiting | {wall for cpu, wall in twins.items() if cpu not in waiting}
@@ -45,13 +50,14 @@ def select_judged_by_status(
 
 
 def collect_statuses(processes: Mapping[Series, Iterable[Process]]) -> dict[Series, set[StatusAndClock]]:
+    """Statuses and clocks of each series."""
     return {
         series: {(process.status, process.clock) for process in ends} for series, ends in processes.items()
     }
 
 
 def find_cpu_twins(statuses: StatusesBySeries) -> dict[Series, Series]:
-    """The series of CPU seconds, each with the series that the same processes read with another clock."""
+    """Series of CPU seconds, each with the series the same processes read with another clock."""
     cpu_series = [series for series in statuses if series.metric.name.startswith(CPU_METRIC_PREFIX)]
     if not cpu_series:
         return {}
@@ -69,7 +75,7 @@ def find_cpu_twins(statuses: StatusesBySeries) -> dict[Series, Series]:
 def group_judged_by_commit(
     measured: Mapping[str, Iterable[tuple[Series, Process]]],
 ) -> dict[Series, ProcessesByCommit]:
-    """Turn what each commit gave into the judged series with their processes by commit."""
+    """Judged series with their processes by commit."""
     processes: dict[Series, ProcessesByCommit] = {}
     for sha, rows in measured.items():
         for series, process in rows:
@@ -88,7 +94,8 @@ def group_judged_by_commit(
 
 
 def _add_failures(cpu: ProcessesByCommit, wall: ProcessesByCommit) -> ProcessesByCommit:
-    """A process that gave nothing is known only under the metric it was to give: CPU seconds fail with it."""
+    """Add failed processes to the CPU series: one that returned nothing is stored under the metric
+    it was to return only."""
     merged = {sha: list(processes) for sha, processes in cpu.items()}
     for sha, processes in wall.items():
         failed = [replace(process, clock=Clock.CPU) for process in processes if not _is_ok(process)]
@@ -99,16 +106,17 @@ def _add_failures(cpu: ProcessesByCommit, wall: ProcessesByCommit) -> ProcessesB
 
 
 def _is_read_from_cpu_clock(statuses: Collection[StatusAndClock]) -> bool:
-    """By the clock of the processes; a summary from elsewhere has only its name to go by."""
+    """Whether any process used the CPU clock; a summary without processes is trusted by its name."""
     return not statuses or any(clock is Clock.CPU for _, clock in statuses)
 
 
 def _is_informational(statuses: Collection[StatusAndClock]) -> bool:
+    """Whether all usable processes are informational."""
     return {clock for status, clock in statuses if status is Status.OK} == {Clock.INFORMATIONAL}
 
 
 def _is_unavailable(statuses: Collection[StatusAndClock]) -> bool:
-    """Whether every process that got as far as this metric could not read it."""
+    """Whether every process that reached this metric could not read it."""
     return not _has_values(statuses) and any(status is Status.SKIPPED for status, _ in statuses)
 
 

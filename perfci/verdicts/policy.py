@@ -1,4 +1,4 @@
-"""Which rule a series is judged by: the bar of its metric's class, or what the user's tables say instead."""
+"""Policy: the rule of each series, by the class of its metric or the user's ``[[policy]]`` tables."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from perfci.model import Metric, MetricClass, Series
 from perfci.verdicts.rule import Rule
 
 ALLOCATOR_BLOCK_BYTES = 512
-"""PyTorch's caching allocator hands out whole blocks of 512 bytes (``kMinBlockSize`` in CUDACachingAllocator)."""
+"""Block size of PyTorch's caching allocator (``kMinBlockSize`` in CUDACachingAllocator)."""
 
 ALLOCATOR_SEGMENT_BYTES = 2 * 2**20
-"""It takes memory from the device in segments of 2 MiB or more (``kSmallBuffer`` there)."""
+"""Smallest segment it takes from the device (``kSmallBuffer`` in CUDACachingAllocator)."""
 
 
 MATCH_FLAGS = re.IGNORECASE | re.DOTALL
@@ -23,10 +23,12 @@ MATCH_FLAGS = re.IGNORECASE | re.DOTALL
 
 @dataclass(frozen=True, slots=True)
 class MetricClassRule:
-    """How one kind of metric is known, by expressions that fit name and unit in whole, and how it is judged.
+    """How a class of metrics is recognised, by expressions that match name and unit in full, and
+    judged.
 
-    The bar is the user's bar for time, where need be raised to ``at_least`` or lowered to ``at_most``. ``exact_bar`` is
-    for values that repeat exactly, where it is another; ``floor`` is in the metric's unit.
+    The bar is the user's bar for time, raised to ``min_bar`` or lowered to ``max_bar``.
+    ``exact_bar`` is for values that repeat exactly, where it differs; ``floor`` is in the metric's
+    unit.
     """
 
     metric_class: MetricClass
@@ -39,12 +41,14 @@ class MetricClassRule:
     floor: float = 0.0
 
     def matches_metric(self, metric: Metric) -> bool:
+        """Whether name and unit match."""
         return bool(
             re.fullmatch(self.name_pattern, metric.name, MATCH_FLAGS)
             and re.fullmatch(self.unit_pattern, metric.unit, MATCH_FLAGS)
         )
 
     def build_rule(self, default: Rule) -> Rule:
+        """The default rule with the bar of this class."""
         bar = min(max(default.bar, self.min_bar), self.max_bar)
         subject = "" if bar == default.bar and self.exact_bar is None else self.subject
         return replace(default, bar=bar, exact_bar=self.exact_bar, floor=self.floor, subject=subject)
@@ -53,14 +57,13 @@ class MetricClassRule:
 SECONDS_UNIT = r"(seconds|s|ms|us|ns)(/.*)?"
 BYTES_UNIT = r"(bytes|[kmgt]i?b)"
 RATE_UNIT = r".*/(s|seconds?)"
-NUMERICS_UNIT = (
-    rf"(?!({SECONDS_UNIT}|{BYTES_UNIT}|counts?)$).*"  # the time of a loss, or its memory, is no loss
-)
+# the time of a loss, or its memory, is no loss
+NUMERICS_UNIT = rf"(?!({SECONDS_UNIT}|{BYTES_UNIT}|counts?)$).*"
 STARTUP_METRIC = r"(.*_)?(compile|compilation|cold|warm_start|startup|import|build|first_output)(_.*)?"
 
 CLASS_RULES: tuple[MetricClassRule, ...] = (
-    # whether it still computes the same, bitwise in one type: torchtitan compares the losses of two commits with
-    # assert-equal; a loss that varies between processes has the bar of time
+    # Whether it still computes the same, bitwise in one type: torchtitan compares the losses of two
+    # commits with assert-equal. A loss that varies between processes has the bar of time.
     MetricClassRule(
         MetricClass.NUMERICS,
         "numerics",
@@ -71,11 +74,11 @@ CLASS_RULES: tuple[MetricClassRule, ...] = (
     MetricClassRule(
         MetricClass.NUMERICS, "numerics", r"max_(absolute_|relative_)?error", NUMERICS_UNIT, exact_bar=0.0
     ),
-    # one operator more is a change of the code: what repeats exactly has no noise to allow for (DESIGN 6)
+    # One operator more is a change of the code: what repeats exactly has no noise.
     MetricClassRule(MetricClass.COUNT, "counts", unit_pattern=r"counts?|flops?|instructions", exact_bar=0.0),
-    # peaks hardly vary: 5 % even where time is allowed more, and the allocator's own step is no change; what it
-    # reserves moves by segments, what it hands out by blocks (study of detection, 6.1); peaks that are counted
-    # tensor by tensor know no blocks
+    # Peaks hardly vary: 5 % even where time is allowed more, and the allocator's own step is no change.
+    # What it reserves moves by segments, what it hands out by blocks; peaks that are counted tensor by
+    # tensor have no blocks.
     MetricClassRule(
         MetricClass.MEMORY,
         "memory",
@@ -97,7 +100,7 @@ CLASS_RULES: tuple[MetricClassRule, ...] = (
     MetricClassRule(
         MetricClass.COMPILE, "compile and start time", STARTUP_METRIC, SECONDS_UNIT, min_bar=0.15
     ),
-    # a quantile far out rests on few requests (study of measuring, 6: thresholds by class)
+    # a quantile far out rests on few requests
     MetricClassRule(MetricClass.TAIL, "tails", r"(.*_)?p99?\d(_.*)?", SECONDS_UNIT, min_bar=0.10),
     # attainment moves by whole requests: one in a hundred is no change
     MetricClassRule(MetricClass.SLA, "SLA attainment", name_pattern=r"(.*_)?sla_attainment", floor=0.01),
@@ -107,7 +110,8 @@ CLASS_RULES: tuple[MetricClassRule, ...] = (
     MetricClassRule(MetricClass.TIME, "time", unit_pattern=SECONDS_UNIT),
     MetricClassRule(MetricClass.OTHER, "other metrics"),
 )
-"""The kinds of metrics, the first that fits counts. Whether a value repeats exactly its clock tells, not its name."""
+"""Classes of metrics; the first that matches applies. The clock, not the name, decides whether a
+value repeats exactly."""
 
 
 @lru_cache(maxsize=4096)  # thousands of series have a few metrics
@@ -117,11 +121,12 @@ def _find_class_rule(metric: Metric) -> MetricClassRule:
 
 @dataclass(frozen=True, slots=True)
 class PolicyOverride:
-    """One ``[[policy]]`` of a user: what it leaves out stays as the class has it.
+    """One ``[[policy]]`` table; what it leaves out stays as the class has it.
 
-    ``match`` is searched for in the label, cell and metric: ``generation.Gpt.measure_generation(8) · tpot``.
-    ``floor_bytes`` is for metrics in bytes and goes before ``floor``, which is in the metric's own unit. A ``bar`` of
-    0 is for values that repeat exactly; those that vary keep the bar of their class.
+    ``match`` is searched for in cell and metric: ``generation.Gpt.measure_generation(8) · tpot``.
+    ``floor_bytes`` is for metrics in bytes and precedes ``floor``, which is in the metric's own
+    unit. A ``bar`` of 0 is for values that repeat exactly; those that vary keep the bar of their
+    class.
     """
 
     match: str
@@ -132,9 +137,11 @@ class PolicyOverride:
     judge: bool = True
 
     def matches_series(self, series: Series) -> bool:
+        """Whether the expression is found in the label."""
         return re.search(self.match, series.label) is not None
 
     def apply_to(self, class_rule: Rule, default: Rule, series: Series) -> Rule:
+        """The rule of the class with what the table sets."""
         floor = (
             self.floor_bytes if self.floor_bytes is not None and series.metric.unit == "bytes" else self.floor
         )
@@ -149,21 +156,23 @@ class PolicyOverride:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The rule of every series: the user's first table that matches speaks, else the class of the metric alone."""
+    """The rule of every series: the first matching table of the user, else the class of the metric."""
 
     default: Rule = field(default_factory=Rule)
     overrides: Sequence[PolicyOverride] = ()
 
     def rule_for(self, series: Series) -> Rule:
+        """The rule of a series."""
         override = self._find_override(series)
         rule = self._resolve_class_rule(series, override).build_rule(self.default)
         return override.apply_to(rule, self.default, series) if override else rule
 
     def class_of(self, series: Series) -> MetricClass:
+        """The metric class of a series."""
         return self._resolve_class_rule(series, self._find_override(series)).metric_class
 
     def is_judged(self, series: Series) -> bool:
-        """Whether a verdict is wanted at all; what is not judged is still measured and shown."""
+        """Whether the series gets a verdict; others are still measured and shown."""
         override = self._find_override(series)
         return override is None or override.judge
 

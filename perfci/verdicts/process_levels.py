@@ -1,4 +1,4 @@
-"""The one number a process, a point or a benchmark is judged by."""
+"""Levels: the one number by which a process, a point or a benchmark is judged."""
 
 from __future__ import annotations
 
@@ -8,32 +8,35 @@ from perfci.model import ALTERNATING_FLAG, Clock, Point, Process, ResultSummary,
 from perfci.stats.location import lower_quartile, median, trimmed_mean, warmup_length
 
 DISQUALIFYING_PREFIXES = ("throttled", "shared_gpu")
-"""How the flags begin of a process that did not have the machine it was promised (DESIGN 7): shown, never judged."""
+"""Prefixes of flags of processes that did not have the machine to themselves: shown, never judged."""
 
 MIN_TURNS = 5
-"""Turns that two processes have to share for their levels to rest on them: a fifth of them is then one sample."""
+"""Turns two processes must share for their levels to rest on them: a fifth of them, the trim, is
+then one sample."""
 
 MIN_CPU_SHARE = 0.2
-"""A benchmark that never computes for a fifth of its wall time waits, and CPU time would not see it get slower."""
+"""A benchmark that never computes for a fifth of its wall time waits, and its CPU time would not
+show a slowdown."""
 
 
 def process_level(process: Process) -> float:
-    """The level of one process, as its clock asks: CPU time can only be swollen, so its lower quartile counts."""
+    """Level of one process: the lower quartile of CPU time, which is only ever inflated, else the
+    median."""
     return _clock_level(process.samples, process.clock)
 
 
 def judged_level(point: Point) -> float | None:
-    """The level of one commit: the median of its usable processes, or what a foreign tool left of it."""
+    """Level of one commit: the median of its usable processes, or a foreign tool's summary."""
     return _median_or_summary_level(select_usable(point.processes), point)
 
 
 def point_level(point: Point) -> float | None:
-    """The level to show: the judged one, or that of flagged processes where there are no others."""
+    """Level to show: the judged one, or that of flagged processes if there are no others."""
     return _median_or_summary_level(select_displayed(point.processes), point)
 
 
 def summarize_result(processes: Sequence[Process]) -> ResultSummary | None:
-    """What processes came to; nothing where none of them ended well."""
+    """Summarise processes; None if none of them ended well."""
     clocks = {process.clock for process in processes if process.status is Status.OK}
     if not clocks:
         return None
@@ -46,32 +49,33 @@ def summarize_result(processes: Sequence[Process]) -> ResultSummary | None:
 
 
 def select_usable(processes: Sequence[Process]) -> list[Process]:
-    """Processes that ended well and that nothing is known against; other flags only tell how one was measured."""
+    """Processes that ended well without a disqualifying flag."""
     return [
         process for process in processes if process.status is Status.OK and not disqualifying_flags(process)
     ]
 
 
 def select_disqualified(processes: Sequence[Process]) -> list[Process]:
-    """Processes that ended well on a machine that was not what it promised."""
+    """Processes that ended well with a disqualifying flag."""
     return [process for process in processes if process.status is Status.OK and disqualifying_flags(process)]
 
 
 def select_displayed(processes: Sequence[Process]) -> list[Process]:
-    """The usable processes, or where all of them are flagged those that ended well."""
+    """Usable processes, or all that ended well if every one is flagged."""
     return select_usable(processes) or [process for process in processes if process.status is Status.OK]
 
 
 def disqualifying_flags(process: Process) -> list[str]:
-    """What is known against a process that ended well."""
+    """The disqualifying flags of a process."""
     return [flag for flag in process.flags if flag.startswith(DISQUALIFYING_PREFIXES)]
 
 
 def steady_levels(base: Sequence[Process], head: Sequence[Process]) -> tuple[list[float], list[float]]:
-    """Levels of both sides after dropping the warm-up that all their processes share.
+    """Levels of both sides without the warm-up that all their processes share.
 
-    Two processes that took turns have their levels over the turns they shared: the machine's mood is then the same in
-    both, sample by sample, and a mean keeps it so where a quartile of each would take its own part of it.
+    Two processes that alternated get trimmed means over their shared samples: the drift of the
+    machine is then common to both, sample by sample, and a mean keeps it so, where quartiles would
+    not.
     """
     cut = warmup_length([process.samples for process in (*base, *head)])
     shared = _shared_turns(base, head)
@@ -88,7 +92,8 @@ def steady_levels(base: Sequence[Process], head: Sequence[Process]) -> tuple[lis
 
 
 def _shared_turns(base: Sequence[Process], head: Sequence[Process]) -> dict[int | None, int]:
-    """How many samples the sides of a pair took in turns, where they are times and enough of them to trim."""
+    """Number of samples both processes of a pair took in turns, for timed pairs with enough to
+    trim."""
     sides = [
         {process.pair: len(process.samples) for process in side if _has_alternated(process)}
         for side in (base, head)
@@ -103,13 +108,14 @@ def _has_alternated(process: Process) -> bool:
 
 
 def steady_level(side: Sequence[Process]) -> float | None:
-    """The median level of one side's usable processes; None where there are none."""
+    """Median level of one side's usable processes; None if there are none."""
     levels = steady_levels(select_usable(side), [])[0]
     return median(levels) if levels else None
 
 
 def is_cpu_bound(cpu: Sequence[Process], wall: Sequence[Process]) -> bool:
-    """Whether CPU time tells the story: False for a benchmark that mostly sleeps or waits for input and output."""
+    """Whether CPU time represents the benchmark: False where it mostly sleeps or waits for input
+    and output."""
     cpu_samples = [sample for process in cpu if process.status is Status.OK for sample in process.samples]
     wall_samples = [sample for process in wall if process.status is Status.OK for sample in process.samples]
     shares = [c / w for c, w in zip(cpu_samples, wall_samples, strict=False) if w > 0]
@@ -117,14 +123,14 @@ def is_cpu_bound(cpu: Sequence[Process], wall: Sequence[Process]) -> bool:
 
 
 def is_clearly_cpu_bound(cpu: Mapping[int, float], wall: Mapping[int, float]) -> bool:
-    """Whether levels at some commit show it already: were the share of every sample small, theirs would be."""
+    """Whether levels alone show it: if every sample had a small CPU share, so would the levels."""
     return any(
         level >= MIN_CPU_SHARE * wall[commit] for commit, level in cpu.items() if wall.get(commit, 0) > 0
     )
 
 
 def key_without_metric(series: Series) -> tuple[object, ...]:
-    """All of a series but its metric: what metrics of one process share."""
+    """Identity of a series but for its metric: what metrics of one process share."""
     return (series.benchmark, series.parameters, series.machine, series.variant, series.harness)
 
 

@@ -1,4 +1,4 @@
-"""The rule of a comparison: what its metric, and the user, ask of a change."""
+"""The rule of a comparison: the bar a change must pass and the pairs it may cost."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from perfci.model import Series, VerdictKind
 from perfci.verdicts.number_format import format_number
 
 MOVE_KINDS = (VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT)
-"""The verdicts that say that something changed."""
+"""Verdicts that say that something changed."""
 
 ROUNDING_TOLERANCE = 1e-9
-"""What arithmetic may do to a ratio, so that a difference of exactly the floor, or the bar, falls on its own side."""
+"""Relative rounding error of a ratio: a difference of exactly the bar, or the floor, falls on its
+own side."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The bar a change must pass, and how many pairs may be spent on finding out.
+    """The bar a change must pass, and the pairs that may be spent on deciding.
 
-    ``strict`` asks for the whole interval beyond the bar instead of half of it. ``looks`` are the numbers of pairs at
-    which a comparison may stop. ``exact_bar`` is the bar of values that repeat exactly, where it is another (0: any
-    change counts). ``floor`` is a difference in the metric's own unit: up to it nothing changed, whatever the ratio.
-    ``about`` names what has such a bar, for the reason.
+    ``strict`` demands the whole interval beyond the bar instead of half of it. ``looks`` are the
+    numbers of pairs at which a comparison may stop. ``exact_bar`` is the bar of values that repeat
+    exactly, where it differs (0: any change counts). ``floor`` is a difference in the metric's unit
+    up to which nothing changed. ``subject`` names in a reason what has this bar.
     """
 
     bar: float = 0.05
@@ -35,11 +36,12 @@ class Rule:
 
     @property
     def effective_exact_bar(self) -> float:
+        """Bar of values that repeat exactly."""
         return self.bar if self.exact_bar is None else self.exact_bar
 
     @property
     def planned_looks(self) -> list[int]:
-        """The looks up to the cap: where it lies beyond them, each further one has a tenth more pairs."""
+        """Looks up to the cap; beyond the listed ones each has a tenth more pairs."""
         looks = sorted({min(look, self.max_pairs) for look in self.looks})
         while looks[-1] < self.max_pairs:
             looks.append(min(looks[-1] + max(looks[-1] // 10, 1), self.max_pairs))
@@ -47,10 +49,11 @@ class Rule:
 
     @property
     def subject_phrase(self) -> str:
+        """The subject as part of a sentence, or nothing."""
         return f" for {self.subject}" if self.subject else ""
 
     def at_level(self, level: float | None) -> Rule:
-        """The same rule where the level is known: there the floor is a share of it, which the bar may not be below."""
+        """The rule at a known level, where the floor is a share that the bar may not fall below."""
         share = self.floor * (1 + 2 * ROUNDING_TOLERANCE) / level if level is not None and level > 0 else 0.0
         if share <= min(self.bar, self.effective_exact_bar):
             return self

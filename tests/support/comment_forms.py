@@ -121,7 +121,7 @@ def new() -> Verdict:
 
 
 def not_comparable() -> Verdict:
-    reason = "The samples no longer know which process they came from, so they cannot be compared."
+    reason = "The samples carry no process boundaries, so they cannot be compared."
     return a_verdict(
         VerdictKind.NOT_COMPARABLE, series=training(), levels=(None, None), reason=reason, **NOTHING
     )

@@ -52,7 +52,7 @@ def told(base: Sequence[Process], head: Sequence[Process]) -> Verdict:
         ),
         (
             told(side(1.0, 1), side(1.5, 1)),
-            "+50.0% over 1 pair: a single pair has no interval, so nothing can be said yet; "
+            "+50.0% over 1 pair: a single pair has no interval, so no verdict is possible yet; "
             "about 4 more pairs would decide.",
         ),
     ],

@@ -17,7 +17,7 @@ FAST, SLOW = 1.0, 1.12
 
 
 def a_side(role: Role, slow: int, *, by: float = 1.0) -> Sequence[Process]:
-    """Ten processes, so many of them in the slow state."""
+    """Ten processes, so many of them in the slow mode."""
     levels = [(SLOW if k < slow else FAST) * by * (1 + share) for k, share in enumerate(JITTER)]
     spread_out = [levels[(3 * k) % 10] for k in range(10)]
     return [a_process(level, role=role, pair=k) for k, level in enumerate(spread_out)]
@@ -34,7 +34,7 @@ def test_tells_the_mix_and_compares_within_states() -> None:
     assert verdict.kind is VerdictKind.UNCHANGED
     assert verdict.reason == (
         "-0.0% over 10 pairs, interval -0.2% to +0.2%: inside the bar of 5.0% either way. "
-        "3 of 10 base and 4 of 10 head processes were in the slow state, 12 % apart; compared within states."
+        "3 of 10 base and 4 of 10 head processes were in the slow mode, 12 % apart; compared within modes."
     )
 
 
@@ -42,7 +42,7 @@ def test_a_slowdown_is_seen_through_the_states() -> None:
     verdict = judged(3, 4, by=1.08)
 
     assert (verdict.kind, round(verdict.ratio or 0, 2)) == (VerdictKind.REGRESSION, 1.08)
-    assert verdict.reason.endswith("in the slow state, 12 % apart; compared within states.")
+    assert verdict.reason.endswith("in the slow mode, 12 % apart; compared within modes.")
 
 
 def test_a_changed_mix_is_told_as_such() -> None:
@@ -50,7 +50,7 @@ def test_a_changed_mix_is_told_as_such() -> None:
 
     assert verdict.kind is not VerdictKind.UNCHANGED
     assert verdict.reason.endswith(
-        "1 of 10 base and 9 of 10 head processes were in the slow state, 12 % apart"
+        "1 of 10 base and 9 of 10 head processes were in the slow mode, 12 % apart"
         ": the mix changed, so the sides are compared as they are."
     )
 
@@ -59,10 +59,10 @@ def test_a_mix_that_may_have_changed_is_told_as_such() -> None:
     verdict = judged(2, 7)
 
     assert verdict.reason.endswith(
-        "2 of 10 base and 7 of 10 head processes were in the slow state, 12 % apart; compared within states."
+        "2 of 10 base and 7 of 10 head processes were in the slow mode, 12 % apart; compared within modes."
     )
     assert judged(1, 7).reason.endswith(
-        "1 of 10 base and 7 of 10 head processes were in the slow state, 12 % apart"
+        "1 of 10 base and 7 of 10 head processes were in the slow mode, 12 % apart"
         ": the mix may have changed, and the interval allows for it."
     )
 

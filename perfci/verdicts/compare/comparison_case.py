@@ -1,4 +1,4 @@
-"""One question: this series, these two commits, this rule."""
+"""The inputs of one comparison: series, two commits, rule."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perfci.verdicts.rule import Rule
 
 @dataclass(frozen=True, slots=True)
 class ComparisonCase:
-    """One question: this series, these two commits, this rule."""
+    """The inputs of one comparison: series, two commits, rule, A/A history and noise prior."""
 
     series: Series
     base_sha: str
@@ -25,7 +25,9 @@ class ComparisonCase:
 
     @property
     def limits(self) -> DecisionLimits:
+        """Decision limits of the rule and the A/A history."""
         return DecisionLimits.from_rule(self.rule, self.aa_log_ratios)
 
     def make_verdict(self, kind: VerdictKind, reason: str, **fields: object) -> Verdict:
+        """A verdict on this case."""
         return Verdict(kind, self.stage, self.series, self.base_sha, self.head_sha, reason=reason, **fields)  # type: ignore[arg-type]

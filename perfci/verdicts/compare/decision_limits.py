@@ -1,4 +1,4 @@
-"""What the interval of a shift says of it, by the numbers of a rule."""
+"""Decision limits: what the interval of a shift decides, by the numbers of a rule."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from perfci.verdicts.rule import ROUNDING_TOLERANCE, Rule
 
 @dataclass(frozen=True, slots=True)
 class DecisionLimits:
-    """The log shifts a verdict hangs on: a move's estimate must pass ``bar`` and its interval exclude ``null``.
+    """Log shifts that decide: the estimate of a move must pass ``bar`` and its interval exclude
+    ``null``.
 
-    *Unchanged* needs the interval within ``same``, the bar as the user set it: where equals are known to wander the
-    bar of a move rises, but what it lets through is not thereby proven equal.
+    *Unchanged* needs the interval within ``equivalence``, the bar of the rule: a noise floor raises
+    the bar of a move, but what that lets through is not thereby proven equal.
     """
 
     bar: float
@@ -28,15 +29,18 @@ class DecisionLimits:
 
     @classmethod
     def from_rule(cls, rule: Rule, aa_log_ratios: Sequence[float] = ()) -> DecisionLimits:
+        """Limits of a rule, the bar raised to the noise floor of A/A runs."""
         bar = max(rule.bar, noise_model.compute_noise_floor(aa_log_ratios) or 0.0)
         return cls(math.log1p(bar), math.log1p(bar if rule.strict else bar / 2), math.log1p(rule.bar))
 
     def for_screening(self) -> DecisionLimits:
-        """Beyond the bar by estimate and on that side of no change by interval is enough to nominate."""
+        """Limits that select a candidate: the estimate beyond the bar and the interval beyond no
+        change."""
         return replace(self, null=0.0)
 
     def classify(self, shift: Shift, tail: float = ALPHA) -> VerdictKind:
-        """What an interval that leaves ``tail`` out on either side says (rule M of the study, 6.1)."""
+        """Verdict of the interval that leaves ``tail`` out on either side
+        (docs/design/statistics.md, section 4)."""
         low, high = shift.bounds(tail)
         bar = self.bar * (1 - ROUNDING_TOLERANCE)
         if shift.centre >= bar and low > self.null:
@@ -52,14 +56,15 @@ class DecisionLimits:
     def is_at_bar(self, shift: Shift, tail: float = ALPHA) -> bool:
         """Whether the change is known to lie between half the bar and half as much again.
 
-        Who knows that knows it as well as the bar is chosen: the indifference zone of Bechhofer (1954). Telling 4.8
-        from 5.2 % would take any number of pairs.
+        It is then known as well as the bar was chosen: the indifference zone of Bechhofer (1954).
+        Separating 4.8 from 5.2 % would take any number of pairs.
         """
         low, high = sorted(math.copysign(1, shift.centre) * bound for bound in shift.bounds(tail))
         return self.bar / 2 < low and high < 1.5 * self.bar
 
     def estimate_more_pairs(self, shift: Shift) -> int | None:
-        """How many more would settle it: as a move where the estimate passes the bar, else as unchanged."""
+        """Further pairs that would decide: as a move where the estimate passes the bar, else as
+        unchanged."""
         if self.is_at_bar(shift):
             return None
         distance = abs(shift.centre)
@@ -68,5 +73,5 @@ class DecisionLimits:
         )
 
     def p_value(self, shift: Shift) -> float:
-        """Two-sided p-value of the shift being no larger than ``null`` either way."""
+        """Two-sided p-value of the shift being no larger than ``null`` in either direction."""
         return min(1.0, 2 * min(shift.p_above(self.null), shift.p_below(-self.null)))

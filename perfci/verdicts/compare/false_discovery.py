@@ -1,4 +1,4 @@
-"""What chance alone would show among many comparisons is held back."""
+"""False-discovery control over the verdicts of a run."""
 
 from __future__ import annotations
 
@@ -12,14 +12,21 @@ from perfci.verdicts.compare.reason_text import format_more_pairs
 from perfci.verdicts.rule import MOVE_KINDS
 
 FALSE_DISCOVERY_RATE = 0.01
-"""Of a hundred confirmed changes one may be false; at the usual 5 % every other range with ten true changes has one."""
+"""Of a hundred confirmed changes one may be false; at the usual 5 % every other range with ten true
+changes has one."""
+
+HELD_BACK_TEXT = (
+    "Held back by false-discovery control: among this many comparisons a difference of this size"
+    " is expected by chance"
+)
+"""Appended to the reason of a move that is held back."""
 
 
 def control_false_discoveries(verdicts: Sequence[Verdict], rate: float = fdr.DEFAULT_FDR) -> list[Verdict]:
-    """Hold back the moves of a group that Benjamini & Hochberg do not accept together; all else passes unchanged.
+    """Turn moves that Benjamini & Hochberg (1995) do not accept into *inconclusive*.
 
-    What was counted exactly is certain and no part of the group: many certain changes would make room for chance
-    among the others.
+    Exact values are certain and no part of the group: many certain changes would make room for
+    chance among the others.
     """
     tested = [
         verdict.p_value
@@ -35,15 +42,15 @@ def control_false_discoveries(verdicts: Sequence[Verdict], rate: float = fdr.DEF
 
 
 def is_exact_verdict(verdict: Verdict) -> bool:
-    """Whether it was counted rather than estimated, so that chance has no part in it."""
+    """Whether the verdict rests on exact values, so that chance has no part in it."""
     return verdict.noise_floor == 0 and verdict.p_value in (0.0, 1.0)
 
 
 def _hold_back(verdict: Verdict, threshold: float, target_p_value: float) -> Verdict:
-    """``wanted`` is the p-value with which it would have been accepted."""
+    """Hold back a move above the threshold; ``target_p_value`` would have been accepted."""
     if verdict.kind not in MOVE_KINDS or verdict.p_value is None or verdict.p_value <= threshold:
         return verdict
     more = estimate_pairs_to_p_value(verdict.pairs, verdict.p_value, target_p_value)
-    text = f"{verdict.reason} Held back: among so many comparisons this much is to be expected by chance"
+    text = f"{verdict.reason} {HELD_BACK_TEXT}"
     reason = f"{text}; {format_more_pairs(more)}." if more else f"{text}."
     return replace(verdict, kind=VerdictKind.INCONCLUSIVE, pairs_to_decide=more, reason=reason)

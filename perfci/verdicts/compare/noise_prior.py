@@ -1,4 +1,4 @@
-"""What is known of a benchmark's noise before its own pairs say enough: from the others, and from its own past."""
+"""Noise prior of a benchmark: from the others of its session, and from its own A/A history."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from perfci.stats import noise_model
 from perfci.stats.location_shift import NoisePrior, Shift
 
 PRIOR_DF = 8.0
-"""What a known standard deviation of a pair is worth: eight more pairs, so fresh pairs can still overrule it."""
+"""Pairs a known standard deviation is worth: eight, so fresh pairs can still overrule it."""
 
 MIN_AA_RUNS = 3
-"""Comparisons of equals that make a past: ``noise.fit_prior`` learns nothing from fewer values either."""
+"""A/A runs that make a history; ``noise_model.fit_noise_prior`` needs three values as well."""
 
 NOISE_CHANGE_LEVEL = 0.05
-"""Noise this unlikely under what the past says is another noise, and the past is silent: the usual level."""
+"""Noise this unlikely under the history (the usual level) is other noise, and the history is
+ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairNoise:
-    """The variance of one pair's log ratio as its own pairs show it, and as comparisons of equals did before."""
+    """Variance of one pair's log ratio, from its own pairs and from earlier A/A runs."""
 
     metric_class: MetricClass
     variance: float
@@ -37,9 +38,11 @@ class PairNoise:
     def from_shift(
         cls, metric_class: MetricClass, shift: Shift, aa_runs: Sequence[tuple[float, int]] = ()
     ) -> PairNoise | None:
-        """None where one pair has no error; ``equals`` are the log ratios of comparisons of equals with their pairs.
+        """Build from a shift; None where a single pair has no error. ``aa_runs`` are (log ratio,
+        pairs).
 
-        The true log ratio of equals is 0, so each is an observation of the variance by itself.
+        The true log ratio of an A/A run is 0, so each one is an observation of the variance by
+        itself.
         """
         variance = shift.error**2 * shift.pairs
         if shift.df <= 0 or not 0 < variance < float("inf"):
@@ -50,12 +53,13 @@ class PairNoise:
 
 
 def pooled_noise_prior(noises: Mapping[Any, PairNoise], key: object) -> NoisePrior | None:
-    """The prior of one benchmark from all that are measured beside it, itself included (Smyth 2004).
+    """Noise prior of one benchmark from all measured beside it, itself included (Smyth 2004).
 
-    Those of one kind of metric are a family. Where three of a family have a past, what they lend is how today's noise
-    compares with it, so that each is shrunk towards its own past on today's machine: a prior that depends on a
-    covariate, as in limma's trend (Law et al. 2014). With no family the past speaks alone, unless today plainly
-    differs from it.
+    Benchmarks of one metric class are pooled. Where three of them have A/A history, the ratios of
+    today's noise to it are pooled instead, so that each is shrunk towards its own history on
+    today's machine: a prior that depends on a covariate, as in limma's trend (Law et al. 2014).
+    Without enough of the class the history decides alone, unless today's noise plainly differs from
+    it.
     """
     own = noises.get(key)
     if own is None:
@@ -76,9 +80,8 @@ def _fit_group_prior(group: Sequence[PairNoise], variances: Sequence[float]) -> 
 
 
 def _aa_noise_prior(own: PairNoise) -> NoisePrior | None:
-    """What equals showed, by as many observations as there were; an outlier of a variance is left to itself, as in
-    the robust version of Phipson et al. (2016).
-    """
+    """Prior from A/A runs alone; None where today's variance is an outlier, as in the robust
+    version of Phipson et al. (2016)."""
     if (
         not own.aa_variance
         or _variance_ratio_p_value(own.variance / own.aa_variance, own.df, own.aa_runs) < NOISE_CHANGE_LEVEL
@@ -88,5 +91,5 @@ def _aa_noise_prior(own: PairNoise) -> NoisePrior | None:
 
 
 def _variance_ratio_p_value(ratio: float, df: float, aa_df: int) -> float:
-    """How likely a ratio of two variances is to be larger by chance, by the F distribution."""
+    """P-value of a larger ratio of two variances, by the F distribution."""
     return float(fdtrc(df, aa_df, ratio))

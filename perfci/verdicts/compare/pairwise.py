@@ -1,7 +1,8 @@
-"""Base against head: from the processes of two commits to one verdict.
+"""Comparison of base and head: from the processes of two commits to one verdict.
 
-Screening is sensitive and only nominates; conviction looks at fresh pairs and is the only thing that turns a check
-red; deciding buys pairs step by step until one or the other is settled (DESIGN 6, rule M of the study).
+Screening is sensitive and only selects candidates; confirmation uses fresh pairs and is the only
+verdict that turns a check red; interim analyses buy pairs step by step until the question is
+settled. The rules are those of docs/design/statistics.md, section 4.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def screen(
     rule: Rule | None = None,
     prior_sd: float | None = None,
 ) -> Verdict:
-    """A sensitive first look: flagged when the estimate passes the bar and the interval excludes no change."""
+    """Screening verdict: a move where the estimate passes the bar and the interval excludes no
+    change."""
     prior = NoisePrior(prior_sd, PRIOR_DF) if prior_sd else None
     case = ComparisonCase(
         series, base_sha, head_sha, Stage.SCREENING, _rule_at_level(rule, base), prior=prior
@@ -58,7 +60,7 @@ def confirm(
     rule: Rule | None = None,
     boundaries: ProcessBoundaries = ProcessBoundaries.PROCESS,
 ) -> Verdict:
-    """The verdict that counts, on pairs that no earlier look has seen."""
+    """Confirmation verdict, on pairs that no earlier look has seen."""
     case = ComparisonCase(series, base_sha, head_sha, Stage.CONFIRMATION, _rule_at_level(rule, base))
     return special_case_verdict(case, base, head, boundaries) or _statistical_verdict(
         case, base, head, case.limits
@@ -67,11 +69,12 @@ def confirm(
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One look at the pairs so far: the verdict, how many more to buy, and what both rest on.
+    """Result of one interim analysis: the verdict, how many pairs to buy next, and the statistics
+    behind both.
 
-    ``tail`` is what this look's interval leaves out on either side; ``bare`` is the shift by its own pairs alone and
-    ``shift`` the one judged, moderated by what was known of the noise. All three are absent where the verdict needs no
-    statistics.
+    ``tail`` is what the interval of this look leaves out on either side; ``own_shift`` is the shift
+    from the pairs alone, ``shrunk_shift`` the one judged, shrunk towards the noise prior. All three
+    are absent where the verdict needs no statistics.
     """
 
     verdict: Verdict
@@ -93,10 +96,11 @@ def interim_analysis(
     prior: NoisePrior | None = None,
     stage: Stage = Stage.SCREENING,
 ) -> Look:
-    """The verdict so far, and how many more pairs to buy now; 0 when it is settled or nothing would settle it.
+    """Verdict so far and how many more pairs to buy; 0 when settled, or when nothing would settle
+    it.
 
-    All looks together keep the error of a single one. The looks are planned, so asking again answers the same.
-    On pairs that no earlier look has seen, ``stage`` is conviction.
+    All looks together keep the error of a single one. Looks are planned, so repeating an analysis
+    gives the same answer. On pairs that no earlier look has seen, ``stage`` is confirmation.
     """
     case = ComparisonCase(series, base_sha, head_sha, stage, _rule_at_level(rule, base), aa_log_ratios, prior)
     special = special_case_verdict(case, base, head)
@@ -125,10 +129,10 @@ def _statistical_verdict(
     limits: DecisionLimits,
     tail: float = ALPHA,
 ) -> Verdict:
-    """The verdict the statistics give.
+    """Verdict by the interval of the shift.
 
-    Its p-value is that of all looks together: the smallest error with which this look would have told (Liu &
-    Anderson 2008), to which its level is very nearly proportional.
+    Its p-value covers all looks: the smallest error with which this look would have decided (Liu &
+    Anderson 2008), to which the level of the look is very nearly proportional.
     """
     sides = SideCosts.from_processes(case.series, base, head)
     shift = sides.estimate_shift(case.prior)
@@ -156,7 +160,7 @@ def _statistical_verdict(
 
 
 def _estimate_more_pairs(case: ComparisonCase, shift: Shift) -> int | None:
-    """A pair alone has no error to tell from, so it takes a first look."""
+    """Further pairs that would decide; a single pair has no error and needs a first look."""
     return (
         case.limits.estimate_more_pairs(shift) if shift.df > 0 else max(case.rule.looks[0] - shift.pairs, 1)
     )

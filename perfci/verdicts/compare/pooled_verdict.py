@@ -1,6 +1,7 @@
-"""One verdict over all benchmarks of a change: 1 or 2 % everywhere, which no benchmark alone could show.
+"""Pooled verdict over all benchmarks of a change: 1 or 2 % everywhere, which no benchmark alone
+could show.
 
-It is a screening and stands beside the verdicts: it hides none of them, and no check turns red for it.
+It is a screening beside the other verdicts: it hides none of them, and no check turns red for it.
 """
 
 from __future__ import annotations
@@ -18,21 +19,22 @@ from perfci.verdicts.policy import Policy
 from perfci.verdicts.process_levels import key_without_metric
 
 POOLED_CLASSES = (MetricClass.TIME, MetricClass.THROUGHPUT)
-"""What is pooled: time and work over time, which is time upside down. Memory and counts repeat and need no pooling."""
+"""Pooled metric classes: time, and throughput, its inverse. Memory and counts repeat and need no
+pooling."""
 
 MIN_BENCHMARKS = 5
-"""The sign test speaks from five on: four of four on one side come about by chance once in sixteen."""
+"""Benchmarks the sign test needs: four of four on one side come about by chance once in sixteen."""
 
 POOLED_BAR_SHARE = 0.2
-"""The bar of the mean as a share of the bar of one benchmark: 1 % of 5 %.
+"""Bar of the mean as a share of the bar of one benchmark: 1 % of 5 %.
 
-One benchmark is convicted where half its bar is excluded; the mean of five is known the square root of five better,
-and half a bar over that is 0.22 of a bar.
+One benchmark is confirmed where half its bar is excluded; the mean of five is known sqrt(5) times
+better, and half a bar over that is 0.22 of a bar.
 """
 
 
 class PooledKind(StrEnum):
-    """What all benchmarks together can say."""
+    """Outcomes of pooling."""
 
     WORSE = "worse_everywhere"
     BETTER = "better_everywhere"
@@ -45,8 +47,8 @@ class PooledKind(StrEnum):
 class PooledVerdict:
     """``ratio`` is the geometric mean of head/base in cost: 1.02 = 2 % worse, for throughput too.
 
-    ``between`` is how far the true shifts of the benchmarks lie apart (one standard deviation, 0.01 = 1 %) and
-    ``agreeing`` how many of them moved the way the mean did.
+    ``between_sd`` is the standard deviation of the true shifts between benchmarks (0.01 = 1 %),
+    ``agreeing`` how many moved the way the mean did.
     """
 
     kind: PooledKind
@@ -61,29 +63,29 @@ class PooledVerdict:
 
     @property
     def is_finding(self) -> bool:
-        """Whether somebody should look at it."""
+        """Whether all benchmarks together moved."""
         return self.kind in (PooledKind.WORSE, PooledKind.BETTER)
 
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkShift:
-    """What one benchmark contributes: a log shift in cost, and its standard error."""
+    """Log shift in cost of one benchmark, and its standard error."""
 
     centre: float
     error: float
 
 
 def pool_series_shifts(shifts: Iterable[tuple[Series, Shift]], policy: Policy) -> PooledVerdict:
-    """Pool what was found of the series that measure time, every benchmark counting once."""
+    """Pool the shifts of all series that measure time, every benchmark counting once."""
     timed = [(series, shift) for series, shift in shifts if policy.class_of(series) in POOLED_CLASSES]
     return pool_benchmarks(combine_by_benchmark(timed), policy.default.bar)
 
 
 def combine_by_benchmark(series_shifts: Iterable[tuple[Series, Shift]]) -> list[BenchmarkShift]:
-    """One member per benchmark.
+    """One shift per benchmark.
 
-    The metrics of one process share its luck, so their errors are averaged as if they were one; the points of a grid
-    are measured in processes of their own, so theirs average out.
+    Metrics of one process share its luck, so their errors are averaged as if they were one; the
+    points of a parameter grid are independent processes, so their errors average out.
     """
     cells: dict[str, dict[tuple[object, ...], list[Shift]]] = defaultdict(lambda: defaultdict(list))
     for series, shift in series_shifts:
@@ -96,12 +98,13 @@ def combine_by_benchmark(series_shifts: Iterable[tuple[Series, Shift]]) -> list[
 
 
 def wrap_single_shifts(shifts: Iterable[Shift]) -> list[BenchmarkShift]:
-    """Shifts of which each is a benchmark of its own."""
+    """Benchmark shifts from shifts that are one benchmark each."""
     return [_average_within_process([shift]) for shift in shifts if _has_known_error(shift)]
 
 
 def pool_benchmarks(benchmarks: Sequence[BenchmarkShift], rule_bar: float) -> PooledVerdict:
-    """Worse or better everywhere where the mean passes its bar, its interval excludes 0 and most benchmarks agree."""
+    """Worse or better everywhere if the mean passes its bar, its interval excludes 0 and most
+    benchmarks agree."""
     bar = POOLED_BAR_SHARE * rule_bar
     if len(benchmarks) < MIN_BENCHMARKS:
         too_few = f"{len(benchmarks)} of at least {MIN_BENCHMARKS} benchmarks have a time with an interval"
@@ -128,13 +131,14 @@ def _has_known_error(shift: Shift) -> bool:
 
 
 def _average_within_process(shifts: Sequence[Shift]) -> BenchmarkShift:
-    """What other readings of the pairs leave open is error too."""
+    """Mean shift and mean error; allowances for other mode matchings count as error."""
     count = len(shifts)
     errors = [math.hypot(shift.error, (shift.extra_below + shift.extra_above) / 2) for shift in shifts]
     return BenchmarkShift(sum(shift.centre for shift in shifts) / count, sum(errors) / count)
 
 
 def _average_across_cells(cells: Sequence[BenchmarkShift]) -> BenchmarkShift:
+    """Mean shift of independent cells."""
     count = len(cells)
     return BenchmarkShift(
         sum(cell.centre for cell in cells) / count, math.hypot(*(cell.error for cell in cells)) / count

@@ -1,4 +1,4 @@
-"""Why a verdict is what it is, in plain words."""
+"""The reason of a verdict in one plain sentence."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from perfci.verdicts.rule import Rule
 
 
 def format_reason(verdict: Verdict, rule: Rule, bar: float) -> str:
-    """Say in one plain sentence what was seen and why the verdict follows."""
-    text = f"{format_percent_change(verdict.ratio or 1.0)} over {verdict.pairs} pair{'s' if verdict.pairs != 1 else ''}"
+    """State what was measured and why the verdict follows."""
+    pairs = f"{verdict.pairs} pair{'s' if verdict.pairs != 1 else ''}"
+    text = f"{format_percent_change(verdict.ratio or 1.0)} over {pairs}"
     if verdict.interval is None:
         more = format_more_pairs(verdict.pairs_to_decide)
-        return f"{text}: a single pair has no interval, so nothing can be said yet; {more}."
-    text += f", interval {format_percent_change(verdict.interval.lo)} to {format_percent_change(verdict.interval.hi)}"
-    return f"{text}: {_format_conclusion(verdict, rule, bar)}."
+        return f"{text}: a single pair has no interval, so no verdict is possible yet; {more}."
+    low, high = map(format_percent_change, (verdict.interval.lo, verdict.interval.hi))
+    return f"{text}, interval {low} to {high}: {_format_conclusion(verdict, rule, bar)}."
 
 
 def _format_conclusion(verdict: Verdict, rule: Rule, bar: float) -> str:
@@ -31,18 +32,19 @@ def _format_conclusion(verdict: Verdict, rule: Rule, bar: float) -> str:
         return f"neither beyond the bar of {bar:.1%}{rule.subject_phrase} nor inside {inside}, {more}"
     if verdict.stage is Stage.SCREENING:
         return f"beyond the bar of {bar:.1%}{rule.subject_phrase}, to be confirmed on fresh pairs"
-    return f"beyond the bar of {bar:.1%}{rule.subject_phrase}, and {'all of it' if rule.strict else 'half of it'} is excluded"
+    excluded = "all of it" if rule.strict else "half of it"
+    return f"beyond the bar of {bar:.1%}{rule.subject_phrase}, and {excluded} is excluded"
 
 
 def format_more_pairs(pairs: int | None) -> str:
-    """What would decide; None where nothing would."""
+    """How many pairs would decide; None means none would."""
     if pairs is None:
         return "too close to the bar for more pairs to settle"
     return f"about {pairs} more pair{'s' if pairs != 1 else ''} would decide"
 
 
 def format_failure(side: Sequence[Process]) -> str:
-    """How the first of its failed processes ended."""
+    """How the first failed process ended."""
     failed = next(process for process in side if process.status not in (Status.OK, Status.SKIPPED))
     return f"ended as {failed.status.value}" + (f" ({failed.reason})" if failed.reason else "")
 
@@ -57,19 +59,21 @@ def format_missing_reason(side: Sequence[Process]) -> str:
 
 
 def add_disqualified_note(verdict: Verdict, base: Sequence[Process], head: Sequence[Process]) -> Verdict:
-    """The same verdict, which also says what was not judged."""
+    """Append to the reason how many processes were not judged."""
     note = format_disqualified(base, head)
     return replace(verdict, reason=f"{verdict.reason} Not judged: {note}.") if note else verdict
 
 
 def format_disqualified(base: Sequence[Process], head: Sequence[Process]) -> str:
-    """How many processes were measured for nothing, and what is known against them; empty for none."""
+    """How many processes were disqualified, and their flags; empty for none."""
     disqualified = select_disqualified([*base, *head])
     if not disqualified:
         return ""
     flags = list(dict.fromkeys(flag for process in disqualified for flag in disqualifying_flags(process)))
     rest = f" and {len(flags) - MAX_FLAGS_SHOWN} more" if len(flags) > MAX_FLAGS_SHOWN else ""
-    return f"{len(disqualified)} of {len(base) + len(head)} processes, flagged {'; '.join(flags[:MAX_FLAGS_SHOWN])}{rest}"
+    count = f"{len(disqualified)} of {len(base) + len(head)} processes"
+    return f"{count}, flagged {'; '.join(flags[:MAX_FLAGS_SHOWN])}{rest}"
 
 
 MAX_FLAGS_SHOWN = 2
+"""Flags listed in a reason."""

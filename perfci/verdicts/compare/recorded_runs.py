@@ -1,8 +1,8 @@
-"""Two recorded runs, of one commit or of two: the judgement of a comparison, where nothing can be measured again.
+"""Comparison of recorded runs, of one commit or two, where nothing can be measured again.
 
-What was recorded is looked at once, so it is held to the rule that convicts, and to the false discovery rate of all of
-it together. Processes are pairs only where both runs are of one session and say which belong together: equal numbers
-from two sessions mean nothing.
+Recorded pairs are tested once, so they are held to the rule of confirmation and to the false
+discovery rate of all series together. Processes are pairs only where both runs belong to one
+session: equal numbers from two sessions mean nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from perfci.verdicts.judged_series import select_judged_series
 from perfci.verdicts.policy import Policy
 
 SeriesKey = tuple[str, object, str, object]
+"""Benchmark, parameters, metric and variant of a series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +33,10 @@ class RecordedSeries:
 def collect_recorded_series(
     runs: Iterable[Run], *, by_variant: bool = True
 ) -> dict[SeriesKey, RecordedSeries]:
-    """What the runs of one commit hold, series by series; the same series in two runs is one.
+    """Results of the runs of one commit by series; a series in two runs is joined.
 
-    Where each side has one environment somebody chose, that may be what is compared: then it sets nothing apart.
+    Without ``by_variant``, variants are ignored, because the chosen environments may be what is
+    compared.
     """
     results_by_key: dict[SeriesKey, list[Result]] = {}
     for run in runs:
@@ -51,7 +53,7 @@ def judge_recorded_series(
     *,
     one_session: bool,
 ) -> list[Verdict]:
-    """One verdict for each series that either side has; those of the head first, in its order."""
+    """One verdict for each series of either side, in the head's order, then the base's."""
     keys = list(dict.fromkeys([*head, *base]))
     sides = {
         key: _select_side_processes(base.get(key), head.get(key), one_session=one_session) for key in keys
@@ -70,7 +72,7 @@ def judge_recorded_series(
 
 
 def _series_key(series: Series, *, by_variant: bool) -> SeriesKey:
-    """All of a series but what makes two of them incomparable, which is told and not passed over."""
+    """Identity of a series without what makes two incomparable, which is reported instead."""
     variant = series.variant if by_variant else None
     return series.benchmark.name, series.parameters, series.metric.name, variant
 
@@ -93,7 +95,7 @@ def _select_side_processes(
 
 
 def _has_duplicate_numbers(side: Sequence[Process]) -> bool:
-    """Whether a number stands for two processes, so that it does not say which belongs to which."""
+    """Whether a pair number stands for two processes, so that it does not match them."""
     numbers = Counter(process.pair if process.pair is not None else process.round for process in side)
     return any(count > 1 for number, count in numbers.items() if number is not None)
 
@@ -116,14 +118,16 @@ def _judge_series(
 
 
 def _incomparable_reason(base: RecordedSeries, head: RecordedSeries) -> str:
-    """Why the numbers of two sides say nothing about each other; empty where they may."""
+    """Why two sides cannot be compared; empty where they can."""
     before, after = base.series, head.series
     if before.machine != after.machine:
-        return f"Measured on two machines: the base on {before.machine.label}, the head on {after.machine.label}."
+        machines = f"the base on {before.machine.label}, the head on {after.machine.label}"
+        return f"Measured on two machines: {machines}."
     if before.benchmark.version != after.benchmark.version:
         return "The benchmark itself differs: its version is not the same on both sides."
     if before.harness != after.harness:
-        return f"Measured in two ways: the base by {before.harness or 'no'}, the head by {after.harness or 'no'} harness."
+        base_harness, head_harness = before.harness or "no", after.harness or "no"
+        return f"Measured in two ways: the base by {base_harness}, the head by {head_harness} harness."
     if before.metric != after.metric:
         return f"The units differ: {before.metric.unit or 'none'} and {after.metric.unit or 'none'}."
     if base.summary_only or head.summary_only:

@@ -1,9 +1,9 @@
-"""Neighbouring commits of a session measured in rounds: which of them deserve fresh pairs.
+"""Candidates among the commits of a session measured in rounds: which deserve fresh pairs.
 
-Nominating is sensitive, because a change missed here is missed for good, while a false nomination only costs the
-pairs that refute it. Three things sharpen a few processes per commit: the machine's mood is told from the processes
-next to each other in time and taken out, the spread is pooled over all commits, and levels persist, so up to three
-commits a side speak for a move.
+Selection is sensitive, because a change missed here is missed for good, while a false candidate
+only costs the pairs that refute it. A few processes per commit suffice because the machine's drift
+is estimated from neighbours in time and removed, the spread is pooled over all commits, and levels
+persist, so that up to three commits a side measure a step.
 """
 
 from __future__ import annotations
@@ -34,25 +34,30 @@ from perfci.verdicts.process_levels import process_level, select_usable
 from perfci.verdicts.rule import Rule, RuleLookup, default_rule
 
 SeriesProcesses = Mapping[Series, Mapping[str, Sequence[Process]]]
+"""Processes of each series by sha."""
 CommitPairs = Sequence[tuple[str, str]]
+"""(parent, child) shas along the line."""
 CANDIDATE_SIGMAS = 2.2
-"""A move this many sigmas out is worth fresh pairs: an interval of about 97 % beyond no change. Simulated rounds on a
-loaded machine: at 2.0 half as many false nominations again, at 2.6 a quarter more missed."""
+"""A step this many sigmas out is worth fresh pairs: an interval of about 97 % beyond no change. In
+simulated rounds on a loaded machine 2.0 gives half as many false candidates again, 2.6 misses a
+quarter more."""
 
 MIN_BAR_SHARE = 0.5
-"""A move below half the bar would not be convicted, so it is not worth pairs."""
+"""A step below half the bar would not be confirmed, so it is not worth pairs."""
 
 FRESH_PAIRS = 10
-"""Pairs a nomination is convicted on (DESIGN 6)."""
+"""Pairs that confirm a candidate (docs/design/statistics.md, section 8)."""
 
 NORMAL_95 = 1.96
+"""97.5 % quantile of the normal distribution."""
 
 NO_VALUES = DriftCorrectedValues(np.empty(0), np.empty(0))
+"""Values of a commit that was not measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfirmationCandidate:
-    """A commit suspected against its parent; ``score`` orders the suspects, the strongest first."""
+    """A commit selected against its parent; ``score`` orders candidates, strongest first."""
 
     series: Series
     base: str
@@ -65,7 +70,7 @@ class ConfirmationCandidate:
 def select_candidates(
     measured: SeriesProcesses, commit_pairs: CommitPairs, *, rules: RuleLookup = default_rule
 ) -> list[ConfirmationCandidate]:
-    """The commits worth ~10 fresh pairs with their parent, strongest suspicion first."""
+    """Commits worth about ten fresh pairs with their parent, strongest first."""
     cleaned = _drift_corrected_costs(measured, commit_pairs)
     candidates: list[ConfirmationCandidate] = []
     for series, by_commit in measured.items():
@@ -85,7 +90,7 @@ def minimum_detectable_effects(
     rules: RuleLookup = default_rule,
     pairs: int = FRESH_PAIRS,
 ) -> dict[Series, float]:
-    """The smallest change (0.08 = 8 %) that so many fresh pairs would convict, per series."""
+    """Smallest change (0.08 = 8 %) that so many fresh pairs would confirm, per series."""
     effects = {}
     for series, prior in compute_pair_noise(measured, commit_pairs).items():
         limits = DecisionLimits.from_rule(rules(series))
@@ -99,7 +104,7 @@ def minimum_detectable_effects(
 def compute_noise_floors(
     measured: SeriesProcesses, commit_pairs: CommitPairs, *, pairs: int = FRESH_PAIRS
 ) -> dict[Series, float]:
-    """What two equal commits would show over so many pairs, 95 times in 100, per series."""
+    """Difference of an A/A comparison over so many pairs that 95 in 100 stay below, per series."""
     return {
         series: math.expm1(NORMAL_95 * prior.sd / math.sqrt(pairs))
         for series, prior in compute_pair_noise(measured, commit_pairs).items()
@@ -107,7 +112,8 @@ def compute_noise_floors(
 
 
 def compute_pair_noise(measured: SeriesProcesses, commit_pairs: CommitPairs) -> dict[Series, NoisePrior]:
-    """The standard deviation of one pair's log ratio, pooled over the commits; 0 for what repeats exactly."""
+    """Standard deviation of one pair's log ratio, pooled over the commits; 0 for what repeats
+    exactly."""
     order = _list_commits(commit_pairs)
     spreads = {}
     for series, by_commit in measured.items():
@@ -123,7 +129,8 @@ def compute_pair_noise(measured: SeriesProcesses, commit_pairs: CommitPairs) -> 
 def _exact_candidates(
     series: Series, by_commit: Mapping[str, Sequence[Process]], commit_pairs: CommitPairs, rule: Rule
 ) -> list[ConfirmationCandidate]:
-    """What needs no statistics: exact values that moved, and commits that stopped working."""
+    """Candidates that need no statistics: exact values that moved, and commits that stopped
+    working."""
     candidates = []
     for base, head in commit_pairs:
         processes = [by_commit.get(base, ()), by_commit.get(head, ())]
@@ -138,10 +145,10 @@ def _exact_candidates(
 def _step_candidates(
     series: Series, costs: Mapping[str, DriftCorrectedValues], commit_pairs: CommitPairs, rule: Rule
 ) -> list[ConfirmationCandidate]:
-    """Moves of the level along the line, each at its commit and where else it may well have been."""
+    """Steps of the level along the line, each at its commit and its likely alternatives."""
     order = _list_commits(commit_pairs)
     levels = estimate_commit_levels([costs.get(sha, NO_VALUES) for sha in order])
-    sign = _cost_sign(series)
+    sign = series.metric.cost_sign
     candidates = []
     for step in segment_commit_levels(levels, penalty=CANDIDATE_SIGMAS**2):
         smallest = MIN_BAR_SHARE * math.log1p(rule.at_level(_level_at(levels, step.index - 1, sign)).bar)
@@ -159,7 +166,7 @@ def _build_candidate(
     series: Series, order: Sequence[str], commit_levels: CommitLevels, step: CommitLevelStep, rule: Rule
 ) -> ConfirmationCandidate:
     base, head = order[step.index - 1], order[step.index]
-    sign = _cost_sign(series)
+    sign = series.metric.cost_sign
     rule = rule.at_level(_level_at(commit_levels, step.index - 1, sign))
     low, high = sorted(math.exp(sign * (step.size + k * NORMAL_95 * step.error)) for k in (-1, 1))
     ratio = math.exp(sign * step.size)
@@ -192,7 +199,8 @@ def _level_at(commit_levels: CommitLevels, index: int, sign: float) -> float | N
 def _drift_corrected_costs(
     measured: SeriesProcesses, commit_pairs: CommitPairs
 ) -> dict[Series, dict[str, DriftCorrectedValues]]:
-    """Log costs per series and commit without the machine's mood; exact series and such with zeros are left out."""
+    """Log costs per series and commit without the machine's drift; without exact series and those
+    with zeros."""
     order = set(_list_commits(commit_pairs))
     records = [
         _ProcessCost(series, sha, process, cost)
@@ -242,19 +250,14 @@ def _noisy_costs(series: Series, processes: Sequence[Process]) -> Iterable[tuple
 
 
 def _log_costs(series: Series, processes: Sequence[Process]) -> Floats:
-    """Log levels that rise when things get worse; NaN for what has no logarithm."""
+    """Log levels with positive meaning worse, shape (processes,); NaN for what has no logarithm."""
     levels = np.array([process_level(process) for process in processes], dtype=float)
-    sign = _cost_sign(series)
+    sign = series.metric.cost_sign
     return np.array([sign * math.log(level) if level > 0 else math.nan for level in levels])
 
 
-def _cost_sign(series: Series) -> float:
-    """Which way a level moves when things get worse."""
-    return 1.0 if series.metric.direction == "lower" else -1.0
-
-
 def _list_commits(commit_pairs: CommitPairs) -> list[str]:
-    """All commits of the line, parents before their children, each once."""
+    """All commits of the line, parents before children, each once."""
     return list(dict.fromkeys(sha for pair in commit_pairs for sha in pair))
 
 

@@ -1,4 +1,4 @@
-"""The costs of base and head, process by process, in the pairs they were measured in."""
+"""Log costs of base and head per process, in the pairs they were measured in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from perfci.verdicts.process_levels import select_usable, steady_levels
 
 @dataclass(frozen=True, slots=True)
 class SideCosts:
-    """Log costs of both sides, one per process: a cost rises when things get worse, whatever the metric's direction."""
+    """Log costs of both sides, shapes (n,) and (m,), n = m if paired; a cost rises when things get
+    worse."""
 
     base: Floats
     head: Floats
@@ -24,32 +25,36 @@ class SideCosts:
 
     @classmethod
     def from_processes(cls, series: Series, base: Sequence[Process], head: Sequence[Process]) -> SideCosts:
+        """Costs of the usable processes, matched in pairs where possible."""
         base, head, in_pairs = match_pairs(base, head)
         levels = steady_levels(base, head)
-        sign = 1.0 if series.metric.direction == "lower" else -1.0
+        sign = series.metric.cost_sign
         costs = [sign * np.log(np.asarray(side, dtype=float)) for side in levels]
         return cls(costs[0], costs[1], sign, in_pairs)
 
     @property
     def pairs(self) -> int:
+        """Number of pairs, or of the smaller side."""
         return min(len(self.base), len(self.head))
 
     def estimate_shift(self, prior: NoisePrior | None = None) -> Shift:
+        """Shift in cost, shrunk towards a prior if one is given."""
         if self.is_paired:
             return estimate_shift(self.base, self.head, prior=prior)
         return estimate_unpaired_shift(self.base, self.head, prior=prior)
 
     def take_pairs(self, pairs: int) -> SideCosts:
-        """What was known after so many pairs."""
+        """Costs after the first ``pairs`` pairs."""
         return replace(self, base=self.base[:pairs], head=self.head[:pairs])
 
 
 def match_pairs(
     base: Sequence[Process], head: Sequence[Process]
 ) -> tuple[list[Process], list[Process], bool]:
-    """Usable processes of both sides in the order of their pair (else round) numbers.
+    """Usable processes of both sides in the order of their pair (else round) numbers, and whether
+    they are paired.
 
-    Only pairs with both processes count. Sides without numbers are compared side against side, which is not in pairs.
+    Only pairs with both processes count. Sides without numbers are unpaired.
     """
     sides = [{_pair_number(process): process for process in select_usable(side)} for side in (base, head)]
     if any(None in side for side in sides):

@@ -1,4 +1,4 @@
-"""The verdicts that need no statistics: what is missing, failed, counted exactly or has no ratio."""
+"""Verdicts that need no statistics: missing, failed, exact values, no ratio."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def special_case_verdict(
     head: Sequence[Process],
     boundaries: ProcessBoundaries = ProcessBoundaries.PROCESS,
 ) -> Verdict | None:
-    """The verdict that needs no statistics, or None where the numbers have to speak."""
+    """The verdict that needs no statistics; None where statistics decide."""
     if boundaries is not ProcessBoundaries.PROCESS:
         return case.make_verdict(
             VerdictKind.NOT_COMPARABLE,
-            "The samples no longer know which process they came from, so they cannot be compared.",
+            "The samples carry no process boundaries, so they cannot be compared.",
         )
     if missing := _missing_side_verdict(case, base, head):
         return missing
@@ -40,6 +40,7 @@ def special_case_verdict(
 def _missing_side_verdict(
     case: ComparisonCase, base: Sequence[Process], head: Sequence[Process]
 ) -> Verdict | None:
+    """Verdict for a side without usable processes."""
     if (
         _is_mostly_failed(head)
         and (select_usable(base) or select_disqualified(base))
@@ -63,7 +64,7 @@ def _missing_side_verdict(
 def _missing_verdict(
     case: ComparisonCase, base: Sequence[Process], head: Sequence[Process], missing_reason: str
 ) -> Verdict:
-    """The level of the side that has one tells a benchmark that was dropped from a new one."""
+    """Verdict *missing*, with the level of the side that has one."""
     levels = {"base_level": steady_level(base), "head_level": steady_level(head)}
     return case.make_verdict(VerdictKind.MISSING, f"There is nothing to compare: {missing_reason}.", **levels)
 
@@ -74,7 +75,7 @@ def _is_mostly_failed(side: Sequence[Process]) -> bool:
 
 
 def have_equal_counts(base: Sequence[Process], head: Sequence[Process]) -> bool:
-    """Whether all processes of both sides ended well and counted one and the same number."""
+    """Whether all processes of both sides ended well with one and the same exact value."""
     both = [*base, *head]
     usable = select_usable(both)
     values = {sample for process in usable for sample in process.samples}
@@ -86,7 +87,7 @@ def have_equal_counts(base: Sequence[Process], head: Sequence[Process]) -> bool:
 
 
 def _exact_verdict(case: ComparisonCase, base: Sequence[Process], head: Sequence[Process]) -> Verdict | None:
-    """Counts and byte sums repeat exactly, so one look is certain; where they vary they are no such thing."""
+    """Verdict on exact values, certain at the first look; None where values vary or are not exact."""
     base, head = select_usable(base), select_usable(head)
     values = [{sample for process in side for sample in process.samples} for side in (base, head)]
     if any(process.clock is not Clock.EXACT for process in (*base, *head)) or any(
@@ -153,7 +154,7 @@ def _move_kind(case: ComparisonCase, difference: float) -> VerdictKind:
 def _nonpositive_verdict(
     case: ComparisonCase, base: Sequence[Process], head: Sequence[Process]
 ) -> Verdict | None:
-    """A level of zero or less has no logarithm; the few cases with a plain answer get it."""
+    """Verdict on levels of zero or less, which have no logarithm."""
     paired_base, paired_head, _ = match_pairs(base, head)
     before, after = steady_levels(paired_base, paired_head)
     if min(*before, *after) > 0:

@@ -1,4 +1,4 @@
-"""When a comparison has seen enough pairs, and how many to buy until it is asked again."""
+"""Stopping rule of a comparison: when it has enough pairs, and how many to buy until the next look."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from perfci.verdicts.rule import Rule
 def plan_next_pairs(
     costs: SideCosts, rule: Rule, limits: DecisionLimits, prior: NoisePrior | None = None
 ) -> tuple[int, float]:
-    """How many pairs to buy next and the tail probability of this look's interval.
+    """Number of pairs to buy next, and the tail probability of this look's interval.
 
-    The looks before this one are replayed from the pairs they saw, so nothing has to be remembered.
+    Earlier looks are replayed from the pairs they saw, so no state is kept.
     """
     looks = rule.planned_looks
     past_looks = [look for look in looks if look <= costs.pairs] or looks[:1]
@@ -31,17 +31,18 @@ def plan_next_pairs(
 
 
 def _is_settled(shift: Shift, limits: DecisionLimits, tail: float, cap: int) -> bool:
-    """Whether more pairs are not worth buying: a verdict is reached, or plainly none will be."""
+    """Whether more pairs are not worth buying: decided, at the bar, or futile."""
     decided = limits.classify(shift, tail) is not VerdictKind.INCONCLUSIVE
     return decided or limits.is_at_bar(shift, tail) or _is_futile(shift, limits, tail, cap)
 
 
 def _is_futile(shift: Shift, limits: DecisionLimits, tail: float, cap: int) -> bool:
-    """Whether all pairs together will hardly decide, so that the ones left are better spent elsewhere.
+    """Whether all pairs up to the cap will hardly decide.
 
-    Judged from half of the pairs on, where the spread is known well enough (Snapinn et al. 2006 on futility). The
-    levels of looks are nearly equal, so this one's ``tail`` is that of the last. Where the pairs can be read in two
-    ways more of them may tell.
+    Judged from half of the cap on, where the spread is known well enough (Snapinn et al. 2006), by
+    the predictive probability of a decision. Levels of looks are nearly equal, so this look's
+    ``tail`` stands for the last one's. Never where the modes can be matched in several ways, which
+    more pairs may settle.
     """
     if 2 * shift.pairs < cap or shift.df <= 0 or shift.extra_below or shift.extra_above:
         return False
@@ -54,13 +55,13 @@ def _is_futile(shift: Shift, limits: DecisionLimits, tail: float, cap: int) -> b
 
 
 FUTILITY_LEVEL = 0.05
-"""What happens in fewer than one of twenty cases is not waited for: the usual level."""
+"""A decision less likely than one in twenty, the usual level, is not waited for."""
 
 
 def _information_share(shift: Shift, limits: DecisionLimits) -> float:
-    """The share of the information with which a change half a bar away from a decision is decided."""
+    """Share of the information that decides a change half a bar away from a limit."""
     return (limits.equivalence / 2 / DECIDING_SIGMAS / shift.error) ** 2 if shift.df > 0 else 0.0
 
 
 DECIDING_SIGMAS = 3.6
-"""1.96 for the interval and 1.64 for power 95 %: what a difference must be in standard errors to be decided."""
+"""Standard errors of a difference that is decided: 1.96 for the interval and 1.64 for power 95 %."""

@@ -1,4 +1,5 @@
-"""What a change has to reach in speed and memory, and how exact it has to stay, in clauses that a person writes."""
+"""Goals written as clauses: what a change must reach in speed and memory, and how exact it must
+stay."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from typing import Literal
 from perfci.model import Interval, PerfciError, Series
 
 ClauseOperator = Literal["<=", ">=", "<", ">", "within"]
+"""Comparison operators of a clause."""
 
 UNIT_SCALES: Mapping[str, Mapping[str, float]] = {
     "seconds": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0, "seconds": 1.0},
@@ -30,18 +32,22 @@ UNIT_SCALES: Mapping[str, Mapping[str, float]] = {
     },
     "ratio": {"%": 0.01},
 }
-"""What a limit may be written in, by the unit of the metric; any other metric takes its own unit, or none."""
+"""Units a limit may be written in, by the unit of the metric; other metrics take their own unit, or
+none."""
 
 CLAUSE_PATTERN = re.compile(
     r"(?P<metric>[\w.:/-]+?)\s*(?P<comparison><=|>=|<|>|\bwithin\b)\s*"
     r"(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(?P<unit>\S.*)?"
 )
+"""Metric, comparison, number and unit of a clause."""
 CLAUSE_EXAMPLES = "such as 'step_time <= 0.67x', 'loss within 1%' or 'e2el_p90 <= 2 s'"
+"""Examples for error messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class GoalClause:
-    """One requirement. ``unit`` is ``x`` for a ratio to the base and ``%`` after *within*; else that of the level."""
+    """One requirement. ``unit`` is ``x`` for a ratio to the base, ``%`` after *within*, else that
+    of the level."""
 
     text: str
     metric: str
@@ -51,11 +57,12 @@ class GoalClause:
 
     @property
     def is_ratio(self) -> bool:
+        """Whether the clause limits head/base rather than a level."""
         return self.unit == "x" or self.comparison == "within"
 
     @property
     def bounds(self) -> Interval:
-        """Where a ratio, or a level as it is written, has to lie."""
+        """Interval in which the ratio, or the level as written, must lie."""
         if self.comparison == "within":
             share = self.number / 100
             return Interval(1 - share, 1 + share)
@@ -72,10 +79,12 @@ class Goal:
     match: str = ""
 
     def matches_cell(self, cell: str) -> bool:
+        """Whether the goal is about this cell."""
         return re.search(self.match, cell) is not None
 
     def tolerance(self, series: Series) -> float | None:
-        """How far a metric may be from the base's, where this goal says it has to stay *within* something."""
+        """Relative difference from the base that a *within* clause allows for this metric; None
+        without one."""
         for clause in self.clauses if self.matches_cell(series.cell) else ():
             if clause.comparison == "within" and resolve_metric(clause.metric, [series.metric.name]):
                 return clause.number / 100
@@ -83,11 +92,12 @@ class Goal:
 
 
 def parse_clause(text: str) -> GoalClause:
-    """Read one clause; one sentence for one that cannot be read."""
+    """Parse one clause; raises ``PerfciError`` with an example."""
     match = CLAUSE_PATTERN.fullmatch(text.strip())
     if match is None:
         raise PerfciError(
-            f"the goal {text!r} cannot be read; a metric, a comparison and a limit were expected, {CLAUSE_EXAMPLES}"
+            f"the goal {text!r} cannot be read; a metric, a comparison and a limit were expected, "
+            f"{CLAUSE_EXAMPLES}"
         )
     unit = (match["unit"] or "").strip()
     comparison: ClauseOperator = match["comparison"]  # type: ignore[assignment]
@@ -99,9 +109,9 @@ def parse_clause(text: str) -> GoalClause:
 
 
 def require_metrics(goal: Goal, units: Mapping[str, str]) -> None:
-    """Refuse a goal on a metric that none of its benchmarks gives, or in a unit that is not the metric's.
+    """Refuse a goal on a metric its benchmarks lack, or in a unit that is not the metric's.
 
-    ``units`` are the known metrics, by name.
+    ``units`` maps the available metrics to their units.
     """
     for clause in goal.clauses:
         name = resolve_metric(clause.metric, units)
@@ -112,7 +122,7 @@ def require_metrics(goal: Goal, units: Mapping[str, str]) -> None:
 
 
 def resolve_metric(metric: str, metrics: Iterable[str]) -> str | None:
-    """A metric by its name, or by the beginning of one name alone: ``loss`` for ``loss_at_step_k``."""
+    """Find a metric by its name, or by an unambiguous beginning: ``loss`` for ``loss_at_step_k``."""
     names = list(dict.fromkeys(metrics))
     if metric in names:
         return metric
@@ -121,7 +131,7 @@ def resolve_metric(metric: str, metrics: Iterable[str]) -> str | None:
 
 
 def compute_unit_factor(clause: GoalClause, unit: str) -> float:
-    """What one of the clause's unit is in the metric's; refuses what cannot be converted."""
+    """Factor from the clause's unit to the metric's; raises where there is none."""
     measure, slash, per = unit.partition("/")
     factors = UNIT_SCALES.get(measure, {measure: 1.0} if measure else {})
     factor_by_unit = {f"{symbol}{slash}{per}": factor for symbol, factor in factors.items()}
@@ -130,9 +140,9 @@ def compute_unit_factor(clause: GoalClause, unit: str) -> float:
     if not clause.unit and measure not in ("seconds", "bytes"):
         return 1.0
     expected = ", ".join([*factor_by_unit, "x"])
-    found_text = f"found {clause.unit!r}" if clause.unit else "found none"
+    actual = f"found {clause.unit!r}" if clause.unit else "found none"
     raise PerfciError(
-        f"the goal {clause.text!r}: a unit of {clause.metric} was expected ({expected}), {found_text}"
+        f"the goal {clause.text!r}: a unit of {clause.metric} was expected ({expected}), {actual}"
     )
 
 

@@ -1,7 +1,8 @@
-"""Whether a goal was reached, as one verdict.
+"""Goal verdicts: whether a goal was reached.
 
-A clause is met when the whole 95 % interval lies on its good side, broken when it lies on the bad side, and undecided
-where the interval spans the limit. The goal is broken by one broken clause and met only by all of them.
+A clause is met if the whole 95 % interval lies on its good side, broken if on the bad side,
+undecided if the interval spans the limit. One broken clause breaks the goal; all must be met to
+meet it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from perfci.verdicts.variants.numeric_parity import find_parity_failure
 
 
 class GoalOutcome(StrEnum):
+    """Outcome of a clause or a goal."""
+
     MET = "met"
     BROKEN = "broken"
     UNDECIDED = "undecided"
@@ -40,11 +43,12 @@ class GoalOutcome(StrEnum):
 
 
 OUTCOMES_WORST_FIRST = (GoalOutcome.REJECTED, GoalOutcome.BROKEN, GoalOutcome.UNDECIDED, GoalOutcome.MET)
+"""Order in which the outcome of the worst clause becomes that of the goal."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedSeries:
-    """One series as it was measured on both sides, and what was decided about it; witnesses have no verdict."""
+    """One series as measured on both sides, with its verdict; informational series have none."""
 
     series: Series
     base: Sequence[Process]
@@ -54,7 +58,7 @@ class ComparedSeries:
 
 @dataclass(frozen=True, slots=True)
 class ClauseVerdict:
-    """What became of one clause at one series; estimate and interval are in what the clause limits."""
+    """Outcome of one clause at one series; estimate and interval are in the unit of the clause."""
 
     clause: GoalClause
     outcome: GoalOutcome
@@ -66,7 +70,7 @@ class ClauseVerdict:
 
 @dataclass(frozen=True, slots=True)
 class GoalVerdict:
-    """One word for a goal, with each clause's own interval; ``about`` says which variants it was judged on."""
+    """Outcome of a goal with those of its clauses; ``subject`` names the variants it was judged on."""
 
     name: str
     outcome: GoalOutcome
@@ -84,9 +88,10 @@ def judge_goal(
     subject: str = "",
     rejection_reason: str = "",
 ) -> GoalVerdict | None:
-    """Every clause at every series it is about, and all of them as one; None where the goal is about nothing here.
+    """Judge every clause at every series it is about; None where the goal matches nothing.
 
-    ``rejected`` says why a variant computes something else, as a head may say itself: then no number of it counts.
+    ``rejection_reason`` says why a variant computes something else; a head may say so itself. Then
+    no number of it counts.
     """
     matching = [item for item in compared if goal.matches_cell(item.series.cell)]
     if reason := rejection_reason or next(
@@ -115,9 +120,9 @@ def _judge_clause(
 
 
 def _select_clause_series(clause: GoalClause, compared: Sequence[ComparedSeries]) -> list[ComparedSeries]:
-    """The series a clause speaks of; a ratio of one that was read with two clocks is taken by the one that is judged.
+    """Series a clause is about; a ratio of a metric read with two clocks uses the judged one.
 
-    A level is meant as it is named: two seconds of waiting are no two seconds of computing.
+    A level is taken by its name: two seconds of waiting are not two seconds of computing.
     """
     name = resolve_metric(clause.metric, (item.series.metric.name for item in compared))
     named = [item for item in compared if item.series.metric.name == name]
@@ -150,7 +155,7 @@ def _judge_clause_at(clause: GoalClause, compared: ComparedSeries, numerics: boo
 
 
 def _more_pairs_text(clause: GoalClause, compared: ComparedSeries, interval: Interval) -> str:
-    """An interval narrows with the square root of its pairs: how many it takes to leave the limit outside."""
+    """How many more pairs would decide: an interval narrows with the square root of its pairs."""
     pairs = (
         compared.verdict.pairs
         if compared.verdict
@@ -187,7 +192,7 @@ ROUNDING_TOLERANCE = 1e-9
 
 
 def _measure_ratio(compared: ComparedSeries) -> tuple[float | None, Interval | None, str]:
-    """As decided; what is not judged is looked at once, as it was measured."""
+    """Ratio and interval of the verdict, or of screening for a series without one."""
     verdict = compared.verdict or screen(compared.series, "", "", compared.base, compared.head)
     if verdict.interval is not None:
         return verdict.ratio, verdict.interval, ""
@@ -198,7 +203,7 @@ def _measure_ratio(compared: ComparedSeries) -> tuple[float | None, Interval | N
 
 
 def _is_from_zero(clause: GoalClause, compared: ComparedSeries) -> bool:
-    """Whether something is there that the base has nothing of: more than any factor of it."""
+    """Whether the head has something of which the base has none: more than any factor of it."""
     verdict = compared.verdict
     return (
         clause.is_ratio and verdict is not None and verdict.base_level == 0 and (verdict.head_level or 0) > 0
@@ -206,7 +211,8 @@ def _is_from_zero(clause: GoalClause, compared: ComparedSeries) -> bool:
 
 
 def _measure_level(clause: GoalClause, compared: ComparedSeries) -> tuple[float | None, Interval | None, str]:
-    """The head's level with Student's interval over its processes, on logarithms, in the unit of the clause."""
+    """Level of the head with Student's interval over its processes, on logarithms, in the unit of
+    the clause."""
     factor = compute_unit_factor(clause, compared.series.metric.unit)
     levels = [level / factor for level in steady_levels(select_usable(compared.head), [])[0]]
     if not levels:

@@ -1,4 +1,4 @@
-"""Speed that was paid for with memory or start time."""
+"""Trade-offs: speed gained at the cost of memory or start time."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from perfci.verdicts.variants.variant_contrast import get_benchmark_owner
 
 @dataclass(frozen=True, slots=True)
 class Tradeoff:
-    """Speed that was paid for: one gain beyond its bar, and one cost beyond its own."""
+    """A gain in speed and a cost in memory or start time, both beyond their bars."""
 
     gain: Verdict
     cost: Verdict
 
 
 def find_tradeoffs(verdicts: Sequence[Verdict], class_of: Callable[[Series], MetricClass]) -> list[Tradeoff]:
-    """Each cost in memory or start time beyond its bar, next to the largest gain in speed of the same class."""
+    """Each cost beyond its bar, with the largest gain in speed of the same benchmark class and
+    parameters."""
     gains = [v for v in verdicts if v.kind is VerdictKind.IMPROVEMENT and class_of(v.series) in SPEED_CLASSES]
     costs = [v for v in verdicts if v.kind is VerdictKind.REGRESSION and class_of(v.series) in COST_CLASSES]
     tradeoffs = []
@@ -31,7 +32,9 @@ def find_tradeoffs(verdicts: Sequence[Verdict], class_of: Callable[[Series], Met
 
 
 SPEED_CLASSES = (MetricClass.TIME, MetricClass.THROUGHPUT, MetricClass.TAIL)
+"""Metric classes that count as speed."""
 COST_CLASSES = (MetricClass.MEMORY, MetricClass.COMPILE)
+"""Metric classes speed is traded for."""
 
 
 def _is_same_subject(first: Series, second: Series) -> bool:

@@ -1,4 +1,4 @@
-"""Change points on the history of a series."""
+"""Change points in the history of a series."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from perfci.verdicts.process_levels import judged_level, summarize_result
 from perfci.verdicts.rule import Rule, RuleLookup, default_rule
 
 LevelHistory = Sequence[tuple[str, float]]
-"""Sha and level of every measured commit, the oldest first."""
+"""Sha and level of every measured commit, oldest first."""
 
 MAX_CACHED_POINTS = 5_000_000
-"""Points whose lines are remembered: 10,000 histories of 500, in some 200 MB."""
+"""Points of cached segmentations: 10,000 histories of 500, in some 200 MB."""
 
 
 class SegmentationCache:
-    """Histories as they were last looked at, so that another look costs only what is new; it may be lost at any time.
+    """Cache of segmented histories, so that an evaluation computes only what is new; may be dropped
+    at any time.
 
-    A line is trusted no further than its values are still the same. The one unseen for longest is forgotten first.
+    An entry is valid as far as its values are unchanged. The least recently used is evicted first.
     """
 
     def __init__(self, max_points: int = MAX_CACHED_POINTS) -> None:
@@ -40,7 +41,8 @@ class SegmentationCache:
     def segment_histories(
         self, histories: Mapping[Series, LevelHistory], bar: float
     ) -> dict[Series, list[tuple[int, float]]]:
-        """The moves of each history by at least ``bar``; one that has not changed is not looked at."""
+        """Steps of each history of at least ``bar``, as (index, after/before - 1); unchanged ones
+        come from the cache."""
         empty = SegmentedSeries.from_values((), bar)
         previous = [self._segmented.pop((series, bar), empty) for series in histories]
         lines = update_segmentations(
@@ -59,10 +61,11 @@ class SegmentationCache:
 def find_change_points(
     series: Series, points: Sequence[Point], *, rule: Rule | None = None
 ) -> list[ChangePoint]:
-    """Every commit where the level moves by at least the bar; none on fewer than eight measured points.
+    """Commits where the level moves by at least the bar; none for fewer than eight measured points.
 
-    Commits without a level to judge are stepped over: the move then happened after ``last_good`` and not later than
-    ``commit``. Where any change of a value that repeats exactly counts, every one is told, on however few points.
+    Commits without a judged level are skipped: the move then happened after ``last_good`` and not
+    later than ``commit``. Where any change of an exact value counts, every one is returned, on
+    however few points.
     """
     return find_change_points_of_many({series: points}, rules=lambda _: rule or Rule())[series]
 
@@ -73,7 +76,7 @@ def find_change_points_of_many(
     rules: RuleLookup = default_rule,
     cache: SegmentationCache | None = None,
 ) -> dict[Series, list[ChangePoint]]:
-    """The same for many series."""
+    """Change points of many series."""
     levels = {
         series: [(point.commit.sha, level) for point in points if (level := judged_level(point)) is not None]
         for series, points in histories.items()
@@ -90,7 +93,7 @@ def find_change_points_of_levels(
     rules: RuleLookup = default_rule,
     cache: SegmentationCache | None = None,
 ) -> dict[Series, list[ChangePoint]]:
-    """The same on levels; ``repeats`` says whether all that was measured of a series repeats exactly."""
+    """Change points from levels; ``is_exact`` says whether all values of a series repeat exactly."""
     counted = {
         series: _find_exact_changes(series, levels, rules(series))
         for series, levels in histories.items()
@@ -101,7 +104,7 @@ def find_change_points_of_levels(
 
 
 def segment_history(series: Series, measured: LevelHistory, *, rule: Rule | None = None) -> list[ChangePoint]:
-    """The same on bare levels."""
+    """Change points of one series by segmentation, from its levels."""
     return segment_histories({series: measured}, rules=lambda _: rule or Rule())[series]
 
 
@@ -111,7 +114,7 @@ def segment_histories(
     rules: RuleLookup = default_rule,
     cache: SegmentationCache | None = None,
 ) -> dict[Series, list[ChangePoint]]:
-    """The same for many series; those with one bar are looked at together, which is faster."""
+    """Change points of many series by segmentation; those with one bar share a batch."""
     by_bar: dict[float, dict[Series, LevelHistory]] = defaultdict(dict)
     for series, levels in histories.items():
         by_bar[rules(series).bar][series] = levels
@@ -144,7 +147,7 @@ def _is_exact_point(point: Point) -> bool:
 
 
 def _find_exact_changes(series: Series, measured: LevelHistory, rule: Rule) -> list[ChangePoint]:
-    """Every commit with another value than the one before it: there is no noise to see through."""
+    """Every commit whose exact value differs from the one before: there is no noise."""
     return [
         ChangePoint(
             series,
@@ -160,7 +163,7 @@ def _find_exact_changes(series: Series, measured: LevelHistory, rule: Rule) -> l
 
 
 def _relative_change(before: float, after: float) -> float:
-    """After a level of nothing no ratio exists: whatever comes is told as a change by 100 %."""
+    """after/before - 1; from zero, where no ratio exists, 100 % in the direction of the change."""
     return after / before - 1 if before else math.copysign(1.0, after)
 
 

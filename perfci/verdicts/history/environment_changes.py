@@ -1,4 +1,4 @@
-"""Epochs of the environment: what became another between two points, and whether it explains a step there."""
+"""Environment changes: what differs between two points, and whether it explains a step."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from perfci.model import Environment, EnvironmentChange
 from perfci.verdicts.history.step_estimate import LevelPoint, StepEstimate
 
 MAX_CHANGE_SHARE = 0.2
-"""What becomes another at more than one boundary in five (a host name, a timestamp) coincides with every fifth step by
-chance: such a value explains nothing."""
+"""A value that changes at more than one boundary in five (a host name, a timestamp) coincides with
+steps by chance and explains nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentCoincidence:
-    """An environment that changed where a step may have been; ``ambiguous`` where it is not the only place."""
+    """An environment that changed where a step may have been; ``ambiguous`` where that is not the
+    only position."""
 
     changes: tuple[EnvironmentChange, ...]
     ambiguous: bool
 
 
 def diff_environments(before: Environment, after: Environment) -> tuple[EnvironmentChange, ...]:
-    """The values that differ, in the order of their names."""
+    """Values that differ, in the order of their names."""
     old, new = dict(before.values), dict(after.values)
     return tuple(
         EnvironmentChange(name, old.get(name, ""), new.get(name, ""))
@@ -36,10 +37,11 @@ def diff_environments(before: Environment, after: Environment) -> tuple[Environm
 def find_environment_coincidence(
     points: Sequence[LevelPoint], step: StepEstimate, has_commits_between: bool
 ) -> EnvironmentCoincidence | None:
-    """What of the environment changed with a step; ``between`` says that commits lie unmeasured between its points.
+    """Environment changes that coincide with a step; ``has_commits_between`` says that unmeasured
+    commits lie between its points.
 
-    A change at the boundary itself explains the step. Where commits were left out between, or the step may have come
-    some points earlier or later and the environment changed only there, code and environment cannot be told apart.
+    A change at the boundary itself explains the step. With commits left out in between, or with a
+    change at another likely position of the step only, code and environment cannot be separated.
     """
     stable_names = _find_stable_names(points)
     changes = _changes_at(points, step.index, stable_names)
@@ -70,7 +72,7 @@ def _changes_at(
 
 
 def _find_stable_names(points: Sequence[LevelPoint]) -> frozenset[str]:
-    """The names of the values that stay as they are from most points to the next; one single change is always told."""
+    """Names of values that rarely change; a single change always counts."""
     counts: Counter[str] = Counter()
     for before, after in itertools.pairwise(points):
         if before.environment != after.environment:

@@ -1,4 +1,4 @@
-"""What deserves fresh pairs before anybody is paged: a jump that only the newest points show."""
+"""Jumps at the end of a history that deserve fresh pairs before anybody is paged."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ from perfci.verdicts.history.step_estimate import MAX_SIDE_POINTS, LevelPoint
 from perfci.verdicts.rule import RuleLookup, default_rule
 
 JUMP_SIGMAS = 6.0
-"""A point this far from the level before it buys fresh pairs (study of detection, 6.2.4)."""
+"""A point this many sigmas from the level before it is a jump (docs/design/statistics.md)."""
 
 NEWEST_POINTS = 2
-"""One or two points are no level yet; with the third the segmentation itself has a say."""
+"""One or two points are no level; with the third the segmentation decides."""
 
 MIN_POINTS_BEFORE = 7
-"""With the point that jumped that makes eight: a shorter history gets no verdict (study, 6.2.8)."""
+"""Points before a jump: with it, the eight that a history needs
+(``incremental_segmentation.MIN_POINTS``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """A commit whose points stand out from those before; ``stays`` whether the next run still saw it, if there is one.
+    """A commit whose points stand out; ``persists`` tells whether the next run saw it as well, None
+    without one.
 
-    ``size`` is a log ratio, ``cost`` the same, positive where things got worse.
+    ``size`` is a log ratio, ``log_cost`` the same with positive meaning worse.
     """
 
     series: Series
@@ -45,13 +47,15 @@ class Jump:
 
     @property
     def change(self) -> ChangePoint:
-        """The jump as the step it may turn out to be."""
+        """The jump as the change point it may turn out to be."""
         return ChangePoint(self.series, self.head, self.base, math.expm1(self.size), self.before, self.after)
 
     @property
     def retest(self) -> Retest:
+        """The pairs to measure, with the reason."""
         points = "two newest points" if self.persists else "newest point"
-        reason = f"{100 * math.expm1(self.size):+.1f} % on the {points}, {self.sigmas:.0f} sigmas from the level before"
+        change = f"{100 * math.expm1(self.size):+.1f} % on the {points}"
+        reason = f"{change}, {self.sigmas:.0f} sigmas from the level before"
         return Retest(self.series, self.base, self.head, reason)
 
 
@@ -62,10 +66,10 @@ def find_jumps(
     *,
     rules: RuleLookup = default_rule,
 ) -> list[Jump]:
-    """Where a series stands out at its end from the points before, clearest first: the newest two points decide.
+    """Series whose newest two points stand out from those before, clearest first.
 
-    Both jumped: ``stays``. Only the one before the newest did: it went back. Only the newest did: not known yet. What
-    is a change point already, or was settled on fresh pairs, is no news.
+    Both stand out: ``persists``. Only the one before the newest: it went back. Only the newest: not
+    known yet. Known change points and jumps settled on fresh pairs are left out.
     """
     steps: dict[Series, set[str]] = defaultdict(set)
     for change in changes:
@@ -85,12 +89,12 @@ def find_jumps(
 
 
 def list_retests(jumps: Iterable[Jump]) -> list[Retest]:
-    """What to measure again; a jump that went back by itself needs no second look."""
+    """Pairs to measure; a jump that went back needs none."""
     return [jump.retest for jump in jumps if jump.persists is not False]
 
 
 def _points_since_last_step(steps: Collection[str], points: Sequence[LevelPoint]) -> Sequence[LevelPoint]:
-    """The points of the present level."""
+    """Points of the present level."""
     starts = [index for index, point in enumerate(points) if point.sha in steps]
     return points[starts[-1] :] if starts else points
 
@@ -115,7 +119,7 @@ def _find_jump(series: Series, points: Sequence[LevelPoint], bar: float) -> Jump
         )
         if is_outlying[0]:
             size = float(np.median(distances[is_outlying]))
-            log_cost = size if series.metric.direction == "lower" else -size
+            log_cost = size * series.metric.cost_sign
             persists = bool(is_outlying[1]) if len(is_outlying) > 1 else None
             levels = math.exp(centre), math.exp(centre + size)
             return Jump(
@@ -132,6 +136,6 @@ def _find_jump(series: Series, points: Sequence[LevelPoint], bar: float) -> Jump
 
 
 def _may_have_jumped(levels: Sequence[float], factor: float) -> bool:
-    """A look that costs nothing: whether one of the newest is half the bar away from the middle of all."""
+    """Cheap filter: whether a newest level is half a bar away from the median of all."""
     middle = statistics.median(levels)
     return any(not middle / factor < level < middle * factor for level in levels[-NEWEST_POINTS:])

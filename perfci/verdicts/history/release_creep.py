@@ -1,7 +1,8 @@
-"""Creep: what got worse since a release so slowly that no commit shows it.
+"""Creep since a release: a slowdown so gradual that no commit shows it.
 
-Segmentation sees steps; a ramp of half a percent a commit has none. So the level around each release is held against
-the level now, by the statistics of any comparison, and what the steps in between explain is taken off.
+Segmentation finds steps, not ramps of half a percent a commit. So the level around each release is
+compared with the present one, by the statistics of any comparison, and the steps in between are
+subtracted.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from perfci.verdicts.incidents.step_causes import compute_log_cost
 from perfci.verdicts.rule import RuleLookup, default_rule
 
 RELEASE_SIDE_POINTS = 2
-"""Points either side of a release that speak for its level: with itself five, as many as a first look at pairs has.
-On a ramp those before and those after cancel."""
+"""Points either side of a release that estimate its level: with its own five, as many pairs as a
+first look has. On a ramp those before and after cancel."""
 
 CURRENT_POINTS = 2 * RELEASE_SIDE_POINTS + 1
-"""As many speak for the level now."""
+"""Newest points that estimate the present level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class CreepHistory:
-    """What is known of one series: the points around each release and the newest, its steps, and compared pairs."""
+    """One series: points around each release, newest points, steps, and compared pairs."""
 
     series: Series
     release_points: Mapping[Release, Sequence[LevelPoint]]
@@ -50,9 +51,9 @@ class CreepHistory:
 
 @dataclass(frozen=True, slots=True)
 class Creep:
-    """How far a series drifted since a release beyond the steps that are known; ``total`` has them in.
+    """Drift of a series since a release beyond its known steps; ``total_ratio`` includes them.
 
-    Both are ratios now/then of the raw value. ``base`` and ``head`` are the pair of commits to compare.
+    Ratios are present/release of the raw value. ``base`` and ``head`` are the commits to compare.
     """
 
     series: Series
@@ -69,9 +70,10 @@ class Creep:
 def find_creeps(
     histories: Sequence[CreepHistory], positions: Mapping[str, int], *, rules: RuleLookup = default_rule
 ) -> list[Creep]:
-    """Every series that got worse by its bar since a release, as seen from the newest release that shows it.
+    """Series that drifted by their bar since a release, each by the newest release that shows it.
 
-    False discoveries are controlled over all series and releases that were looked at (Benjamini & Hochberg 1995).
+    False discoveries are controlled over all series and releases tested (Benjamini & Hochberg
+    1995).
     """
     tested = [result for history in histories for result in _find_series_creeps(history, positions, rules)]
     accepted = fdr.benjamini_hochberg([creep.p_value for creep, _ in tested])
@@ -94,7 +96,7 @@ def find_creeps(
 def _find_series_creeps(
     history: CreepHistory, positions: Mapping[str, int], rules: RuleLookup
 ) -> list[tuple[Creep, bool]]:
-    """What each release shows, and whether it is bad enough."""
+    """Creep since each release, and whether it is a regression."""
     limits = DecisionLimits.from_rule(rules(history.series))
     current = _points_since_last_step(history.newest_points[-CURRENT_POINTS:], history.steps, positions)
     if len(current) < MIN_LEVEL_POINTS:
@@ -133,7 +135,7 @@ def _build_creep(
     paired: bool,
 ) -> tuple[Creep, bool]:
     drift = replace(total, centre=total.centre - explained)
-    sign = 1.0 if history.series.metric.direction == "lower" else -1.0
+    sign = history.series.metric.cost_sign
     low, high = sorted(math.exp(sign * bound) for bound in drift.bounds())
     interval = Interval(low, high) if math.isfinite(high) else None
     ratios = math.exp(sign * drift.centre), math.exp(sign * total.centre)
@@ -160,9 +162,10 @@ def _measure_shift(
     *,
     min_log_cost: float,
 ) -> Shift | None:
-    """The shift of the points now against those around the release, as costs; None with too few of either.
+    """Shift of the current points against those around the release, as cost; None with too few of
+    either.
 
-    What plainly did not get worse has no error either, so that ten thousand series take no longer than they must.
+    A shift that is plainly no regression gets an infinite error, which saves its statistics.
     """
     near = _points_at_release_level(release_points, release, history.steps, positions)
     is_disjoint = not {point.sha for point in near} & {point.sha for point in current_points}
@@ -172,7 +175,7 @@ def _measure_shift(
         or any(point.level <= 0 for point in (*near, *current_points))
     ):
         return None
-    sign = 1.0 if history.series.metric.direction == "lower" else -1.0
+    sign = history.series.metric.cost_sign
     release_levels, current_levels = ([point.level for point in side] for side in (near, current_points))
     if sign * math.log(statistics.median(current_levels) / statistics.median(release_levels)) < min_log_cost:
         return Shift(0.0, math.inf, 0.0, len(current_points))
@@ -182,7 +185,7 @@ def _measure_shift(
 def _shift_from_pairs(
     history: CreepHistory, release: Release, head: str, positions: Mapping[str, int]
 ) -> Shift | None:
-    """What interleaved pairs of the release and a commit as new as the newest points said, as a shift of costs."""
+    """Shift in cost from interleaved pairs of the release and a commit as new as the newest points."""
     for verdict in history.verdicts:
         is_recent = positions.get(verdict.head, -1) >= positions[head] - CURRENT_POINTS
         if (
@@ -192,7 +195,7 @@ def _shift_from_pairs(
             and verdict.interval
             and verdict.pairs >= CURRENT_POINTS
         ):
-            sign = 1.0 if history.series.metric.direction == "lower" else -1.0
+            sign = history.series.metric.cost_sign
             half_width = (math.log(verdict.interval.hi) - math.log(verdict.interval.lo)) / 2
             unscaled = Shift(sign * math.log(verdict.ratio), 1.0, verdict.pairs - 1.0, verdict.pairs)
             return replace(unscaled, error=half_width / unscaled.half_width())
@@ -205,7 +208,7 @@ def _points_at_release_level(
     steps: Sequence[ChangePoint],
     positions: Mapping[str, int],
 ) -> list[LevelPoint]:
-    """The points nearest to the release, either side, that no step parts from it."""
+    """Points nearest to the release on either side, with no step in between."""
     position = positions[release.sha]
     edges = [positions[step.commit] for step in steps if step.commit in positions]
     first = max((edge for edge in edges if edge <= position), default=-1)

@@ -1,4 +1,4 @@
-"""What the measured points around a change point say: how sure the step is, and how well its place is known."""
+"""Evidence for a change point from the points around it, and the uncertainty of its position."""
 
 from __future__ import annotations
 
@@ -9,26 +9,28 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from perfci.model import Environment
-from perfci.stats.location import Floats
+from perfci.stats.location import MAD_TO_SIGMA, Floats
 from perfci.stats.location_shift import estimate_unpaired_shift
+from perfci.stats.noise_model import ar1_inflation
 from perfci.stats.preprocessing import MIN_SIGMA
 
 MAX_SIDE_POINTS = 15
-"""So many points either side speak for a step: what lies further back is another time (as in segmentation)."""
+"""Points either side that estimate a step; what lies further back belongs to another time."""
 
 MIN_LEVEL_POINTS = 3
-"""A level is at least three points long, one or two are a spike (study of detection, 6.2): fewer never page."""
+"""Shortest level that may page; one or two points are a spike (docs/design/statistics.md)."""
 
 BAI_FACTOR = 11.0
-"""Bai (1997): with 95 % the true place lies within 11 (sigma / step) squared points of the estimated one."""
+"""With 95 % the true position lies within 11 (sigma / step)^2 points of the estimated one (Bai
+1997)."""
 
 MIN_P_VALUE = 2.0**-52
-"""A p-value below what a float can tell from none is no better evidence than this."""
+"""Smallest p-value used: float rounding makes anything smaller meaningless."""
 
 
 @dataclass(frozen=True, slots=True)
 class LevelPoint:
-    """One measured commit of a series: its level, what was observed beside it, and whether it repeats exactly."""
+    """One measured commit of a series: its level, its environment, and whether it repeats exactly."""
 
     sha: str
     level: float
@@ -40,8 +42,8 @@ class LevelPoint:
 class StepEstimate:
     """A step between two neighbouring points of a series.
 
-    ``sigmas`` is the step in units of the noise of one point, ``points`` how many of the new level were measured,
-    ``at`` the place of the first of them among the points seen.
+    ``index`` is the first point of the new level, ``points_after`` how many points it has,
+    ``sigmas`` the size in units of the noise of one point.
     """
 
     index: int
@@ -52,19 +54,20 @@ class StepEstimate:
 
     @property
     def position_uncertainty(self) -> int:
-        """How many points earlier or later the step may have come as well."""
+        """Points by which the step may have come earlier or later."""
         return 0 if self.exact else int(BAI_FACTOR / self.sigmas**2) if self.sigmas else MAX_SIDE_POINTS
 
     @property
     def log_evidence(self) -> float:
-        """The evidence in natural logarithms."""
+        """-log p."""
         return -math.log(max(self.p_value, MIN_P_VALUE))
 
 
 def estimate_step(
     points: Sequence[LevelPoint], commit: str, other_steps: Sequence[str] = ()
 ) -> StepEstimate | None:
-    """The step at ``commit``, judged on the points up to the next of the ``other`` steps; None where it is not seen."""
+    """Estimate the step at ``commit`` from the points up to the neighbouring ``other_steps``; None
+    where it is not seen."""
     positions = {point.sha: index for index, point in enumerate(points)}
     if commit not in positions or not positions[commit]:
         return None
@@ -83,28 +86,29 @@ def estimate_step(
 
 
 def _point_noise(sides: Sequence[Floats]) -> float:
-    """The noise of one point, around the middle of its own side."""
+    """Noise of one point around the median of its own side, as a robust sigma."""
     residuals = np.concatenate([side - np.median(side) for side in sides])
-    return max(1.4826 * float(np.median(np.abs(residuals))), MIN_SIGMA)
+    return max(MAD_TO_SIGMA * float(np.median(np.abs(residuals))), MIN_SIGMA)
 
 
 def _shift_p_value(sides: Sequence[Floats]) -> float:
-    """Two-sided, of no shift; neighbours that resemble each other count less, by (1 + r) / (1 - r) of their error."""
+    """Two-sided p-value of no shift, the error widened by sqrt((1 + r) / (1 - r)) for
+    autocorrelation r."""
     before, after = sides
     shift = estimate_unpaired_shift(before, after)
     if shift.df <= 0 or not math.isfinite(shift.error):
         return 1.0
-    error = shift.error * math.sqrt(_ar1_inflation(sides))
+    error = shift.error * math.sqrt(_estimate_variance_inflation(sides))
     scaled = type(shift)(shift.centre, error, shift.df, shift.pairs, shift.method)
     return min(1.0, 2 * min(scaled.p_above(0.0), scaled.p_below(0.0)))
 
 
-def _ar1_inflation(sides: Sequence[Floats]) -> float:
-    """What a first-order autocorrelation does to the variance of a mean."""
+def _estimate_variance_inflation(sides: Sequence[Floats]) -> float:
+    """(1 + r) / (1 - r) with the lag-1 autocorrelation of the residuals, r between 0 and 0.9."""
     residuals = [side - side.mean() for side in sides if len(side) > 2]
     squares = sum(float((residual**2).sum()) for residual in residuals)
     if squares <= 0:
         return 1.0
     r = sum(float((residual[1:] * residual[:-1]).sum()) for residual in residuals) / squares
     r = min(max(r, 0.0), 0.9)
-    return (1 + r) / (1 - r)
+    return ar1_inflation(r)

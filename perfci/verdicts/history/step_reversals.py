@@ -1,4 +1,4 @@
-"""Steps that undo each other: what went away soon, and levels a machine returns to again and again."""
+"""Steps that undo each other: quick reverts, and levels a machine returns to repeatedly."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from perfci.model import ChangePoint
 
 MAX_REVERSAL_COMMITS = 8
-"""A level that is gone within eight commits is a note: reverts came after four to six (study of detection, 2 b)."""
+"""A level gone within eight commits is a note: observed reverts came after four to six
+(docs/design/statistics.md)."""
 
 MIN_SWITCHES = 4
-"""Four steps to and fro between the same two levels are a machine's states, no changes (study of detection, 6.2)."""
+"""Steps to and fro between two levels that make them modes of the machine
+(docs/design/statistics.md)."""
 
 
 def find_mode_switches(steps: Sequence[ChangePoint]) -> set[str]:
-    """The commits at which one series, its ``steps`` in order, hops between two levels it keeps returning to."""
+    """Commits at which a series, its ``steps`` in order, switches between two recurring levels."""
     commits: set[str] = set()
     chain: list[ChangePoint] = []
     for step in steps:
@@ -31,9 +33,10 @@ def find_mode_switches(steps: Sequence[ChangePoint]) -> set[str]:
 def find_reversals(
     steps: Sequence[ChangePoint], positions: Mapping[str, int], tolerance: float
 ) -> dict[str, ChangePoint]:
-    """For each step that the next one undid within ``SOON`` commits, by its commit, the step that did.
+    """Steps undone by the next within ``MAX_REVERSAL_COMMITS``: sha of the step to the step that
+    undid it.
 
-    ``same`` is the log shift up to which a level counts as returned.
+    ``tolerance`` is the log shift up to which a level counts as returned.
     """
     reversals: dict[str, ChangePoint] = {}
     used: set[str] = set()
@@ -55,13 +58,13 @@ def _is_reversal(step: ChangePoint, following: ChangePoint, is_returned: Callabl
 
 
 def _within_a_third(step: ChangePoint) -> Callable[[float], bool]:
-    """Near enough to where a step began: within a third of it, as the segmentation tells states."""
+    """Predicate: within a third of the step from where it began, as segmentation separates modes."""
     size = _log_distance(step.before, step.after)
     return lambda shift: shift <= size / 3
 
 
 def _log_distance(first: float, second: float) -> float:
-    """The log ratio of two levels, without its sign; of nothing and something it is without end."""
+    """Absolute log ratio of two levels; infinite between zero and another value."""
     if first > 0 and second > 0:
         return abs(math.log(second / first))
     return 0.0 if first == second else math.inf

@@ -1,9 +1,9 @@
-"""Bad days of a machine: many alerts of one session that no change of code would give.
+"""Bad sessions: many jumps of one session that no change of code would produce.
 
-A commit that slows a program slows it: of the changes MongoDB confirmed in a year 63 were regressions and 17
-improvements (ICPE 2020), so even commits taken together have one in five against the tide. And what a commit did is
-still there in the next run. A session whose alerts point both ways alike, or are gone when the next run looks, had
-something the matter with its machine.
+A change of code mostly slows things down: of the changes MongoDB confirmed in a year 63 were
+regressions and 17 improvements (ICPE 2020), so about one in five points the other way. And its
+effect is still there in the next run. A session whose jumps point both ways, or are gone in the
+next run, had a disturbed machine.
 """
 
 from __future__ import annotations
@@ -17,21 +17,24 @@ from scipy.special import bdtrc
 from perfci.model import Machine, Series
 
 MINORITY_DIRECTION_SHARE = 17 / 80
-"""The share of alerts in the rarer direction that changes of code give (see above)."""
+"""Share of jumps in the rarer direction that changes of code produce (MongoDB, ICPE 2020)."""
 
 MISSED_STEP_SHARE = 0.05
-"""The share of true jumps that the next run misses: the size bar makes it few (power at 8 to 10 %, study, 4)."""
+"""Share of true jumps that the next run misses; small because of the size bar
+(docs/design/statistics.md)."""
 
 TEST_LEVEL = 0.05
-"""Code is ruled out where it would give such alerts in fewer than one of twenty sessions: the usual level."""
+"""Code is ruled out where it would produce such jumps in fewer than one of twenty sessions, the
+usual level."""
 
 MIN_JUMPS = 4
-"""Fewer are looked at one by one: fresh pairs for three cost less than an explanation."""
+"""Fewer jumps are examined one by one: fresh pairs for three cost less than an explanation."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionJump:
-    """A series that stood out in a session; ``stays`` whether the next run saw it as well, where there was one."""
+    """A series that stood out in a session; ``persists`` tells whether the next run saw it, None
+    without one."""
 
     series: Series
     session: str
@@ -41,7 +44,8 @@ class SessionJump:
 
 @dataclass(frozen=True, slots=True)
 class BadSession:
-    """A session on a machine whose alerts no code explains: ``balanced`` in sign, ``rotating``, or both."""
+    """A session on a machine whose jumps no code explains: ``is_balanced`` in sign,
+    ``is_transient``, or both."""
 
     session: str
     machine: Machine
@@ -53,7 +57,7 @@ class BadSession:
 
 
 def find_bad_sessions(jumps: Sequence[SessionJump]) -> list[BadSession]:
-    """The sessions that had something the matter with their machine, by name."""
+    """Sessions with a disturbed machine, by name."""
     jumps_by_session: dict[tuple[str, Machine], list[SessionJump]] = defaultdict(list)
     for jump in jumps:
         jumps_by_session[jump.session, jump.series.machine].append(jump)
@@ -86,5 +90,5 @@ def _assess_session(session: str, machine: Machine, jumps: Sequence[SessionJump]
 
 
 def _binomial_upper_tail(count: int, trials: int, probability: float) -> float:
-    """The chance of so many or more of them, each with this chance: an exact binomial test (Clopper & Pearson 1934)."""
+    """P(X >= count) of a binomial distribution."""
     return float(bdtrc(count - 1, trials, probability))

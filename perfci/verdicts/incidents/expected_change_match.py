@@ -1,4 +1,4 @@
-"""Announcements whose change has come to the main branch, and what they say of the incidents that it makes."""
+"""Matching of expected changes on the main branch with the incidents they explain."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from perfci.verdicts.incidents.step_causes import HistoryContext, compute_log_co
 
 @dataclass(frozen=True, slots=True)
 class MergedExpectedChange:
-    """An announcement, the commit that brought its change and when, and where it was made: ``#12``, or a commit."""
+    """An expected change, the commit that brought it and when, and where it was declared: ``#12``,
+    or a commit."""
 
     sha: str
     expected: ExpectedChange
@@ -26,14 +27,15 @@ class MergedExpectedChange:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedChangeMatch:
-    """What was announced of one commit, as far as it names what got worse; ``beyond`` is what that does not allow."""
+    """Expected changes of one commit that name regressions of an incident; ``exceeding`` are those
+    they do not allow."""
 
     merged: tuple[MergedExpectedChange, ...]
     exceeding: tuple[ChangePoint, ...] = ()
 
     @property
     def covers_all(self) -> bool:
-        """Whether all that got worse was announced, and came to no more than that."""
+        """Whether all that got worse was expected, and by that much."""
         return not self.exceeding
 
 
@@ -43,7 +45,8 @@ def match_expected_changes(
     changes: Iterable[ChangePoint],
     context: HistoryContext,
 ) -> dict[str, ExpectedChangeMatch]:
-    """What was announced of the incidents, by their ids; of most nothing was. ``changes`` are all of the histories."""
+    """Matches by incident id; incidents without any are left out. ``changes`` are those of all
+    histories."""
     if not merged:
         return {}
     steps: dict[Series, list[str]] = defaultdict(list)
@@ -63,6 +66,8 @@ def match_expected_changes(
 
 @dataclass(frozen=True, slots=True)
 class _ExpectedChangeMatcher:
+    """Matcher with the positions of commits and the steps of each series."""
+
     context: HistoryContext
     positions: Mapping[str, int]
     steps: Mapping[Series, Sequence[str]]
@@ -70,7 +75,7 @@ class _ExpectedChangeMatcher:
     def is_within(self, merged: MergedExpectedChange, incident: Incident) -> bool:
         """Whether a commit came after the last good one and not later than the bad one.
 
-        One that was not measured itself goes by when it came.
+        A commit that is not on the line is placed by the time it was merged.
         """
         good, bad = (self.positions.get(sha) for sha in (incident.last_good, incident.commit))
         if good is None or bad is None:
@@ -88,7 +93,8 @@ class _ExpectedChangeMatcher:
     def match_incident(
         self, incident: Incident, merged: Sequence[MergedExpectedChange]
     ) -> ExpectedChangeMatch | None:
-        """Of several commits the one that answers for all that got worse, else the first."""
+        """The commit whose expected changes cover all that got worse, else the first that names any
+        of it."""
         worse = [change for change in incident.members if compute_log_cost(change) > 0]
         by_commit: dict[str, list[MergedExpectedChange]] = defaultdict(list)
         for item in merged:
@@ -113,7 +119,8 @@ class _ExpectedChangeMatcher:
         )
 
     def _step_noise(self, change: ChangePoint) -> float:
-        """By what a step may miss its size: the noise floor of its fresh pairs, or the noise of a point around it."""
+        """Uncertainty of a step's size: the noise floor of its fresh pairs, or the noise of one
+        point around it."""
         verdicts = self.context.confirmations.get(change.series, ())
         floors = [verdict.noise_floor or 0.0 for verdict in verdicts if verdict.head == change.commit]
         step = estimate_step(

@@ -1,8 +1,8 @@
-"""Change points of many series become incidents: one commit range, what moved there, and who or what is suspected.
+"""Incidents from change points: one commit range, what moved there, and the candidate commits.
 
-First each step is asked whether the code can be blamed at all: not for a state of the machine, a level that went away
-by itself, or a step that came with another environment. What is left is grouped by commit (FBDetect, SOSP 2024, does
-so to page once), and what a canary shares, or most unrelated benchmarks, is the machine's after all.
+First each step is checked for another cause: modes of the machine, a reversal, a change of the
+environment. What is left is grouped by commit (FBDetect, SOSP 2024, does so to page once), and
+shifts shared with a canary or by most unrelated benchmarks are attributed to the machine.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ from perfci.verdicts.incidents.step_causes import (
 )
 
 MAX_CANDIDATE_COMMITS = 10
-"""Commits that are ranked; the range says which others there are."""
+"""Commits that are ranked; the range covers the others."""
 
 BLAMELESS_KINDS = frozenset({IncidentKind.ENVIRONMENT, IncidentKind.MACHINE})
 """Kinds that blame no commit."""
 
 
 ANSWERED_CAUSES = frozenset({"mode_switching", "reverted"})
-"""Causes that a comparison of two commits would tell nothing new about."""
+"""Causes about which comparing two commits would say nothing new."""
 
 
 def build_incidents(changes: Sequence[ChangePoint], context: HistoryContext) -> list[Incident]:
-    """Every change point in exactly one incident; newest range first, then by evidence."""
+    """Incidents of all change points, each point in exactly one; newest range first, then by
+    evidence."""
     positions = {commit.sha: at for at, commit in enumerate(context.commits)}
     explained = blame_bad_sessions(explain_steps(changes, context), context)
     incidents = [
@@ -57,7 +58,7 @@ def build_incidents(changes: Sequence[ChangePoint], context: HistoryContext) -> 
 def build_bad_session_incidents(
     jumps: Sequence[Jump], context: HistoryContext
 ) -> tuple[list[Incident], list[Jump]]:
-    """One incident for each session that had something the matter with its machine, and the jumps of the others."""
+    """One incident for each bad session, and the jumps of the other sessions."""
     changes = [jump.change for jump in jumps]
     sessions = [visit.session if (visit := context.first_visit(change)) else "" for change in changes]
     session_jumps = [
@@ -150,7 +151,7 @@ def _incident_kind(worse_count: int, step_count: int) -> IncidentKind:
 def _rank_candidates(
     steps: Sequence[ExplainedStep], first: int, last: int, commits: Sequence[Commit]
 ) -> tuple[CandidateCommit, ...]:
-    """Commits of the range, those that most evidence points at first; among equals the older."""
+    """Commits of the range by evidence; equal ones oldest first."""
     ranges = [step.commit_range for step in steps]
     start = min(lo for commit_range in ranges for lo, _, _ in commit_range.likelihoods)
     scores = compute_commit_scores(ranges)
@@ -169,7 +170,7 @@ def _rank_candidates(
 def compute_incident_id(
     project: str, last_good: str, commit: str, kind: IncidentKind, cause: StepCause
 ) -> str:
-    """A short name that stays the same as long as range and kind do."""
+    """A short id that stays the same as long as range, kind and cause do."""
     parts = (
         project,
         last_good,
@@ -184,7 +185,8 @@ def compute_incident_id(
 
 
 def _sha_at(commits: Sequence[Commit], position: int, member_shas: Sequence[str]) -> str:
-    """The commit at a place of the line; one that is not on it goes by the name its members give it."""
+    """Commit at a position of the line; a position off the line goes by the name its members give
+    it."""
     return (
         commits[position].sha
         if 0 <= position < len(commits) and commits[position].sha in member_shas

@@ -1,11 +1,11 @@
-"""How many pages a week a team gets, and which incidents get them; what gets none is listed, never dropped.
+"""Page budget: how many pages a week a team gets, and which incidents get them; the rest is listed.
 
-Every commit boundary asks one question, "did anything move here, in any of the series?", so an incident's p-value is
-the smallest of its members times the number of series (Bonferroni). In the order they arrive, the questions of a week
-are answered by LOND (Javanmard & Montanari 2015, "On online control of false discovery rate"): the j-th question is
-tested at ``RATE / (j (j + 1))`` times one more than the pages given so far, which holds the expected share of false
-pages below ``RATE`` each week. A page once given is never taken back by what comes later. What a pull request announced
-is found like all else, and asks for nobody: it spends no page.
+Every commit boundary is one hypothesis, "nothing moved here in any series", so an incident's
+p-value is the smallest of its members times the number of series (Bonferroni). The hypotheses of a
+week are tested in order of arrival by LOND (Javanmard & Montanari 2015, "On online control of false
+discovery rate"): the j-th at ``FALSE_PAGE_RATE / (j (j + 1))`` times one more than the pages so
+far, which holds the expected share of false pages below the rate each week. A page is never taken
+back by later incidents. Expected changes spend no page.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from perfci.model import Incident, IncidentKind
 from perfci.verdicts.incidents.expected_change_match import ExpectedChangeMatch
 
 FALSE_PAGE_RATE = 0.05
-"""One page in twenty may be false: the false-discovery rate of a group (DESIGN 6)."""
+"""One page in twenty may be false, the usual false-discovery rate."""
 
 DEFAULT_PAGES_PER_WEEK = 5
-"""One a working day. In twelve months MongoDB's teams acted on 80 changes, fewer than two a week (ICPE 2020)."""
+"""One a working day. In twelve months MongoDB's teams acted on 80 changes, fewer than two a week
+(ICPE 2020)."""
 
 PAGING_KINDS = frozenset({IncidentKind.REGRESSION, IncidentKind.MIXED})
-"""Kinds that ask for a person; an improvement is good news, and nobody can repair a driver by reading a commit."""
+"""Kinds that page a person; an improvement is good news, and reading a commit repairs no driver."""
 
 UNDATED_WEEK = ""
+"""Week of incidents that were never dated."""
 
 
 class Disposition(StrEnum):
@@ -42,9 +44,8 @@ class Disposition(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BudgetedIncident:
-    """An incident with what is done about it, in which week, and as which of that week's pages; and what of it was
-    announced.
-    """
+    """An incident with its disposition, its week, its number among that week's pages, and the
+    expected changes it matches."""
 
     incident: Incident
     disposition: Disposition
@@ -54,12 +55,12 @@ class BudgetedIncident:
 
     @property
     def is_open(self) -> bool:
-        """Whether a person is still needed for it."""
+        """Whether a person is still needed."""
         return self.disposition is Disposition.PAGE and self.incident.ongoing and not self.is_expected
 
     @property
     def is_expected(self) -> bool:
-        """Whether all that got worse in it was announced."""
+        """Whether all that got worse was expected."""
         return self.expected_change_match is not None and self.expected_change_match.covers_all
 
 
@@ -71,10 +72,10 @@ def allocate_pages(
     pages_per_week: int = DEFAULT_PAGES_PER_WEEK,
     expected_change_matches: Mapping[str, ExpectedChangeMatch] | None = None,
 ) -> list[BudgetedIncident]:
-    """Decide for each incident, answers in the order given.
+    """Disposition of each incident, in the order given.
 
-    ``boundaries`` gives each commit's number among those measured in its week, counted from one; ``answers`` what was
-    announced of those that ask for a person, by their ids.
+    ``commit_ranks`` numbers each commit among those measured in its week, from one;
+    ``expected_change_matches`` are by incident id.
     """
     matches = expected_change_matches or {}
     weeks: dict[str, list[Incident]] = defaultdict(list)
@@ -95,7 +96,7 @@ def allocate_pages(
 
 
 def week_of(incident: Incident) -> str:
-    """The week in which its new level was first measured, as ISO 8601 names it: ``2026-W12``."""
+    """ISO 8601 week in which the new level was first measured: ``2026-W12``."""
     if incident.measured_at is None:
         return UNDATED_WEEK
     year, week, _ = incident.measured_at.isocalendar()
@@ -110,7 +111,7 @@ def _allocate_week(
     max_pages: int,
     expected_change_matches: Mapping[str, ExpectedChangeMatch],
 ) -> dict[str, BudgetedIncident]:
-    """In the order of arrival, the strongest of what arrived together first."""
+    """Dispositions in the order of arrival, strongest first among those that arrived together."""
     decisions: dict[str, BudgetedIncident] = {}
     discoveries = pages = 0
     for incident in sorted(candidates, key=lambda incident: _arrival_order(incident, commit_ranks)):

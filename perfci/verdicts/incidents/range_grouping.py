@@ -1,4 +1,4 @@
-"""Ranges of commits that belong together: grouped by the commit their evidence agrees on."""
+"""Grouping of commit ranges by the commit their evidence agrees on."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import numpy as np
 from perfci.stats.location import Floats
 
 TIE_TOLERANCE = 1 - 1e-9
-"""What arithmetic may do to two sums that are equal."""
+"""Relative rounding error of two equal sums."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeightedRange:
-    """The commits after place ``first`` and up to place ``last`` of the line, one of which moved something.
+    """The commits after position ``first`` and up to position ``last``, one of which moved
+    something.
 
-    ``weight`` is the evidence that it moved. ``beside`` are ranges right before and after in which it may have moved
-    as well, each with how likely that is against the stretch itself.
+    ``weight`` is the evidence that it moved. ``adjacent`` are ranges (first, last, likelihood
+    ratio) before and after in which it may have moved as well.
     """
 
     first: int
@@ -29,21 +30,23 @@ class WeightedRange:
 
     @property
     def likelihoods(self) -> tuple[tuple[int, int, float], ...]:
-        """Weight per commit on each range, in all the weight of the stretch: each commit of a range is as likely."""
+        """(first, last, weight per commit) of each range; commits of a range are equally likely,
+        weights sum to ``weight``."""
         ranges = ((self.first, self.last, 1.0), *self.adjacent)
         total = sum(share for _, _, share in ranges)
         return tuple((lo, hi, self.weight * share / total / (hi - lo)) for lo, hi, share in ranges if hi > lo)
 
     def may_contain(self, position: int) -> bool:
+        """Whether the commit at a position may be the cause."""
         return any(lo < position <= hi for lo, hi, _ in self.likelihoods)
 
 
 def group_ranges(weighted_ranges: Sequence[WeightedRange]) -> list[list[int]]:
-    """Part stretches into groups that have a commit in common, the one with most evidence first.
+    """Split ranges into groups that have a commit in common, the one with most evidence first.
 
-    Greedy: the commit that most evidence points at takes all stretches that may mean it, and so on with those left.
-    Chains of overlapping ranges are not one group, or a series measured once a month would join a month's incidents.
-    Positions are answered in ascending order; the order of the input changes nothing but them.
+    Greedy: the commit with the highest score takes all ranges that may contain it, then the next.
+    Chains of overlapping ranges are not one group, or a series measured monthly would join a
+    month's incidents. Indices of a group are ascending and do not depend on the order of the input.
     """
     indices = list(range(len(weighted_ranges)))
     remaining = sorted(indices, key=lambda k: _sort_key(weighted_ranges[k]))
@@ -58,7 +61,7 @@ def group_ranges(weighted_ranges: Sequence[WeightedRange]) -> list[list[int]]:
 
 
 def compute_commit_scores(weighted_ranges: Sequence[WeightedRange]) -> Floats:
-    """The evidence for each commit, from the one after the earliest start of a stretch on."""
+    """Evidence for each commit, shape (commits,), from the one after the earliest start of a range."""
     ranges = [likelihood for weighted_range in weighted_ranges for likelihood in weighted_range.likelihoods]
     start, end = min(lo for lo, _, _ in ranges), max(hi for _, hi, _ in ranges)
     steps = np.zeros(end - start + 1)
@@ -68,7 +71,7 @@ def compute_commit_scores(weighted_ranges: Sequence[WeightedRange]) -> Floats:
 
 
 def find_common_range(weighted_ranges: Sequence[WeightedRange]) -> tuple[int, int]:
-    """The range all have in common, or, where some only may mean it, the range of all."""
+    """Intersection of all ranges, or their union where it is empty."""
     first, last = (
         max(weighted_range.first for weighted_range in weighted_ranges),
         min(weighted_range.last for weighted_range in weighted_ranges),
@@ -81,7 +84,8 @@ def find_common_range(weighted_ranges: Sequence[WeightedRange]) -> tuple[int, in
 
 
 def compute_likelihood_drop(sigmas: float, points: int) -> float:
-    """How likely a step lies so many points away from its best place: each point costs half its square in sigmas."""
+    """Likelihood ratio of a step lying so many points away from its best position: exp(-points
+    sigmas^2 / 2)."""
     return math.exp(-points * sigmas**2 / 2)
 
 

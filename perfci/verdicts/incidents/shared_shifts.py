@@ -1,4 +1,5 @@
-"""Shifts that no code explains: those a canary shares, those most unrelated benchmarks share, and bad days."""
+"""Shifts that no code explains: shared with a canary, shared by most unrelated benchmarks, or of a
+bad session."""
 
 from __future__ import annotations
 
@@ -19,19 +20,21 @@ from perfci.verdicts.incidents.step_causes import (
 )
 
 MAX_LOG_RATIO = math.log(2)
-"""Shifts up to a factor of two apart are alike: of a larger one more would be left than the shared shift explains."""
+"""Two shifts within a factor of two are similar: beyond it more than the shared part would be left
+to explain."""
 
 MIN_UNRELATED_SUITES = 3
-"""Two suites may share the code that got slower; that three or more do, and most of the machine's series in the same
-unit, at the same moment and by the same size, is what a machine does."""
+"""Two suites may share the code that got slower. Three or more, with most of the machine's series
+in one unit moving by the same size at once, point to the machine."""
 
 StepsByCause = list[tuple[StepCause, list[ExplainedStep]]]
+"""Causes, each with its steps."""
 
 
 def blame_bad_sessions(steps: Sequence[ExplainedStep], context: HistoryContext) -> list[ExplainedStep]:
-    """Give what stood out in a session that had something the matter with its machine that cause.
+    """Set the cause of steps seen only in a session with a disturbed machine.
 
-    A level that later sessions saw as well is no matter of a day.
+    A level that later sessions saw as well is not the session's.
     """
     visits = [_find_blamable_session(step, context) for step in steps]
     jumps = [
@@ -53,13 +56,14 @@ def blame_bad_sessions(steps: Sequence[ExplainedStep], context: HistoryContext) 
 
 
 def _find_blamable_session(step: ExplainedStep, context: HistoryContext) -> SessionVisit | None:
-    """The session whose machine may be to blame for a step; None where code, or more than one session, is."""
+    """The one session whose machine may have caused a step; None where code did, or several
+    sessions saw it."""
     visit = context.first_visit(step.change) if _may_be_machine(step, context) else None
     return visit if visit and context.is_seen_only_in(step, visit) else None
 
 
 def split_shared_steps(steps: Sequence[ExplainedStep], context: HistoryContext) -> StepsByCause:
-    """Part one group of steps into what its machines share, and what is left for the code."""
+    """Split one group of steps into what its machines share and what is left for the code."""
     parts: StepsByCause = []
     remaining = list(steps)
     for machine in sorted({step.change.series.machine for step in steps}, key=repr):
@@ -83,7 +87,7 @@ def split_shared_steps(steps: Sequence[ExplainedStep], context: HistoryContext) 
 def _match_canary(
     steps: Sequence[ExplainedStep], context: HistoryContext
 ) -> tuple[str, list[ExplainedStep]] | None:
-    """What moved as a canary did, which no commit touches; the canary itself is the machine's anyway."""
+    """Steps similar to that of a canary, which no commit touches, and the canary itself."""
     canaries = [step for step in steps if context.is_canary(step.change.series)]
     if not canaries:
         return None
@@ -99,7 +103,7 @@ def _match_canary(
 def _match_majority(
     steps: Sequence[ExplainedStep], context: HistoryContext, series_count: int
 ) -> tuple[str, list[ExplainedStep]]:
-    """What most series of a machine did alike, in suites that have nothing to do with each other."""
+    """Similar steps of most series of a machine, in suites unrelated to each other."""
     candidates = [step for step in steps if _may_be_machine(step, context) and math.isfinite(step.log_cost)]
     if not candidates:
         return "", []
@@ -114,7 +118,8 @@ def _match_majority(
 
 
 def _may_be_machine(step: ExplainedStep, context: HistoryContext) -> bool:
-    """Not what fresh pairs confirmed, what counts exactly, or what was measured in rounds with the commit before."""
+    """Whether the machine may be the cause: not confirmed on fresh pairs, not exact, and measured
+    apart."""
     return (
         step.cause == CODE_CAUSE
         and not step.is_confirmed
@@ -129,5 +134,5 @@ def _is_similar(first: float, second: float) -> bool:
 
 
 def get_suite_name(benchmark: str) -> str:
-    """The file a benchmark comes from: ``training`` of ``training.Step.time_step``."""
+    """File a benchmark comes from: ``training`` of ``training.Step.time_step``."""
     return benchmark.partition(".")[0]

@@ -1,4 +1,4 @@
-"""Each change point by itself: what is known around it, and whether the code can be blamed for it at all."""
+"""Causes of single change points: the evidence around each, and whether code can be blamed."""
 
 from __future__ import annotations
 
@@ -29,9 +29,8 @@ from perfci.verdicts.rule import MOVE_KINDS, RuleLookup, default_rule
 
 @dataclass(frozen=True, slots=True)
 class SessionVisit:
-    """A session that measured a commit on a machine; interleaved ones measure in rounds, so that commits share the
-    machine's mood.
-    """
+    """A session that measured a commit on a machine; interleaved sessions measure in rounds, so
+    their commits share the drift of the machine."""
 
     session: str
     started_at: datetime
@@ -40,10 +39,10 @@ class SessionVisit:
 
 @dataclass(frozen=True, slots=True)
 class HistoryContext:
-    """All that is stored around the change points of a project.
+    """Stored facts around the change points of a project.
 
-    ``line`` are its commits, oldest first; ``seen`` the points around each step; ``convictions`` what fresh pairs said
-    of a series; ``peers`` how many series of a unit a machine measures.
+    ``commits`` are oldest first; ``points`` those around each step; ``confirmations`` verdicts on
+    fresh pairs; ``series_counts`` the number of series by machine and unit.
     """
 
     project: str
@@ -56,7 +55,7 @@ class HistoryContext:
     is_canary: Callable[[Series], bool] = lambda series: False
 
     def is_measured_apart(self, change: ChangePoint) -> bool:
-        """Whether the two sides of a step never shared the machine's mood."""
+        """Whether no interleaved session measured both sides of a step."""
         sides = [
             {
                 visit.session
@@ -68,7 +67,7 @@ class HistoryContext:
         return not sides[0] & sides[1]
 
     def is_seen_only_in(self, step: ExplainedStep, visit: SessionVisit) -> bool:
-        """Whether nobody but one session has seen the new level."""
+        """Whether only this session measured the new level."""
         if step.estimate is None:
             return False
         series = step.change.series
@@ -79,14 +78,15 @@ class HistoryContext:
         )
 
     def first_visit(self, change: ChangePoint) -> SessionVisit | None:
-        """The session that saw the new level first."""
+        """The first session that measured the new level."""
         visits = self.visits.get((change.commit, change.series.machine), ())
         return min(visits, key=lambda visit: (visit.started_at, visit.session), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class StepCause:
-    """What explains a step where no commit does; equal causes are one incident where their ranges meet."""
+    """What explains a step if no commit does; equal causes are one incident where their ranges
+    meet."""
 
     kind: IncidentKind | None = None
     name: str = ""
@@ -96,14 +96,16 @@ class StepCause:
 
 
 CODE_CAUSE = StepCause()
+"""No other cause: a commit is to blame."""
 
 MIN_EVIDENCE = math.log(2)
-"""A step that is not seen, or hardly, still weighs as much as a coin that fell on its side."""
+"""Least evidence of a step, log 2: that of one toss of a coin."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainedStep:
-    """A change point with what is known around it; ``cost`` is its log shift, positive where things got worse."""
+    """A change point with its evidence; ``log_cost`` is its log shift, positive where things got
+    worse."""
 
     change: ChangePoint
     commit_range: WeightedRange
@@ -117,26 +119,30 @@ class ExplainedStep:
 
     @property
     def is_confirmed(self) -> bool:
+        """Whether fresh pairs confirmed a move."""
         return self.verdict is not None and self.verdict.kind in MOVE_KINDS
 
     @property
     def is_refuted(self) -> bool:
+        """Whether fresh pairs found no difference."""
         return self.verdict is not None and self.verdict.kind is VerdictKind.UNCHANGED
 
     @property
     def is_exact(self) -> bool:
+        """Whether its values repeat exactly."""
         return self.estimate is not None and self.estimate.exact
 
     @property
     def reported_change(self) -> ChangePoint:
-        """The change point with the size its conviction gives, so that all places tell one number."""
+        """The change point with the size that fresh pairs measured, so that all pages show one
+        number."""
         if not self.is_confirmed or self.verdict is None or self.verdict.ratio is None:
             return self.change
         return replace(self.change, relative_change=self.verdict.ratio - 1)
 
     @property
     def is_settled(self) -> bool:
-        """Whether three points, fresh pairs or an exact count speak for it."""
+        """Whether three points, fresh pairs or an exact count support it."""
         return (
             self.is_confirmed
             or self.is_exact
@@ -145,13 +151,15 @@ class ExplainedStep:
 
     @property
     def p_value(self) -> float:
+        """P-value on fresh pairs, else that of the history."""
         if self.is_confirmed and self.verdict is not None and self.verdict.p_value is not None:
             return self.verdict.p_value
         return self.estimate.p_value if self.estimate else 1.0
 
 
 def explain_steps(changes: Sequence[ChangePoint], context: HistoryContext) -> list[ExplainedStep]:
-    """All change points in one order, however they were found; a step that undoes the one before is its ``back``."""
+    """Explain all change points, in an order that does not depend on the input; a reversal is
+    attached to the step it undid."""
     positions = {commit.sha: at for at, commit in enumerate(context.commits)}
     changes_by_series: dict[Series, list[ChangePoint]] = defaultdict(list)
     for change in changes:
@@ -167,7 +175,7 @@ def explain_steps(changes: Sequence[ChangePoint], context: HistoryContext) -> li
 
 
 def unexplained_step(change: ChangePoint, context: HistoryContext) -> ExplainedStep:
-    """A step with nothing known around it."""
+    """A step without evidence around it."""
     positions = {commit.sha: at for at, commit in enumerate(context.commits)}
     return ExplainedStep(
         change,
@@ -178,7 +186,7 @@ def unexplained_step(change: ChangePoint, context: HistoryContext) -> ExplainedS
 
 
 def group_confirmations(verdicts: Iterable[Verdict]) -> dict[Series, list[Verdict]]:
-    """What fresh pairs said of each series."""
+    """Verdicts on fresh pairs by series, without A/A runs."""
     by_series: dict[Series, list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
         if verdict.stage is Stage.CONFIRMATION and verdict.base != verdict.head:
@@ -189,7 +197,7 @@ def group_confirmations(verdicts: Iterable[Verdict]) -> dict[Series, list[Verdic
 def add_confirmed_steps(
     changes: Sequence[ChangePoint], verdicts: Iterable[Verdict], positions: Mapping[str, int]
 ) -> list[ChangePoint]:
-    """Add what fresh pairs convicted on the line where the history shows no step, as one too short cannot."""
+    """Add moves that fresh pairs confirmed where the history shows no step, as a short one cannot."""
     ranges: dict[Series, list[tuple[int, int]]] = defaultdict(list)
     for change in changes:
         ranges[change.series].append(_position_range(change, positions))
@@ -248,7 +256,7 @@ def _explain_series_steps(
 
 
 def _position_range(step: ChangePoint, positions: Mapping[str, int]) -> tuple[int, int]:
-    """Places on the line; a commit that is not on it stands before all others."""
+    """Positions on the line; a commit that is not on it counts as before all others."""
     last = positions.get(step.commit, 0)
     return min(positions.get(step.last_good, last - 1), last - 1), last
 
@@ -256,7 +264,7 @@ def _position_range(step: ChangePoint, positions: Mapping[str, int]) -> tuple[in
 def _find_verdict(
     verdicts: Sequence[Verdict], first: int, last: int, positions: Mapping[str, int]
 ) -> Verdict | None:
-    """What fresh pairs said of a range: a move they found somewhere in it, else what they said of all of it."""
+    """Verdict on fresh pairs within a range: a confirmed move, else one on the whole range."""
     within = [
         verdict
         for verdict in verdicts
@@ -270,7 +278,7 @@ def _find_verdict(
 
 
 def _are_adjacent(step: ChangePoint, commits: Sequence[Commit], positions: Mapping[str, int]) -> bool:
-    """Whether no commit lies between the two points, as far as anybody knows."""
+    """Whether no commit is known to lie between the two points."""
     if step.commit not in positions or step.last_good not in positions:
         return True
     before, commit = commits[positions[step.last_good]], commits[positions[step.commit]]
@@ -278,7 +286,7 @@ def _are_adjacent(step: ChangePoint, commits: Sequence[Commit], positions: Mappi
 
 
 def is_next_commit(before: Commit, commit: Commit) -> bool:
-    """Whether one commit is known to come right after another on the line."""
+    """Whether one commit is known to directly follow another."""
     if before.sha in commit.parents:
         return True
     return before.position is not None and commit.position == before.position + 1
@@ -287,7 +295,8 @@ def is_next_commit(before: Commit, commit: Commit) -> bool:
 def _explain_step(
     step: ExplainedStep, points: Sequence[LevelPoint], is_mode_switch: bool, is_adjacent: bool
 ) -> ExplainedStep:
-    """Blame the code last; fresh pairs, measured in one environment on one machine, outrank every other sign."""
+    """Find the cause of a step, code last; fresh pairs, measured in one environment, outrank all
+    other evidence."""
     if is_mode_switch:
         return replace(step, cause=StepCause(IncidentKind.MACHINE, "mode_switching"))
     if step.reversal is not None:
@@ -307,7 +316,8 @@ def _explain_step(
 
 
 def compute_log_cost(change: ChangePoint) -> float:
-    """The log shift of a step, positive where things got worse; without a ratio, as after nothing, it has no end."""
+    """Log shift of a step, positive where things got worse; infinite where no ratio exists, as from
+    zero."""
     worse = (change.after > change.before) == (change.series.metric.direction == "lower")
     possible = change.before > 0 and change.after > 0
     size = abs(math.log(change.after / change.before)) if possible else math.inf
@@ -315,14 +325,14 @@ def compute_log_cost(change: ChangePoint) -> float:
 
 
 def _is_ongoing(log_costs: Sequence[float], bar: float) -> bool:
-    """Whether the moves since have never taken it back to within half the bar."""
+    """Whether no later steps brought the level back to within half the bar."""
     return all(math.isnan(total) or total > bar / 2 for total in itertools.accumulate(log_costs))
 
 
 def _weighted_range(
     step: StepEstimate, first: int, last: int, points: Sequence[LevelPoint], positions: Mapping[str, int]
 ) -> WeightedRange:
-    """Where on the line the step may have come, with the points beside where it may have come as well."""
+    """Range of commits that may contain the step, with the ranges beside it at their likelihoods."""
     positions_on_line = [positions.get(point.sha, -1) for point in points]
     adjacent = [
         (
@@ -340,7 +350,7 @@ def _weighted_range(
 
 
 def step_order(step: ExplainedStep) -> tuple[object, ...]:
-    """The same order however the change points were found."""
+    """Sort key that does not depend on how the change points were found."""
     series = step.change.series
     return (
         step.commit_range.first,

@@ -1,4 +1,4 @@
-"""A ladder: variants of one commit in steps, each with what it gained by itself, and all of them together."""
+"""Ablations: variants of one commit in steps, what each gained by itself, and all of them together."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from perfci.verdicts.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class AblationStep:
-    """One step at one benchmark: what became of it against the last good step before it.
+    """One step at one benchmark, compared with the last accepted step before it.
 
-    ``levels`` are for the first rung, which has nothing to be compared with. ``fallen`` says why a step does not count;
-    the next one then stands on the rung below.
+    The first step has nothing to be compared with. ``rejection_reason`` says why a step does not
+    count; the next one is then compared with the step before it.
     """
 
     name: str
@@ -26,7 +26,8 @@ class AblationStep:
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
-    """All steps at one benchmark. ``total`` compares the last good step with the first, in the same rounds."""
+    """All steps at one benchmark; ``total_verdicts`` compare the last accepted step with the first,
+    in the same rounds."""
 
     name: str
     benchmark: str
@@ -36,12 +37,13 @@ class Ablation:
 
     @property
     def accepted_steps(self) -> list[AblationStep]:
+        """Steps that were not rejected."""
         return [step for step in self.steps if not step.rejection_reason]
 
 
 @dataclass(frozen=True, slots=True)
 class AblationRow:
-    """One step of one metric: its level, and its own verdict where it has one."""
+    """One step of one metric: its level, and its own verdict if it has one."""
 
     step: AblationStep
     level: float | None
@@ -56,11 +58,11 @@ REPORTED_CLASSES = (
     MetricClass.COMPILE,
     MetricClass.MEMORY,
 )
-"""What a ladder is climbed for and what it costs, in this order; counts are in the JSON."""
+"""Metric classes an ablation reports, in this order; counts are in the JSON."""
 
 
 def list_reported_series(ablation: Ablation, policy: Policy) -> list[Series]:
-    """The series a ladder is told by, each named as of its last good step: those of time, then those of memory."""
+    """Series to report, named as of the last accepted step: speed first, then memory."""
     reported = [
         verdict.series
         for verdict in ablation.total_verdicts
@@ -70,7 +72,8 @@ def list_reported_series(ablation: Ablation, policy: Policy) -> list[Series]:
 
 
 def list_metric_rows(ablation: Ablation, metric: str) -> list[AblationRow]:
-    """Every step of one metric in order; the first step's level is what the second was compared with."""
+    """Every step of one metric in order; the first step's level is what the second was compared
+    with."""
     rows = []
     for number, step in enumerate(ablation.steps):
         verdict = _find_metric_verdict(step.verdicts, metric)
@@ -82,6 +85,7 @@ def list_metric_rows(ablation: Ablation, metric: str) -> list[AblationRow]:
 
 
 def find_total_verdict(ablation: Ablation, metric: str) -> Verdict | None:
+    """Verdict of the last accepted step against the first."""
     return _find_metric_verdict(ablation.total_verdicts, metric)
 
 

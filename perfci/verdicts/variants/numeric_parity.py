@@ -1,8 +1,9 @@
-"""Whether a variant still computes what its baseline does: one that does not is rejected, whatever its speed.
+"""Numeric parity: whether a variant still computes what its baseline does; one that does not is
+rejected.
 
-Other kernels and other number formats do not give the same bits, so between variants the numerics of a suite (loss,
-gradient norm, errors against a reference) are held to a tolerance. A benchmark that checks parity itself, in the
-process that would have been timed, has the last word.
+Other kernels and number formats do not give the same bits, so between variants the numerics of a
+suite (loss, gradient norm, errors against a reference) are held to a tolerance. A benchmark that
+checks parity itself, in the process that would have been timed, has precedence.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from perfci.verdicts.compare.pairwise import screen
 from perfci.verdicts.process_levels import select_usable, steady_levels
 
 PARITY_FAILED = "parity failed"
-"""What a benchmark says that refuses to be timed, ``perfci.bench.parity.ParityFailed``."""
+"""Message of a benchmark that refuses to be timed, ``perfci.bench.parity.ParityFailed``."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrecisionTolerance:
-    """Relative differences that pass, as in ``perfci.bench.parity``, where it is told where they come from."""
+    """Relative differences that pass, as in ``perfci.bench.parity``, which gives their sources."""
 
     loss: float
     grad_norm: float
@@ -37,7 +38,7 @@ TOLERANCES = {
     "bf16": PrecisionTolerance(5e-3, 5e-2, 2e-2),
     "fp8": PrecisionTolerance(2e-2, 2e-1, 1e-1),
 }
-"""By precision, the finest first: the same numbers that a ``ModelBench`` is held to; a test holds the two together."""
+"""By precision, finest first; a test keeps them equal to those of ``ModelBench``."""
 
 PRECISION_NAMES = {
     "float64": "fp64",
@@ -46,9 +47,12 @@ PRECISION_NAMES = {
     "half": "fp16",
     "bfloat16": "bf16",
 }
+"""Short names of precisions."""
 
 
 class ParityOutcome(StrEnum):
+    """Outcome of a parity check."""
+
     AGREES = "agrees"
     REJECTED = "rejected"
     UNDECIDED = "undecided"
@@ -56,7 +60,7 @@ class ParityOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NumericsCheck:
-    """One number of a variant next to its baseline's; ``told`` says both and what was allowed."""
+    """One number of a variant against its baseline; ``text`` states both and the tolerance."""
 
     series: Series
     parity: ParityOutcome
@@ -78,11 +82,11 @@ def check_numerics(
     head: Sequence[Process],
     declared_tolerance: float | None,
 ) -> NumericsCheck | None:
-    """Hold one number to its tolerance; None where a side has no number, or where nothing says what is too much.
+    """Hold one number to its tolerance; None where a side has no number, or no tolerance is known.
 
-    The tolerance is what the user declared for these numerics, else that of the coarser precision which the parameters
-    of both sides name, fp32 where they name none. An error is a difference already, so it is held to its own value;
-    how large one in the unit of the outputs may be only the user knows.
+    The tolerance is the declared one, else that of the coarser precision which the parameters of
+    both sides name, fp32 where they name none. An error is a difference already, so its own value
+    is tested; an absolute one only against a declared tolerance.
     """
     if not select_usable(base) or not select_usable(head):
         return None
@@ -104,7 +108,7 @@ def check_numerics(
 
 
 def find_coarsest_precision(*sides: NamedValues) -> str:
-    """The coarsest precision that parameters name; fp32 where none does."""
+    """Coarsest precision that parameters name; fp32 where none does."""
     names = list(TOLERANCES)
     named = [
         precision for side in sides for _, value in side if (precision := _parse_precision(value)) in names
@@ -123,7 +127,8 @@ def _check_error(
     before, after = (
         max(sample for process in select_usable(side) for sample in process.samples) for side in (base, head)
     )
-    text = f"{series.metric.name} is {after:.3g} against {before:.3g} of the baseline (allowed {tolerance:.2g} more{precision_note})"
+    allowed = f"allowed {tolerance:.2g} more{precision_note}"
+    text = f"{series.metric.name} is {after:.3g} against {before:.3g} of the baseline ({allowed})"
     return NumericsCheck(
         series, ParityOutcome.REJECTED if after - before > tolerance else ParityOutcome.AGREES, text
     )
@@ -146,7 +151,7 @@ def _check_relative_difference(
 def _check_interval(
     series: Series, base: Sequence[Process], head: Sequence[Process], tolerance: float
 ) -> ParityOutcome:
-    """What differs between processes of one side decides only with its whole interval."""
+    """Decide by the whole interval where values differ between processes of one side."""
     interval = screen(series, "", "", base, head).interval
     if interval is None:
         return ParityOutcome.UNDECIDED
@@ -164,7 +169,7 @@ def _repeats_exactly(side: Sequence[Process]) -> bool:
 
 
 def _format_against(value: float, baseline: float) -> str:
-    """Both numbers with as many digits as it takes to see that they differ, at least four."""
+    """Both numbers, with as many digits as show that they differ, at least four."""
     for digits in range(4, 17):
         shown, shown_baseline = f"{value:.{digits}g}", f"{baseline:.{digits}g}"
         if shown != shown_baseline:

@@ -1,4 +1,5 @@
-"""Two variants of one commit: a verdict that tells both sides, and why a variant does not count."""
+"""Contrast of two variants of one commit: a verdict that names both sides, or why a variant is
+rejected."""
 
 from __future__ import annotations
 
@@ -10,27 +11,30 @@ from perfci.verdicts.variants.numeric_parity import NumericsCheck
 
 @dataclass(frozen=True, slots=True)
 class VariantContrast:
-    """What was decided between two cells of one commit. The verdict's series is the head's cell."""
+    """Verdict between two cells of one commit; its series is the head's cell."""
 
     base_parameters: NamedValues
     verdict: Verdict
 
     @property
     def labelled_verdict(self) -> Verdict:
-        """The verdict under a name that tells both sides: ``Attention.time_forward('sdpa' → 'flash', 64)``."""
+        """The verdict under a name with both sides: ``Attention.time_forward('sdpa' → 'flash',
+        64)``."""
         return replace(self.verdict, series=label_both_sides(self.verdict.series, self.base_parameters))
 
 
 @dataclass(frozen=True, slots=True)
 class VariantRejection:
-    """A variant of one class of benchmarks that computes something else than its baseline: its speed says nothing."""
+    """A variant of one benchmark class that computes something else than its baseline: its speed
+    says nothing."""
 
     benchmark: str
     parameters: NamedValues
     reason: str
 
     def applies_to(self, benchmark: str, parameters: NamedValues) -> bool:
-        """Whether a cell is this variant: whoever fails in one benchmark of a class computes wrongly in all of it."""
+        """Whether a cell is this variant: one that fails in one benchmark of a class is wrong in
+        all of it."""
         return get_benchmark_owner(benchmark) == get_benchmark_owner(self.benchmark) and dict(
             parameters
         ) == dict(self.parameters)
@@ -38,10 +42,8 @@ class VariantRejection:
 
 @dataclass(frozen=True, slots=True)
 class VariantResults:
-    """All that a comparison of variants came to; ``numerics`` are those that were held to a tolerance.
-
-    ``varied`` are the parameters that were set apart.
-    """
+    """Results of a comparison of variants; ``numerics`` were held to a tolerance, ``varied`` names
+    the varied parameters."""
 
     varied: tuple[str, ...] = ()
     contrasts: tuple[VariantContrast, ...] = ()
@@ -50,6 +52,7 @@ class VariantResults:
 
 
 def label_both_sides(series: Series, base_parameters: NamedValues) -> Series:
+    """Series whose differing parameters show base and head value."""
     base_values = dict(base_parameters)
     parameters = tuple(
         (name, value if base_values.get(name, value) == value else f"{base_values[name]} → {value}")
@@ -59,5 +62,5 @@ def label_both_sides(series: Series, base_parameters: NamedValues) -> Series:
 
 
 def get_benchmark_owner(benchmark: str) -> str:
-    """The class or module that a benchmark belongs to: ``model.Gpt`` of ``model.Gpt.measure_training``."""
+    """Class or module of a benchmark: ``model.Gpt`` of ``model.Gpt.measure_training``."""
     return benchmark.rpartition(".")[0]
