@@ -81,7 +81,9 @@ def update_segmentations(
     returned as it is.
     """
     arrays = [_validate_values(raw) for raw in values]
-    unchanged = [_common_prefix_length(old.values, array) for old, array in zip(previous, arrays, strict=True)]
+    unchanged = [
+        _common_prefix_length(old.values, array) for old, array in zip(previous, arrays, strict=True)
+    ]
     updated = [
         SegmentedSeries(array, old.bar) if len(array) < MIN_POINTS else old
         for old, array in zip(previous, arrays, strict=True)
