@@ -54,9 +54,9 @@ def create_app(
 ) -> Flask:
     """Build the dashboard and the API of one store.
 
-    ``loopback_only`` refuses requests that name this server anything but localhost. ``clock`` gives the current
-    time, from which ages are computed. ``settings`` hold the limits of the API and the policy of projects that
-    have no tables of their own. ``identify`` replaces the authenticator for calls of the API.
+    ``loopback_only`` refuses requests that name this server anything but localhost. ``clock`` gives the
+    current time, from which ages are computed. ``settings`` hold the limits of the API and the policy of
+    projects that have no tables of their own. ``identify`` replaces the authenticator for calls of the API.
     """
     settings, secrets = settings or Settings(), secrets or Secrets()
     app = Flask("perfci_web", static_folder=None)

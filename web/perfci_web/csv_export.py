@@ -1,4 +1,4 @@
-"""The CSV twin of a page."""
+"""CSV responses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perfci.report.escaping import escape_csv_cell
 
 
 def csv_response(columns: Iterable[str], rows: Iterable[Mapping[str, Any]], name: str) -> Response:
-    """Numbers as they are, absent as empty, foreign words so that no spreadsheet runs them."""
+    """Build a CSV file: numbers in full precision, None empty, text escaped against spreadsheet formulas."""
     names = list(columns)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -32,5 +32,5 @@ def _format_cell(value: object) -> str:
 
 
 def format_pairs(pairs: Mapping[str, str]) -> str:
-    """Names and values in one field."""
+    """Format names and values for one field."""
     return " ".join(f"{name}={value}" for name, value in pairs.items())

@@ -1,4 +1,4 @@
-"""Where GitHub posts what happened: no session and no token, but a signature over the bytes that is checked first."""
+"""The webhook endpoint of a GitHub App; requests are authenticated by a signature over the body."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from perfci_web.api.request_body import MIB, BodyReader
 WEBHOOK_PATH = f"{API_PREFIX}/github/webhook"
 
 MAX_BODY_BYTES = 5 * MIB
-"""GitHub sends up to 25 MiB; what perfci acts on has some twenty thousand bytes."""
+"""GitHub sends up to 25 MiB; events that perfci handles have some twenty kilobytes."""
 
 EVENT_NAME_PATTERN = re.compile(r"[a-z0-9_]{1,64}")
 DELIVERY_ID_PATTERN = re.compile(r"[0-9A-Za-z-]{1,64}")
@@ -35,23 +35,23 @@ def init_app(
     secrets: Secrets,
     clock: Callable[[], datetime],
 ) -> None:
-    """Take webhooks where this server is a GitHub App; elsewhere there is no such address."""
+    """Add the endpoint where this server is a GitHub App."""
     if not settings.app.id:
         return
-    held = _webhook_secrets(secrets)
+    webhook_secrets = _webhook_secrets(secrets)
     bodies = BodyReader(max_wire_bytes=MAX_BODY_BYTES, max_inflated_bytes=MAX_BODY_BYTES)
 
     def webhook() -> Response:
         _require_unencoded(request)
         with bodies.read_body(request) as raw:
-            if not has_valid_signature(raw.body, request.headers.get("X-Hub-Signature-256", ""), held):
+            if not has_valid_signature(
+                raw.body, request.headers.get("X-Hub-Signature-256", ""), webhook_secrets
+            ):
                 raise ProblemError(
                     "unauthorized", "The body is not signed with the secret of this server's webhook."
                 )
-            event, delivery = (
-                _parse_event(request, raw.body),
-                _require_header(request, "X-GitHub-Delivery", DELIVERY_ID_PATTERN),
-            )
+            event = _parse_event(request, raw.body)
+            delivery = _require_header(request, "X-GitHub-Delivery", DELIVERY_ID_PATTERN)
         return _store_event(group_commit(), event, delivery, clock())
 
     app.add_url_rule(
@@ -60,17 +60,18 @@ def init_app(
 
 
 def _webhook_secrets(secrets: Secrets) -> Sequence[str]:
-    held = [one.get_secret_value() for one in (secrets.app_webhook_secret, secrets.app_webhook_secret_old)]
-    if not held[0]:
+    current = secrets.app_webhook_secret.get_secret_value()
+    if not current:
         raise PerfciError(
-            "[app] id names a GitHub App and PERFCI_APP_WEBHOOK_SECRET is not set: without it nobody could tell what "
-            "GitHub sent from what others send. Set it here and on the App's page of GitHub."
+            "[app] id names a GitHub App and PERFCI_APP_WEBHOOK_SECRET is not set: without it webhook "
+            "deliveries cannot be authenticated. Set it here and on the App's page of GitHub."
         )
-    return held
+    # The old one is accepted too while it is being replaced.
+    return [current, secrets.app_webhook_secret_old.get_secret_value()]
 
 
 def _require_unencoded(incoming: Request) -> None:
-    """GitHub packs nothing: what is inflated before its signature is checked would be anybody's."""
+    """Refuse encoded bodies: GitHub sends none, and inflating before the signature check is a risk."""
     if incoming.headers.get("Content-Encoding"):
         raise ProblemError("media-type", "A body is taken as GitHub sends it, without Content-Encoding.")
 
@@ -94,15 +95,15 @@ def _require_header(incoming: Request, header: str, pattern: re.Pattern[str]) ->
 def _store_event(
     group_commit: GroupCommitter, event: WebhookEvent | None, delivery: str, now: datetime
 ) -> Response:
-    """A sentence that an admin reads where GitHub lists its deliveries."""
+    """Store an event; the text of the answer is shown in GitHub's list of deliveries."""
     try:
-        kept = group_commit.submit(lambda tx: receive_event(tx, event, delivery, now)) if event else 0
+        is_new = group_commit.submit(lambda tx: receive_event(tx, event, delivery, now)) if event else False
     except StoreUnavailable as error:
         raise ProblemError("unavailable", "The server cannot store it now: redeliver it later.") from error
-    what = (
-        "What it announced will be kept"
-        if isinstance(event, PullRequestEvent)
-        else "The pull request will be told"
-    )
-    told, status = (f"{what}.\n", 202) if kept else ("Nothing to do, or known already.\n", 200)
-    return Response(told, status, content_type="text/plain; charset=utf-8")
+    if not is_new:
+        text, status = "Nothing to do, or already processed.", 200
+    elif isinstance(event, PullRequestEvent):
+        text, status = "Expected changes will be recorded.", 202
+    else:
+        text, status = "The pull request will be updated.", 202
+    return Response(f"{text}\n", status, content_type="text/plain; charset=utf-8")

@@ -25,10 +25,14 @@ from perfci_web.server import GRACEFUL_TIMEOUT_S
 from perfci_web.write_access import settings_for_host
 
 SHARED_MEMORY = Path("/dev/shm")
-"""Workers show that they are alive by touching a file; on a container's slow disk that alone may block them."""
+"""Workers show that they are alive by touching a file; on a container's slow disk that alone may block
+them.
+"""
 
 WORKER_TIMEOUT_S = 60
-"""A worker whose main thread says nothing for so long is ended; requests are in other threads and may take longer."""
+"""A worker whose main thread says nothing for so long is ended; requests are in other threads and may take
+longer.
+"""
 
 
 def serve_workers(
@@ -45,8 +49,8 @@ def serve_workers(
 ) -> None:
     """Serve until SIGTERM or SIGINT, then return.
 
-    ``open_store`` runs in each worker: a database's connections belong to one process. ``every_second`` runs in the
-    parent, ``in_worker`` in each worker as it begins.
+    ``open_store`` runs in each worker: a database's connections belong to one process. ``every_second``
+    runs in the parent, ``in_worker`` in each worker as it begins.
     """
     settings = settings_for_host(host, settings or Settings())
     server = settings.server

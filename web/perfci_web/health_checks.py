@@ -1,4 +1,4 @@
-"""Whether this process lives, and whether it can do its work: for orchestrators and load balancers."""
+"""Liveness and readiness for orchestrators and load balancers."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from perfci.store import Store
 from perfci.store.maintenance.database_stats import load_database_stats, require_writable, sqlite_file_of
 
 WRITE_LOCK_WAIT_S = 1.0
-"""How long another writer may hold the database before uploads are better sent elsewhere."""
+"""How long a readiness check waits for the write lock of the database."""
 
 MIN_FREE_BYTES = 100 * 2**20
-"""Bytes on the disk of a SQLite database: a day of uploads of a busy team, and the log that each commit needs first."""
+"""Free bytes needed on the disk of a SQLite database: about a day of uploads, and its write-ahead log."""
 
 MAX_JUDGE_DELAY_S = 900
-"""An upload that nobody judged for so long is told; the server that took it is as good as before."""
+"""An upload that waits longer is a warning; the server stays ready."""
 
 
 def init_app(app: Flask, store: Store, *, read_only: bool, clock: Callable[[], datetime]) -> None:
+    """Add ``/healthz`` and ``/readyz``."""
+
     @app.get("/healthz")
     def healthz() -> Response:
         return jsonify(status="ok")
 
     @app.get("/readyz")
     def readyz() -> tuple[Response, int]:
-        """Why not in the words of the store, its address aside; what only somebody should look at is a warning."""
+        """Report why the server is not ready; what needs attention but does not stop it is a warning."""
         try:
             warnings = _load_warnings(store, clock())
             if not read_only:
@@ -45,19 +47,21 @@ def init_app(app: Flask, store: Store, *, read_only: bool, clock: Callable[[], d
 
 def _load_warnings(store: Store, now: datetime) -> list[str]:
     with store.read() as tx:
-        found = load_database_stats(tx, now)
-    late = f"The oldest upload waits for {found.outbox_oldest_s:.0f} s to be judged: does `perfci judge-worker` run?"
-    stuck = f"{found.outbox_failed} uploads could not be judged: see `perfci db check`."
-    unsent = f"{found.deliveries_failed} notifications could not be sent."
-    untold = (
-        f"{found.run_events_failed} pull requests could not be told of their runs: see `perfci db check`."
-    )
-    return [
-        *([late] if found.outbox_oldest_s > MAX_JUDGE_DELAY_S else []),
-        *([stuck] if found.outbox_failed else []),
-        *([unsent] if found.deliveries_failed else []),
-        *([untold] if found.run_events_failed else []),
-    ]
+        stats = load_database_stats(tx, now)
+    warnings = []
+    if stats.outbox_oldest_s > MAX_JUDGE_DELAY_S:
+        age_s = f"{stats.outbox_oldest_s:.0f} s"
+        warnings.append(f"The oldest upload waits for {age_s} to be judged: does `perfci judge-worker` run?")
+    if stats.outbox_failed:
+        warnings.append(f"{stats.outbox_failed} uploads could not be judged: see `perfci db check`.")
+    if stats.deliveries_failed:
+        warnings.append(f"{stats.deliveries_failed} notifications could not be sent.")
+    if stats.run_events_failed:
+        warnings.append(
+            f"{stats.run_events_failed} workflow runs could not be reported on their pull requests: "
+            "see `perfci db check`."
+        )
+    return warnings
 
 
 def _require_free_space(file: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""A port to listen on, and the address to tell people; what stands against it is one sentence."""
+"""The listening socket and the URL of the server; an error is one sentence."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from perfci.model import PerfciError
 
 BACKLOG = 512
-"""Connections the system keeps while all threads are busy: a burst of clients waits instead of being refused."""
+"""Connections the kernel queues while all threads are busy."""
 
 
 @contextlib.contextmanager
 def open_listener(host: str, port: int) -> Iterator[socket.socket]:
-    """One socket for one name: a server alone would open a port per address of ``localhost``, each its own."""
+    """Open one socket for a host name, also where ``localhost`` has several addresses."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -29,7 +29,8 @@ def open_listener(host: str, port: int) -> Iterator[socket.socket]:
             listener.listen(BACKLOG)
         except OSError as error:
             raise PerfciError(
-                f"Cannot serve on {host} port {port}: {_error_text(error)}. Give another --port; 0 picks a free one."
+                f"Cannot serve on {host} port {port}: {_error_text(error)}. "
+                "Give another --port; 0 picks a free one."
             ) from error
         yield listener
 

@@ -1,4 +1,4 @@
-"""What stands before every request and after every response: who may ask, what a page may load, how it travels."""
+"""Checks before every request, and security headers, ETags and compression after it."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ CONTENT_SECURITY_POLICY = {
 }
 
 SVG_SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
-"""A picture alone brings its own style and may do nothing else."""
+"""An SVG has inline styles and may do nothing else."""
 
 
 def register_middleware(app: Flask, *, read_only: bool, loopback_only: bool, public_url: str = "") -> None:
-    """Install all guards on an application; ``public_url`` is where a proxy in front of it publishes it."""
+    """Register the hooks; ``public_url`` is the address under which a proxy publishes this server."""
     names = LOOPBACK_NAMES | ({host_without_port(urlsplit(public_url).netloc)} if public_url else set())
     strict = public_url.startswith("https://")
 
@@ -53,7 +53,7 @@ def register_middleware(app: Flask, *, read_only: bool, loopback_only: bool, pub
 
 
 def style_nonce() -> str:
-    """A nonce for this response: the chart library writes its style sheet while it runs, and only it is told."""
+    """Return the nonce of this response, for the style sheet that the chart library creates."""
     if "style_nonce" not in g:
         g.style_nonce = secrets.token_urlsafe(16)
     return str(g.style_nonce)
@@ -73,7 +73,7 @@ def is_loopback(host: str) -> bool:
 
 
 def host_without_port(header: str) -> str:
-    """The name in a Host header without its port, ``::1`` out of ``[::1]:8080``."""
+    """Return the name in a Host header without its port, ``::1`` out of ``[::1]:8080``."""
     if header.startswith("["):
         return header[1:].partition("]")[0].lower()
     return header.partition(":")[0].lower()
@@ -84,8 +84,8 @@ def _set_security_headers(response: Response) -> None:
         policy = SVG_SECURITY_POLICY
     else:
         nonce = f" 'nonce-{g.style_nonce}'" if "style_nonce" in g else ""
-        told = CONTENT_SECURITY_POLICY | {"style-src": CONTENT_SECURITY_POLICY["style-src"] + nonce}
-        policy = "; ".join(f"{name} {sources}" for name, sources in told.items())
+        directives = CONTENT_SECURITY_POLICY | {"style-src": CONTENT_SECURITY_POLICY["style-src"] + nonce}
+        policy = "; ".join(f"{name} {sources}" for name, sources in directives.items())
     response.headers.setdefault("Content-Security-Policy", policy)
     response.headers.setdefault("X-Content-Type-Options", "nosniff")
     response.headers.setdefault("Referrer-Policy", "same-origin")
@@ -94,7 +94,7 @@ def _set_security_headers(response: Response) -> None:
 
 
 def _add_etag(response: Response) -> Response:
-    """Answer 304 where nothing changed; what carries a nonce is new every time."""
+    """Add an ETag and answer 304 where it matches; a page with a nonce differs every time."""
     if response.status_code != 200 or response.direct_passthrough or "style_nonce" in g:
         return response
     if "Cache-Control" not in response.headers:
@@ -106,9 +106,10 @@ def _add_etag(response: Response) -> Response:
 
 
 def _compress(response: Response) -> Response:
-    packable = response.status_code == 200 and "Content-Encoding" not in response.headers
+    is_encoded = "Content-Encoding" in response.headers
     if (
-        not packable
+        response.status_code != 200
+        or is_encoded
         or response.direct_passthrough
         or not str(response.mimetype).startswith(COMPRESSIBLE_TYPES)
     ):

@@ -1,4 +1,4 @@
-"""A page that does not exist, said helpfully: what was asked for, and what there is instead."""
+"""The 404 of pages, with suggestions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ MAX_SUGGESTIONS = 8
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """Something that does exist."""
+    """A link to an existing page."""
 
     label: str
     address: str
 
 
 class PageNotFound(Exception):
-    """Answered with 404 and a page that offers what there is."""
+    """Answered with 404 and a page of suggestions."""
 
     def __init__(
         self, text: str, suggestions: Iterable[Suggestion] = (), suggestions_title: str = ""
@@ -31,7 +31,7 @@ class PageNotFound(Exception):
 
 
 def closest_suggestions(requested_name: str, candidates: Sequence[Suggestion]) -> list[Suggestion]:
-    """The offers whose names look most like what was asked for; the first ones where nothing does."""
-    by_label = {offer.label: offer for offer in candidates}
+    """Return the candidates with the most similar names, or the first ones if none is similar."""
+    by_label = {candidate.label: candidate for candidate in candidates}
     close = difflib.get_close_matches(requested_name, by_label, n=MAX_SUGGESTIONS, cutoff=MIN_SIMILARITY)
     return [by_label[label] for label in close] or list(by_label.values())[:MAX_SUGGESTIONS]

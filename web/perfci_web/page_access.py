@@ -34,7 +34,7 @@ ENDPOINT_NEEDS: Mapping[str, AccessRequirement] = MappingProxyType(
         **dict.fromkeys(TRIAGE_ENDPOINTS, AccessRequirement.TRIAGE),
     }
 )
-"""The requirement of each page that changes something, by endpoint; viewing a page of a project needs READ."""
+"""The requirements of pages that change something, by endpoint; viewing a project needs READ."""
 
 PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 """Polled by monitoring; they name no project."""
@@ -82,7 +82,7 @@ def init_app(app: Flask, context: WebContext) -> None:
 
 
 def endpoint_need(request: Request) -> AccessRequirement:
-    """Return the requirement of a page; one that may change something and is not listed is for admins only."""
+    """Return the requirement of a page; one that changes something and is not listed is for admins."""
     listed = ENDPOINT_NEEDS.get(request.endpoint or "")
     if listed is not None:
         return listed
@@ -120,7 +120,9 @@ def project_not_found(tx: Session, slug: str) -> PageNotFound:
 
 
 def is_page_request(request: Request) -> bool:
-    """Whether a request is for a page: not for the API, which checks access itself, and not for a static file."""
+    """Whether a request is for a page: not for the API, which checks access itself, and not for a static
+    file.
+    """
     return request.path not in PUBLIC_PATHS and not f"{request.path}/".startswith(
         (f"{API_PREFIX}/", "/static/")
     )

@@ -21,8 +21,8 @@ def project_segment(project: str) -> str:
 class Links:
     """Addresses of the pages of one project below ``root``.
 
-    A series is addressed by benchmark, metric and parameters. Where several share these (on another machine, in
-    another variant or version), the query also names what they differ in.
+    A series is addressed by benchmark, metric and parameters. Where several share these (on another
+    machine, in another variant or version), the query also names what they differ in.
     """
 
     def __init__(self, project: str, series: Iterable[Series] = (), *, root: str = "") -> None:

@@ -1,7 +1,7 @@
-"""Figures for Prometheus. Labels come from the table of routes alone, so their number is bounded; none names a project.
+"""Metrics for Prometheus at ``/metrics``. Labels are route names only, so their number is bounded.
 
-The client library looks for the folder that several processes share when it is imported, which is why that waits until
-an application is made: gunicorn has named the folder by then.
+``prometheus_client`` reads the folder that processes share when it is imported; it is imported late here
+because gunicorn sets that folder just before.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
 
 REQUEST_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-"""The budget of a read is 0.1 s, of an upload 0.25 s at half load: both are bounds of buckets."""
+"""Bounds of the buckets; 0.1 s (a read) and 0.25 s (an upload at half load) are budgets of this service."""
 
 GAUGE_HELP = {
     "database_bytes": "bytes that the database takes",
@@ -32,15 +32,15 @@ GAUGE_HELP = {
     "outbox_oldest_seconds": "for how long the oldest upload waits to be judged",
     "deliveries_waiting": "notifications to be sent",
     "deliveries_failed": "notifications that could not be sent",
-    "run_events_waiting": "runs of workflows that GitHub told of and a pull request is to hear of",
-    "run_events_failed": "runs of workflows of which a pull request could not be told",
-    "judge_beat": "grows while a process judges",
+    "run_events_waiting": "workflow runs waiting to be reported on a pull request",
+    "run_events_failed": "workflow runs that could not be reported on a pull request",
+    "judge_heartbeat": "heartbeat counter of the judge worker",
     "disk_free_bytes": "free bytes where a SQLite database is",
 }
 
 
 def init_app(app: Flask, store: Store, clock: Callable[[], datetime]) -> None:
-    """Count every request, and answer ``/metrics``."""
+    """Count every request, and add ``/metrics``."""
     from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
     from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
@@ -75,15 +75,15 @@ def _method_label(method: str) -> str:
 
 
 def _merge_processes(own_registry: Any) -> Any:
-    """What this process counted, or under gunicorn what all of them did."""
+    """Return the metrics of this process, or under gunicorn of all its workers."""
     from prometheus_client import CollectorRegistry, values
     from prometheus_client.multiprocess import MultiProcessCollector
 
     if values.ValueClass is values.MutexValue:
         return own_registry
-    together = CollectorRegistry()
-    MultiProcessCollector(together)  # type: ignore[no-untyped-call]
-    return together
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    return registry
 
 
 def _build_registry(collector: StoreCollector) -> Any:
@@ -95,7 +95,7 @@ def _build_registry(collector: StoreCollector) -> Any:
 
 
 class StoreCollector:
-    """What the database knows, asked whenever somebody looks."""
+    """Metrics of the database, read at each scrape."""
 
     def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
         self._store, self._clock = store, clock
@@ -103,30 +103,30 @@ class StoreCollector:
     def collect(self) -> Iterator[GaugeMetricFamily]:
         from prometheus_client.core import GaugeMetricFamily
 
-        about = GaugeMetricFamily("perfci_build", "The version that runs", labels=["version"])
-        about.add_metric([__version__], 1)
-        yield about
+        build = GaugeMetricFamily("perfci_build", "The running version", labels=["version"])
+        build.add_metric([__version__], 1)
+        yield build
         try:
             with self._store.read() as tx:
-                found = load_database_stats(tx, self._clock())
+                stats = load_database_stats(tx, self._clock())
         except PerfciError:
             yield GaugeMetricFamily("perfci_store_readable", "Whether the database answers", value=0)
             return
         yield GaugeMetricFamily("perfci_store_readable", "Whether the database answers", value=1)
-        for name, value in self._gauge_values(found).items():
+        for name, value in self._gauge_values(stats).items():
             yield GaugeMetricFamily(f"perfci_{name}", GAUGE_HELP[name].capitalize(), value=value)
 
-    def _gauge_values(self, store_figures: DatabaseStats) -> dict[str, float]:
+    def _gauge_values(self, stats: DatabaseStats) -> dict[str, float]:
         values: dict[str, float] = {
-            "database_bytes": store_figures.database_bytes,
-            "outbox_waiting": store_figures.outbox_waiting,
-            "outbox_failed": store_figures.outbox_failed,
-            "outbox_oldest_seconds": store_figures.outbox_oldest_s,
-            "deliveries_waiting": store_figures.deliveries_waiting,
-            "deliveries_failed": store_figures.deliveries_failed,
-            "run_events_waiting": store_figures.run_events_waiting,
-            "run_events_failed": store_figures.run_events_failed,
-            "judge_beat": store_figures.judge_beat,
+            "database_bytes": stats.database_bytes,
+            "outbox_waiting": stats.outbox_waiting,
+            "outbox_failed": stats.outbox_failed,
+            "outbox_oldest_seconds": stats.outbox_oldest_s,
+            "deliveries_waiting": stats.deliveries_waiting,
+            "deliveries_failed": stats.deliveries_failed,
+            "run_events_waiting": stats.run_events_waiting,
+            "run_events_failed": stats.run_events_failed,
+            "judge_heartbeat": stats.judge_beat,
         }
         if file := sqlite_file_of(self._store.url):
             values["disk_free_bytes"] = shutil.disk_usage(file.parent).free

@@ -1,4 +1,4 @@
-"""A name for each request, so that an answer, a log line and an audit row can be found from one another."""
+"""An id for each request, which its answer, its log line and its audit entries share."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from flask import Flask, Response, g, request
 
 REQUEST_ID_HEADER = "X-Request-Id"
 WELL_FORMED = re.compile(r"[A-Za-z0-9._-]{8,64}")
-"""What a proxy may have named a request; anything else could be forged lines of a log."""
+"""An id accepted from a proxy; anything else could forge log lines."""
 
 
 def request_id() -> str:
     if "request_id" not in g:
-        given = request.headers.get(REQUEST_ID_HEADER, "")
-        g.request_id = given if WELL_FORMED.fullmatch(given) else new_request_id()
+        sent_id = request.headers.get(REQUEST_ID_HEADER, "")
+        g.request_id = sent_id if WELL_FORMED.fullmatch(sent_id) else new_request_id()
     return str(g.request_id)
 
 

@@ -1,4 +1,6 @@
-"""One line for each request: who, what, how it went and how long. Never a query string, a body or a token."""
+"""One log line for each request: caller, path, status and duration. Never a query string, a body or a
+token.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from perfci_web.request_id import request_id
 REQUEST_LOG = logging.getLogger("perfci.requests")
 
 QUIET_PATHS = ("/healthz", "/readyz", "/metrics", "/static/")
-"""Asked every few seconds, or with every page: only their failures are worth a line."""
+"""Polled often: only their failures are logged."""
 
 
 def init_app(app: Flask) -> None:

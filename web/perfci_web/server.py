@@ -44,10 +44,11 @@ def serve(
     on_tick: Callable[[], None] = lambda: None,
     on_ready: Callable[[str], None] = lambda url: None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then return; ``port`` 0 picks a free one, ``on_ready`` learns the address.
+    """Serve until SIGTERM or SIGINT, then return; ``port`` 0 picks a free one, ``on_ready`` learns the
+    address.
 
-    A server on a loopback address answers only requests that name it so, whatever name a foreign page points here.
-    Once it is to end it takes no new connection, and answers what was begun.
+    A server on a loopback address answers only requests that name it so, whatever name a foreign page
+    points here. Once it is to end it takes no new connection, and answers what was begun.
     """
     logging.getLogger("waitress.queue").setLevel(
         logging.ERROR
@@ -110,7 +111,9 @@ class Channel(HTTPChannel):  # type: ignore[misc]
 
 
 def _finish(server: BaseWSGIServer, connections: dict[int, Any]) -> None:
-    """Answer what was begun; whoever connects from now on is refused, and finds another server or comes back."""
+    """Answer what was begun; whoever connects from now on is refused, and finds another server or comes
+    back.
+    """
     dispatcher.close(server)
     deadline = time.monotonic() + GRACEFUL_TIMEOUT_S
     while (
@@ -125,9 +128,11 @@ def _is_busy(channel: HTTPChannel) -> bool:
 
 @contextlib.contextmanager
 def _told_by_signals(wake: Callable[[], None]) -> Iterator[Callable[[], bool]]:
-    """Whether a signal asked for the end, told between two steps of the loop; the signals are given back afterwards.
+    """Whether a signal asked for the end, told between two steps of the loop; the signals are given back
+    afterwards.
 
-    A signal that raised where it struck would lose a connection that was just being accepted or closed, and its socket.
+    A signal that raised where it struck would lose a connection that was just being accepted or closed, and
+    its socket.
     """
     ended = False
 

@@ -32,19 +32,19 @@ _compress_lock = threading.Lock()
 
 
 def register_assets(app: Flask) -> None:
-    """Add the one route every file comes from."""
+    """Add the route of all static files."""
     app.add_url_rule("/static/<hashed_name>", "asset", serve_asset)
 
 
 def serve_asset(hashed_name: str) -> Response:
-    """A file under the name ``asset_path`` gave it; under any other name there is nothing."""
+    """Serve a file under the name ``asset_path`` returns, 404 under any other."""
     if hashed_name == PLOTLY_FILE:
         return _serve_plotly()
-    known = {_hashed_name(own): own for own in OWN_FILES}
-    if hashed_name not in known:
+    own_files = {_hashed_name(name): name for name in OWN_FILES}
+    if hashed_name not in own_files:
         abort(404, f"There is no file {hashed_name} here.")
-    own = known[hashed_name]
-    response = Response(_read_content(own), content_type=CONTENT_TYPES[Path(own).suffix])
+    name = own_files[hashed_name]
+    response = Response(_read_content(name), content_type=CONTENT_TYPES[Path(name).suffix])
     response.headers["Cache-Control"] = IMMUTABLE_CACHE_CONTROL
     return response
 

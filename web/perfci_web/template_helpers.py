@@ -1,4 +1,6 @@
-"""Jinja filters and globals: the words, numbers and charts of ``perfci.report``, and the paths of static files."""
+"""Jinja filters and globals: the words, numbers and charts of ``perfci.report``, and the paths of static
+files.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trends of many series by their levels alone: as much as a small picture of each shows."""
+"""Trends of many series from their levels alone, for sparklines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from perfci.store.queries.project_status import load_change_points_of_series, lo
 
 @dataclass(frozen=True, slots=True)
 class SeriesVerdicts:
-    """What was decided about some series and stands."""
+    """The current verdicts and change points of some series."""
 
     verdicts: Sequence[Verdict]
     changes: Sequence[ChangePoint]
@@ -29,34 +29,43 @@ class SeriesVerdicts:
         return cls(load_current_verdicts(tx, series_ids), load_change_points_of_series(tx, series_ids))
 
     def build_trends(self, points: Mapping[Series, Sequence[Point]]) -> dict[Series, Trend]:
-        """The points of these series joined with what was decided about them."""
-        return self.build_trends_from_dots({series: build_dots(line) for series, line in points.items()})
+        """Join the points of series with the decisions on them."""
+        return self.build_trends_from_dots(
+            {series: build_dots(series_points) for series, series_points in points.items()}
+        )
 
     def build_trends_from_dots(self, dots: Mapping[Series, tuple[Dot, ...]]) -> dict[Series, Trend]:
         verdicts, changes = group_by_series(self.verdicts), group_by_series(self.changes)
         return {
-            one: build_trend_from_dots(one, line, changes[one], verdicts[one]) for one, line in dots.items()
+            series: build_trend_from_dots(series, series_dots, changes[series], verdicts[series])
+            for series, series_dots in dots.items()
         }
 
 
 def load_level_trends(
     tx: Transaction, histories_read: JudgedHistories, decisions: SeriesVerdicts
 ) -> dict[Series, Trend]:
-    """Dots without spread; a history with a commit whose processes are all flagged is read whole, for it is shown."""
-    whole = load_histories(
+    """Load trends without spread; a history with a commit whose processes are all flagged is loaded in
+    full.
+    """
+    full_histories = load_histories(
         tx, [row_id for row_id in histories_read.points if histories_read.has_flagged_commit(row_id)]
     )
     series = load_series_by_ids(tx, histories_read.points)
     dots = {
-        row_id: build_dots(whole[row_id]) if row_id in whole else _build_dots(histories_read, row_id)
+        row_id: build_dots(full_histories[row_id])
+        if row_id in full_histories
+        else _build_dots(histories_read, row_id)
         for row_id in series
     }
-    return decisions.build_trends_from_dots({one: dots[row_id] for row_id, one in series.items()})
+    return decisions.build_trends_from_dots(
+        {one_series: dots[row_id] for row_id, one_series in series.items()}
+    )
 
 
 def _build_dots(histories_read: JudgedHistories, series_id: int) -> tuple[Dot, ...]:
     commits = histories_read.commits
     return tuple(
-        build_level_dot(index, commits[one.commit_id], STATUSES[one.status], one.level)
-        for index, one in enumerate(histories_read.points[series_id])
+        build_level_dot(index, commits[point.commit_id], STATUSES[point.status], point.level)
+        for index, point in enumerate(histories_read.points[series_id])
     )

@@ -1,4 +1,4 @@
-"""Names in addresses: exactly one spelling of each, and a project is never called like a page."""
+"""URL converters of names: one spelling of each, and no project named like a page."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def init_app(app: Flask) -> None:
 
 
 class NameConverter(BaseConverter):
-    """A name in a URL: exactly one spelling, and never one that ends like a twin."""
+    """A name in a URL: one spelling, and never one that ends like ``.json`` or another format."""
 
-    regex = "[^/]+?" + "".join(rf"(?<!\.{twin})" for twin in FORMAT_SUFFIXES)
+    regex = "[^/]+?" + "".join(rf"(?<!\.{suffix})" for suffix in FORMAT_SUFFIXES)
     reserved: frozenset[str] = frozenset()
 
     def to_python(self, value: str) -> str:
@@ -25,7 +25,7 @@ class NameConverter(BaseConverter):
             name.encode()
         except ValueError as error:
             raise ValidationError from error
-        if "\x00" in name:  # which no database keeps, and one of them does not even compare with
+        if "\x00" in name:  # PostgreSQL cannot even compare with it
             raise ValidationError
         return name
 

@@ -44,7 +44,9 @@ class LazyGroupCommit:
 
 @dataclass(frozen=True, slots=True)
 class WebContext:
-    """The store, the clock and the writer of an application, and how it identifies callers and judges projects."""
+    """The store, the clock and the writer of an application, and how it identifies callers and judges
+    projects.
+    """
 
     store: Store
     clock: Callable[[], datetime]

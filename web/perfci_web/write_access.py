@@ -1,4 +1,4 @@
-"""Who may write to a server that is about to start."""
+"""Whether a server that is about to start accepts changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from perfci_web.middleware import is_loopback
 
 
 def allows_writes(host: str, mode: str, *, read_only: bool, writable: bool) -> bool:
-    """Whether this server takes changes: on this machine anybody's, on a network only of those it can tell apart."""
+    """Whether this server accepts changes: locally from anyone, on a network only with a login."""
     if read_only and writable:
         raise PerfciError("--read-only and --writable contradict each other: give one of them.")
     if read_only:
@@ -16,20 +16,20 @@ def allows_writes(host: str, mode: str, *, read_only: bool, writable: bool) -> b
     safe = mode != "local" or is_loopback(host)
     if writable and not safe:
         raise PerfciError(
-            f"Whoever reaches {host} could write without a login: set [access] mode to open, github or proxy, serve on "
-            "127.0.0.1, or leave --writable away."
+            f"Whoever reaches {host} could write without a login: set [access] mode to open, github or proxy, "
+            "serve on 127.0.0.1, or omit --writable."
         )
     return safe
 
 
 def settings_for_host(host: str, settings: Settings) -> Settings:
-    """Take nobody for the one at this machine who comes over a network: he sees what is public, as a stranger does."""
+    """Replace the access mode "local" by "open" for a server on a network: there is no local user there."""
     if settings.access.mode != "local" or is_loopback(host):
         return settings
     return settings.model_copy(update={"access": settings.access.model_copy(update={"mode": "open"})})
 
 
 READ_ONLY_NOTICE = (
-    "read-only and without private projects, because there is no login here: [access] mode lets people and uploads "
-    "in, `perfci project set NAME --visibility public` shows a project to everybody"
+    "read-only and without private projects, because there is no login here: [access] mode lets people and "
+    "uploads in, `perfci project set NAME --visibility public` shows a project to everybody"
 )

@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 class Call:
     """One request that was authenticated, authorized and parsed.
 
-    ``project`` is the one in the path. ``query`` and ``body`` are of the operation's classes; ``raw_body`` is the
-    body after inflating. Reads open ``store.read()``; writes go through ``group_commit.submit(job)``, which returns
-    after the commit. ``require_project`` returns a project that the body names, or refuses the request as if the
-    path had named it. ``settings`` are the server's, before the tables of a project. ``find_signing_key`` looks up a
-    public key of the issuer of job tokens. ``operations`` is the table of the whole API.
+    ``project`` is the one in the path. ``query`` and ``body`` are of the operation's classes; ``raw_body``
+    is the body after inflating. Reads open ``store.read()``; writes go through
+    ``group_commit.submit(job)``, which returns after the commit. ``require_project`` returns a project that
+    the body names, or refuses the request as if the path had named it. ``settings`` are the server's,
+    before the tables of a project. ``find_signing_key`` looks up a public key of the issuer of job tokens.
+    ``operations`` is the table of the whole API.
     """
 
     store: Store

@@ -1,4 +1,4 @@
-"""Serve a request to the API: authenticate, authorize, parse, run the handler, in this order for every operation."""
+"""Serve a request to the API: authenticate, authorize, parse, run the handler, always in this order."""
 
 from __future__ import annotations
 
@@ -135,7 +135,10 @@ def _require_project(
     *,
     may_create: bool = False,
 ) -> Project:
-    """Return a project if the actor may do this with it; ``may_create`` adds one that an upload names first."""
+    """Return a project if the actor may do this with it.
+
+    ``may_create`` adds a project that an upload names first.
+    """
     with context.store.read() as tx:
         project = find_project(tx, slug)
     if (
@@ -167,7 +170,7 @@ def _parse_query(operation: Operation, request: Request) -> BaseModel:
 
 
 def _query_values(model: type[BaseModel], request: Request) -> dict[str, Any]:
-    """Return the query as values; an unknown name is refused, and a repeated one where one value is expected."""
+    """Return the query as values; refuse unknown names, and repeated ones of single values."""
     if unknown := [name for name in request.args if name not in model.model_fields]:
         known_names = ", ".join(model.model_fields) or "nothing"
         field = InvalidField(

@@ -42,12 +42,13 @@ AnswerType = type[BaseModel] | StreamedAnswer | None
 class Operation:
     """One route.
 
-    ``name`` is the operation id, the endpoint and the metric label. ``rule`` is the path below the prefix; where it
-    contains ``<project:project>``, the project is looked up and ``need`` is checked against it before the handler
-    runs. A handler whose body names the project calls ``call.require_project(slug, need)`` itself. ``etag`` answers
-    304 before the handler runs, from the version of the project's data. ``revision`` requires
-    ``If-Match: "<number>"`` and passes it as ``call.revision``; the handler raises ``RevisionMismatch(current)``
-    where it is stale. ``headers`` are further request headers of the handler, each with the pattern of its value.
+    ``name`` is the operation id, the endpoint and the metric label. ``rule`` is the path below the prefix;
+    where it contains ``<project:project>``, the project is looked up and ``need`` is checked against it
+    before the handler runs. A handler whose body names the project calls ``call.require_project(slug,
+    need)`` itself. ``etag`` answers 304 before the handler runs, from the version of the project's data.
+    ``revision`` requires ``If-Match: "<number>"`` and passes it as ``call.revision``; the handler raises
+    ``RevisionMismatch(current)`` where it is stale. ``headers`` are further request headers of the handler,
+    each with the pattern of its value.
     """
 
     name: str

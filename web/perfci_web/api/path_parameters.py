@@ -40,4 +40,6 @@ SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     "name": {"type": "string", "minLength": 1, "maxLength": 600},
     "default": {"type": "string", "minLength": 1},
 }
-"""JSON schemas by converter. Names are spelled as in page addresses: ``/`` as ``:``, other characters as ``~HH``."""
+"""JSON schemas by converter. Names are spelled as in page addresses: ``/`` as ``:``, other characters as
+``~HH``.
+"""

@@ -143,7 +143,9 @@ def _is_integral_float(fault: ErrorDetails) -> bool:
 
 
 def _format_fault_path(fault: ErrorDetails) -> str:
-    """Format where a fault is, ``results[3].unit``; values of the body are not repeated, as logs keep problems."""
+    """Format where a fault is, ``results[3].unit``; values of the body are not repeated, as logs keep
+    problems.
+    """
     path = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in fault["loc"]).lstrip(".")
     return path[:200] or "document"
 

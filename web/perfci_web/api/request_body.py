@@ -1,7 +1,7 @@
 """Read and parse request bodies within limits.
 
-The order matters: size first, then inflating in steps, then counting and depth of the JSON, and pydantic last, as
-its parser takes several hundred bytes for an empty list, and as many for each fault.
+The order matters: size first, then inflating in steps, then counting and depth of the JSON, and pydantic
+last, as its parser takes several hundred bytes for an empty list, and as many for each fault.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who asks: a bearer token, a login, a name from a trusted proxy, or the one at this machine."""
+"""Identification of the caller: bearer token, login cookie, trusted proxy, or the local user."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ from perfci_web.authentication.trusted_proxies import WAS_FORWARDED, Network, pr
 
 LOGIN_COOKIE = "__Host-perfci"
 TOKEN_USE_INTERVAL = timedelta(minutes=1)
-"""How often at most the last use of a token is written down, and never before its request is answered."""
+"""The last use of a token is stored at most this often, after its request is answered."""
 
 MEMBERSHIP_CHECK_INTERVAL = timedelta(minutes=10)
-"""How often GitHub is asked whether somebody still belongs here."""
+"""How often the membership of a logged-in user is checked at GitHub."""
 MEMBERSHIP_GRACE = timedelta(hours=1)
-"""How long a login stays good while GitHub does not answer."""
+"""How long a login stays valid while GitHub does not answer."""
 
 T = TypeVar("T")
 
 BAD_TOKEN = "The token is not valid: it is unknown, expired or revoked."
 UNEXPECTED_PROXY = (
-    "This server takes requests of this machine only, and this one came through a proxy: set [access] mode in "
-    "perfci.toml to let others in."
+    "This server takes requests of this machine only, and this one came through a proxy: set [access] mode "
+    "in perfci.toml to let others in."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class AuthSettings:
-    """How this server tells who asks. ``admins`` are people who are admins of everything, as 'github/123'."""
+    """How this server identifies callers. ``admins`` are admins of every project, as 'github/123'."""
 
     mode: Literal["local", "open", "github", "proxy"] = "local"
     writable: bool = False
@@ -68,7 +68,7 @@ class AuthSettings:
 
 
 def build_auth_settings(settings: Settings, *, writable: bool) -> AuthSettings:
-    """The rules of a server's settings; ``PerfciError`` where nobody could log in by them."""
+    """Check and convert the settings; ``PerfciError`` where nobody could log in by them."""
     if settings.access.mode == "proxy" and not settings.server.trusted_proxies:
         raise PerfciError(
             "A login by a proxy needs [server] trusted_proxies, whose header counts: see docs/access.md."
@@ -77,7 +77,7 @@ def build_auth_settings(settings: Settings, *, writable: bool) -> AuthSettings:
         mode=settings.access.mode,
         writable=writable,
         proxy_header=settings.access.proxy_header,
-        trusted_networks=tuple(ipaddress.ip_network(one) for one in settings.server.trusted_proxies),
+        trusted_networks=tuple(ipaddress.ip_network(network) for network in settings.server.trusted_proxies),
         public_url=settings.server.public_url,
         admins=frozenset(settings.access.admins),
     )
@@ -92,7 +92,9 @@ def build_authenticator(
     clock: Callable[[], datetime],
     group_commit: Callable[[], GroupCommitter],
 ) -> Authenticator:
-    """Build the authenticator of a server; ``PerfciError`` where its settings lack something for their mode."""
+    """Build the authenticator of a server; ``PerfciError`` where its settings lack something for their
+    mode.
+    """
     rules = build_auth_settings(settings, writable=writable)
     github = None
     if settings.access.mode == "github":
@@ -103,7 +105,9 @@ def build_authenticator(
 
 
 class Authenticator:
-    """Identifies the caller of a request: by bearer token, login cookie, trusted proxy, or as the local user."""
+    """Identifies the caller of a request: by bearer token, login cookie, trusted proxy, or as the local
+    user.
+    """
 
     def __init__(
         self,
@@ -117,17 +121,19 @@ class Authenticator:
         self.auth_settings = auth_settings
         self._store, self._clock, self._group = store, clock, group_commit
         self.github, self._secret_key = github, secret_key
-        self._noted: dict[int, datetime] = {}
+        self._last_recorded: dict[int, datetime] = {}
 
     def identify(self, request: Request) -> Actor:
-        """Who asks; raises ``Denied`` for what proves nothing, and for a change that a foreign page sent."""
+        """Return the caller, once per request; ``AccessDenied`` for invalid credentials or a cross-site
+        change.
+        """
         if "actor" not in g:
             g.actor = self._authenticate(request)
-        found: Actor = g.actor
-        return found
+        actor: Actor = g.actor
+        return actor
 
     def _authenticate(self, request: Request) -> Actor:
-        """A bearer token counts alone: nothing that a browser sends by itself is looked at beside it."""
+        """A bearer token is used alone: cookies and proxy headers beside it are ignored."""
         scheme, _, text = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             return self._authenticate_token(text.strip())
@@ -139,39 +145,34 @@ class Authenticator:
         return actor
 
     def _authenticate_token(self, text: str) -> Actor:
-        wanted = hash_if_valid(text)
-        if wanted is None:
+        token_hash = hash_if_valid(text)
+        if token_hash is None:
             raise AccessDenied(401, BAD_TOKEN)
         now = self._clock()
         if text.startswith(JOB_TOKEN_PREFIX):
-            return self._authenticate_job_token(wanted, now)
+            return self._authenticate_job_token(token_hash, now)
         with self._store.read() as tx:
-            found = api_tokens.find_token_by_hash(tx, wanted)
-        if found is None or not hmac.compare_digest(found.secret_hash, wanted) or not found.is_valid(now):
+            token = api_tokens.find_token_by_hash(tx, token_hash)
+        # Compared again in constant time: a database may compare byte by byte.
+        if token is None or not hmac.compare_digest(token.secret_hash, token_hash) or not token.is_valid(now):
             raise AccessDenied(401, BAD_TOKEN)
-        self._note_token_use(found, now)
-        scopes = frozenset(Scope(one) for one in found.scopes)
-        return Actor(
-            "token",
-            f"token:{found.uid}",
-            {found.project_id: ProjectRole.ADMIN},
-            scopes,
-            display_name=found.name,
-        )
+        self._note_token_use(token, now)
+        roles = {token.project_id: ProjectRole.ADMIN}
+        scopes = frozenset(map(Scope, token.scopes))
+        return Actor("token", f"token:{token.uid}", roles, scopes, display_name=token.name)
 
     def _authenticate_job_token(self, token_hash: str, now: datetime) -> Actor:
-        """The token of one job writes what that job measured, and reads nothing."""
+        """The token of a CI job may write the results of that job, and read nothing."""
         with self._store.read() as tx:
-            found = github_bindings.find_run_token(tx, token_hash)
-        if found is None or not hmac.compare_digest(found.secret_hash, token_hash) or now >= found.expires_at:
+            token = github_bindings.find_run_token(tx, token_hash)
+        if token is None or not hmac.compare_digest(token.secret_hash, token_hash) or now >= token.expires_at:
             raise AccessDenied(401, BAD_TOKEN)
         grant = JobGrant(
-            found.run_id, found.attempt, found.sha, found.pull_request, found.baseline, found.event
+            token.run_id, token.attempt, token.sha, token.pull_request, token.baseline, token.event
         )
-        held = {found.project_id: ProjectRole.ADMIN}
-        return Actor(
-            "token", f"token:{found.uid}", held, frozenset({Scope.WRITE}), f"run {found.run_id}", grant
-        )
+        roles = {token.project_id: ProjectRole.ADMIN}
+        scopes = frozenset({Scope.WRITE})
+        return Actor("token", f"token:{token.uid}", roles, scopes, f"run {token.run_id}", grant)
 
     def _authenticate_browser(self, request: Request) -> Actor:
         if self.auth_settings.mode == "local":
@@ -194,7 +195,7 @@ class Authenticator:
         return self._build_user_actor(user, roles)
 
     def _authenticate_login(self, secret: str) -> Actor:
-        """A cookie that is not known, or not any more, is no cookie: one sees what everybody sees, and may log in."""
+        """Authenticate by login cookie; an unknown or expired one counts as none."""
         if not secret:
             return ANONYMOUS
         with self._store.read() as tx:
@@ -211,31 +212,31 @@ class Authenticator:
         return self._build_user_actor(login.user, roles)
 
     def _is_still_member(self, login: logins.Login) -> bool:
-        """Ask GitHub again now and then: who left an organisation is out within minutes, even where GitHub is down."""
+        """Check the membership at GitHub again after a while; its answer ends or renews the login."""
         now = self._clock()
         if self.github is None or now - login.checked_at < MEMBERSHIP_CHECK_INTERVAL:
             return True
         try:
-            belongs = self.github.is_allowed_user(str(self.encryptor().decrypt(login.grant) or ""))
+            is_allowed = self.github.is_allowed_user(str(self.encryptor().decrypt(login.grant) or ""))
         except GitHubLoginError:
             return now - login.checked_at < MEMBERSHIP_GRACE
-        if belongs:
+        if is_allowed:
             self._submit_quietly(partial(logins.record_login_check, login_id=login.id, at=now))
         else:
             self._submit_quietly(partial(logins.end_login, login_id=login.id))
-        return belongs
+        return is_allowed
 
     def _build_user_actor(self, user: users.User, roles: dict[int, str]) -> Actor:
         if user.disabled:
             raise AccessDenied(403, "This account is closed: ask an admin of this server.")
-        held = {place: ProjectRole(role) for place, role in roles.items()}
+        project_roles = {project_id: ProjectRole(role) for project_id, role in roles.items()}
         if user.address in self.auth_settings.admins:
-            held[EVERY_PROJECT_ID] = ProjectRole.ADMIN
-        actor = Actor("user", user.actor, held, display_name=user.name)
+            project_roles[EVERY_PROJECT_ID] = ProjectRole.ADMIN
+        actor = Actor("user", user.actor, project_roles, display_name=user.name)
         return actor if self.auth_settings.writable else replace(actor, scopes=frozenset({Scope.READ}))
 
     def csrf_token(self, actor: Actor) -> str:
-        """The secret of a person's forms: of his login, or where a proxy logs in, of his name and a key of ours."""
+        """Return the CSRF token of a user: stored with a login, or derived from the name a proxy gave."""
         if "login" in g:
             return str(g.login.csrf)
         if actor.kind != "user":
@@ -246,36 +247,37 @@ class Authenticator:
         return Encryptor(self._secret_key.encode() or self._shared_key("seal"))
 
     def submit(self, job: Callable[[Session], T]) -> T:
-        """Store something now, through the one writer of this process."""
+        """Run a job in the writer of this process and wait for its commit."""
         return self._group().submit(job)
 
     def end_login(self, request: Request) -> None:
-        """Forget the login of this browser; its cookie is worth nothing afterwards."""
+        """Delete the login of this browser."""
         actor = self.identify(request)
         if "login" in g:
             login: logins.Login = g.login
             self.submit(lambda tx: _end_login(tx, login, actor, self._clock()))
 
     def _shared_key(self, name: str) -> bytes:
-        """A key that all processes of this server share; whoever needs it first makes it."""
+        """Return a key that all processes of this server share; the first use creates it."""
         with self._store.read() as tx:
-            known = logins.find_secret(tx, name)
+            key = logins.find_secret(tx, name)
         now = self._clock()
-        return known or self.submit(
+        return key or self.submit(
             lambda tx: logins.ensure_secret(tx, name, lambda: random_secrets.token_bytes(32), now)
         )
 
     def _note_token_use(self, token: api_tokens.Token, now: datetime) -> None:
-        """Remember to write down that a token was used; nobody waits for it, and it may be lost."""
-        last = max(filter(None, (token.last_used_at, self._noted.get(token.id))), default=None)
+        """Record the use of a token after the answer, at most once per ``TOKEN_USE_INTERVAL``."""
+        last = max(filter(None, (token.last_used_at, self._last_recorded.get(token.id))), default=None)
         if self.auth_settings.writable and (last is None or now - last >= TOKEN_USE_INTERVAL):
-            self._noted[token.id] = now
+            self._last_recorded[token.id] = now
             g.used = partial(api_tokens.record_token_use, token_id=token.id, at=now)
 
     def store_token_use(self, response: Response) -> Response:
-        """Store what this request leaves behind, once its answer is sent."""
-        if (used := g.pop("used", None)) is not None:
-            response.call_on_close(lambda: self._submit_quietly(used))
+        """Store the use of the token of this request once its answer is sent."""
+        record_use = g.pop("used", None)
+        if record_use is not None:
+            response.call_on_close(lambda: self._submit_quietly(record_use))
         return response
 
     def _submit_quietly(self, job: Callable[[Session], None]) -> None:

@@ -1,4 +1,4 @@
-"""GitHub as the one who knows people: OAuth with a state and PKCE, and as few rights as a question needs."""
+"""Login by GitHub: OAuth with state and PKCE, and the smallest scope that works."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 10.0
 STATE_MAX_AGE_S = 600
-"""How long somebody may take to say yes at GitHub."""
+"""How long a user may take to confirm at GitHub."""
 
 
 class GitHubLoginError(PerfciError):
-    """GitHub did not answer, or not with what its documentation says."""
+    """GitHub did not answer, or not as its documentation says."""
 
 
 @dataclass(frozen=True, slots=True)
 class GitHubUser:
-    """``grant`` lets us ask again whether this person still belongs to the organisation."""
+    """A user of GitHub; the access token allows checking the membership again later."""
 
     user_id: str
     name: str
@@ -34,7 +34,7 @@ class GitHubUser:
 
 
 class GitHubLogin:
-    """What is asked of GitHub about somebody who logs in."""
+    """The requests to GitHub about a user who logs in."""
 
     def __init__(self, access: AccessTable, client_secret: str, public_url: str) -> None:
         missing = [
@@ -55,7 +55,7 @@ class GitHubLogin:
         self._callback = f"{public_url}/login/github/callback"
 
     def authorization_url(self, state: str, verifier: str) -> str:
-        """Where the browser goes to ask."""
+        """Return the address at GitHub that the browser is sent to."""
         with self._client() as client:
             address, _ = client.create_authorization_url(
                 f"{self._host}/login/oauth/authorize", state=state, code_verifier=verifier
@@ -63,22 +63,22 @@ class GitHubLogin:
         return str(address)
 
     def fetch_user(self, code: str, verifier: str) -> GitHubUser:
-        """Who came back with this code."""
+        """Exchange the code of a finished authorization for the user."""
         with self._client() as client:
-            told = self._call_github(
+            token = self._call_github(
                 lambda: client.fetch_token(
                     f"{self._host}/login/oauth/access_token", code=code, code_verifier=verifier
                 )
             )
-            grant = str(told.get("access_token", ""))
-            about = self._call_github(lambda: self._fetch_json(client, "/user"))
-        number, name = about.get("id"), about.get("login")
-        if not isinstance(number, int) or not isinstance(name, str):
-            raise GitHubLoginError("GitHub did not say who this is.")
-        return GitHubUser(str(number), name, grant)
+            access_token = str(token.get("access_token", ""))
+            user = self._call_github(lambda: self._fetch_json(client, "/user"))
+        user_id, name = user.get("id"), user.get("login")
+        if not isinstance(user_id, int) or not isinstance(name, str):
+            raise GitHubLoginError("GitHub returned no user.")
+        return GitHubUser(str(user_id), name, access_token)
 
     def is_allowed_user(self, access_token: str) -> bool:
-        """Whether somebody is still known to GitHub, and in one of the organisations where any are named."""
+        """Whether the user still exists, and is in one of the configured organisations if there are any."""
         with self._client(token={"access_token": access_token, "token_type": "bearer"}) as client:
             if not self._orgs:
                 return self._fetch_status(client, "/user") == 200
@@ -113,11 +113,11 @@ class GitHubLogin:
 
     def _fetch_json(self, client: OAuth2Client, path: str) -> dict[str, Any]:
         answer = client.get(f"{self._api}{path}", headers={"Accept": "application/json"})
-        told = answer.json() if answer.status_code == 200 else {}
-        return told if isinstance(told, dict) else {}
+        document = answer.json() if answer.status_code == 200 else {}
+        return document if isinstance(document, dict) else {}
 
     def _call_github(self, send: Any) -> Any:
-        """One sentence for whatever goes wrong between us and GitHub, without what was sent."""
+        """Convert every failure of a request to one error, without what was sent."""
         from authlib.common.errors import AuthlibBaseError
 
         try:
@@ -129,8 +129,7 @@ class GitHubLogin:
 
 
 class Encryptor:
-    """What leaves this server and must come back unread and unchanged: a cookie while somebody is at GitHub, and the
-    right to ask GitHub again, which lies in the database."""
+    """Authenticated encryption of a value: the login cookie, and the access token in the database."""
 
     def __init__(self, key: bytes) -> None:
         from cryptography.fernet import Fernet  # with the extra "login" only
@@ -141,7 +140,7 @@ class Encryptor:
         return self._fernet.encrypt(json.dumps(value).encode()).decode()
 
     def decrypt(self, text: str | bytes, max_age_s: int | None = None) -> Any:
-        """What was sealed, or nothing where somebody else wrote it, or too long ago."""
+        """Return the value, or None where the text is forged, damaged or too old."""
         from cryptography.fernet import InvalidToken
 
         try:

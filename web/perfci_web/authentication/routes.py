@@ -25,7 +25,7 @@ TRY_AGAIN = (
 
 
 def create_blueprint(*, with_github: bool) -> Blueprint:
-    """Build the pages below ``/login``; without GitHub there is only the one that explains the access mode."""
+    """Build the pages below ``/login``; without GitHub, only the one that explains the access mode."""
     blueprint = Blueprint("authentication", __name__)
     blueprint.add_url_rule("/login", view_func=login_page)
     if with_github:

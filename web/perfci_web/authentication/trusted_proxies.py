@@ -1,4 +1,4 @@
-"""What a proxy in front may say of a request: only one whose address was named is believed."""
+"""WSGI middleware that applies forwarded headers of trusted proxies and drops all others."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ FORWARDED_HEADERS = (
     "HTTP_X_FORWARDED_HOST",
     "HTTP_FORWARDED",
 )
-WAS_FORWARDED = "perfci.passed_on"
-"""Set in a request that somebody else than its sender brought here."""
+WAS_FORWARDED = "perfci.was_forwarded"
+"""Environ key: whether the request came through any proxy."""
 FROM_PROXY = "perfci.from_proxy"
-"""Set in a request that a trusted proxy brought here."""
+"""Environ key: set in a request that came through a trusted proxy."""
 
 USER_NAME_PATTERN = re.compile(r"[^\s,;\"\x00-\x1f\x7f]{1,200}")
-"""A name as proxies write it. A comma would be two headers joined: then nobody knows which of them the proxy wrote."""
+"""A user name in a header. A comma would mean two joined headers, of which one may be forged."""
 
 
 class TrustedProxies:
-    """Take the sender and the scheme from a trusted proxy, and from everybody else nothing a proxy would say."""
+    """Take sender, scheme and user from the headers of a trusted proxy; ignore them from any other peer."""
 
     def __init__(self, app: WSGIApplication, networks: Sequence[Network], user_header: str) -> None:
         self._app, self._networks = app, networks
@@ -50,21 +50,22 @@ class TrustedProxies:
         return self._app(environ, start_response)
 
     def _apply_forwarded_headers(self, environ: dict[str, Any]) -> None:
-        """The sender is the last address that no trusted proxy has: what stands before it, anybody may have written."""
-        hops = [one.strip() for one in environ.get("HTTP_X_FORWARDED_FOR", "").split(",") if one.strip()]
-        unknown = next((hop for hop in reversed(hops) if not self._is_trusted(hop)), "")
-        if is_address(unknown):
-            environ["REMOTE_ADDR"] = unknown
+        """Set the sender to the last untrusted address: entries before it may be forged."""
+        addresses = [part.strip() for part in environ.get("HTTP_X_FORWARDED_FOR", "").split(",")]
+        untrusted = (address for address in reversed(addresses) if address and not self._is_trusted(address))
+        sender = next(untrusted, "")
+        if is_address(sender):
+            environ["REMOTE_ADDR"] = sender
         if environ.get("HTTP_X_FORWARDED_PROTO", "").strip().lower() == "https":
             environ["wsgi.url_scheme"] = "https"
 
-    def _is_trusted(self, address: str) -> bool:
+    def _is_trusted(self, text: str) -> bool:
         try:
-            told = ipaddress.ip_address(address)
+            address = ipaddress.ip_address(text)
         except ValueError:
             return False
-        plain = getattr(told, "ipv4_mapped", None) or told
-        return any(plain.version == one.version and plain in one for one in self._networks)
+        plain = getattr(address, "ipv4_mapped", None) or address  # ::ffff:10.0.0.1 is 10.0.0.1
+        return any(plain.version == network.version and plain in network for network in self._networks)
 
 
 def is_address(text: str) -> bool:
@@ -76,7 +77,7 @@ def is_address(text: str) -> bool:
 
 
 def proxy_user(request: Request, header: str) -> str:
-    """The name a trusted proxy gave to the sender; empty where it gave none."""
+    """Return the user name that a trusted proxy sent, empty without one."""
     if not request.environ.get(FROM_PROXY):
         return ""
     name = request.headers.get(header, "")

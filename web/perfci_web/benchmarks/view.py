@@ -26,7 +26,9 @@ SPARKLINE_COMMITS = 60
 BY_CHANGE, BY_COMMITS, BY_STATE = "change", "commits", "state"
 SORTS = {"name": "name", BY_CHANGE: "largest change", BY_COMMITS: "commits", BY_STATE: "failures first"}
 UNAVAILABLE = "unavailable"
-"""The value of ``show`` that lists series that were never measured, with reasons; other pages leave them out."""
+"""The value of ``show`` that lists series that were never measured, with reasons; other pages leave them
+out.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,8 @@ class SeriesListRow:
 class SeriesSelection:
     """The series of one page, selected before their histories are read.
 
-    ``total`` counts the series of the search, ``measured`` all that were ever measured, ``unavailable`` those of the
-    search that never were. ``places`` are the machines and variants they were measured on.
+    ``total`` counts the series of the search, ``measured`` all that were ever measured, ``unavailable``
+    those of the search that never were. ``places`` are the machines and variants they were measured on.
     """
 
     query: str
@@ -80,7 +82,8 @@ def select_series(
 ) -> SeriesSelection:
     """Search, sort and cut out one page; invalid options fall back to the nearest valid value.
 
-    ``ranks`` are the values to sort by, largest first; a series without one counts as zero, ties are sorted by name.
+    ``ranks`` are the values to sort by, largest first; a series without one counts as zero, ties are sorted
+    by name.
     """
     sort, show = sort if sort in SORTS else "name", show if show == UNAVAILABLE else ""
     matches = [stored for stored in all_series if not query or matches_search(stored.series, query)]

@@ -24,7 +24,9 @@ from perfci_web.view_parts.commit_values import build_dots, collect_processes, d
 from perfci_web.view_parts.missing_reasons import MissingReason, group_by_reason, serialize_reason
 
 MIN_SPAN, MAX_SPAN = 1.1, 4.0
-"""Limits of the ratio axis that all interval bars of a page share: at least ±10 %, at most a factor of four."""
+"""Limits of the ratio axis that all interval bars of a page share: at least ±10 %, at most a factor of
+four.
+"""
 
 MAX_COMMITS = 12
 MAX_PAIRS = 50
@@ -54,8 +56,8 @@ class SeriesAtTwoCommits:
 class ComparisonView:
     """The page of a comparison.
 
-    ``notable`` are the verdicts other than unchanged, without those on series that neither side could measure;
-    ``span`` is the largest ratio on the axis of the interval bars.
+    ``notable`` are the verdicts other than unchanged, without those on series that neither side could
+    measure; ``span`` is the largest ratio on the axis of the interval bars.
     """
 
     project: str

@@ -1,7 +1,7 @@
 """Routes that change incidents: the forms of the pages post here.
 
-A job that changes something runs in the writer thread, where there is no request: what it needs of the request
-is read before.
+A job that changes something runs in the writer thread, where there is no request: what it needs of the
+request is read before.
 """
 
 from __future__ import annotations
@@ -130,7 +130,9 @@ def change_selected(project: str) -> PageResponse:
 
 
 def _submit_change(project: str, number: int, job: Callable[[Session, Project], None]) -> PageResponse:
-    """Run a change and go back to the page of its form; a refused one shows the incident and what was typed."""
+    """Run a change and go back to the page of its form; a refused one shows the incident and what was
+    typed.
+    """
     typed = changed_form_values(request.form)
     try:
         web_context().group_commit().submit(lambda tx: job(tx, _find_project(tx, project)))

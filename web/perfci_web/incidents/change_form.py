@@ -28,7 +28,7 @@ NOT_REJECTED = RejectedForm("")
 
 
 def changed_form_values(form: Mapping[str, str]) -> dict[str, str]:
-    """Return the values that differ from what the form was loaded with, which it repeats as ``was.<name>``."""
+    """Return the values that differ from those the form was loaded with (its fields ``was.<name>``)."""
     names = ("state", "duplicate_of", *TEXT_FIELDS, *DATE_FIELDS)
     return {name: form[name] for name in names if name in form and form[name] != form.get(f"was.{name}", "")}
 
@@ -36,8 +36,8 @@ def changed_form_values(form: Mapping[str, str]) -> dict[str, str]:
 def parse_change(form: Mapping[str, str]) -> IncidentUpdate:
     """Return the update that a form asks for.
 
-    A value equal to its ``was.<name>`` changes nothing; a field that was emptied is cleared; a date means the end
-    of that day in UTC.
+    A value equal to its ``was.<name>`` changes nothing; a field that was emptied is cleared; a date means
+    the end of that day in UTC.
     """
     form = {name: value for name, value in form.items() if value != form.get(f"was.{name}")}
     changes: dict[str, Any] = {

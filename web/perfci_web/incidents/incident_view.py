@@ -44,8 +44,8 @@ class HistoryEntry:
 class IncidentView:
     """The page of one incident.
 
-    ``states`` are the states it may change to, each with its label. ``undo_text`` describes the change of state
-    that could be undone (``new → invalid``), empty where there is none.
+    ``states`` are the states it may change to, each with its label. ``undo_text`` describes the change of
+    state that could be undone (``new → invalid``), empty where there is none.
     """
 
     project: str

@@ -120,7 +120,9 @@ def incident_json(project: str, number: int) -> Response:
 
 
 def _load_list(tx: Session, project: Project) -> list_view.IncidentListView:
-    """Load the stored incidents; a project that was never evaluated is evaluated here, and nothing is stored."""
+    """Load the stored incidents; a project that was never evaluated is evaluated here, and nothing is
+    stored.
+    """
     evaluation = incident_store.load_last_evaluation(tx, project.id)
     if evaluation is None:
         return list_view.build_preview(_evaluate(tx, project), web_context().clock())

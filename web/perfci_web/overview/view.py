@@ -109,9 +109,9 @@ def build_overview(
 ) -> Overview:
     """Join the data of a project.
 
-    ``trends`` are those of every series with a confirmed change and of the largest candidates; ``decisions`` are the
-    verdicts and change points on these. ``commits_by_sha`` holds the commits of their marks, ``newest_commits`` the
-    latest of the project. ``open_incidents`` is a count.
+    ``trends`` are those of every series with a confirmed change and of the largest candidates;
+    ``decisions`` are the verdicts and change points on these. ``commits_by_sha`` holds the commits of their
+    marks, ``newest_commits`` the latest of the project. ``open_incidents`` is a count.
     """
     regressions = [
         TrendChange(trend, mark, commits_by_sha.get(mark.commit))

@@ -71,8 +71,9 @@ class ClockTwin:
 class SeriesView:
     """The page of one series.
 
-    ``judged`` tells whether verdicts are given on it, ``available`` whether it can have a value on its machine.
-    ``metrics`` are all series of the same processes, ``namesakes`` the same series on other machines and versions.
+    ``judged`` tells whether verdicts are given on it, ``available`` whether it can have a value on its
+    machine. ``metrics`` are all series of the same processes, ``namesakes`` the same series on other
+    machines and versions.
     """
 
     project: str
@@ -195,7 +196,9 @@ def _sibling_metrics(series: Series, records: Iterable[SeriesRecord]) -> tuple[S
 
 
 def _other_parameters(series: Series, records: Sequence[SeriesRecord]) -> tuple[Series, ...]:
-    """Return one series for each set of parameters, preferably of the machine, variant and version of this one."""
+    """Return one series for each set of parameters, preferably of the machine, variant and version of this
+    one.
+    """
     nearest: dict[object, Series] = {}
     for record in records:
         other = record.series

@@ -1,4 +1,6 @@
-"""The metrics of one process, kept together: judged ones first, a clock beside its twin, what is only shown last."""
+"""Group rows of tables by cell (benchmark, parameters, machine): judged metrics first, informational ones
+last.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ MAX_UNFOLDED_ROWS = 60
 
 @dataclass(frozen=True, slots=True)
 class CellRows(Generic[RowT]):
-    """The rows of one benchmark with one set of parameters in one place; ``series`` is one of theirs."""
+    """The rows of one benchmark with one set of parameters on one machine; ``series`` is that of the first
+    row.
+    """
 
     series: Series
     rows: tuple[RowT, ...]
@@ -26,7 +30,7 @@ class CellRows(Generic[RowT]):
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkSection(Generic[RowT]):
-    """The cells of one benchmark; without a title, all there are."""
+    """The cells of one benchmark; without a title, of all benchmarks."""
 
     title: str
     cells: tuple[CellRows[RowT], ...]
@@ -41,23 +45,23 @@ def group_by_cell(
     series_of: Callable[[RowT], Series],
     is_informational: Callable[[RowT], bool] = lambda row: False,
 ) -> list[CellRows[RowT]]:
-    """Cells in the order of their first rows; within one the order given, except that witnesses go last."""
-    found: dict[tuple[object, ...], list[RowT]] = {}
+    """Group rows into cells, in the order of their first rows; informational rows go last within a cell."""
+    rows_by_cell: dict[tuple[object, ...], list[RowT]] = {}
     for row in rows:
-        found.setdefault(key_without_metric(series_of(row)), []).append(row)
+        rows_by_cell.setdefault(key_without_metric(series_of(row)), []).append(row)
     return [
-        CellRows(series_of(given[0]), _sort_rows(given, series_of, is_informational))
-        for given in found.values()
+        CellRows(series_of(cell_rows[0]), _sort_rows(cell_rows, series_of, is_informational))
+        for cell_rows in rows_by_cell.values()
     ]
 
 
 def fold_by_benchmark(cells: Sequence[CellRows[RowT]]) -> tuple[BenchmarkSection[RowT], ...]:
-    """All cells as one part while they can be read at a glance, else one part for each benchmark."""
+    """Return one section of all cells while they are few, else one section for each benchmark."""
     everything = BenchmarkSection("", tuple(cells))
     if everything.rows <= MAX_UNFOLDED_ROWS:
         return (everything,) if cells else ()
     ordered = sorted(cells, key=_benchmark_name)
-    return tuple(BenchmarkSection(name, tuple(found)) for name, found in groupby(ordered, _benchmark_name))
+    return tuple(BenchmarkSection(name, tuple(group)) for name, group in groupby(ordered, _benchmark_name))
 
 
 def _benchmark_name(cell: CellRows[RowT]) -> str:
@@ -67,7 +71,7 @@ def _benchmark_name(cell: CellRows[RowT]) -> str:
 def _sort_rows(
     rows: Sequence[RowT], series_of: Callable[[RowT], Series], is_informational: Callable[[RowT], bool]
 ) -> tuple[RowT, ...]:
-    """A metric read with two clocks stands where the first of the two does, CPU time before wall time."""
+    """Sort the rows of a cell; clock twins stand together, CPU time before wall time."""
     names = {series_of(row).metric.name for row in rows}
 
     def clockless_metric(row: RowT) -> str:

@@ -1,4 +1,4 @@
-"""What runs say about single commits, joined by series: shared by the pages of a commit and of a comparison."""
+"""Values of single commits by series, for the pages of a commit and of a comparison."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from perfci.verdicts.judged_series import select_judged_series
 
 
 def build_dots(runs: Iterable[Run]) -> dict[Series, Dot]:
-    """Join all runs of one commit into one dot for each series, as every chart and table shows it."""
+    """Merge all runs of one commit into one dot for each series."""
     results: dict[Series, list[tuple[Run, Result]]] = {}
     for run in runs:
         for result in run.results:
             results.setdefault(result.series, []).append((run, result))
-    return {series: build_trend(series, [_merge_point(found)]).dots[0] for series, found in results.items()}
+    return {series: build_trend(series, [_merge_point(pairs)]).dots[0] for series, pairs in results.items()}
 
 
 def collect_processes(runs: Iterable[Run]) -> dict[Series, list[Process]]:
-    """All processes of some runs by series; none where only summaries are known."""
-    found: dict[Series, list[Process]] = {}
+    """Collect the processes of runs by series; a result of summaries has none."""
+    processes: dict[Series, list[Process]] = {}
     for run in runs:
         for result in run.results:
-            found.setdefault(result.series, []).extend(result.processes)
-    return found
+            processes.setdefault(result.series, []).extend(result.processes)
+    return processes
 
 
 def find_judged_series(histories: Mapping[Series, Sequence[Point]]) -> set[Series]:
-    """The series of some histories that verdicts are given on; the others are shown beside them."""
+    """Return the series that verdicts are given on; the others are informational."""
     return set(
         select_judged_series(
             {
-                series: [one for point in points for one in point.processes]
+                series: [process for point in points for process in point.processes]
                 for series, points in histories.items()
             }
         )
@@ -40,7 +40,7 @@ def find_judged_series(histories: Mapping[Series, Sequence[Point]]) -> set[Serie
 
 
 def diff_environments(base: Iterable[Run], head: Iterable[Run]) -> list[tuple[str, str, str]]:
-    """What was observed differently on the two sides: name, values at base, values at head."""
+    """Return what differs between the environments of two sides: name, values at base, values at head."""
     before, after = (_observed_values(run.environment for run in runs) for runs in (base, head))
     names = dict.fromkeys([*before, *after])
     rows = [(name, _format_values(before.get(name)), _format_values(after.get(name))) for name in names]
@@ -48,7 +48,9 @@ def diff_environments(base: Iterable[Run], head: Iterable[Run]) -> list[tuple[st
 
 
 def _merge_point(results: Sequence[tuple[Run, Result]]) -> Point:
-    """Several runs of a commit are one point; what pairs measured counts only where nothing else did."""
+    """Merge runs of a commit into one point; processes of pairs count only without processes of the
+    history.
+    """
     latest = results[-1][1]
     processes = [process for _, result in results for process in result.processes]
     history = [process for process in processes if process.role is Role.HISTORY]

@@ -1,4 +1,4 @@
-"""Why series have no value, one line for each reason however many series share it."""
+"""Reasons why series have no value, each with the series that share it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_REASON = "no reason was given"
 
 @dataclass(frozen=True, slots=True)
 class MissingReason:
-    """What was said instead of a value, and of which series."""
+    """A reason, and the series it applies to."""
 
     text: str
     series: tuple[Series, ...]
@@ -26,7 +26,7 @@ class MissingReason:
 
 
 def group_by_reason(series_by_text: Iterable[tuple[str, Series]]) -> tuple[MissingReason, ...]:
-    """The reasons, the most frequent first."""
+    """Group series by reason, most frequent first."""
     together: dict[str, list[Series]] = {}
     for text, series in series_by_text:
         together.setdefault(text or NO_REASON, []).append(series)
@@ -35,7 +35,7 @@ def group_by_reason(series_by_text: Iterable[tuple[str, Series]]) -> tuple[Missi
 
 
 def format_failure(status: Status, reason: str) -> str:
-    """How something failed and what it said: ``oom: CUDA out of memory``."""
+    """Format a failure: ``oom: CUDA out of memory``."""
     how = "" if status is Status.FAILED and reason else status.value
     return ": ".join(part for part in (how, reason) if part)
 
@@ -45,4 +45,4 @@ def count_series(reasons: Iterable[MissingReason]) -> int:
 
 
 def serialize_reason(reason: MissingReason) -> dict[str, Any]:
-    return {"reason": reason.text, "series": [serialize_series(one) for one in reason.series]}
+    return {"reason": reason.text, "series": [serialize_series(series) for series in reason.series]}

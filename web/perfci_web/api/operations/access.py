@@ -131,7 +131,7 @@ OPERATIONS = (
         PROJECT_RULE,
         AccessRequirement.ADMIN,
         change_project,
-        "Make a project public or private, archive it, name its repository, or set the policy it is judged by",
+        "Set visibility, archival, repository or policy of a project",
         body=ProjectPatch,
         answers={200: ProjectShape},
     ),

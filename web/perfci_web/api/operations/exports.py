@@ -17,7 +17,9 @@ EXPORTS = {
 
 
 def export_project(call: Call, operation: str) -> Reply:
-    """Stream all histories; messages about what the format cannot hold are dropped, docs/formats.md lists it."""
+    """Stream all histories; messages about what the format cannot hold are dropped, docs/formats.md lists
+    it.
+    """
     format, _, content_type = EXPORTS[operation]
     chunks = export_history(call.store, call.required_project.slug, format, lambda _: None)
     return Reply(chunks, content_type=content_type, headers={"Content-Disposition": "attachment"})

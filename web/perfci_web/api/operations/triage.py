@@ -1,4 +1,4 @@
-"""Changes of incidents: state, notes, merge, split, boundary. A change names the revision it was made from."""
+"""Changes of incidents (state, notes, merge, split, boundary), each made from a known revision."""
 
 from __future__ import annotations
 
