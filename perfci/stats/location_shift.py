@@ -142,7 +142,7 @@ def unpaired_shift(base: Floats, head: Floats) -> Shift:
 
 
 def _combine_mean_and_hodges_lehmann(mean: float, hodges_lehmann: float, shift: Shift) -> Shift:
-    """Take the smaller of the mean and the Hodges-Lehmann (1963) shift, their difference added to
+    """Take the smaller of the mean and the shift of Hodges & Lehmann (1963), their difference added to
     the error in squares.
 
     On normal data both agree. Where a few processes with heavy tails pull them apart, a t interval

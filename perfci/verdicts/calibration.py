@@ -69,6 +69,7 @@ def count_false_alarms(verdict_counts: Mapping[StagedKind, int]) -> FalseAlarmMe
     confirmed = screened - candidates + count(Stage.CONFIRMATION, TESTED_KINDS)
     total = sum(verdict_counts.values())
     not_compared = total - screened - count(Stage.CONFIRMATION, TESTED_KINDS)
+    # a crash (FAILED) is no candidate: it stands at once, so it stays among the confirmed alarms
     return FalseAlarmMeter(
         FalseAlarmRate(screening_alarms, screened), FalseAlarmRate(confirmed_alarms, confirmed), not_compared
     )

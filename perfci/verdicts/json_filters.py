@@ -111,6 +111,7 @@ def _parse_sides(base: Sequence[Sequence[float]], head: Sequence[Sequence[float]
             raise ValueError(f'expected processes with samples in "{name}", found an empty list')
         if not all(math.isfinite(sample) and sample > 0 for process in side for sample in process):
             raise ValueError(f'expected positive finite numbers in "{name}"')
+    # of unequal length they cannot be pairs, so the sides are compared as a whole
     cut = warmup_length([*base, *head])
     return SideCosts(_log_levels(base, cut), _log_levels(head, cut), 1.0, is_paired=len(base) == len(head))
 

@@ -41,6 +41,7 @@ def summarize_result(processes: Sequence[Process]) -> ResultSummary | None:
     if not clocks:
         return None
     clock = clocks.pop() if len(clocks) == 1 else None
+    # flagged processes keep the clock known, but their samples are never part of a level
     judged = select_usable(processes)
     if not judged:
         return ResultSummary(None, clock, None)

@@ -152,6 +152,7 @@ def _statistical_verdict(
         ),
         pairs=sides.pairs,
         pairs_to_decide=_estimate_more_pairs(case, shift) if kind is VerdictKind.INCONCLUSIVE else 0,
+        # of the confirming limits at every stage, so that p-values of one group are comparable
         p_value=min(1.0, case.limits.p_value(shift) * ALPHA / tail),
     )
     modes = summarize_modes(case.series, sides.base, sides.head)

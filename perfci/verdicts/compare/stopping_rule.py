@@ -24,6 +24,7 @@ def plan_next_pairs(
     looks = rule.planned_looks
     past_looks = [look for look in looks if look <= costs.pairs] or looks[:1]
     information = [_information_share(costs.take_pairs(look).estimate_shift(), limits) for look in past_looks]
+    # own shifts without the prior: what a prior says may change between two calls, a replay must not
     tail = look_levels(spending_plan(information, past_looks, looks[-1]))[-1]
     is_settled = costs.pairs >= looks[0] and _is_settled(costs.estimate_shift(prior), limits, tail, looks[-1])
     is_done = is_settled or costs.pairs >= looks[-1]

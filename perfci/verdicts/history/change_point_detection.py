@@ -48,6 +48,7 @@ class SegmentationCache:
         lines = update_segmentations(
             previous, [[level for _, level in levels] for levels in histories.values()]
         )
+        # popped and added again: the order of the dictionary is the order of use
         self._segmented |= {(series, bar): line for series, line in zip(histories, lines, strict=True)}
         self._evict_oldest()
         return {series: line.change_points for series, line in zip(histories, lines, strict=True)}

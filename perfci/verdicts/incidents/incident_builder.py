@@ -171,6 +171,7 @@ def compute_incident_id(
     project: str, last_good: str, commit: str, kind: IncidentKind, cause: StepCause
 ) -> str:
     """A short id that stays the same as long as range, kind and cause do."""
+    # part of stored links and notifications: another field or order gives every incident a new id
     parts = (
         project,
         last_good,

@@ -237,6 +237,7 @@ def _explain_series_steps(
         first, last = _position_range(step, positions)
         verdict = _find_verdict(context.confirmations.get(series, ()), first, last, positions)
         if verdict and verdict.kind in MOVE_KINDS:
+            # fresh pairs may have narrowed the range to some of its commits
             first, last = positions[verdict.base], positions[verdict.head]
         explained = ExplainedStep(
             step,
