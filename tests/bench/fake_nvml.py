@@ -104,9 +104,9 @@ stays.
 
 def install_nvml(folder: Path, monkeypatch: pytest.MonkeyPatch, **answers: Any) -> None:
     """Answer as a healthy GPU does, but for what is given; an answer of None is "Not Supported"."""
-    told = {name: value for name, value in {**HEALTHY, **answers}.items() if value is not None}
+    answered = {name: value for name, value in {**HEALTHY, **answers}.items() if value is not None}
     (folder / "pynvml.py").write_text(LIBRARY)
-    (folder / "answers.json").write_text(json.dumps(told))
+    (folder / "answers.json").write_text(json.dumps(answered))
     monkeypatch.syspath_prepend(folder)
     monkeypatch.delitem(__import__("sys").modules, "pynvml", raising=False)
     monkeypatch.setenv("PYTHONPATH", str(folder))

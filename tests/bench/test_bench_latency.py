@@ -85,7 +85,7 @@ def test_ignores_an_empty_chunk_in_the_middle() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "chunks", "done", "said"),
+    ("sent", "chunks", "done", "message"),
     [
         (-1.0, ((1.0, 1),), 2.0, "not negative"),
         (0.0, ((math.nan, 1),), 2.0, "finite"),
@@ -99,9 +99,9 @@ def test_ignores_an_empty_chunk_in_the_middle() -> None:
     ],
 )
 def test_refuses_a_trace_that_cannot_be(
-    sent: float, chunks: tuple[tuple[float, int], ...], done: float, said: str
+    sent: float, chunks: tuple[tuple[float, int], ...], done: float, message: str
 ) -> None:
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         RequestTrace(sent, chunks, done)
 
 
@@ -199,24 +199,24 @@ def test_needs_so_many_that_the_second_largest_is_beyond_the_percentile_by_exact
 def test_interpolates_a_percentile_linearly() -> None:
     hundred = [float(value) for value in range(100, -1, -1)]
 
-    found = latency.percentile(hundred, 0.9)
+    estimate = latency.percentile(hundred, 0.9)
 
-    assert found is not None
-    assert found.value == pytest.approx(90.0)
+    assert estimate is not None
+    assert estimate.value == pytest.approx(90.0)
 
 
 def test_bounds_a_median_by_the_order_statistics_of_the_sign_test() -> None:
-    found = latency.percentile([float(value) for value in range(1, 21)], 0.5)
+    estimate = latency.percentile([float(value) for value in range(1, 21)], 0.5)
 
-    assert found is not None
-    assert (found.lo, found.value, found.hi) == (6.0, 10.5, 15.0)
+    assert estimate is not None
+    assert (estimate.lo, estimate.value, estimate.hi) == (6.0, 10.5, 15.0)
 
 
 def test_has_no_bounds_where_even_the_extremes_miss_too_often() -> None:
-    found = latency.percentile([1.0, 2.0, 3.0, 4.0, 5.0], 0.5)
+    estimate = latency.percentile([1.0, 2.0, 3.0, 4.0, 5.0], 0.5)
 
-    assert found is not None
-    assert (found.lo, found.value, found.hi) == (None, 3.0, None)
+    assert estimate is not None
+    assert (estimate.lo, estimate.value, estimate.hi) == (None, 3.0, None)
 
 
 def test_refuses_a_percentile_of_nothing_and_one_that_is_no_share() -> None:
@@ -234,7 +234,7 @@ def test_reads_an_sla_with_limits_per_request_and_shares_of_requests() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [
         ({"latency": 1.0}, "names 'latency'; known are ttft, tpot, e2el, ttfb, rtf"),
         ({"e2el_p0": 1.0}, "names 'e2el_p0'"),
@@ -247,8 +247,8 @@ def test_reads_an_sla_with_limits_per_request_and_shares_of_requests() -> None:
         ({}, "at least one objective"),
     ],
 )
-def test_says_what_is_wrong_with_an_sla(spec: dict[str, float], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_says_what_is_wrong_with_an_sla(spec: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         latency.parse_sla(spec)
 
 
@@ -334,18 +334,18 @@ def test_tpot_and_ttft_add_up_to_the_whole(one: RequestTrace) -> None:
 def test_percentiles_rise_with_their_share_and_lie_between_their_bounds(few: list[float], count: int) -> None:
     values = (few * count)[:count]
 
-    found = [latency.percentile(values, share) for share in (0.5, 0.9, 0.99)]
+    estimate = [latency.percentile(values, share) for share in (0.5, 0.9, 0.99)]
 
-    assert [one.value for one in found if one] == sorted(one.value for one in found if one)
-    assert all(one is not None and one.lo <= one.value <= one.hi for one in found)  # type: ignore[operator]
+    assert [one.value for one in estimate if one] == sorted(one.value for one in estimate if one)
+    assert all(one is not None and one.lo <= one.value <= one.hi for one in estimate)  # type: ignore[operator]
 
 
 @given(st.lists(seconds, min_size=64, max_size=80))
 def test_agrees_with_numpy_on_percentiles(values: list[float]) -> None:
-    found = latency.percentile(values, 0.9)
+    estimate = latency.percentile(values, 0.9)
 
-    assert found is not None
-    assert found.value == pytest.approx(np.quantile(values, 0.9))
+    assert estimate is not None
+    assert estimate.value == pytest.approx(np.quantile(values, 0.9))
 
 
 @given(st.lists(traces(), min_size=1, max_size=8), st.floats(1e-3, 1e4), st.floats(1e-3, 1e4))

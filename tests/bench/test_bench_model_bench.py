@@ -67,8 +67,8 @@ def rows(report: Report) -> dict[str, Report]:
 
 
 def measure(bench: type[ModelBench], group: str, *values: Any) -> dict[str, Report]:
-    given = values or tuple(next(iter(axis)) for axis in bench.params)
-    return rows(getattr(bench(), f"measure_{group}")(*given))
+    parameters = values or tuple(next(iter(axis)) for axis in bench.params)
+    return rows(getattr(bench(), f"measure_{group}")(*parameters))
 
 
 def test_asv_does_not_run_the_base_class() -> None:
@@ -95,36 +95,36 @@ def test_measures_only_the_groups_a_class_names() -> None:
 
 
 def test_gives_step_phases_and_rates_from_one_run() -> None:
-    found = measure(Trained, "training")
+    readings = measure(Trained, "training")
 
-    measured = {name for name, row in found.items() if row["status"] == "ok"}
+    measured = {name for name, row in readings.items() if row["status"] == "ok"}
     assert {"step_time", "cpu_step_time", "forward_time", "backward_time", "optimizer_time"} <= measured
     assert {"tokens_per_s", "flop_per_s", "data_time", "data_stall"} <= measured
 
 
 def test_shows_rates_and_judges_times() -> None:
-    found = measure(Trained, "training")
+    readings = measure(Trained, "training")
 
-    assert {name for name, row in found.items() if row.get("clock") == "informational"} >= {
+    assert {name for name, row in readings.items() if row.get("clock") == "informational"} >= {
         "tokens_per_s",
         "flop_per_s",
     }
-    assert found["cpu_step_time"]["clock"] == "cpu"
+    assert readings["cpu_step_time"]["clock"] == "cpu"
 
 
 def test_a_machine_without_an_allocator_gives_a_reason_and_no_zero() -> None:
-    found = measure(Trained, "training")
+    readings = measure(Trained, "training")
 
-    assert found["peak_allocated_bytes"]["status"] == "skipped"
-    assert found["peak_allocated_bytes"]["reason"].endswith("has no caching allocator to ask")
-    assert found["step_energy"]["status"] == "skipped"
+    assert readings["peak_allocated_bytes"]["status"] == "skipped"
+    assert readings["peak_allocated_bytes"]["reason"].endswith("has no caching allocator to ask")
+    assert readings["step_energy"]["status"] == "skipped"
 
 
 def test_tokens_per_second_are_tokens_over_the_judged_step() -> None:
-    found = measure(Trained, "training")
+    readings = measure(Trained, "training")
 
-    (rate,) = found["tokens_per_s"]["samples"]
-    steps = sorted(found["cpu_step_time"]["samples"])
+    (rate,) = readings["tokens_per_s"]["samples"]
+    steps = sorted(readings["cpu_step_time"]["samples"])
     assert 10 / steps[-1] <= rate <= 10 / steps[0]
 
 
@@ -137,13 +137,13 @@ def test_tokens_per_batch_may_depend_on_the_parameters() -> None:
 
 
 def test_counts_a_step_by_hand() -> None:
-    found = measure(Trained, "step_counts")
+    readings = measure(Trained, "step_counts")
 
     # One linear layer: 2 * rows * in * out forward, the same for the gradients of its weight and of its
     # input.
-    assert found["flops"]["samples"] == [3 * 2 * (2 * 5) * 8 * 16]
-    assert found["parameter_bytes"]["samples"] == [4 * (16 * 8 + 8 * 16 + 16)]
-    assert found["graph_breaks"]["samples"] == [0]
+    assert readings["flops"]["samples"] == [3 * 2 * (2 * 5) * 8 * 16]
+    assert readings["parameter_bytes"]["samples"] == [4 * (16 * 8 + 8 * 16 + 16)]
+    assert readings["graph_breaks"]["samples"] == [0]
 
 
 def test_repeats_its_counts_and_its_loss() -> None:
@@ -182,11 +182,13 @@ def test_divides_the_joules_of_a_request_by_its_tokens(monkeypatch: pytest.Monke
 
 
 def test_starts_cold_in_a_fresh_interpreter() -> None:
-    found = measure(Served, "cold_start")
+    readings = measure(Served, "cold_start")
 
-    parts = [found[name]["samples"][0] for name in ("import_time", "build_time", "first_output_time")]
-    assert found["cold_start_time"]["samples"][0] == pytest.approx(sum(parts))
-    assert found["warm_start_time"]["reason"] == "nothing was compiled, so cold and warm starts do not differ"
+    parts = [readings[name]["samples"][0] for name in ("import_time", "build_time", "first_output_time")]
+    assert readings["cold_start_time"]["samples"][0] == pytest.approx(sum(parts))
+    assert (
+        readings["warm_start_time"]["reason"] == "nothing was compiled, so cold and warm starts do not differ"
+    )
 
 
 class Compiled(Served):
@@ -196,10 +198,10 @@ class Compiled(Served):
 
 @pytest.mark.slow
 def test_starts_again_with_the_caches_of_the_first_start_where_something_was_compiled() -> None:
-    found = measure(Compiled, "cold_start")
+    readings = measure(Compiled, "cold_start")
 
-    assert found["warm_start_time"]["status"] == "ok"
-    assert 0 < found["compile_time"]["samples"][0] < found["cold_start_time"]["samples"][0]
+    assert readings["warm_start_time"]["status"] == "ok"
+    assert 0 < readings["compile_time"]["samples"][0] < readings["cold_start_time"]["samples"][0]
 
 
 def test_says_what_a_fresh_interpreter_died_of() -> None:
@@ -257,12 +259,12 @@ def test_reads_a_device_through_the_device_interface() -> None:
             device.kernel(0.001)
             return super().loss(model, batch)
 
-    found = measure(OnDevice, "training")
+    readings = measure(OnDevice, "training")
 
-    assert found["step_time"]["clock"] == "device"
-    assert "cpu_step_time" not in found
-    assert found["peak_allocated_bytes"]["samples"] == [700]
-    assert found["fragmentation"]["samples"] == [pytest.approx(0.2)]
+    assert readings["step_time"]["clock"] == "device"
+    assert "cpu_step_time" not in readings
+    assert readings["peak_allocated_bytes"]["samples"] == [700]
+    assert readings["fragmentation"]["samples"] == [pytest.approx(0.2)]
 
 
 def bench_with(**hooks: Any) -> type[ModelBench]:

@@ -82,28 +82,28 @@ def test_samples_first_then_at_intervals_and_once_when_told(
     install_nvml(tmp_path, monkeypatch, celsius=[50, 51, 52, 53, 54])
     waits: list[float] = []
 
-    def told(timeout_s: float) -> bool:
+    def should_stop(timeout_s: float) -> bool:
         waits.append(timeout_s)
         return len(waits) == 4
 
-    sampled = sample_until_stopped(open_gpu("GPU-fake"), 0.05, told)
+    sampled = sample_until_stopped(open_gpu("GPU-fake"), 0.05, should_stop)
 
     assert sampled.samples["temperature"] == [50, 51, 52, 53, 54]
     assert (waits, sampled.samples["sm_active"]) == ([0.05] * 4, [0.615])
 
 
 def test_a_question_refused_once_is_not_asked_again() -> None:
-    asked: list[int] = []
+    requests: list[int] = []
 
     def refuse() -> float:
-        asked.append(1)
+        requests.append(1)
         raise NvmlUnavailable("no")
 
     sampled = GpuSamples()
     for _ in range(3):
         sampled.add_sample("power", refuse)
 
-    assert (len(asked), sampled.samples, sampled.missing_reasons) == (1, {}, {"power": "no"})
+    assert (len(requests), sampled.samples, sampled.missing_reasons) == (1, {}, {"power": "no"})
 
 
 def test_samples_from_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,6 +171,6 @@ def test_the_program_beside_needs_nothing_of_perfci() -> None:
     imported = "import sys, runpy; sys.argv = ['x']; runpy.run_path(sys.path.pop(), run_name='x')"
     code = f"import sys; sys.path.append({nvml.__file__!r}); {imported}; print('perfci' in sys.modules)"
 
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
-    assert told.strip() == "False"
+    assert output.strip() == "False"

@@ -30,8 +30,8 @@ from perfci.model import Clock
 REFERENCE = NumericsRecord((7.0, 6.92, 6.87, 6.83), (1.0, 1.1, 1.2, 1.3))
 
 
-def rejects(variant: NumericsRecord, reference: NumericsRecord, tolerance: Tolerance, said: str) -> None:
-    with pytest.raises(ParityFailed, match=f"^{re.escape(said)}$"):
+def rejects(variant: NumericsRecord, reference: NumericsRecord, tolerance: Tolerance, message: str) -> None:
+    with pytest.raises(ParityFailed, match=f"^{re.escape(message)}$"):
         check_parity(variant, reference, tolerance)
 
 
@@ -141,14 +141,14 @@ def test_rejects_outputs_that_are_too_far_away() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outputs", "said"),
+    ("outputs", "message"),
     [
         (torch.ones(2, 3), "outputs have shape (2, 3), those of the reference (2,)"),
         (torch.tensor([1.0, math.nan]), "outputs hold 1 entries that are no finite number"),
     ],
 )
-def test_rejects_outputs_that_cannot_be_compared(outputs: torch.Tensor, said: str) -> None:
-    with pytest.raises(ParityFailed, match=re.escape(said)):
+def test_rejects_outputs_that_cannot_be_compared(outputs: torch.Tensor, message: str) -> None:
+    with pytest.raises(ParityFailed, match=re.escape(message)):
         check_parity(
             NumericsRecord((), (), outputs), NumericsRecord((), (), torch.ones(2)), default_tolerance("fp8")
         )
@@ -217,15 +217,15 @@ def test_records_losses_and_gradient_norms_of_numbers_and_tensors() -> None:
 
 
 def test_stops_recording_at_the_first_loss_that_is_no_number() -> None:
-    asked = []
+    requested_steps = []
 
     def exploding(step: int) -> tuple[float, float]:
-        asked.append(step)
+        requested_steps.append(step)
         return (math.nan if step == 2 else 1.0), 1.0
 
     with pytest.raises(ParityFailed, match=r"^rejected: parity failed: loss at step 2 is nan$"):
         record_numerics(exploding, 10)
-    assert asked == [0, 1, 2]
+    assert requested_steps == [0, 1, 2]
 
 
 def test_asks_for_one_number_per_step() -> None:

@@ -282,11 +282,11 @@ def test_a_device_that_the_profiler_does_not_know_is_waited_for_and_named(
     monkeypatch.setattr(line_sampler, "MIN_CPU_S", 0.02)
     device = FakeDevice(kind="mps", name="Fake M4")
 
-    found = profile_work(lambda mark: torch.ones(4).sum(), tmp_path, device=device)
+    shares = profile_work(lambda mark: torch.ones(4).sum(), tmp_path, device=device)
 
-    assert found.kernels == Absent("torch's profiler cannot see what runs on Fake M4")
-    assert WAIT_RANGE.removeprefix(PHASE_PREFIX) in {row.name for row in found.phases}
-    assert device.synchronised >= found.calls
+    assert shares.kernels == Absent("torch's profiler cannot see what runs on Fake M4")
+    assert WAIT_RANGE.removeprefix(PHASE_PREFIX) in {row.name for row in shares.phases}
+    assert device.synchronised >= shares.calls
 
 
 def test_every_call_is_prepared_and_none_of_it_is_told(
@@ -303,11 +303,11 @@ def test_every_call_is_prepared_and_none_of_it_is_told(
         happened.append("call")
         torch.ones(4).cumsum(0)
 
-    found = profile_work(work, tmp_path, before_call=prepare)
+    shares = profile_work(work, tmp_path, before_call=prepare)
 
     assert happened == ["prepare", "call"] * (len(happened) // 2)
-    assert {row.name for row in found.operators} >= {"aten::cumsum"}
-    assert not {row.name for row in found.operators} & {"aten::mm", "aten::matmul"}
+    assert {row.name for row in shares.operators} >= {"aten::cumsum"}
+    assert not {row.name for row in shares.operators} & {"aten::mm", "aten::matmul"}
 
 
 @pytest.mark.parametrize(
@@ -397,11 +397,11 @@ def test_an_operator_is_blamed_on_its_own_line_and_not_on_the_next_call() -> Non
         torch.relu(few)
         torch.relu(product[0])
 
-    found = sample_lines(call, roots=HERE)
+    shares = sample_lines(call, roots=HERE)
 
-    assert line_of(found[0]) == "product = x @ x"
-    assert found[0].share > 0.5
-    assert sum(row.share for row in found) == pytest.approx(1, abs=1e-4)
+    assert line_of(shares[0]) == "product = x @ x"
+    assert shares[0].share > 0.5
+    assert sum(row.share for row in shares) == pytest.approx(1, abs=1e-4)
 
 
 def test_time_in_a_library_counts_for_the_line_that_called_it() -> None:
@@ -410,11 +410,11 @@ def test_time_in_a_library_counts_for_the_line_that_called_it() -> None:
     def call() -> None:
         json.dumps(json.loads(nested), indent=1)
 
-    found = sample_lines(call, roots=HERE)
+    shares = sample_lines(call, roots=HERE)
 
-    (line,) = {line_of(row) for row in found if row.share > 0.02}
+    (line,) = {line_of(row) for row in shares if row.share > 0.02}
     assert line == "json.dumps(json.loads(nested), indent=1)"
-    assert found[0].name.startswith("tests/test_bench_profiling.py:")
+    assert shares[0].name.startswith("tests/test_bench_profiling.py:")
 
 
 def test_a_step_is_blamed_on_the_model_and_where_it_is_perfcis_on_perfci(profiled: Profile) -> None:
@@ -429,10 +429,10 @@ def test_without_roots_all_that_is_no_library_is_the_project() -> None:
     def call() -> None:
         sum(k * k for k in range(20_000))
 
-    found = sample_lines(call)
+    shares = sample_lines(call)
 
-    assert line_of(found[0]) == "sum(k * k for k in range(20_000))"
-    assert found[0].name.startswith(str(Path(__file__)))
+    assert line_of(shares[0]) == "sum(k * k for k in range(20_000))"
+    assert shares[0].name.startswith(str(Path(__file__)))
 
 
 def test_what_happens_between_calls_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -444,10 +444,10 @@ def test_what_happens_between_calls_is_not_looked_at(monkeypatch: pytest.MonkeyP
     def call() -> None:
         sum(k + k for k in range(10_000))
 
-    found = sample_lines(call, before_call=between, roots=HERE)
+    shares = sample_lines(call, before_call=between, roots=HERE)
 
-    assert "sum(k * k for k in range(100_000))" not in {line_of(row) for row in found}
-    assert line_of(found[0]) == "sum(k + k for k in range(10_000))"
+    assert "sum(k * k for k in range(100_000))" not in {line_of(row) for row in shares}
+    assert line_of(shares[0]) == "sum(k + k for k in range(10_000))"
 
 
 def test_a_call_that_only_waits_comes_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,17 +92,17 @@ def test_skips_cuda_graphs_without_a_gpu() -> None:
 
 @on_cpu
 def test_records_after_warming_up_aside_and_replays_what_it_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = Recorder()
-    told.install(monkeypatch)
+    recorder = Recorder()
+    recorder.install(monkeypatch)
     launched = LaunchBoundStep()
     step = launched.step
-    monkeypatch.setattr(launched, "step", lambda: (told.say("step"), step())[1])
+    monkeypatch.setattr(launched, "step", lambda: (recorder.say("step"), step())[1])
 
     replay, pool = capture_graph(launched)
     first, second = replay(), replay()
 
     warming = ["wait", "aside", *["step"] * 3, "back", "wait"]
-    assert told.said == [*warming, "record", "step", "recorded", "replay", "replay"]
+    assert recorder.said == [*warming, "record", "step", "recorded", "replay", "replay"]
     assert first is second
     assert pool == (0, 7)
 

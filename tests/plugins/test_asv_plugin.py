@@ -141,10 +141,10 @@ def test_asv_measures_and_stores_all_samples(
 
     assert done.returncode == 0, done.stdout + done.stderr
     (stored,) = (project.folder / "results" / "here").glob("*-existing*.json")
-    told = json.loads(stored.read_text())
+    report = json.loads(stored.read_text())
     row = {
-        name: dict(zip(told["result_columns"], values, strict=False))
-        for name, values in told["results"].items()
+        name: dict(zip(report["result_columns"], values, strict=False))
+        for name, values in report["results"].items()
     }
     assert [len(samples) for samples in row["tiny.OnCpu.gpu_sum"]["samples"]] == [8, 8]
     assert [len(row[f"tiny.Reply.gen_{kind}_reply"]["samples"][0]) for kind in ("ttft", "tpot", "e2el")] == [
@@ -201,9 +201,9 @@ def test_looking_for_plugins_imports_neither_torch_nor_perfci(installed_plugin: 
     code = "import sys, asv_runner.benchmarks; print([m for m in ('torch', 'perfci') if m in sys.modules])"
     command, env = [sys.executable, "-c", code], {"PYTHONPATH": str(installed_plugin)}
 
-    told = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    report = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
 
-    assert told.stdout.strip() == "[]"
+    assert report.stdout.strip() == "[]"
 
 
 # ------------------------------------------------------------------ types

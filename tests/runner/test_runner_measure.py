@@ -246,25 +246,25 @@ def test_discovery_tells_every_metric_beforehand(tmp_path: Path, monkeypatch: py
 
     found = discovered(tmp_path, SUITE + timing)
 
-    told = {
+    descriptions = {
         name.removeprefix("models."): [
             (m.metric.name, m.metric.unit, m.metric.direction, m.clock) for m in one.metrics
         ]
         for name, one in found.benchmarks.items()
     }
-    assert told["time_one"] == [
+    assert descriptions["time_one"] == [
         ("time", "seconds", "lower", Clock.WALL),
         ("cpu_time", "seconds", "lower", Clock.CPU),
     ]
-    assert told["track_speed"] == [("v", "m/s", "higher", Clock.EXACT)]
-    assert told["Model.measure_all"] == [
+    assert descriptions["track_speed"] == [("v", "m/s", "higher", Clock.EXACT)]
+    assert descriptions["Model.measure_all"] == [
         ("ttft", "seconds", "lower", Clock.VALUE),
         ("bytes", "bytes", "lower", Clock.VALUE),
         ("tokens_per_second", "tokens/s", "higher", Clock.VALUE),
         ("reserved", "bytes", "lower", Clock.VALUE),
     ]
-    assert told["measure_twice_a"] == [("a", "seconds", "lower", Clock.VALUE)]
-    assert "measure_undecorated" not in told
+    assert descriptions["measure_twice_a"] == [("a", "seconds", "lower", Clock.VALUE)]
+    assert "measure_undecorated" not in descriptions
 
 
 def test_discovery_tells_what_a_class_leaves_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,8 +272,8 @@ def test_discovery_tells_what_a_class_leaves_out(tmp_path: Path, monkeypatch: py
 
     found = discovered(tmp_path, SUITE)
 
-    told = [str(omission) for omission in found.omissions]
-    assert told == [
+    descriptions = [str(omission) for omission in found.omissions]
+    assert descriptions == [
         "models.Model: no generation or stages metrics, because it defines no stream",
         "models.Model: no training metrics, because it defines no loss",
         "models.measure_undecorated: no declared metrics, because it lacks "

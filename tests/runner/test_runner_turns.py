@@ -147,8 +147,8 @@ def _has_the_turn(player: socket.socket) -> bool:
 def test_no_call_of_one_side_overlaps_one_of_the_other(project: GitProject, spans: Path, launch: str) -> None:
     ((base, head),) = side_by_side(project, STEADY.format(name="head"), r"time_it\(1\)", launch)
 
-    told = [json.loads(line) for line in spans.read_text().splitlines()]
-    calls = sorted((begin, end, name) for name, mine in told for begin, end in mine)
+    recorded = [json.loads(line) for line in spans.read_text().splitlines()]
+    calls = sorted((begin, end, name) for name, mine in recorded for begin, end in mine)
     changes = sum(one[2] != after[2] for one, after in itertools.pairwise(calls))
     assert all(end <= begin for (_, end, _), (begin, _, _) in itertools.pairwise(calls))
     assert changes >= 2 * min(len(one.metrics[0].samples) for one in (base, head)) - 1
