@@ -34,7 +34,7 @@ def declared() -> dict[str, list[list[str]]]:
     found = {}
     for name, field in Settings.model_fields.items():
         table = next(
-            one for one in (field.annotation, *get_args(field.annotation)) if issubclass(one, BaseModel)
+            item for item in (field.annotation, *get_args(field.annotation)) if issubclass(item, BaseModel)
         )
         found[name] = [
             [

@@ -60,10 +60,10 @@ def admit_job(claims: JobClaims, binding: RepositoryBinding | None) -> JobGrant:
 def _pull_request_number(claims: JobClaims) -> int | None:
     if claims.event_name != PULL_REQUEST:
         return None
-    found = MERGE_REF.fullmatch(claims.ref)
-    if found is None:
+    match = MERGE_REF.fullmatch(claims.ref)
+    if match is None:
         raise job_refusal(RefusalReason.REF)
-    return int(found[1])
+    return int(match[1])
 
 
 def _is_workflow(claims: JobClaims, workflow: str) -> bool:

@@ -146,14 +146,14 @@ def _parse_claims(claims: Mapping[str, Any]) -> JobClaims:
 
 
 def _read_seconds(claims: Mapping[str, Any], name: str) -> int:
-    found = claims.get(name)
-    if type(found) is not int:
+    value = claims.get(name)
+    if type(value) is not int:
         raise job_refusal(RefusalReason.CLAIMS)
-    return found
+    return value
 
 
 def _read_text(claims: Mapping[str, Any], name: str) -> str:
-    found = claims.get(name)
-    if not isinstance(found, str) or not found.isprintable() or not found:
+    value = claims.get(name)
+    if not isinstance(value, str) or not value.isprintable() or not value:
         raise job_refusal(RefusalReason.CLAIMS)
-    return found
+    return value

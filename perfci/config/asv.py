@@ -33,12 +33,12 @@ def load_asv_config(path: Path) -> dict[str, Any]:
 
 def _list_requirements(matrix: Mapping[str, Any]) -> list[str]:
     """One environment: the first value of each axis, as ``name==version`` (asv's ``pip+`` prefix dropped)."""
-    found = []
+    settings = []
     for name, versions in matrix.items():
         version = (versions or [""])[0] if isinstance(versions, list) else versions
         if version is not None:
-            found.append(name.removeprefix("pip+") + (f"=={version}" if version else ""))
-    return found
+            settings.append(name.removeprefix("pip+") + (f"=={version}" if version else ""))
+    return settings
 
 
 def _asv_commands(values: Mapping[str, Any], path: Path) -> list[str]:

@@ -80,7 +80,7 @@ def apply_project_tables(settings: Settings, tables: ProjectTables) -> Settings:
 
 def format_validation_error(error: ValidationError) -> str:
     first = min(
-        error.errors(), key=lambda one: one["type"] != "extra_forbidden"
+        error.errors(), key=lambda item: item["type"] != "extra_forbidden"
     )  # a misspelt key is missed as well
     place = [str(part) for part in first["loc"]]
     if first["type"] == "missing":

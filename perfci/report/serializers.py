@@ -64,7 +64,12 @@ def serialize_trend(trend: Trend) -> JsonFields:
         "commits": trend.commit_count,
         "points": [_serialize_dot(dot, scale) for dot in trend.dots],
         "levels": [
-            {"first": one.first, "last": one.last, "value": one.value, "value_text": scale.format_value(one.value)}
+            {
+                "first": one.first,
+                "last": one.last,
+                "value": one.value,
+                "value_text": scale.format_value(one.value),
+            }
             for one in trend.levels
         ],
         "changes": [_serialize_mark(mark) for mark in trend.marks],

@@ -105,11 +105,11 @@ def process_columns(process: Process) -> dict[str, Any]:
 
 
 # Looked up thousands of times for one answer, which to call the words themselves would make slower.
-ROLES = {one.value: one for one in Role}
-STATUSES = {one.value: one for one in Status}
-CLOCKS = {one.value: one for one in Clock}
-KINDS = {one.value: one for one in VerdictKind}
-STAGES = {one.value: one for one in Stage}
+ROLES = {member.value: member for member in Role}
+STATUSES = {statu.value: statu for statu in Status}
+CLOCKS = {member.value: member for member in Clock}
+KINDS = {member.value: member for member in VerdictKind}
+STAGES = {member.value: member for member in Stage}
 
 
 def build_process(row: Any) -> Process:

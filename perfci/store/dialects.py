@@ -83,7 +83,7 @@ def insert_rows(
 
     ``ignore`` leaves alone what is there under the same key, and answers nothing of it.
     """
-    found: list[tuple[Any, ...]] = []
+    rows_added: list[tuple[Any, ...]] = []
     known = " ON CONFLICT DO NOTHING" if ignore else ""
     for start in range(0, len(rows), MAX_ROWS_PER_INSERT):
         some = rows[start : start + MAX_ROWS_PER_INSERT]
@@ -92,10 +92,10 @@ def insert_rows(
         insert = (
             f"INSERT INTO {table.name} ({names}) VALUES {all_places}{known} RETURNING {', '.join(returning)}"
         )
-        found += execute_sql(
+        rows_added += execute_sql(
             tx, insert, [to_column_value(value) for row in some for value in row.values()]
         ).fetchall()
-    return found
+    return rows_added
 
 
 def new_ids(tx: Session, table: sa.Table, count: int) -> list[int]:

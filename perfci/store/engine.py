@@ -159,15 +159,15 @@ def open_store(url: str, *, create: bool, durable: bool = False, pool: int = POO
     engine = make_engine(address, read_only=read_only, durable=durable, pool=pool)
     try:
         with translate_errors(shown):
-            found = read_schema(engine, shown)
-            if found is None and create:
+            current_schema = read_schema(engine, shown)
+            if current_schema is None and create:
                 from perfci.store.schema import (
                     migrate,
                 )  # Alembic takes long to import: only where it migrates
 
                 migrate(engine)
-                found = read_schema(engine, shown)
-        _require_current(shown, found)
+                current_schema = read_schema(engine, shown)
+        _require_current(shown, current_schema)
     except BaseException:
         engine.dispose()
         raise

@@ -45,8 +45,8 @@ class IdCache:
         return row_id
 
     def get_or_add(self, key: object, find_or_add: Callable[[], int]) -> int:
-        found = self.find(key)
-        return self.add(key, find_or_add()) if found is None else found
+        row_id = self.find(key)
+        return self.add(key, find_or_add()) if row_id is None else row_id
 
 
 MAX_CACHED_IDS = 200_000
@@ -54,10 +54,10 @@ MAX_CACHED_IDS = 200_000
 
 
 def get_id_cache(tx: Session) -> IdCache:
-    found: IdCache | None = tx.info.get("ids")
-    if found is None:
-        found = tx.info["ids"] = IdCache()
-    return found
+    cache: IdCache | None = tx.info.get("ids")
+    if cache is None:
+        cache = tx.info["ids"] = IdCache()
+    return cache
 
 
 SERIES_CACHE = "series read"

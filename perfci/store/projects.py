@@ -47,7 +47,9 @@ def find_project(tx: Session, slug: str) -> Project | None:
 
 def load_projects(tx: Session) -> list[Project]:
     """All projects by name."""
-    return sorted(_build_projects(tx.connection().execute(sa.select(PROJECTS))), key=lambda one: one.slug)
+    return sorted(
+        _build_projects(tx.connection().execute(sa.select(PROJECTS))), key=lambda project: project.slug
+    )
 
 
 def create_project(tx: Session, slug: str, visibility: str, at: datetime) -> Project:

@@ -127,7 +127,7 @@ def test_takes_the_higher_of_a_role_here_and_a_role_everywhere() -> None:
 def test_refuses_before_the_project_is_known_whom_no_project_could_admit() -> None:
     asked = [ANONYMOUS, token(Scope.READ), token(Scope.WRITE), person(), READ_ONLY_LOCAL, LOCAL]
 
-    assert [authorize_without_project(one, AccessRequirement.WRITE_RESULTS).status for one in asked] == [
+    assert [authorize_without_project(item, AccessRequirement.WRITE_RESULTS).status for item in asked] == [
         401,
         403,
         200,
@@ -143,8 +143,8 @@ def test_gives_those_who_see_the_same_one_sight() -> None:
     assert (
         len(
             {
-                one.visibility_key
-                for one in (ANONYMOUS, person(), person(p1=ProjectRole.READER), LOCAL, READ_ONLY_LOCAL)
+                item.visibility_key
+                for item in (ANONYMOUS, person(), person(p1=ProjectRole.READER), LOCAL, READ_ONLY_LOCAL)
             }
         )
         == 5

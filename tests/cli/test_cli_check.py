@@ -110,7 +110,8 @@ def test_what_is_not_judged_any_more_says_so(stored: Path, capsys: pytest.Captur
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith("regression (confirmation) -> not judged")
     assert (
-        lines[-1] == "2 verdicts and 3 series replayed: 2 and 0 of them would differ; stored verdicts are unchanged"
+        lines[-1]
+        == "2 verdicts and 3 series replayed: 2 and 0 of them would differ; stored verdicts are unchanged"
     )
 
 

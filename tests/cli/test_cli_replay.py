@@ -96,7 +96,9 @@ def test_a_changed_sample_is_told(copied: Path, capsys: pytest.CaptureFixture[st
 
 def test_a_changed_verdict_is_told_too(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change(copied, "drop trigger verdicts_are_not_edited")
-    change(copied, "update verdicts set p_value = p_value / 2, kind = 'unchanged' where stage = 'confirmation'")
+    change(
+        copied, "update verdicts set p_value = p_value / 2, kind = 'unchanged' where stage = 'confirmation'"
+    )
 
     out = replayed(capsys, 1)
 

@@ -78,8 +78,12 @@ def test_github_tells_of_a_merge_and_what_was_announced_is_kept(server: Server) 
     with server.store.read() as tx:
         found = find_project(tx, "acme/model")
         assert found is not None
-        (line,) = [one for one in audit_log.list_entries(tx, found.id) if one.action == "expected_change.record"]
-        assert [one.subject for one in outbox.load_due_work(tx, ["evaluate"], 9, server.now)] == ["expected_changes"]
+        (line,) = [
+            one for one in audit_log.list_entries(tx, found.id) if one.action == "expected_change.record"
+        ]
+        assert [one.subject for one in outbox.load_due_work(tx, ["evaluate"], 9, server.now)] == [
+            "expected_changes"
+        ]
     assert (line.actor, line.subject, line.request_id) == (
         "github-repository/1",
         f"#7 at {MERGE[:12]}",

@@ -121,9 +121,7 @@ def test_a_comment_that_accepts_something_and_was_never_told_is_found(
 
     assert (found, [one["conclusion"] for one in server.hub.checks]) == ([1, 0], ["success"])
     assert server.deliveries() == ["d-1", "missed-comment-5000-1772364600"]
-    assert (
-        "recovered missed events of acme/model: acceptance comments (1)" in caplog.text
-    )
+    assert "recovered missed events of acme/model: acceptance comments (1)" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -316,7 +316,8 @@ def test_without_results_there_is_nothing_to_accept(
 
     assert (code, github.writes) == (0, [])
     assert (
-        capsys.readouterr().out == f"acme/model#7: no results are stored for {job.head[:12]}: measure it again\n"
+        capsys.readouterr().out
+        == f"acme/model#7: no results are stored for {job.head[:12]}: measure it again\n"
     )
 
 
@@ -330,8 +331,7 @@ def test_other_talk_is_passed_over(job: Job, github: FakeGitHub, capsys: pytest.
 
     assert github.asked == []
     assert (
-        capsys.readouterr().out.splitlines()
-        == ["this comment is not an accept command: nothing to do"] * 2
+        capsys.readouterr().out.splitlines() == ["this comment is not an accept command: nothing to do"] * 2
     )
 
 

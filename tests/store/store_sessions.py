@@ -23,4 +23,4 @@ def measured_run(store: Store, *measured: tuple[Series, Process], run: Run | Non
 
 def stored_processes(store: Store, uid: str = "session-1") -> list[Process]:
     with store.read() as tx:
-        return [one.process for one in measurements.load_session_processes(tx, uid)]
+        return [session_process.process for session_process in measurements.load_session_processes(tx, uid)]

@@ -41,7 +41,7 @@ def test_gives_one_role_in_each_project(store: Store) -> None:
     assert before == [None, "reader"]
     with store.read() as tx:
         assert users.load_roles(tx, ada.id) == {1: "admin", ABSENT: "sheriff"}
-        assert [(one.user.name, one.role) for one in users.load_members(tx, 1)] == [("ada", "admin")]
+        assert [(member.user.name, member.role) for member in users.load_members(tx, 1)] == [("ada", "admin")]
 
 
 def test_removes_a_member_once(store: Store) -> None:
@@ -84,9 +84,9 @@ def test_revokes_what_somebody_made(store: Store) -> None:
     with store.begin() as tx:
         here = api_tokens.load_live_tokens_by_creator(tx, "user:github/7", 1)
         everywhere = api_tokens.load_live_tokens_by_creator(tx, "user:github/7", ABSENT)
-        revoked = api_tokens.revoke_tokens(tx, [one.id for one in here], NOON)
+        revoked = api_tokens.revoke_tokens(tx, [item.id for item in here], NOON)
 
-    assert ([one.uid for one in here], [one.uid for one in everywhere], revoked) == (
+    assert ([item.uid for item in here], [item.uid for item in everywhere], revoked) == (
         ["ab12"],
         ["ab12", "cd34"],
         1,
@@ -131,8 +131,8 @@ def test_lists_what_was_done_newest_first_page_by_page(store: Store) -> None:
     with store.read() as tx:
         first = audit_log.list_entries(tx, 1, limit=2)
         rest = audit_log.list_entries(tx, 1, before=first[-1].id)
-        assert [one.subject for one in (*first, *rest)] == ["token 2", "token 1", "token 0"]
-        assert [one.subject for one in audit_log.list_entries(tx, ABSENT)] == ["other"]
+        assert [item.subject for item in (*first, *rest)] == ["token 2", "token 1", "token 0"]
+        assert [entry.subject for entry in audit_log.list_entries(tx, ABSENT)] == ["other"]
         assert audit_log.has_entry_since(tx, 1, "local", "token.create", NOON)
         assert not audit_log.has_entry_since(tx, 1, "local", "token.create", LATER)
 

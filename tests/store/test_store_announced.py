@@ -37,7 +37,9 @@ def test_each_project_has_its_own(store: Store) -> None:
             expected_changes.add_expected_changes(tx, project, [replace(TOLD, source=slug)], "GitHub", NOON)
 
     with store.read() as tx:
-        assert [one.source for one in expected_changes.load_expected_changes(tx, PROJECT)] == [PROJECT]
+        assert [
+            expected_change.source for expected_change in expected_changes.load_expected_changes(tx, PROJECT)
+        ] == [PROJECT]
 
 
 def test_the_longest_that_can_be_written_is_kept(store: Store) -> None:

@@ -110,7 +110,7 @@ def test_a_file_that_has_grown_adds_only_what_is_new(store: Store) -> None:
         with store.begin() as tx:
             counts.append(ingest.ingest_runs(tx, [(a_run(*results), "key", body)], on_changed="add"))
 
-    assert [(one.runs_new, one.values) for one in counts] == [(1, 1), (1, 1), (0, 0), (1, 1)]
+    assert [(count.runs_new, count.values) for count in counts] == [(1, 1), (1, 1), (0, 0), (1, 1)]
     with store.read() as tx:
         records = {
             record.series.benchmark.name: record.id for record in measurements.search_series(tx, PROJECT)

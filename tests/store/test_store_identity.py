@@ -59,7 +59,7 @@ def test_no_two_series_become_one(store: Store) -> None:
     different = list(series_that_differ_in_one_coordinate())
     started(store)
 
-    run_id = measured_run(store, *((one, a_process()) for one in different))
+    run_id = measured_run(store, *((item, a_process()) for item in different))
 
     with store.read() as tx:
         assert {record.series for record in measurements.search_series(tx, PROJECT)} == set(different)

@@ -60,12 +60,12 @@ def test_keeps_what_the_processes_of_a_result_came_to(store: Store) -> None:
     fill(store)
 
     with store.read() as tx:
-        ids = {one.series: one.id for one in measurements.search_series(tx, PROJECT)}
+        ids = {each_series.series: each_series.id for each_series in measurements.search_series(tx, PROJECT)}
         levels = {
-            one: sorted(load_levels_of_series(tx, [ids[one]]), key=lambda row: row.id)
-            for one in (STEP, IMPORTED, GONE)
+            item: sorted(load_levels_of_series(tx, [ids[item]]), key=lambda row: row.id)
+            for item in (STEP, IMPORTED, GONE)
         }
-        found = {one: [row.result_summary for row in rows] for one, rows in levels.items()}
+        found = {level: [row.result_summary for row in rows] for level, rows in levels.items()}
 
     assert found == {
         STEP: [ResultSummary(3.0, Clock.WALL, 3.0), ResultSummary(6.0, Clock.WALL, 0.0)],
@@ -81,6 +81,8 @@ def test_clocks_that_differ_are_kept_as_none(store: Store) -> None:
         keep_levels(tx)
 
     with store.read() as tx:
-        [row] = load_levels_of_series(tx, [one.id for one in measurements.search_series(tx, PROJECT)])
+        [row] = load_levels_of_series(
+            tx, [each_series.id for each_series in measurements.search_series(tx, PROJECT)]
+        )
 
     assert (row.level, row.clock, row.result_summary) == (1.5, "", None)

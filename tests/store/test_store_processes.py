@@ -97,7 +97,7 @@ def test_metrics_of_one_process_share_its_index(store: Store) -> None:
 
     with store.read() as tx:
         found = measurements.load_session_processes(tx, "session-1")
-    assert [(one.series.metric.name, one.process.index) for one in found] == [("time", 0), ("memory", 0)]
+    assert [(item.series.metric.name, item.process.index) for item in found] == [("time", 0), ("memory", 0)]
 
 
 def test_ids_come_back_in_the_order_of_the_processes(store: Store) -> None:
@@ -108,7 +108,10 @@ def test_ids_come_back_in_the_order_of_the_processes(store: Store) -> None:
         ids = ingest.add_processes(tx, ingest.add_run(tx, a_run()), measured)
 
     with store.read() as tx:
-        by_id = {one.id: one.process.samples for one in measurements.load_session_processes(tx, "session-1")}
+        by_id = {
+            session_process.id: session_process.process.samples
+            for session_process in measurements.load_session_processes(tx, "session-1")
+        }
     assert [by_id[row_id] for row_id in ids] == [(float(number),) for number in range(20)]
 
 

@@ -250,7 +250,7 @@ def test_series_know_how_long_they_are_and_how_they_end(store: Store) -> None:
     with store.read() as tx:
         found = measurements.search_series(tx, PROJECT)
 
-    assert [(one.series, one.points, one.last_commit_sha, one.is_last_failed) for one in found] == [
+    assert [(item.series, item.points, item.last_commit_sha, item.is_last_failed) for item in found] == [
         (good, 3, a_sha(3), False),
         (bad, 4, a_sha(4), True),
         (compared, 0, None, False),
@@ -295,7 +295,9 @@ def test_what_was_always_skipped_was_never_measured_and_did_not_fail(store: Stor
         found = measurements.search_series(tx, PROJECT)
         [project] = measurements.load_project_records(tx)
 
-    assert [(one.never_measured, one.is_last_failed, one.last_status, one.last_reason) for one in found] == [
+    assert [
+        (item.never_measured, item.is_last_failed, item.last_status, item.last_reason) for item in found
+    ] == [
         (True, False, Status.SKIPPED, "there is no GPU"),
         (False, False, Status.SKIPPED, "the GPU is gone"),
         (False, True, Status.FAILED, "boom"),
@@ -311,7 +313,9 @@ def test_what_comparisons_only_ever_skipped_was_never_measured_either(store: Sto
     with store.read() as tx:
         found = measurements.search_series(tx, PROJECT)
 
-    assert [(one.never_measured, one.last_reason, one.is_informational, one.points) for one in found] == [
+    assert [
+        (item.never_measured, item.last_reason, item.is_informational, item.points) for item in found
+    ] == [
         (True, "there is no GPU", False, 0),
         (False, "", True, 0),
     ]
@@ -327,8 +331,8 @@ def test_a_series_knows_what_its_newest_value_was_read_from(store: Store) -> Non
     with store.read() as tx:
         found = measurements.search_series(tx, PROJECT)
 
-    assert [one.clock for one in found] == [Clock.INFORMATIONAL, Clock.CPU, None]
-    assert [one.is_informational for one in found] == [True, False, False]
+    assert [item.clock for item in found] == [Clock.INFORMATIONAL, Clock.CPU, None]
+    assert [item.is_informational for item in found] == [True, False, False]
 
 
 @pytest.mark.parametrize("worked_out", [True, False])
@@ -362,7 +366,7 @@ def test_the_end_of_a_history_is_found_however_long_ago_it_was(store: Store) -> 
     with store.read() as tx:
         found = measurements.search_series(tx, PROJECT)
 
-    assert [(one.points, one.last_commit_sha) for one in found] == [(2, a_sha(2)), (28, a_sha(29))]
+    assert [(item.points, item.last_commit_sha) for item in found] == [(2, a_sha(2)), (28, a_sha(29))]
 
 
 def test_a_thousand_series_take_few_queries(store: Store) -> None:
@@ -402,7 +406,7 @@ def test_the_version_measured_last_leads(store: Store) -> None:
     with store.read() as tx:
         found = measurements.find_series(tx, PROJECT, "training.Step.time_step", "time")
 
-    assert [one.series.benchmark.version for one in found] == ["new", "old"]
+    assert [item.series.benchmark.version for item in found] == ["new", "old"]
 
 
 def test_series_are_found_by_parameters_whatever_their_order(store: Store) -> None:
@@ -412,7 +416,8 @@ def test_series_are_found_by_parameters_whatever_their_order(store: Store) -> No
     with store.read() as tx:
         name = wanted.benchmark.name
         assert [
-            one.series for one in measurements.find_series(tx, PROJECT, name, "time", {"m": "2", "n": "1"})
+            each_series.series
+            for each_series in measurements.find_series(tx, PROJECT, name, "time", {"m": "2", "n": "1"})
         ] == [wanted]
         assert len(measurements.find_series(tx, PROJECT, name, "time")) == 2
         assert measurements.find_series(tx, PROJECT, name, "memory") == []
@@ -438,7 +443,7 @@ def test_processes_of_a_session_name_their_commit_and_series(store: Store) -> No
     with store.read() as tx:
         found = measurements.load_session_processes(tx, "mine")
 
-    assert [(one.sha, one.series, one.process) for one in found] == [
+    assert [(item.sha, item.series, item.process) for item in found] == [
         (a_sha(3), a_series(), process) for process in a_pair(0, 1.0, 2.0)
     ]
 
@@ -459,9 +464,9 @@ def test_verdicts_are_found_by_commits_and_series(store: Store) -> None:
         by_head = measurements.load_verdict_records(tx, PROJECT, head=a_sha(3))
         by_series = measurements.load_verdict_records(tx, PROJECT, series_id=2)
         newest = measurements.load_verdict_records(tx, PROJECT, limit=1)
-    assert [one.id for one in by_head] == [ids[3], ids[2]]
-    assert [one.verdict for one in by_series] == [questions[1]]
-    assert [(one.id, one.session_uid, one.created_at) for one in newest] == [(ids[3], "imported", NOON)]
+    assert [item.id for item in by_head] == [ids[3], ids[2]]
+    assert [each_series.verdict for each_series in by_series] == [questions[1]]
+    assert [(item.id, item.session_uid, item.created_at) for item in newest] == [(ids[3], "imported", NOON)]
 
 
 def test_change_points_belong_to_their_project(store: Store) -> None:

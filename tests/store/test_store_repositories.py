@@ -42,7 +42,7 @@ def test_tells_the_projects_of_a_repository_by_its_number(store: Store) -> None:
         bound = [a_bound_project(tx), a_bound_project(tx, "acme/other")]
 
         assert github_bindings.load_bindings_of_repository(tx, 2**40) == [
-            ProjectBinding(one, MODEL) for one in bound
+            ProjectBinding(item, MODEL) for item in bound
         ]
         assert github_bindings.load_bindings_of_repository(tx, 1) == []
 

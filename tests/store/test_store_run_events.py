@@ -42,8 +42,8 @@ def test_a_message_is_for_every_project_that_it_is_about(store: Store, project: 
     with store.begin() as tx:
         other = create_project(tx, "acme/other", "private", NOON).id
 
-        for one in (project, other):
-            run_events.add_run_event(tx, one, TOLD, NOON)
+        for item in (project, other):
+            run_events.add_run_event(tx, item, TOLD, NOON)
 
         assert [event.project for event in waiting(tx)] == [PROJECT, "acme/other"]
 

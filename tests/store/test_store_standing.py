@@ -58,7 +58,7 @@ def found(store: Store) -> HeadStatus:
 def ids(store: Store, *series: Series) -> list[int]:
     with store.read() as tx:
         known = {record.series: record.id for record in measurements.search_series(tx, PROJECT)}
-    return [known[one] for one in series]
+    return [known[each_series] for each_series in series]
 
 
 def test_the_head_has_values_failures_and_gaps(store: Store) -> None:
@@ -171,7 +171,7 @@ def test_tells_what_was_decided_about_some_series(store: Store) -> None:
         step = ids(store, STEP)
         verdicts, changes = load_current_verdicts(tx, step), load_change_points_of_series(tx, step)
 
-    assert [(one.series, one.base, one.head) for one in verdicts] == [
+    assert [(verdict.series, verdict.base, verdict.head) for verdict in verdicts] == [
         (STEP, a_sha(2), a_sha(2)),
         (STEP, a_sha(1), a_sha(2)),
     ]

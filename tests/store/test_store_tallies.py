@@ -44,7 +44,7 @@ def equal(kind: VerdictKind, stage: Stage = LOOK, series: Series = SERIES) -> Ve
 def counted(store: Store, since: datetime = NOON - timedelta(days=1)) -> dict[tuple[Stage, VerdictKind], int]:
     with store.read() as tx:
         tallies = count_aa_verdicts(tx, PROJECT, since)
-    return {(one.stage, one.kind): one.count for one in tallies}
+    return {(tally.stage, tally.kind): tally.count for tally in tallies}
 
 
 def test_a_superseded_verdict_is_counted(store: Store) -> None:
@@ -86,12 +86,12 @@ def test_suites_and_series_are_counted_apart(store: Store) -> None:
     with store.read() as tx:
         found = count_aa_verdicts(tx, PROJECT)
 
-    assert {(one.series, one.suite, one.kind, one.count) for one in found} == {
+    assert {(item.series, item.suite, item.kind, item.count) for item in found} == {
         (SERIES, "fast", SAME, 1),
         (other, "fast", SAME, 1),
         (SERIES, "slow", WORSE, 1),
     }
-    assert all(isinstance(one, VerdictCount) for one in found)
+    assert all(isinstance(item, VerdictCount) for item in found)
 
 
 def test_only_the_stretch_of_time_that_was_asked_for(store: Store) -> None:
@@ -138,7 +138,7 @@ def test_verdicts_are_written_in_one_place_only(doing: str) -> None:
 def test_that_place_changes_nothing_but_what_supersedes() -> None:
     (update,) = [call for _, call in writers_of_verdicts() if attribute(call) == "update"]
 
-    (function,) = [one for one in functions() if one.name == "_add_verdict"]
+    (function,) = [function for function in functions() if function.name == "_add_verdict"]
     changed = [call for call in calls(function) if attribute(call) == "values"]
 
     assert [[word.arg for word in call.keywords] for call in changed] == [["superseded_by"]]
@@ -175,7 +175,7 @@ def functions() -> Iterator[ast.FunctionDef]:
 
 
 def calls(node: ast.AST) -> Iterator[ast.Call]:
-    return (one for one in ast.walk(node) if isinstance(one, ast.Call))
+    return (item for item in ast.walk(node) if isinstance(item, ast.Call))
 
 
 def attribute(call: ast.Call) -> str:

@@ -68,7 +68,11 @@ def thin_all(store: Store, *, step: int = 50) -> list[ReducedSamples]:
 
 def judged(store: Store, series: Series) -> tuple[list[float | None], list[ChangePoint]]:
     with store.read() as tx:
-        found = next(one for one in measurements.search_series(tx, PROJECT) if one.series == series)
+        found = next(
+            each_series
+            for each_series in measurements.search_series(tx, PROJECT)
+            if each_series.series == series
+        )
         history = measurements.load_history(tx, found.id)
     return [judged_level(point) for point in history], find_change_points(series, history)
 
@@ -76,9 +80,9 @@ def judged(store: Store, series: Series) -> tuple[list[float | None], list[Chang
 def samples(store: Store, series: Series, session: str = "session-0") -> list[int]:
     with store.read() as tx:
         return [
-            len(one.process.samples)
-            for one in measurements.load_session_processes(tx, session)
-            if one.series == series
+            len(session_process.process.samples)
+            for session_process in measurements.load_session_processes(tx, session)
+            if session_process.series == series
         ]
 
 
@@ -108,7 +112,9 @@ def test_keeps_what_a_verdict_rests_on(store: Store) -> None:
     fill(store)
     with store.begin() as tx:
         evidence = tuple(
-            one.id for one in measurements.load_session_processes(tx, "session-0") if one.series == TIMED
+            session_process.id
+            for session_process in measurements.load_session_processes(tx, "session-0")
+            if session_process.series == TIMED
         )
         verdict_writes.add_verdicts(tx, PROJECT, "session-0", [a_verdict(TIMED, evidence=evidence[:2])], NOON)
 
@@ -133,9 +139,9 @@ def test_says_that_it_thinned_and_how_much_there_was(store: Store) -> None:
 
     with store.read() as tx:
         flags = {
-            one.process.flags
-            for one in measurements.load_session_processes(tx, "session-0")
-            if one.series == TIMED
+            session_process.process.flags
+            for session_process in measurements.load_session_processes(tx, "session-0")
+            if session_process.series == TIMED
         }
         spread = tx.connection().exec_driver_sql(
             "SELECT n FROM results WHERE thinned_at IS NOT NULL AND id = 1"

@@ -54,7 +54,7 @@ def test_tells_which_sessions_measured_a_commit_for_the_history(store: Store) ->
     with store.read() as tx:
         found = load_visits(tx, PROJECT)
 
-    of_second = [(one.session, one.kind, one.rounds) for one in found if one.sha == a_sha(2)]
+    of_second = [(item.session, item.kind, item.rounds) for item in found if item.sha == a_sha(2)]
     assert of_second == [("asv-0", "import", 0), ("rounds", "history", 5), ("asv-1", "import", 0)]
 
 

@@ -38,9 +38,10 @@ def test_a_newer_verdict_supersedes_the_older_on_the_same_question(store: Store)
     with store.read() as tx:
         current = measurements.load_verdict_records(tx, PROJECT)
         everything = {
-            one.id: one for one in measurements.load_verdict_records(tx, PROJECT, current_only=False)
+            verdict_record.id: verdict_record
+            for verdict_record in measurements.load_verdict_records(tx, PROJECT, current_only=False)
         }
-    assert [one.id for one in current] == [new, other]
+    assert [item.id for item in current] == [new, other]
     assert current[0].verdict == a_verdict()
     assert everything[old].verdict == screening
     assert everything[old].superseded_by == new

@@ -65,14 +65,14 @@ def add_token(
 
 
 def find_token_by_hash(tx: Session, secret_hash: str) -> Token | None:
-    found = tx.execute(sa.select(*TOKENS.c).where(TOKENS.c.secret_hash == secret_hash)).first()
-    return _build_token(found) if found else None
+    row = tx.execute(sa.select(*TOKENS.c).where(TOKENS.c.secret_hash == secret_hash)).first()
+    return _build_token(row) if row else None
 
 
 def find_token(tx: Session, project_id: int, uid: str) -> Token | None:
     here = (TOKENS.c.project_id == project_id, TOKENS.c.uid == uid)
-    found = tx.execute(sa.select(*TOKENS.c).where(*here)).first()
-    return _build_token(found) if found else None
+    row = tx.execute(sa.select(*TOKENS.c).where(*here)).first()
+    return _build_token(row) if row else None
 
 
 def list_tokens(tx: Session, project_id: int, *, after: int = 0, limit: int | None = None) -> Sequence[Token]:

@@ -63,30 +63,30 @@ TOKEN_FIELDS = tuple(RunToken.__dataclass_fields__)
 
 
 def find_bound_repository(tx: Session, project_id: int) -> BoundRepository | None:
-    found = tx.execute(sa.select(*REPOSITORIES.c).where(REPOSITORIES.c.project_id == project_id)).first()
-    return _build_repository(found) if found else None
+    row = tx.execute(sa.select(*REPOSITORIES.c).where(REPOSITORIES.c.project_id == project_id)).first()
+    return _build_repository(row) if row else None
 
 
 def find_binding(tx: Session, slug: str) -> ProjectBinding | None:
     """The repository of the project of this name: one question, whether there is no project or it is not bound."""
     query = sa.select(*REPOSITORIES.c).join(ProjectRow, REPOSITORIES.c.project_id == ProjectRow.id)
-    found = tx.execute(query.where(ProjectRow.slug == slug)).first()
-    return ProjectBinding(found.project_id, _build_repository(found)) if found else None
+    row = tx.execute(query.where(ProjectRow.slug == slug)).first()
+    return ProjectBinding(row.project_id, _build_repository(row)) if row else None
 
 
 def load_bindings(tx: Session) -> list[ProjectBinding]:
     """The projects in use that are bound to a repository, those of one repository together."""
     query = sa.select(*REPOSITORIES.c).join(ProjectRow, REPOSITORIES.c.project_id == ProjectRow.id)
     in_use = query.where(ProjectRow.archived_at.is_(None))
-    found = tx.execute(in_use.order_by(REPOSITORIES.c.repository_id, REPOSITORIES.c.project_id))
-    return [ProjectBinding(row.project_id, _build_repository(row)) for row in found]
+    rows = tx.execute(in_use.order_by(REPOSITORIES.c.repository_id, REPOSITORIES.c.project_id))
+    return [ProjectBinding(row.project_id, _build_repository(row)) for row in rows]
 
 
 def load_bindings_of_repository(tx: Session, repository_id: int) -> list[ProjectBinding]:
     """The projects that are bound to the repository of this number."""
     bound = REPOSITORIES.c.repository_id == repository_id
-    found = tx.execute(sa.select(*REPOSITORIES.c).where(bound).order_by(REPOSITORIES.c.project_id))
-    return [ProjectBinding(row.project_id, _build_repository(row)) for row in found]
+    rows = tx.execute(sa.select(*REPOSITORIES.c).where(bound).order_by(REPOSITORIES.c.project_id))
+    return [ProjectBinding(row.project_id, _build_repository(row)) for row in rows]
 
 
 def bind_repository(tx: Session, project_id: int, repository: BoundRepository, at: datetime) -> None:
@@ -115,8 +115,8 @@ def mark_token_used(tx: Session, token_hash: str, expires_at: datetime) -> bool:
 
 def delete_expired_tokens(tx: Session, now: datetime) -> None:
     """Delete what ended by itself: nobody can use it any more."""
-    for one in (USED_TOKENS, RUN_TOKENS):
-        tx.execute(sa.delete(one).where(one.c.expires_at <= now))
+    for table in (USED_TOKENS, RUN_TOKENS):
+        tx.execute(sa.delete(table).where(table.c.expires_at <= now))
 
 
 def add_run_token(tx: Session, token: RunToken) -> None:
@@ -125,10 +125,10 @@ def add_run_token(tx: Session, token: RunToken) -> None:
 
 def find_run_token(tx: Session, secret_hash: str) -> RunToken | None:
     columns = [RUN_TOKENS.c[name] for name in TOKEN_FIELDS]
-    found: Sequence[Any] | None = tx.execute(
+    row: Sequence[Any] | None = tx.execute(
         sa.select(*columns).where(RUN_TOKENS.c.secret_hash == secret_hash)
     ).first()
-    return RunToken(*found) if found else None
+    return RunToken(*row) if row else None
 
 
 def _build_repository(row: Any) -> BoundRepository:

@@ -43,10 +43,10 @@ class ProjectMember:
 
 
 def find_user(tx: Session, provider: str, subject: str) -> User | None:
-    found = tx.execute(
+    row = tx.execute(
         sa.select(*USERS.c).where(USERS.c.provider == provider, USERS.c.subject == subject)
     ).first()
-    return build_user(found) if found else None
+    return build_user(row) if row else None
 
 
 def ensure_user(tx: Session, provider: str, subject: str, name: str, at: datetime) -> User:
@@ -59,9 +59,9 @@ def ensure_user(tx: Session, provider: str, subject: str, name: str, at: datetim
         )
     elif name and known.name != name:
         tx.execute(sa.update(USERS).where(USERS.c.id == known.id).values(name=name))
-    found = find_user(tx, provider, subject)
-    assert found is not None
-    return found
+    user = find_user(tx, provider, subject)
+    assert user is not None
+    return user
 
 
 def set_disabled(tx: Session, user_id: int, at: datetime | None) -> None:
@@ -71,8 +71,8 @@ def set_disabled(tx: Session, user_id: int, at: datetime | None) -> None:
 def load_roles(tx: Session, user_id: int) -> dict[int, str]:
     """The roles of a person by project id; ABSENT stands for all projects."""
     columns = MEMBERSHIPS.c
-    found = tx.execute(sa.select(columns.project_id, columns.role).where(columns.user_id == user_id))
-    return {row.project_id: row.role for row in found}
+    rows = tx.execute(sa.select(columns.project_id, columns.role).where(columns.user_id == user_id))
+    return {row.project_id: row.role for row in rows}
 
 
 def load_members(tx: Session, project_id: int) -> Sequence[ProjectMember]:
@@ -83,7 +83,7 @@ def load_members(tx: Session, project_id: int) -> Sequence[ProjectMember]:
     )
     return sorted(
         (ProjectMember(build_user(row), row.role) for row in tx.execute(query)),
-        key=lambda one: one.user.address,
+        key=lambda item: item.user.address,
     )
 
 

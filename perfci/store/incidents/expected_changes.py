@@ -38,7 +38,8 @@ def add_expected_changes(
     """How many of them nobody told before: of a commit, one name and one size of change the first stays."""
     statement = insert_or_ignore(tx, ExpectedChangeRow, "id")
     rows = [
-        asdict(one) | {"project_id": project_id, "recorded_by": actor, "recorded_at": at} for one in changes
+        asdict(change) | {"project_id": project_id, "recorded_by": actor, "recorded_at": at}
+        for change in changes
     ]
     return sum(tx.scalar(statement, row) is not None for row in rows)
 

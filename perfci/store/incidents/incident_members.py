@@ -38,7 +38,7 @@ def load_members_by_incident(
         ):
             found[incident_id].append(IncidentMember(*member))
     for members in found.values():
-        members.sort(key=lambda one: (-abs(one.relative_change), one.series_id))
+        members.sort(key=lambda item: (-abs(item.relative_change), item.series_id))
     return found
 
 
@@ -89,7 +89,7 @@ def drop_members(tx: Session, incident_id: int, series_ids: Iterable[int], at: d
 
 def load_member_benchmarks(tx: Session, incident_ids: Collection[int]) -> dict[int, set[tuple[str, str]]]:
     """The benchmarks and metrics of the members of some incidents."""
-    found: dict[int, set[tuple[str, str]]] = defaultdict(set)
+    benchmarks: dict[int, set[tuple[str, str]]] = defaultdict(set)
     query = (
         sa.select(MEMBERS.c.incident_id, BenchmarkRow.name, SeriesRow.metric)
         .join(SeriesRow, MEMBERS.c.series_id == SeriesRow.id)
@@ -99,8 +99,8 @@ def load_member_benchmarks(tx: Session, incident_ids: Collection[int]) -> dict[i
     )
     for some in in_chunks(incident_ids):
         for incident_id, name, metric in tx.execute(query.where(MEMBERS.c.incident_id.in_(some))):
-            found[incident_id].add((name, metric))
-    return found
+            benchmarks[incident_id].add((name, metric))
+    return benchmarks
 
 
 def _prefix_names(columns: Mapping[str, Any]) -> dict[str, Any]:

@@ -61,13 +61,13 @@ def find_incident(tx: Session, project_id: int, number: int) -> IncidentRecord |
 
 def find_incidents(tx: Session, project_id: int, numbers: Collection[int]) -> dict[int, IncidentRecord]:
     """Those of some incidents that are there, by number."""
-    found: dict[int, IncidentRecord] = {}
+    records: dict[int, IncidentRecord] = {}
     for some in in_chunks(numbers):
-        found |= {
-            one.number: one
-            for one in _load_records(tx, _in_project(project_id), INCIDENTS.c.number.in_(some))
+        records |= {
+            record.number: record
+            for record in _load_records(tx, _in_project(project_id), INCIDENTS.c.number.in_(some))
         }
-    return found
+    return records
 
 
 def find_by_derived_id(tx: Session, project_id: int, prefix: str) -> list[IncidentRecord]:
@@ -178,9 +178,9 @@ def add_incident(tx: Session, project_id: int, columns: Mapping[str, Any]) -> In
     for _ in range(MAX_NUMBER_ATTEMPTS):
         number = (tx.scalar(highest) or 0) + 1
         if execute_rowcount(tx, statement, {**columns, "project_id": project_id, "number": number}):
-            found = find_incident(tx, project_id, number)
-            assert found is not None
-            return found
+            record = find_incident(tx, project_id, number)
+            assert record is not None
+            return record
     raise RuntimeError(f"no number was free for an incident of project {project_id}")
 
 

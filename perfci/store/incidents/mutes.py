@@ -19,7 +19,7 @@ FIELDS = [MUTED.c[name] for name in Mute.__dataclass_fields__]
 def load_mutes(tx: Session, project_id: int, now: datetime) -> list[Mute]:
     """The benchmarks in quarantine at a moment, by name."""
     query = sa.select(*FIELDS).where(MUTED.c.project_id == project_id, *_active_conditions(now))
-    return sorted((Mute(*row) for row in tx.execute(query)), key=lambda one: (one.benchmark, one.metric))
+    return sorted((Mute(*row) for row in tx.execute(query)), key=lambda mute: (mute.benchmark, mute.metric))
 
 
 def add_mute(tx: Session, project_id: int, mute: Mute) -> None:

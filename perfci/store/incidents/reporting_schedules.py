@@ -71,12 +71,12 @@ def load_arrivals(tx: Session, project_id: int) -> dict[ReportSource, list[RunAr
         .where(SessionRow.project_id == project_id, CommitRow.dirty.is_(False), reported)
         .subquery()
     )
-    found: dict[ReportSource, list[RunArrival]] = defaultdict(list)
+    arrivals: dict[ReportSource, list[RunArrival]] = defaultdict(list)
     for row in tx.execute(
         sa.select(placed).where(placed.c.place <= MAX_RUNS).order_by(placed.c.at, placed.c.id)
     ):
-        found[ReportSource(row.suite, row.machine_id, row.branch)].append(RunArrival(row.id, row.at))
-    return found
+        arrivals[ReportSource(row.suite, row.machine_id, row.branch)].append(RunArrival(row.id, row.at))
+    return arrivals
 
 
 def load_reporting_schedules(tx: Session, project_id: int) -> list[ReportingSchedule]:
@@ -132,17 +132,17 @@ def set_reporting_schedule(
 
 def load_latest_report_at(tx: Session) -> datetime | None:
     """When anything reported last, in any project: no clock of this store was ever earlier than that."""
-    found: datetime | None = tx.scalar(sa.select(sa.func.max(COLUMNS.last_run_at)))
-    return found
+    latest: datetime | None = tx.scalar(sa.select(sa.func.max(COLUMNS.last_run_at)))
+    return latest
 
 
 def load_run_series_statuses(tx: Session, run_ids: Collection[int]) -> Mapping[int, dict[int, Status]]:
     """The series that runs held, by run, and how each ended."""
-    found: dict[int, dict[int, Status]] = defaultdict(dict)
+    statuses: dict[int, dict[int, Status]] = defaultdict(dict)
     for some in in_chunks(run_ids):
         query = sa.select(ResultRow.run_id, ResultRow.series_id, ResultRow.status).where(
             ResultRow.run_id.in_(some)
         )
         for row in tx.execute(query):
-            found[row.run_id][row.series_id] = Status(row.status)
-    return found
+            statuses[row.run_id][row.series_id] = Status(row.status)
+    return statuses

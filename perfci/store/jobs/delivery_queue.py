@@ -66,11 +66,16 @@ class Delivery:
 def load_destinations(tx: Session, project_id: int) -> list[Destination]:
     """The destinations of a project by name, those switched off too."""
     query = sa.select(DESTINATIONS).where(DESTINATIONS.c.project_id == project_id)
-    return sorted((_build_destination(row) for row in tx.execute(query).mappings()), key=lambda one: one.name)
+    return sorted(
+        (_build_destination(row) for row in tx.execute(query).mappings()),
+        key=lambda destination: destination.name,
+    )
 
 
 def find_destination(tx: Session, project_id: int, name: str) -> Destination | None:
-    return next((one for one in load_destinations(tx, project_id) if one.name == name), None)
+    return next(
+        (destination for destination in load_destinations(tx, project_id) if destination.name == name), None
+    )
 
 
 def save_destination(tx: Session, project_id: int, destination: Destination) -> bool:
@@ -87,11 +92,11 @@ def save_destination(tx: Session, project_id: int, destination: Destination) -> 
 
 def delete_destination(tx: Session, project_id: int, name: str) -> bool:
     """Remove a destination with all that was still to be sent there."""
-    found = find_destination(tx, project_id, name)
-    if found is None:
+    destination = find_destination(tx, project_id, name)
+    if destination is None:
         return False
-    tx.execute(sa.delete(DELIVERIES).where(DELIVERIES.c.destination_id == found.id))
-    return bool(execute_rowcount(tx, sa.delete(DESTINATIONS).where(DESTINATIONS.c.id == found.id)))
+    tx.execute(sa.delete(DELIVERIES).where(DELIVERIES.c.destination_id == destination.id))
+    return bool(execute_rowcount(tx, sa.delete(DESTINATIONS).where(DESTINATIONS.c.id == destination.id)))
 
 
 def add_delivery(
@@ -129,17 +134,21 @@ def load_batch(tx: Session, batch: str) -> list[Delivery]:
 def claim_deliveries(tx: Session, deliveries: Sequence[Delivery], holder: str, batch: str) -> list[Delivery]:
     """Take messages to send them; those that somebody else took meanwhile are left out."""
     mine = []
-    for one in deliveries:
-        chosen = (DELIVERIES.c.id == one.id, DELIVERIES.c.claim == one.claim, DELIVERIES.c.state == one.state)
-        columns = {"state": CLAIMED, "claimed_by": holder, "claim": one.claim + 1, "batch": batch}
+    for waiting in deliveries:
+        chosen = (
+            DELIVERIES.c.id == waiting.id,
+            DELIVERIES.c.claim == waiting.claim,
+            DELIVERIES.c.state == waiting.state,
+        )
+        columns = {"state": CLAIMED, "claimed_by": holder, "claim": waiting.claim + 1, "batch": batch}
         if execute_rowcount(tx, sa.update(DELIVERIES).where(*chosen).values(**columns)):
-            mine.append(one)
+            mine.append(waiting)
     return mine
 
 
 def postpone_deliveries(tx: Session, deliveries: Collection[Delivery], until: datetime) -> None:
     """Keep messages back that wait for their hour."""
-    chosen = (DELIVERIES.c.id.in_([one.id for one in deliveries]), DELIVERIES.c.state == WAITING)
+    chosen = (DELIVERIES.c.id.in_([delivery.id for delivery in deliveries]), DELIVERIES.c.state == WAITING)
     tx.execute(sa.update(DELIVERIES).where(*chosen).values(not_before=until))
 
 
@@ -179,7 +188,7 @@ def link_issue(tx: Session, incident_id: int, url: str) -> None:
 
 
 def _claimed_by(deliveries: Collection[Delivery], holder: str) -> sa.ColumnElement[bool]:
-    ids = [one.id for one in deliveries]
+    ids = [delivery.id for delivery in deliveries]
     return sa.and_(DELIVERIES.c.id.in_(ids), DELIVERIES.c.state == CLAIMED, DELIVERIES.c.claimed_by == holder)
 
 

@@ -21,10 +21,10 @@ class LeaseRecord(NamedTuple):
 
 
 def find_lease(tx: Session, name: str) -> LeaseRecord | None:
-    found = tx.execute(
+    row = tx.execute(
         sa.select(LeaseRow.holder, LeaseRow.token, LeaseRow.beat).where(LeaseRow.name == name)
     ).first()
-    return None if found is None else LeaseRecord(*found)
+    return None if row is None else LeaseRecord(*row)
 
 
 def claim_lease(tx: Session, name: str, holder: str) -> bool:
@@ -33,8 +33,8 @@ def claim_lease(tx: Session, name: str, holder: str) -> bool:
     given_back = sa.and_(LeaseRow.name == name, LeaseRow.holder == "")
     if _update_lease(tx, given_back, holder=holder, token=LeaseRow.token + 1, beat=0):
         return True
-    found = find_lease(tx, name)
-    return found is not None and found.holder == holder
+    lease = find_lease(tx, name)
+    return lease is not None and lease.holder == holder
 
 
 def take_over_lease(tx: Session, name: str, seen: LeaseRecord, holder: str) -> bool:

@@ -106,7 +106,7 @@ def _load_table(
         if not isinstance(value, list):
             bulk_insert(tx, table, columns, rows)
             return loaded + len(rows), value
-        rows.append(tuple(take(one) for take, one in zip(takes, value, strict=True)))
+        rows.append(tuple(take(content) for take, content in zip(takes, value, strict=True)))
         if len(rows) == ROWS_PER_CHUNK and not together:
             bulk_insert(tx, table, columns, rows)
             loaded, rows = loaded + ROWS_PER_CHUNK, []

@@ -40,14 +40,14 @@ def check(url: str) -> list[str]:
             _check_current_verdicts,
             _check_triggers,
         )
-        return [problem for one in (*rows, *invariants.CHECKS) for problem in one(tx)]
+        return [problem for find_problems in (*rows, *invariants.CHECKS) for problem in find_problems(tx)]
 
 
 def _check_sqlite_file(tx: Session) -> Iterator[str]:
     if tx.get_bind().dialect.name != "sqlite":
         return
-    found = tx.execute(sa.text("PRAGMA integrity_check")).scalars().all()
-    yield from (f"The file is damaged: {one}." for one in found if one != "ok")
+    messages = tx.execute(sa.text("PRAGMA integrity_check")).scalars().all()
+    yield from (f"The file is damaged: {message}." for message in messages if message != "ok")
     for child, row_id, parent, _ in tx.execute(sa.text("PRAGMA foreign_key_check")):
         yield f"Row {row_id} of {child} points to a row of {parent} that does not exist."
 

@@ -50,10 +50,10 @@ def upgrade_if_older(url: str) -> None:
     engine = make_engine(address)
     try:
         with translate_errors(format_address(address)):
-            found = read_schema(engine, format_address(address))
+            current_schema = read_schema(engine, format_address(address))
     finally:
         engine.dispose()
-    if is_older_schema(found):
+    if is_older_schema(current_schema):
         upgrade(url)
 
 

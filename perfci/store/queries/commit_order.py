@@ -16,7 +16,8 @@ def sort_commits(commits: Iterable[Commit]) -> list[Commit]:
     """
     commits = list(commits)
     placed = sorted(
-        (one for one in commits if one.position is not None), key=lambda one: (one.position or 0, one.sha)
+        (commit for commit in commits if commit.position is not None),
+        key=lambda commit: (commit.position or 0, commit.sha),
     )
     keys: dict[Commit, tuple[datetime, int, str]] = {}
     latest = LONG_AGO
@@ -28,4 +29,4 @@ def sort_commits(commits: Iterable[Commit]) -> list[Commit]:
     for commit in commits:
         if commit.position is None:
             keys[commit] = (commit.committed_at or LONG_AGO, len(placed), commit.sha)
-    return sorted(commits, key=lambda one: (*keys[one], one.dirty))
+    return sorted(commits, key=lambda commit: (*keys[commit], commit.dirty))

@@ -64,14 +64,14 @@ def add_decisions(tx: Session, records: Mapping[int, DecisionRecord]) -> None:
     rows = [
         {
             "verdict_id": verdict_id,
-            "method": one.method,
-            "rule": dict(one.rule),
-            "aa_verdicts_until": one.aa_verdicts_until,
-            "rate": one.rate,
-            "looks": [asdict(look) for look in one.looks],
-            "made_by": one.made_by,
+            "method": record.method,
+            "rule": dict(record.rule),
+            "aa_verdicts_until": record.aa_verdicts_until,
+            "rate": record.rate,
+            "looks": [asdict(look) for look in record.looks],
+            "made_by": record.made_by,
         }
-        for verdict_id, one in records.items()
+        for verdict_id, record in records.items()
     ]
     if rows:
         tx.execute(sa.insert(core_table(DecisionRow)), rows)
@@ -114,9 +114,9 @@ def load_aa_results(tx: Session, project: str, verdict_id: int) -> dict[Series, 
         )
         .order_by(VerdictRow.id)
     )
-    found: dict[int, list[AAResult]] = defaultdict(list)
+    results: dict[int, list[AAResult]] = defaultdict(list)
     for series_id, ratio, pairs in tx.execute(query):
         if ratio:
-            found[series_id].append(AAResult(math.log(ratio), pairs))
-    series = load_series_by_ids(tx, found)
-    return {series[series_id]: equals for series_id, equals in found.items()}
+            results[series_id].append(AAResult(math.log(ratio), pairs))
+    series = load_series_by_ids(tx, results)
+    return {series[series_id]: equals for series_id, equals in results.items()}

@@ -61,15 +61,18 @@ def load_stored_series(tx: Session, project: str, series: Mapping[int, Series]) 
     )
     read = {row_id: clocks.get(trace.measured_result_id or 0) for row_id, trace in traces.items()}
     never = {row_id for row_id, trace in traces.items() if trace.skipped_only}
-    known = (StoredSeries(row_id, one, row_id in never, read.get(row_id)) for row_id, one in series.items())
-    return sorted(known, key=lambda one: (one.series.label, one.id))
+    known = (
+        StoredSeries(row_id, each_series, row_id in never, read.get(row_id))
+        for row_id, each_series in series.items()
+    )
+    return sorted(known, key=lambda item: (item.series.label, item.id))
 
 
 def load_series_records(tx: Session, project: str, stored: Sequence[StoredSeries]) -> list[SeriesRecord]:
     """The same series with the ends of their histories, in as many queries for a thousand as for one hundred."""
-    points = count_series_commits(tx, project, [one.id for one in stored])
+    points = count_series_commits(tx, project, [item.id for item in stored])
     ends = load_history_ends(tx, project, set(points))
-    never = [one.id for one in stored if one.never_measured and one.id not in ends]
+    never = [item.id for item in stored if item.never_measured and item.id not in ends]
     asked = (
         {row_id: trace.result_id for row_id, trace in _load_series_results(tx, project, never).items()}
         if never
@@ -78,12 +81,14 @@ def load_series_records(tx: Session, project: str, stored: Sequence[StoredSeries
     asked |= {row_id: end.result_id for row_id, end in ends.items() if end.measured_result_id is None}
     why = load_result_statuses(tx, asked.values())
     records = []
-    for one in stored:
-        end = ends.get(one.id)
-        status, reason = why[asked[one.id]] if one.id in asked else (Status.OK if end else None, "")
-        sha, counted = end.sha if end else None, points.get(one.id, 0)
+    for entry in stored:
+        end = ends.get(entry.id)
+        status, reason = why[asked[entry.id]] if entry.id in asked else (Status.OK if end else None, "")
+        sha, counted = end.sha if end else None, points.get(entry.id, 0)
         records.append(
-            SeriesRecord(one.id, one.series, one.never_measured, one.clock, counted, sha, status, reason)
+            SeriesRecord(
+                entry.id, entry.series, entry.never_measured, entry.clock, counted, sha, status, reason
+            )
         )
     return records
 
@@ -107,13 +112,13 @@ def _load_latest_measured(tx: Session, project: str) -> dict[int, tuple[int | No
     history = in_history(sa.select(ResultRow.id)).where(mine).correlate(SeriesRow).exists()
     ok = sa.select(ResultRow.id).where(mine, ResultRow.status == Status.OK.value).correlate(SeriesRow)
     newest = ok.order_by(ResultRow.id.desc()).limit(1).scalar_subquery()
-    found = (
+    latest = (
         sa.select(SeriesRow.id.label("series_id"), newest.label("result_id"))
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
         .where(benchmark_in_project(project), history)
         .subquery()
     )
-    query = sa.select(found, ResultRow.clock).outerjoin(ResultRow, ResultRow.id == found.c.result_id)
+    query = sa.select(latest, ResultRow.clock).outerjoin(ResultRow, ResultRow.id == latest.c.result_id)
     return {row.series_id: (row.result_id, row.clock or None) for row in tx.connection().execute(query)}
 
 
@@ -134,17 +139,17 @@ def load_history_ends(tx: Session, project: str, series_ids: Collection[int]) ->
         sa.select(ResultRow.series_id, RunRow.commit_id, LATEST_RESULT, LATEST_MEASURED_RESULT)
     )
     grouped = query.group_by(ResultRow.series_id, RunRow.commit_id)
-    found: dict[int, HistoryEnd] = {}
+    ends: dict[int, HistoryEnd] = {}
     left, start, count = set(series_ids), 0, FIRST_BATCH
     while left and start < len(newest_first):
         some = newest_first[start : start + count]
         here = _filter_series(left, grouped.where(RunRow.commit_id.in_(some)))
         for series_id, commit_id, *outcome in tx.connection().execute(here):
             end = HistoryEnd(places[commit_id], commits[commit_id].sha, *outcome)
-            found[series_id] = max(found.get(series_id, end), end)
-        left.difference_update(found)
+            ends[series_id] = max(ends.get(series_id, end), end)
+        left.difference_update(ends)
         start, count = start + count, min(count * BATCH_GROWTH, CHUNK)
-    return found
+    return ends
 
 
 def _load_series_results(tx: Session, project: str, series_ids: Collection[int]) -> dict[int, _SeriesResults]:

@@ -52,8 +52,10 @@ def benchmark_in_project(project: str) -> Condition:
 
 
 def matches_project(column: Any, project: str) -> Condition:
-    found: Condition = column == sa.select(ProjectRow.id).where(ProjectRow.slug == project).scalar_subquery()
-    return found
+    condition: Condition = (
+        column == sa.select(ProjectRow.id).where(ProjectRow.slug == project).scalar_subquery()
+    )
+    return condition
 
 
 def in_history(query: Any) -> Any:
@@ -112,10 +114,10 @@ def load_processes(tx: Session, condition: Condition) -> dict[int, list[Process]
         .where(condition)
         .order_by(ProcessRow.result_id, ProcessRow.id)
     )
-    found: dict[int, list[Process]] = defaultdict(list)
+    processes: dict[int, list[Process]] = defaultdict(list)
     for row in tx.connection().execute(query):  # past the session, whose rows cost twice as much
-        found[row.result_id].append(conversions.build_process(row))
-    return found
+        processes[row.result_id].append(conversions.build_process(row))
+    return processes
 
 
 def load_results(tx: Session, condition: Condition) -> Iterator[Result]:
@@ -142,9 +144,9 @@ def load_series_by_ids(tx: Session, ids: Iterable[int]) -> dict[int, Series]:
     read: dict[int, Series] = {}
     for some in in_chunks(missing):
         read |= load_series(tx, SeriesRow.id.in_(some))
-    found = {row_id: known.get(row_id) or read[row_id] for row_id in ordered}
+    series = {row_id: known.get(row_id) or read[row_id] for row_id in ordered}
     _cache_series(known, read)
-    return found
+    return series
 
 
 def load_project_series(tx: Session, project: str) -> dict[int, Series]:
@@ -199,10 +201,10 @@ def load_environments(tx: Session, ids: Collection[int]) -> dict[int, Environmen
 
 
 def load_commits_by_ids(tx: Session, ids: Collection[int]) -> dict[int, Commit]:
-    found: dict[int, Commit] = {}
+    commits: dict[int, Commit] = {}
     for some in in_chunks(ids):
-        found |= load_commits(tx, CommitRow.id.in_(some))
-    return found
+        commits |= load_commits(tx, CommitRow.id.in_(some))
+    return commits
 
 
 def load_commits(tx: Session, *conditions: Condition) -> dict[int, Commit]:
@@ -216,17 +218,21 @@ FULL_SHA_LENGTH = 40
 def sha_starts_with(column: Any, prefix: str) -> sa.ColumnElement[bool]:
     """Whether the sha in a column begins like this: a range, which any index on the column answers."""
     whole = len(prefix) >= FULL_SHA_LENGTH
-    found: sa.ColumnElement[bool] = (
+    condition: sa.ColumnElement[bool] = (
         column == prefix if whole else sa.and_(column >= prefix, column < prefix + "g")
     )
-    return found
+    return condition
 
 
 def find_ids_of_series(tx: Session, project: str, series: Collection[Series]) -> dict[Series, int]:
     """The ids of stored series; many are sooner found among all of their project than each by its identity."""
     if len(series) > MAX_SERIES_BY_IDENTITY:
-        return {one: row_id for row_id, one in load_project_series(tx, project).items() if one in series}
-    identities = {series_identity(project, one): one for one in series}
+        return {
+            each_series: row_id
+            for row_id, each_series in load_project_series(tx, project).items()
+            if each_series in series
+        }
+    identities = {series_identity(project, each_series): each_series for each_series in series}
     return {identities[identity]: row_id for identity, row_id in find_series_ids(tx, identities).items()}
 
 
@@ -236,19 +242,19 @@ MAX_SERIES_BY_IDENTITY = 500
 def load_series_of_same_cells(tx: Session, project: str, series: Iterable[Series]) -> list[Series]:
     """All series of the same benchmarks and parameters as some: an address has to tell a series apart from these."""
     cells: dict[str, list[Any]] = defaultdict(list)
-    for one in series:
-        cells[one.benchmark.name].append(one.parameters)
-    found: list[Series] = []
+    for item in series:
+        cells[item.benchmark.name].append(item.parameters)
+    matching: list[Series] = []
     for start in range(0, len(names := sorted(cells)), BENCHMARKS_PER_QUERY):
         some = names[start : start + BENCHMARKS_PER_QUERY]
-        parameters = list(dict.fromkeys(one for name in some for one in cells[name]))[:CHUNK]
+        parameters = list(dict.fromkeys(cell for name in some for cell in cells[name]))[:CHUNK]
         chosen = (
             benchmark_in_project(project),
             BenchmarkRow.name.in_(some),
             SeriesRow.parameters.in_(parameters),
         )
-        found += load_series(tx, *chosen).values()
-    return found
+        matching += load_series(tx, *chosen).values()
+    return matching
 
 
 BENCHMARKS_PER_QUERY = 50

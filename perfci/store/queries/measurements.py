@@ -106,8 +106,10 @@ def search_series(tx: Session, project: str, *, search: str = "") -> list[Series
 def search_stored_series(tx: Session, project: str, *, search: str = "") -> list[StoredSeries]:
     """The same without the ends of their histories."""
     known = load_project_series(tx, project)
-    found = {row_id: one for row_id, one in known.items() if matches_search(one, search)} if search else known
-    return load_stored_series(tx, project, found)
+    matching = (
+        {row_id: item for row_id, item in known.items() if matches_search(item, search)} if search else known
+    )
+    return load_stored_series(tx, project, matching)
 
 
 def find_series(
@@ -118,7 +120,7 @@ def find_series(
     A ``metric`` or ``parameters`` keep those of that metric or cell.
     """
     named = [BenchmarkRow.name == benchmark, *([SeriesRow.metric == metric] if metric else [])]
-    found = {
+    matching = {
         row_id: series
         for row_id, series in load_series(tx, benchmark_in_project(project), *named).items()
         if parameters is None or dict(series.parameters) == dict(parameters)
@@ -127,11 +129,11 @@ def find_series(
     started = sa.select(ResultRow.series_id, sa.func.max(RunRow.started_at)).join(
         RunRow, ResultRow.run_id == RunRow.id
     )
-    for some in in_chunks(found):
+    for some in in_chunks(matching):
         last |= dict(
             tx.execute(started.where(ResultRow.series_id.in_(some)).group_by(ResultRow.series_id)).all()
         )
-    records = load_series_records(tx, project, load_stored_series(tx, project, found))
+    records = load_series_records(tx, project, load_stored_series(tx, project, matching))
     return sorted(records, key=lambda record: (last.get(record.id, EPOCH), record.id), reverse=True)
 
 
@@ -190,7 +192,7 @@ def load_points_by_sha(tx: Session, project: str) -> Iterator[tuple[Series, Poin
     for start in range(0, len(commit_ids), COMMITS_AT_ONCE):
         points = load_points(tx, RunRow.commit_id.in_(commit_ids[start : start + COMMITS_AT_ONCE]))
         yield from sorted(
-            ((series[one], point) for one, point in points), key=lambda pair: pair[1].commit.sha
+            ((series[item], point) for item, point in points), key=lambda pair: pair[1].commit.sha
         )
 
 
@@ -288,13 +290,13 @@ def _select_newest_commits(tx: Session, condition: Condition, limit: int) -> sa.
 
 def load_commits_by_sha(tx: Session, project: str, shas: Collection[str]) -> dict[str, Commit]:
     """Some commits by their full sha; one that is not known is left out, a clean one beats a changed working tree."""
-    found: dict[str, Commit] = {}
+    commits: dict[str, Commit] = {}
     for some in in_chunks(shas):
         known = load_commits(
             tx, matches_project(CommitRow.project_id, project), CommitRow.sha.in_(some)
         ).values()
-        found |= {one.sha: one for one in sorted(known, key=lambda one: not one.dirty)}
-    return found
+        commits |= {item.sha: item for item in sorted(known, key=lambda item: not item.dirty)}
+    return commits
 
 
 def find_commit(tx: Session, project: str, prefix: str) -> Commit | None:
@@ -303,17 +305,17 @@ def find_commit(tx: Session, project: str, prefix: str) -> Commit | None:
     if not prefix:
         return None
     starting = CommitRow.sha.startswith(prefix, autoescape=True)
-    found = sorted(
+    matching = sorted(
         load_commits(tx, matches_project(CommitRow.project_id, project), starting).values(),
-        key=lambda one: one.dirty,
+        key=lambda item: item.dirty,
     )
-    shas = sorted({commit.sha for commit in found})
+    shas = sorted({commit.sha for commit in matching})
     if len(shas) > 1 and prefix not in shas:
         raise PerfciError(
             f"The prefix {prefix} fits {len(shas)} commits, among them {shas[0]} and {shas[1]}: give more of it."
         )
-    exact = [commit for commit in found if commit.sha == prefix]
-    return next(iter(exact or found), None)
+    exact = [commit for commit in matching if commit.sha == prefix]
+    return next(iter(exact or matching), None)
 
 
 def load_runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
@@ -383,12 +385,12 @@ def load_aa_log_ratios(tx: Session, project: str) -> dict[Series, list[float]]:
         .where(matches_project(VerdictRow.project_id, project), SessionRow.kind == "aa")
         .order_by(VerdictRow.id)
     )
-    found: dict[int, list[float]] = defaultdict(list)
+    log_ratios: dict[int, list[float]] = defaultdict(list)
     for series_id, ratio in tx.execute(query):
         if ratio:
-            found[series_id].append(math.log(ratio))
-    series = load_series_by_ids(tx, found)
-    return {series[series_id]: ratios for series_id, ratios in found.items()}
+            log_ratios[series_id].append(math.log(ratio))
+    series = load_series_by_ids(tx, log_ratios)
+    return {series[series_id]: ratios for series_id, ratios in log_ratios.items()}
 
 
 def load_run(tx: Session, run_id: int) -> Run:

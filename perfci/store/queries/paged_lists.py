@@ -207,8 +207,10 @@ def _load_series_items(
         .limit(limit)
     )
     identity_of = dict(tx.execute(query).all())
-    found = load_series_by_ids(tx, identity_of)
-    return [SeriesListItem(row_id, identity, found[row_id]) for row_id, identity in identity_of.items()]
+    series_by_id = load_series_by_ids(tx, identity_of)
+    return [
+        SeriesListItem(row_id, identity, series_by_id[row_id]) for row_id, identity in identity_of.items()
+    ]
 
 
 def _list_used_rows(

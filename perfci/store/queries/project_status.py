@@ -105,7 +105,7 @@ def load_head_status(tx: Session, project: str) -> HeadStatus:
     return HeadStatus(
         head,
         len(ends) - len(ended),
-        sorted(ended, key=lambda one: one.series.label),
+        sorted(ended, key=lambda item: item.series.label),
         _find_series_not_run(tx, project, of_head, ends),
     )
 
@@ -177,15 +177,17 @@ def _select_change_points(column: Any, project: str) -> sa.Select[Any]:
 def _measured_commits(tx: Session, project: str) -> Iterator[Commit]:
     """The commits of the line that something was measured of, newest first, few asked for at a time."""
     for limit in (COMMIT_BATCH, None):
-        newest_first = [one for one in load_commits_newest_first(tx, project, limit=limit) if not one.dirty]
+        newest_first = [
+            item for item in load_commits_newest_first(tx, project, limit=limit) if not item.dirty
+        ]
         for start in range(0, len(newest_first), COMMIT_BATCH):
             some = newest_first[start : start + COMMIT_BATCH]
             chosen = (
                 matches_project(CommitRow.project_id, project),
-                CommitRow.sha.in_([one.sha for one in some]),
+                CommitRow.sha.in_([item.sha for item in some]),
             )
             measured = set(tx.scalars(_select_measured_shas().where(*chosen)))
-            yield from (one for one in some if one.sha in measured)
+            yield from (item for item in some if item.sha in measured)
 
 
 def _select_measured_shas() -> sa.Select[Any]:
@@ -210,12 +212,12 @@ def _load_latest_results_at(
             ResultRow.series_id, LATEST_RESULT.label("newest"), LATEST_MEASURED_RESULT.label("measured")
         )
     )
-    found = ends.where(*of_commit).group_by(ResultRow.series_id).subquery()
+    ends_of_commit = ends.where(*of_commit).group_by(ResultRow.series_id).subquery()
     query = (
-        sa.select(found, *CELL_COLUMNS)
-        .join(SeriesRow, SeriesRow.id == found.c.series_id)
+        sa.select(ends_of_commit, *CELL_COLUMNS)
+        .join(SeriesRow, SeriesRow.id == ends_of_commit.c.series_id)
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-        .order_by(found.c.series_id.desc())
+        .order_by(ends_of_commit.c.series_id.desc())
     )
     rows = tx.connection().execute(query).all()
     return {tuple(cell): (series_id, newest, measured) for series_id, newest, measured, *cell in rows}
@@ -241,14 +243,15 @@ def _find_series_not_run(
     series = load_series_by_ids(
         tx, _filter_measured(tx, _pick_latest_versions(tx, project, versions.values()))
     )
-    return sorted(series.values(), key=lambda one: one.label)
+    return sorted(series.values(), key=lambda item: item.label)
 
 
 def _pick_latest_versions(tx: Session, project: str, versions: Collection[Sequence[int]]) -> list[int]:
     """Of several versions the one that was measured last; only their ends are looked for."""
     ends = load_history_ends(tx, project, {row_id for ids in versions if len(ids) > 1 for row_id in ids})
     return [
-        max(ids, key=lambda one: (ends[one].position, -one)) if len(ids) > 1 else ids[0] for ids in versions
+        max(ids, key=lambda item: (ends[item].position, -item)) if len(ids) > 1 else ids[0]
+        for ids in versions
     ]
 
 

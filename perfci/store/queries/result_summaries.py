@@ -70,10 +70,10 @@ def _load_commit_levels(
         .where(COMMITS.c.project_id == project_id, COMMITS.c.sha == sha, COMMITS.c.dirty.is_(False))
         .where(SESSIONS.c.kind.in_(HISTORY_KINDS), LEVEL.is_not(None), RESULTS.c.series_id > after)
     )
-    found: dict[tuple[int, str], list[float]] = {}
+    levels: dict[tuple[int, str], list[float]] = {}
     for series_id, identity, level in tx.connection().execute(query):
-        found.setdefault((series_id, identity), []).append(level)
-    return found
+        levels.setdefault((series_id, identity), []).append(level)
+    return levels
 
 
 class ResultLevel(NamedTuple):
@@ -138,19 +138,19 @@ def load_levels(tx: Session, condition: Condition) -> list[ResultLevel]:
 def load_process_statuses(tx: Session, result_ids: Collection[int]) -> dict[int, set[tuple[Status, Clock]]]:
     """How the processes of some results ended, and what each was to be read from; nothing of one without processes."""
     query = sa.select(PROCESSES.c.result_id, PROCESSES.c.status, PROCESSES.c.clock).distinct()
-    found: dict[int, set[tuple[Status, Clock]]] = defaultdict(set)
+    kinds: dict[int, set[tuple[Status, Clock]]] = defaultdict(set)
     for some in in_chunks(result_ids):
         for result_id, status, clock in tx.connection().execute(query.where(PROCESSES.c.result_id.in_(some))):
-            found[result_id].add((conversions.STATUSES[status], conversions.CLOCKS[clock]))
-    return found
+            kinds[result_id].add((conversions.STATUSES[status], conversions.CLOCKS[clock]))
+    return kinds
 
 
 def load_processes_of_results(tx: Session, result_ids: Collection[int]) -> dict[int, list[Process]]:
     """All processes of some results, whatever became of them."""
-    found: dict[int, list[Process]] = {}
+    processes: dict[int, list[Process]] = {}
     for some in in_chunks(result_ids):
-        found |= load_processes(tx, ResultRow.id.in_(some))
-    return found
+        processes |= load_processes(tx, ResultRow.id.in_(some))
+    return processes
 
 
 def load_results_of_processes(tx: Session, process_ids: Sequence[int]) -> Iterator[ResultProcesses]:

@@ -33,14 +33,14 @@ def has_commit(tx: Session, project_id: int, sha: str) -> bool:
 
 def load_session_kinds(tx: Session, uids: Collection[str]) -> dict[str, str]:
     """What sessions are for, those of them that are known."""
-    found: dict[str, str] = {}
+    kinds: dict[str, str] = {}
     for some in in_chunks(uids):
-        found |= dict(
+        kinds |= dict(
             execute_sql(
                 tx, f"SELECT uid, kind FROM sessions WHERE uid IN ({placeholders(len(some))})", some
             ).fetchall()
         )
-    return found
+    return kinds
 
 
 def load_session_run_ids(tx: Session, uid: str) -> list[int]:
@@ -66,16 +66,16 @@ def load_session_origins(tx: Session, uid: str) -> list[NamedValues]:
         .join(SessionRow, RunRow.session_id == SessionRow.id)
         .where(SessionRow.uid == uid)
     )
-    return [conversions.to_pairs(one) for one in tx.scalars(query.distinct())]
+    return [conversions.to_pairs(row) for row in tx.scalars(query.distinct())]
 
 
 def load_series_ids_of_runs(tx: Session, keys: Sequence[str]) -> list[int]:
     """The series that some runs measured, by the keys the runs arrived under."""
-    found: set[int] = set()
+    run_ids: set[int] = set()
     query = sa.select(ResultRow.series_id).join(RunRow, ResultRow.run_id == RunRow.id)
     for some in in_chunks(keys):
-        found.update(tx.scalars(query.where(RunRow.key.in_(some))))
-    return sorted(found)
+        run_ids.update(tx.scalars(query.where(RunRow.key.in_(some))))
+    return sorted(run_ids)
 
 
 def load_history_run_ids(tx: Session, project: str) -> list[list[int]]:

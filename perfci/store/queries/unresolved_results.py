@@ -87,8 +87,8 @@ def load_unresolved_of_metric(
 
 def load_unit_answers(tx: Session, project_id: int) -> dict[tuple[str, str], UnitAnswer]:
     """What was said of each (format, metric), the newest answer of each."""
-    found = _load_records(tx, COLUMNS.project_id == project_id, COLUMNS.resolved_at.is_not(None))
-    return {(one.format, one.metric): UnitAnswer(**one.document["answer"]) for one in found}
+    records = _load_records(tx, COLUMNS.project_id == project_id, COLUMNS.resolved_at.is_not(None))
+    return {(item.format, item.metric): UnitAnswer(**item.document["answer"]) for item in records}
 
 
 def mark_resolved(tx: Session, record: UnresolvedResult, answer: UnitAnswer, at: datetime) -> bool:

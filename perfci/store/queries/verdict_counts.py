@@ -73,7 +73,7 @@ def load_verdict_sequences(
     )
     for _, rows in groupby(tx.execute(query), key=lambda row: row[:3]):
         given = [VerdictOutcome(Stage(row.stage), VerdictKind(row.kind)) for row in rows]
-        if any(one.kind.value in CHANGED_KINDS for one in given):
+        if any(item.kind.value in CHANGED_KINDS for item in given):
             yield given
 
 

@@ -134,7 +134,7 @@ def update_process_count(tx: Session, run_id: int) -> None:
     """Count anew the processes of a run that results were added to."""
     cell = (SeriesRow.benchmark_id, SeriesRow.parameters)
     process = (ProcessRow.role, ProcessRow.pair, ProcessRow.round, ProcessRow.order, ProcessRow.index)
-    found = (
+    distinct_processes = (
         sa.select(*cell, *process)
         .select_from(ProcessRow)
         .join(ResultRow, ProcessRow.result_id == ResultRow.id)
@@ -143,7 +143,7 @@ def update_process_count(tx: Session, run_id: int) -> None:
         .distinct()
         .subquery()
     )
-    counted = sa.select(sa.func.count()).select_from(found).scalar_subquery()
+    counted = sa.select(sa.func.count()).select_from(distinct_processes).scalar_subquery()
     tx.execute(sa.update(RUNS).where(RUNS.c.id == run_id).values(processes=counted))
 
 
@@ -158,7 +158,9 @@ def count_os_processes(measured: Iterable[tuple[Series, Sequence[Process]]]) -> 
 
 
 def _distinct_processes(groups: Iterable[Sequence[Process]]) -> set[tuple[Any, ...]]:
-    return {(one.role._value_, one.pair, one.round, one.order, one.index) for some in groups for one in some}
+    return {
+        (item.role._value_, item.pair, item.round, item.order, item.index) for some in groups for item in some
+    }
 
 
 def _result_values(result: Result, summarize: ProcessSummarizer | None) -> tuple[Any, ...]:

@@ -167,11 +167,11 @@ class GroupCommitter:
         try:
             with self._store.begin() as tx:
                 in_a_job = True
-                alike = groupby(batch, key=lambda one: one.run_batch)
+                alike = groupby(batch, key=lambda item: item.run_batch)
                 outcomes = [
                     outcome
                     for how, some in alike
-                    for outcome in self._run_jobs(tx, how, [one.item for one in some])
+                    for outcome in self._run_jobs(tx, how, [item.item for item in some])
                 ]
                 in_a_job, committing = False, True
         except Exception as error:

@@ -102,14 +102,14 @@ def start_session(
 
 def find_unfinished_session(tx: Session, project: str, spec_hash: str) -> SessionRecord | None:
     """The newest session of the same plan that was interrupted: a run that starts again goes on with it."""
-    found = tx.execute(
+    row = tx.execute(
         sa.select(*core_table(SessionRow).c)
         .join(ProjectRow, SessionRow.project_id == ProjectRow.id)
         .where(ProjectRow.slug == project, SessionRow.spec_hash == spec_hash, SessionRow.state == RUNNING)
         .order_by(SessionRow.started_at.desc(), SessionRow.id.desc())
         .limit(1)
     ).first()
-    return None if found is None else measurements.build_session_record(found, project)
+    return None if row is None else measurements.build_session_record(row, project)
 
 
 def finish_session(tx: Session, uid: str, finished_at: datetime) -> None:
@@ -121,18 +121,20 @@ def finish_session(tx: Session, uid: str, finished_at: datetime) -> None:
 def add_run(tx: Session, run: Run) -> int:
     """Store a run of a started session, or find it again: a resumed run goes on where it stopped."""
     project_id, key = row_ids.ensure_project_id(tx, run.project), _local_key(run)
-    found = tx.scalar(sa.select(RunRow.id).where(RunRow.key == key))
-    if found is None:
-        found = insert_runs(tx, project_id, [(replace(run, results=()), key, "")])[key]
-    get_id_cache(tx).add(("project of run", found), project_id)
+    run_id = tx.scalar(sa.select(RunRow.id).where(RunRow.key == key))
+    if run_id is None:
+        run_id = insert_runs(tx, project_id, [(replace(run, results=()), key, "")])[key]
+    get_id_cache(tx).add(("project of run", run_id), project_id)
     if run.results:
-        known = set(tx.scalars(sa.select(ResultRow.series_id).where(ResultRow.run_id == found)))
+        known = set(tx.scalars(sa.select(ResultRow.series_id).where(ResultRow.run_id == run_id)))
         new = [
-            one for one in run.results if row_ids.ensure_series_id(tx, project_id, one.series) not in known
+            result
+            for result in run.results
+            if row_ids.ensure_series_id(tx, project_id, result.series) not in known
         ]
-        insert_results(tx, project_id, [(found, result) for result in new])
-        update_process_count(tx, found)
-    return found
+        insert_results(tx, project_id, [(run_id, result) for result in new])
+        update_process_count(tx, run_id)
+    return run_id
 
 
 def add_processes(tx: Session, run_id: int, measured: Sequence[tuple[Series, Process]]) -> list[int]:
@@ -261,11 +263,11 @@ def upsert_commits(tx: Session, project: str, commits: Sequence[Commit]) -> None
 def _ensure_result_id(tx: Session, run_id: int, series_id: int, process: Process) -> int:
     """Find or add the result a process belongs to; its status is ok once any process is ok, else the latest."""
     key = ("result", run_id, series_id)
-    found = get_id_cache(tx).find(key)
-    if found is None:
+    result_id = get_id_cache(tx).find(key)
+    if result_id is None:
         query = sa.select(ResultRow.id).where(ResultRow.run_id == run_id, ResultRow.series_id == series_id)
-        found = tx.scalar(query)
-    if found is None:
+        result_id = tx.scalar(query)
+    if result_id is None:
         row = {
             "run_id": run_id,
             "series_id": series_id,
@@ -273,14 +275,14 @@ def _ensure_result_id(tx: Session, run_id: int, series_id: int, process: Process
             "reason": values.replace_unstorable(process.reason),
             "boundaries": ProcessBoundaries.PROCESS.value,
         }
-        found = tx.execute(sa.insert(core_table(ResultRow)).returning(ResultRow.id), row).scalar_one()
-    elif not get_id_cache(tx).find(("ok", found)):
+        result_id = tx.execute(sa.insert(core_table(ResultRow)).returning(ResultRow.id), row).scalar_one()
+    elif not get_id_cache(tx).find(("ok", result_id)):
         latest = {"status": process.status.value, "reason": values.replace_unstorable(process.reason)}
-        of_result = sa.and_(ResultRow.id == found, ResultRow.status != Status.OK.value)
+        of_result = sa.and_(ResultRow.id == result_id, ResultRow.status != Status.OK.value)
         tx.execute(sa.update(core_table(ResultRow)).where(of_result).values(latest))
     if process.status is Status.OK:
-        get_id_cache(tx).add(("ok", found), 1)
-    return get_id_cache(tx).add(key, found)
+        get_id_cache(tx).add(("ok", result_id), 1)
+    return get_id_cache(tx).add(key, result_id)
 
 
 def _split_batches(runs: Iterable[KeyedRun]) -> Iterator[list[KeyedRun]]:

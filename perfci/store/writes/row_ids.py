@@ -41,20 +41,20 @@ def load_run_project_id(tx: Session, run_id: int) -> int:
 
     def find() -> int:
         query = sa.select(SessionRow.project_id).join(RunRow, RunRow.session_id == SessionRow.id)
-        found = tx.scalar(query.where(RunRow.id == run_id))
-        if found is None:
+        project_id = tx.scalar(query.where(RunRow.id == run_id))
+        if project_id is None:
             raise PerfciError(f"There is no run {run_id} to add measurements to.")
-        return int(found)
+        return int(project_id)
 
     return get_id_cache(tx).get_or_add(("project of run", run_id), find)
 
 
 def require_session_id(tx: Session, uid: str) -> int:
     def find() -> int:
-        found = tx.scalar(sa.select(SessionRow.id).where(SessionRow.uid == uid))
-        if found is None:
+        session_id = tx.scalar(sa.select(SessionRow.id).where(SessionRow.uid == uid))
+        if session_id is None:
             raise PerfciError(f"There is no session {uid}: start it before adding to it.")
-        return found
+        return session_id
 
     return get_id_cache(tx).get_or_add(("session", uid), find)
 
@@ -76,17 +76,17 @@ def add_imported_sessions(tx: Session, project: int, runs: Sequence[Run], kind: 
         }
         for uid, run in sorted(new.items())
     ]
-    found = dict(insert_rows(tx, SESSIONS, rows, "uid", "id", ignore=True))
-    for some in in_chunks([uid for uid in new if uid not in found]):
+    session_ids = dict(insert_rows(tx, SESSIONS, rows, "uid", "id", ignore=True))
+    for some in in_chunks([uid for uid in new if uid not in session_ids]):
         query = sa.select(SessionRow.uid, SessionRow.id, SessionRow.project_id).where(
             SessionRow.uid.in_(some)
         )
         for uid, row_id, its_project in tx.execute(query):
             if its_project != project:
                 raise PerfciError(f"The session {uid} belongs to another project than {new[uid].project}.")
-            found[uid] = row_id
+            session_ids[uid] = row_id
     for run in runs:
-        row_id = found.get(run.session) or cast(int, known.find(("session", project, run.session)))
+        row_id = session_ids.get(run.session) or cast(int, known.find(("session", project, run.session)))
         known.add(("session", run.session), known.add(("session", project, run.session), row_id))
 
 
@@ -136,48 +136,50 @@ def ensure_series_ids(tx: Session, project: int, series: Sequence[Series]) -> li
         (
             "series",
             project,
-            one.benchmark.name,
-            one.benchmark.version,
-            one.parameters,
-            one.metric.name,
-            one.metric.unit,
-            one.metric.direction,
-            machine_ids[id(one.machine)],
-            variant_ids[id(one.variant)],
-            one.harness,
+            each_series.benchmark.name,
+            each_series.benchmark.version,
+            each_series.parameters,
+            each_series.metric.name,
+            each_series.metric.unit,
+            each_series.metric.direction,
+            machine_ids[id(each_series.machine)],
+            variant_ids[id(each_series.variant)],
+            each_series.harness,
         )
-        for one in series
+        for each_series in series
     ]
-    found = [known.find(key) for key in keys]
-    if None in found:
-        new = {key: one for key, one, row_id in zip(keys, series, found, strict=True) if row_id is None}
+    series_ids = [known.find(key) for key in keys]
+    if None in series_ids:
+        new = {
+            key: item for key, item, row_id in zip(keys, series, series_ids, strict=True) if row_id is None
+        }
         for key, row_id in _add_series(tx, project, new).items():
             known.add(key, row_id)
-        found = [known.find(key) for key in keys]
-    return cast(list[int], found)
+        series_ids = [known.find(key) for key in keys]
+    return cast(list[int], series_ids)
 
 
 def _add_series(tx: Session, project: int, new: Mapping[Any, Series]) -> dict[Any, int]:
     """Find or add series in one order for all writers, so that two of them wait for each other and never in a ring."""
     slug = str(tx.scalar(sa.select(ProjectRow.slug).where(ProjectRow.id == project)))
-    identities = {key: conversions.series_identity(slug, one) for key, one in new.items()}
+    identities = {key: conversions.series_identity(slug, item) for key, item in new.items()}
     stored = find_series_ids(tx, identities.values())
-    absent = {identities[key]: one for key, one in new.items() if identities[key] not in stored}
+    absent = {identities[key]: item for key, item in new.items() if identities[key] not in stored}
     if absent:
-        benchmarks = _ensure_benchmark_ids(tx, project, {one.benchmark for one in absent.values()})
+        benchmarks = _ensure_benchmark_ids(tx, project, {item.benchmark for item in absent.values()})
         rows = [
             {
                 "identity": identity,
-                "benchmark_id": benchmarks[one.benchmark],
-                "parameters": one.parameters,
-                "metric": one.metric.name,
-                "unit": one.metric.unit,
-                "direction": one.metric.direction,
-                "machine_id": ensure_machine_id(tx, one.machine),
-                "variant_id": ensure_variant_id(tx, one.variant),
-                "harness": one.harness,
+                "benchmark_id": benchmarks[item.benchmark],
+                "parameters": item.parameters,
+                "metric": item.metric.name,
+                "unit": item.metric.unit,
+                "direction": item.metric.direction,
+                "machine_id": ensure_machine_id(tx, item.machine),
+                "variant_id": ensure_variant_id(tx, item.variant),
+                "harness": item.harness,
             }
-            for identity, one in sorted(absent.items())
+            for identity, item in sorted(absent.items())
         ]
         tx.execute(insert_or_ignore(tx, SeriesRow), rows)
         stored |= find_series_ids(tx, absent)
@@ -187,35 +189,35 @@ def _add_series(tx: Session, project: int, new: Mapping[Any, Series]) -> dict[An
 def find_series_ids(tx: Session, identities: Collection[str]) -> dict[str, int]:
     """The ids of the series that these identities name; one that names none is left out."""
     query = sa.select(SeriesRow.identity, SeriesRow.id)
-    found: dict[str, int] = {}
+    ids_by_identity: dict[str, int] = {}
     for some in in_chunks(identities):
-        found |= dict(tx.execute(query.where(SeriesRow.identity.in_(some))).all())
-    return found
+        ids_by_identity |= dict(tx.execute(query.where(SeriesRow.identity.in_(some))).all())
+    return ids_by_identity
 
 
 def _ensure_benchmark_ids(
     tx: Session, project: int, benchmarks: Collection[Benchmark]
 ) -> dict[Benchmark, int]:
     """Find or add benchmarks, those that are missing in one statement and one order."""
-    ordered = sorted(benchmarks, key=lambda one: (one.name, one.version))
-    rows = [{"project_id": project, "name": one.name, "version": one.version} for one in ordered]
+    ordered = sorted(benchmarks, key=lambda item: (item.name, item.version))
+    rows = [{"project_id": project, "name": item.name, "version": item.version} for item in ordered]
     missing = [
-        row for row, one in zip(rows, ordered, strict=True) if get_id_cache(tx).find((project, one)) is None
+        row for row, item in zip(rows, ordered, strict=True) if get_id_cache(tx).find((project, item)) is None
     ]
     if len(missing) > 1:
         tx.execute(insert_or_ignore(tx, BenchmarkRow), missing)
-    return {one: ensure_benchmark_id(tx, project, one) for one in ordered}
+    return {item: ensure_benchmark_id(tx, project, item) for item in ordered}
 
 
 def ensure_commit_ids(tx: Session, project: int, commits: Sequence[Commit]) -> dict[tuple[str, bool], int]:
     """Add commits, or complete what is known of them, and answer their ids by (sha, dirty)."""
     known = get_id_cache(tx)
-    found = {commit: known.find((project, commit)) for commit in commits}
-    if new := [commit for commit, row_id in found.items() if row_id is None]:
+    commit_ids = {commit: known.find((project, commit)) for commit in commits}
+    if new := [commit for commit, row_id in commit_ids.items() if row_id is None]:
         row_ids = _add_commits(tx, project, new)
         for commit in new:
-            found[commit] = known.add((project, commit), row_ids[commit.sha, commit.dirty])
-    return {(commit.sha, commit.dirty): cast(int, row_id) for commit, row_id in found.items()}
+            commit_ids[commit] = known.add((project, commit), row_ids[commit.sha, commit.dirty])
+    return {(commit.sha, commit.dirty): cast(int, row_id) for commit, row_id in commit_ids.items()}
 
 
 def _add_commits(tx: Session, project: int, commits: Sequence[Commit]) -> dict[tuple[str, bool], int]:
@@ -261,10 +263,10 @@ def _find_or_add(
     """Answer the id of the row with this key, adding it if need be; another writer may add it at the same moment."""
     columns = core_table(row).c
     query = sa.select(columns.id).where(*(columns[name] == value for name, value in key.items()))
-    found = tx.scalar(query)
-    if found is None:
-        found = tx.scalar(insert_or_ignore(tx, row, "id"), {**key, **(defaults or {})})
-    if found is None:
-        found = tx.scalar(query)
-    assert found is not None
-    return int(found)
+    row_id = tx.scalar(query)
+    if row_id is None:
+        row_id = tx.scalar(insert_or_ignore(tx, row, "id"), {**key, **(defaults or {})})
+    if row_id is None:
+        row_id = tx.scalar(query)
+    assert row_id is not None
+    return int(row_id)

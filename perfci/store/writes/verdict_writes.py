@@ -52,7 +52,7 @@ def save_change_points(tx: Session, project: str, changes: Mapping[Series, Seque
     ids_of = row_ids.ensure_series_ids(tx, row_ids.ensure_project_id(tx, project), list(changes))
     stored = _load_change_points(tx, ids_of)
     new = {
-        row_id: [_change_point_values(one) for one in found]
+        row_id: [_change_point_values(item) for item in found]
         for row_id, found in zip(ids_of, changes.values(), strict=True)
     }
     changed = [row_id for row_id, moves in new.items() if moves != stored.get(row_id, [])]
@@ -85,11 +85,11 @@ def _load_change_points(tx: Session, series_ids: Sequence[int]) -> dict[int, lis
     query = sa.select(columns.series_id, *(columns[name] for name in CHANGE_POINT_COLUMNS)).order_by(
         columns.id
     )
-    found: dict[int, list[tuple[object, ...]]] = defaultdict(list)
+    stored: dict[int, list[tuple[object, ...]]] = defaultdict(list)
     for some in in_chunks(series_ids):
         for series_id, *move in tx.connection().execute(query.where(columns.series_id.in_(some))):
-            found[series_id].append(tuple(move))
-    return found
+            stored[series_id].append(tuple(move))
+    return stored
 
 
 def _add_verdict(tx: Session, verdict: Verdict, columns: dict[str, Any]) -> int:
