@@ -10,8 +10,8 @@ import click
 from perfci.cli.shared.context import current_config, current_repository, write_json
 from perfci.cli.shared.options import global_options, json_option, suite_option
 from perfci.doctor import CheckLevel, DoctorFinding, DoctorTarget, run_checks
-from perfci.doctor.findings import format_count
 from perfci.model import PerfciError
+from perfci.report.number_format import format_count
 from perfci.runner.git_repository import GitRepository
 
 COLOURS = {CheckLevel.OK: "green", CheckLevel.WARNING: "yellow", CheckLevel.PROBLEM: "red"}

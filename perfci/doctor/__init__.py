@@ -1,4 +1,4 @@
-"""``perfci doctor``: facts are observed, checked one by one by pure functions, and told as findings."""
+"""``perfci doctor``: collect facts, check each with a pure function, and report findings."""
 
 from perfci.doctor.examination import DoctorTarget, run_checks
 from perfci.doctor.findings import CheckLevel, DoctorFinding

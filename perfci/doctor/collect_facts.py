@@ -1,4 +1,4 @@
-"""The eyes of the doctor: ask kernel, driver, measured interpreter, lock and store. No judgement here."""
+"""Collect the facts of the doctor from kernel, driver, measured interpreter, lock and store."""
 
 from __future__ import annotations
 
@@ -23,12 +23,17 @@ from perfci.store.engine import format_address, parse_database_url, sqlite_path
 from perfci.store.queries.measurements import load_runs_of_commit, load_session_processes, load_sessions
 
 PROBE = Path(__file__).with_name("probe.py")
+"""The script that the measured interpreter runs."""
+
 PROBE_TIMEOUT_S = 300.0
+"""Seconds for the probe: importing torch can take minutes from a cold disk."""
+
 MAX_SESSIONS = 20
+"""Newest sessions that are searched for one of the suite."""
 
 
 def probe_environment(python: str) -> SoftwareFacts:
-    """What the measured interpreter has installed, and what perfci's measuring tools find in it."""
+    """Probe what the measured interpreter has installed, and what perfci.bench can read in it."""
     try:
         done = subprocess.run(
             [python, str(PROBE)],
@@ -37,19 +42,17 @@ def probe_environment(python: str) -> SoftwareFacts:
             timeout=PROBE_TIMEOUT_S,
             stdin=subprocess.DEVNULL,
         )
-        told = json.loads(done.stdout)
+        probed = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError) as error:
         raise PerfciError(f"the interpreter {python} does not run: {error}") from None
     except ValueError:
         last = done.stderr.strip().splitlines()[-1:] or [f"status {done.returncode}"]
-        raise PerfciError(
-            f"the interpreter {python} does not tell what it has installed: {last[0]}"
-        ) from None
-    return parse_software_facts(told)
+        raise PerfciError(f"the interpreter {python} did not report its packages: {last[0]}") from None
+    return parse_software_facts(probed)
 
 
 def parse_software_facts(probed: dict[str, Any]) -> SoftwareFacts:
-    """Freeze what the probe wrote."""
+    """Build the facts from the JSON of the probe."""
     return SoftwareFacts(
         python=probed["python"],
         executable=probed["executable"],
@@ -67,23 +70,22 @@ def _freeze_lists(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def list_driver_gpus() -> tuple[str, ...]:
+    """The name of every GPU that the driver's own tool lists."""
     machine = describe_machine()
     return (machine.accelerator,) * machine.accelerators
 
 
 def read_git_version() -> str:
+    """The version of git, or nothing where it is not installed."""
     tool = shutil.which("git")
     if tool is None:
         return ""
-    told = subprocess.run([tool, "version"], capture_output=True, text=True, timeout=30).stdout.split()
-    return told[2] if len(told) > 2 else ""
-
-
-# ------------------------------------------------------------------ the kernel
+    words = subprocess.run([tool, "version"], capture_output=True, text=True, timeout=30).stdout.split()
+    return words[2] if len(words) > 2 else ""
 
 
 def read_machine_facts(root: Path = Path("/")) -> MachineFacts:
-    """Read what Linux shows below ``/proc`` and ``/sys``."""
+    """Read the facts that Linux shows below ``/proc`` and ``/sys``."""
     quota, stopped = _read_quota(root)
     return MachineFacts(
         cores=len(os.sched_getaffinity(0)),
@@ -99,26 +101,28 @@ def read_machine_facts(root: Path = Path("/")) -> MachineFacts:
 
 
 def _read_autogroup(root: Path) -> bool | None:
-    told = _read_text(root / "proc/sys/kernel/sched_autogroup_enabled")
-    return told == "1" if told else None
+    text = _read_text(root / "proc/sys/kernel/sched_autogroup_enabled")
+    return text == "1" if text else None
 
 
 def _read_quota(root: Path) -> tuple[float | None, float | None]:
-    """The tightest CPU quota of the control groups around this process, and how often it ran out."""
-    found: list[tuple[float, float | None]] = []
+    """The tightest CPU quota in cores of the control groups around this process, and how often it ran out."""
+    quotas: list[tuple[float, float | None]] = []
     for folder in _list_cgroup_folders(root, "cpu"):
         quota, _, period = _read_text(folder / "cpu.max").partition(" ")
+        # The files of control groups version 1.
         quota = quota or _read_text(folder / "cpu.cfs_quota_us")
         period = period or _read_text(folder / "cpu.cfs_period_us")
         if quota.isdigit() and period.isdigit():
             stat = dict(line.split() for line in _read_text(folder / "cpu.stat").splitlines())
             periods = int(stat.get("nr_periods", 0))
             stopped = int(stat.get("nr_throttled", 0)) / periods if periods else None
-            found.append((int(quota) / int(period), stopped))
-    return min(found, default=(None, None), key=lambda one: one[0] or 0.0)
+            quotas.append((int(quota) / int(period), stopped))
+    return min(quotas, default=(None, None), key=lambda item: item[0] or 0.0)
 
 
 def _read_memory(root: Path) -> int | None:
+    """Bytes available to this process, within the limits of its control groups."""
     lines = (line.split() for line in _read_text(root / "proc/meminfo").splitlines())
     free = [int(words[1]) * 1024 for words in lines if words[0] == "MemAvailable:"]
     for folder in _list_cgroup_folders(root, "memory"):
@@ -132,12 +136,12 @@ def _read_memory(root: Path) -> int | None:
 def _list_cgroup_folders(root: Path, controller: str) -> Iterator[Path]:
     """The folders of this process's control group and all above it, of version 2 or 1."""
     for line in _read_text(root / "proc/self/cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
+        _, controllers, group = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
             continue
         top = root / "sys/fs/cgroup" / controllers
-        folder = top / path.strip("/")
-        yield from (one for one in (folder, *folder.parents) if one.is_relative_to(top))
+        folder = top / group.strip("/")
+        yield from (path for path in (folder, *folder.parents) if path.is_relative_to(top))
 
 
 def _read_governors(root: Path) -> tuple[str, ...]:
@@ -148,7 +152,9 @@ def _read_governors(root: Path) -> tuple[str, ...]:
 def _read_turbo(root: Path) -> bool | None:
     cpu = root / "sys/devices/system/cpu"
     off, boost = _read_text(cpu / "intel_pstate/no_turbo"), _read_text(cpu / "cpufreq/boost")
-    return off == "0" if off else boost == "1" if boost else None
+    if off:
+        return off == "0"
+    return boost == "1" if boost else None
 
 
 def _read_first_number(path: Path) -> float | None:
@@ -163,11 +169,8 @@ def _read_text(path: Path) -> str:
         return ""
 
 
-# ------------------------------------------------------------------ perfci's own things
-
-
 def find_lock_holder(config: Config) -> str:
-    """Who measures on this machine right now, in the lock's own words."""
+    """The description of the measurement that holds the machine lock; empty where none does."""
     try:
         with machine_lock(config.lock_path, owner="perfci doctor", wait=False):
             return ""
@@ -176,7 +179,7 @@ def find_lock_holder(config: Config) -> str:
 
 
 def probe_database(config: Config) -> tuple[str, bool, str]:
-    """How the store is called, whether it exists, and what keeps it from being opened."""
+    """The display URL of the store, whether it exists, and why it cannot be opened."""
     shown = config.database_url
     try:
         address = parse_database_url(config.database_url)
@@ -190,11 +193,15 @@ def probe_database(config: Config) -> tuple[str, bool, str]:
 
 
 def read_free_disk(folder: Path) -> int:
+    """Free bytes on the disk of a folder."""
     return shutil.disk_usage(folder).free
 
 
 def load_recorded_suite(config: Config, suite: str) -> RecordedSuite | None:
-    """What the newest session measured of this suite, where the store can be read and has one."""
+    """The benchmarks of the newest session of this suite.
+
+    None without one, or where the store cannot be read.
+    """
     with (
         contextlib.suppress(PerfciError),
         contextlib.closing(open_store(config.database_url, create=False)) as store,
@@ -215,10 +222,10 @@ def _load_recorded_suite(store: Store, project: str, suite: str) -> RecordedSuit
 
 
 def read_sources(folder: Path) -> dict[str, str]:
-    """The source of every module of a suite that asv would import, by the name that benchmarks of it begin with."""
-    found = {}
+    """The source of every module that asv would import, by the module name its benchmarks begin with."""
+    sources = {}
     for path in sorted(folder.rglob("*.py")):
         parts = path.relative_to(folder).with_suffix("").parts
         module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts) or folder.name
-        found[module] = path.read_text(errors="replace")
-    return found
+        sources[module] = path.read_text(errors="replace")
+    return sources

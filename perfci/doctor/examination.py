@@ -1,4 +1,4 @@
-"""Everything that decides whether measuring here works, one finding after another."""
+"""Run every check of the doctor, one finding after another."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.runner.prepare_commit import PreparedCommit, prepare_commit
 
 OnProgress = Callable[[str], None]
+"""Called with a line before a check that takes a while."""
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorTarget:
-    """What is examined: a configuration, and the repository and its newest commit where there are any."""
+    """What the doctor examines: a configuration, and the repository and suite where there are any."""
 
     config: Config
     repository: GitRepository | None
@@ -33,18 +34,19 @@ class DoctorTarget:
 
 
 def run_checks(target: DoctorTarget, on_progress: OnProgress = lambda line: None) -> Iterator[DoctorFinding]:
-    """Find out and tell, cheapest first; ``say`` hears of what takes a while."""
+    """Yield the findings, cheapest checks first; ``on_progress`` is called before slow ones."""
     config = target.config
-    facts = collect_facts.read_machine_facts()  # before anything of ours is in the load
+    # First of all: later checks would be part of the load themselves.
+    facts = collect_facts.read_machine_facts()
     gpus = collect_facts.list_driver_gpus()
     yield software_checks.check_git(collect_facts.read_git_version())
-    commit, found = check_newest_commit(target.repository)
-    yield found
+    commit, finding = check_newest_commit(target.repository)
+    yield finding
     prepared = None
     if target.repository is not None and commit is not None:
         on_progress(f"preparing {commit.short_sha} as `perfci run` would")
-        prepared, found = check_build(target.repository, commit, config)
-        yield found
+        prepared, finding = check_build(target.repository, commit, config)
+        yield finding
     yield from check_environment(prepared, config, gpus)
     if target.repository is not None and prepared is not None and not prepared.failure_reason:
         yield from check_suite(target, target.repository, prepared.commit)
@@ -58,6 +60,7 @@ def run_checks(target: DoctorTarget, on_progress: OnProgress = lambda line: None
 
 
 def check_newest_commit(repository: GitRepository | None) -> tuple[Commit | None, DoctorFinding]:
+    """Find the commit that is checked out, which the checks are run at."""
     if repository is None:
         advice = "run perfci where the measured code is committed"
         return None, problem("repository", "this folder is not inside a git repository", advice)
@@ -72,6 +75,7 @@ def check_newest_commit(repository: GitRepository | None) -> tuple[Commit | None
 def check_build(
     repository: GitRepository, commit: Commit, config: Config
 ) -> tuple[PreparedCommit | None, DoctorFinding]:
+    """Prepare a commit as ``perfci run`` does."""
     advice = "see [environment] in perfci.toml; nothing of this commit can be measured"
     try:
         prepared = prepare_commit(repository, commit, config.settings.environment)
@@ -87,7 +91,7 @@ def check_build(
 def check_environment(
     prepared: PreparedCommit | None, config: Config, gpus: tuple[str, ...]
 ) -> Iterator[DoctorFinding]:
-    """What the interpreter that measures has installed."""
+    """Check what the measuring interpreter has installed."""
     python = prepared.python if prepared is not None else config.settings.environment.python or sys.executable
     try:
         facts = collect_facts.probe_environment(python)
@@ -98,12 +102,13 @@ def check_environment(
 
 
 def check_suite(target: DoctorTarget, repository: GitRepository, commit: Commit) -> Iterator[DoctorFinding]:
+    """Check that every benchmark of the suite is discovered."""
     settings = target.config.settings
     folder = target.suite if target.suite is not None else repository.root / settings.suite.path
     try:
         with MeasurementRunner(repository, settings, folder) as workbench:
             workbench.prepare([commit])
-            found = workbench.discover(commit.sha)
+            discovery = workbench.discover(commit.sha)
             sources = collect_facts.read_sources(workbench.suite.folder)
             name = workbench.suite.name
     except PerfciError as error:
@@ -111,22 +116,25 @@ def check_suite(target: DoctorTarget, repository: GitRepository, commit: Commit)
             "suite", str(error), "a suite is what `perfci init` writes, or any folder of asv benchmarks"
         )
         return
-    benchmarks = found.benchmarks
-    yield from suite.check_modules(found.errors)
+    benchmarks = discovery.benchmarks
+    yield from suite.check_modules(discovery.errors)
     yield suite.check_benchmark_count(
         {benchmark.name: benchmark.type for benchmark in benchmarks.values()},
         len(expand_cells(benchmarks.values(), "", settings.suite.timeout_s)),
     )
-    written = [
-        one for module, source in sources.items() for one in suite.list_written_functions(source, module)
-    ]
-    yield from suite.check_written_functions(
-        suite.exclude_failed_modules(written, found.errors), benchmarks.keys()
+    written: list[suite.WrittenFunction] = []
+    imported: list[str] = []
+    for module, source in sources.items():
+        written += suite.list_written_functions(source, module)
+        imported += suite.list_imported_names(source, module)
+    importable = suite.exclude_failed_modules(written, discovery.errors)
+    yield from suite.check_written_functions(importable, benchmarks.keys())
+    yield from suite.check_imported_names(imported, benchmarks.keys())
+    yield from suite.check_omissions(
+        (omission.owner, group, omission.reason)
+        for omission in discovery.omissions
+        for group in omission.omitted_metrics
     )
-    imports = [one for module, source in sources.items() for one in suite.list_imported_names(source, module)]
-    yield from suite.check_imported_names(imports, benchmarks.keys())
-    groups = ((one.owner, group, one.reason) for one in found.omissions for group in one.omitted_metrics)
-    yield from suite.check_omissions(groups)
     versions = {benchmark.name: benchmark.version for benchmark in benchmarks.values()}
     yield from suite.check_lost_benchmarks(versions, collect_facts.load_recorded_suite(target.config, name))
 
@@ -134,7 +142,7 @@ def check_suite(target: DoctorTarget, repository: GitRepository, commit: Commit)
 def run_noise_check(
     target: DoctorTarget, prepared: PreparedCommit | None, holder: str, on_progress: OnProgress
 ) -> Iterator[DoctorFinding]:
-    """About a minute of A/A, where there is a commit to measure with and nobody else measures."""
+    """Measure A/A pairs for about a minute, where a commit can be measured and no other measurement runs."""
     if target.repository is None or prepared is None or prepared.failure_reason:
         yield warning(
             "noise", "not measured, since there is no commit that can be", "repair what is said above"
@@ -145,12 +153,12 @@ def run_noise_check(
             "noise", "not measured, so as not to disturb who measures", "run perfci doctor after that"
         )
         return
-    on_progress("measuring equals for about a minute (--quick leaves that out)")
+    on_progress("measuring identical runs (A/A) for about a minute (--quick leaves that out)")
     config = target.config
     try:
         with machine_lock(config.lock_path, owner=f"perfci doctor in {config.root}", wait=False):
-            equals = noise_check.measure_aa_pairs(target.repository, config.settings, prepared.commit)
+            measurement = noise_check.measure_aa_pairs(target.repository, config.settings, prepared.commit)
     except PerfciError as error:
-        yield problem("noise", f"equals cannot be measured: {error}", "repair what is said above")
+        yield problem("noise", f"the A/A run failed: {error}", "repair what is said above")
         return
-    yield from noise_check.check_noise(equals, config.settings.judge)
+    yield from noise_check.check_noise(measurement, config.settings.judge)

@@ -1,4 +1,4 @@
-"""What a check comes to: a level, what it is about, a plain sentence, and what to do."""
+"""The finding of a check: a level, a subject, a sentence, and what to do."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from enum import StrEnum
 
 
 class CheckLevel(StrEnum):
+    """How much a finding matters."""
+
     OK = "ok"
     WARNING = "warning"  # measuring works, and shows less than it could
     PROBLEM = "problem"  # something is not measured, or what is measured cannot be trusted
@@ -15,9 +17,9 @@ class CheckLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """One line of the doctor. ``advice`` says what to do, and is empty where there is nothing to do.
+    """The finding of one check; ``advice`` is empty where there is nothing to do.
 
-    ``figures`` are for programs that read ``--json``: what the sentence says, as ratios and counts.
+    ``figures`` repeats the numbers of the sentence for ``--json``, as ratios and counts.
     """
 
     level: CheckLevel
@@ -28,23 +30,21 @@ class DoctorFinding:
 
 
 def ok(subject: str, sentence: str) -> DoctorFinding:
+    """A finding without a fault."""
     return DoctorFinding(CheckLevel.OK, subject, sentence)
 
 
 def warning(subject: str, sentence: str, advice: str) -> DoctorFinding:
+    """A finding that makes measuring less sensitive."""
     return DoctorFinding(CheckLevel.WARNING, subject, sentence, advice)
 
 
 def problem(subject: str, sentence: str, advice: str) -> DoctorFinding:
+    """A finding that prevents a measurement or makes it unreliable."""
     return DoctorFinding(CheckLevel.PROBLEM, subject, sentence, advice)
 
 
-def format_count(number: int, noun: str) -> str:
-    """``1 module``, ``3 modules``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def format_names(names: list[str], limit: int = 5) -> str:
-    """Name a few of many."""
+    """List the first names, and how many more there are."""
     shown = ", ".join(names[:limit])
     return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown

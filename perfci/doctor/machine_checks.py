@@ -1,28 +1,32 @@
-"""Does the machine hold still? What the kernel told in, findings out."""
+"""Check that the machine measures steadily: facts from the kernel in, findings out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from perfci.doctor.findings import DoctorFinding, format_count, format_names, ok, problem, warning
+from perfci.doctor.findings import DoctorFinding, format_names, ok, problem, warning
+from perfci.report.number_format import format_count
 
 GIB = 2**30
+"""Bytes of a gibibyte."""
 
 BUSY_SHARE = 0.25
-"""Load from others above this share of the cores is felt in most pairs."""
+"""Load of other programs above this share of the cores disturbs most pairs."""
 
 MIN_MEMORY = 2 * GIB
+"""Bytes of available memory below which a benchmark may swap."""
+
 MIN_DISK = 2 * GIB
-"""A checkout, its build and a torch compile cache fit into this."""
+"""Bytes of free disk that hold a checkout, its build and a torch compile cache."""
 
 SLOW_CLOCKS = ("acpi_pm", "hpet", "jiffies", "pit")
-"""Clock sources that are read through the kernel and a device: a microsecond each."""
+"""Clock sources that are read through the kernel and a device, which takes a microsecond."""
 
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """What Linux tells of the machine; None or empty where it tells nothing."""
+    """Facts of the machine, as Linux reports them; None or empty where it does not."""
 
     cores: int
     quota_cores: float | None = None
@@ -36,6 +40,7 @@ class MachineFacts:
 
 
 def check_machine(facts: MachineFacts) -> Iterator[DoctorFinding]:
+    """Check cores, load, memory, clocks and the scheduler."""
     yield check_cores(facts)
     yield check_load(facts)
     yield check_memory(facts.memory)
@@ -47,44 +52,46 @@ def check_machine(facts: MachineFacts) -> Iterator[DoctorFinding]:
 
 
 def check_cores(facts: MachineFacts) -> DoctorFinding:
-    told = format_count(facts.cores, "core")
+    """Warn of a CPU quota below the number of cores, and of a single core."""
+    cores = format_count(facts.cores, "core")
     if facts.quota_cores is not None and facts.quota_cores < facts.cores:
-        often = (
-            f", which stopped it in {facts.stopped_share:.0%} of the periods so far"
-            if facts.stopped_share
-            else ""
-        )
+        throttled = ""
+        if facts.stopped_share:
+            throttled = f", which stopped it in {facts.stopped_share:.0%} of the periods so far"
         return warning(
             "cores",
-            f"{told}, but the control group allows only the time of {facts.quota_cores:g}{often}",
+            f"{cores}, but the control group allows only the time of {facts.quota_cores:g}{throttled}",
             "give the container whole cores (--cpuset-cpus) instead of a share of their time (--cpus)",
         )
     if facts.cores == 1:
         return warning(
             "cores", "one core, which everything else runs on too", "measure with two cores or more"
         )
-    return ok("cores", f"{told}, no quota below that")
+    return ok("cores", f"{cores}, no quota below that")
 
 
 def check_load(facts: MachineFacts) -> DoctorFinding:
+    """Warn of other programs that use the cores."""
     if facts.load is None:
-        return ok("load", "the kernel does not tell")
-    told = f"{facts.load:.2f} tasks over the last minute on {format_count(facts.cores, 'core')}"
+        return ok("load", "not reported by the kernel")
+    sentence = f"{facts.load:.2f} tasks over the last minute on {format_count(facts.cores, 'core')}"
     if facts.load > BUSY_SHARE * facts.cores:
-        return warning("load", told, "end what else runs here, or wait a minute if it has just ended")
-    return ok("load", told)
+        return warning("load", sentence, "end what else runs here, or wait a minute if it has just ended")
+    return ok("load", sentence)
 
 
 def check_memory(available: int | None) -> DoctorFinding:
+    """Warn of little available memory, in bytes."""
     if available is None:
-        return ok("memory", "the kernel does not tell")
-    told = f"{available / GIB:.1f} GiB can still be used"
+        return ok("memory", "not reported by the kernel")
+    sentence = f"{available / GIB:.1f} GiB can still be used"
     if available < MIN_MEMORY:
-        return warning("memory", told, "free some: a process that swaps is measured as slow, or killed")
-    return ok("memory", told)
+        return warning("memory", sentence, "free some: a process that swaps is measured as slow, or killed")
+    return ok("memory", sentence)
 
 
 def check_clock(source: str) -> DoctorFinding:
+    """Warn of a clock source that is slow to read."""
     if not source:
         return ok("clock", "the kernel does not name its clock source")
     if source in SLOW_CLOCKS:
@@ -94,6 +101,7 @@ def check_clock(source: str) -> DoctorFinding:
 
 
 def check_governor(governors: tuple[str, ...]) -> DoctorFinding:
+    """Warn of a frequency governor that follows the load."""
     if not governors:
         return ok("governor", "not visible here, as usual in virtual machines")
     if governors == ("performance",):
@@ -103,36 +111,39 @@ def check_governor(governors: tuple[str, ...]) -> DoctorFinding:
 
 
 def check_turbo(turbo: bool | None) -> DoctorFinding:
+    """Warn of turbo clocks, which depend on temperature."""
     if turbo is None:
         return ok("turbo", "not visible here, as usual in virtual machines")
     if turbo:
-        advice = "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo, or 0 > /sys/devices/system/cpu/cpufreq/boost"
+        advice = (
+            "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo, "
+            "or 0 > /sys/devices/system/cpu/cpufreq/boost"
+        )
         return warning("turbo", "on: the clock depends on temperature and on the other cores", advice)
     return ok("turbo", "off")
 
 
 def check_niceness(*, autogroup: bool) -> DoctorFinding:
-    """Grouped by session, a nice value counts only against processes of the same session: sched(7), autogroup."""
+    """Warn of autogrouping: nice values then count only within one session, see sched(7)."""
     if not autogroup:
         return ok("niceness", "what is started with nice stands back, in whichever session")
     return warning(
         "niceness",
-        "the kernel shares the cores out by session (kernel.sched_autogroup_enabled is 1): work that somebody starts "
-        "with nice in another session takes as much from what is measured as if it were not nice",
+        "the kernel shares the cores out by session (kernel.sched_autogroup_enabled is 1): "
+        "work that somebody starts with nice in another session takes as much from what is measured as if it were not nice",
         "sudo sysctl kernel.sched_autogroup_enabled=0, or let nobody else work here while you measure",
     )
 
 
-# ------------------------------------------------------------------ what is kept
-
-
 def check_lock(holder: str) -> DoctorFinding:
+    """Warn of another measurement on this machine."""
     if holder:
         return warning("lock", f"this machine is being measured: {holder}", "wait until that has ended")
     return ok("lock", "nobody else measures on this machine")
 
 
 def check_database(display_url: str, exists: bool, problem_text: str) -> DoctorFinding:
+    """Report a database that cannot be opened."""
     if problem_text:
         return problem(
             "database", problem_text.rstrip("."), "see `perfci db --help`, or name another store with --db"
@@ -143,7 +154,8 @@ def check_database(display_url: str, exists: bool, problem_text: str) -> DoctorF
 
 
 def check_disk(free: int) -> DoctorFinding:
-    told = f"{free / GIB:.1f} GiB are free below .perfci"
+    """Report little free disk, in bytes."""
+    sentence = f"{free / GIB:.1f} GiB are free below .perfci"
     if free < MIN_DISK:
-        return problem("disk", told, "free some: checkouts, builds and results go there")
-    return ok("disk", told)
+        return problem("disk", sentence, "free some: checkouts, builds and results go there")
+    return ok("disk", sentence)

@@ -1,7 +1,10 @@
-"""Runs in the measured environment by itself, with nothing of perfci beside it: tell in JSON what is installed there.
+"""Write as JSON what the measured environment has installed.
 
-asv swallows what goes wrong while it looks for plugins, so each is imported here again and its error kept. What the
-device, NVML and the processor's counters give is asked through perfci.bench, as a measuring function would ask.
+Run there as a script, without the rest of perfci.
+
+asv swallows errors while it discovers plugins, so each is imported here again to keep its error. The
+device, NVML and the processor's counters are read through perfci.bench, as a measuring function would read
+them.
 """
 
 from __future__ import annotations
@@ -20,14 +23,15 @@ from pathlib import Path
 from typing import Any
 
 WATCH_S = 0.5
-"""How long the GPU is watched while nothing runs."""
+"""Seconds for which the GPU is monitored while nothing runs."""
 
 
 def main() -> None:
-    sys.path.pop(0)  # the folder of this script, whose modules are none of the environment's
-    answer = os.dup(1)
-    os.dup2(2, 1)  # whatever an import prints is no answer
-    told = {
+    """Probe everything and write one JSON object to standard output."""
+    sys.path.pop(0)  # the folder of this script, whose modules do not belong to the environment
+    output = os.dup(1)
+    os.dup2(2, 1)  # what an import prints goes to standard error
+    facts = {
         "python": sys.version.split()[0],
         "executable": sys.executable,
         **probe_asv(),
@@ -35,10 +39,11 @@ def main() -> None:
         "torch": probe_torch(),
         **probe_bench(),
     }
-    os.write(answer, json.dumps(told).encode())
+    os.write(output, json.dumps(facts).encode())
 
 
 def probe_asv() -> dict[str, Any]:
+    """The version of asv_runner and the benchmark types it registered."""
     try:
         types = importlib.import_module("asv_runner.benchmarks").benchmark_types
         version = importlib.metadata.version("asv_runner")
@@ -48,7 +53,7 @@ def probe_asv() -> dict[str, Any]:
 
 
 def probe_plugins() -> Iterator[dict[str, Any]]:
-    """Every distribution that was meant for asv, whether its name is spelled as asv wants it or not."""
+    """Every distribution meant for asv, also one whose name is not spelled as asv requires."""
     seen = set()
     for distribution in importlib.metadata.distributions():
         name = str(distribution.metadata["Name"])
@@ -61,28 +66,29 @@ def probe_plugins() -> Iterator[dict[str, Any]]:
 
 
 def import_plugin(module: str, types: list[str]) -> Iterator[str]:
-    """Import what asv imports of a plugin, add the types it exports, and tell what does not import."""
+    """Import what asv imports of a plugin, add the types it exports, and yield the errors."""
     try:
         package = importlib.import_module(module)
         folder = Path(str(package.__file__)).parent / "benchmarks"
     except Exception as error:
         yield format_error(error)
         return
-    for found in pkgutil.iter_modules([str(folder)]):
+    for submodule in pkgutil.iter_modules([str(folder)]):
         try:
-            exporting = importlib.import_module(f"{module}.benchmarks.{found.name}")
+            exporting = importlib.import_module(f"{module}.benchmarks.{submodule.name}")
         except Exception as error:
-            yield f"{found.name}: {format_error(error)}"
+            yield f"{submodule.name}: {format_error(error)}"
             continue
         types += [label(cls) for cls in getattr(exporting, "export_as_benchmark", [])]
 
 
 def label(cls: type) -> str:
-    """``TimeBenchmark`` is ``time``."""
+    """The name of a benchmark type: ``time`` for ``TimeBenchmark``."""
     return cls.__name__.removesuffix("Benchmark").lower()
 
 
 def probe_torch() -> dict[str, Any]:
+    """The version, build and devices of torch; empty where it is not installed."""
     try:
         module = importlib.import_module("torch")
     except ModuleNotFoundError as error:
@@ -90,14 +96,20 @@ def probe_torch() -> dict[str, Any]:
     except Exception as error:
         return {"error": format_error(error)}
     hip, cuda = module.version.hip, module.version.cuda
+    build = "CPU"
+    if hip:
+        build = f"ROCm {hip}"
+    elif cuda:
+        build = f"CUDA {cuda}"
     return {
         "version": str(module.__version__),
-        "build": f"ROCm {hip}" if hip else f"CUDA {cuda}" if cuda else "CPU",
+        "build": build,
         "devices": list(list_devices(module)),
     }
 
 
 def list_devices(module: Any) -> Iterator[str]:
+    """The names of the devices that torch sees."""
     for index in range(module.cuda.device_count()):
         yield str(module.cuda.get_device_name(index))
     other = module.accelerator.current_accelerator(check_available=True)
@@ -106,7 +118,7 @@ def list_devices(module: Any) -> Iterator[str]:
 
 
 def probe_bench() -> dict[str, Any]:
-    """What perfci's own measuring tools find here; nothing of it where perfci or torch is not installed."""
+    """What perfci.bench can read here; its import error where perfci or torch is not installed."""
     try:
         devices = importlib.import_module("perfci.bench.devices.torch_devices")
         device = devices.this_device()
@@ -130,13 +142,14 @@ def probe_bench() -> dict[str, Any]:
 
 
 def watch_idle_gpu() -> Any:
-    """What a watch over half a second in which we do nothing says: whoever is seen then is somebody else."""
+    """Monitor the GPU while this process leaves it idle: any use of it is another program's."""
     with importlib.import_module("perfci.bench.devices.device_monitor").monitor_device() as seen:
         time.sleep(WATCH_S)
     return seen
 
 
 def format_error(error: BaseException) -> str:
+    """The last line of an error, with its type."""
     return "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
 
 

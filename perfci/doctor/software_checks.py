@@ -1,4 +1,4 @@
-"""Is what measures installed, and does asv see all of it? Facts of the measured environment in, findings out."""
+"""Check the software of the measured environment: facts in, findings out."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ SUPPORTED_PYTHONS = ((3, 11), (3, 13))
 """The oldest and the newest Python that perfci supports."""
 
 MIN_TORCH = (2, 9)
+"""The oldest torch that perfci supports."""
+
 MIN_GIT = (2, 25)
+"""The oldest git that reads commits of an untrusted repository safely."""
 
 
 @dataclass(frozen=True, slots=True)
 class TorchFacts:
-    """What ``import torch`` gave; nothing where it is not installed. ``build`` is ``CPU`` or such as ``CUDA 12.8``."""
+    """The installed torch, empty where there is none; ``build`` is ``CPU`` or, for example, ``CUDA 12.8``."""
 
     version: str = ""
     error: str = ""
@@ -27,7 +30,10 @@ class TorchFacts:
 
 @dataclass(frozen=True, slots=True)
 class BenchFacts:
-    """What perfci.bench found, or the ``error`` of importing it; the other texts are empty where all is well."""
+    """What perfci.bench can read, or the ``error`` of importing it.
+
+    The other texts are empty without a fault.
+    """
 
     error: str = ""
     kind: str = "cpu"
@@ -39,7 +45,7 @@ class BenchFacts:
 
 @dataclass(frozen=True, slots=True)
 class PluginFacts:
-    """An installed distribution that was meant for asv: what it exports, and what did not import."""
+    """An installed distribution meant for asv: the types it exports, and the errors of importing it."""
 
     name: str
     version: str
@@ -49,7 +55,7 @@ class PluginFacts:
 
 @dataclass(frozen=True, slots=True)
 class SoftwareFacts:
-    """What an interpreter says of itself."""
+    """The software of the measured interpreter."""
 
     python: str
     executable: str
@@ -64,7 +70,7 @@ class SoftwareFacts:
 def check_software(
     facts: SoftwareFacts, *, asv_runner: str, gpus: tuple[str, ...]
 ) -> Iterator[DoctorFinding]:
-    """``asv_runner`` is the version that perfci is written for, ``gpus`` what the driver's own tool lists."""
+    """Check all software; ``asv_runner`` is the supported version, ``gpus`` what the driver's tool lists."""
     yield check_python(facts)
     yield check_torch(facts.torch, gpus)
     yield check_asv(facts, asv_runner)
@@ -74,15 +80,20 @@ def check_software(
 
 
 def check_python(facts: SoftwareFacts) -> DoctorFinding:
+    """Report a Python that perfci does not support."""
     oldest, newest = (".".join(map(str, version)) for version in SUPPORTED_PYTHONS)
-    told = f"{facts.python} at {facts.executable}"
+    sentence = f"{facts.python} at {facts.executable}"
     if not SUPPORTED_PYTHONS[0] <= parse_version(facts.python)[:2] <= SUPPORTED_PYTHONS[1]:
-        advice = f"name another interpreter with [environment] python in perfci.toml; {oldest} to {newest} are supported"
-        return problem("Python", told, advice)
-    return ok("Python", told)
+        advice = (
+            "name another interpreter with [environment] python in perfci.toml; "
+            f"{oldest} to {newest} are supported"
+        )
+        return problem("Python", sentence, advice)
+    return ok("Python", sentence)
 
 
 def check_git(version: str) -> DoctorFinding:
+    """Report a missing or too old git."""
     needed = ".".join(map(str, MIN_GIT))
     if not version:
         return problem("git", "there is no git here", f"install git {needed} or newer")
@@ -94,21 +105,22 @@ def check_git(version: str) -> DoctorFinding:
 
 
 def check_torch(torch: TorchFacts, gpus: tuple[str, ...]) -> DoctorFinding:
+    """Report a torch that is missing, broken, too old, or blind to the driver's GPUs."""
     if torch.error:
         return problem("torch", f"importing torch fails: {torch.error}", "repair or reinstall torch there")
     if not torch.version:
         return warning("torch", "torch is not installed there", "install it, unless nothing measured uses it")
-    told = f"{torch.version}, {torch.build} build, {_describe_devices(torch)}"
+    sentence = f"{torch.version}, {torch.build} build, {_describe_devices(torch)}"
     if parse_version(torch.version)[:2] < MIN_TORCH:
-        return problem("torch", told, f"install torch {'.'.join(map(str, MIN_TORCH))} or newer")
+        return problem("torch", sentence, f"install torch {'.'.join(map(str, MIN_TORCH))} or newer")
     if gpus and not torch.devices:
         advice = (
             "install a CUDA build of torch"
             if torch.build == "CPU"
             else "compare the driver with torch's CUDA version"
         )
-        return problem("torch", f"{told}, although the driver lists {format_names(list(gpus))}", advice)
-    return ok("torch", told)
+        return problem("torch", f"{sentence}, although the driver lists {format_names(list(gpus))}", advice)
+    return ok("torch", sentence)
 
 
 def _describe_devices(torch: TorchFacts) -> str:
@@ -116,43 +128,47 @@ def _describe_devices(torch: TorchFacts) -> str:
 
 
 def check_asv(facts: SoftwareFacts, expected: str) -> DoctorFinding:
+    """Report an asv_runner of another version than the supported one."""
     if facts.asv_error:
         return problem(
             "asv", f"importing asv_runner fails: {facts.asv_error}", f"install asv_runner=={expected} there"
         )
-    told = f"asv_runner {facts.asv_runner} knows {', '.join(facts.types)}"
+    sentence = f"asv_runner {facts.asv_runner} knows {', '.join(facts.types)}"
     if facts.asv_runner != expected:
-        advice = f"install asv_runner=={expected} there: timings and versions of benchmarks shift between its releases"
-        return warning("asv", told, advice)
-    return ok("asv", told)
+        advice = (
+            f"install asv_runner=={expected} there: timings and versions of benchmarks shift "
+            "between its releases"
+        )
+        return warning("asv", sentence, advice)
+    return ok("asv", sentence)
 
 
 def check_plugin(plugin: PluginFacts, registered: tuple[str, ...]) -> DoctorFinding:
-    """asv says nothing when it passes a plugin over or swallows its ImportError."""
-    told, module = f"{plugin.name} {plugin.version}", re.sub(r"[-.]+", "_", plugin.name)
+    """Report a plugin that asv does not load: it skips plugins and swallows their import errors silently."""
+    title, module = f"{plugin.name} {plugin.version}", re.sub(r"[-.]+", "_", plugin.name)
     if not plugin.name.startswith("asv_bench"):
-        sentence = f"{told} is installed and never discovered: asv looks for names that begin with asv_bench"
+        sentence = f"{title} is installed and never discovered: asv looks for names that begin with asv_bench"
         return problem(
             "plugin", sentence, f"have its author spell the distribution {module}, with underscores"
         )
     if plugin.errors:
-        sentence = f"{told} does not import, so its benchmarks do not exist: {plugin.errors[0]}"
+        sentence = f"{title} does not import, so its benchmarks do not exist: {plugin.errors[0]}"
         return problem("plugin", sentence, f"make `import {module}` work there, or uninstall {plugin.name}")
     if not plugin.types:
-        sentence = f"{told} exports no benchmark type"
+        sentence = f"{title} exports no benchmark type"
         return problem("plugin", sentence, "its modules in benchmarks/ need a list export_as_benchmark")
     missing = [name for name in plugin.types if name not in registered]
     if missing:
         return problem(
             "plugin",
-            f"{told} is there, but asv did not register {format_names(missing)}",
+            f"{title} is there, but asv did not register {format_names(missing)}",
             "reinstall it there",
         )
-    return ok("plugin", f"{told} adds {', '.join(plugin.types)}")
+    return ok("plugin", f"{title} adds {', '.join(plugin.types)}")
 
 
 def check_bench(bench: BenchFacts) -> Iterator[DoctorFinding]:
-    """What a benchmark written with perfci.bench can read here."""
+    """Check what a benchmark written with perfci.bench can read here."""
     if bench.error:
         advice = "pip install perfci there, unless no benchmark uses perfci.bench"
         yield warning("perfci.bench", f"it cannot be used there: {bench.error}", advice)
@@ -160,7 +176,7 @@ def check_bench(bench: BenchFacts) -> Iterator[DoctorFinding]:
     if bench.unverified_reason:
         yield warning(
             "perfci.bench",
-            f"nobody has proven it on {bench.kind} devices: {bench.unverified_reason}",
+            f"not verified on {bench.kind} devices: {bench.unverified_reason}",
             "compare a few of its figures with torch.utils.benchmark before you rely on them",
         )
     if bench.kind == "cuda":
@@ -169,15 +185,18 @@ def check_bench(bench: BenchFacts) -> Iterator[DoctorFinding]:
 
 
 def check_gpu(bench: BenchFacts) -> Iterator[DoctorFinding]:
-    """The flags are those a process would carry that was measured now."""
+    """Report another user of the GPU or throttling, by the flags a process measured now would have."""
     if bench.nvml_error:
-        advice = "pip install nvidia-ml-py there: clocks, power, throttling and other users of the GPU are read by it"
+        advice = (
+            "pip install nvidia-ml-py there: "
+            "clocks, power, throttling and other users of the GPU are read by it"
+        )
         yield warning("GPU", f"NVML does not answer: {bench.nvml_error}", advice)
         return
     harmful = {"shared_gpu": _report_shared_gpu, "throttled": _report_throttled_gpu}
     flags = [flag.split(": ", 1) for flag in bench.gpu_flags]
-    found = [harmful[kind](told) for kind, told in flags if kind in harmful]
-    yield from found or [ok("GPU", "NVML answers; it is not slowed down, and nobody else uses it")]
+    findings = [harmful[kind](detail) for kind, detail in flags if kind in harmful]
+    yield from findings or [ok("GPU", "NVML answers; it is not slowed down, and nobody else uses it")]
 
 
 def _report_shared_gpu(detail: str) -> DoctorFinding:
@@ -192,6 +211,7 @@ def _report_throttled_gpu(detail: str) -> DoctorFinding:
 
 
 def check_counters(error: str) -> DoctorFinding:
+    """Warn where the processor's instruction counter cannot be read."""
     if error:
         advice = "judge by the other counts; where it is a setting: sysctl kernel.perf_event_paranoid=2"
         return warning("instructions", error, advice)
@@ -200,5 +220,5 @@ def check_counters(error: str) -> DoctorFinding:
 
 def parse_version(text: str) -> tuple[int, ...]:
     """The leading numbers of a version: ``2.13.0+cpu`` is (2, 13, 0)."""
-    found = re.match(r"\d+(?:\.\d+)*", text)
-    return tuple(int(part) for part in found[0].split(".")) if found else ()
+    match = re.match(r"\d+(?:\.\d+)*", text)
+    return tuple(int(part) for part in match[0].split(".")) if match else ()

@@ -1,4 +1,4 @@
-"""Is every benchmark that was written also measured? Source and discovery in, findings out."""
+"""Check that every written benchmark is measured: source and discovery in, findings out."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from perfci.doctor.findings import DoctorFinding, format_count, format_names, ok, problem, warning
+from perfci.doctor.findings import DoctorFinding, format_names, ok, problem, warning
+from perfci.report.number_format import format_count
 
 PLUGIN_NAMES = re.compile(r"gpu_?(mem)?_|gen_(ttft|tpot|e2el)_")
-"""What begins so is a benchmark where asv_bench_perfci is installed."""
+"""Prefixes of benchmarks where asv_bench_perfci is installed."""
 
 LOOKALIKE_NAMES = re.compile(r"(test|bench|benchmark|timing|timeit|perf)_")
-"""What begins so was probably meant as a benchmark, by habits from elsewhere."""
+"""Prefixes of probable benchmarks, by the conventions of other tools."""
 
 SILENT_DECORATORS = frozenset({"staticmethod", "classmethod", "skip_for_params", "skip_benchmark_if"})
 """Decorators that declare no metric; any other may hide a ``@metrics``."""
@@ -35,20 +36,21 @@ class WrittenFunction:
 
 @dataclass(frozen=True, slots=True)
 class RecordedSuite:
-    """What the last recorded run measured: benchmark names with their versions, and the day."""
+    """The last recorded run of a suite: its benchmark names with their versions, and the day."""
 
     versions: Mapping[str, str]
     day: str
 
 
 def check_modules(errors: Iterable[tuple[str, str]]) -> Iterator[DoctorFinding]:
+    """Report modules that do not import."""
     for module, error in errors:
         sentence = f"module {module} does not import, so nothing of it is measured: {error}"
         yield problem("suite", sentence, "make it import against the commit that is measured")
 
 
 def check_benchmark_count(types: Mapping[str, str], cells: int) -> DoctorFinding:
-    """``types`` holds the type of every benchmark by its name."""
+    """Report a suite without benchmarks; ``types`` holds the type of every benchmark by its name."""
     if not types:
         advice = "names that begin with time_, mem_, peakmem_, track_ or measure_ are benchmarks"
         return problem("suite", "there is no benchmark in it", advice)
@@ -59,7 +61,7 @@ def check_benchmark_count(types: Mapping[str, str], cells: int) -> DoctorFinding
 def check_lost_benchmarks(
     versions: Mapping[str, str], recorded: RecordedSuite | None
 ) -> Iterator[DoctorFinding]:
-    """Compare with the last recorded run: a benchmark that went missing looks like good news otherwise."""
+    """Report benchmarks of the last recorded run that are missing or rewritten."""
     if recorded is None:
         yield ok("history", "no run is recorded yet to compare the suite with")
         return
@@ -74,29 +76,32 @@ def check_lost_benchmarks(
         sentence = f"rewritten since {recorded.day}, so that its history begins anew: {format_names(changed)}"
         yield warning("history", sentence, "set a version attribute where old and new numbers mean the same")
     if not lost and not changed:
-        sentence = f"all {format_count(len(recorded.versions), 'benchmark')} measured on {recorded.day} are still there"
+        count = format_count(len(recorded.versions), "benchmark")
+        sentence = f"all {count} measured on {recorded.day} are still there"
         yield ok("history", sentence)
 
 
 def exclude_failed_modules(
     functions: Iterable[WrittenFunction], errors: Iterable[tuple[str, str]]
 ) -> list[WrittenFunction]:
-    """Leave out the functions of modules that failed to import, which are named already."""
+    """Leave out the functions of modules that failed to import, which ``check_modules`` reports."""
     failed = [module.partition(".")[2] for module, _ in errors]
     return [
-        one for one in functions if not any(not name or one.place.startswith(f"{name}.") for name in failed)
+        function
+        for function in functions
+        if not any(not name or function.place.startswith(f"{name}.") for name in failed)
     ]
 
 
 def check_written_functions(
     functions: Iterable[WrittenFunction], discovered: Collection[str]
 ) -> Iterator[DoctorFinding]:
-    """Functions that were written to be measured and will not be. ``found`` are the names discovered."""
-    known = {name.rpartition(".")[2] for name in discovered}
+    """Report functions written to be measured that are not among the ``discovered`` names."""
+    names = {name.rpartition(".")[2] for name in discovered}
     for function in functions:
         if function.name.startswith("measure_"):
             yield from _check_declared_metrics(function)
-        elif function.name not in known:
+        elif function.name not in names:
             yield from _check_overlooked(function)
 
 
@@ -109,20 +114,20 @@ def _check_declared_metrics(function: WrittenFunction) -> Iterator[DoctorFinding
 
 
 def _check_overlooked(function: WrittenFunction) -> Iterator[DoctorFinding]:
-    told = f"{function.place} (line {function.line})"
+    place = f"{function.place} (line {function.line})"
     if PLUGIN_NAMES.match(function.name):
-        sentence = f"{told} is not measured: its type comes with a plugin that is not registered there"
+        sentence = f"{place} is not measured: its type comes with a plugin that is not registered there"
         yield problem("suite", sentence, "pip install asv_bench_perfci in the measured environment")
     elif LOOKALIKE_NAMES.match(function.name):
         rest = function.name.partition("_")[2]
-        sentence = f"{told} looks like a benchmark and matches no type"
+        sentence = f"{place} looks like a benchmark and matches no type"
         yield warning(
             "suite", sentence, f"call it time_{rest} to have it timed, or _{function.name} to keep it apart"
         )
 
 
 def check_imported_names(imports: Iterable[str], discovered: Collection[str]) -> Iterator[DoctorFinding]:
-    """Names that asv takes for benchmarks of the module into which they were only imported."""
+    """Report names that asv takes for benchmarks of a module that only imports them."""
     for place in sorted(set(imports) & set(discovered)):
         sentence = f"{place} is measured as a benchmark of its own, because that module imports the name"
         yield warning(
@@ -133,7 +138,7 @@ def check_imported_names(imports: Iterable[str], discovered: Collection[str]) ->
 
 
 def check_omissions(omissions: Iterable[tuple[str, str, str]]) -> Iterator[DoctorFinding]:
-    """One line for each class that leaves out groups of metrics, which is no fault: (class, group, reason)."""
+    """List the metric groups that each class omits, which is no fault: (class, group, reason)."""
     left_out: dict[str, dict[str, list[str]]] = {}
     for owner, group, reason in omissions:
         left_out.setdefault(owner, {}).setdefault(reason, []).append(group)
@@ -148,15 +153,18 @@ def list_written_functions(source: str, module: str) -> list[WrittenFunction]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return []
-    found = list(_iterate_functions(tree.body, module))
+    functions = list(_iterate_functions(tree.body, module))
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            found += _iterate_functions(node.body, f"{module}.{node.name}")
-    return found
+            functions += _iterate_functions(node.body, f"{module}.{node.name}")
+    return functions
 
 
 def list_imported_names(source: str, module: str) -> list[str]:
-    """What a module imports by name at its top level, as ``module.name``; nothing for source that does not parse."""
+    """The names a module imports at its top level, as ``module.name``.
+
+    Empty for source that does not parse.
+    """
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
@@ -179,4 +187,6 @@ def _iterate_functions(body: Iterable[ast.stmt], owner: str) -> Iterator[Written
 def _get_decorator_name(decorator: ast.expr) -> str:
     """``metrics`` for ``@metrics(...)`` and ``@perfci.bench.metrics(...)``."""
     node = decorator.func if isinstance(decorator, ast.Call) else decorator
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""

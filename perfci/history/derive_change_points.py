@@ -75,7 +75,7 @@ def update_change_points(
     policy: Policy,
     cache: SegmentationCache = SEGMENTATION_CACHE,
 ) -> dict[Series, list[ChangePoint]]:
-    """Derive the change points of these series again and store them, with the summaries computed on the way."""
+    """Derive and store the change points of these series, with the summaries computed on the way."""
     histories = SeriesHistories.load(tx, series_ids)
     changes = histories.find_change_points(policy, cache)
     save_result_summaries(tx, histories.summaries)

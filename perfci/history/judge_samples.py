@@ -1,4 +1,4 @@
-"""Select the samples a verdict rests on and record how it was reached, for live sessions and replays alike."""
+"""Select the samples a verdict rests on and record how it was reached, live and in replays."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class NoisePriors:
 def find_complete_pairs(
     readings: ProcessesByCommit, base: str, head: str, pair_commits: PairCommits
 ) -> list[int]:
-    """The numbers of the pairs that compared these two commits on both sides, in the order they were measured.
+    """The numbers of the pairs measured at both of these commits, in the order they were measured.
 
     A session interrupted between base and head leaves half a pair, which would pass for a head that failed.
     """

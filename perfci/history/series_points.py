@@ -1,4 +1,4 @@
-"""Build the points that histories are judged by, from result summaries and, where they do not do, from samples."""
+"""Build the points that histories are judged by, from result summaries or else from samples."""
 
 from __future__ import annotations
 

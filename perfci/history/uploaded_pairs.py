@@ -56,7 +56,7 @@ class UploadedPairs:
 
     @classmethod
     def load(cls, tx: Transaction, project: str, uid: str) -> UploadedPairs:
-        """Read the session with the A/A runs known when it was first judged, so that judging again repeats it."""
+        """Read the session with the A/A runs known when it was first judged, for the same result."""
         samples = SessionSamples.from_rows(load_session_processes(tx, uid))
         existing = [
             record
@@ -75,10 +75,10 @@ class UploadedPairs:
         return cls(project, uid, samples, aa_results, until, own_verdicts, answered)
 
     def judge(self, policy: Policy) -> list[VerdictDecision]:
-        """One verdict for each judged series of each comparison, without those that repeat or precede a current one.
+        """Judge each series of each comparison; omit verdicts that repeat or precede a current one.
 
-        The pairs are looked at once, so a move needs what a confirmation needs, and the false discovery rate is
-        controlled over all verdicts together.
+        The pairs are looked at once, so a move needs what a confirmation needs, and the false discovery
+        rate is controlled over all verdicts together.
         """
         judged = [
             judged_series

@@ -1,1 +1,1 @@
-"""Use cases that measure: comparisons, ranges, variants, ablations and wrapped scripts, on top of the runner."""
+"""Use cases that measure: comparisons, ranges, variants, ablations and wrapped scripts."""

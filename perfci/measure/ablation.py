@@ -86,9 +86,10 @@ def run_ablation(
     goals: Sequence[Goal] = (),
     budget_s: float | None = None,
 ) -> AblationResult:
-    """Measure all good steps in every round until each is decided against the one before it, and the last to the first.
+    """Measure all good steps in every round until each is decided against the step before it.
 
-    A step that fails, or fails parity only after more rounds, is rejected; the steps after it are judged again.
+    The last good step is compared with the first as well. A step that fails, or fails parity only after
+    more rounds, is rejected; the steps after it are judged again.
     """
     policy = VariantPolicy.from_policy(build_policy(config))
     scope = replace(scope, cells=select_variant_cells(scope.cells, groups))

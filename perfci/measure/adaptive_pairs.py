@@ -49,7 +49,7 @@ OnLook = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class PairingResult:
-    """The verdicts on each question, how each was reached, and the shift estimates with the pooled noise prior."""
+    """The verdicts on each question, how each was reached, and the pooled shift estimates."""
 
     verdicts: dict[Question, list[Verdict]] = field(default_factory=dict)
     decisions: dict[DecisionKey, DecisionRecord] = field(default_factory=dict)

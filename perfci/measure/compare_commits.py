@@ -25,14 +25,16 @@ from perfci.verdicts.rule import MOVE_KINDS
 
 @dataclass(frozen=True, slots=True)
 class CommitComparison:
-    """The result of comparing two commits: how the processes ended, and one current verdict per judged series.
+    """The result of comparing two commits.
 
-    ``session`` measured the screening pairs, ``confirmation_session`` the fresh pairs of the candidates, if any.
-    ``pooled`` is the verdict on all benchmarks together by their screening pairs; fresh pairs are left out, since they
-    were measured for the benchmarks that looked changed and would outweigh the rest. ``environment`` is what differs
-    between base and head, ``in_turns`` whether processes of a pair alternated, and ``hit_deadline`` whether the time
-    budget ended the measuring. With ``identical_inputs`` the commits differ in no file that the benchmarks can see,
-    so every move is a false alarm.
+    How the processes ended, and one current verdict per judged series.
+
+    ``session`` measured the screening pairs, ``confirmation_session`` the fresh pairs of the candidates, if
+    any. ``pooled`` is the verdict on all benchmarks together by their screening pairs; fresh pairs are left
+    out, since they were measured for the benchmarks that looked changed and would outweigh the rest.
+    ``environment`` is what differs between base and head, ``in_turns`` whether processes of a pair
+    alternated, and ``hit_deadline`` whether the time budget ended the measuring. With ``identical_inputs``
+    the commits differ in no file that the benchmarks can see, so every move is a false alarm.
     """
 
     session: str
@@ -65,9 +67,10 @@ def run_comparison(
     strict: bool = False,
     budget_s: float | None = None,
 ) -> CommitComparison:
-    """Compare two commits; the same commit on both sides is an A/A run, which sets the noise floor of its series.
+    """Compare two commits; one commit with itself is an A/A run, which sets the noise floor of its series.
 
-    Two commits that differ only in files the benchmarks cannot see (``[suite] ignored_files``) are an A/A run too.
+    Two commits that differ only in files the benchmarks cannot see (``[suite] ignored_files``) are an A/A
+    run too.
     """
     policy = build_policy(config, strict=strict)
     identical_inputs = workbench.repository.has_identical_inputs(

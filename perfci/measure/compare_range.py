@@ -23,9 +23,10 @@ from perfci.store.queries.measurements import series_of_session
 
 @dataclass(frozen=True, slots=True)
 class RangeResult:
-    """The result of a range: how its processes ended, every current verdict, and those confirmed on fresh pairs.
+    """The result of a range: how its processes ended, every current verdict, and the confirmed ones.
 
-    ``sessions`` lists the session of the rounds first, then the one of the fresh pairs. ``work_s`` is in seconds.
+    ``sessions`` lists the session of the rounds first, then the one of the fresh pairs. ``work_s`` is in
+    seconds.
     """
 
     sessions: Sequence[str]

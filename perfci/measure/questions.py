@@ -54,7 +54,7 @@ class Question:
 
 
 def plan_visits(questions: Sequence[Question], number: int, seed: int) -> Sequence[visit_plan.CommitVisit]:
-    """Plan one more pair of questions that are all about the same commits, or all about variants of one commit."""
+    """Plan one more pair of questions that share their commits, or are about variants of one commit."""
     base, head = questions[0].base, questions[0].head
     order = 2 * number
     if questions[0].base_cell is None:

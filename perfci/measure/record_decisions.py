@@ -22,8 +22,8 @@ def record_verdicts(
 ) -> None:
     """Store verdicts with their decision records; a verdict on fresh pairs supersedes its screening.
 
-    A verdict without a single complete pair has no decision. ``false_discovery_rate`` is the rate to which the
-    verdicts were controlled together.
+    A verdict without a single complete pair has no decision. ``false_discovery_rate`` is the rate to which
+    the verdicts were controlled together.
     """
     with session.store.begin() as tx:
         row_ids = add_verdicts(tx, session.project, session.uid, list(verdicts), datetime.now(UTC))

@@ -30,7 +30,10 @@ from perfci.verdicts.policy import Policy
 from perfci.verdicts.rule import MOVE_KINDS, Rule
 
 RENEW_AFTER_S = 30.0
-"""Seconds between restarts of the environment parents: a restart costs about 3 s, so at most a tenth of the time."""
+"""Seconds between restarts of the environment parents.
+
+A restart costs about 3 s, so at most a tenth of the time.
+"""
 
 NeighbourPairs = Sequence[tuple[str, str]]
 """Base and head of each pair of neighbouring commits."""

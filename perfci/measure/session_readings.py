@@ -11,7 +11,10 @@ from perfci.runner.frozen_suite import Cell
 
 @dataclass(slots=True)
 class SessionReadings:
-    """The stored processes of one session, each under its row id; one process counts once for each metric it gave."""
+    """The stored processes of one session, each under its row id.
+
+    One process counts once for each metric it gave.
+    """
 
     processes_by_sha: dict[str, list[Measured]] = field(default_factory=dict)
     processes_by_id: dict[int, Process] = field(default_factory=dict)

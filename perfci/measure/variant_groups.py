@@ -37,7 +37,10 @@ class VariantAxis:
 
 @dataclass(frozen=True, slots=True)
 class VariantGroup:
-    """The cells of one benchmark that differ only in the varied parameters, by assignment number; 0 is the baseline."""
+    """The cells of one benchmark that differ only in the varied parameters, by assignment number.
+
+    0 is the baseline.
+    """
 
     benchmark: str
     shared_parameters: NamedValues
@@ -62,7 +65,10 @@ def build_assignments(axes: Sequence[VariantAxis]) -> list[ParameterAssignment]:
 
 
 def group_variants(cells: Iterable[Cell], assignments: Sequence[ParameterAssignment]) -> list[VariantGroup]:
-    """Group the cells that match an assignment; a group without the baseline, or with nothing else, is left out."""
+    """Group the cells that match an assignment.
+
+    A group without the baseline, or with nothing else, is left out.
+    """
     names = assignments[0].keys()
     grouped: dict[tuple[str, NamedValues], dict[int, Cell]] = {}
     for cell in cells:
@@ -83,7 +89,10 @@ def group_variants(cells: Iterable[Cell], assignments: Sequence[ParameterAssignm
 def require_known_parameters(
     cells: Sequence[Cell], assignments: Sequence[ParameterAssignment], source: str
 ) -> None:
-    """Raise for a parameter or a value that no benchmark has, with those there are; ``source`` begins the sentence."""
+    """Raise for a parameter or a value that no benchmark has, with those there are.
+
+    ``source`` begins the sentence.
+    """
     values: dict[str, dict[str, None]] = {}
     for cell in cells:
         for name, value in cell.parameters:
@@ -92,7 +101,8 @@ def require_known_parameters(
         if name not in values:
             existing = f"there are {_format_list(values)}" if values else "the benchmarks have no parameters"
             raise PerfciError(
-                f"{source}: no benchmark here has a parameter {name!r}{_suggest_name(name, values)}; {existing}"
+                f"{source}: no benchmark here has a parameter {name!r}"
+                f"{_suggest_name(name, values)}; {existing}"
             )
         if not any(is_same_value(value, typed) for value in values[name]):
             suggestion = _suggest_name(typed, values[name])
@@ -107,7 +117,10 @@ def require_known_parameters(
 
 
 def is_same_value(value: str, typed: str) -> bool:
-    """Compare a stored value with one a user typed: values are stored as Python literals, so texts have quotes."""
+    """Compare a stored value with one a user typed.
+
+    Values are stored as Python literals, so texts have quotes.
+    """
     return typed in (value, strip_quotes(value))
 
 

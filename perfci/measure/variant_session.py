@@ -44,7 +44,10 @@ class VariantSession:
     goals: Sequence[Goal] = ()
 
     def measure_first_round(self) -> None:
-        """Measure every variant once, unless a resumed session has; one that refuses to be timed is measured no further."""
+        """Measure every variant once, unless a resumed session has.
+
+        One that refuses to be timed is measured no further.
+        """
         groups = [tuple(group.cells.values()) for group in self.groups]
         if not self.session.readings:
             self.session.measure_visit(
@@ -123,7 +126,9 @@ class VariantSession:
 
 
 def find_tolerance(goals: Sequence[Goal], series: Series, policy: Policy) -> float | None:
-    """How far apart numerics may be: a goal's *within*, else the bar of a ``[[policy]]``; None where neither is set.
+    """How far apart numerics may be: a goal's *within*, else the bar of a ``[[policy]]``.
+
+    None where neither is set.
 
     An error is already a difference in the metric's own unit, so its floor is a tolerance too.
     """

@@ -26,7 +26,7 @@ JUDGE = JudgeTable()
     [
         (
             (0.041, 0.034, 0.031),
-            ok("noise", "little enough for 5%: 5 pairs see 4.1%; 10 pairs see 3.4%; 20 pairs see 3.1%"),
+            ok("noise", "quiet enough for 5%: 5 pairs see 4.1%; 10 pairs see 3.4%; 20 pairs see 3.1%"),
         ),
         (
             (0.062, 0.049, 0.038),
@@ -40,7 +40,7 @@ JUDGE = JudgeTable()
             (math.inf, 0.11, 0.0501),
             problem(
                 "noise",
-                "too much to promise 5%: 5 pairs see nothing; 10 pairs see 11.0%; 20 pairs see 5.0%",
+                "too noisy to detect 5%: 5 pairs see nothing; 10 pairs see 11.0%; 20 pairs see 5.0%",
                 "quieten the machine (see the warnings), judge by exact counts, or raise [judge] bar in perfci.toml",
             ),
         ),
@@ -56,7 +56,7 @@ def test_measures_a_promise_by_the_configured_bar() -> None:
     finding = check_detectable_effect({5: 0.09, 10: 0.08, 20: 0.07}, JudgeTable(bar=0.10))
 
     assert finding == ok(
-        "noise", "little enough for 10%: 5 pairs see 9.0%; 10 pairs see 8.0%; 20 pairs see 7.0%"
+        "noise", "quiet enough for 10%: 5 pairs see 9.0%; 10 pairs see 8.0%; 20 pairs see 7.0%"
     )
 
 
@@ -68,7 +68,7 @@ def test_tells_the_floor_with_what_it_rests_on() -> None:
     floor, sight = check_noise(equals, JUDGE)
 
     assert floor.sentence == (
-        "equal processes next to each other differ by up to 2.0% (4 pairs in 41 s, steady.time_python_loop · cpu_time)"
+        "identical processes differ by up to 2.0% (4 pairs in 41 s, steady.time_python_loop · cpu_time)"
     )
     assert floor.figures == {"pairs": 4, "noise_floor": pytest.approx(0.0198, abs=1e-4)}
     assert list(sight.figures) == ["visible_with_5_pairs", "visible_with_10_pairs", "visible_with_20_pairs"]

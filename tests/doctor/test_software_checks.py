@@ -214,7 +214,7 @@ COUNTER = ok("instructions", "perf events are allowed: instructions can be count
             [
                 warning(
                     "perfci.bench",
-                    "nobody has proven it on xpu devices: written from torch's documentation",
+                    "not verified on xpu devices: written from torch's documentation",
                     "compare a few of its figures with torch.utils.benchmark before you rely on them",
                 ),
                 COUNTER,

@@ -1,4 +1,4 @@
-"""A step of a small model, with the clocks that perfci judges by; a loop of Python where there is no torch."""
+"""A step of a small model, with the clocks perfci judges by; a loop of Python without torch."""
 
 from __future__ import annotations
 
