@@ -63,9 +63,7 @@ def count_false_alarms(verdict_counts: Mapping[StagedKind, int]) -> FalseAlarmMe
 
     screened, screening_alarms = count(Stage.SCREENING, TESTED_KINDS), count(Stage.SCREENING, ALARM_KINDS)
     candidates = count(Stage.SCREENING, MOVE_KINDS)
-    confirmed_alarms = (
-        count(Stage.CONFIRMATION, ALARM_KINDS) + screening_alarms - candidates
-    )  # a crash is no nomination: it stands at once
+    confirmed_alarms = count(Stage.CONFIRMATION, ALARM_KINDS) + screening_alarms - candidates
     confirmed = screened - candidates + count(Stage.CONFIRMATION, TESTED_KINDS)
     total = sum(verdict_counts.values())
     not_compared = total - screened - count(Stage.CONFIRMATION, TESTED_KINDS)

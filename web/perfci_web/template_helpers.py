@@ -16,7 +16,7 @@ from perfci.model import Commit, Verdict
 from perfci.report import calibration_text, number_format, verdict_labels, verdict_sentences
 from perfci.report.charts import svg_charts
 from perfci.report.escaping import MAX_NAME_LENGTH, make_printable
-from perfci.verdicts.incidents.step_causes import compute_log_cost
+from perfci.verdicts.log_cost import compute_log_cost
 from perfci_web import static_files
 from perfci_web.middleware import style_nonce
 from perfci_web.overview.view import CoverageShare

@@ -13,7 +13,8 @@ from perfci.report.verdict_labels import Tone
 from perfci.report.verdict_sentences import format_interval, level_change_phrase
 from perfci.verdicts.history.release_creep import Creep
 from perfci.verdicts.incidents.page_budget import BudgetedIncident, Disposition
-from perfci.verdicts.incidents.step_causes import compute_log_cost, is_next_commit
+from perfci.verdicts.incidents.step_causes import is_next_commit
+from perfci.verdicts.log_cost import compute_log_cost
 
 MAX_OBSERVED_SHOWN = 4
 """Values of an environment that are named; who upgrades a machine changes many at once."""

@@ -18,7 +18,7 @@ from perfci.service.audit_context import SYSTEM_ACTOR
 from perfci.service.incidents.derive_incidents import ProjectEvaluation
 from perfci.store.incidents.records import MONITORED, PAGE, EvaluationRecord, IncidentEvent, IncidentRecord
 from perfci.verdicts.incidents.page_budget import BudgetedIncident
-from perfci.verdicts.incidents.step_causes import compute_log_cost
+from perfci.verdicts.log_cost import compute_log_cost
 
 
 def build_incident_columns(

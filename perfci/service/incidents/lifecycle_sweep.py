@@ -21,7 +21,7 @@ from perfci.store.incidents.incident_members import load_members
 from perfci.store.incidents.records import DATA_KIND, IncidentEvent, IncidentMember, IncidentRecord
 from perfci.store.projects import Project, mark_changed
 from perfci.store.queries.loaders import load_series_by_ids
-from perfci.verdicts.incidents.step_causes import compute_log_cost
+from perfci.verdicts.log_cost import compute_log_cost
 from perfci.verdicts.policy import Policy
 
 FIX_VERIFICATION_POINTS = 3

@@ -17,7 +17,7 @@ from perfci.store.incidents.incident_members import load_member_change_points, l
 from perfci.store.incidents.records import DATA_KIND, IncidentMember, IncidentRecord
 from perfci.store.projects import Project, mark_changed
 from perfci.store.queries import commit_visits, measurements
-from perfci.verdicts.incidents.step_causes import compute_log_cost
+from perfci.verdicts.log_cost import compute_log_cost
 
 
 def load_visit_index(tx: Transaction, project: Project) -> VisitIndex:

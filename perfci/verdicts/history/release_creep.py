@@ -19,7 +19,7 @@ from perfci.stats import fdr
 from perfci.stats.location_shift import Shift, estimate_unpaired_shift
 from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.history.step_estimate import MIN_LEVEL_POINTS, LevelPoint
-from perfci.verdicts.incidents.step_causes import compute_log_cost
+from perfci.verdicts.log_cost import compute_log_cost
 from perfci.verdicts.rule import RuleLookup, default_rule
 
 RELEASE_SIDE_POINTS = 2

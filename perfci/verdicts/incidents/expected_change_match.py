@@ -11,7 +11,8 @@ from datetime import datetime
 from perfci.model import ChangePoint, Incident, Series
 from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.history.step_estimate import estimate_step
-from perfci.verdicts.incidents.step_causes import HistoryContext, compute_log_cost
+from perfci.verdicts.incidents.step_causes import HistoryContext
+from perfci.verdicts.log_cost import compute_log_cost
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from perfci.verdicts.history.environment_changes import find_environment_coincid
 from perfci.verdicts.history.step_estimate import MIN_LEVEL_POINTS, LevelPoint, StepEstimate, estimate_step
 from perfci.verdicts.history.step_reversals import find_mode_switches, find_reversals
 from perfci.verdicts.incidents.range_grouping import WeightedRange, compute_likelihood_drop
+from perfci.verdicts.log_cost import compute_log_cost
 from perfci.verdicts.rule import MOVE_KINDS, RuleLookup, default_rule
 
 
@@ -314,15 +315,6 @@ def _explain_step(
         cause = StepCause(IncidentKind.ENVIRONMENT, "environment", coincidence.changes)
         return replace(step, cause=cause, ambiguous=coincidence.ambiguous and not step.is_refuted)
     return replace(step, cause=StepCause(IncidentKind.MACHINE, "refuted")) if step.is_refuted else step
-
-
-def compute_log_cost(change: ChangePoint) -> float:
-    """Log shift of a step, positive where things got worse; infinite where no ratio exists, as from
-    zero."""
-    worse = (change.after > change.before) == (change.series.metric.direction == "lower")
-    possible = change.before > 0 and change.after > 0
-    size = abs(math.log(change.after / change.before)) if possible else math.inf
-    return size if worse else -size
 
 
 def _is_ongoing(log_costs: Sequence[float], bar: float) -> bool:

@@ -15,7 +15,7 @@ from perfci.store.incidents.impact import list_impacts
 from perfci.store.incidents.records import ImpactRecord
 from perfci.store.projects import Project
 from perfci.store.queries.measurements import load_commits_by_sha
-from perfci.verdicts.incidents.step_causes import compute_log_cost
+from perfci.verdicts.log_cost import compute_log_cost
 
 PAGE_SIZE = 100
 """Rows of one page."""

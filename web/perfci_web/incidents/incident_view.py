@@ -13,7 +13,7 @@ from perfci.service.incidents.state_changes import ALLOWED_TRANSITIONS
 from perfci.service.incidents.undo_change import find_undoable_change
 from perfci.store.incidents.records import DATA_KIND, IncidentEvent, IncidentMember, IncidentRecord
 from perfci.store.jobs.delivery_queue import Delivery
-from perfci.verdicts.incidents.step_causes import compute_log_cost
+from perfci.verdicts.log_cost import compute_log_cost
 from perfci_web.incidents.list_view import IncidentEntry
 
 MAX_MEMBERS = 200
