@@ -107,7 +107,7 @@ def test_what_runs_foreign_code_holds_no_credential() -> None:
     assert {name: job["permissions"] for name, job in measuring.items()} == {
         "compare": {"contents": "read"},
         "history": {"contents": "read"},
-        "equals": {"contents": "read"},
+        "aa": {"contents": "read"},
     }
     assert "secrets." not in MEASURE_WORKFLOW
     assert [name for name, job in jobs.items() if "github.token" in str(job)] == ["upload"]

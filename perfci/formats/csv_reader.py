@@ -89,7 +89,7 @@ def _read_rows(body: bytes, path: Path, warn: WarnCallback) -> Iterator[CsvRecor
     try:
         table = io.StringIO(body.decode("utf-8-sig"), newline="")
     except UnicodeDecodeError as error:
-        raise PerfciError(f"{path} is no UTF-8 text: {error.reason} at byte {error.start}.") from error
+        raise PerfciError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
     csv.field_size_limit(MAX_CELL_LENGTH)
     reader = csv.DictReader(table, restkey="", strict=True)
     try:
@@ -100,7 +100,7 @@ def _read_rows(body: bytes, path: Path, warn: WarnCallback) -> Iterator[CsvRecor
             )
         for row in reader:
             if None in row.values() or "" in row:
-                warn("a row with more or fewer cells than the header is left out")
+                warn("a row with more or fewer cells than the header was skipped")
             else:
                 yield _warn_of_bad_value(
                     {name.strip(): _unescape_cell(cell) for name, cell in row.items()}, warn
@@ -112,7 +112,7 @@ def _read_rows(body: bytes, path: Path, warn: WarnCallback) -> Iterator[CsvRecor
 def _warn_of_bad_value(row: CsvRecord, warn: WarnCallback) -> CsvRecord:
     """The row, and a word about a value in it that is no number."""
     if (value := row["value"].strip()) and _parse_number(value) is None:
-        warn(f"{row['benchmark'][:60]!a}: the value {value[:40]!a} is no finite number; taken as failed")
+        warn(f"{row['benchmark'][:60]!a}: the value {value[:40]!a} is not a finite number; treated as failed")
     return row
 
 

@@ -34,7 +34,7 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
     """One run: each entry is a benchmark with one number; ``range`` and ``extra`` are free text and not kept."""
     content, body = read_json(path)
     if not isinstance(content, list):
-        raise PerfciError(f'{path} is no generic file: expected a list of {{"name", "unit", "value"}}.')
+        raise PerfciError(f'{path} is not a generic file: expected a list of {{"name", "unit", "value"}}.')
     run = RunBuilder(TOOL, str(path), defaults, warn, started_at=file_modified_at(path))
     for entry in map(as_mapping, content):
         name, unit, value = (
@@ -43,7 +43,7 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
             parse_finite(entry.get("value")),
         )
         if not name or value is None:
-            warn("an entry without a name or a number is left out")
+            warn("an entry without a name or a number was skipped")
             continue
         known = unit_conversion.identify_metric("value", unit, defaults.direction)
         if known is None:

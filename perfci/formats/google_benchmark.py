@@ -71,7 +71,7 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
     content, body = read_json(path)
     context, rows = as_mapping(as_mapping(content).get("context")), as_mapping(content).get("benchmarks")
     if not isinstance(rows, list):
-        raise PerfciError(f"{path} is no file of {TOOL}: it has no list of benchmarks.")
+        raise PerfciError(f"{path} is not a file of {TOOL}: it has no list of benchmarks.")
     run = RunBuilder(
         TOOL,
         str(path),
@@ -127,7 +127,7 @@ def _add_benchmark(
         if field in RATES:
             run.add_samples(name, parameters, RATES[field], _finite_values(good, field), Clock.INFORMATIONAL)
         elif values := _finite_values(good, field):
-            reason = "a counter has no unit in this format, and nobody knows which way is good"
+            reason = "counters have no unit or direction in this format"
             run.add_unresolved(
                 name,
                 parameters,

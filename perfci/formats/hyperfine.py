@@ -35,7 +35,7 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
     content, body = read_json(path)
     results = as_mapping(content).get("results")
     if not isinstance(results, list):
-        raise PerfciError(f"{path} is no file of {TOOL}: it has no list of results.")
+        raise PerfciError(f"{path} is not a file of {TOOL}: it has no list of results.")
     run = RunBuilder(TOOL, str(path), defaults, warn, started_at=file_modified_at(path))
     for entry in results:
         _add_command(run, as_mapping(entry), warn)
@@ -48,7 +48,7 @@ def _add_command(run: RunBuilder, entry: Mapping[str, Any], warn: WarnCallback) 
     ended = [code for code in as_list(entry.get("exit_codes")) if code != 0]
     times, median = as_list(entry.get("times")), parse_finite(entry.get("median"))
     if not command:
-        return warn("a result without a command is left out")
+        return warn("a result without a command was skipped")
     if ended:
         code = "was ended by a signal" if ended[0] is None else f"ended with exit code {ended[0]}"
         return run.add_without_value(name, parameters, TIME_METRIC, Status.FAILED, f"the command {code}")

@@ -129,9 +129,7 @@ class ArchiveTree:
     def read_file(self, name: PurePosixPath) -> bytes:
         start, size = self._members[name]
         if size > MAX_FILE_BYTES:
-            raise PerfciError(
-                f"{name} holds more than {MAX_FILE_BYTES // MIB} MiB, which no result file does."
-            )
+            raise PerfciError(f"{name} is too large: the limit is {MAX_FILE_BYTES // MIB} MiB, unpacked.")
         self._file.seek(start)
         body = self._file.read(size)
         if len(body) < size:
@@ -172,7 +170,7 @@ def _read_bounded(file: IO[bytes], source_name: str, limit: int) -> bytes:
     with _open_decompressed(file) as content:
         body: bytes = content.read(limit + 1)
     if len(body) > limit:
-        raise PerfciError(f"{source_name} holds more than {limit // MIB} MiB, which no result file does.")
+        raise PerfciError(f"{source_name} is too large: the limit is {limit // MIB} MiB, unpacked.")
     return body
 
 

@@ -14,13 +14,13 @@ MAX_KEYS = 1000
 
 
 class JsonTooLarge(PerfciError):
-    """More parts than any run has; a reader takes several hundred bytes for an empty list."""
+    """JSON of more parts than any run needs; parsing takes several hundred bytes for each empty list."""
 
 
 def require_json_limits(raw: bytes, source_name: str) -> None:
     """Refuse what is made of too many parts or nested too deep; what is no JSON at all, its reader says better."""
     if any(sum(map(raw.count, marks)) > most for marks, most in MAX_COUNTS.items()):
-        raise JsonTooLarge(f"{source_name} holds more objects, lists or values than any run has.")
+        raise JsonTooLarge(f"{source_name} holds too many objects, lists or values.")
     try:
         json.loads(raw, object_pairs_hook=_check_object)
     except RecursionError:

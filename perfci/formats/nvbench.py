@@ -56,7 +56,7 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
     content, body = read_json(path)
     devices, benchmarks = as_list(as_mapping(content).get("devices")), as_mapping(content).get("benchmarks")
     if not devices or not isinstance(benchmarks, list):
-        raise PerfciError(f"{path} is no file of {TOOL}: it has no devices with benchmarks.")
+        raise PerfciError(f"{path} is not a file of {TOOL}: it has no devices with benchmarks.")
     for device in map(as_mapping, devices):
         run = RunBuilder(
             TOOL,
@@ -135,7 +135,9 @@ def _read_samples(summary: Mapping[str, Any], path: Path, warn: WarnCallback) ->
         return []
     beside = _find_beside(path.parent, PurePosixPath(to_text(summary.get("filename"))))
     if beside is None:
-        warn("samples are not beside the file: give nvbench's --jsonbin folder along, or only means are read")
+        warn(
+            "samples file not found next to the JSON: include nvbench's --jsonbin folder, otherwise only means are read"
+        )
         return []
     samples = array.array("f")
     body = read_bytes(beside, MAX_BINARY_BYTES)
@@ -143,7 +145,7 @@ def _read_samples(summary: Mapping[str, Any], path: Path, warn: WarnCallback) ->
     if sys.byteorder == "big":
         samples.byteswap()
     if len(samples) != size:
-        warn(f"{beside.name} holds {len(samples)} samples, but {size:g} were expected; left out")
+        warn(f"{beside.name} holds {len(samples)} samples, but {size:g} were expected; skipped")
         return []
     return list(samples)
 

@@ -54,7 +54,7 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
         if any(key in as_mapping(one) for key in MEASURED_QUANTITIES)
     }
     if not targets:
-        raise PerfciError(f"{path} is no file of {TOOL}: no target of it has latency or memory.")
+        raise PerfciError(f"{path} is not a file of {TOOL}: no target of it has latency or memory.")
     if not config:
         warn(
             "a report alone does not say what was measured: read benchmark.json, which has the configuration too"
@@ -93,7 +93,7 @@ def _add_target(
     elif mean is not None:
         run.add_summary(name, parameters, metric, SampleSummary(mean))
     if memory and memory == as_mapping(targets.get(REPEATED_MEMORY.get(name, ""), {})).get("memory"):
-        warn(f"memory of {name} repeats that of {REPEATED_MEMORY[name]}: left out")
+        warn(f"memory of {name} repeats that of {REPEATED_MEMORY[name]}: skipped")
     elif memory:
         for field, value in memory.items():
             if parse_finite(value) is not None:

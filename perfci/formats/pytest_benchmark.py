@@ -39,7 +39,7 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
     content, body = read_json(path)
     content = as_mapping(content)
     if not isinstance(content.get("benchmarks"), list):
-        raise PerfciError(f"{path} is no file of {TOOL}: it has no list of benchmarks.")
+        raise PerfciError(f"{path} is not a file of {TOOL}: it has no list of benchmarks.")
     found, info = as_mapping(content.get("commit_info")), as_mapping(content.get("machine_info"))
     commit = parse_commit(
         found.get("id"),
@@ -61,7 +61,7 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
         variant=_read_variant(info),
     )
     if commit and commit.dirty:
-        warn("measured with uncommitted changes: kept, but no part of any history")
+        warn("measured with uncommitted changes: stored, but excluded from the history")
     for entry in content["benchmarks"]:
         _add_benchmark(run, as_mapping(entry), warn)
     yield run.build(body)

@@ -78,10 +78,10 @@ class RunBuilder:
         self._results: dict[Series, Result] = {}
         self._quarantined: list[UnknownUnitResult] = []
         if commit is None:
-            warn(f"{tool} does not say which commit it measured: taken to be {self._commit.short_sha}")
+            warn(f"{tool} does not say which commit it measured: assumed to be {self._commit.short_sha}")
         if not machine and not defaults.machine:
             warn(
-                f"{tool} does not say on which machine it measured: give --machine NAME, or all machines are one line"
+                f"{tool} does not say on which machine it measured: give --machine NAME, or all machines count as one"
             )
 
     def add_samples(
@@ -102,11 +102,9 @@ class RunBuilder:
         stored = list(values)
         numbers = [number for number in map(parse_finite, stored) if number is not None]
         if len(numbers) < len(stored):
-            self._warn(f"{benchmark}: some of its samples are no finite numbers; left out")
+            self._warn(f"{benchmark}: non-finite samples were skipped")
         if process_per_sample and len(numbers) > MAX_PROCESSES:
-            raise PerfciError(
-                f"{self._what} holds more than {MAX_PROCESSES} runs of one command, which nobody waits for."
-            )
+            raise PerfciError(f"{self._what} holds more than {MAX_PROCESSES} runs of one command: too many.")
         groups = [(one,) for one in numbers] if process_per_sample else [tuple(numbers)] if numbers else []
         if not groups:
             return self.add_without_value(
@@ -235,15 +233,15 @@ class RunBuilder:
         names = [benchmark, metric.name, *(one for pair in parameters for one in pair)]
         wrong = next((name for name in names if not _is_name(name)), None)
         if len(parameters) > MAX_PARAMETERS:
-            self._warn(f"{benchmark} has more than {MAX_PARAMETERS} parameters; left out")
+            self._warn(f"{benchmark} has more than {MAX_PARAMETERS} parameters; skipped")
             return None
         if wrong is not None:
             self._warn(
-                f"{wrong[:60]!a} is no name: 1 to {MAX_NAME_LENGTH} characters without control characters; left out"
+                f"{wrong[:60]!a} is not a valid name: 1 to {MAX_NAME_LENGTH} characters without control characters; skipped"
             )
             return None
         if len(self._results) >= MAX_RESULTS:
-            raise PerfciError(f"{self._what} holds more than {MAX_RESULTS} results, which no run does.")
+            raise PerfciError(f"{self._what} holds too many results: the limit is {MAX_RESULTS}.")
         return Series(
             Benchmark(benchmark, sanitize_text(version)),
             parameters,

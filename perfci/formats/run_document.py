@@ -355,7 +355,7 @@ def _split_documents(path: Path) -> Iterator[tuple[str, bytes, Run]]:
     for number, document in enumerate([body] if single else filter(bytes.strip, lines), start=1):
         what = str(path) if single else f"{path}, line {number}"
         if len(document) > MAX_BYTES:
-            raise PerfciError(f"{what} holds more than {MAX_BYTES // MIB} MiB, which no run does.")
+            raise PerfciError(f"{what} is too large: the limit is {MAX_BYTES // MIB} MiB.")
         yield what, document, _parse_run(document, what)
 
 
@@ -363,7 +363,7 @@ def _parse_run(body: bytes, source_name: str) -> Run:
     try:
         return run_from_document(RunDocument.model_validate_json(body))
     except ValidationError as error:
-        raise PerfciError(f"{source_name} is no valid {SCHEMA}: {_describe_first_error(error)}") from error
+        raise PerfciError(f"{source_name} is not valid {SCHEMA}: {_describe_first_error(error)}") from error
 
 
 def _describe_first_error(error: ValidationError) -> str:
@@ -375,7 +375,7 @@ def _describe_first_error(error: ValidationError) -> str:
         if faults[0]["type"] in ("json_invalid", "missing")
         else f" (found {repr(faults[0]['input'])[:80]})"
     )
-    more = f", and {len(faults) - 1} more faults" if len(faults) > 1 else ""
+    more = f", and {len(faults) - 1} more errors" if len(faults) > 1 else ""
     return f"{place or 'document'}: {faults[0]['msg']}{found}{more}."
 
 

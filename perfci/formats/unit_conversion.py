@@ -152,8 +152,8 @@ def identify_metric(name: str, unit: str = "", direction: Direction | None = Non
 def unresolved_reason(name: str, unit: str) -> str:
     """Why a metric is kept apart."""
     if unit:
-        return f"which way is good is not known of {name} in {unit}"
-    return f"the unit of {name} is not known"
+        return f"the direction (lower or higher is better) of {name} in {unit} is unknown"
+    return f"the unit of {name} is unknown"
 
 
 def parse_direction(value: object) -> Direction | None:

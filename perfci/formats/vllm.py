@@ -98,10 +98,10 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
     ]
     readers = [(_find_reader(content), content) for content in objects]
     if not any(reader for reader, _ in readers):
-        raise PerfciError(f"{path} is no file of vllm bench: expected latency, serve or throughput.")
+        raise PerfciError(f"{path} is not a file of vllm bench: expected latency, serve or throughput.")
     for read, content in readers:
         if read is None:
-            warn("an object that is neither latency, serve nor throughput is left out")
+            warn("an object that is neither latency, serve nor throughput was skipped")
             continue
         run = RunBuilder(
             TOOL,

@@ -1,4 +1,4 @@
-"""What `perfci init` writes: a configuration, a suite for the repository's own model, two workflows."""
+"""The files that `perfci init` writes: a configuration, a suite for the repository's model, two workflows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TorchModel:
 
 
 def render_starter_files(root: Path, project: str, branch: str = "") -> dict[str, str]:
-    """Name -> text of every file that gets a repository going; ``branch`` is the one whose history counts."""
+    """Map the name of each starter file to its text; ``branch`` is the one whose history is measured."""
     model = find_model(root)
     suite = MODEL_SUITE_TEMPLATE.format(module=model.module, name=model.name) if model else EXAMPLE_SUITE
     return {
@@ -34,13 +34,13 @@ def render_starter_files(root: Path, project: str, branch: str = "") -> dict[str
 
 
 def uses_default_branches(branch: str) -> bool:
-    """Whether the workflow takes the two usual names for the branch whose history counts."""
+    """Whether the workflow measures ``main`` and ``master``, for lack of a plain branch name."""
     return render_measure_workflow(branch) == render_measure_workflow()
 
 
 def find_model(root: Path) -> TorchModel | None:
     """Pick the module that no other module of the repository is built from: most likely the whole model."""
-    found: list[tuple[TorchModel, str]] = []
+    candidates: list[tuple[TorchModel, str]] = []
     called: set[str] = set()
     for path in _python_files(root):
         tree = _parse_source(path)
@@ -52,10 +52,10 @@ def find_model(root: Path) -> TorchModel | None:
                 and _is_torch_module(node)
                 and _is_buildable_without_arguments(node)
             ):
-                found.append((TorchModel(_import_path(root, path), node.name), node.name))
+                candidates.append((TorchModel(_import_path(root, path), node.name), node.name))
             elif isinstance(node, ast.Call):
                 called.add(_last_name(node.func))
-    whole = [model for model, name in found if name not in called] or [model for model, _ in found]
+    whole = [model for model, name in candidates if name not in called] or [model for model, _ in candidates]
     return whole[-1] if whole else None
 
 
@@ -84,15 +84,17 @@ def _is_torch_module(node: ast.ClassDef) -> bool:
 def _is_buildable_without_arguments(node: ast.ClassDef) -> bool:
     for function in node.body:
         if isinstance(function, ast.FunctionDef) and function.name == "__init__":
-            given = function.args
-            optional = len(given.defaults)
-            required_keywords = [d for d in given.kw_defaults if d is None]
-            return len(given.posonlyargs) + len(given.args) - 1 <= optional and not required_keywords
+            arguments = function.args
+            optional = len(arguments.defaults)
+            required_keywords = [default for default in arguments.kw_defaults if default is None]
+            return len(arguments.posonlyargs) + len(arguments.args) - 1 <= optional and not required_keywords
     return True
 
 
 def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _import_path(root: Path, path: Path) -> str:
@@ -111,7 +113,7 @@ path = "benchmarks"
 """
 
 MODEL_SUITE_TEMPLATE = '''\
-"""How fast and how hungry {name} is. Written by `perfci init`: make `example_batch` look like your data."""
+"""Speed and memory of {name}. Written by `perfci init`: make `example_batch` look like your data."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""The workflows `perfci init` writes: what runs foreign code holds no credential, and what holds one runs none."""
+"""The GitHub workflows that `perfci init` writes; jobs that run untrusted code hold no credential."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SETUP_STEPS_WITHOUT_CHECKOUT = f"""\
       - run: pip install perfci"""
 
 UPLOAD_RESULTS_STEP = f"""\
-      - name: Hand over what was measured
+      - name: Upload measurements
         if: ${{{{ !cancelled() }}}}
         uses: {UPLOAD_ARTIFACT_ACTION}
         with:
@@ -38,20 +38,20 @@ UPLOAD_RESULTS_STEP = f"""\
 
 AA_CACHE_OPTIONS = """\
           path: .perfci/perfci.db
-          key: perfci-equals-${{ github.run_id }}
-          restore-keys: perfci-equals-"""
+          key: perfci-aa-${{ github.run_id }}
+          restore-keys: perfci-aa-"""
 
 DEFAULT_BRANCHES = "branches: [main, master]"
 PLAIN_BRANCH_NAME = re.compile(r"[A-Za-z0-9._/-]+")
-"""In a name that holds anything else GitHub may see a pattern."""
+"""Branch names that GitHub cannot take for a pattern."""
 
 MEASURE_WORKFLOW = f"""\
-# Written by `perfci init`: compares every pull request with its merge base, in interleaved pairs on one machine, and
-# every night a commit with itself: what equals show is the noise floor, and an alarm about them a false one.
-# What is measured here is foreign code, so the jobs that measure hold no credential; perf-report.yml tells the pull
-# request. Where the repository's variable PERFCI_SERVER names a perfci server that is bound to this file (`perfci
-# project bind`), commits of the main branch are measured as well, older ones where somebody starts it by hand and says
-# since when, and a job that runs none of them sends it everything.
+# Written by `perfci init`: compares every pull request with its merge base, in interleaved pairs on one machine, and,
+# every night, a commit with itself (A/A run) to measure the noise floor and the false-alarm rate.
+# The measured code is untrusted, so the jobs that measure hold no credential; perf-report.yml posts the result.
+# Where the repository's variable PERFCI_SERVER names a perfci server that is bound to this file (`perfci project
+# bind`), commits of the main branch are measured as well, older ones when started by hand with `since`, and a job
+# that runs none of them sends the server everything.
 name: perf
 on:
   pull_request:
@@ -85,7 +85,7 @@ jobs:
       report-url: ${{{{ github.server_url }}}}/${{{{ github.repository }}}}/actions/runs/${{{{ github.run_id }}}}
     steps:
 {SETUP_STEPS}
-      - name: Fetch what equals have shown
+      - name: Restore A/A results
         uses: {CACHE_RESTORE_ACTION}
         with:
 {AA_CACHE_OPTIONS}
@@ -110,14 +110,14 @@ jobs:
         env:
           SINCE: ${{{{ inputs.since }}}}
           ROUNDS: ${{{{ inputs.rounds }}}}
-      - name: Write down what was measured # what failed or took too long is a result, too
+      - name: Export measurements # what failed or took too long is a result, too
         if: ${{{{ !cancelled() }}}}
         run: |
           mkdir -p perfci-results/runs
           perfci export --format perfci | split --lines 1 --additional-suffix .json - perfci-results/runs/history-
 {UPLOAD_RESULTS_STEP}
-  equals:
-    name: compare a commit with itself
+  aa:
+    name: "A/A run: compare a commit with itself"
     if: github.event_name == 'schedule'
     runs-on: ubuntu-latest # the same kind of machine as above: another one has noise floors of its own
     timeout-minutes: 60
@@ -137,8 +137,8 @@ jobs:
           perfci calibration | sed 's/^/    /' >> "$GITHUB_STEP_SUMMARY"
 {UPLOAD_RESULTS_STEP}
   upload:
-    name: send what was measured to the server
-    needs: [compare, history, equals]
+    name: upload measurements to the server
+    needs: [compare, history, aa]
     # GitHub signs nothing for a pull request of a fork
     if: >-
       ${{{{ !cancelled() && vars.PERFCI_SERVER != '' &&
@@ -147,7 +147,7 @@ jobs:
     timeout-minutes: 10
     permissions:
       id-token: write # the server lets a job upload by what GitHub signs of it; so nothing is checked out or built here
-      pull-requests: read # what was announced by the one that brought a commit
+      pull-requests: read # expected changes declared by the pull request of a commit
     steps:
 {SETUP_STEPS_WITHOUT_CHECKOUT}
       - uses: {DOWNLOAD_ARTIFACT_ACTION}
@@ -155,23 +155,23 @@ jobs:
         with:
           name: perfci-results
           path: perfci-results
-      - name: Tell what was announced of the commit # so that it is accepted; --project NAME as below
+      - name: Report expected changes of the commit # so that they are accepted; --project NAME as below
         if: github.event_name == 'push'
         continue-on-error: true # what it costs is an incident then, which a person accepts
         run: perfci github announce --server "$SERVER"
         env:
           GITHUB_TOKEN: ${{{{ github.token }}}}
           SERVER: ${{{{ vars.PERFCI_SERVER }}}}
-      - name: Send what was measured # where perfci.toml names the project otherwise than the repository: --project NAME
+      - name: Upload measurements to the server # where perfci.toml names the project otherwise than the repository: --project NAME
         run: test ! -d perfci-results/runs || perfci upload perfci-results/runs/* --server "$SERVER"
         env:
           SERVER: ${{{{ vars.PERFCI_SERVER }}}}
 """
 
 REPORT_WORKFLOW = f"""\
-# Written by `perfci init`: tells a pull request what perf.yml measured, in one comment that is edited in place and a
-# check. It runs nothing of the pull request, takes nothing from the results but numbers and names that are shown as
-# such, and asks GitHub whose they are; so it may hold a token that writes, for pull requests of forks too.
+# Written by `perfci init`: posts the results of perf.yml to the pull request, in one comment that is edited in place
+# and a check. It runs nothing of the pull request, takes nothing from the results but numbers and names that are shown
+# as such, and checks with GitHub where they came from; so it may hold a token that writes, for pull requests of forks too.
 name: perf-report
 on:
   workflow_run: # zizmor: ignore[dangerous-triggers] checks nothing out, and treats the artifact as hostile
@@ -185,7 +185,7 @@ concurrency:
   cancel-in-progress: false
 jobs:
   report:
-    name: tell the pull request
+    name: report to the pull request
     if: >-
       github.event.workflow_run.event == 'pull_request' ||
       github.event.issue.pull_request && startsWith(github.event.comment.body, '/perfci accept ')
@@ -205,7 +205,7 @@ jobs:
           path: perfci-results
           run-id: ${{{{ github.event.workflow_run.id }}}}
           github-token: ${{{{ github.token }}}}
-      - name: Tell the pull request # `--gate block` turns the check red for a regression
+      - name: Report to the pull request # `--gate block` turns the check red for a regression
         run: perfci github report perfci-results
         env:
           GITHUB_TOKEN: ${{{{ github.token }}}}
@@ -217,9 +217,7 @@ jobs:
 
 
 def render_measure_workflow(branch: str = "") -> str:
-    """The workflow that measures, for the history of a branch; of an unknown one, for the two usual names."""
-    return (
-        MEASURE_WORKFLOW.replace(DEFAULT_BRANCHES, f'branches: ["{branch}"]')
-        if PLAIN_BRANCH_NAME.fullmatch(branch)
-        else MEASURE_WORKFLOW
-    )
+    """The workflow that measures the history of a branch; without a plain name, that of ``main`` and ``master``."""
+    if not PLAIN_BRANCH_NAME.fullmatch(branch):
+        return MEASURE_WORKFLOW
+    return MEASURE_WORKFLOW.replace(DEFAULT_BRANCHES, f'branches: ["{branch}"]')

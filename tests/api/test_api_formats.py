@@ -35,7 +35,7 @@ def waiting(api: Api, store: Store, tmp_path: Path) -> Path:
 def test_lists_what_waits_with_what_the_file_said(api: Api, waiting: Path) -> None:
     [item] = api.get(f"{P}/unresolved-results").json["items"]
 
-    assert item["reason"] == "which way is good is not known of encode in points"
+    assert item["reason"] == "the direction (lower or higher is better) of encode in points is unknown"
     assert (item["benchmark"], item["found"]) == (
         "encode",
         {"name": "encode", "unit": "points", "value": 12.5},
@@ -68,7 +68,7 @@ def test_it_is_believed_of_later_files_too(api: Api, store: Store, waiting: Path
 
     report = ingest_path(store, waiting, "auto", ImportDefaults(PROJECT, a_commit(2), machine="box"))
 
-    assert report.warnings == ("generic does not say which commit it measured: taken to be 00000002cc",)
+    assert report.warnings == ("generic does not say which commit it measured: assumed to be 00000002cc",)
     assert api.get(f"{P}/unresolved-results").json["items"] == []
 
 

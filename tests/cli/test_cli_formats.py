@@ -42,7 +42,7 @@ def test_what_is_not_said_is_said_by_options(custom: Path, capsys: pytest.Captur
     assert run_cli(["ingest", "custom.json", *options]) == 0
 
     told = capsys.readouterr()
-    assert told.err == "  generic does not say which commit it measured: taken to be 0123456789\n"
+    assert told.err == "  generic does not say which commit it measured: assumed to be 0123456789\n"
     assert run_cli(["export", "--project", "it", "--format", "perfci"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [(one["benchmark"], one["unit"], one["direction"]) for one in document["results"]] == [
@@ -55,7 +55,7 @@ def test_what_nobody_knows_is_kept_apart_and_said(custom: Path, capsys: pytest.C
     assert run_cli(["ingest", "custom.json", "--commit", SHA, "--machine", "box", "--json"]) == 0
 
     told = capsys.readouterr()
-    assert "  value has an unresolved unit: which way is good is not known of cpu in x\n" in told.err
+    assert "  value is kept apart: the direction (lower or higher is better) of cpu in x is unknown\n" in told.err
     assert json.loads(told.out)[0]["quarantined"] == 1
 
 

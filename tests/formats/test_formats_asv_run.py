@@ -175,7 +175,7 @@ def test_what_cannot_be_compared_is_told_and_the_rest_is_stored_once(repository:
 
     assert (report.runs_new, again.runs_new, again.runs_known) == (2, 0, 2)
     assert report.warnings == (
-        "suite.Tracked.track_object: a value of type dict is no number that perfci can compare (2 times)",
+        "suite.Tracked.track_object: a value of type dict is not a number that perfci can compare (2 times)",
     )
 
 

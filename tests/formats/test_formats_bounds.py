@@ -55,7 +55,7 @@ def test_a_grid_of_names_is_bounded(tmp_path: Path) -> None:
     ]
     path.write_text(json.dumps(entries))
 
-    with pytest.raises(PerfciError, match=r"holds more than 10000 results, which no run does"):
+    with pytest.raises(PerfciError, match=r"holds too many results: the limit is 10000"):
         list(read_documents(path, "generic", ImportDefaults(PROJECT, Commit("abcdef1")), lambda _: None))
 
 

@@ -75,5 +75,5 @@ def test_named_arguments_are_parameters(tmp_path: Path) -> None:
 def test_a_list_is_needed(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text('{"context": {}, "benchmarks": {}}')
 
-    with pytest.raises(PerfciError, match="is no file of google-benchmark: it has no list of benchmarks"):
+    with pytest.raises(PerfciError, match="is not a file of google-benchmark: it has no list of benchmarks"):
         read(tmp_path / "x.json", "google-benchmark")

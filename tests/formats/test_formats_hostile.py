@@ -93,11 +93,11 @@ BROKEN_ROWS = {
         a_row(None, [[str(number) for number in range(100)]] * 9),
         "span 1000000000000000000 cells",
     ),
-    "a string": (a_row(["fast"]), "a value of type str is no number"),
-    "a list": (a_row([[1.0]]), "a value of type list is no number"),
-    "an object": (a_row([{"p50": 1.0}]), "a value of type dict is no number"),
-    "a truth": (a_row([True]), "a value of type bool is no number"),
-    "an integer beyond float": (a_row([10**400]), "a value of type int is no number"),
+    "a string": (a_row(["fast"]), "a value of type str is not a number"),
+    "a list": (a_row([[1.0]]), "a value of type list is not a number"),
+    "an object": (a_row([{"p50": 1.0}]), "a value of type dict is not a number"),
+    "a truth": (a_row([True]), "a value of type bool is not a number"),
+    "an integer beyond float": (a_row([10**400]), "a value of type int is not a number"),
 }
 
 
@@ -145,7 +145,7 @@ def test_samples_that_are_no_numbers_are_left_out(folder: AsvFolder) -> None:
     [run] = read_runs(folder.path, "asv", PROJECT, warnings.append)
 
     assert run.results[0].processes[0].samples == (1.0, 3.0)
-    assert warnings == ["suite.time_it: some of its samples are no finite numbers; left out"]
+    assert warnings == ["suite.time_it: non-finite samples were skipped"]
 
 
 @pytest.mark.parametrize("name", ["benchmarks.json", "runner/machine.json"])
@@ -165,7 +165,7 @@ def test_equal_warnings_are_told_once_with_their_number(folder: AsvFolder, store
     report = ingest_path(store, folder.path, "asv", PROJECT)
 
     assert report.warnings == (
-        "suite.track_dict: a value of type dict is no number that perfci can compare (3 times)",
+        "suite.track_dict: a value of type dict is not a number that perfci can compare (3 times)",
     )
 
 
@@ -241,7 +241,7 @@ def test_a_document_that_unpacks_without_end_is_refused(tmp_path: Path, pack: An
     bomb = tmp_path / "run.json.gz"
     bomb.write_bytes(pack(b" " * (run_document.MAX_BYTES + 1)))
 
-    with pytest.raises(PerfciError, match=r"run\.json\.gz holds more than 64 MiB"):
+    with pytest.raises(PerfciError, match=r"run\.json\.gz is too large: the limit is 64 MiB"):
         run_document.read_run(bomb)
 
 

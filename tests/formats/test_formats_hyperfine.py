@@ -46,5 +46,5 @@ def test_a_command_that_failed_has_no_time() -> None:
 def test_a_list_is_needed(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(json.dumps({"results": 7}))
 
-    with pytest.raises(PerfciError, match="is no file of hyperfine: it has no list of results"):
+    with pytest.raises(PerfciError, match="is not a file of hyperfine: it has no list of results"):
         read(tmp_path / "x.json", "hyperfine")

@@ -58,7 +58,7 @@ def test_samples_elsewhere_are_not_looked_for(tmp_path: Path, name: str) -> None
     document, warnings = read(moved(tmp_path, name), "nvbench")
 
     assert named(document)["copy(256) · time"].processes == ()
-    assert any("samples are not beside the file" in warning for warning in warnings)
+    assert any("samples file not found next to the JSON" in warning for warning in warnings)
 
 
 def test_a_cut_off_sample_file_is_left_out_and_said(tmp_path: Path) -> None:
@@ -67,11 +67,11 @@ def test_a_cut_off_sample_file_is_left_out_and_said(tmp_path: Path) -> None:
 
     _, warnings = read(moved(tmp_path, "jsonbin.json-bin/0.bin"), "nvbench")
 
-    assert "0.bin holds 2 samples, but 3 were expected; left out" in warnings
+    assert "0.bin holds 2 samples, but 3 were expected; skipped" in warnings
 
 
 def test_devices_are_needed(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(json.dumps({"devices": [], "benchmarks": []}))
 
-    with pytest.raises(PerfciError, match="is no file of nvbench: it has no devices with benchmarks"):
+    with pytest.raises(PerfciError, match="is not a file of nvbench: it has no devices with benchmarks"):
         read(tmp_path / "x.json", "nvbench")

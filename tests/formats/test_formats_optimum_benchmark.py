@@ -35,7 +35,7 @@ def test_memory_that_only_repeats_another_is_left_out_and_said() -> None:
     _, warnings = read(FOLDER / "benchmark.json", "optimum-benchmark")
 
     assert ("decode", "max_ram") not in metrics()
-    assert "memory of decode repeats that of prefill: left out" in warnings
+    assert "memory of decode repeats that of prefill: skipped" in warnings
 
 
 def test_quotients_are_shown_and_energy_is_in_joules() -> None:

@@ -69,7 +69,7 @@ def test_a_dirty_tree_is_not_its_commit(tmp_path: Path) -> None:
     document, warnings = read(path, "pytest-benchmark")
 
     assert document.run.commit.dirty
-    assert "measured with uncommitted changes: kept, but no part of any history" in warnings
+    assert "measured with uncommitted changes: stored, but excluded from the history" in warnings
 
 
 def test_cpu_timers_give_cpu_seconds(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_benchmark_without_numbers_failed(tmp_path: Path) -> None:
 
 
 def test_another_list_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PerfciError, match="is no file of pytest-benchmark: it has no list of benchmarks"):
+    with pytest.raises(PerfciError, match="is not a file of pytest-benchmark: it has no list of benchmarks"):
         read(changed(tmp_path, benchmarks={}), "pytest-benchmark")
 
 

@@ -74,7 +74,7 @@ def test_upstreams_sample_file_is_read_line_by_line() -> None:
         (5712213247,),
         (40859830085,),
     ]
-    assert "pytorch does not say which commit it measured: taken to be 00000001cc" in warnings
+    assert "pytorch does not say which commit it measured: assumed to be 00000001cc" in warnings
 
 
 def test_a_record_names_commit_runner_and_load(stored: Callable[..., Path]) -> None:
@@ -97,7 +97,7 @@ def test_an_unknown_metric_is_quarantined_not_guessed(stored: Callable[..., Path
 
     [kept] = document.unresolved
     assert list(named(document)) == ["vLLM benchmark(llama, 8) · latency"]
-    assert (kept.metric, kept.reason) == ("goodness", "the unit of goodness is not known")
+    assert (kept.metric, kept.reason) == ("goodness", "the unit of goodness is unknown")
     assert kept.result.processes[0].samples == (3.0,)
 
 

@@ -213,11 +213,11 @@ def test_a_fault_is_told_with_its_place(place: str, value: object, says: str) ->
     with pytest.raises(PerfciError) as error:
         run_document.read_run(faulty(place, value))
 
-    assert str(error.value).startswith(f"The run document is no valid perfci.run/1: {says}")
+    assert str(error.value).startswith(f"The run document is not valid perfci.run/1: {says}")
 
 
 def test_further_faults_are_counted() -> None:
-    with pytest.raises(PerfciError, match="and 7 more faults"):
+    with pytest.raises(PerfciError, match="and 7 more errors"):
         run_document.read_run(b'{"schema": 1, "a": 1, "b": 1}')
 
 
@@ -225,7 +225,7 @@ def test_further_faults_are_counted() -> None:
     "body", [b"", b"{", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"schema": "perfci.run/1"']
 )
 def test_what_is_no_document_at_all_is_one_sentence(body: bytes) -> None:
-    with pytest.raises(PerfciError, match=r"^The run document is no valid perfci\.run/1: document: "):
+    with pytest.raises(PerfciError, match=r"^The run document is not valid perfci\.run/1: document: "):
         run_document.read_run(body)
 
 

@@ -40,7 +40,9 @@ def test_units_tell_which_way_is_good_and_the_rest_is_quarantined() -> None:
         (Metric("value", "seconds", "lower"), 0.0125),
         (Metric("value", "bytes/s", "higher"), 250e6),
     ]
-    assert [one.reason for one in document.unresolved] == ["which way is good is not known of cpu in Percent"]
+    assert [one.reason for one in document.unresolved] == [
+        "the direction (lower or higher is better) of cpu in Percent is unknown"
+    ]
 
 
 def test_a_direction_that_is_given_settles_it() -> None:
@@ -61,7 +63,7 @@ def test_a_value_that_is_no_number_is_said_and_kept_as_a_failure(tmp_path: Path)
         ("y · value", "failed"),
         ("z · value", "failed"),
     ]
-    assert "'y': the value 'fast' is no finite number; taken as failed" in warnings
+    assert "'y': the value 'fast' is not a finite number; treated as failed" in warnings
     assert not any("'z'" in one for one in warnings)
 
 
@@ -162,7 +164,7 @@ def test_any_name_and_number_survives_a_table(
         (b"a,b\n1,2\n", "has no column benchmark: expected a header with benchmark and value"),
         (b"", "has no column benchmark"),
         (b"benchmark,value\n", "holds no row with a benchmark and a value"),
-        (b"benchmark,value\n\xff,1\n", "is no UTF-8 text: invalid start byte at byte 16"),
+        (b"benchmark,value\n\xff,1\n", "is not UTF-8 text: invalid start byte at byte 16"),
         (b'benchmark,value\n"a,1\n', "line 1, is damaged: unexpected end of data"),
         (b"benchmark,value\na," + b"1" * 2_000_000, "is damaged: field larger than field limit"),
     ],
@@ -180,4 +182,4 @@ def test_ragged_rows_are_left_out(tmp_path: Path) -> None:
     document, warnings = read(tmp_path / "x.csv", "csv")
 
     assert list(named(document)) == ["a · value"]
-    assert "a row with more or fewer cells than the header is left out" in warnings
+    assert "a row with more or fewer cells than the header was skipped" in warnings

@@ -40,7 +40,7 @@ def test_requests_of_a_load_are_samples() -> None:
     assert found["ttft"].processes[0].samples == (0.1, 0.2, 0.3)
     assert found["tpot"].processes[0].samples == (0.02, 0.02, 0.05)
     assert found["itl"].processes[0].samples == (0.01, 0.03, 0.02, 0.02, 0.05, 0.05)
-    assert warnings == ["vllm does not say which commit it measured: taken to be 00000001cc"]
+    assert warnings == ["vllm does not say which commit it measured: assumed to be 00000001cc"]
 
 
 def test_means_and_percentiles_are_shown_and_never_judged() -> None:
@@ -112,7 +112,9 @@ def test_requests_that_failed_are_no_samples(tmp_path: Path) -> None:
 def test_what_vllm_never_wrote_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text('{"a": 1}')
 
-    with pytest.raises(PerfciError, match="is no file of vllm bench: expected latency, serve or throughput"):
+    with pytest.raises(
+        PerfciError, match="is not a file of vllm bench: expected latency, serve or throughput"
+    ):
         read(tmp_path / "x.json", "vllm")
 
 

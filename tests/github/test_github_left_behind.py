@@ -186,12 +186,12 @@ def post_run(server: Server, run: Run) -> None:
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        (b"{}", "runs/x.json is no valid perfci.run/1"),
-        (b"\x1f\x8b" + b"0" * 100, "runs/x.json is no valid perfci.run/1"),
+        (b"{}", "runs/x.json is not valid perfci.run/1"),
+        (b"\x1f\x8b" + b"0" * 100, "runs/x.json is not valid perfci.run/1"),
         (b"[" * 100_000, "runs/x.json is nested too deep."),
         (
             b"[]," * 100_000 + b"[" * 200_000,
-            "runs/x.json holds more objects, lists or values than any run has.",
+            "runs/x.json holds too many objects, lists or values.",
         ),
         (b'{"project": 1, "project": 2}', "runs/x.json has a key twice in one object."),
     ],

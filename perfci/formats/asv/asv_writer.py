@@ -48,11 +48,9 @@ NAME_PREFIXES = {"time": "time_", "peakmemory": "peakmem_", "memory": "mem_", "t
 MAX_ENVIRONMENT_NAME = 127
 """asv names a file by a hash of its environment from 128 characters on (``asv.results.get_filename``)."""
 
-DIRTY_SKIPPED = "a working tree that was not committed has no place in asv: left out"
-PAIRS_LOST = "asv keeps no roles: what was measured in pairs becomes plain history"
-PROCESSES_POOLED = (
-    "asv keeps no processes: their samples are poured together, so that pairs can no longer be compared"
-)
+DIRTY_SKIPPED = "asv cannot store an uncommitted working tree: skipped"
+PAIRS_LOST = "asv does not store pairs: paired measurements are written as plain history"
+PROCESSES_POOLED = "asv keeps no processes: their samples are pooled, so that pairs can no longer be compared"
 REASONS_LOST = "asv keeps no reasons: out of memory, timeouts and crashes all become plain failures"
 DIRECTION_LOST = (
     "asv has no direction: throughputs are written as they are, and asv shows their gains as regressions"

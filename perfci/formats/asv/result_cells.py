@@ -77,7 +77,7 @@ def build_grid(
     size = math.prod(len(axis) for axis in row.params)
     if size > MAX_CELLS or (row.result is not None and len(row.result) != size):
         found = "none" if row.result is None else len(row.result)
-        warn(f"{name}: its parameters span {size} cells, but it has {found} results; left out")
+        warn(f"{name}: its parameters span {size} cells, but it has {found} results; skipped")
         return {}
     names = description.parameter_names
     if len(names) != len(row.params):
@@ -102,7 +102,7 @@ def build_result(
         return Result(series, Status.FAILED, boundaries=ProcessBoundaries.POOLED, reason=FAILED)
     if not isinstance(value, float):
         warn(
-            f"{series.benchmark.name}: a value of type {type(value).__name__} is no number that perfci can compare"
+            f"{series.benchmark.name}: a value of type {type(value).__name__} is not a number that perfci can compare"
         )
         return None
     if math.isnan(value):
@@ -141,7 +141,7 @@ def _parse_samples(series: Series, stored: object, warn: WarnCallback) -> tuple[
         return tuple(stored)
     numbers = tuple(number for number in map(parse_finite, stored) if number is not None)
     if len(numbers) < len(stored):
-        warn(f"{series.benchmark.name}: some of its samples are no finite numbers; left out")
+        warn(f"{series.benchmark.name}: non-finite samples were skipped")
     return numbers
 
 

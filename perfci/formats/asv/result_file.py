@@ -34,7 +34,7 @@ def parse_object(body: bytes, source_name: str) -> dict[str, Any]:
     """Parse a JSON object."""
     content = parse_json(body, source_name)
     if not isinstance(content, dict):
-        raise PerfciError(f"{source_name} is no asv file: expected a JSON object.")
+        raise PerfciError(f"{source_name} is not an asv file: expected a JSON object.")
     return content
 
 
@@ -43,7 +43,7 @@ def parse_results(body: bytes, source_name: str) -> dict[str, Any]:
     content = parse_object(body, source_name)
     sha, params, results = content.get("commit_hash"), content.get("params"), content.get("results")
     if not isinstance(sha, str) or not isinstance(results, dict):
-        raise PerfciError(f"{source_name} is no asv result file: it has no commit_hash with results.")
+        raise PerfciError(f"{source_name} is not an asv result file: it has no commit_hash with results.")
     if not SHA_PATTERN.fullmatch(sha):
         raise PerfciError(f"{source_name} has the commit_hash {sha[:80]!r}: expected hexadecimal digits.")
     if not isinstance(params, dict) or not isinstance(params.get("machine"), str):

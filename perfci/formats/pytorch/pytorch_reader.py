@@ -103,7 +103,7 @@ def _add_record(run: RunBuilder, record: Mapping[str, Any], warn: WarnCallback) 
     metric, benchmark = as_mapping(record.get("metric")), as_mapping(record.get("benchmark"))
     name, values = to_text(metric.get("name")), as_list(metric.get("benchmark_values"))
     if not name or not as_mapping(record.get("metric")):
-        return warn("a record without a named metric is left out")
+        return warn("a record without a named metric was skipped")
     extra = as_mapping(metric.get("extra_info"))
     known = unit_conversion.identify_metric(
         name, to_text(extra.get("unit")), unit_conversion.parse_direction(extra.get("direction"))
