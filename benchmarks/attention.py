@@ -311,7 +311,7 @@ def select_attention(
     Skips, in torch's own words, what torch refuses here. Raises ``RuntimeError`` where something else ran.
     """
     attention = build_attention(implementation, case, mask_function)
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught_warnings:
         warnings.simplefilter("always")
         try:
             names = profile_operator_names(attention, case)
@@ -321,7 +321,10 @@ def select_attention(
         except RuntimeError as refusal:
             if not str(refusal).startswith(REFUSAL_PREFIXES):
                 raise
-            reasons = [str(refusal), *(str(warning.message).partition(" (Triggered")[0] for warning in said)]
+            reasons = [
+                str(refusal),
+                *(str(warning.message).partition(" (Triggered")[0] for warning in caught_warnings),
+            ]
             raise skip_exception(f"torch refuses {implementation} here: {' '.join(reasons)}") from refusal
     return attention, case, check_kernel(names, implementation)
 

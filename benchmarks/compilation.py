@@ -103,9 +103,9 @@ def build_training_step(compile_function: Callable[[Any], Any]) -> Callable[[], 
     def step() -> Tensor:
         model.zero_grad(set_to_none=True)
         with precision_context(PRECISION):  # entered outside: dynamo breaks its graph where autocast begins
-            found: Tensor = loss_of(text)
-        found.backward()
-        return found.detach()
+            loss_value: Tensor = loss_of(text)
+        loss_value.backward()
+        return loss_value.detach()
 
     return step
 
@@ -196,9 +196,9 @@ def build_front_end_step(backend: str, dynamic: bool | None, lengths: list[int])
     def step() -> Tensor:
         model.zero_grad(set_to_none=True)
         for text in batches:
-            found: Tensor = loss_of(text)
-            found.backward()
-        return found.detach()
+            loss_value: Tensor = loss_of(text)
+            loss_value.backward()
+        return loss_value.detach()
 
     return step
 
@@ -246,9 +246,9 @@ class LaunchBoundStep:
 
     def step(self) -> Tensor:
         self.model.zero_grad(set_to_none=True)
-        found = loss(self.model, self.tokens)
-        found.backward()
-        return found.detach()
+        loss_value = loss(self.model, self.tokens)
+        loss_value.backward()
+        return loss_value.detach()
 
 
 def capture_graph(step: LaunchBoundStep) -> tuple[Callable[[], Tensor], Pool]:
@@ -261,11 +261,11 @@ def capture_graph(step: LaunchBoundStep) -> tuple[Callable[[], Tensor], Pool]:
     torch.cuda.current_stream().wait_stream(aside)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        found = step.step()
+        loss_value = step.step()
 
     def replay() -> Tensor:
         graph.replay()
-        return found
+        return loss_value
 
     return replay, graph.pool()
 

@@ -223,8 +223,8 @@ def check_rank_attention(rank: int, implementation: str, ranks: int) -> None:
     whole = [random_tokens(PARITY_LENGTH * ranks) for _ in range(4)]
     mixed, *gradients = run_attention(whole, whole_attention)
     with shard_tensors(implementation, [*whole, mixed, *gradients]) as (parts, attention):
-        ours, theirs = run_attention(parts[:4], attention), parts[4:]
-        for result, reference in zip(ours, theirs, strict=True):
+        actual, expected = run_attention(parts[:4], attention), parts[4:]
+        for result, reference in zip(actual, expected, strict=True):
             check_parity(
                 NumericsRecord((), outputs=result),
                 NumericsRecord((), outputs=reference),

@@ -49,12 +49,12 @@ class Profile(Bench):
 
 def sum_by_kind(rows: tuple[TimeShare, ...]) -> dict[str, Reading]:
     """Sum the shares of the largest rows by kind; what is in none of them is in ``other``."""
-    found = {
+    shares_by_kind = {
         kind: sum(row.share for row in rows if operator_kind(row.name) == kind) for kind in OPERATOR_KINDS
     }
     return {
         f"{kind}_share": informational(share)
-        for kind, share in {**found, "other": 1 - sum(found.values())}.items()
+        for kind, share in {**shares_by_kind, "other": 1 - sum(shares_by_kind.values())}.items()
     }
 
 

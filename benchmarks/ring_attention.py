@@ -87,8 +87,11 @@ def merge_attention(
     if weight is None:
         return part.float(), part_weight
     together = torch.logaddexp(weight, part_weight)
-    ours, theirs = (weight - together).exp().unsqueeze(-1), (part_weight - together).exp().unsqueeze(-1)
-    return mixed * ours + part * theirs, together
+    total_scale, part_scale = (
+        (weight - together).exp().unsqueeze(-1),
+        (part_weight - together).exp().unsqueeze(-1),
+    )
+    return mixed * total_scale + part * part_scale, together
 
 
 def local_attention(query: Tensor, key: Tensor, value: Tensor, *, causal: bool) -> tuple[Tensor, Tensor]:
@@ -111,15 +114,15 @@ def local_attention_backward(
     causal: bool,
 ) -> tuple[Tensor, ...]:
     """Gradients of one part's query, key and value, from the result and the weight of *all* parts."""
-    given = (gradient, query, key, value, mixed, weight)
+    inputs_and_gradient = (gradient, query, key, value, mixed, weight)
     if query.device.type == "cpu":
-        parts = flash._scaled_dot_product_flash_attention_for_cpu_backward(*given, 0.0, causal)
+        parts = flash._scaled_dot_product_flash_attention_for_cpu_backward(*inputs_and_gradient, 0.0, causal)
     else:
         lengths = (None, None, query.shape[2], key.shape[2])  # all sequences are equally long
         unused = torch.zeros(
             (), dtype=torch.int64, device=query.device
         )  # state of a dropout that drops nothing
         parts = flash._scaled_dot_product_flash_attention_backward(
-            *given, *lengths, 0.0, causal, unused, unused
+            *inputs_and_gradient, *lengths, 0.0, causal, unused, unused
         )
     return tuple(parts)
