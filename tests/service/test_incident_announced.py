@@ -61,9 +61,9 @@ def exceeded(name: str = "a1", rel: float = 0.4) -> BudgetedIncident:
 def current(store: Store, number: int = 1) -> IncidentRecord:
     project = a_project(store)
     with store.read() as tx:
-        found = incident_store.find_incident(tx, project.id, number)
-    assert found is not None
-    return found
+        record = incident_store.find_incident(tx, project.id, number)
+    assert record is not None
+    return record
 
 
 def history(store: Store) -> list[IncidentEvent]:
@@ -74,7 +74,7 @@ def history(store: Store) -> list[IncidentEvent]:
 def accepted_lines(store: Store) -> list[bool]:
     project = a_project(store)
     with store.read() as tx:
-        return [one.accepted for one in list_impacts(tx, project.id)[0]]
+        return [impact.accepted for impact in list_impacts(tx, project.id)[0]]
 
 
 def subscribe(store: Store, *states: str) -> Project:
@@ -89,7 +89,9 @@ def subscribe(store: Store, *states: str) -> Project:
 
 def sent(store: Store, project: Project) -> list[tuple[str, str]]:
     with store.read() as tx:
-        return [(one.body["state"], one.body["reason"]) for one in load_deliveries(tx, project.id)][::-1]
+        return [
+            (delivery.body["state"], delivery.body["reason"]) for delivery in load_deliveries(tx, project.id)
+        ][::-1]
 
 
 def test_what_was_announced_is_accepted_for_good_and_told_to_nobody(store: Store) -> None:
@@ -97,11 +99,11 @@ def test_what_was_announced_is_accepted_for_good_and_told_to_nobody(store: Store
 
     look(store, NOW, announced())
 
-    found = current(store)
-    assert (found.state, found.reason, found.accepted_until) == (IncidentState.ACCEPTED, MEANT, None)
-    assert (found.is_open, found.paged_at, found.triaged_at) == (False, None, None)
-    assert found.detail["disposition_text"] == "as expected: no alert"
-    assert [(one.actor, one.before, one.after) for one in history(store)] == [
+    record = current(store)
+    assert (record.state, record.reason, record.accepted_until) == (IncidentState.ACCEPTED, MEANT, None)
+    assert (record.is_open, record.paged_at, record.triaged_at) == (False, None, None)
+    assert record.detail["disposition_text"] == "as expected: no alert"
+    assert [(event.actor, event.before, event.after) for event in history(store)] == [
         ("perfci", "", "new"),
         ("perfci", "new", "accepted"),
     ]
@@ -122,9 +124,9 @@ def test_what_came_to_more_is_opened_and_says_so(store: Store) -> None:
     look(store, NOW, exceeded())
     look(store, LATER, exceeded(rel=0.41))
 
-    found = current(store)
-    assert (found.state, found.is_open) == (IncidentState.NEW, True)
-    assert [(one.action, one.text) for one in history(store)[1:]] == [("expected", MORE)]
+    record = current(store)
+    assert (record.state, record.is_open) == (IncidentState.NEW, True)
+    assert [(event.action, event.text) for event in history(store)[1:]] == [("expected", MORE)]
     assert (accepted_lines(store), sent(store, project)) == ([False], [("new", "")])
 
 
@@ -134,8 +136,8 @@ def test_what_turns_out_to_be_more_is_opened_then_and_told(store: Store) -> None
 
     look(store, LATER, exceeded())
 
-    found = current(store)
-    assert (found.state, found.reason, found.state_number) == (IncidentState.NEW, MORE, 2)
+    record = current(store)
+    assert (record.state, record.reason, record.state_number) == (IncidentState.NEW, MORE, 2)
     assert (accepted_lines(store), sent(store, project)) == ([False], [("new", "")])
 
 
@@ -153,8 +155,8 @@ def test_an_announcement_that_comes_late_accepts_what_is_new(store: Store) -> No
 
     look(store, LATER, announced())
 
-    found = current(store)
-    assert (found.state, found.reason, found.changed_at) == (IncidentState.ACCEPTED, MEANT, LATER)
+    record = current(store)
+    assert (record.state, record.reason, record.changed_at) == (IncidentState.ACCEPTED, MEANT, LATER)
     assert accepted_lines(store) == [True]
     assert sent(store, project) == [("new", ""), ("accepted", MEANT)]
 
@@ -199,9 +201,9 @@ def test_who_does_not_accept_it_may_open_it_and_take_that_back(store: Store) -> 
     with store.begin() as tx:
         undo_last_change(tx, project, 1, opened.revision, acting_as("ada", LATER))
 
-    found = current(store)
-    assert (opened.state, found.state) == (IncidentState.NEW, IncidentState.ACCEPTED)
-    assert (found.reason, found.accepted_until) == (MEANT, None)
+    record = current(store)
+    assert (opened.state, record.state) == (IncidentState.NEW, IncidentState.ACCEPTED)
+    assert (record.reason, record.accepted_until) == (MEANT, None)
 
 
 def test_what_people_took_apart_is_theirs(store: Store) -> None:
@@ -248,10 +250,12 @@ def upload_a_step(store: Store, group: GroupCommitter) -> None:
 
 
 def tell(store: Store, change: float, sha: str) -> int:
-    said = MergedExpectedChange(sha, ExpectedChange("training.Step.*", change, "more tokens in each"), "#12")
+    merged = MergedExpectedChange(
+        sha, ExpectedChange("training.Step.*", change, "more tokens in each"), "#12"
+    )
     project = a_project(store)
     with store.begin() as tx:
-        return save_expected_changes(tx, project, [said], AuditContext(LOCAL, NOW))
+        return save_expected_changes(tx, project, [merged], AuditContext(LOCAL, NOW))
 
 
 def judge(store: Store) -> int:

@@ -79,7 +79,7 @@ def test_an_incident_wakes_up_when_its_sleep_is_over_and_tells_again(store: Stor
 
     assert (current(store).state, current(store).snoozed_until) == (IncidentState.NEW, None)
     with store.read() as tx:
-        assert [one.state_number for one in load_deliveries(tx, project.id)] == [3, 1]
+        assert [delivery.state_number for delivery in load_deliveries(tx, project.id)] == [3, 1]
 
 
 def test_an_acceptance_that_ran_out_asks_again(store: Store) -> None:
@@ -138,8 +138,8 @@ def test_a_fix_that_is_none_opens_the_incident_again(store: Store) -> None:
 
     later(store)
 
-    found = current(store)
-    assert (found.state, found.reason) == (IncidentState.NEW, "fixed, but three newer points are still off")
+    record = current(store)
+    assert (record.state, record.reason) == (IncidentState.NEW, "fixed, but three newer points are still off")
 
 
 def test_without_the_commit_of_the_fix_its_day_counts(store: Store) -> None:
@@ -153,8 +153,8 @@ def test_without_the_commit_of_the_fix_its_day_counts(store: Store) -> None:
 
 
 def test_a_benchmark_that_cried_wolf_too_often_is_watched_and_told_no_more(store: Store) -> None:
-    found = [told(f"i{k}", a_move(X, at=2 + 2 * k), good=1 + 2 * k, bad=2 + 2 * k) for k in range(12)]
-    look(store, NOW, *found[::-1])
+    incidents = [told(f"i{k}", a_move(X, at=2 + 2 * k), good=1 + 2 * k, bad=2 + 2 * k) for k in range(12)]
+    look(store, NOW, *incidents[::-1])
     for number in range(1, 11):
         decide(store, IncidentUpdate(IncidentState.INVALID if number <= 3 else IncidentState.FIXED), number)
 
@@ -164,7 +164,7 @@ def test_a_benchmark_that_cried_wolf_too_often_is_watched_and_told_no_more(store
     with store.read() as tx:
         (muted,) = load_mutes(tx, project.id, NOW)
     assert (muted.benchmark, muted.reason) == ("x", "3 of its 10 judged incidents were nothing")
-    look(store, NOW, *found[::-1])
+    look(store, NOW, *incidents[::-1])
     assert current(store, 12).disposition == "monitored"
 
 

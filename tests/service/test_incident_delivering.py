@@ -55,8 +55,8 @@ def hub() -> Iterator[GitHub]:
 def subscribe(store: Store, *wanted: Destination) -> None:
     project = a_project(store)
     with store.begin() as tx:
-        for one in wanted:
-            save_destination(tx, project.id, one)
+        for entry in wanted:
+            save_destination(tx, project.id, entry)
 
 
 def a_webhook(hook: Hook, **changes: object) -> Destination:
@@ -80,7 +80,8 @@ def states(store: Store) -> list[tuple[str, int, str]]:
     project = a_project(store)
     with store.read() as tx:
         return [
-            (one.state, one.attempts, one.problem) for one in delivery_queue.load_deliveries(tx, project.id)
+            (delivery.state, delivery.attempts, delivery.problem)
+            for delivery in delivery_queue.load_deliveries(tx, project.id)
         ]
 
 
@@ -164,7 +165,7 @@ def test_an_issue_is_opened_once_and_told_how_it_goes_on(store: Store, hub: GitH
 
     with store.read() as tx:
         assert require_incident(tx, project, 1).issue_url == "https://github.com/acme/model/issues/1"
-    assert [one["labels"] for one in hub.issues] == [["perfci"]]
+    assert [issue["labels"] for issue in hub.issues] == [["perfci"]]
     assert "reverted by @\u2060ada" in hub.comments[1][0]["body"]
 
 

@@ -77,11 +77,11 @@ def test_what_is_merged_stays_together_however_the_look_sees_it(store: Store) ->
     project = a_project(store)
 
     with store.begin() as tx:
-        found = merge_incidents(tx, project, 1, 1, {2: 1}, ME)
+        record = merge_incidents(tx, project, 1, 1, {2: 1}, ME)
     after = look(store, NOW + timedelta(hours=2), *both)
 
-    assert (found.series_count, found.pinned, after.new) == (2, True, ())
-    assert [one.added_by for one in sorted(members_now(store, 1), key=lambda one: one.commit)] == [
+    assert (record.series_count, record.pinned, after.new) == (2, True, ())
+    assert [member.added_by for member in sorted(members_now(store, 1), key=lambda one: one.commit)] == [
         "perfci",
         ME.actor.name,
     ]
@@ -138,7 +138,7 @@ def test_what_is_split_stays_apart(store: Store) -> None:
     after = look(store, NOW + timedelta(hours=2), whole)
 
     assert (left.headline[:8], new.number, new.headline[:8]) == ("2 series", 2, "1 series")
-    assert (after.new, [one.series_id for one in members_now(store, 2)]) == ((), [y])
+    assert (after.new, [member.series_id for member in members_now(store, 2)]) == ((), [y])
 
 
 def test_what_is_split_from_what_sleeps_wakes_up_with_it(store: Store) -> None:
@@ -162,9 +162,9 @@ def test_each_part_tells_its_own_largest_move(store: Store) -> None:
     with store.begin() as tx:
         left, new = split_members(tx, project, 1, 1, {x}, ME)
 
-    largest = [one.detail["largest"] for one in (left, new)]
+    largest = [entry.detail["largest"] for entry in (left, new)]
     assert largest == ["y got 20.0 % slower", "x got 40.0 % slower"]
-    assert [one.detail["next_measurement"] for one in (left, new)] == [None, None]
+    assert [entry.detail["next_measurement"] for entry in (left, new)] == [None, None]
 
 
 def test_all_or_nothing_is_no_split(store: Store) -> None:
@@ -182,10 +182,10 @@ def test_a_nudge_tells_at_once_that_the_points_fit_worse(store: Store) -> None:
     project = a_project(store)
 
     with store.begin() as tx:
-        found = move_boundary(tx, project, 1, 1, a_sha(8), a_sha(9), ME)
+        outcome = move_boundary(tx, project, 1, 1, a_sha(8), a_sha(9), ME)
 
-    assert (found.worse_count, found.record.commit, found.record.pinned) == (1, a_sha(9), True)
-    assert found.tests[0].new.sigmas < found.tests[0].old.sigmas
+    assert (outcome.worse_count, outcome.record.commit, outcome.record.pinned) == (1, a_sha(9), True)
+    assert outcome.tests[0].new.sigmas < outcome.tests[0].old.sigmas
     assert members_now(store)[0].commit == a_sha(9)
 
 
@@ -197,9 +197,9 @@ def test_a_nudge_back_to_the_step_fits(store: Store) -> None:
 
     with store.begin() as tx:
         good, bad = shift_range(tx, project, require_incident(tx, project, 1), 2)
-        found = move_boundary(tx, project, 1, 1, good, bad, ME)
+        outcome = move_boundary(tx, project, 1, 1, good, bad, ME)
 
-    assert (bad, found.worse_count) == (a_sha(12), 0)
+    assert (bad, outcome.worse_count) == (a_sha(12), 0)
     assert members_now(store)[0].relative_change == pytest.approx(1.0, abs=0.01)
 
 

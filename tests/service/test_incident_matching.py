@@ -21,7 +21,10 @@ def found(
     incident = Incident(name, kind, a_sha(good), a_sha(bad), ())
     return DerivedIncident(
         BudgetedIncident(incident, Disposition.PAGE),
-        {one: IncidentMember(one, a_sha(bad), a_sha(good), 0.1, 1, 1.1) for one in series},
+        {
+            series_item: IncidentMember(series_item, a_sha(bad), a_sha(good), 0.1, 1, 1.1)
+            for series_item in series
+        },
     )
 
 
@@ -49,8 +52,8 @@ def kept(
 
 def pairs(found: list[DerivedIncident], kept: list[StoredIncident]) -> list[tuple[str, set[int], int | None]]:
     return [
-        (one.budgeted.incident.id, set(one.members), to.record.id if to else None)
-        for one, to in match_incidents(found, kept, LINE)
+        (record.budgeted.incident.id, set(record.members), to.record.id if to else None)
+        for record, to in match_incidents(found, kept, LINE)
     ]
 
 

@@ -30,7 +30,9 @@ def test_one_incident_while_it_is_missing_and_everybody_is_told_once(store: Stor
 
     with store.read() as tx:
         (record,) = open_data_incidents(tx, project)
-        assert [one.body["headline"] for one in load_deliveries(tx, project.id)] == ["nightly is 3 h late"]
+        assert [delivery.body["headline"] for delivery in load_deliveries(tx, project.id)] == [
+            "nightly is 3 h late"
+        ]
     assert (found.number, record.headline, record.is_open) == (1, "nightly is 5 h late", True)
 
 
@@ -61,4 +63,4 @@ def test_a_look_at_the_measurements_leaves_it_alone(store: Store) -> None:
     look(store, NOON + timedelta(hours=1), told("a1", a_move("x")))
 
     with store.read() as tx:
-        assert [one.number for one in open_data_incidents(tx, project)] == [1]
+        assert [record.number for record in open_data_incidents(tx, project)] == [1]

@@ -35,9 +35,9 @@ LATER = NOW + timedelta(hours=1)
 def kept(store: Store, number: int = 1) -> IncidentRecord:
     project = a_project(store)
     with store.read() as tx:
-        found = incident_store.find_incident(tx, project.id, number)
-    assert found is not None
-    return found
+        record = incident_store.find_incident(tx, project.id, number)
+    assert record is not None
+    return record
 
 
 def kept_members(store: Store, number: int = 1) -> list[IncidentMember]:
@@ -63,7 +63,10 @@ def a_project_id(store: Store) -> int:
 def sent(store: Store) -> list[tuple[int, int, str]]:
     project = a_project_id(store)
     with store.read() as tx:
-        return [(one.number, one.state_number, one.body["state"]) for one in load_deliveries(tx, project)]
+        return [
+            (delivery.number, delivery.state_number, delivery.body["state"])
+            for delivery in load_deliveries(tx, project)
+        ]
 
 
 def test_an_incident_gets_a_number_and_keeps_it_when_its_range_changes(store: Store) -> None:
@@ -90,7 +93,7 @@ def test_members_come_move_and_go(store: Store) -> None:
 
     look(store, LATER, told("a1", a_move("x", rel=0.3), a_move("z")))
 
-    assert [(one.relative_change, one.dropped_at) for one in kept_members(store)] == [
+    assert [(member.relative_change, member.dropped_at) for member in kept_members(store)] == [
         (0.3, None),
         (0.2, None),
     ]
@@ -133,7 +136,7 @@ def test_a_regression_that_came_with_a_new_driver_stays_the_same_incident(store:
     look(store, LATER, told("b7", kind=IncidentKind.ENVIRONMENT, say=Disposition.NOTE))
 
     assert (kept(store).kind, kept(store).disposition, kept(store).is_open) == ("environment", "note", False)
-    assert [(one.before, one.after) for one in history(store)][-1] == ("regression", "environment")
+    assert [(event.before, event.after) for event in history(store)][-1] == ("regression", "environment")
 
 
 def test_tells_when_it_comes_to_ask_for_a_person_and_only_then(store: Store) -> None:
@@ -193,7 +196,7 @@ def test_the_ledger_keeps_a_move_that_a_later_gain_hides(store: Store) -> None:
 
     with store.read() as tx:
         lines, _ = list_impacts(tx, a_project_id(store))
-    assert [(one.commit, one.relative_change, one.incident) for one in lines] == [
+    assert [(impact.commit, impact.relative_change, impact.incident) for impact in lines] == [
         (a_sha(20), -0.3, 2),
         (a_sha(12), 0.2, 1),
     ]
@@ -206,7 +209,7 @@ def test_the_line_of_the_ledger_follows_when_more_points_show_the_commit_better(
 
     with store.read() as tx:
         lines, _ = list_impacts(tx, a_project_id(store))
-    assert [one.commit for one in lines] == [a_sha(11)]
+    assert [impact.commit for impact in lines] == [a_sha(11)]
 
 
 def test_a_person_s_edge_and_members_stay(store: Store) -> None:
@@ -224,7 +227,7 @@ def test_a_person_s_edge_and_members_stay(store: Store) -> None:
         a_sha(10),
         "2 series got worse at 0000000bcc Change number 11",
     )
-    assert max(one.relative_change for one in kept_members(store)) == 0.5
+    assert max(member.relative_change for member in kept_members(store)) == 0.5
 
 
 def test_a_number_is_given_once(store: Store) -> None:
@@ -232,7 +235,7 @@ def test_a_number_is_given_once(store: Store) -> None:
     look(store, NOW, told("a1", a_move("x")), told("b1", a_move("y", at=20), good=19, bad=20))
 
     with store.read() as tx:
-        assert [one.number for one in incident_store.list_incidents(tx, project.id)] == [2, 1]
+        assert [record.number for record in incident_store.list_incidents(tx, project.id)] == [2, 1]
 
 
 def test_others_write_while_a_look_compares_and_between_its_transactions(
@@ -261,9 +264,9 @@ def test_others_write_while_a_look_compares_and_between_its_transactions(
 
     with monkeypatch.context() as patched:
         patched.setattr(reconciliation, "plan_writes", slowly)
-        found = reconcile_incidents(store, project, Policy(), seen, NOW, counted)
+        result = reconcile_incidents(store, project, Policy(), seen, NOW, counted)
 
-    assert (found.new, rows) == ((1, 2, 3, 4), [1, 2, 3, 4, 4])
+    assert (result.new, rows) == ((1, 2, 3, 4), [1, 2, 3, 4, 4])
 
 
 def test_what_a_person_changes_while_a_look_is_written_stays(store: Store) -> None:
@@ -286,13 +289,13 @@ def test_what_a_person_changes_while_a_look_is_written_stays(store: Store) -> No
         with store.begin() as tx:
             yield tx
 
-    found = reconcile_incidents(
+    result = reconcile_incidents(
         store, project, Policy(), a_situation(told("a2", a_move("x"), a_move("y"), good=10)), LATER, after_ada
     )
 
-    assert (found.changed, found.gone) == ((2,), (1,))
+    assert (result.changed, result.gone) == ((2,), (1,))
     assert (kept(store, 2).state, kept(store, 2).last_good) == (IncidentState.ENVIRONMENT, a_sha(10))
-    assert [(one.actor, one.after) for one in history(store, 2)][1:] == [
+    assert [(event.actor, event.after) for event in history(store, 2)][1:] == [
         ("ada", "environment"),
         ("perfci", f"{a_sha(10)[:10]}..{a_sha(12)[:10]}"),
     ]

@@ -47,24 +47,29 @@ def current(store: Store, number: int = 1) -> IncidentRecord:
 def decide(
     store: Store, wanted: IncidentUpdate, number: int = 1, revision: int | None = None
 ) -> IncidentRecord:
-    project, known = a_project(store), current(store, number)
+    project, record = a_project(store), current(store, number)
     with store.begin() as tx:
         return update_incident(
-            tx, project, number, known.revision if revision is None else revision, wanted, ME
+            tx, project, number, record.revision if revision is None else revision, wanted, ME
         )
 
 
 def test_a_change_is_kept_with_who_made_it_and_why(store: Store, incident: IncidentRecord) -> None:
-    found = decide(
+    record = decide(
         store, IncidentUpdate(IncidentState.INVESTIGATING, assignee="ada", note="looks like the tokenizer")
     )
 
-    assert (found.state, found.assignee, found.revision, found.state_number) == ("investigating", "ada", 2, 2)
-    assert found.triaged_at == ME.at
+    assert (record.state, record.assignee, record.revision, record.state_number) == (
+        "investigating",
+        "ada",
+        2,
+        2,
+    )
+    assert record.triaged_at == ME.at
     with store.read() as tx:
         history = [
-            (one.actor, one.action, one.after, one.text)
-            for one in incident_store.load_events(tx, found.id)[1:]
+            (event.actor, event.action, event.after, event.text)
+            for event in incident_store.load_events(tx, record.id)[1:]
         ]
         (line,) = audit_log.list_entries(tx, a_project(store).id)
     assert history == [
@@ -152,15 +157,15 @@ def test_an_acceptance_gets_another_day_and_another_reason(
     later = NEXT_MONTH + timedelta(days=30)
 
     longer = decide(store, IncidentUpdate(state, accepted_until=later))
-    found = decide(store, IncidentUpdate(state, reason="and so does fp8"))
+    record = decide(store, IncidentUpdate(state, reason="and so does fp8"))
 
     assert (longer.reason, longer.accepted_until) == ("bf16 needs it", later)
-    assert (found.reason, found.accepted_until) == ("and so does fp8", later)
-    assert (found.state_number, found.changed_at) == (first.state_number, first.changed_at)
+    assert (record.reason, record.accepted_until) == ("and so does fp8", later)
+    assert (record.state_number, record.changed_at) == (first.state_number, first.changed_at)
     with store.read() as tx:
         lines = [
-            (one.action, one.before, one.after, one.text)
-            for one in incident_store.load_events(tx, found.id)[3:]
+            (event.action, event.before, event.after, event.text)
+            for event in incident_store.load_events(tx, record.id)[3:]
         ]
     assert lines == [
         ("state", "accepted", "accepted", "bf16 needs it"),
@@ -174,9 +179,9 @@ def test_a_sleep_is_made_longer_and_not_ended_in_the_past(store: Store, incident
 
     with pytest.raises(PerfciError, match="Snoozing needs a moment in the future"):
         decide(store, IncidentUpdate(snoozed_until=NOON))
-    found = decide(store, IncidentUpdate(snoozed_until=NEXT_MONTH + timedelta(days=1)))
+    record = decide(store, IncidentUpdate(snoozed_until=NEXT_MONTH + timedelta(days=1)))
 
-    assert found.snoozed_until == NEXT_MONTH + timedelta(days=1)
+    assert record.snoozed_until == NEXT_MONTH + timedelta(days=1)
 
 
 def test_the_same_state_again_changes_nothing(store: Store, incident: IncidentRecord) -> None:
@@ -202,12 +207,12 @@ def test_an_accepted_level_is_marked_in_the_ledger_and_no_more_when_it_is_opened
 ) -> None:
     decide(store, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH))
     with store.read() as tx:
-        assert [one.accepted for one in list_impacts(tx, a_project(store).id)[0]] == [True]
+        assert [impact.accepted for impact in list_impacts(tx, a_project(store).id)[0]] == [True]
 
     decide(store, IncidentUpdate(IncidentState.INVESTIGATING))
 
     with store.read() as tx:
-        assert [one.accepted for one in list_impacts(tx, a_project(store).id)[0]] == [False]
+        assert [impact.accepted for impact in list_impacts(tx, a_project(store).id)[0]] == [False]
     assert current(store).accepted_until is None
 
 
@@ -224,7 +229,10 @@ def test_tells_each_state_once_to_those_who_want_it(store: Store) -> None:
     decide(store, IncidentUpdate(note="thanks"))
 
     with store.read() as tx:
-        told_of = sorted((one.destination.name, one.body["state"]) for one in load_deliveries(tx, project.id))
+        told_of = sorted(
+            (delivery.destination.name, delivery.body["state"])
+            for delivery in load_deliveries(tx, project.id)
+        )
     assert told_of == [("all", "fixed"), ("all", "new"), ("begins", "new")]
 
 
@@ -239,7 +247,7 @@ def test_a_change_to_many_says_which_were_stale_or_cannot(store: Store) -> None:
     project = a_project(store)
 
     with store.begin() as tx:
-        found = update_incidents(
+        result = update_incidents(
             tx,
             project,
             {1: 1, 2: 1, 3: 2, 4: 1, 99: 1},
@@ -247,8 +255,8 @@ def test_a_change_to_many_says_which_were_stale_or_cannot(store: Store) -> None:
             ME,
         )
 
-    assert (found.changed, found.stale) == ((1, 4), (2,))
-    assert set(found.refused) == {3, 99}
+    assert (result.changed, result.stale) == ((1, 4), (2,))
+    assert set(result.refused) == {3, 99}
     assert [current(store, number).state for number in (1, 2, 3, 4)] == [
         "snoozed",
         "investigating",

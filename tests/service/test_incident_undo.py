@@ -53,12 +53,13 @@ def take_back(store: Store, minutes: int, number: int = 1, revision: int | None 
 def test_a_state_is_taken_back_and_the_history_keeps_both(store: Store) -> None:
     decide(store, IncidentUpdate(IncidentState.INVALID, reason="noise", assignee="ada", note="a slip"), 1)
 
-    found = take_back(store, 2)
+    record = take_back(store, 2)
 
-    assert (found.state, found.reason, found.assignee, found.revision) == ("new", "", "ada", 3)
+    assert (record.state, record.reason, record.assignee, record.revision) == ("new", "", "ada", 3)
     with store.read() as tx:
         lines = [
-            (one.actor, one.action, one.before, one.after) for one in incident_store.load_events(tx, found.id)
+            (event.actor, event.action, event.before, event.after)
+            for event in incident_store.load_events(tx, record.id)
         ]
     assert lines[1] == ("ada", "state", "new", "invalid")
     assert lines[-1] == ("bob", "undo", "invalid", "new")
@@ -70,9 +71,9 @@ def test_an_acceptance_comes_back_with_its_reason_and_its_day(store: Store) -> N
     )
     decide(store, IncidentUpdate(IncidentState.INVESTIGATING, reason="really?"), 2)
 
-    found = take_back(store, 3)
+    record = take_back(store, 3)
 
-    assert (found.state, found.reason, found.accepted_until) == ("accepted", "bf16 needs it", NEXT_MONTH)
+    assert (record.state, record.reason, record.accepted_until) == ("accepted", "bf16 needs it", NEXT_MONTH)
 
 
 @pytest.mark.parametrize(
@@ -90,9 +91,9 @@ def test_what_was_changed_of_an_acceptance_is_taken_back(store: Store, wanted: I
     )
     decide(store, wanted, 2)
 
-    found = take_back(store, 3)
+    record = take_back(store, 3)
 
-    assert (found.state, found.reason, found.accepted_until) == ("accepted", "bf16 needs it", NEXT_MONTH)
+    assert (record.state, record.reason, record.accepted_until) == ("accepted", "bf16 needs it", NEXT_MONTH)
 
 
 def test_a_reason_given_to_no_other_state_is_taken_back(store: Store) -> None:

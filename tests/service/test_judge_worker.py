@@ -88,12 +88,12 @@ def test_finds_the_commit_and_opens_an_incident(group: GroupCommitter, store: St
 
     done = a_worker(store).drain()
 
-    assert (done, [one.commit for one in changes(store)]) == (16, [a_sha(9)])
+    assert (done, [change.commit for change in changes(store)]) == (16, [a_sha(9)])
     with store.read() as tx:
         assert [pair[2:] for pair in load_level_pairs(tx, find_project(tx, SLUG).id, a_sha(8), a_sha(9))] == [
             (1.0, 1.2)
         ]
-        assert [one.commit for one in incident_store.load_incidents(tx, find_project(tx, SLUG).id)] == [
+        assert [record.commit for record in incident_store.load_incidents(tx, find_project(tx, SLUG).id)] == [
             a_sha(9)
         ]
         assert outbox.load_due_work(tx, ["judge", "judge_pr"], 10, LATER) == []
@@ -118,8 +118,8 @@ def test_called_once_it_leaves_the_work_to_one_that_lives(store: Store) -> None:
 
 def test_judges_uploaded_pairs_and_keeps_how(group: GroupCommitter, store: Store) -> None:
     pairs = [a_pair(number, 1.0 + number / 1e4, 1.3 + number / 1e4) for number in range(12)]
-    base = a_run(a_result(None, *(one for one, _ in pairs)), commit=a_commit(1), session="pr")
-    head = a_run(a_result(None, *(one for _, one in pairs)), commit=a_commit(2), session="pr")
+    base = a_run(a_result(None, *(pair for pair, _ in pairs)), commit=a_commit(1), session="pr")
+    head = a_run(a_result(None, *(pair for _, pair in pairs)), commit=a_commit(2), session="pr")
     upload(group, store, base)
     a_worker(store).drain()
 
@@ -128,7 +128,9 @@ def test_judges_uploaded_pairs_and_keeps_how(group: GroupCommitter, store: Store
 
     with store.read() as tx:
         records = measurements.load_verdict_records(tx, SLUG, base=a_sha(1), head=a_sha(2))
-    assert [(one.verdict.kind, one.session_uid) for one in records] == [(VerdictKind.REGRESSION, "pr")]
+    assert [(record.verdict.kind, record.session_uid) for record in records] == [
+        (VerdictKind.REGRESSION, "pr")
+    ]
     assert len(records[0].verdict.evidence) == 24
 
 
@@ -149,13 +151,15 @@ def test_fresh_pairs_have_the_last_word_in_whichever_order_they_come(
 
     with store.read() as tx:
         records = measurements.load_verdict_records(tx, SLUG, base=a_sha(1), head=a_sha(2))
-    assert [(one.verdict.kind, one.session_uid) for one in records] == [(VerdictKind.UNCHANGED, "fresh")]
+    assert [(record.verdict.kind, record.session_uid) for record in records] == [
+        (VerdictKind.UNCHANGED, "fresh")
+    ]
 
 
 def judged_by(store: Store, slug: str, **tables: object) -> None:
     with store.begin() as tx:
-        known = find_project(tx, slug) or create_project(tx, slug, "private", NOON)
-        change_project(tx, AuditContext(LOCAL, NOON), known, settings=tables)
+        existing = find_project(tx, slug) or create_project(tx, slug, "private", NOON)
+        change_project(tx, AuditContext(LOCAL, NOON), existing, settings=tables)
 
 
 def test_each_project_is_judged_by_its_own_bars(group: GroupCommitter, store: Store) -> None:
@@ -178,9 +182,12 @@ def test_each_project_is_judged_by_its_own_bars(group: GroupCommitter, store: St
 
     with store.read() as tx:
         verdicts = {
-            slug: [one.verdict.kind for one in measurements.load_verdict_records(tx, slug)] for slug in slugs
+            slug: [record.verdict.kind for record in measurements.load_verdict_records(tx, slug)]
+            for slug in slugs
         }
-        moves = {slug: [one.commit for one in measurements.load_change_points(tx, slug)] for slug in slugs}
+        moves = {
+            slug: [change.commit for change in measurements.load_change_points(tx, slug)] for slug in slugs
+        }
     assert verdicts == {SLUG: ["regression"], "acme/loose": ["unchanged"], "acme/blind": []}
     assert moves == {SLUG: [a_sha(9)], "acme/loose": [], "acme/blind": []}
 
@@ -199,7 +206,7 @@ def test_a_project_has_its_own_budget_of_pages(group: GroupCommitter, store: Sto
 
 def test_the_same_upload_judged_again_is_one_verdict(group: GroupCommitter, store: Store) -> None:
     pairs = [a_pair(number, 1.0, 1.3) for number in range(12)]
-    aa = a_run(a_result(None, *(one for pair in pairs for one in pair)), session="aa")
+    aa = a_run(a_result(None, *(entry for pair in pairs for entry in pair)), session="aa")
     upload(group, store, aa)
     with patch.object(
         evaluate_project.outbox, "delete_work"
@@ -226,19 +233,19 @@ def test_a_killed_look_is_done_again_with_the_same_result(group: GroupCommitter,
 
     a_worker(store).drain()
 
-    assert [one.commit for one in changes(store)] == [a_sha(9)]
+    assert [change.commit for change in changes(store)] == [a_sha(9)]
     with store.read() as tx:
         assert len(incident_store.load_incidents(tx, find_project(tx, SLUG).id)) == 1
 
 
 def test_without_its_memory_a_worker_sees_the_same(group: GroupCommitter, store: Store) -> None:
     runs = a_step()
-    one = a_worker(store)
+    worker = a_worker(store)
     for run in runs:
         upload(group, store, run)
-        one.run_once()
+        worker.run_once()
     step_by_step = changes(store)
-    one.lease.release()
+    worker.lease.release()
 
     upload(group, store, a_run(a_result(), commit=a_commit(17), session="session-17"))
     a_worker(store).drain()
@@ -266,7 +273,7 @@ def test_one_bad_upload_holds_up_nobody_and_is_kept_with_its_problem(
 
     with store.read() as tx:
         left = outbox.load_due_work(tx, ["judge"], 10, LATER + timedelta(hours=1))
-    assert [(one.subject, one.attempts, one.problem) for one in left] == [
+    assert [(item.subject, item.attempts, item.problem) for item in left] == [
         (broken, 1, "ZeroDivisionError: no level")
     ]
 
@@ -284,7 +291,7 @@ def test_what_came_while_it_judged_is_left_for_the_next_look(group: GroupCommitt
         a_worker(store).run_once()
 
     with store.read() as tx:
-        assert [one.subject for one in outbox.load_due_work(tx, ["judge"], 9, LATER)] == [
+        assert [item.subject for item in outbox.load_due_work(tx, ["judge"], 9, LATER)] == [
             run_document.idempotency_key(second)
         ]
 

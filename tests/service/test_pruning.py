@@ -63,5 +63,5 @@ def test_the_verb_says_what_went(store: Store, here: Path, capsys: pytest.Captur
     codes = [run_cli(["db", "prune", "--db", store.url, "--raw-older-than", age]) for age in ("90d", "soon")]
 
     captured = capsys.readouterr()
-    assert (codes, captured.out) == ([0, 2], "700 processes thinned, 2100 samples less\n")
+    assert (codes, captured.out) == ([0, 2], "700 processes pruned, 2100 samples less\n")
     assert captured.err == "perfci: --raw-older-than takes days such as 90d, found 'soon'\n"

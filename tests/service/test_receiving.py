@@ -21,14 +21,14 @@ def sent(store: Store, *bodies: str) -> list[bool]:
     with store.begin() as tx:
         project = create_project(tx, PROJECT, "private", NOON)
         receipts = store_runs(tx, [IncomingRun(run, "0" * 64, body, project, act) for body in bodies])
-    return [one.stored for one in receipts]
+    return [receipt.stored for receipt in receipts]
 
 
 def test_the_same_upload_twice_at_once_is_new_once_and_promised_once(store: Store) -> None:
     assert sent(store, "body", "body") == [True, False]
 
     with store.read() as tx:
-        assert [one.subject for one in outbox.load_due_work(tx, ["judge"], 9, NOON)] == ["0" * 64]
+        assert [item.subject for item in outbox.load_due_work(tx, ["judge"], 9, NOON)] == ["0" * 64]
         assert len(measurements.load_session_processes(tx, a_run().session)) == 1
 
 

@@ -62,7 +62,7 @@ def looked(store: Store, now: datetime, watch: MissingDataMonitor | None = None)
     """The headlines of a look."""
     project = a_project(store)
     with store.begin() as tx:
-        return [one.headline for one in (watch or MissingDataMonitor())(tx, project, now)]
+        return [missing.headline for missing in (watch or MissingDataMonitor())(tx, project, now)]
 
 
 def opened(store: Store) -> list[IncidentRecord]:
@@ -129,7 +129,7 @@ def test_a_suite_that_was_late_before_its_machine_died_stays_open(store: Store) 
 
     looked(store, last + 9 * DAY)
 
-    assert [one.gone_at for one in opened(store)] == [None, None]
+    assert [delivery.gone_at for delivery in opened(store)] == [None, None]
 
 
 def test_a_branch_that_ended_with_its_work_is_not_missed(store: Store) -> None:
@@ -229,16 +229,16 @@ def test_a_person_may_say_how_often_or_that_nothing_is_expected(store: Store) ->
     looked(store, last)
     project = a_project(store)
     with store.begin() as tx:
-        [one] = reporting_schedules.load_reporting_schedules(tx, project.id)
+        [schedule] = reporting_schedules.load_reporting_schedules(tx, project.id)
         assert reporting_schedules.set_reporting_schedule(
-            tx, project.id, one.id, every_s=3600.0, muted=False, actor="ada"
+            tx, project.id, schedule.id, every_s=3600.0, muted=False, actor="ada"
         )
     report(store, last + HOUR)
 
     assert len(looked(store, last + 5 * HOUR)) == 1
     with store.begin() as tx:
         reporting_schedules.set_reporting_schedule(
-            tx, project.id, one.id, every_s=3600.0, muted=True, actor="ada"
+            tx, project.id, schedule.id, every_s=3600.0, muted=True, actor="ada"
         )
     assert looked(store, last + 5 * HOUR) == []
 
@@ -260,7 +260,7 @@ def test_the_judge_process_watches_every_project(store: Store) -> None:
 
     PeriodicJobs(store, lambda project: ProjectPolicies())(last + 3 * DAY)
 
-    assert [one.kind for one in opened(store)] == ["data"]
+    assert [delivery.kind for delivery in opened(store)] == ["data"]
 
 
 def test_runs_within_an_hour_of_the_first_are_one_report() -> None:

@@ -53,33 +53,39 @@ def told(
 
 
 def a_situation(
-    *found: BudgetedIncident, commits: Sequence[Commit] = (), project: str = PROJECT
+    *incidents: BudgetedIncident, commits: Sequence[Commit] = (), project: str = PROJECT
 ) -> ProjectEvaluation:
     line = commits or [a_commit(number) for number in range(LINE, 0, -1)]
-    return ProjectEvaluation(project, found, (), (), {one.sha: one for one in line}, 5)
+    return ProjectEvaluation(project, incidents, (), (), {entry.sha: entry for entry in line}, 5)
 
 
 def a_project(store: Store, slug: str = PROJECT) -> Project:
     with store.read() as tx:
-        known = projects.find_project(tx, slug)
-    if known is not None:
-        return known
+        existing = projects.find_project(tx, slug)
+    if existing is not None:
+        return existing
     with store.begin() as tx:
         return projects.create_project(tx, slug, "private", NOON)
 
 
-def look(store: Store, now: datetime, *found: BudgetedIncident, slug: str = PROJECT) -> ReconcileResult:
+def look(store: Store, now: datetime, *incidents: BudgetedIncident, slug: str = PROJECT) -> ReconcileResult:
     """Keep what a look found."""
     return reconcile_incidents(
-        store, measured_project(store, *found, slug=slug), Policy(), a_situation(*found, project=slug), now
+        store,
+        measured_project(store, *incidents, slug=slug),
+        Policy(),
+        a_situation(*incidents, project=slug),
+        now,
     )
 
 
-def measured_project(store: Store, *found: BudgetedIncident, slug: str = PROJECT) -> Project:
+def measured_project(store: Store, *incidents: BudgetedIncident, slug: str = PROJECT) -> Project:
     """The project with every series that moved: a look finds only what was measured."""
     project = a_project(store, slug)
     with store.begin() as tx:
-        ensure_series_ids(tx, project.id, [change.series for one in found for change in one.incident.members])
+        ensure_series_ids(
+            tx, project.id, [change.series for entry in incidents for change in entry.incident.members]
+        )
     return project
 
 
