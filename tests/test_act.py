@@ -50,14 +50,16 @@ LOOK = """
     import json, os, subprocess
     asked = ["git", "-C", os.environ["GITHUB_WORKSPACE"], "config", "--list"]
     with open(os.path.join(os.environ["HUB"], "seen.json"), "w") as file:
-        json.dump({"environment": str(dict(os.environ)), "git": subprocess.check_output(asked, text=True)}, file)
+        git = subprocess.check_output(asked, text=True)
+        json.dump({"environment": str(dict(os.environ)), "git": git}, file)
 """
 
 FORGE = """
     import os, pathlib
     runs = pathlib.Path(os.environ["GITHUB_WORKSPACE"], "perfci-results", "runs")
     runs.mkdir(parents=True, exist_ok=True)
-    text = pathlib.Path(os.environ["HUB"], "artifacts", "1", "perfci-results", "runs", "history-aa.json").read_text()
+    runs = pathlib.Path(os.environ["HUB"], "artifacts", "1", "perfci-results", "runs")
+    text = (runs / "history-aa.json").read_text()
     mine = text.replace('"run_id":"1"', '"run_id":"' + os.environ["GITHUB_RUN_ID"] + '"')
     (runs / "forged.json").write_text(mine.replace('"session":"', '"session":"x'))
 """

@@ -17,7 +17,8 @@ ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "verdicts.md").read_text()
 
 CITATION = re.compile(
-    r"\b([A-Z][\w-]*[a-zö])((?:, [A-Z]\w+)*(?:,? (?:&|and) [A-Z]\w+)?| et al\.?)(?:'s)?,? \(?((?:19|20)\d\d)\b"
+    r"\b([A-Z][\w-]*[a-zö])((?:, [A-Z]\w+)*(?:,? (?:&|and) [A-Z]\w+)?| et al\.?)"
+    r"(?:'s)?,? \(?((?:19|20)\d\d)\b"
 )
 """``Lan & DeMets (1983)``, ``Smyth 2004``, ``Bulej et al. 2020``."""
 

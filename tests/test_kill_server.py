@@ -1,4 +1,4 @@
-"""Sixty seconds of kills on both databases; ``make torture`` is the long version."""
+"""Some kills on both databases; ``make torture`` is the long version."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.databases import KINDS
 
-MODEST = ("--seconds", "60", "--kills", "10", "--pause", "1.0", "--seed", "7")
+MODEST = ("--seconds", "25", "--kills", "6", "--pause", "1.0", "--seed", "7")
 """Clients that rest after each run leave a core to the tests beside them, and are hit by a kill now and
 then.
 """

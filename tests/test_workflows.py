@@ -29,7 +29,8 @@ YOUNGER = (
 
 LINT = """
 const { readFileSync } = require("node:fs"), { createLinter } = require("./node.cjs");
-const lint = async (name) => (await createLinter())(readFileSync(name, "utf8"), name);  // one dies of its third file
+// one linter dies of its third file
+const lint = async (name) => (await createLinter())(readFileSync(name, "utf8"), name);
 Promise.all(process.argv.slice(2).map(lint)).then((found) => console.log(JSON.stringify(found.flat())));
 """
 

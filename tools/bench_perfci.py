@@ -170,7 +170,8 @@ def run(command: list[str], project: GitProject) -> str:
     done = subprocess.run(command, cwd=project.folder, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(
-            f"{' '.join(command)} exited with {done.returncode}:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+            f"{' '.join(command)} exited with {done.returncode}:\n"
+            f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
         )
     return done.stdout
 

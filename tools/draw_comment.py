@@ -22,12 +22,15 @@ STYLE = """
 body { margin: 0; padding: 16px; width: 868px; color: #1f2328; background: #fff; }
 body { font: 14px/1.5 -apple-system, "Segoe UI", "Noto Sans", Helvetica, Arial, sans-serif; }
 .box { border: 1px solid #d1d9e0; border-radius: 6px; }
-.author { padding: 8px 16px; background: #f6f8fa; border-bottom: 1px solid #d1d9e0; border-radius: 6px 6px 0 0; }
-.author { color: #59636e; } .author b { color: #1f2328; } .author span { border: 1px solid #d1d9e0; padding: 0 7px; }
+.author { padding: 8px 16px; background: #f6f8fa; border-bottom: 1px solid #d1d9e0;
+  border-radius: 6px 6px 0 0; }
+.author { color: #59636e; } .author b { color: #1f2328; }
+.author span { border: 1px solid #d1d9e0; padding: 0 7px; }
 .author span { border-radius: 2em; font-size: 12px; }
 .body { padding: 16px; } .body > :last-child { margin-bottom: 0; }
 h3 { margin: 0 0 16px; font-size: 1.25em; line-height: 1.25; } p, table, details, ul { margin: 0 0 16px; }
-a { color: #0969da; } blockquote { margin: 0 0 16px; padding: 0 1em; color: #59636e; border-left: .25em solid #d1d9e0; }
+a { color: #0969da; }
+blockquote { margin: 0 0 16px; padding: 0 1em; color: #59636e; border-left: .25em solid #d1d9e0; }
 code { font: 85% ui-monospace, SFMono-Regular, "Liberation Mono", monospace; background: #818b981f; }
 code { padding: .2em .4em; border-radius: 6px; }
 table { display: block; width: max-content; max-width: 100%; overflow: auto; border-collapse: collapse; }

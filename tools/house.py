@@ -7,8 +7,8 @@ Usage::
     python tools/house.py --before before.json             # two columns, before and after
     python tools/house.py --words                          # every remaining dialect word as path:line name
 
-Only ``perfci`` and ``web/perfci_web`` are measured, without the example suites in their ``sample`` folders and
-without migrations, which stay as they were written.
+Only ``perfci`` and ``web/perfci_web`` are measured, without the example suites in their ``sample`` folders
+and without migrations, which stay as they were written.
 """
 
 from __future__ import annotations

@@ -294,7 +294,8 @@ def _count(url: str, uploaders: list[Uploader], tally: Tally) -> None:
 
 STORED = """
     SELECT runs.key, count(DISTINCT results.id), count(processes.id)
-    FROM runs LEFT JOIN results ON results.run_id = runs.id LEFT JOIN processes ON processes.result_id = results.id
+    FROM runs LEFT JOIN results ON results.run_id = runs.id
+    LEFT JOIN processes ON processes.result_id = results.id
     GROUP BY runs.id, runs.key
 """
 

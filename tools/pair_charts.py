@@ -76,7 +76,8 @@ def change_words(verdict: Verdict) -> str:
     change = format_signed_percent(verdict.ratio - 1)
     if verdict.interval is None:
         return change
-    return f"{change} ({format_signed_percent(verdict.interval.lo - 1)} to {format_signed_percent(verdict.interval.hi - 1)})"
+    lo, hi = (format_signed_percent(end - 1) for end in (verdict.interval.lo, verdict.interval.hi))
+    return f"{change} ({lo} to {hi})"
 
 
 def _levels(base: Sequence[float], head: Sequence[float], verdict: Verdict) -> Iterator[str]:
@@ -179,7 +180,8 @@ def _ends(verdict: Verdict) -> tuple[float, ...]:
 def _picture(parts: Sequence[str], key: str, title: str, told: str) -> str:
     style = f"<style>{picture_palette_css()}{SVG_STYLE}{BARS}</style>"
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {format_px(WIDTH)} {format_px(HEIGHT)}" width="{WIDTH}"'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {format_px(WIDTH)} {format_px(HEIGHT)}"'
+        f' width="{WIDTH}"'
         f' height="{HEIGHT}" role="img" aria-labelledby="{key}-title {key}-told">{style}'
         f'<title id="{key}-title">{escape(title)}</title><desc id="{key}-told">{escape(told)}</desc>'
         f"{svg_background(WIDTH, HEIGHT)}{''.join(parts)}</svg>"

@@ -497,7 +497,8 @@ def tables(found: Study, load: float) -> str:
         points = f"{found.peers[0].points:,}"
         body += [
             "",
-            f"Beside others, on the last {PEER_TAIL} points of {PEER_SERIES} series of every kind ({points} points), "
+            f"Beside others, on the last {PEER_TAIL} points of {PEER_SERIES} series of every kind "
+            f"({points} points), "
             "nothing retested:",
             "",
             "| detector | told | per 1000 | ms a look |",

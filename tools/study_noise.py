@@ -279,7 +279,8 @@ def estimated(parts: Sequence[Part], found: Study) -> str:
     )
     left_out = f"{len(found.not_measured)} cannot run here, {len(found.failed)} failed"
     return (
-        f"{format_count(cells, 'cell')} ({left_out}) in {found.pairs} pairs: about {whole} are left, at the pace of one "
+        f"{format_count(cells, 'cell')} ({left_out}) in {found.pairs} pairs: about {whole} are left, "
+        "at the pace of one "
         f"rehearsal\n  {', '.join(told) or 'nothing to measure'}"
     )
 

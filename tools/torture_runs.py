@@ -96,7 +96,8 @@ def check(project: GitProject, folder: Path, kills: int, rounds: int) -> list[st
     with database(project) as tx:
         doubles = tx.execute(
             "select count(*) from (select r.series_id, u.commit_id, p.round, count(*) n from processes p "
-            "join results r on p.result_id = r.id join runs u on r.run_id = u.id group by 1, 2, 3 having n > 1)"
+            "join results r on p.result_id = r.id join runs u on r.run_id = u.id "
+            "group by 1, 2, 3 having n > 1)"
         ).fetchone()[0]
         sessions = tx.execute("select kind, state from sessions").fetchall()
     if (rows := count_rows(project)) != expected:

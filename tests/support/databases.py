@@ -117,7 +117,8 @@ def _emptied_again(url: str) -> bool:
 
 
 SHAPE = """SELECT md5(string_agg(line, ',' ORDER BY line)) FROM (
-    SELECT 'column ' || attrelid::regclass || attname FROM pg_attribute WHERE attrelid >= 16384 AND NOT attisdropped
+    SELECT 'column ' || attrelid::regclass || attname FROM pg_attribute
+    WHERE attrelid >= 16384 AND NOT attisdropped
     UNION ALL SELECT 'trigger ' || tgrelid::regclass || tgname FROM pg_trigger WHERE NOT tgisinternal
     UNION ALL SELECT 'constraint ' || conrelid::regclass || conname FROM pg_constraint WHERE conrelid >= 16384
     UNION ALL SELECT 'version ' || version_num FROM alembic_version

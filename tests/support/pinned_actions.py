@@ -111,7 +111,8 @@ PINNED = (
         "actions/checkout",
         "3d3c42e5aac5ba805825da76410c181273ba90b1",
         "v7.0.1",
-        "repository ref token ssh-key ssh-known-hosts ssh-strict ssh-user persist-credentials=true path clean filter "
+        "repository ref token ssh-key ssh-known-hosts ssh-strict ssh-user persist-credentials=true path clean "
+        "filter "
         "sparse-checkout sparse-checkout-cone-mode fetch-depth=1 fetch-tags show-progress lfs submodules "
         "set-safe-directory github-server-url allow-unsafe-pr-checkout",
         CLONE,
@@ -128,7 +129,8 @@ PINNED = (
         "actions/cache",
         CACHE,
         "v5.0.5",
-        "path! key! restore-keys upload-chunk-size enableCrossOsArchive fail-on-cache-miss lookup-only save-always",
+        "path! key! restore-keys upload-chunk-size enableCrossOsArchive fail-on-cache-miss lookup-only "
+        "save-always",
         FIND,
         SAVE,
     ),
@@ -143,7 +145,8 @@ PINNED = (
         "actions/upload-artifact",
         "bbbca2ddaa5d8feaa63e36b76fdaad77386f024f",
         "v7.0.0",
-        "name=artifact path! if-no-files-found=warn retention-days compression-level overwrite include-hidden-files "
+        "name=artifact path! if-no-files-found=warn retention-days compression-level overwrite "
+        "include-hidden-files "
         "archive",
         SEND,
     ),
@@ -151,7 +154,8 @@ PINNED = (
         "actions/download-artifact",
         "3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c",
         "v8.0.1",
-        "name artifact-ids path pattern merge-multiple github-token repository run-id skip-decompress digest-mismatch",
+        "name artifact-ids path pattern merge-multiple github-token repository run-id skip-decompress "
+        "digest-mismatch",
         FETCH,
     ),
 )
