@@ -55,7 +55,10 @@ def test_what_nobody_knows_is_kept_apart_and_said(custom: Path, capsys: pytest.C
     assert run_cli(["ingest", "custom.json", "--commit", SHA, "--machine", "box", "--json"]) == 0
 
     told = capsys.readouterr()
-    assert "  value is kept apart: the direction (lower or higher is better) of cpu in x is unknown\n" in told.err
+    assert (
+        "  value has an unresolved unit: the direction (lower or higher is better) of cpu in x is unknown\n"
+        in told.err
+    )
     assert json.loads(told.out)[0]["quarantined"] == 1
 
 
