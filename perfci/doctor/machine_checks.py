@@ -130,7 +130,8 @@ def check_niceness(*, autogroup: bool) -> DoctorFinding:
     return warning(
         "niceness",
         "the kernel shares the cores out by session (kernel.sched_autogroup_enabled is 1): "
-        "work that somebody starts with nice in another session takes as much from what is measured as if it were not nice",
+        "work that somebody starts with nice in another session takes as much from what is measured "
+        "as if it were not nice",
         "sudo sysctl kernel.sched_autogroup_enabled=0, or let nobody else work here while you measure",
     )
 

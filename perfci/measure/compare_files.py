@@ -38,7 +38,7 @@ def compare_files(base_path: Path, head_path: Path, policy: Policy, on_message: 
     """Judge the second file against the first."""
     runs = [_read_runs(path, on_message) for path in (base_path, head_path)]
     variants = [list(dict.fromkeys(run.variant for run in side)) for side in runs]
-    # One variant on each side and not the same one: the variant is what is compared, so it is not part of a series.
+    # One variant on each side and not the same one: the variant is compared, so it is no part of a series.
     differ = all(len(side) == 1 for side in variants) and variants[0] != variants[1]
     if differ:
         labels = [side[0].label or "unknown" for side in variants]
@@ -76,8 +76,8 @@ def _read_runs(path: Path, on_message: OnMessage) -> list[Run]:
         raise PerfciError(f"{path} holds no run")
     if len(shas) > 1:
         raise PerfciError(
-            f"{path} holds runs of {len(shas)} commits, among them {shas[0][:10]} and {shas[1][:10]}; a file of one "
-            "commit was expected"
+            f"{path} holds runs of {len(shas)} commits, among them {shas[0][:10]} and {shas[1][:10]}; "
+            "a file of one commit was expected"
         )
     return runs
 

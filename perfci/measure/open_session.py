@@ -83,8 +83,8 @@ def _format_no_match(bench: str, discovery: Discovery, workbench: MeasurementRun
     names = sorted(discovery.benchmarks)
     if not names:
         return (
-            f"the suite {workbench.suite.name} holds no benchmark; asv's names were expected: functions or methods "
-            "that begin with measure_, time_, mem_, peakmem_ or track_"
+            f"the suite {workbench.suite.name} holds no benchmark; asv's names were expected: "
+            "functions or methods that begin with measure_, time_, mem_, peakmem_ or track_"
         )
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return f"no benchmark matches --bench {bench!r}; the suite has {shown}"

@@ -41,7 +41,7 @@ NeighbourPairs = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class ScreeningResult:
-    """The verdict on every pair of neighbours, how each was reached, and the ones to confirm on fresh pairs."""
+    """The verdict on every pair of neighbours, how each was reached, and the candidates to confirm."""
 
     verdicts: Sequence[Verdict]
     candidates: Sequence[Verdict]

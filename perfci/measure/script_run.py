@@ -39,7 +39,7 @@ from perfci.store.writes.ingest import add_processes, add_run, finish_session, s
 from perfci.verdicts.process_levels import process_level
 
 HARNESS = "wrap-1"
-"""Version of this harness: it changes with the warm-up rule, and results of another version are another series."""
+"""Version of this harness, part of every series: it changes with the warm-up rule."""
 
 STEPS_VARIABLE = "PERFCI_STEPS"
 """The environment variable that names the file a wrapped script writes its steps to."""
