@@ -111,8 +111,8 @@ PINNED = (
         "actions/checkout",
         "3d3c42e5aac5ba805825da76410c181273ba90b1",
         "v7.0.1",
-        "repository ref token ssh-key ssh-known-hosts ssh-strict ssh-user persist-credentials=true path clean "
-        "filter "
+        "repository ref token ssh-key ssh-known-hosts ssh-strict ssh-user persist-credentials=true path "
+        "clean filter "
         "sparse-checkout sparse-checkout-cone-mode fetch-depth=1 fetch-tags show-progress lfs submodules "
         "set-safe-directory github-server-url allow-unsafe-pr-checkout",
         CLONE,
