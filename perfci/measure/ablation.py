@@ -60,8 +60,9 @@ def expand_steps(table: AblationTable) -> list[ParameterAssignment]:
     for step in table.steps:
         if missing := [name for name in step.set if name not in first]:
             raise PerfciError(
-                f"the ablation {table.name!r}: the step {step.name!r} sets {missing[0]}, "
-                "which the first step does not; the first step has to set every parameter that a later step changes"
+                f"the ablation {table.name!r}: the step {step.name!r} "
+                f"sets {missing[0]}, which the first step does not; "
+                "the first step has to set every parameter that a later step changes"
             )
         previous = steps[-1] if steps else {}
         steps.append({**previous, **{name: str(value) for name, value in step.set.items()}})
