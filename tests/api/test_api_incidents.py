@@ -154,6 +154,22 @@ def test_the_last_change_of_state_is_taken_back_as_it_was_seen(api: Api) -> None
     assert again.status_code == 409
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "sentence"),
+    [
+        ("merge", {"others": [{"number": 1, "revision": 1}]}, "cannot be merged with itself"),
+        ("move-boundary", {"commit_offset": 0}, "cannot move by 0 commits"),
+    ],
+)
+def test_rejects_a_regrouping_that_changes_nothing(
+    api: Api, path: str, body: dict[str, object], sentence: str
+) -> None:
+    answer = send(api, "POST", f"/incidents/1/{path}", body, 1)
+
+    assert answer.status_code in (400, 409, 422)
+    assert sentence in answer.get_json()["detail"]
+
+
 def test_merges_and_splits(api: Api) -> None:
     merged = send(api, "POST", "/incidents/1/merge", {"others": [{"number": 2, "revision": 1}]}, 1).get_json()
     member = api.get(f"{P}/incidents/1").get_json()["members"][0]["identity"]

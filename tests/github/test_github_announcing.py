@@ -212,8 +212,8 @@ def test_the_job_that_uploads_tells_what_was_announced(
 
     assert (codes, kept(store)) == ([0, 0], [KEPT])
     assert capsys.readouterr().out.splitlines() == [
-        "dddddddddddd: 1 announcement found, 1 told to https://perf.example.com",
-        "dddddddddddd: 1 announcement found, 0 told to https://perf.example.com, which knew the others",
+        "dddddddddddd: 1 expected change found, 1 sent to https://perf.example.com",
+        "dddddddddddd: 1 expected change found, 0 sent to https://perf.example.com, the others were already stored",
     ]
 
 
@@ -233,7 +233,7 @@ def test_of_a_push_every_pull_request_is_asked_for(
         0,
         [(MERGE, "peak_bytes", "#7"), (MERGE, "step_time", "#8")],
     )
-    assert capsys.readouterr().out.endswith("2 announcements found, 2 told to https://perf.example.com\n")
+    assert capsys.readouterr().out.endswith("2 expected changes found, 2 sent to https://perf.example.com\n")
 
 
 def test_of_a_large_push_the_newest_commits_are_asked_for(
@@ -244,10 +244,7 @@ def test_of_a_large_push_the_newest_commits_are_asked_for(
 
     upload_job(merged(), commits=older)
 
-    assert (
-        capsys.readouterr().out.splitlines()[0]
-        == "of 1,201 commits that were pushed the newest 3 are looked at"
-    )
+    assert capsys.readouterr().out.splitlines()[0] == "of 1,201 pushed commits only the newest 3 are checked"
     asked = [one.url.path.split("/")[-2] for one in hub.asked if one.url.path.endswith("/pulls")]
     assert asked == [MERGE, *older[:-3:-1]]
 
@@ -257,7 +254,7 @@ def test_of_a_large_push_the_newest_commits_are_asked_for(
     [
         (
             merged(author="mallory"),
-            "#7 announces peak_bytes +3.0 % and was opened by somebody who may not write here: left out\n"
+            "#7 expects peak_bytes +3.0 % but its author has no write access: skipped\n"
             "dddddddddddd: no expected changes\n",
         ),
         (merged(base=pull()["base"] | {"ref": "release"}), "dddddddddddd: no expected changes\n"),
