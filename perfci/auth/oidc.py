@@ -101,11 +101,15 @@ def _read_header(token: str, expected: ExpectedIssuer) -> Mapping[str, Any]:
 
 def _select_key(header: Mapping[str, Any], find_key: KeyLookup, expected: ExpectedIssuer) -> jwt.PyJWK:
     """The key the token names, of those the issuer publishes; one that is not for this is none."""
-    found = find_key(header["kid"]) if header.get("kid") else None
-    if found is None or any(found.get(name, told) != told for name, told in REQUIRED_KEY_FIELDS.items()):
+    public_key = find_key(header["kid"]) if header.get("kid") else None
+    if public_key is None or any(
+        public_key.get(name, told) != told for name, told in REQUIRED_KEY_FIELDS.items()
+    ):
         raise job_refusal(RefusalReason.KEY, expected.issuer)
     try:
-        key = jwt.PyJWK({name: found[name] for name in PUBLIC_KEY_FIELDS if name in found}, ALGORITHM)
+        key = jwt.PyJWK(
+            {name: public_key[name] for name in PUBLIC_KEY_FIELDS if name in public_key}, ALGORITHM
+        )
     except jwt.PyJWTError:
         raise job_refusal(RefusalReason.KEY, expected.issuer) from None
     if key.key.key_size < MIN_KEY_BITS:

@@ -167,7 +167,7 @@ def authorize(actor: Actor, project: ProjectAccess | None, requirement: AccessRe
         and project.archived
         and requirement in (AccessRequirement.WRITE_RESULTS, AccessRequirement.TRIAGE)
     ):
-        return AccessDecision(False, 403, "This project is archived: it is shown, and takes nothing new.")
+        return AccessDecision(False, 403, "This project is archived and read-only.")
     return held
 
 
@@ -208,5 +208,5 @@ def _check_role(actor: Actor, role: ProjectRole | None, requirement: AccessRequi
 
 def _missing_scope_message(actor: Actor, scope: Scope) -> str:
     if actor.kind == "local":
-        return "This server only shows; it accepts no changes."
+        return "This server is read-only."
     return f"This needs a token of the scope {scope}; yours has {', '.join(sorted(actor.scopes)) or 'none'}."

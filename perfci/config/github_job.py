@@ -54,7 +54,7 @@ def read_github_job(environ: Mapping[str, str]) -> GitHubJob | None:
     """The job this process runs in; nothing outside of GitHub Actions."""
     if environ.get("GITHUB_ACTIONS") != "true":
         return None
-    given = {
+    values = {
         "repository": environ.get("GITHUB_REPOSITORY", ""),
         "event_name": environ.get("GITHUB_EVENT_NAME", ""),
         "event": environ.get("GITHUB_EVENT_PATH", ""),
@@ -71,4 +71,4 @@ def read_github_job(environ: Mapping[str, str]) -> GitHubJob | None:
         "id_token_url": environ.get("ACTIONS_ID_TOKEN_REQUEST_URL", ""),
         "id_token_secret": environ.get("ACTIONS_ID_TOKEN_REQUEST_TOKEN", ""),
     }
-    return GitHubJob.model_validate({name: text for name, text in given.items() if text})
+    return GitHubJob.model_validate({name: text for name, text in values.items() if text})

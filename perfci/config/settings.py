@@ -72,10 +72,10 @@ def parse_project_tables(values: Mapping[str, Any]) -> ProjectTables:
 
 def apply_project_tables(settings: Settings, tables: ProjectTables) -> Settings:
     """The settings of a server as they are for one project."""
-    given = {
+    updates = {
         name: table for name in ProjectTables.model_fields if (table := getattr(tables, name)) is not None
     }
-    return settings.model_copy(update=given)
+    return settings.model_copy(update=updates)
 
 
 def format_validation_error(error: ValidationError) -> str:
@@ -87,9 +87,9 @@ def format_validation_error(error: ValidationError) -> str:
         return f"{'.'.join(place)} is missing"
     if first["type"] != "extra_forbidden":
         return f"{'.'.join(place)}: {first['msg'].removeprefix('Value error, ')}, found {first['input']!r}"
-    known = sorted(_list_keys(place[:-1]))
-    close = difflib.get_close_matches(place[-1], known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(known)}"
+    keys = sorted(_list_keys(place[:-1]))
+    close = difflib.get_close_matches(place[-1], keys, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(keys)}"
     return f"unknown key {'.'.join(place)!r}; {hint}"
 
 

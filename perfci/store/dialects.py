@@ -84,14 +84,12 @@ def insert_rows(
     ``ignore`` leaves alone what is there under the same key, and answers nothing of it.
     """
     rows_added: list[tuple[Any, ...]] = []
-    known = " ON CONFLICT DO NOTHING" if ignore else ""
+    on_conflict = " ON CONFLICT DO NOTHING" if ignore else ""
     for start in range(0, len(rows), MAX_ROWS_PER_INSERT):
         some = rows[start : start + MAX_ROWS_PER_INSERT]
         names = ", ".join(f'"{name}"' for name in some[0])
         all_places = ", ".join([f"({placeholders(len(some[0]))})"] * len(some))
-        insert = (
-            f"INSERT INTO {table.name} ({names}) VALUES {all_places}{known} RETURNING {', '.join(returning)}"
-        )
+        insert = f"INSERT INTO {table.name} ({names}) VALUES {all_places}{on_conflict} RETURNING {', '.join(returning)}"
         rows_added += execute_sql(
             tx, insert, [to_column_value(value) for row in some for value in row.values()]
         ).fetchall()

@@ -130,21 +130,21 @@ class Store:
 @contextlib.contextmanager
 def _named_savepoint(tx: Session) -> Iterator[None]:
     """A savepoint by hand: SQLAlchemy's own takes a new name each time, which no database then recognises again."""
-    say = tx.connection().exec_driver_sql
-    say("SAVEPOINT part")
+    execute = tx.connection().exec_driver_sql
+    execute("SAVEPOINT part")
     try:
         yield
         tx.flush()
     except BaseException as error:
         tx.expunge_all()
         try:
-            say("ROLLBACK TO SAVEPOINT part")
-            say("RELEASE SAVEPOINT part")
+            execute("ROLLBACK TO SAVEPOINT part")
+            execute("RELEASE SAVEPOINT part")
         except DBAPIError as lost:
             # The whole transaction is gone, as SQLite does on a full disk: tell what the database said first.
             raise (error if isinstance(error, DBAPIError) else lost) from None
         raise
-    say("RELEASE SAVEPOINT part")
+    execute("RELEASE SAVEPOINT part")
 
 
 def open_store(url: str, *, create: bool, durable: bool = False, pool: int = POOL_SIZE) -> Store:

@@ -23,11 +23,11 @@ class IdCache:
     def merge_into_parent(self) -> None:
         """Tell the view around this one, or the store, what was learned; the store forgets what it learned first."""
         assert self._parent is not None
-        known = self._parent._added
-        known.update(self._added)
-        if self._parent._parent is None and len(known) > MAX_CACHED_IDS:
-            for key in list(islice(known, len(known) - MAX_CACHED_IDS // 2)):
-                known.pop(key, None)
+        parent_ids = self._parent._added
+        parent_ids.update(self._added)
+        if self._parent._parent is None and len(parent_ids) > MAX_CACHED_IDS:
+            for key in list(islice(parent_ids, len(parent_ids) - MAX_CACHED_IDS // 2)):
+                parent_ids.pop(key, None)
 
     def clear(self) -> None:
         """Unlearn everything, around this view too: the rows are not those of yesterday."""
@@ -36,8 +36,8 @@ class IdCache:
 
     def find(self, key: object) -> int | None:
         for level in self._levels:
-            if (found := level.get(key)) is not None:
-                return found
+            if (row_id := level.get(key)) is not None:
+                return row_id
         return None
 
     def add(self, key: object, row_id: int) -> int:

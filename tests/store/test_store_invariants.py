@@ -110,24 +110,24 @@ def rows_of(case: str, here: int, there: int, series_here: int) -> list[TableBas
     ("case", "finds"),
     [
         ("nothing", []),
-        ("no such run", ["Work 1 waits to judge another key, which is not stored."]),
-        ("no such session", ["Work 1 waits to judge another sess, which is not stored."]),
-        ("given up", ["Work 1 was given up after 8 attempts: no such file"]),
+        ("no such run", ["Outbox item 1 waits to judge another key, which is not stored."]),
+        ("no such session", ["Outbox item 1 waits to judge another sess, which is not stored."]),
+        ("given up", ["Outbox item 1 was given up after 8 attempts: no such file"]),
         (
             "untold",
             [
-                "Nothing is told of 17 (completed) of acme/model: it was given up after 1 attempts: GitHub refused to "
+                "The GitHub event 17 (completed) of acme/model was not processed: given up after 1 attempts: GitHub refused to "
                 "read it. Redeliver 72d3162e on the App's page of GitHub to try again."
             ],
         ),
         ("announced", []),
         (
             "never announced",
-            ["Incident 1 is accepted without an end, and nothing was announced in its project."],
+            ["Incident 1 is accepted without an end date, and its project has no expected changes."],
         ),
         ("foreign member", ["Incident 1 has a member of another project."]),
-        ("foreign ledger", ["Line 7 of the ledger names a series of another project."]),
-        ("foreign message", ["Message 1 tells one project of an incident of another."]),
+        ("foreign ledger", ["Impact row 7 refers to a series of another project."]),
+        ("foreign message", ["Delivery 1 notifies one project about an incident of another."]),
         ("no such project", ["Token 1 is for a project that does not exist."]),
     ],
 )

@@ -83,9 +83,9 @@ def find_secret(tx: Session, name: str) -> bytes | None:
 
 def ensure_secret(tx: Session, name: str, make: Callable[[], bytes], at: datetime) -> bytes:
     """A key of the whole server: whoever comes first makes it, and everybody uses that one."""
-    known = find_secret(tx, name)
-    if known is None:
+    secret = find_secret(tx, name)
+    if secret is None:
         tx.execute(insert_or_ignore(tx, SecretRow), {"name": name, "value": make(), "created_at": at})
-        known = find_secret(tx, name)
-    assert known is not None
-    return known
+        secret = find_secret(tx, name)
+    assert secret is not None
+    return secret

@@ -36,11 +36,13 @@ def save_impacts(
     lines = sa.select(IMPACTS.c.series_id, IMPACTS.c.commit, IMPACTS.c.relative_change).where(
         IMPACTS.c.incident_id == incident_id
     )
-    known = {row.series_id: (row.commit, row.relative_change) for row in tx.execute(lines)}
+    stored = {row.series_id: (row.commit, row.relative_change) for row in tx.execute(lines)}
     moved = [
-        member for member in members if known.get(member.series_id) != (member.commit, member.relative_change)
+        member
+        for member in members
+        if stored.get(member.series_id) != (member.commit, member.relative_change)
     ]
-    for some in in_chunks([member.series_id for member in moved if member.series_id in known]):
+    for some in in_chunks([member.series_id for member in moved if member.series_id in stored]):
         tx.execute(
             sa.delete(IMPACTS).where(IMPACTS.c.incident_id == incident_id, IMPACTS.c.series_id.in_(some))
         )

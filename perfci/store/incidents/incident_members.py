@@ -29,17 +29,17 @@ def load_members_by_incident(
     tx: Session, incident_ids: Collection[int], *, include_dropped: bool = False
 ) -> dict[int, list[IncidentMember]]:
     """The members of some incidents, largest move first; ``dropped`` adds those that are none any more."""
-    found: dict[int, list[IncidentMember]] = {incident_id: [] for incident_id in incident_ids}
+    by_incident: dict[int, list[IncidentMember]] = {incident_id: [] for incident_id in incident_ids}
     query = sa.select(MEMBERS.c.incident_id, *FIELDS)
     query = query if include_dropped else query.where(MEMBERS.c.dropped_at.is_(None))
     for some in in_chunks(incident_ids):
         for incident_id, *member in (
             tx.connection().execute(query.where(MEMBERS.c.incident_id.in_(some))).all()
         ):
-            found[incident_id].append(IncidentMember(*member))
-    for members in found.values():
+            by_incident[incident_id].append(IncidentMember(*member))
+    for members in by_incident.values():
         members.sort(key=lambda item: (-abs(item.relative_change), item.series_id))
-    return found
+    return by_incident
 
 
 def load_members(tx: Session, incident_id: int) -> list[IncidentMember]:
@@ -63,13 +63,15 @@ def add_members(
         if is_new_incident
         else load_members_by_incident(tx, [incident_id], include_dropped=True)[incident_id]
     )
-    known = {member.series_id for member in there}
+    existing_ids = {member.series_id for member in there}
     new = [
-        {"incident_id": incident_id, **asdict(member)} for member in members if member.series_id not in known
+        {"incident_id": incident_id, **asdict(member)}
+        for member in members
+        if member.series_id not in existing_ids
     ]
     if new:
         tx.execute(insert_or_ignore(tx, IncidentMemberRow), new)
-    old = [_prefix_names(asdict(member)) for member in members if member.series_id in known]
+    old = [_prefix_names(asdict(member)) for member in members if member.series_id in existing_ids]
     if old:
         values: dict[str, Any] = {
             name: sa.bindparam(f"new_{name}")

@@ -108,7 +108,7 @@ def _load_run_events(tx: Session, condition: sa.ColumnElement[bool], limit: int)
 
 
 def _build_run_event(row: Any) -> RunEvent:
-    told = RunEventPayload(row.delivery, row.installation, row.repository, row.number, row.action)
+    payload = RunEventPayload(row.delivery, row.installation, row.repository, row.number, row.action)
     return RunEvent(
-        row.id, row.project_id, row.slug, told, row.received_at, row.state, row.attempts, row.problem
+        row.id, row.project_id, row.slug, payload, row.received_at, row.state, row.attempts, row.problem
     )

@@ -83,11 +83,11 @@ def _load_lines(tx: Session, path: Path, lines: Iterator[str]) -> int:
             f"{path} has the schema {head['schema']}, this perfci reads {SCHEMA}: restore it with the version that "
             "wrote it, then run `perfci db upgrade`."
         )
-    known = {table.name: table for table in _list_tables()}
+    tables = {table.name: table for table in _list_tables()}
     rows, values = 0, _decode_lines(lines)
     about = next(values, None)
     while isinstance(about, dict) and "table" in about:
-        loaded, about = _load_table(tx, known[about["table"]], about["columns"], values)
+        loaded, about = _load_table(tx, tables[about["table"]], about["columns"], values)
         rows += loaded
     if not isinstance(about, dict) or about.get("rows") != rows:
         raise PerfciError(f"{path} is cut off: {rows} rows were read and its end is missing.")

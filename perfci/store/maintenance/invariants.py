@@ -25,38 +25,38 @@ from perfci.store.tables.measurements import BenchmarkRow, ProjectRow, RunRow, S
 
 
 def check_work_subjects(tx: Session) -> Iterator[str]:
-    """Work for a run or a session that is not there can never be done."""
+    """Outbox item for a run or a session that is not there can never be done."""
     for kind, subject in (("judge", RunRow.key), ("judge_pr", SessionRow.uid)):
         there = sa.exists().where(subject == OutboxRow.subject)
         for row_id, of in tx.execute(
             sa.select(OutboxRow.id, OutboxRow.subject).where(OutboxRow.kind == kind, ~there)
         ):
-            yield f"Work {row_id} waits to judge {of[:12]}, which is not stored."
+            yield f"Outbox item {row_id} waits to judge {of[:12]}, which is not stored."
 
 
 def check_failed_work(tx: Session) -> Iterator[str]:
     given_up = sa.select(OutboxRow.id, OutboxRow.attempts, OutboxRow.problem)
     for row_id, attempts, problem in tx.execute(given_up.where(OutboxRow.attempts >= outbox.MAX_ATTEMPTS)):
-        yield f"Work {row_id} was given up after {attempts} attempts: {problem}"
+        yield f"Outbox item {row_id} was given up after {attempts} attempts: {problem}"
 
 
 def check_failed_run_events(tx: Session) -> Iterator[str]:
     for event in run_events.load_failed_run_events(tx):
-        told = event.payload
+        payload = event.payload
         yield (
-            f"Nothing is told of {told.number} ({told.action}) of {told.repository}: it was given up after "
-            f"{event.attempts} attempts: {event.problem} Redeliver {told.delivery} on the App's page of GitHub to try "
+            f"The GitHub event {payload.number} ({payload.action}) of {payload.repository} was not processed: given up after "
+            f"{event.attempts} attempts: {event.problem} Redeliver {payload.delivery} on the App's page of GitHub to try "
             "again."
         )
 
 
 def check_acceptance_ends(tx: Session) -> Iterator[str]:
     """Only what was announced is accepted for good; whoever else accepts something names a day."""
-    nothing_said = ~sa.exists().where(ExpectedChangeRow.project_id == IncidentRow.project_id)
+    nothing_expected = ~sa.exists().where(ExpectedChangeRow.project_id == IncidentRow.project_id)
     accepted = IncidentRow.state == IncidentState.ACCEPTED.value
     without_end = sa.and_(IncidentRow.accepted_until.is_(None), IncidentRow.verified_at.is_(None))
-    for row_id in tx.scalars(sa.select(IncidentRow.id).where(accepted, without_end, nothing_said)):
-        yield f"Incident {row_id} is accepted without an end, and nothing was announced in its project."
+    for row_id in tx.scalars(sa.select(IncidentRow.id).where(accepted, without_end, nothing_expected)):
+        yield f"Incident {row_id} is accepted without an end date, and its project has no expected changes."
 
 
 def check_incident_projects(tx: Session) -> Iterator[str]:
@@ -70,14 +70,14 @@ def check_incident_projects(tx: Session) -> Iterator[str]:
         yield f"Incident {row_id} has a member of another project."
     ledger = sa.select(ImpactRow.id)
     for row_id in tx.scalars(_filter_other_project(ledger, ImpactRow.series_id, ImpactRow.project_id)):
-        yield f"Line {row_id} of the ledger names a series of another project."
-    told = (
+        yield f"Impact row {row_id} refers to a series of another project."
+    deliveries = (
         sa.select(DeliveryRow.id)
         .join(IncidentRow, DeliveryRow.incident_id == IncidentRow.id)
         .join(DestinationRow, DeliveryRow.destination_id == DestinationRow.id)
     )
-    for row_id in tx.scalars(told.where(DestinationRow.project_id != IncidentRow.project_id)):
-        yield f"Message {row_id} tells one project of an incident of another."
+    for row_id in tx.scalars(deliveries.where(DestinationRow.project_id != IncidentRow.project_id)):
+        yield f"Delivery {row_id} notifies one project about an incident of another."
 
 
 def check_access_projects(tx: Session) -> Iterator[str]:

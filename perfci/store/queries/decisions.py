@@ -119,4 +119,4 @@ def load_aa_results(tx: Session, project: str, verdict_id: int) -> dict[Series, 
         if ratio:
             results[series_id].append(AAResult(math.log(ratio), pairs))
     series = load_series_by_ids(tx, results)
-    return {series[series_id]: equals for series_id, equals in results.items()}
+    return {series[series_id]: aa_results for series_id, aa_results in results.items()}

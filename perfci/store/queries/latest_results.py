@@ -61,11 +61,11 @@ def load_stored_series(tx: Session, project: str, series: Mapping[int, Series]) 
     )
     read = {row_id: clocks.get(trace.measured_result_id or 0) for row_id, trace in traces.items()}
     never = {row_id for row_id, trace in traces.items() if trace.skipped_only}
-    known = (
+    stored = (
         StoredSeries(row_id, each_series, row_id in never, read.get(row_id))
         for row_id, each_series in series.items()
     )
-    return sorted(known, key=lambda item: (item.series.label, item.id))
+    return sorted(stored, key=lambda item: (item.series.label, item.id))
 
 
 def load_series_records(tx: Session, project: str, stored: Sequence[StoredSeries]) -> list[SeriesRecord]:
@@ -73,17 +73,19 @@ def load_series_records(tx: Session, project: str, stored: Sequence[StoredSeries
     points = count_series_commits(tx, project, [item.id for item in stored])
     ends = load_history_ends(tx, project, set(points))
     never = [item.id for item in stored if item.never_measured and item.id not in ends]
-    asked = (
+    result_ids = (
         {row_id: trace.result_id for row_id, trace in _load_series_results(tx, project, never).items()}
         if never
         else {}
     )
-    asked |= {row_id: end.result_id for row_id, end in ends.items() if end.measured_result_id is None}
-    why = load_result_statuses(tx, asked.values())
+    result_ids |= {row_id: end.result_id for row_id, end in ends.items() if end.measured_result_id is None}
+    why = load_result_statuses(tx, result_ids.values())
     records = []
     for entry in stored:
         end = ends.get(entry.id)
-        status, reason = why[asked[entry.id]] if entry.id in asked else (Status.OK if end else None, "")
+        status, reason = (
+            why[result_ids[entry.id]] if entry.id in result_ids else (Status.OK if end else None, "")
+        )
         sha, counted = end.sha if end else None, points.get(entry.id, 0)
         records.append(
             SeriesRecord(
@@ -95,7 +97,7 @@ def load_series_records(tx: Session, project: str, stored: Sequence[StoredSeries
 
 def load_judged_series(tx: Session, project: str) -> dict[Series, int]:
     """The series that verdicts may be given on, with their ids: those with a history that are no declared witnesses."""
-    known = load_project_series(tx, project)
+    series = load_project_series(tx, project)
     newest = _load_latest_measured(tx, project)
     unread = {
         row_id: result for row_id, (result, clock) in newest.items() if result is not None and clock is None
@@ -103,7 +105,9 @@ def load_judged_series(tx: Session, project: str) -> dict[Series, int]:
     read = _load_clocks(tx, list(unread.values()))
     clocks = {row_id: clock for row_id, (_, clock) in newest.items()}
     clocks |= {row_id: read[result] for row_id, result in unread.items() if result in read}
-    return {known[row_id]: row_id for row_id in sorted(newest) if clocks[row_id] != Clock.INFORMATIONAL.value}
+    return {
+        series[row_id]: row_id for row_id in sorted(newest) if clocks[row_id] != Clock.INFORMATIONAL.value
+    }
 
 
 def _load_latest_measured(tx: Session, project: str) -> dict[int, tuple[int | None, str | None]]:

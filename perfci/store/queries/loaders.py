@@ -138,27 +138,27 @@ def load_results(tx: Session, condition: Condition) -> Iterator[Result]:
 
 def load_series_by_ids(tx: Session, ids: Iterable[int]) -> dict[int, Series]:
     """Series never change, so readers share those that any of them has read."""
-    known: dict[int, Series] = tx.info.get(SERIES_CACHE, {})
+    cached: dict[int, Series] = tx.info.get(SERIES_CACHE, {})
     ordered = sorted(ids)
-    missing = [row_id for row_id in ordered if row_id not in known]
+    missing = [row_id for row_id in ordered if row_id not in cached]
     read: dict[int, Series] = {}
     for some in in_chunks(missing):
         read |= load_series(tx, SeriesRow.id.in_(some))
-    series = {row_id: known.get(row_id) or read[row_id] for row_id in ordered}
-    _cache_series(known, read)
+    series = {row_id: cached.get(row_id) or read[row_id] for row_id in ordered}
+    _cache_series(cached, read)
     return series
 
 
 def load_project_series(tx: Session, project: str) -> dict[int, Series]:
     """All series of a project: shared like those, and read in one question where any is new."""
-    known: dict[int, Series] = tx.info.get(SERIES_CACHE, {})
+    cached: dict[int, Series] = tx.info.get(SERIES_CACHE, {})
     query = sa.select(SeriesRow.id).join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
     ids = list(tx.scalars(query.where(benchmark_in_project(project))))
-    shared = {row_id: known[row_id] for row_id in ids if row_id in known}
+    shared = {row_id: cached[row_id] for row_id in ids if row_id in cached}
     if len(shared) == len(ids):
         return shared
     read = load_series(tx, benchmark_in_project(project))
-    _cache_series(known, read)
+    _cache_series(cached, read)
     return read
 
 

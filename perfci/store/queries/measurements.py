@@ -105,9 +105,11 @@ def search_series(tx: Session, project: str, *, search: str = "") -> list[Series
 
 def search_stored_series(tx: Session, project: str, *, search: str = "") -> list[StoredSeries]:
     """The same without the ends of their histories."""
-    known = load_project_series(tx, project)
+    all_series = load_project_series(tx, project)
     matching = (
-        {row_id: item for row_id, item in known.items() if matches_search(item, search)} if search else known
+        {row_id: item for row_id, item in all_series.items() if matches_search(item, search)}
+        if search
+        else all_series
     )
     return load_stored_series(tx, project, matching)
 
@@ -150,12 +152,13 @@ def load_history(tx: Session, series_id: int) -> list[Point]:
 
 def load_histories(tx: Session, series_ids: Sequence[int]) -> dict[int, list[Point]]:
     """The histories of several series in a handful of queries."""
-    found: dict[int, dict[Commit, Point]] = {series_id: {} for series_id in series_ids}
+    by_series: dict[int, dict[Commit, Point]] = {series_id: {} for series_id in series_ids}
     for start in range(0, len(series_ids), CHUNK):
         for series_id, point in load_points(tx, ResultRow.series_id.in_(series_ids[start : start + CHUNK])):
-            found[series_id][point.commit] = point
+            by_series[series_id][point.commit] = point
     return {
-        series_id: [points[commit] for commit in sort_commits(points)] for series_id, points in found.items()
+        series_id: [points[commit] for commit in sort_commits(points)]
+        for series_id, points in by_series.items()
     }
 
 
@@ -292,10 +295,10 @@ def load_commits_by_sha(tx: Session, project: str, shas: Collection[str]) -> dic
     """Some commits by their full sha; one that is not known is left out, a clean one beats a changed working tree."""
     commits: dict[str, Commit] = {}
     for some in in_chunks(shas):
-        known = load_commits(
+        stored = load_commits(
             tx, matches_project(CommitRow.project_id, project), CommitRow.sha.in_(some)
         ).values()
-        commits |= {item.sha: item for item in sorted(known, key=lambda item: not item.dirty)}
+        commits |= {item.sha: item for item in sorted(stored, key=lambda item: not item.dirty)}
     return commits
 
 

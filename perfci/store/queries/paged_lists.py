@@ -177,8 +177,8 @@ def load_verdicts_page(
 
 
 def find_verdict(tx: Session, project_id: int, verdict_id: int) -> VerdictRecord | None:
-    asked = (VerdictRow.project_id == project_id, VerdictRow.id == verdict_id)
-    return next(iter(_load_verdicts(tx, *asked, limit=1)), None)
+    conditions = (VerdictRow.project_id == project_id, VerdictRow.id == verdict_id)
+    return next(iter(_load_verdicts(tx, *conditions, limit=1)), None)
 
 
 def load_evidence_processes(tx: Session, ids: Sequence[int], series: Series) -> list[MeasuredProcess]:

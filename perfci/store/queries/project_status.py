@@ -121,10 +121,10 @@ def count_decisions(tx: Session, project: str) -> DecisionCounts:
 
 def find_changed_series(tx: Session, project: str, max_largest: int) -> list[int]:
     """The series with a confirmed change, the newest first, and those with the largest of all changes of a level."""
-    convicted = sa.select(VerdictRow.series_id).where(
+    confirmed = sa.select(VerdictRow.series_id).where(
         matches_project(VerdictRow.project_id, project), CONFIRMED
     )
-    newest = convicted.order_by(VerdictRow.created_at.desc(), VerdictRow.id.desc())
+    newest = confirmed.order_by(VerdictRow.created_at.desc(), VerdictRow.id.desc())
     largest = _select_change_points(ChangePointRow.series_id, project).order_by(
         sa.func.abs(ChangePointRow.relative_change).desc(), ChangePointRow.id
     )
@@ -260,7 +260,9 @@ def _filter_measured(tx: Session, series_ids: Collection[int]) -> list[int]:
     tried = sa.select(ResultRow.id).where(
         ResultRow.series_id == SeriesRow.id, ResultRow.status != Status.SKIPPED.value
     )
-    known = sa.select(SeriesRow.id).where(tried.correlate(SeriesRow).exists())
+    tried_series = sa.select(SeriesRow.id).where(tried.correlate(SeriesRow).exists())
     return [
-        found for some in in_chunks(series_ids) for found in tx.scalars(known.where(SeriesRow.id.in_(some)))
+        series_id
+        for some in in_chunks(series_ids)
+        for series_id in tx.scalars(tried_series.where(SeriesRow.id.in_(some)))
     ]

@@ -49,8 +49,8 @@ def load_level_pairs(
     ``after`` leaves out the series up to this one.
     """
     sides = [_load_commit_levels(tx, project_id, sha, after) for sha in (base, head)]
-    identity_of = {series_id: identity for found in sides for series_id, identity in found}
-    levels = [{series_id: median(several) for (series_id, _), several in found.items()} for found in sides]
+    identity_of = {series_id: identity for side in sides for series_id, identity in side}
+    levels = [{series_id: median(several) for (series_id, _), several in side.items()} for side in sides]
     return [
         LevelPair(series_id, identity, levels[0].get(series_id), levels[1].get(series_id))
         for series_id, identity in sorted(identity_of.items())

@@ -81,8 +81,8 @@ def load_unresolved_of_metric(
     tx: Session, project_id: int, format: str | None, metric: str
 ) -> list[UnresolvedResult]:
     """All that wait for the same answer, of one format or of any."""
-    alike = [COLUMNS.metric == metric] + ([COLUMNS.format == format] if format else [])
-    return _load_records(tx, COLUMNS.project_id == project_id, COLUMNS.resolved_at.is_(None), *alike)
+    conditions = [COLUMNS.metric == metric] + ([COLUMNS.format == format] if format else [])
+    return _load_records(tx, COLUMNS.project_id == project_id, COLUMNS.resolved_at.is_(None), *conditions)
 
 
 def load_unit_answers(tx: Session, project_id: int) -> dict[tuple[str, str], UnitAnswer]:

@@ -53,7 +53,7 @@ def load_verdict_sequences(
     """
     question = (VerdictRow.series_id, VerdictRow.base, VerdictRow.head)
     moved = aliased(VerdictRow)
-    told = sa.exists().where(
+    has_verdict = sa.exists().where(
         moved.series_id == VerdictRow.series_id,
         moved.base == VerdictRow.base,
         moved.head == VerdictRow.head,
@@ -66,15 +66,15 @@ def load_verdict_sequences(
             matches_project(VerdictRow.project_id, project),
             VerdictRow.base != VerdictRow.head,
             VerdictRow.created_at >= since,
-            told,
+            has_verdict,
             ~_is_aa_verdict(),
         )
         .order_by(*question, VerdictRow.id)
     )
     for _, rows in groupby(tx.execute(query), key=lambda row: row[:3]):
-        given = [VerdictOutcome(Stage(row.stage), VerdictKind(row.kind)) for row in rows]
-        if any(item.kind.value in CHANGED_KINDS for item in given):
-            yield given
+        outcomes = [VerdictOutcome(Stage(row.stage), VerdictKind(row.kind)) for row in rows]
+        if any(item.kind.value in CHANGED_KINDS for item in outcomes):
+            yield outcomes
 
 
 def count_aa_sessions(tx: Session, project: str, since: datetime = EPOCH) -> tuple[int, datetime | None]:
@@ -100,17 +100,17 @@ def _is_aa_verdict() -> Condition:
     """Said by an A/A session, of a commit and itself or of two that look alike, or on the fresh pairs that settled what
     such a session suspected.
     """
-    asked, session = aliased(VerdictRow), aliased(SessionRow)
-    suspected = (
+    earlier, session = aliased(VerdictRow), aliased(SessionRow)
+    was_candidate = (
         sa.exists()
         .where(
-            asked.session_id == session.id,
+            earlier.session_id == session.id,
             session.kind == "aa",
-            asked.series_id == VerdictRow.series_id,
-            asked.base == VerdictRow.base,
-            asked.head == VerdictRow.head,
-            asked.id < VerdictRow.id,
+            earlier.series_id == VerdictRow.series_id,
+            earlier.base == VerdictRow.base,
+            earlier.head == VerdictRow.head,
+            earlier.id < VerdictRow.id,
         )
         .correlate(VerdictRow)
     )
-    return sa.or_(SessionRow.kind == "aa", sa.and_(SessionRow.kind == "confirm", suspected))
+    return sa.or_(SessionRow.kind == "aa", sa.and_(SessionRow.kind == "confirm", was_candidate))

@@ -153,7 +153,7 @@ def count_os_processes(measured: Iterable[tuple[Series, Sequence[Process]]]) -> 
     for series, processes in measured:
         cells[series.benchmark.name, series.benchmark.version, series.parameters].append(processes)
     return sum(
-        len(alike[0]) if len(alike) == 1 else len(_distinct_processes(alike)) for alike in cells.values()
+        len(groups[0]) if len(groups) == 1 else len(_distinct_processes(groups)) for groups in cells.values()
     )
 
 

@@ -64,11 +64,11 @@ class _JobOutcome:
 class _TransactionFailure(Exception):
     """A transaction failed as a whole; ``blame`` says whether one of its jobs may be the reason."""
 
-    def __init__(self, cause: Exception, *, can_retry: bool, is_job_suspect: bool) -> None:
+    def __init__(self, cause: Exception, *, can_retry: bool, may_be_job_fault: bool) -> None:
         super().__init__(str(cause))
         self.cause = cause
         self.can_retry = can_retry
-        self.is_job_suspect = is_job_suspect
+        self.may_be_job_fault = may_be_job_fault
 
 
 class GroupCommitter:
@@ -95,17 +95,17 @@ class GroupCommitter:
 
     def submit_batched(self, run_batch: BatchFunction[ItemT, T], item: ItemT) -> T:
         """The same for what costs less when it is done together with others of its kind that wait as well."""
-        one = _QueuedJob(run_batch, item)
+        job = _QueuedJob(run_batch, item)
         with self._lock:
             if self._closed:
                 raise StoreUnavailable("The server is stopping: send it again in a moment.")
             try:
-                self._waiting.put_nowait(one)
+                self._waiting.put_nowait(job)
             except queue.Full:
                 raise StoreBusy(
                     f"{MAX_QUEUED_JOBS} uploads wait to be stored already: send it again later."
                 ) from None
-        answer: T = one.future.result()
+        answer: T = job.future.result()
         return answer
 
     def close(self) -> None:
@@ -126,14 +126,14 @@ class GroupCommitter:
         until = 0.0
         while len(batch) < self._max_jobs:
             try:
-                one = self._waiting.get(timeout=max(0.0, until - time.monotonic()) if batch else None)
+                job = self._waiting.get(timeout=max(0.0, until - time.monotonic()) if batch else None)
             except queue.Empty:
                 break
-            if one is None:
+            if job is None:
                 self._waiting.put(None)  # for the next round, which then has nothing to do
                 break
             until = until or time.monotonic() + self._wait_s
-            batch.append(one)
+            batch.append(job)
         return batch
 
     def _commit_batch(self, batch: Sequence[_QueuedJob]) -> None:
@@ -154,7 +154,7 @@ class GroupCommitter:
 
     def _fail_batch(self, batch: Sequence[_QueuedJob], failure: _TransactionFailure) -> None:
         """Try the jobs one by one where one of them may have spoilt it for all; else send them away."""
-        if failure.is_job_suspect and len(batch) > 1:
+        if failure.may_be_job_fault and len(batch) > 1:
             for one in batch:
                 self._commit_batch([one])
             return
@@ -180,7 +180,9 @@ class GroupCommitter:
             again = is_retryable(cause) and not (
                 lost and committing
             )  # lost in a commit: nobody knows what is stored
-            raise _TransactionFailure(error, can_retry=again, is_job_suspect=in_a_job and not lost) from error
+            raise _TransactionFailure(
+                error, can_retry=again, may_be_job_fault=in_a_job and not lost
+            ) from error
         return outcomes
 
     def _run_jobs(
