@@ -66,9 +66,9 @@ REQUIRED_SCOPE: Mapping[AccessRequirement, Scope] = MappingProxyType(
     }
 )
 
-NOT_FOUND = "There is nothing of this name here, or it is not yours to see."
-"""The same for a project that does not exist and for one the caller may not know of."""
-SIGN_IN = "This needs somebody we know: send a bearer token, or log in."
+NOT_FOUND = "Not found, or you may not see it."
+"""Message for a project that does not exist or that the caller may not know of."""
+SIGN_IN = "This needs authentication: send a bearer token, or log in."
 
 
 class ProjectAccess(Protocol):
