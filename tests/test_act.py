@@ -162,17 +162,15 @@ def test_a_cancelled_run_shows_as_not_run(hosted: Hosted, hub: FakeGitHub) -> No
     assert [(one["conclusion"], one["output"]["title"]) for one in hub.checks] == [("neutral", "Not run")]
 
 
-def test_equals_are_compared_at_night_and_remembered_and_a_server_learns_of_them(
-    hosted: Hosted, tmp_path: Path
-) -> None:
+def test_nightly_aa_runs_are_kept_and_uploaded_to_a_server(hosted: Hosted, tmp_path: Path) -> None:
     nights = [hosted.run("perf.yml", "schedule", scheduled())]
     with issuing() as issuer, a_bound_server(tmp_path, issuer) as address:
         hosted.issuer, hosted.variables = issuer, {"PERFCI_SERVER": address}
         nights.append(hosted.run("perf.yml", "schedule", scheduled()))
 
     assert [night.jobs for night in nights] == [
-        {"equals": "success"},
-        {"equals": "success", "upload": "success"},
+        {"aa": "success"},
+        {"aa": "success", "upload": "success"},
     ]
     assert list(stored(tmp_path).values()) == ["aa"]
     assert nights[1].summary.startswith(

@@ -125,7 +125,7 @@ jobs:
       contents: read
     steps:
 {SETUP_STEPS}
-      - name: Keep the results from night to night
+      - name: Keep A/A results from night to night
         uses: {CACHE_ACTION}
         with:
 {AA_CACHE_OPTIONS}

@@ -36,7 +36,11 @@ SUITE = """
         params = (["sdpa", "by_hand", "unscaled"], [96])
         param_names = ("attn", "length")
 
-        @metrics(Metric("forward_time", "seconds"), Metric("peak_tensor_bytes", "bytes"), Metric("loss", "loss"))
+        @metrics(
+            Metric("forward_time", "seconds"),
+            Metric("peak_tensor_bytes", "bytes"),
+            Metric("loss", "loss"),
+        )
         def measure_forward(self, attn, length):
             torch.manual_seed(0)
             inputs = [torch.randn(1, 4, length, 64) for _ in range(3)]
@@ -45,8 +49,9 @@ SUITE = """
             check_parity(NumericsRecord((), outputs=forward()), right, default_tolerance("fp32"))
             timing = time_blocks(forward, warmup_s=0.02, budget_s=0.05)
             loss = exact(float(forward().square().mean()))
-            readings = {"forward_time": timing.reading(), "peak_tensor_bytes": exact(peak_tensor_bytes(forward))}
-            return Measurement({**readings, "loss": loss}, flags=timing.flags)
+            peak = exact(peak_tensor_bytes(forward))
+            readings = {"forward_time": timing.reading(), "peak_tensor_bytes": peak, "loss": loss}
+            return Measurement(readings, flags=timing.flags)
 """
 CONFIG = """
     [judge]

@@ -1,4 +1,4 @@
-"""The meter as a user reads it: whole texts, from a database in which equals were compared night after night."""
+"""`perfci calibration` as a user reads it: whole texts, from a database of nightly A/A runs."""
 
 from __future__ import annotations
 

@@ -132,7 +132,8 @@ Suggested re-measurements
     perfci compare 00000027cc 00000028cc --bench '^serving\\.Gpt\\.time_token$'
 
 Slow drift since a release
-  audio.Mel.time_it drifted +14.0 % [+12.7, +15.2] since v1.0, by the points around both; no change point shows it
+  audio.Mel.time_it drifted +14.0 % [+12.7, +15.2] since v1.0, by the points around both; \
+no change point shows it
     perfci compare 00000005cc 00000028cc --bench '^audio\\.Mel\\.time_it$'
 """
 

@@ -122,7 +122,8 @@ def test_what_all_together_leave_in_doubt_gets_more_pairs(
             name = f"{{number}}-{{thing.LEVEL}}"
             turn = len(list(pathlib.Path({str(counts)!r}).glob(name + "-*")))
             (pathlib.Path({str(counts)!r}) / f"{{name}}-{{turn}}").touch()
-            return {{"samples": [thing.LEVEL * random.Random(f"{{name}}/{{turn}}").gauss(1, 0.03)], "number": 1}}
+            noise = random.Random(f"{{name}}/{{turn}}").gauss(1, 0.03)
+            return {{"samples": [thing.LEVEL * noise], "number": 1}}
         track_level.params = [0, 1, 2, 3, 4, 5]
     """
     project.commit("Fast", thing="LEVEL = 100.0\n", benchmarks__suite=suite)

@@ -29,9 +29,10 @@ TRAIN = """
     WARM, STEP = 0.9, {step}
     with open(os.environ["PERFCI_STEPS"], "a") as steps:
         for step in range(20):
-            told = {{"step": step, "step_time": WARM if step < 2 else STEP * (1 + step % 3 / 100), "tokens": 512,
+            step_time = WARM if step < 2 else STEP * (1 + step % 3 / 100)
+            line = {{"step": step, "step_time": step_time, "tokens": 512,
                     "data_time": STEP / 4, "loss": 3 - step / 10, "memory": 2**30 + step}}
-            print(json.dumps(told), file=steps)
+            print(json.dumps(line), file=steps)
     print("trained")
 """
 

@@ -1,4 +1,4 @@
-"""What a pull request announced reaches the server once it is merged: told by GitHub, or by the job that uploads."""
+"""Expected changes of a merged pull request reach the server by webhook or from the job that uploads."""
 
 from __future__ import annotations
 
@@ -213,7 +213,8 @@ def test_the_job_that_uploads_tells_what_was_announced(
     assert (codes, kept(store)) == ([0, 0], [KEPT])
     assert capsys.readouterr().out.splitlines() == [
         "dddddddddddd: 1 expected change found, 1 sent to https://perf.example.com",
-        "dddddddddddd: 1 expected change found, 0 sent to https://perf.example.com, the others were already stored",
+        "dddddddddddd: 1 expected change found, 0 sent to https://perf.example.com, the others "
+        "were already stored",
     ]
 
 

@@ -1,4 +1,4 @@
-"""Artifacts as they should be, and as somebody made them who wishes us ill: one sentence, and nothing was read."""
+"""Well-formed and malicious artifacts: a malicious one is refused with one sentence, and nothing is read."""
 
 from __future__ import annotations
 

@@ -166,12 +166,14 @@ def test_believes_github_which_permission_it_wants(client: GitHubClient, hub: Fa
     [
         (
             Told(401, message="Bad credentials"),
-            "GitHub does not take the token that was to read acme/model (401 Bad credentials): it is wrong, has "
+            "GitHub does not take the token that was to read acme/model (401 Bad credentials): it "
+            "is wrong, has "
             "ended, or was revoked. Give a new one.",
         ),
         (
             Told(404, message="Not Found"),
-            "GitHub has nothing there to read acme/model (404 Not Found): it does not exist, or the token may not see "
+            "GitHub has nothing there to read acme/model (404 Not Found): it does not exist, or "
+            "the token may not see "
             "it. The token needs the permission metadata: read.",
         ),
         (
@@ -226,7 +228,8 @@ def test_gives_up_on_a_server_that_stays_broken(client: GitHubClient, hub: FakeG
         client.get_repository("acme/model")
 
     assert str(caught.value) == (
-        "GitHub could not read acme/model: 502 Bad Gateway. Try again later; www.githubstatus.com says how GitHub is."
+        "GitHub could not read acme/model: 502 Bad Gateway. Try again later; www.githubstatus.com "
+        "says how GitHub is."
     )
     assert len(hub.asked) == 5
 
@@ -307,7 +310,8 @@ def test_waits_no_longer_than_its_patience_and_says_until_when(client: GitHubCli
         client.get_repository("acme/model")
 
     assert str(caught.value) == (
-        "GitHub rate limit: perfci can read acme/model after 2026-09-21 15:13:20 UTC: 403 API rate limit. Try again then."
+        "GitHub rate limit: perfci can read acme/model after 2026-09-21 15:13:20 UTC: 403 API rate "
+        "limit. Try again then."
     )
     assert (hub.slept, caught.value.retry_after_s, caught.value.is_transient) == ([], 3600.0, True)
 

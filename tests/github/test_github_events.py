@@ -242,7 +242,8 @@ def test_a_run_of_an_older_commit_has_no_report(client: GitHubClient, hub: FakeG
         find_pulls_of_run(client, client.get_workflow_run("acme/model", 4))
 
     assert str(caught.value) == (
-        "acme/model#7 is at dddddddddddd by now and workflow run 4 measured aaaaaaaaaaaa: its result is not shown."
+        "acme/model#7 is at dddddddddddd by now and workflow run 4 measured aaaaaaaaaaaa: its "
+        "result is not shown."
     )
 
 

@@ -1,4 +1,4 @@
-"""From a webhook to comment, check and stored runs: real server and database, and a GitHub that remembers and fails."""
+"""From a webhook to comment, check and stored runs, with a real server and database and a fake GitHub."""
 
 from __future__ import annotations
 
@@ -169,7 +169,8 @@ def test_what_github_refuses_waits_for_a_person(server: Server, caplog: pytest.L
     server.works()
 
     why = (
-        "GitHub refused to read workflow run 17 of acme/model: 403 Not accessible. The token needs the permission "
+        "GitHub refused to read workflow run 17 of acme/model: 403 Not accessible. The token needs "
+        "the permission "
         "actions: read."
     )
     client = server.web.test_client()

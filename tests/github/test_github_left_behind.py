@@ -1,4 +1,4 @@
-"""What jobs of pull requests leave behind is a stranger's: what of it is shown, what is stored, and what is not."""
+"""Artifacts of pull-request jobs are untrusted: which parts are shown, stored or refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What got slower is profiled at both sides, and the profiles lie in the artifact beside what was measured."""
+"""Regressions are profiled at base and head, and the profiles lie in the artifact beside the measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A GitHub App as it is deployed: `perfci serve`, the process beside it that judges, and a GitHub at an address."""
+"""A deployed GitHub App: `perfci serve`, its `judge-worker` process, and a fake GitHub at an address."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ def test_a_webhook_becomes_comment_check_and_page_and_so_does_one_that_was_lost(
     [
         (
             {"PERFCI_APP_WEBHOOK_SECRET": SECRET},
-            "[app] id names a GitHub App and there is no private key of it: set PERFCI_APP_PRIVATE_KEY, or key_file in "
+            "[app] id names a GitHub App and there is no private key of it: set "
+            "PERFCI_APP_PRIVATE_KEY, or key_file in "
             "[app], for the process that judges.",
         ),
         (

@@ -373,7 +373,8 @@ def test_what_is_overtaken_is_told_and_fails_nothing(
     assert capsys.readouterr().out.splitlines() == [
         f"acme/model#7 is at cccccccccccc by now and this report is about {older}: nothing was written. "
         "The newer commit gets its own report.",
-        f"acme/model#7 is at cccccccccccc by now and workflow run 17 measured {older}: its result is not shown.",
+        f"acme/model#7 is at cccccccccccc by now and workflow run 17 measured {older}: its result "
+        "is not shown.",
         "No open pull request of acme/model comes from fork2:faster.",
     ]
     assert (codes, github.writes) == ([0, 0, 0], [])
