@@ -51,14 +51,14 @@ def find_user(tx: Session, provider: str, subject: str) -> User | None:
 
 def ensure_user(tx: Session, provider: str, subject: str, name: str, at: datetime) -> User:
     """The person of this number, added when new; a name that changed since is taken over."""
-    known = find_user(tx, provider, subject)
-    if known is None:
+    stored_user = find_user(tx, provider, subject)
+    if stored_user is None:
         tx.execute(
             insert_or_ignore(tx, UserRow),
             {"provider": provider, "subject": subject, "name": name, "created_at": at},
         )
-    elif name and known.name != name:
-        tx.execute(sa.update(USERS).where(USERS.c.id == known.id).values(name=name))
+    elif name and stored_user.name != name:
+        tx.execute(sa.update(USERS).where(USERS.c.id == stored_user.id).values(name=name))
     user = find_user(tx, provider, subject)
     assert user is not None
     return user

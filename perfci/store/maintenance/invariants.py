@@ -28,10 +28,10 @@ def check_work_subjects(tx: Session) -> Iterator[str]:
     """Outbox item for a run or a session that is not there can never be done."""
     for kind, subject in (("judge", RunRow.key), ("judge_pr", SessionRow.uid)):
         there = sa.exists().where(subject == OutboxRow.subject)
-        for row_id, of in tx.execute(
+        for row_id, work_subject in tx.execute(
             sa.select(OutboxRow.id, OutboxRow.subject).where(OutboxRow.kind == kind, ~there)
         ):
-            yield f"Outbox item {row_id} waits to judge {of[:12]}, which is not stored."
+            yield f"Outbox item {row_id} waits to judge {work_subject[:12]}, which is not stored."
 
 
 def check_failed_work(tx: Session) -> Iterator[str]:

@@ -155,11 +155,11 @@ class GroupCommitter:
     def _fail_batch(self, batch: Sequence[_QueuedJob], failure: _TransactionFailure) -> None:
         """Try the jobs one by one where one of them may have spoilt it for all; else send them away."""
         if failure.may_be_job_fault and len(batch) > 1:
-            for one in batch:
-                self._commit_batch([one])
+            for job in batch:
+                self._commit_batch([job])
             return
-        for one in batch:
-            one.future.set_exception(_public_error(failure.cause))
+        for job in batch:
+            job.future.set_exception(_public_error(failure.cause))
 
     def _run_transaction(self, batch: Sequence[_QueuedJob]) -> list[_JobOutcome]:
         """One transaction; whatever stops it as a whole is a fault."""

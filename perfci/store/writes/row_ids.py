@@ -61,9 +61,9 @@ def require_session_id(tx: Session, uid: str) -> int:
 
 def add_imported_sessions(tx: Session, project: int, runs: Sequence[Run], kind: str) -> None:
     """Add the sessions that finished runs from elsewhere belong to, each with the first run of it."""
-    known = get_id_cache(tx)
+    cache = get_id_cache(tx)
     new = {
-        run.session: run for run in reversed(runs) if known.find(("session", project, run.session)) is None
+        run.session: run for run in reversed(runs) if cache.find(("session", project, run.session)) is None
     }
     plan = {"kind": kind, "spec_hash": "", "seed": "0", "rounds": 0, "state": "finished"}
     rows = [
@@ -86,8 +86,8 @@ def add_imported_sessions(tx: Session, project: int, runs: Sequence[Run], kind: 
                 raise PerfciError(f"The session {uid} belongs to another project than {new[uid].project}.")
             session_ids[uid] = row_id
     for run in runs:
-        row_id = session_ids.get(run.session) or cast(int, known.find(("session", project, run.session)))
-        known.add(("session", run.session), known.add(("session", project, run.session), row_id))
+        row_id = session_ids.get(run.session) or cast(int, cache.find(("session", project, run.session)))
+        cache.add(("session", run.session), cache.add(("session", project, run.session), row_id))
 
 
 def ensure_machine_id(tx: Session, machine: Machine) -> int:
@@ -126,7 +126,7 @@ def ensure_series_id(tx: Session, project: int, series: Series) -> int:
 
 def ensure_series_ids(tx: Session, project: int, series: Sequence[Series]) -> list[int]:
     """The ids of series, in their order; those nobody has measured before are added together."""
-    known = get_id_cache(tx)
+    cache = get_id_cache(tx)
     # By object, since a run shares its machine and variant and comparing them for each series is slow.
     machines = {id(each.machine): each.machine for each in series}
     variants = {id(each.variant): each.variant for each in series}
@@ -148,14 +148,14 @@ def ensure_series_ids(tx: Session, project: int, series: Sequence[Series]) -> li
         )
         for each_series in series
     ]
-    series_ids = [known.find(key) for key in keys]
+    series_ids = [cache.find(key) for key in keys]
     if None in series_ids:
         new = {
             key: item for key, item, row_id in zip(keys, series, series_ids, strict=True) if row_id is None
         }
         for key, row_id in _add_series(tx, project, new).items():
-            known.add(key, row_id)
-        series_ids = [known.find(key) for key in keys]
+            cache.add(key, row_id)
+        series_ids = [cache.find(key) for key in keys]
     return cast(list[int], series_ids)
 
 
@@ -211,12 +211,12 @@ def _ensure_benchmark_ids(
 
 def ensure_commit_ids(tx: Session, project: int, commits: Sequence[Commit]) -> dict[tuple[str, bool], int]:
     """Add commits, or complete what is known of them, and answer their ids by (sha, dirty)."""
-    known = get_id_cache(tx)
-    commit_ids = {commit: known.find((project, commit)) for commit in commits}
+    cache = get_id_cache(tx)
+    commit_ids = {commit: cache.find((project, commit)) for commit in commits}
     if new := [commit for commit, row_id in commit_ids.items() if row_id is None]:
         row_ids = _add_commits(tx, project, new)
         for commit in new:
-            commit_ids[commit] = known.add((project, commit), row_ids[commit.sha, commit.dirty])
+            commit_ids[commit] = cache.add((project, commit), row_ids[commit.sha, commit.dirty])
     return {(commit.sha, commit.dirty): cast(int, row_id) for commit, row_id in commit_ids.items()}
 
 
