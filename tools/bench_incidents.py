@@ -30,7 +30,7 @@ from perfci.store.writes.verdict_writes import save_change_points
 from perfci_web import create_app
 from tests.support.builders import NOON, a_commit, a_series, a_sha, acting_as
 from tests.support.databases import KINDS, fresh_database
-from tests.support.evaluations import a_project, a_situation, measured_project, told
+from tests.support.evaluations import a_budgeted_incident, a_project, an_evaluation, measured_project
 
 INCIDENTS, MEMBERS, BULK = 1000, 50, 500
 READS = ("overview", "list page", "one page", "list API", "one API")
@@ -57,8 +57,10 @@ def fill(store: Store) -> None:
             )
             for k in range(MEMBERS)
         ]
-        found.append(told(f"incident{number}", *moves, good=at - 1, bad=at, ongoing=number % 3 == 0))
-    project, seen = measured_project(store, *found), a_situation(*found[::-1], commits=line)
+        found.append(
+            a_budgeted_incident(f"incident{number}", *moves, good=at - 1, bad=at, ongoing=number % 3 == 0)
+        )
+    project, seen = measured_project(store, *found), an_evaluation(*found[::-1], commits=line)
     with store.begin() as tx:
         save_change_points(
             tx, project.slug, {one.series: [one] for seen in found for one in seen.incident.members}

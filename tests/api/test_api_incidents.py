@@ -13,7 +13,7 @@ from werkzeug.test import TestResponse
 from perfci.net.url_segments import encode_segment
 from perfci.store import Store
 from tests.support.builders import PROJECT
-from tests.support.evaluations import a_move, a_project, look, told
+from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile
 
 P = f"/projects/{encode_segment(PROJECT)}"
 
@@ -21,12 +21,12 @@ P = f"/projects/{encode_segment(PROJECT)}"
 @pytest.fixture(autouse=True)
 def incidents(store: Store) -> None:
     """Three, of which the first has three series."""
-    look(
+    reconcile(
         store,
         NOW - timedelta(days=1),
-        told("c3", a_move("v", at=30), good=29, bad=30),
-        told("b2", a_move("w", at=20), good=19, bad=20),
-        told("a1", a_move("x"), a_move("y"), a_move("z")),
+        a_budgeted_incident("c3", a_move("v", at=30), good=29, bad=30),
+        a_budgeted_incident("b2", a_move("w", at=20), good=19, bad=20),
+        a_budgeted_incident("a1", a_move("x"), a_move("y"), a_move("z")),
     )
 
 
@@ -172,7 +172,7 @@ def test_rejects_a_regrouping_that_changes_nothing(
 
 def test_merges_and_splits(api: Api) -> None:
     merged = send(api, "POST", "/incidents/1/merge", {"others": [{"number": 2, "revision": 1}]}, 1).get_json()
-    member = api.get(f"{P}/incidents/1").get_json()["members"][0]["identity"]
+    member = api.get(f"{P}/incidents/1").get_json()["members"][0]["series_id"]
 
     parted = send(api, "POST", "/incidents/1/split", {"series": [member]}, merged["revision"]).get_json()
 

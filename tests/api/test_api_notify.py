@@ -12,7 +12,7 @@ from werkzeug.test import TestResponse
 from perfci.net.url_segments import encode_segment
 from perfci.store import Store
 from tests.support.builders import NOON, PROJECT
-from tests.support.evaluations import a_move, a_project, look, told
+from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile
 
 P = f"/projects/{encode_segment(PROJECT)}"
 HOOK = {"kind": "webhook", "address": "https://hooks.example.com/T0/B1/very-secret", "secret": "s3cret"}
@@ -86,8 +86,8 @@ def test_trying_an_address_inside_says_that_it_is_one(api: Api) -> None:
 
 def test_what_waits_is_listed(api: Api, store: Store) -> None:
     put(api, "team", HOOK)
-    look(store, NOON, told("a1", a_move("x")))
+    reconcile(store, NOON, a_budgeted_incident("a1", a_move("x")))
 
     (waiting,) = api.get(f"{P}/deliveries").get_json()["items"]
 
-    assert (waiting["destination"], waiting["state"], waiting["about"]) == ("team", "waiting", "new")
+    assert (waiting["destination"], waiting["state"], waiting["incident_state"]) == ("team", "waiting", "new")

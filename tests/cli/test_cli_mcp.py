@@ -36,7 +36,7 @@ from tests.support.builders import (
     a_sha,
     a_verdict,
 )
-from tests.support.evaluations import a_move, look, told
+from tests.support.evaluations import a_budgeted_incident, a_move, reconcile
 
 P = f"/api/v1/projects/{encode_segment(PROJECT)}"
 SERIES = series_identity(PROJECT, a_series())
@@ -119,7 +119,12 @@ def test_answers_as_the_verbs_with_json_do(
     database: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with closing(open_store(database, create=False)) as store:
-        look(store, NOON + timedelta(days=2), told("a1", a_move("x"), a_move("y")), told("b1", a_move("z")))
+        reconcile(
+            store,
+            NOON + timedelta(days=2),
+            a_budgeted_incident("a1", a_move("x"), a_move("y")),
+            a_budgeted_incident("b1", a_move("z")),
+        )
 
     def verb(*arguments: str) -> Any:
         capsys.readouterr()

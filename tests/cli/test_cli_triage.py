@@ -12,7 +12,7 @@ import pytest
 from perfci.cli import run_cli
 from perfci.store import open_store
 from tests.support.builders import PROJECT
-from tests.support.evaluations import a_move, look, told
+from tests.support.evaluations import a_budgeted_incident, a_move, reconcile
 
 
 @pytest.fixture
@@ -20,10 +20,10 @@ def stored(here: Path) -> Path:
     """A folder whose store has two open incidents."""
     with closing(open_store(f"sqlite:///{here}/perfci.db", create=True)) as store:
         found = (
-            told("b1", a_move("serve.time_token", at=20), good=19, bad=20),
-            told("a1", a_move("train.time_step"), a_move("train.time_loss")),
+            a_budgeted_incident("b1", a_move("serve.time_token", at=20), good=19, bad=20),
+            a_budgeted_incident("a1", a_move("train.time_step"), a_move("train.time_loss")),
         )
-        look(store, datetime.now(UTC) - timedelta(days=1), *found)
+        reconcile(store, datetime.now(UTC) - timedelta(days=1), *found)
     return here
 
 

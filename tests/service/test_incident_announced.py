@@ -35,7 +35,7 @@ from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.incidents.expected_change_match import ExpectedChangeMatch, MergedExpectedChange
 from perfci.verdicts.incidents.page_budget import BudgetedIncident
 from tests.support.builders import NOON, a_commit, a_process, a_result, a_run, a_series, a_sha, acting_as
-from tests.support.evaluations import a_move, a_project, look, told
+from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile
 
 NOW = NOON + timedelta(days=3)
 LATER = NOW + timedelta(hours=1)
@@ -47,14 +47,17 @@ MORE = "larger than expected: #12 declared +20.0 %; training.Step.time_step got 
 def announced(name: str = "a1", rel: float = 0.2) -> BudgetedIncident:
     """An incident of which all that got worse was announced."""
     return replace(
-        told(name, a_move(rel=rel)), expected_change_match=ExpectedChangeMatch((SAID,)), page_number=0
+        a_budgeted_incident(name, a_move(rel=rel)),
+        expected_change_match=ExpectedChangeMatch((SAID,)),
+        page_number=0,
     )
 
 
 def exceeded(name: str = "a1", rel: float = 0.4) -> BudgetedIncident:
     """One that came to more than that."""
     return replace(
-        told(name, a_move(rel=rel)), expected_change_match=ExpectedChangeMatch((SAID,), (a_move(rel=rel),))
+        a_budgeted_incident(name, a_move(rel=rel)),
+        expected_change_match=ExpectedChangeMatch((SAID,), (a_move(rel=rel),)),
     )
 
 
@@ -97,7 +100,7 @@ def sent(store: Store, project: Project) -> list[tuple[str, str]]:
 def test_what_was_announced_is_accepted_for_good_and_told_to_nobody(store: Store) -> None:
     project = subscribe(store)
 
-    look(store, NOW, announced())
+    reconcile(store, NOW, announced())
 
     record = current(store)
     assert (record.state, record.reason, record.accepted_until) == (IncidentState.ACCEPTED, MEANT, None)
@@ -111,9 +114,9 @@ def test_what_was_announced_is_accepted_for_good_and_told_to_nobody(store: Store
 
 
 def test_it_stays_accepted_however_long_it_is_looked_at(store: Store) -> None:
-    look(store, NOW, announced())
+    reconcile(store, NOW, announced())
 
-    changed = look(store, NOW + timedelta(days=1000), announced()).changed
+    changed = reconcile(store, NOW + timedelta(days=1000), announced()).changed
 
     assert (changed, current(store).state) == ((), IncidentState.ACCEPTED)
 
@@ -121,8 +124,8 @@ def test_it_stays_accepted_however_long_it_is_looked_at(store: Store) -> None:
 def test_what_came_to_more_is_opened_and_says_so(store: Store) -> None:
     project = subscribe(store)
 
-    look(store, NOW, exceeded())
-    look(store, LATER, exceeded(rel=0.41))
+    reconcile(store, NOW, exceeded())
+    reconcile(store, LATER, exceeded(rel=0.41))
 
     record = current(store)
     assert (record.state, record.is_open) == (IncidentState.NEW, True)
@@ -132,9 +135,9 @@ def test_what_came_to_more_is_opened_and_says_so(store: Store) -> None:
 
 def test_what_turns_out_to_be_more_is_opened_then_and_told(store: Store) -> None:
     project = subscribe(store)
-    look(store, NOW, announced())
+    reconcile(store, NOW, announced())
 
-    look(store, LATER, exceeded())
+    reconcile(store, LATER, exceeded())
 
     record = current(store)
     assert (record.state, record.reason, record.state_number) == (IncidentState.NEW, MORE, 2)
@@ -142,18 +145,18 @@ def test_what_turns_out_to_be_more_is_opened_then_and_told(store: Store) -> None
 
 
 def test_an_incident_whose_commit_was_another_one_is_opened(store: Store) -> None:
-    look(store, NOW, announced())
+    reconcile(store, NOW, announced())
 
-    look(store, LATER, told("a2", a_move(at=11), good=10))
+    reconcile(store, LATER, a_budgeted_incident("a2", a_move(at=11), good=10))
 
     assert current(store).reason == "the regression is not the expected change"
 
 
 def test_an_announcement_that_comes_late_accepts_what_is_new(store: Store) -> None:
     project = subscribe(store, "new", "accepted")
-    look(store, NOW, told())
+    reconcile(store, NOW, a_budgeted_incident())
 
-    look(store, LATER, announced())
+    reconcile(store, LATER, announced())
 
     record = current(store)
     assert (record.state, record.reason, record.changed_at) == (IncidentState.ACCEPTED, MEANT, LATER)
@@ -172,19 +175,19 @@ def test_an_announcement_that_comes_late_accepts_what_is_new(store: Store) -> No
     ids=["at work", "assigned", "a note", "accepted until a day"],
 )
 def test_what_a_person_touched_is_left_to_people(store: Store, touch: IncidentUpdate) -> None:
-    look(store, NOW, told())
+    reconcile(store, NOW, a_budgeted_incident())
     project = a_project(store)
     with store.begin() as tx:
         update_incident(tx, project, 1, 1, touch, acting_as("ada", NOW))
     before = current(store)
 
-    look(store, LATER, announced())
+    reconcile(store, LATER, announced())
 
     assert (current(store).state, current(store).reason) == (before.state, before.reason)
 
 
 def test_who_does_not_accept_it_may_open_it_and_take_that_back(store: Store) -> None:
-    look(store, NOW, announced())
+    reconcile(store, NOW, announced())
     project = a_project(store)
     with store.begin() as tx:
         update_incident(
@@ -195,7 +198,7 @@ def test_who_does_not_accept_it_may_open_it_and_take_that_back(store: Store) -> 
             IncidentUpdate(IncidentState.NEW, reason="not on this machine"),
             acting_as("ada", NOW),
         )
-    look(store, LATER, announced())
+    reconcile(store, LATER, announced())
     opened = current(store)
 
     with store.begin() as tx:
@@ -208,22 +211,24 @@ def test_who_does_not_accept_it_may_open_it_and_take_that_back(store: Store) -> 
 
 def test_what_people_took_apart_is_theirs(store: Store) -> None:
     both = ExpectedChangeMatch((replace(SAID, expected=ExpectedChange("*", 0.2, "more tokens in each")),))
-    look(store, NOW, replace(told("a1", a_move("x"), a_move("y")), expected_change_match=both))
+    reconcile(
+        store, NOW, replace(a_budgeted_incident("a1", a_move("x"), a_move("y")), expected_change_match=both)
+    )
     project = a_project(store)
     with store.begin() as tx:
         series = load_members(tx, current(store).id)[0].series_id
         split_members(tx, project, 1, 1, {series}, acting_as("ada", NOW))
 
-    look(store, LATER, told("a1", a_move("x"), a_move("y")))
+    reconcile(store, LATER, a_budgeted_incident("a1", a_move("x"), a_move("y")))
 
     assert [current(store, number).state for number in (1, 2)] == [IncidentState.ACCEPTED] * 2
 
 
 def test_seen_again_after_it_was_nothing_it_is_accepted_at_once(store: Store) -> None:
-    look(store, NOW, told())
-    look(store, NOW)
+    reconcile(store, NOW, a_budgeted_incident())
+    reconcile(store, NOW)
 
-    look(store, LATER, announced())
+    reconcile(store, LATER, announced())
 
     assert (current(store).state, current(store).gone_at) == (IncidentState.ACCEPTED, None)
 

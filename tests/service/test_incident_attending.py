@@ -27,7 +27,7 @@ from tests.support.builders import (
     a_sha,
     acting_as,
 )
-from tests.support.evaluations import a_move, a_project, look, moved_on, told
+from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile, with_changes
 
 NOW = NOON + timedelta(days=1)
 LATER = NOW + timedelta(days=20)
@@ -71,7 +71,7 @@ def test_an_incident_wakes_up_when_its_sleep_is_over_and_tells_again(store: Stor
     project = a_project(store)
     with store.begin() as tx:
         save_destination(tx, project.id, Destination("hook", "webhook", "https://a.example/"))
-    look(store, NOW, told("a1", a_move(X)))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move(X)))
     decide(store, IncidentUpdate(IncidentState.SNOOZED, snoozed_until=NOW + timedelta(days=2)))
 
     assert later(store, NOW + timedelta(days=1)) == 0
@@ -83,7 +83,7 @@ def test_an_incident_wakes_up_when_its_sleep_is_over_and_tells_again(store: Stor
 
 
 def test_an_acceptance_that_ran_out_asks_again(store: Store) -> None:
-    look(store, NOW, told("a1", a_move(X)))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move(X)))
     decide(
         store, IncidentUpdate(IncidentState.ACCEPTED, reason="wanted", accepted_until=NOW + timedelta(days=2))
     )
@@ -95,11 +95,11 @@ def test_an_acceptance_that_ran_out_asks_again(store: Store) -> None:
 
 
 def test_what_came_good_while_it_slept_stays_asleep(store: Store) -> None:
-    look(store, NOW, told("a1", a_move(X)))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move(X)))
     decide(
         store, IncidentUpdate(IncidentState.ACCEPTED, reason="wanted", accepted_until=NOW + timedelta(days=2))
     )
-    look(store, NOW, moved_on(told("a1", a_move(X)), ongoing=False))
+    reconcile(store, NOW, with_changes(a_budgeted_incident("a1", a_move(X)), ongoing=False))
 
     later(store)
 
@@ -107,7 +107,7 @@ def test_what_came_good_while_it_slept_stays_asleep(store: Store) -> None:
 
 
 def test_a_fix_is_verified_after_three_points_at_the_old_level(store: Store) -> None:
-    look(store, NOW, told("a1", a_move(X)))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move(X)))
     decide(store, IncidentUpdate(IncidentState.FIXED, fix_sha=a_sha(20)))
     measure(store, X, {12: 1.2, 20: 1.01, 21: 1.0})
     assert later(store) == 0
@@ -122,7 +122,7 @@ def test_a_fix_is_verified_after_three_points_at_the_old_level(store: Store) -> 
 
 
 def test_a_fix_is_verified_by_the_bar_of_its_project(store: Store) -> None:
-    look(store, NOW, told("a1", a_move(X)))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move(X)))
     decide(store, IncidentUpdate(IncidentState.FIXED, fix_sha=a_sha(20)))
     measure(store, X, {20: 1.04, 21: 1.04, 22: 1.04})
 
@@ -132,7 +132,7 @@ def test_a_fix_is_verified_by_the_bar_of_its_project(store: Store) -> None:
 
 
 def test_a_fix_that_is_none_opens_the_incident_again(store: Store) -> None:
-    look(store, NOW, told("a1", a_move(X)))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move(X)))
     decide(store, IncidentUpdate(IncidentState.FIXED, fix_sha=a_sha(20)))
     measure(store, X, {20: 1.2, 21: 1.19, 22: 1.21})
 
@@ -143,7 +143,7 @@ def test_a_fix_that_is_none_opens_the_incident_again(store: Store) -> None:
 
 
 def test_without_the_commit_of_the_fix_its_day_counts(store: Store) -> None:
-    look(store, NOW, told("a1", a_move(X)))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move(X)))
     decide(store, IncidentUpdate(IncidentState.FIXED))
     measure(store, X, {12: 1.2, 13: 1.2, 14: 1.2, 30: 1.0, 31: 1.0, 32: 1.0})
 
@@ -153,8 +153,11 @@ def test_without_the_commit_of_the_fix_its_day_counts(store: Store) -> None:
 
 
 def test_a_benchmark_that_cried_wolf_too_often_is_watched_and_told_no_more(store: Store) -> None:
-    incidents = [told(f"i{k}", a_move(X, at=2 + 2 * k), good=1 + 2 * k, bad=2 + 2 * k) for k in range(12)]
-    look(store, NOW, *incidents[::-1])
+    incidents = [
+        a_budgeted_incident(f"i{k}", a_move(X, at=2 + 2 * k), good=1 + 2 * k, bad=2 + 2 * k)
+        for k in range(12)
+    ]
+    reconcile(store, NOW, *incidents[::-1])
     for number in range(1, 11):
         decide(store, IncidentUpdate(IncidentState.INVALID if number <= 3 else IncidentState.FIXED), number)
 
@@ -164,7 +167,7 @@ def test_a_benchmark_that_cried_wolf_too_often_is_watched_and_told_no_more(store
     with store.read() as tx:
         (muted,) = load_mutes(tx, project.id, NOW)
     assert (muted.benchmark, muted.reason) == ("x", "3 of its 10 judged incidents were nothing")
-    look(store, NOW, *incidents[::-1])
+    reconcile(store, NOW, *incidents[::-1])
     assert current(store, 12).disposition == "monitored"
 
 

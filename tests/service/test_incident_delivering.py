@@ -27,7 +27,7 @@ from perfci.store.jobs import delivery_queue
 from perfci.store.jobs.delivery_queue import Destination, save_destination
 from perfci.verdicts.policy import Policy
 from tests.support.builders import NOON, PROJECT, acting_as
-from tests.support.evaluations import a_move, a_project, look, told
+from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile
 from tests.support.notification_receivers import GitHub, Hook, Mailbox, a_github, a_hook, a_mailbox
 
 NOW = NOON + timedelta(days=3)
@@ -87,7 +87,7 @@ def states(store: Store) -> list[tuple[str, int, str]]:
 
 def test_a_web_hook_gets_signed_json(store: Store, hook: Hook) -> None:
     subscribe(store, a_webhook(hook))
-    look(store, NOW, told("a1", a_move("x")))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
 
     assert deliver_notifications(store, means(), NOW) == 1
     assert deliver_notifications(store, means(), NOW) == 0
@@ -103,7 +103,7 @@ def test_a_web_hook_gets_signed_json(store: Store, hook: Hook) -> None:
 
 def test_what_is_on_its_way_is_not_counted_again(store: Store, hook: Hook) -> None:
     subscribe(store, a_webhook(hook))
-    look(store, NOW, told("a1", a_move("x")))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
     project = a_project(store)
 
     with store.begin() as tx:
@@ -115,7 +115,7 @@ def test_what_is_on_its_way_is_not_counted_again(store: Store, hook: Hook) -> No
 
 def test_slack_gets_text_that_calls_nobody(store: Store, hook: Hook) -> None:
     subscribe(store, a_webhook(hook, kind="slack"))
-    look(store, NOW, told("a1", a_move("<!channel>.time_step")))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move("<!channel>.time_step")))
 
     deliver_notifications(store, means(), NOW)
 
@@ -126,7 +126,7 @@ def test_slack_gets_text_that_calls_nobody(store: Store, hook: Hook) -> None:
 
 def test_mail_arrives_with_the_largest_moves(store: Store, mailbox: Mailbox) -> None:
     subscribe(store, Destination("list", "email", "perf@example.com"))
-    look(store, NOW, told("a1", a_move("x", rel=0.5)))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move("x", rel=0.5)))
 
     deliver_notifications(store, means(mailbox), NOW)
 
@@ -148,7 +148,7 @@ def test_mail_arrives_with_the_largest_moves(store: Store, mailbox: Mailbox) -> 
 def test_an_issue_is_opened_once_and_told_how_it_goes_on(store: Store, hub: GitHub) -> None:
     routes = {"states": ["new", "fixed"]}
     subscribe(store, Destination("issues", "github_issue", "acme/model", secret="ghs_x", routes=routes))
-    look(store, NOW, told("a1", a_move("x")))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
     deliver_notifications(store, means(hub=hub), NOW)
     project = a_project(store)
     with store.begin() as tx:
@@ -173,7 +173,7 @@ def test_an_issue_that_was_opened_before_the_answer_got_lost_is_found_again(
     store: Store, hub: GitHub
 ) -> None:
     subscribe(store, Destination("issues", "github_issue", "acme/model", secret="ghs_x"))
-    look(store, NOW, told("a1", a_move("x")))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
     dies(store, "after_send", means(hub=hub))
 
     deliver_notifications(store, means(hub=hub), NOW)
@@ -184,7 +184,7 @@ def test_an_issue_that_was_opened_before_the_answer_got_lost_is_found_again(
 
 def test_an_issue_goes_to_no_machine_inside_the_network_unless_allowed(store: Store, hub: GitHub) -> None:
     subscribe(store, Destination("issues", "github_issue", "acme/model", secret="ghs_x"))
-    look(store, NOW, told("a1", a_move("x")))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
 
     deliver_notifications(store, SenderConfig((), MailServer(""), hub.api), NOW)
 
@@ -197,7 +197,7 @@ def test_what_github_refuses_is_told_with_the_permission_and_not_sent_again(
     store: Store, hub: GitHub
 ) -> None:
     subscribe(store, Destination("issues", "github_issue", "acme/other", secret="ghs_x"))
-    look(store, NOW, told("a1", a_move("x")))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
 
     deliver_notifications(store, means(hub=hub), NOW)
 
@@ -213,7 +213,7 @@ def test_what_github_refuses_is_told_with_the_permission_and_not_sent_again(
 
 def test_what_is_broken_there_is_tried_again_and_refused_is_not(store: Store, hook: Hook) -> None:
     subscribe(store, a_webhook(hook))
-    look(store, NOW, told("a1", a_move("x")))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
     hook.answers = [500, 410]
 
     deliver_notifications(store, means(), NOW)
@@ -226,7 +226,7 @@ def test_what_is_broken_there_is_tried_again_and_refused_is_not(store: Store, ho
 
 def test_nobody_is_asked_for_ever(store: Store, hook: Hook) -> None:
     subscribe(store, a_webhook(hook))
-    look(store, NOW, told("a1", a_move("x")))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
     hook.answers = [503] * 50
 
     for hour in range(0, 48, 2):
@@ -238,7 +238,7 @@ def test_nobody_is_asked_for_ever(store: Store, hook: Hook) -> None:
 
 def test_an_address_inside_is_never_asked(store: Store, hook: Hook) -> None:
     subscribe(store, a_webhook(hook))
-    look(store, NOW, told("a1", a_move("x")))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
 
     deliver_notifications(store, SenderConfig(), NOW)
 
@@ -250,7 +250,12 @@ def test_quiet_hours_hold_a_message_and_a_digest_sends_one(store: Store, hook: H
     night = {"tz": "UTC", "from": "22:00", "to": "07:00"}
     subscribe(store, a_webhook(hook, quiet=night), a_webhook(hook, name="daily", digest="daily@09:00"))
     late = NOW.replace(hour=23)
-    look(store, late, told("b1", a_move("y", at=20), good=19, bad=20), told("a1", a_move("x")))
+    reconcile(
+        store,
+        late,
+        a_budgeted_incident("b1", a_move("y", at=20), good=19, bad=20),
+        a_budgeted_incident("a1", a_move("x")),
+    )
 
     assert deliver_notifications(store, means(), late + timedelta(hours=1)) == 0
     assert deliver_notifications(store, means(), late + timedelta(hours=8)) == 2
@@ -269,10 +274,10 @@ def test_killed_anywhere_everybody_is_told_once(store: Store, hook: Hook, mailbo
     found = []
     for number, kill in enumerate(KILLS * ROUNDS):
         at = 2 + 2 * number
-        found.append(told(f"i{number}", a_move(f"s{number}", at=at), good=at - 1, bad=at))
+        found.append(a_budgeted_incident(f"i{number}", a_move(f"s{number}", at=at), good=at - 1, bad=at))
 
         dies(store, kill, means(mailbox), *found[::-1])
-        look(store, NOW, *found[::-1])
+        reconcile(store, NOW, *found[::-1])
         while deliver_notifications(store, means(mailbox), NOW):
             pass
 
@@ -295,7 +300,7 @@ def dies(store: Store, kill: str, means: SenderConfig, *found: object) -> None:
 
 def _look_and_die(url: str, kill: str, means: SenderConfig, found: tuple[object, ...]) -> None:
     from perfci.service.incidents.reconcile_incidents import reconcile_incidents
-    from tests.support.evaluations import a_situation, measured_project
+    from tests.support.evaluations import an_evaluation, measured_project
 
     def sending(batch: object, uid: object, means: object, now: datetime) -> object:
         if kill == "after_send":
@@ -317,7 +322,7 @@ def _look_and_die(url: str, kill: str, means: SenderConfig, found: tuple[object,
     with closing(open_store(url, create=False)) as store:
         if found:
             project = measured_project(store, *found)  # type: ignore[arg-type]
-            reconcile_incidents(store, project, Policy(), a_situation(*found), NOW, dying)  # type: ignore[arg-type]
+            reconcile_incidents(store, project, Policy(), an_evaluation(*found), NOW, dying)  # type: ignore[arg-type]
         if kill == "after_commit":
             os.kill(os.getpid(), signal.SIGKILL)
         delivery.SENDERS = dict.fromkeys(senders, sending)  # type: ignore[assignment]

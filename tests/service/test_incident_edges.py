@@ -27,7 +27,7 @@ from tests.support.builders import (
     a_sha,
     acting_as,
 )
-from tests.support.evaluations import a_move, a_project, look, told
+from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile
 
 NOW = NOON + timedelta(days=3)
 ME = acting_as("user:github/1", NOW + timedelta(hours=1))
@@ -72,13 +72,16 @@ def measure(store: Store, series: Series, step: int, length: int = 24) -> None:
 
 
 def test_what_is_merged_stays_together_however_the_look_sees_it(store: Store) -> None:
-    both = told("b1", a_move("y", at=13), good=11, bad=13), told("a1", a_move("x"))
-    look(store, NOW, *both)
+    both = (
+        a_budgeted_incident("b1", a_move("y", at=13), good=11, bad=13),
+        a_budgeted_incident("a1", a_move("x")),
+    )
+    reconcile(store, NOW, *both)
     project = a_project(store)
 
     with store.begin() as tx:
         record = merge_incidents(tx, project, 1, 1, {2: 1}, ME)
-    after = look(store, NOW + timedelta(hours=2), *both)
+    after = reconcile(store, NOW + timedelta(hours=2), *both)
 
     assert (record.series_count, record.pinned, after.new) == (2, True, ())
     assert [member.added_by for member in sorted(members_now(store, 1), key=lambda one: one.commit)] == [
@@ -89,7 +92,12 @@ def test_what_is_merged_stays_together_however_the_look_sees_it(store: Store) ->
 
 
 def test_what_was_merged_takes_nothing_in_and_is_worked_on_no_more(store: Store) -> None:
-    look(store, NOW, told("b1", a_move("y", at=20), good=19, bad=20), told("a1", a_move("x")))
+    reconcile(
+        store,
+        NOW,
+        a_budgeted_incident("b1", a_move("y", at=20), good=19, bad=20),
+        a_budgeted_incident("a1", a_move("x")),
+    )
     project = a_project(store)
     with store.begin() as tx:
         merge_incidents(tx, project, 1, 1, {2: 1}, ME)
@@ -106,7 +114,12 @@ def test_what_was_merged_takes_nothing_in_and_is_worked_on_no_more(store: Store)
 
 
 def test_a_duplicate_takes_nothing_in(store: Store) -> None:
-    look(store, NOW, told("b1", a_move("y", at=20), good=19, bad=20), told("a1", a_move("x")))
+    reconcile(
+        store,
+        NOW,
+        a_budgeted_incident("b1", a_move("y", at=20), good=19, bad=20),
+        a_budgeted_incident("a1", a_move("x")),
+    )
     project = a_project(store)
     with store.begin() as tx:
         update_incident(tx, project, 2, 1, IncidentUpdate(IncidentState.DUPLICATE, duplicate_of=1), ME)
@@ -119,7 +132,12 @@ def test_a_duplicate_takes_nothing_in(store: Store) -> None:
 
 
 def test_what_sleeps_and_is_merged_sleeps_no_more(store: Store) -> None:
-    look(store, NOW, told("b1", a_move("y", at=20), good=19, bad=20), told("a1", a_move("x")))
+    reconcile(
+        store,
+        NOW,
+        a_budgeted_incident("b1", a_move("y", at=20), good=19, bad=20),
+        a_budgeted_incident("a1", a_move("x")),
+    )
     project, tomorrow = a_project(store), NOW + timedelta(days=1)
     with store.begin() as tx:
         update_incident(tx, project, 2, 1, IncidentUpdate(IncidentState.SNOOZED, snoozed_until=tomorrow), ME)
@@ -129,20 +147,20 @@ def test_what_sleeps_and_is_merged_sleeps_no_more(store: Store) -> None:
 
 
 def test_what_is_split_stays_apart(store: Store) -> None:
-    whole = told("a1", a_move("x"), a_move("y"), a_move("z"))
-    look(store, NOW, whole)
+    whole = a_budgeted_incident("a1", a_move("x"), a_move("y"), a_move("z"))
+    reconcile(store, NOW, whole)
     project, y = a_project(store), id_of(store, a_series("y"))
 
     with store.begin() as tx:
         left, new = split_members(tx, project, 1, 1, {y}, ME)
-    after = look(store, NOW + timedelta(hours=2), whole)
+    after = reconcile(store, NOW + timedelta(hours=2), whole)
 
     assert (left.headline[:8], new.number, new.headline[:8]) == ("2 series", 2, "1 series")
     assert (after.new, [member.series_id for member in members_now(store, 2)]) == ((), [y])
 
 
 def test_what_is_split_from_what_sleeps_wakes_up_with_it(store: Store) -> None:
-    look(store, NOW, told("a1", a_move("x"), a_move("y")))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move("x"), a_move("y")))
     project, y, until = a_project(store), id_of(store, a_series("y")), NOW + timedelta(days=2)
     with store.begin() as tx:
         update_incident(
@@ -156,7 +174,7 @@ def test_what_is_split_from_what_sleeps_wakes_up_with_it(store: Store) -> None:
 
 
 def test_each_part_tells_its_own_largest_move(store: Store) -> None:
-    look(store, NOW, told("a1", a_move("x", rel=0.4), a_move("y", rel=0.2)))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move("x", rel=0.4), a_move("y", rel=0.2)))
     project, x = a_project(store), id_of(store, a_series("x"))
 
     with store.begin() as tx:
@@ -168,7 +186,7 @@ def test_each_part_tells_its_own_largest_move(store: Store) -> None:
 
 
 def test_all_or_nothing_is_no_split(store: Store) -> None:
-    look(store, NOW, told("a1", a_move("x"), a_move("y")))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move("x"), a_move("y")))
     project = a_project(store)
 
     with pytest.raises(PerfciError, match="and 0 would go"), store.begin() as tx:
@@ -178,7 +196,7 @@ def test_all_or_nothing_is_no_split(store: Store) -> None:
 def test_a_nudge_tells_at_once_that_the_points_fit_worse(store: Store) -> None:
     series = a_series("x")
     measure(store, series, step=12)
-    look(store, NOW, told("a1", a_move(series)))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move(series)))
     project = a_project(store)
 
     with store.begin() as tx:
@@ -192,7 +210,7 @@ def test_a_nudge_tells_at_once_that_the_points_fit_worse(store: Store) -> None:
 def test_a_nudge_back_to_the_step_fits(store: Store) -> None:
     series = a_series("x")
     measure(store, series, step=12)
-    look(store, NOW, told("a1", a_move(series, at=10), good=9, bad=10))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move(series, at=10), good=9, bad=10))
     project = a_project(store)
 
     with store.begin() as tx:
@@ -204,7 +222,7 @@ def test_a_nudge_back_to_the_step_fits(store: Store) -> None:
 
 
 def test_a_nudge_by_nothing_says_so(store: Store) -> None:
-    look(store, NOW, told("a1", a_move("x")))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
     project = a_project(store)
 
     with pytest.raises(PerfciError, match="Incident 1 cannot move by 0 commits"), store.begin() as tx:
@@ -212,7 +230,12 @@ def test_a_nudge_by_nothing_says_so(store: Store) -> None:
 
 
 def test_who_saw_an_older_revision_merges_nothing(store: Store) -> None:
-    look(store, NOW, told("b1", a_move("y", at=20), good=19, bad=20), told("a1", a_move("x")))
+    reconcile(
+        store,
+        NOW,
+        a_budgeted_incident("b1", a_move("y", at=20), good=19, bad=20),
+        a_budgeted_incident("a1", a_move("x")),
+    )
     project = a_project(store)
 
     with pytest.raises(StaleRevision), store.begin() as tx:

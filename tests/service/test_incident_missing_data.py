@@ -13,7 +13,7 @@ from perfci.service.missing_data.data_incidents import (
 from perfci.store import Store
 from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_destination
 from tests.support.builders import NOON
-from tests.support.evaluations import a_move, a_project, look, told
+from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile
 
 KEY = "late nightly"
 
@@ -60,7 +60,7 @@ def test_a_look_at_the_measurements_leaves_it_alone(store: Store) -> None:
     with store.begin() as tx:
         open_data_incident(tx, project, KEY, "late", NOON)
 
-    look(store, NOON + timedelta(hours=1), told("a1", a_move("x")))
+    reconcile(store, NOON + timedelta(hours=1), a_budgeted_incident("a1", a_move("x")))
 
     with store.read() as tx:
         assert [record.number for record in open_data_incidents(tx, project)] == [1]

@@ -26,7 +26,15 @@ from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_
 from perfci.verdicts.incidents.page_budget import Disposition
 from perfci.verdicts.policy import Policy
 from tests.support.builders import NOON, a_sha, acting_as
-from tests.support.evaluations import a_move, a_project, a_situation, look, measured_project, moved_on, told
+from tests.support.evaluations import (
+    a_budgeted_incident,
+    a_move,
+    a_project,
+    an_evaluation,
+    measured_project,
+    reconcile,
+    with_changes,
+)
 
 NOW = NOON + timedelta(days=3)
 LATER = NOW + timedelta(hours=1)
@@ -70,18 +78,18 @@ def sent(store: Store) -> list[tuple[int, int, str]]:
 
 
 def test_an_incident_gets_a_number_and_keeps_it_when_its_range_changes(store: Store) -> None:
-    look(store, NOW, told("a1", a_move("x"), a_move("y")))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move("x"), a_move("y")))
 
-    look(store, LATER, told("a2", a_move("x"), a_move("y"), good=10))
+    reconcile(store, LATER, a_budgeted_incident("a2", a_move("x"), a_move("y"), good=10))
 
     record = kept(store)
     assert (record.number, record.derived_id, record.last_good, record.state) == (1, "a2", a_sha(10), "new")
     assert history(store)[-1].text == "more points show the range better"
-    assert look(store, LATER, told("a2", a_move("x"), a_move("y"), good=10)).changed == ()
+    assert reconcile(store, LATER, a_budgeted_incident("a2", a_move("x"), a_move("y"), good=10)).changed == ()
 
 
 def test_words_of_the_look_are_kept_for_every_page(store: Store) -> None:
-    look(store, NOW, told("a1", a_move("x"), a_move("y")))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move("x"), a_move("y")))
 
     record = kept(store)
     assert record.headline == "2 series got worse at 0000000ccc Change number 12"
@@ -89,9 +97,9 @@ def test_words_of_the_look_are_kept_for_every_page(store: Store) -> None:
 
 
 def test_members_come_move_and_go(store: Store) -> None:
-    look(store, NOW, told("a1", a_move("x"), a_move("y")))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move("x"), a_move("y")))
 
-    look(store, LATER, told("a1", a_move("x", rel=0.3), a_move("z")))
+    reconcile(store, LATER, a_budgeted_incident("a1", a_move("x", rel=0.3), a_move("z")))
 
     assert [(member.relative_change, member.dropped_at) for member in kept_members(store)] == [
         (0.3, None),
@@ -101,9 +109,9 @@ def test_members_come_move_and_go(store: Store) -> None:
 
 
 def test_one_that_is_seen_no_more_was_nothing(store: Store) -> None:
-    look(store, NOW, told("a1"))
+    reconcile(store, NOW, a_budgeted_incident("a1"))
 
-    assert look(store, LATER).gone == (1,)
+    assert reconcile(store, LATER).gone == (1,)
 
     record = kept(store)
     assert (record.state, record.reason, record.gone_at) == (IncidentState.INVALID, NO_LONGER_SEEN, LATER)
@@ -111,29 +119,31 @@ def test_one_that_is_seen_no_more_was_nothing(store: Store) -> None:
 
 def test_seen_again_it_is_new_again_and_nobody_is_told_twice(store: Store) -> None:
     subscribe(store)
-    look(store, NOW, told("a1"))
-    look(store, NOW)
+    reconcile(store, NOW, a_budgeted_incident("a1"))
+    reconcile(store, NOW)
 
-    look(store, LATER, told("a1"))
+    reconcile(store, LATER, a_budgeted_incident("a1"))
 
     assert (kept(store).state, kept(store).gone_at) == (IncidentState.NEW, None)
     assert sent(store) == [(1, 1, "new")]
 
 
 def test_one_that_somebody_works_on_keeps_its_state(store: Store) -> None:
-    look(store, NOW, told("a1"))
+    reconcile(store, NOW, a_budgeted_incident("a1"))
     with store.begin() as tx:
         incident_store.update_incident(tx, kept(store).id, 1, {"state": "investigating", "triaged_at": NOW})
 
-    look(store, LATER)
+    reconcile(store, LATER)
 
     assert (kept(store).state, kept(store).gone_at) == (IncidentState.INVESTIGATING, LATER)
 
 
 def test_a_regression_that_came_with_a_new_driver_stays_the_same_incident(store: Store) -> None:
-    look(store, NOW, told("a1"))
+    reconcile(store, NOW, a_budgeted_incident("a1"))
 
-    look(store, LATER, told("b7", kind=IncidentKind.ENVIRONMENT, say=Disposition.NOTE))
+    reconcile(
+        store, LATER, a_budgeted_incident("b7", kind=IncidentKind.ENVIRONMENT, disposition=Disposition.NOTE)
+    )
 
     assert (kept(store).kind, kept(store).disposition, kept(store).is_open) == ("environment", "note", False)
     assert [(event.before, event.after) for event in history(store)][-1] == ("regression", "environment")
@@ -141,11 +151,11 @@ def test_a_regression_that_came_with_a_new_driver_stays_the_same_incident(store:
 
 def test_tells_when_it_comes_to_ask_for_a_person_and_only_then(store: Store) -> None:
     subscribe(store)
-    look(store, NOW, told("a1", say=Disposition.HELD_BACK))
+    reconcile(store, NOW, a_budgeted_incident("a1", disposition=Disposition.HELD_BACK))
     assert sent(store) == []
 
     for _ in range(3):
-        look(store, LATER, told("a1"))
+        reconcile(store, LATER, a_budgeted_incident("a1"))
 
     assert sent(store) == [(1, 1, "new")]
     assert kept(store).paged_at == LATER
@@ -154,8 +164,13 @@ def test_tells_when_it_comes_to_ask_for_a_person_and_only_then(store: Store) -> 
 def test_what_a_first_look_finds_in_an_old_history_is_no_news(store: Store) -> None:
     subscribe(store)
 
-    look(store, NOW + timedelta(days=90), told("a1"))
-    look(store, NOW + timedelta(days=90), told("a1"), told("b1", a_move("y", at=30), good=29, bad=30))
+    reconcile(store, NOW + timedelta(days=90), a_budgeted_incident("a1"))
+    reconcile(
+        store,
+        NOW + timedelta(days=90),
+        a_budgeted_incident("a1"),
+        a_budgeted_incident("b1", a_move("y", at=30), good=29, bad=30),
+    )
 
     assert sent(store) == [(2, 1, "new")]
 
@@ -166,11 +181,11 @@ def test_what_is_in_quarantine_is_watched_and_told_to_nobody(store: Store) -> No
     with store.begin() as tx:
         add_mute(tx, project, Mute("x", "", 0.4, "too noisy", NOON, NOW + timedelta(days=9), "local"))
 
-    look(
+    reconcile(
         store,
         NOW,
-        told("b1", a_move("x", at=20), a_move("y", at=20), good=19, bad=20),
-        told("a1", a_move("x")),
+        a_budgeted_incident("b1", a_move("x", at=20), a_move("y", at=20), good=19, bad=20),
+        a_budgeted_incident("a1", a_move("x")),
     )
 
     assert (kept(store, 1).disposition, kept(store, 1).is_open, kept(store, 2).is_open) == (
@@ -182,17 +197,17 @@ def test_what_is_in_quarantine_is_watched_and_told_to_nobody(store: Store) -> No
 
 
 def test_the_ledger_keeps_a_move_that_a_later_gain_hides(store: Store) -> None:
-    look(store, NOW, told("a1", a_move("x", at=12)))
-    gain = told(
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move("x", at=12)))
+    gain = a_budgeted_incident(
         "b1",
         a_move("x", at=20, rel=-0.3),
         good=19,
         bad=20,
         kind=IncidentKind.IMPROVEMENT,
-        say=Disposition.NOTE,
+        disposition=Disposition.NOTE,
     )
 
-    look(store, LATER, moved_on(told("a1", a_move("x", at=12)), ongoing=False), gain)
+    reconcile(store, LATER, with_changes(a_budgeted_incident("a1", a_move("x", at=12)), ongoing=False), gain)
 
     with store.read() as tx:
         lines, _ = list_impacts(tx, a_project_id(store))
@@ -203,9 +218,9 @@ def test_the_ledger_keeps_a_move_that_a_later_gain_hides(store: Store) -> None:
 
 
 def test_the_line_of_the_ledger_follows_when_more_points_show_the_commit_better(store: Store) -> None:
-    look(store, NOW, told("a1", a_move("x", at=12)))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move("x", at=12)))
 
-    look(store, LATER, told("a2", a_move("x", at=11), good=10, bad=12))
+    reconcile(store, LATER, a_budgeted_incident("a2", a_move("x", at=11), good=10, bad=12))
 
     with store.read() as tx:
         lines, _ = list_impacts(tx, a_project_id(store))
@@ -213,13 +228,13 @@ def test_the_line_of_the_ledger_follows_when_more_points_show_the_commit_better(
 
 
 def test_a_person_s_edge_and_members_stay(store: Store) -> None:
-    look(store, NOW, told("a1", a_move("x"), a_move("y")))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move("x"), a_move("y")))
     with store.begin() as tx:
         incident_store.update_incident(
             tx, kept(store).id, 1, {"pinned": True, "commit": a_sha(11), "last_good": a_sha(10)}
         )
 
-    look(store, LATER, told("a2", a_move("x", rel=0.5), a_move("y"), good=10))
+    reconcile(store, LATER, a_budgeted_incident("a2", a_move("x", rel=0.5), a_move("y"), good=10))
 
     record = kept(store)
     assert (record.commit, record.last_good, record.headline) == (
@@ -232,7 +247,12 @@ def test_a_person_s_edge_and_members_stay(store: Store) -> None:
 
 def test_a_number_is_given_once(store: Store) -> None:
     project = a_project(store)
-    look(store, NOW, told("a1", a_move("x")), told("b1", a_move("y", at=20), good=19, bad=20))
+    reconcile(
+        store,
+        NOW,
+        a_budgeted_incident("a1", a_move("x")),
+        a_budgeted_incident("b1", a_move("y", at=20), good=19, bad=20),
+    )
 
     with store.read() as tx:
         assert [record.number for record in incident_store.list_incidents(tx, project.id)] == [2, 1]
@@ -242,7 +262,9 @@ def test_others_write_while_a_look_compares_and_between_its_transactions(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lock that was held would end these writes: each is of another connection, and waits for nobody."""
-    seen = a_situation(*(told(f"a{n}", *(a_move(f"s{n}.{k}") for k in range(4))) for n in range(4)))
+    seen = an_evaluation(
+        *(a_budgeted_incident(f"a{n}", *(a_move(f"s{n}.{k}") for k in range(4))) for n in range(4))
+    )
     project = measured_project(store, *seen.incidents)
     monkeypatch.setattr(reconciliation, "MAX_ROWS_PER_TRANSACTION", 12)
     rows: list[int] = []
@@ -270,7 +292,12 @@ def test_others_write_while_a_look_compares_and_between_its_transactions(
 
 
 def test_what_a_person_changes_while_a_look_is_written_stays(store: Store) -> None:
-    look(store, NOW, told("a1", a_move("x"), a_move("y")), told("b1", a_move("z", at=20), good=19, bad=20))
+    reconcile(
+        store,
+        NOW,
+        a_budgeted_incident("a1", a_move("x"), a_move("y")),
+        a_budgeted_incident("b1", a_move("z", at=20), good=19, bad=20),
+    )
     project, hers = a_project(store), []
 
     @contextmanager
@@ -290,7 +317,12 @@ def test_what_a_person_changes_while_a_look_is_written_stays(store: Store) -> No
             yield tx
 
     result = reconcile_incidents(
-        store, project, Policy(), a_situation(told("a2", a_move("x"), a_move("y"), good=10)), LATER, after_ada
+        store,
+        project,
+        Policy(),
+        an_evaluation(a_budgeted_incident("a2", a_move("x"), a_move("y"), good=10)),
+        LATER,
+        after_ada,
     )
 
     assert (result.changed, result.gone) == ((2,), (1,))

@@ -24,7 +24,7 @@ from perfci.store.incidents.impact import list_impacts
 from perfci.store.incidents.records import IncidentRecord
 from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_destination
 from tests.support.builders import NOON, acting_as
-from tests.support.evaluations import a_move, a_project, look, told
+from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile
 
 NOW = NOON + timedelta(days=3)
 ME = acting_as("user:github/1", NOW + timedelta(hours=1), "r1")
@@ -34,7 +34,7 @@ NEXT_MONTH = NOW + timedelta(days=30)
 @pytest.fixture
 def incident(store: Store) -> IncidentRecord:
     """One that asks for a person."""
-    look(store, NOW, told("a1", a_move("x")))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
     return current(store)
 
 
@@ -139,7 +139,12 @@ def test_a_state_asks_for_what_it_needs(
 def test_what_belongs_to_another_state_is_refused(
     store: Store, wanted: IncidentUpdate, sentence: str
 ) -> None:
-    look(store, NOW, told("a1", a_move("x")), told("b1", a_move("y", at=20), good=19, bad=20))
+    reconcile(
+        store,
+        NOW,
+        a_budgeted_incident("a1", a_move("x")),
+        a_budgeted_incident("b1", a_move("y", at=20), good=19, bad=20),
+    )
 
     with pytest.raises(PerfciError, match=sentence):
         decide(store, wanted)
@@ -223,7 +228,7 @@ def test_tells_each_state_once_to_those_who_want_it(store: Store) -> None:
             save_destination(
                 tx, project.id, Destination(name, "webhook", "https://a.example/", routes={"states": states})
             )
-    look(store, NOW, told("a1", a_move("x")))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
 
     decide(store, IncidentUpdate(IncidentState.FIXED, fix_sha="f" * 40, reason="reverted the fusion"))
     decide(store, IncidentUpdate(note="thanks"))
@@ -237,10 +242,13 @@ def test_tells_each_state_once_to_those_who_want_it(store: Store) -> None:
 
 
 def test_a_change_to_many_says_which_were_stale_or_cannot(store: Store) -> None:
-    look(
+    reconcile(
         store,
         NOW,
-        *(told(f"i{at}", a_move(f"s{at}", at=at), good=at - 1, bad=at) for at in range(30, 20, -1)),
+        *(
+            a_budgeted_incident(f"i{at}", a_move(f"s{at}", at=at), good=at - 1, bad=at)
+            for at in range(30, 20, -1)
+        ),
     )
     decide(store, IncidentUpdate(IncidentState.INVESTIGATING), number=2)
     decide(store, IncidentUpdate(IncidentState.INVALID), number=3)

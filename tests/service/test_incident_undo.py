@@ -16,7 +16,7 @@ from perfci.store import Store
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.records import IncidentRecord
 from tests.support.builders import NOON, acting_as
-from tests.support.evaluations import a_move, a_project, look, told
+from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile
 
 NOW = NOON + timedelta(days=3)
 NEXT_MONTH = NOW + timedelta(days=30)
@@ -24,7 +24,12 @@ NEXT_MONTH = NOW + timedelta(days=30)
 
 @pytest.fixture(autouse=True)
 def two(store: Store) -> None:
-    look(store, NOW, told("a1", a_move("x")), told("b1", a_move("y", at=20), good=19, bad=20))
+    reconcile(
+        store,
+        NOW,
+        a_budgeted_incident("a1", a_move("x")),
+        a_budgeted_incident("b1", a_move("y", at=20), good=19, bad=20),
+    )
 
 
 def by(minutes: int, actor: str = "ada") -> AuditContext:

@@ -28,12 +28,12 @@ def a_move(series: Series | str = "training.Step.time_step", at: int = 12, rel: 
     )
 
 
-def told(
+def a_budgeted_incident(
     name: str = "a1",
     *moves: ChangePoint,
     good: int = 11,
     bad: int = 12,
-    say: Disposition = Disposition.PAGE,
+    disposition: Disposition = Disposition.PAGE,
     **changes: Any,
 ) -> BudgetedIncident:
     """An incident of a look that asks for a person."""
@@ -49,10 +49,10 @@ def told(
         "ongoing": True,
         "measured_at": NOON + timedelta(hours=bad),
     }
-    return BudgetedIncident(Incident(**(values | changes)), say, "2026-W09", 1)
+    return BudgetedIncident(Incident(**(values | changes)), disposition, "2026-W09", 1)
 
 
-def a_situation(
+def an_evaluation(
     *incidents: BudgetedIncident, commits: Sequence[Commit] = (), project: str = PROJECT
 ) -> ProjectEvaluation:
     line = commits or [a_commit(number) for number in range(LINE, 0, -1)]
@@ -68,13 +68,15 @@ def a_project(store: Store, slug: str = PROJECT) -> Project:
         return projects.create_project(tx, slug, "private", NOON)
 
 
-def look(store: Store, now: datetime, *incidents: BudgetedIncident, slug: str = PROJECT) -> ReconcileResult:
+def reconcile(
+    store: Store, now: datetime, *incidents: BudgetedIncident, slug: str = PROJECT
+) -> ReconcileResult:
     """Keep what a look found."""
     return reconcile_incidents(
         store,
         measured_project(store, *incidents, slug=slug),
         Policy(),
-        a_situation(*incidents, project=slug),
+        an_evaluation(*incidents, project=slug),
         now,
     )
 
@@ -89,6 +91,6 @@ def measured_project(store: Store, *incidents: BudgetedIncident, slug: str = PRO
     return project
 
 
-def moved_on(one: BudgetedIncident, **changes: Any) -> BudgetedIncident:
+def with_changes(one: BudgetedIncident, **changes: Any) -> BudgetedIncident:
     """The same incident as a later look sees it."""
     return replace(one, incident=replace(one.incident, **changes))

@@ -27,7 +27,7 @@ from perfci.verdicts.policy import Policy
 from perfci_web.api.operation import API_PREFIX
 from perfci_web.api.operation_table import ALL_OPERATIONS
 from tests.support.builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha
-from tests.support.evaluations import a_move, a_situation, measured_project, told
+from tests.support.evaluations import a_budgeted_incident, a_move, an_evaluation, measured_project
 
 P = "/projects/acme:model"
 RUN = a_run(a_result(), session="uploaded")
@@ -91,7 +91,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("audit") / "perfci.db"
     with closing(open_store(f"sqlite:///{path}", create=True)) as store:
         found = [
-            told(
+            a_budgeted_incident(
                 f"i{at}", a_move("x" if at == 6 else f"b{at}", at), a_move(f"c{at}", at), good=at - 1, bad=at
             )
             for at in (6, 12, 18)
@@ -105,7 +105,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> bytes:
                 ingest_run(tx, run, f"key {number}", "body", kind="history", received_at=began)
             save_destination(tx, project.id, Destination("team", "webhook", "https://127.0.0.1/hook"))
             MissingDataMonitor()(tx, project, NOON + timedelta(hours=4))
-        reconcile_incidents(store, project, Policy(), a_situation(*found[::-1]), NOON)
+        reconcile_incidents(store, project, Policy(), an_evaluation(*found[::-1]), NOON)
         (path.parent / "custom.json").write_text(
             json.dumps([{"name": "encode", "unit": "points", "value": 12.5}])
         )

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page
 from test_web_browser import CHARTLESS, EVERY_PAGE
 from web_builders import a_store
 
-from tests.support.evaluations import a_move, look, told
+from tests.support.evaluations import a_budgeted_incident, a_move, reconcile
 
 pytestmark = pytest.mark.browser
 
@@ -34,11 +34,11 @@ def page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
 def writable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server with forms, of a project with incidents."""
     store = a_store(tmp_path_factory.mktemp("triage"))
-    look(
+    reconcile(
         store,
         datetime.now(UTC) - timedelta(days=1),
-        told("b1", a_move("w", at=20), good=19, bad=20),
-        told("a1"),
+        a_budgeted_incident("b1", a_move("w", at=20), good=19, bad=20),
+        a_budgeted_incident("a1"),
     )
     store.close()
     with a_server(store.url, writable=True) as url:

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Error, Page, expect
 from web_builders import a_store
 
 from perfci.store import Store
-from tests.support.evaluations import a_move, look, told
+from tests.support.evaluations import a_budgeted_incident, a_move, reconcile
 
 pytestmark = pytest.mark.browser
 
@@ -34,9 +34,10 @@ def incidents(served: tuple[Store, str]) -> str:
     store, url = served
     name = f"model-{next(PROJECTS)}"
     found = [
-        told(f"{name}-{at}", a_move(f"train.time_{at}", at=at), good=at - 1, bad=at) for at in (12, 20, 30)
+        a_budgeted_incident(f"{name}-{at}", a_move(f"train.time_{at}", at=at), good=at - 1, bad=at)
+        for at in (12, 20, 30)
     ]
-    look(store, datetime.now(UTC) - timedelta(days=1), *found[::-1], slug=f"acme/{name}")
+    reconcile(store, datetime.now(UTC) - timedelta(days=1), *found[::-1], slug=f"acme/{name}")
     return f"{url}acme:{name}/incidents"
 
 

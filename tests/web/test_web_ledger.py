@@ -16,7 +16,7 @@ from perfci.store import Store
 from perfci.store.writes.ingest import upsert_commits
 from perfci_web import create_app
 from tests.support.builders import PROJECT, a_commit, a_sha
-from tests.support.evaluations import a_move, look, told
+from tests.support.evaluations import a_budgeted_incident, a_move, reconcile
 
 P = "/acme:model"
 
@@ -26,9 +26,14 @@ def client(empty_store: Store) -> Iterator[FlaskClient]:
     """A regression of two series, and a gain of one of them thirty commits later."""
     with empty_store.begin() as tx:
         upsert_commits(tx, PROJECT, [a_commit(number) for number in range(1, 61)])
-    gain = told("b1", a_move("train", at=40, rel=-0.2), good=39, bad=40, kind=IncidentKind.IMPROVEMENT)
-    look(
-        empty_store, NOW - timedelta(days=1), gain, told("a1", a_move("train"), a_move("serve.<b>", rel=0.05))
+    gain = a_budgeted_incident(
+        "b1", a_move("train", at=40, rel=-0.2), good=39, bad=40, kind=IncidentKind.IMPROVEMENT
+    )
+    reconcile(
+        empty_store,
+        NOW - timedelta(days=1),
+        gain,
+        a_budgeted_incident("a1", a_move("train"), a_move("serve.<b>", rel=0.05)),
     )
     app = create_app(empty_store, read_only=False, clock=lambda: NOW)
     yield app.test_client()

@@ -14,14 +14,17 @@ from perfci.service.incidents.triage import update_incident
 from perfci.store import Store
 from perfci_web import create_app
 from tests.support.builders import acting_as
-from tests.support.evaluations import a_move, a_project, look, told
+from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile
 
 
 @pytest.fixture
 def client(empty_store: Store) -> FlaskClient:
     """Seven incidents, of which one is settled."""
-    found = [told(f"n{at}", a_move(f"train.time_{at}", at=at), good=at - 1, bad=at) for at in range(20, 27)]
-    look(empty_store, NOW - timedelta(days=1), *found)
+    found = [
+        a_budgeted_incident(f"n{at}", a_move(f"train.time_{at}", at=at), good=at - 1, bad=at)
+        for at in range(20, 27)
+    ]
+    reconcile(empty_store, NOW - timedelta(days=1), *found)
     project = a_project(empty_store)
     with empty_store.begin() as tx:
         update_incident(tx, project, 3, 1, IncidentUpdate(IncidentState.INVALID), acting_as("ada", NOW))

@@ -20,18 +20,18 @@ from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.incidents.expected_change_match import ExpectedChangeMatch, MergedExpectedChange
 from perfci_web import create_app
 from tests.support.builders import a_sha
-from tests.support.evaluations import a_move, a_project, look, told
+from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile
 
 P = "/acme:model/incidents"
 
 
 @pytest.fixture
 def client(empty_store: Store) -> Iterator[FlaskClient]:
-    look(
+    reconcile(
         empty_store,
         NOW - timedelta(days=1),
-        told("b1", a_move("w", at=20), good=19, bad=20),
-        told("a1", a_move("x.<script>"), a_move("y")),
+        a_budgeted_incident("b1", a_move("w", at=20), good=19, bad=20),
+        a_budgeted_incident("a1", a_move("x.<script>"), a_move("y")),
     )
     app = create_app(empty_store, read_only=False, clock=lambda: NOW)
     yield app.test_client()
@@ -78,10 +78,12 @@ def test_tells_what_was_announced(
     client: FlaskClient, empty_store: Store, beyond: tuple[ChangePoint, ...], says: list[str], chip: bool
 ) -> None:
     said = MergedExpectedChange(a_sha(12), ExpectedChange("*", 0.2, "<b>more</b> of each"), "#12")
-    look(
+    reconcile(
         empty_store,
         NOW,
-        replace(told("c1", a_move("w")), expected_change_match=ExpectedChangeMatch((said,), beyond)),
+        replace(
+            a_budgeted_incident("c1", a_move("w")), expected_change_match=ExpectedChangeMatch((said,), beyond)
+        ),
     )
 
     page = client.get(f"{P}/3").get_data(as_text=True).replace("<wbr>", "")
