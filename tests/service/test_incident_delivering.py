@@ -205,8 +205,8 @@ def test_what_github_refuses_is_told_with_the_permission_and_not_sent_again(
         (
             "failed",
             1,
-            "GitHub has nothing there to list the issues of acme/other (404 Not Found): it does not exist, or the "
-            "token may not see it. The token needs the permission issues: read.",
+            "GitHub has nothing there to list the issues of acme/other (404 Not Found): it does not exist, "
+            "or the token may not see it. The token needs the permission issues: read.",
         )
     ]
 
@@ -269,7 +269,7 @@ ROUNDS = 5
 
 
 def test_killed_anywhere_everybody_is_told_once(store: Store, hook: Hook, mailbox: Mailbox) -> None:
-    """Twenty-five kills on each database: only who dies between sending and marking sends twice, and then the same."""
+    """Twenty-five kills on each database: only a kill between sending and marking sends the message twice."""
     subscribe(store, a_webhook(hook), Destination("list", "email", "perf@example.com"))
     found = []
     for number, kill in enumerate(KILLS * ROUNDS):

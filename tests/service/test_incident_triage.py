@@ -1,4 +1,4 @@
-"""What people do with an incident: to the revision they saw, kept in its history, told to who wants to know."""
+"""Triage of incidents: changes at a revision, with history, audit log and notifications."""
 
 from __future__ import annotations
 

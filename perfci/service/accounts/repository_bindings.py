@@ -35,8 +35,8 @@ def build_bound_repository(
         )
     if not WORKFLOW_PATTERN.fullmatch(workflow):
         raise PerfciError(
-            "A workflow is named by its file, .github/workflows/perf.yml, "
-            f"or where another repository holds it, OWNER/NAME/.github/workflows/perf.yml, not as {workflow!r}."
+            "A workflow is named by its file, .github/workflows/perf.yml, or, in another repository, "
+            f"OWNER/NAME/.github/workflows/perf.yml, not as {workflow!r}."
         )
     if len(environment) > 255 or (environment and not environment.isprintable()):
         raise PerfciError(f"An environment's name was expected, not {environment[:50]!r}.")

@@ -77,7 +77,7 @@ def _build_receipt(incoming: IncomingRun, stored: bool) -> UploadReceipt:
 
 
 def _require_grant(tx: Session, actor: Actor, run: Run, kind: str) -> None:
-    """Refuse runs that a job's token does not cover, and runs that would join a session of another job."""
+    """Refuse runs that a job's token does not cover, or that would join a session of another job."""
     if actor.grant is None:
         return
     if problem := upload_refusal(actor.grant, run, history=kind == KIND_HISTORY):
@@ -133,7 +133,8 @@ def _store_group(tx: Session, project: Project, kind: str, incoming: Sequence[In
         kind_before = before.get(session, kind)
         if kind_before != kind and not {kind_before, kind} <= set(HISTORY_KINDS):
             raise PerfciError(
-                f"The session {session} is one of kind {kind_before}, and this run would be one of kind {kind}: "
+                f"The session {session} is one of kind {kind_before}, "
+                f"and this run would be one of kind {kind}: "
                 "give the run a session of its own."
             )
     if new:
