@@ -35,7 +35,8 @@ def build_bound_repository(
         )
     if not WORKFLOW_PATTERN.fullmatch(workflow):
         raise PerfciError(
-            "A workflow is named by its file, .github/workflows/perf.yml, or, in another repository, "
+            "A workflow is named by its file, .github/workflows/perf.yml, "
+            "or where another repository holds it, "
             f"OWNER/NAME/.github/workflows/perf.yml, not as {workflow!r}."
         )
     if len(environment) > 255 or (environment and not environment.isprintable()):
