@@ -64,9 +64,9 @@ def test_told_twice_they_are_kept_once_and_looked_at_once(client: ApiClient, sto
     [
         {"commit": "main"},
         {"items": []},
-        {"items": [{"match": "peak\nbytes", "change": 0.03, "reason": "meant"}]},
-        {"items": [{"match": "peak", "change": 10_001, "reason": "meant"}]},
-        {"items": [{"match": "peak", "change": 0.03, "reason": ""}]},
+        {"items": [{"match": "peak\nbytes", "relative_change": 0.03, "reason": "meant"}]},
+        {"items": [{"match": "peak", "relative_change": 10_001, "reason": "meant"}]},
+        {"items": [{"match": "peak", "relative_change": 0.03, "reason": ""}]},
         {"items": [MEMORY.model_dump()] * 21},
         {"project": PROJECT},
     ],

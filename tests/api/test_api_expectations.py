@@ -31,7 +31,7 @@ def said(api: Api, **changes: object) -> int:
 def test_lists_what_is_expected(api: Api, watched: None) -> None:
     [item] = api.get(P).json["items"]
 
-    assert (item["suite"], item["branch"], item["series"], item["set_by"]) == (
+    assert (item["suite"], item["branch"], item["series_count"], item["set_by"]) == (
         "benchmarks",
         "main",
         1,
@@ -47,7 +47,7 @@ def test_a_person_corrects_it_and_is_written_down(api: Api, store: Store, watche
     [item] = api.get(P).json["items"]
     assert (item["every_s"], item["muted"], item["set_by"]) == (3600.0, True, "local")
     with store.read() as tx:
-        assert audit_log.list_entries(tx, 1)[0].action == "expectation.set"
+        assert audit_log.list_entries(tx, 1)[0].action == "reporting_schedule.set"
 
 
 def test_without_a_cadence_it_is_learned_again(api: Api, watched: None) -> None:

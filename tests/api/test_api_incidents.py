@@ -70,7 +70,7 @@ def test_one_incident_tells_its_series_suspects_and_history(api: Api) -> None:
 
     found = answer.get_json()
     assert (answer.headers["ETag"], found["headline"][:8], len(found["members"])) == ('"1"', "3 series", 3)
-    assert [one["what"] for one in found["events"]] == ["state"]
+    assert [one["action"] for one in found["events"]] == ["state"]
 
 
 def test_a_change_needs_the_revision_that_was_seen(api: Api) -> None:
@@ -132,7 +132,7 @@ def test_many_at_once_say_which_took_it(api: Api) -> None:
     assert found.get_json() == {
         "changed": [1, 3],
         "stale": [2],
-        "refused": [{"number": 77, "why": "there is no such incident"}],
+        "rejected": [{"number": 77, "reason": "there is no such incident"}],
     }
 
 
@@ -176,19 +176,19 @@ def test_merges_and_splits(api: Api) -> None:
 
     parted = send(api, "POST", "/incidents/1/split", {"series": [member]}, merged["revision"]).get_json()
 
-    assert (merged["series_count"], parted["left"]["series_count"], parted["new"]["number"]) == (4, 3, 4)
+    assert (merged["series_count"], parted["remaining"]["series_count"], parted["new"]["number"]) == (4, 3, 4)
     assert api.get(f"{P}/incidents/2").get_json()["duplicate_of"] == 1
 
 
 def test_a_nudge_says_either_how_far_or_whereto(api: Api) -> None:
     assert send(api, "POST", "/incidents/1/move-boundary", {}, 1).status_code == 409
-    assert send(api, "POST", "/incidents/1/move-boundary", {"by": 900}, 1).status_code == 409
+    assert send(api, "POST", "/incidents/1/move-boundary", {"commit_offset": 900}, 1).status_code == 409
 
 
 def test_the_ledger_tells_what_each_commit_did(api: Api) -> None:
     found = api.get(f"{P}/impact?limit=2").get_json()
 
-    assert [(one["rel"], one["accepted"]) for one in found["items"]] == [(0.2, False)] * 2
+    assert [(one["relative_change"], one["accepted"]) for one in found["items"]] == [(0.2, False)] * 2
     assert found["next"]
 
 

@@ -68,7 +68,7 @@ class Jobs(Api):
     def job(self, claims: dict[str, Any]) -> Job:
         answer = self.exchange(claims)
         assert answer.status_code == 201, answer.text
-        return Job(self, answer.json["text"])
+        return Job(self, answer.json["secret"])
 
     def audit(self, slug: str = PROJECT) -> list[tuple[str, str, str]]:
         with self.store.read() as tx:
@@ -112,9 +112,9 @@ def kinds(store: Store) -> dict[str, str]:
 
 def test_gives_a_job_a_token_that_writes_its_history(jobs: Jobs, store: Store) -> None:
     answer = jobs.exchange(a_job())
-    job = Job(jobs, answer.json["text"])
+    job = Job(jobs, answer.json["secret"])
 
-    assert (answer.status_code, answer.json["baseline"]) == (201, True)
+    assert (answer.status_code, answer.json["may_write_history"]) == (201, True)
     assert (job.text[:6], bool(hash_if_valid(job.text))) == ("pfcir_", True)
     assert datetime.fromisoformat(answer.json["expires_at"]) == NOW + timedelta(minutes=15)
     assert job.send(measured(session="of main")) == (201, "")
@@ -134,7 +134,7 @@ def test_a_job_tells_what_was_announced_of_its_own_commit_and_a_pull_request_of_
     said = {
         "commit": a_job()["sha"],
         "source": "#12",
-        "items": [{"match": "peak", "change": 0.03, "reason": "meant"}],
+        "items": [{"match": "peak", "relative_change": 0.03, "reason": "meant"}],
     }
     ask = partial(jobs.client.post, "/api/v1/projects/acme:model/expected-changes")
 

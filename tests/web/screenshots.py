@@ -32,7 +32,7 @@ PAGES = {
     "series-candidate": "/acme:tiny-lm/s/train.Step.peakmem_step/peak_memory",
     "series-exact": "/acme:tiny-lm/s/train.Step.track_flops/flops",
     "series-cpu": "/acme:tiny-lm/s/models.Tiny.measure_training/cpu_step_time?p.precision=bf16",
-    "series-witness": "/acme:tiny-lm/s/models.Tiny.measure_training/data_stall?p.precision=bf16",
+    "series-informational": "/acme:tiny-lm/s/models.Tiny.measure_training/data_stall?p.precision=bf16",
     "series-unavailable": "/acme:tiny-lm/s/models.Tiny.measure_training/mfu?p.precision=bf16",
     "compare": f"/acme:tiny-lm/compare/{a_commit(STEP - 1).sha}...{a_commit(STEP).sha}",
     "compare-unjudged": f"/acme:tiny-lm/compare/{a_commit(3).sha[:8]}...{a_commit(FASTER).sha[:8]}",

@@ -67,7 +67,7 @@ VALID: dict[str, tuple[str, Any]] = {
         {
             "commit": a_sha(1),
             "source": "#12",
-            "items": [{"match": "peak", "change": 0.03, "reason": "a cache"}],
+            "items": [{"match": "peak", "relative_change": 0.03, "reason": "a cache"}],
         },
     ),
 }

@@ -174,7 +174,7 @@ def test_keeps_no_token_but_its_hash(stage: Stage) -> None:
     kept = b"".join(
         path.read_bytes() for path in Path(stage.store.url.removeprefix("sqlite:///")).parent.iterdir()
     )
-    assert made.json["text"].encode() not in kept
+    assert made.json["secret"].encode() not in kept
     assert made.headers["Cache-Control"] == "no-store"
 
 

@@ -133,7 +133,7 @@ def test_knobs_that_make_no_sense_are_forgiven(client: FlaskClient) -> None:
     assert read(client, f"{P}/benchmarks?page=-3&sort=%00&q=") == read(client, f"{P}/benchmarks")
 
 
-def test_a_witness_that_moved_is_told_at_its_newest_value(client: FlaskClient) -> None:
+def test_an_informational_series_shows_its_newest_value(client: FlaskClient) -> None:
     """Nobody looks for moves in it, so the middle of its whole history would be a level it never stood at."""
     [row] = client.get(f"{P}/benchmarks.json?q=data_stall").get_json()["series"]
     told = client.get(f"{MANY}/data_stall.json{MANY_BF16}").get_json()

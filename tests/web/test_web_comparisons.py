@@ -16,9 +16,9 @@ def test_the_comparison_names_every_word(client: FlaskClient) -> None:
     assert "Worst: serve.Generate.time_batch(64) failed" in told
 
 
-def test_the_comparison_shows_the_witness_unjudged(client: FlaskClient) -> None:
+def test_the_comparison_shows_informational_metrics(client: FlaskClient) -> None:
     assert re.search(
-        r"3 witnesses, shown and not judged.*time_step\(8, 'bf16'\) time \+1\d\.\d %",
+        r"3 informational metrics, shown and not judged.*time_step\(8, 'bf16'\) time \+1\d\.\d %",
         words(read(client, COMPARE)),
     )
 
@@ -52,7 +52,7 @@ def test_a_commit_shows_what_it_measured(client: FlaskClient) -> None:
 
     assert "9 series measured; 1 failed; 5 not available here." in told
     assert f"5 not available here 3 {EMULATED}" in told
-    assert "3 witnesses, shown and not judged" in told
+    assert "3 informational metrics, shown and not judged" in told
     assert "Failed 1 oom: torch.OutOfMemoryError" in told
     assert "governor" in told
     assert f"perfci run {a_commit(COMMITS - 1).short_sha}" in told

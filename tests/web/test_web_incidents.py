@@ -16,7 +16,7 @@ P = "/acme:tiny-lm"
 def test_says_first_what_asks_a_person(client: FlaskClient) -> None:
     text = client.get(f"{P}/incidents").get_data(as_text=True)
 
-    assert "<h1>2 open incidents, 2 settled or noted.</h1>" in text
+    assert "<h1>2 open incidents, 2 resolved or informational.</h1>" in text
     assert "At most 5 alerts a week; what is held back is listed, never lost." in text
     assert text.index("mixed") < text.index("regression") < text.index("environment")
 
@@ -33,7 +33,7 @@ def test_the_twin_holds_everything(client: FlaskClient) -> None:
 
     by_commit = {(one["commit"], one["kind"]): one for one in found["incidents"]}
     assert set(by_commit) >= {(a_commit(STEP).sha, "mixed"), (a_commit(SUSPECT).sha, "regression")}
-    assert all(one["say"] == "page" for one in found["incidents"] if one["open"])
+    assert all(one["disposition"] == "page" for one in found["incidents"] if one["open"])
     assert (found["retests"], found["slow_drifts"]) == ([], [])
 
 
@@ -52,8 +52,8 @@ def test_a_spent_budget_is_told_and_loses_nothing(store: Store) -> None:
 
     text = client.get(f"{P}/incidents").get_data(as_text=True)
 
-    assert "<h1>1 open incident, 1 held back, 2 settled or noted.</h1>" in text
-    assert "held back: the one alert was spent in week 2026-W15" in text
+    assert "<h1>1 open incident, 1 not alerted, 2 resolved or informational.</h1>" in text
+    assert "weekly limit of 1 alert reached (2026-W15)" in text
 
 
 def test_a_project_without_a_history_says_so(empty_store: Store) -> None:

@@ -82,7 +82,7 @@ def test_j_and_k_move_and_enter_opens(page: Page) -> None:
 def test_a_key_changes_the_state_and_another_takes_it_back(page: Page) -> None:
     press(page, "j j i")
     expect(page.locator("#undo")).to_contain_text("#2 is invalid now.")
-    expect(page.locator("h1")).to_have_text("2 open incidents, 1 settled or noted.")
+    expect(page.locator("h1")).to_have_text("2 open incidents, 1 resolved or informational.")
     expect(page.locator("a.title").nth(1)).to_be_focused()
 
     press(page, "u")

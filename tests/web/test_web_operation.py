@@ -103,7 +103,7 @@ def test_metrics_count_routes_and_never_addresses(client: FlaskClient) -> None:
 
     counted = [line for line in lines if line.startswith("perfci_requests_total")]
     assert 'perfci_requests_total{method="GET",route="api.list_projects",status="200"} 1.0' in counted
-    assert 'perfci_requests_total{method="GET",route="overview",status="404"} 2.0' in counted
+    assert 'perfci_requests_total{method="GET",route="overview.overview_page",status="404"} 2.0' in counted
     assert not any("nobody" in line for line in lines)
 
 

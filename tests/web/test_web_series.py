@@ -1,4 +1,4 @@
-"""The page of one series: its level, its changes, its failures and its witnesses."""
+"""The page of one series: its level, its changes, its failures, and informational metrics."""
 
 import re
 from pathlib import Path
@@ -42,11 +42,11 @@ def test_a_series_known_from_comparisons_only_says_so(client: FlaskClient) -> No
     assert '<script type="module" src="/static/chart' not in html
 
 
-def test_a_witness_says_that_it_is_never_judged(client: FlaskClient) -> None:
+def test_an_informational_series_is_never_judged(client: FlaskClient) -> None:
     told = words(read(client, f"{MANY}/data_stall{MANY_BF16}"))
 
     assert re.search(rf"data_stall was 19\.\d % at {a_commit(COMMITS - 1).short_sha}\.", told)
-    assert "A witness: shown beside the judged metrics of the same processes" in told
+    assert "Informational: shown beside the judged metrics of the same processes" in told
     assert "Changes" not in told
 
 

@@ -61,7 +61,7 @@ def test_tells_what_moved_who_is_suspected_and_where_it_stands(client: FlaskClie
         (
             (),
             [
-                "<dt>Reason</dt><dd>announced in #12: <b>more</b> of each</dd>",
+                "<dt>Reason</dt><dd>expected in #12: <b>more</b> of each</dd>",
                 "as expected: no alert",
             ],
             True,
@@ -117,7 +117,7 @@ def test_who_saw_an_older_revision_is_told_and_nothing_changes(client: FlaskClie
     status, page = post(client, f"{P}/1", revision=1, state="invalid")
 
     assert status == 409
-    assert "Incident 1 was changed meanwhile and is investigating now (revision 2): look at it again." in page
+    assert "Incident 1 was changed meanwhile and is investigating now (revision 2): reload it." in page
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ def test_the_chosen_change_together(client: FlaskClient) -> None:
 
     status, page = post(client, P, pick=["1:1", "2:1"], state="invalid", reason="noise")
 
-    assert (status, "1 changed; somebody else changed #2 meanwhile: look again" in page) == (409, True)
-    assert "1 open incident, 1 settled or noted." in page
+    assert (status, "1 changed; somebody else changed #2 meanwhile: reload" in page) == (409, True)
+    assert "1 open incident, 1 resolved or informational." in page
 
 
 def test_merges_splits_and_moves(client: FlaskClient) -> None:

@@ -67,7 +67,7 @@ def test_the_twins_of_a_comparison_hold_the_same_verdicts(client: FlaskClient) -
     assert told["counts"] == dict.fromkeys(
         ("failed", "regression", "inconclusive", "not_comparable", "missing", "improvement"), 1
     ) | {"unchanged": 2}
-    assert [reading["series"]["metric"] for reading in told["witnesses"]] == [
+    assert [reading["series"]["metric"] for reading in told["informational"]] == [
         "data_stall",
         "step_time",
         "time",

@@ -214,7 +214,7 @@ def the_many() -> list[SeriesRecord]:
     return [*measured, a_skipped_record(MFU, "no peak is known", row_id=9)]
 
 
-def test_a_cell_holds_its_judged_metrics_first_each_clock_beside_its_twin_and_witnesses_last() -> None:
+def test_a_cell_holds_its_judged_metrics_first_each_clock_beside_its_twin_and_informational_ones_last() -> None:
     page = benchmarks.select_series([a_record(STEP_TIME), *the_many()], {})
 
     assert [cell.series.cell for cell in page.cells] == [LOSS_CPU.cell, STEP_TIME.cell]
@@ -353,7 +353,7 @@ def a_comparison(*verdicts: Verdict, base: int = STEP - 1, head: int = STEP) -> 
     )
 
 
-def test_a_comparison_shows_witnesses_without_judging_them() -> None:
+def test_a_comparison_shows_informational_metrics_without_judging_them() -> None:
     page = a_comparison(SLOWER)
 
     assert [reading.series for reading in page.informational] == [STALL, LOSS_WALL, STEP_WALL]

@@ -1,4 +1,4 @@
-"""The page of the ledger: which commit moved which series by how much, also where a later gain hides it."""
+"""The page of the impact of commits: which one changed which series, even if a later gain hides it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_tells_of_one_commit_and_says_where_it_moved_nothing(client: FlaskClient
     page = client.get(f"{P}/impact?commit={a_sha(13)}").get_data(as_text=True)
 
     assert "<h1>What <code>0000000dcc</code> moved.</h1>" in page
-    assert "The ledger has no such line: either this commit moved nothing" in page
+    assert "No such change: either this commit moved nothing" in page
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_an_address_that_asks_for_nonsense_shows_everything(client: FlaskClient,
     assert len(rows(client, f"{P}/impact?{query}")) == 5
 
 
-def test_what_was_nothing_is_in_no_ledger(client: FlaskClient) -> None:
+def test_what_was_nothing_has_no_impact(client: FlaskClient) -> None:
     client.post(f"{P}/incidents/1", data={"revision": 1, "state": "invalid", "reason": "noise"})
 
     assert len(rows(client, f"{P}/impact")) == 2
@@ -95,7 +95,7 @@ def test_what_was_nothing_is_in_no_ledger(client: FlaskClient) -> None:
 def test_the_twin_says_the_same(client: FlaskClient) -> None:
     found = client.get(f"{P}/impact.json?effect=worse").get_json()
 
-    assert [(one["sentence"], one["incident"], one["state"]) for one in found["lines"]] == [
+    assert [(one["sentence"], one["incident"], one["state"]) for one in found["items"]] == [
         ("serve.<b> got 5.0 % slower", 1, "new"),
         ("train got 20.0 % slower", 1, "new"),
     ]
@@ -116,4 +116,4 @@ def test_a_project_in_which_nothing_moved_says_so(empty_store: Store) -> None:
 
     page = client.get("/acme:new/impact").get_data(as_text=True)
 
-    assert "No commit has moved a level so far. Each incident that blames one writes its lines here" in page
+    assert "No commit has moved a level so far. Confirmed changes are listed here by commit." in page

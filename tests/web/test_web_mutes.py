@@ -1,4 +1,4 @@
-"""A benchmark in quarantine is told to nobody: its pages say so, until when, why, and who put it there."""
+"""A muted benchmark notifies nobody: its pages show it, with the end, the reason and the author."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from perfci_web import create_app
 
 NAME = STEP_TIME.benchmark.name
 SAID = (
-    f"{NAME} is in quarantine until 12 May 2026, put there by perfci: 3 of its 10 decided incidents were invalid. "
-    "Its incidents are listed as monitored and told to nobody."
+    f"{NAME} is muted until 12 May 2026, by perfci: 3 of its 10 decided incidents were invalid. "
+    "Its incidents notify nobody."
 )
 
 
@@ -47,20 +47,20 @@ def test_the_list_says_which_until_when_and_why(full_store: Store) -> None:
     page = told(full_store, f"{P}/benchmarks?q=step")
 
     assert SAID in page
-    assert "in quarantine" in page.split(SAID)[1]
+    assert "muted" in page.split(SAID)[1]
 
 
 def test_a_series_says_so_and_its_neighbours_do_not(full_store: Store) -> None:
     put_away(full_store)
 
     assert SAID in told(full_store, f"{SERIES}{BF16}")
-    assert "quarantine" not in told(full_store, f"{MANY}/data_stall{MANY_BF16}")
+    assert "muted" not in told(full_store, f"{MANY}/data_stall{MANY_BF16}")
 
 
 def test_a_metric_of_its_own_is_named(full_store: Store) -> None:
     put_away(full_store, STEP_TIME.metric.name)
 
-    assert f"{NAME} · {STEP_TIME.metric.name} is in quarantine until" in told(full_store, f"{SERIES}{BF16}")
+    assert f"{NAME} · {STEP_TIME.metric.name} is muted until" in told(full_store, f"{SERIES}{BF16}")
 
 
 def test_what_is_over_or_was_let_out_is_not_told(full_store: Store) -> None:
@@ -71,7 +71,7 @@ def test_what_is_over_or_was_let_out_is_not_told(full_store: Store) -> None:
         assert known is not None
         end_mute(tx, known.id, NAME, "", NOW)
 
-    assert "quarantine" not in later + told(full_store, f"{P}/benchmarks") + told(
+    assert "muted" not in later + told(full_store, f"{P}/benchmarks") + told(
         full_store, f"{SERIES}{BF16}"
     )
 
@@ -82,9 +82,9 @@ def test_a_reader_finds_it_beside_the_benchmark(full_store: Store, browser: Brow
     with a_server(full_store.url) as address:
         page = browser.new_page()
         page.goto(f"{address.rstrip('/')}{P}/benchmarks?q=time_step")
-        page.locator("tbody th[scope=row]", has_text="in quarantine").first.get_by_role("link").click()
+        page.locator("tbody th[scope=row]", has_text="muted").first.get_by_role("link").click()
         page.wait_for_url(f"**{P}/s/{NAME}/**")
-        said = page.locator(".lead .meta", has_text="in quarantine until").count()
+        said = page.locator(".lead .meta", has_text="is muted until").count()
         page.close()
 
     assert said == 1
