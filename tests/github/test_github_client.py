@@ -167,14 +167,12 @@ def test_believes_github_which_permission_it_wants(client: GitHubClient, hub: Fa
         (
             Told(401, message="Bad credentials"),
             "GitHub does not take the token that was to read acme/model (401 Bad credentials): it "
-            "is wrong, has "
-            "ended, or was revoked. Give a new one.",
+            "is wrong, has ended, or was revoked. Give a new one.",
         ),
         (
             Told(404, message="Not Found"),
             "GitHub has nothing there to read acme/model (404 Not Found): it does not exist, or "
-            "the token may not see "
-            "it. The token needs the permission metadata: read.",
+            "the token may not see it. The token needs the permission metadata: read.",
         ),
         (
             Told(301, {"Location": "https://api.github.com/repositories/1"}, "Moved Permanently"),

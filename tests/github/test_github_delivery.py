@@ -204,8 +204,7 @@ def test_writes_nothing_where_the_head_has_moved(client: GitHubClient, hub: Fake
 
     assert str(caught.value) == (
         "acme/model#7 is at cccccccccccc by now and this report is about aaaaaaaaaaaa: nothing was "
-        "written. The newer "
-        "commit gets its own report."
+        "written. The newer commit gets its own report."
     )
     assert hub.writes == []
 
@@ -321,8 +320,7 @@ def test_takes_back_a_comment_that_it_would_not_know_again(client: GitHubClient,
 
     assert str(caught.value) == (
         "Comments with this token appear as perfci[bot], and github-actions[bot] was expected: the "
-        "next run would not "
-        "find its own comment. Name perfci[bot] as the author."
+        "next run would not find its own comment. Name perfci[bot] as the author."
     )
     assert hub.comments == []
 

@@ -170,14 +170,13 @@ def test_what_github_refuses_waits_for_a_person(server: Server, caplog: pytest.L
 
     why = (
         "GitHub refused to read workflow run 17 of acme/model: 403 Not accessible. The token needs "
-        "the permission "
-        "actions: read."
+        "the permission actions: read."
     )
     client = server.web.test_client()
     assert server.events() == [("failed", 1, why)]
     assert f"17 (completed) of acme/model is given up: {why}" in caplog.text
     assert client.get("/readyz").json["warnings"] == [
-        "1 pull requests could not be told of their runs: see `perfci db check`."
+        "1 workflow runs could not be reported on their pull requests: see `perfci db check`."
     ]
     assert "perfci_run_events_failed 1.0" in client.get("/metrics").text.splitlines()
 
@@ -241,7 +240,7 @@ def gone(hub: FakeGitHub) -> None:
         (gone, "Workflow run 17 of acme/model came from a fork that is gone; it has no report."),
         (
             lambda hub: hub.run.update(status="in_progress"),
-            "The run is in_progress by now, which GitHub tells by itself",
+            "The run is in_progress by now; GitHub sends its own event.",
         ),
         (
             lambda hub: hub.run.update(path=".github/workflows/lint.yml"),
@@ -363,8 +362,8 @@ def test_while_a_newer_commit_is_measured_the_comment_says_of_which_one_it_is(
 @pytest.mark.parametrize(
     ("conclusion", "title", "says"),
     [
-        ("cancelled", "Not run", "The run was cancelled before anything was decided"),
-        ("failure", "Not run", "The measuring broke before anything was decided"),
+        ("cancelled", "Not run", "The run was cancelled before there was a result, so nothing is known"),
+        ("failure", "Not run", "Measurement failed before there was a result, so nothing is known"),
     ],
 )
 def test_a_run_that_left_nothing_is_told_as_one(

@@ -90,7 +90,7 @@ def test_an_artifact_that_cannot_be_read_is_told_as_that(server: Server, left: b
     server.works()
 
     (said,), (check,) = server.hub.comments, server.hub.checks
-    assert "### perfci: not run, the measuring broke" in said["body"]
+    assert "### perfci: not run, measurement failed" in said["body"]
     assert says in said["body"]
     assert (check["conclusion"], server.events(), server.runs()) == ("neutral", [("done", 0, "")], [])
 

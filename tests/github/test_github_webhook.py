@@ -299,8 +299,7 @@ def test_does_not_start_without_the_secret(store: Store) -> None:
 
     assert str(caught.value) == (
         "[app] id names a GitHub App and PERFCI_APP_WEBHOOK_SECRET is not set: without it nobody "
-        "could tell what "
-        "GitHub sent from what others send. Set it here and on the App's page of GitHub."
+        "could tell what GitHub sent from what others send. Set it here and on the App's page of GitHub."
     )
 
 
