@@ -49,7 +49,9 @@ class Api:
 
 
 class Promised(FlaskClient):
-    """Every answer of the API is one that the served document promises; unknown addresses and methods answer so."""
+    """Every answer of the API is one that the served document promises; unknown addresses and methods
+    answer so.
+    """
 
     def open(self, *about: Any, **more: Any) -> TestResponse:
         answer = super().open(*about, **more)

@@ -82,7 +82,7 @@ def test_what_nobody_could_have_written_is_refused(
 
 
 def test_no_project_begins_with_an_announcement(client: ApiClient) -> None:
-    with pytest.raises(ApiError, match="There is nothing of this name here"):
+    with pytest.raises(ApiError, match="Not found, or you may not see it"):
         client.add_expected_changes("acme/other", TOLD)
 
     assert [one.project for one in client.list_projects()] == [PROJECT]

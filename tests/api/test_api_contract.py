@@ -1,7 +1,8 @@
-"""schemathesis reads the document the API serves about itself, and tries to catch it lying: all of its checks.
+"""schemathesis reads the document the API serves about itself, and tries to catch it lying: all of its
+checks.
 
-``PERFCI_TEST_EXAMPLES`` says how many requests are thrown at an operation beside those that cover its schema; ``make
-fuzz`` says many.
+``PERFCI_TEST_EXAMPLES`` says how many requests are thrown at an operation beside those that cover its
+schema; ``make fuzz`` says many.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Flask, st
 
 @pytest.fixture(scope="module")
 def contract(served: tuple[Flask, str]) -> BaseSchema:
-    """What the application says of itself. What to send is worked out from it by the one process that sends it."""
+    """What the application says of itself. What to send is worked out from it by the one process that sends
+    it.
+    """
     CONFIG.projects.default.update(base_url="http://localhost")
     schema = schemathesis.openapi.from_dict(
         json.loads(json.dumps(build_document(ALL_OPERATIONS, enforced=True))), config=CONFIG

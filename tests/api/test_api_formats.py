@@ -36,7 +36,7 @@ def test_lists_what_waits_with_what_the_file_said(api: Api, waiting: Path) -> No
     [item] = api.get(f"{P}/unresolved-results").json["items"]
 
     assert item["reason"] == "the direction (lower or higher is better) of encode in points is unknown"
-    assert (item["benchmark"], item["found"]) == (
+    assert (item["benchmark"], item["raw_result"]) == (
         "encode",
         {"name": "encode", "unit": "points", "value": 12.5},
     )

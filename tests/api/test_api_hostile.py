@@ -1,4 +1,5 @@
-"""Bodies that were made to break a server: each is answered by a problem document, and nothing of it is stored.
+"""Bodies that were made to break a server: each is answered by a problem document, and nothing of it is
+stored.
 
 The same in the open network, byte by byte, is in ``tests/api/test_api_sockets.py``.
 """
@@ -51,7 +52,9 @@ def raw(old: bytes, new: bytes) -> bytes:
 
 
 def bomb(mebibytes: int) -> bytes:
-    """So many spaces as gzip; made of one packed piece, for the test is not to hold what the server must not."""
+    """So many spaces as gzip; made of one packed piece, for the test is not to hold what the server must
+    not.
+    """
     packer, piece, checksum = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS), b" " * MIB, 0
     packed = packer.compress(piece) + packer.flush(zlib.Z_FULL_FLUSH)  # which looks back at no other piece
     for _ in range(mebibytes):

@@ -81,7 +81,7 @@ def test_trying_an_address_inside_says_that_it_is_one(api: Api) -> None:
     found = api.client.post(f"/api/v1{P}/destinations/inside/test").get_json()
 
     assert found["sent"] is False
-    assert "no address of the public internet" in found["problem"]
+    assert "not a public address" in found["problem"]
 
 
 def test_what_waits_is_listed(api: Api, store: Store) -> None:

@@ -1,4 +1,6 @@
-"""The document the API serves about itself. ``tests/api/test_api_contract.py`` throws schemathesis at what it says."""
+"""The document the API serves about itself. ``tests/api/test_api_contract.py`` throws schemathesis at what
+it says.
+"""
 
 from __future__ import annotations
 

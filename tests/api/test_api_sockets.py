@@ -1,4 +1,6 @@
-"""What breaks off, hangs or goes on too long on a real connection, to a server of one process and to one of several."""
+"""What breaks off, hangs or goes on too long on a real connection, to a server of one process and to one of
+several.
+"""
 
 from __future__ import annotations
 

@@ -37,7 +37,9 @@ class Someone:
 
 
 class Stage:
-    """A server behind a proxy that logs people in, with a private project, a public one and one of somebody else."""
+    """A server behind a proxy that logs people in, with a private project, a public one and one of somebody
+    else.
+    """
 
     def __init__(self, store: Store, **access: Any) -> None:
         self.store = store

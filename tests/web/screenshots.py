@@ -1,4 +1,6 @@
-"""Take a picture of every page, light, dark and narrow, to look at: ``python -m tests.web.screenshots FOLDER``."""
+"""Take a picture of every page, light, dark and narrow, to look at: ``python -m tests.web.screenshots
+FOLDER``.
+"""
 
 from __future__ import annotations
 

@@ -243,14 +243,14 @@ def test_revokes_with_a_token_what_was_made_with_it(stage: Stage) -> None:
         )
         accounts.revoke_token(tx, AuditContext(LOCAL, NOW), project.id, maker.uid)
 
-    answer = stage.app.test_client().get(TOKENS, headers={"Authorization": f"Bearer {made['text']}"})
+    answer = stage.app.test_client().get(TOKENS, headers={"Authorization": f"Bearer {made['secret']}"})
 
     assert answer.status_code == 401
 
 
 def test_revokes_with_a_member_the_tokens_he_made(stage: Stage) -> None:
     made = stage.ask("admin", "POST", TOKENS, json={"name": "mine", "scopes": ["results:write"]}).json
-    bearer = {"Authorization": f"Bearer {made['text']}"}
+    bearer = {"Authorization": f"Bearer {made['secret']}"}
 
     with stage.store.begin() as tx:
         accounts.set_member(
@@ -282,7 +282,7 @@ def test_ends_a_token_when_it_expires(stage: Stage, store: Store) -> None:
     ).json
     later = create_app(store, clock=lambda: NOW + timedelta(days=1)).test_client()
 
-    answer = later.get("/api/v1/projects", headers={"Authorization": f"Bearer {made['text']}"})
+    answer = later.get("/api/v1/projects", headers={"Authorization": f"Bearer {made['secret']}"})
 
     assert answer.status_code == 401
     assert json.loads(answer.text)["detail"] == "The token is not valid: it is unknown, expired or revoked."

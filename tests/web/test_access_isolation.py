@@ -89,7 +89,9 @@ OPERATIONS = {
     },
     AccessRequirement.SERVER: {"create_project"},
 }
-"""What each operation needs, written down a second time: a new one fails the tests until somebody says it here."""
+"""What each operation needs, written down a second time: a new one fails the tests until somebody says it
+here.
+"""
 
 PAGES = {
     AccessRequirement.PUBLIC: {"overview.projects_page", "authentication.login_page"},
@@ -189,7 +191,9 @@ def promised(who: str, need: AccessRequirement, slug: str) -> int:
 
 
 def in_the_open(who: str, need: AccessRequirement, in_private: int) -> int:
-    """A public project is everybody's to read; its tokens and people are the private one's, so tokens do nothing."""
+    """A public project is everybody's to read; its tokens and people are the private one's, so tokens do
+    nothing.
+    """
     if need is AccessRequirement.READ:
         return IN
     if "token" in who and need is not AccessRequirement.SERVER:

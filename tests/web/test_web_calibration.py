@@ -65,10 +65,7 @@ def read(client: FlaskClient, path: str = PAGE) -> str:
 def test_the_page_tells_the_meter_with_its_interval(nights: Store) -> None:
     told = read(client_of(nights))
 
-    assert (
-        "40 A/A runs: no false alarm in 79 verdicts (95 % interval up to 4.6 %)."
-        in told
-    )
+    assert "40 A/A runs: no false alarm in 79 verdicts (95 % interval up to 4.6 %)." in told
     assert "A candidate that was never re-measured counts under screening only." in told
     assert "All time 80 1 1.2 % 0.03 % to 6.8 % 0 0.0 % up to 4.6 %" in told
     assert "Last 30 days 60 0 0.0 % up to 6.0 % 0 0.0 % up to 6.0 %" in told

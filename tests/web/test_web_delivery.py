@@ -1,4 +1,6 @@
-"""How an answer travels: headers, names of the host, packing, caches, the theme, a path to be mounted below."""
+"""How an answer travels: headers, names of the host, packing, caches, the theme, a path to be mounted
+below.
+"""
 
 import gzip
 import hashlib

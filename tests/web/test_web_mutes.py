@@ -71,9 +71,7 @@ def test_what_is_over_or_was_let_out_is_not_told(full_store: Store) -> None:
         assert known is not None
         end_mute(tx, known.id, NAME, "", NOW)
 
-    assert "muted" not in later + told(full_store, f"{P}/benchmarks") + told(
-        full_store, f"{SERIES}{BF16}"
-    )
+    assert "muted" not in later + told(full_store, f"{P}/benchmarks") + told(full_store, f"{SERIES}{BF16}")
 
 
 def test_a_reader_finds_it_beside_the_benchmark(full_store: Store, browser: Browser) -> None:

@@ -61,7 +61,7 @@ def test_tells_what_moved_who_is_suspected_and_where_it_stands(client: FlaskClie
         (
             (),
             [
-                "<dt>Reason</dt><dd>expected in #12: <b>more</b> of each</dd>",
+                "<dt>Reason</dt><dd>expected, declared in #12: <b>more</b> of each</dd>",
                 "as expected: no alert",
             ],
             True,

@@ -214,7 +214,9 @@ def the_many() -> list[SeriesRecord]:
     return [*measured, a_skipped_record(MFU, "no peak is known", row_id=9)]
 
 
-def test_a_cell_holds_its_judged_metrics_first_each_clock_beside_its_twin_and_informational_ones_last() -> None:
+def test_a_cell_holds_its_judged_metrics_first_each_clock_beside_its_twin_and_informational_ones_last() -> (
+    None
+):
     page = benchmarks.select_series([a_record(STEP_TIME), *the_many()], {})
 
     assert [cell.series.cell for cell in page.cells] == [LOSS_CPU.cell, STEP_TIME.cell]

@@ -121,7 +121,9 @@ def a_commit(number: int) -> Commit:
 
 
 def level(series: Series, number: int) -> float:
-    """Where a series stands at a commit: one regression in the training step, one improvement in generation."""
+    """Where a series stands at a commit: one regression in the training step, one improvement in
+    generation.
+    """
     by = 1.0
     if series in (STEP_TIME, STEP_WALL) and number >= STEP:
         by = 1.183

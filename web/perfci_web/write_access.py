@@ -16,8 +16,8 @@ def allows_writes(host: str, mode: str, *, read_only: bool, writable: bool) -> b
     safe = mode != "local" or is_loopback(host)
     if writable and not safe:
         raise PerfciError(
-            f"Whoever reaches {host} could write without a login: set [access] mode to open, github or proxy, "
-            "serve on 127.0.0.1, or omit --writable."
+            f"Whoever reaches {host} could write without a login: set [access] mode to open, github "
+            "or proxy, serve on 127.0.0.1, or omit --writable."
         )
     return safe
 
