@@ -285,9 +285,9 @@ def test_a_job_writes_the_commit_it_ran_for_and_bases_of_comparisons(jobs: Jobs)
     assert job.send(measured(HEAD, session="pairs", commit=a_commit(8)))[0] == 403
     assert job.send(measured(session="older", commit=a_commit(9))) == (
         403,
-        "This token is for the commit 00000001cccc, and the document is of 00000009cccc: only the base of a comparison "
-        "may be another commit. Older ones are for runs that were started by hand on a bound ref, and for tokens of "
-        "`perfci token create`.",
+        "This token is for the commit 00000001cccc, and the document is of 00000009cccc: only the base of a "
+        "comparison may be another commit. Older ones are for runs that were started by hand on a bound ref, and for tokens "
+        "of `perfci token create`.",
     )
 
 
@@ -398,8 +398,8 @@ def test_binds_by_the_typed_client(jobs: Jobs) -> None:
         ({"repository": "acme"}, "A repository is named as OWNER/NAME, not as 'acme'."),
         (
             {"workflow": "perf.yml"},
-            "A workflow is named by its file, .github/workflows/perf.yml, or where another repository holds it, "
-            "OWNER/NAME/.github/workflows/perf.yml, not as 'perf.yml'.",
+            "A workflow is named by its file, .github/workflows/perf.yml, or where another repository holds "
+            "it, OWNER/NAME/.github/workflows/perf.yml, not as 'perf.yml'.",
         ),
         ({"refs": ["refs/pull/1/merge"]}, "A branch (main) or a whole ref (refs/tags/v1) was expected, not "),
     ],

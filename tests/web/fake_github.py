@@ -1,4 +1,4 @@
-"""A GitHub of one's own on loopback: it checks what the real one checks, and lets a test decide who is who."""
+"""A fake GitHub on loopback that checks what the real one checks; a test sets its users."""
 
 from __future__ import annotations
 

@@ -266,8 +266,8 @@ def test_says_what_a_login_by_github_needs(store: Store) -> None:
         create_app(store, settings=settings)
 
     assert str(error.value) == (
-        "A login by GitHub needs [access] github_client_id and PERFCI_GITHUB_CLIENT_SECRET and [server] public_url: "
-        "see docs/access.md."
+        "A login by GitHub needs [access] github_client_id and PERFCI_GITHUB_CLIENT_SECRET and [server] "
+        "public_url: see docs/access.md."
     )
 
 

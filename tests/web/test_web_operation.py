@@ -82,7 +82,8 @@ def test_a_server_that_cannot_write_is_not_ready_and_alive(tmp_path: Path) -> No
 
     assert [answer.status_code for answer in answers] == [503, 200]
     assert answers[0].get_json()["problems"] == [
-        "The database of this server is locked by another perfci process: wait for it to finish and try again."
+        "The database of this server is locked by another perfci process: wait for it to finish "
+        "and try again."
     ]
 
 
