@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from report_builders import a_series, a_verdict
 
 from perfci.cli.compare.variants import ComparisonOptions
 from perfci.cli.github.slowdown_profiles import profile_slowdowns, worst_slowdowns
@@ -20,6 +19,7 @@ from perfci.report.pulls.comparison_findings import Findings
 from perfci.runner.frozen_suite import Cell
 from tests.support.comment_forms import build_findings, hungrier, slower
 from tests.support.git_project import GitProject
+from tests.support.report_builders import a_series, a_verdict
 
 SUITE = """
     import thing

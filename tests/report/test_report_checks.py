@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from report_builders import a_series, a_verdict
 
 from perfci.model import Stage, VerdictKind
 from perfci.report.pulls.check_result import (
@@ -35,6 +34,7 @@ from tests.support.comment_forms import (
     thousand,
     undecided,
 )
+from tests.support.report_builders import a_series, a_verdict
 
 FINE = build_findings(same(3))
 WORSE = build_findings([slower(), *same(3)])

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rendered import Page, page_of
-from report_builders import a_commit, a_series, a_verdict
 
 from perfci.model import (
     Commit,
@@ -46,6 +45,7 @@ from tests.support.comment_forms import (
     thousand,
     undecided,
 )
+from tests.support.report_builders import a_commit, a_series, a_verdict
 
 
 @pytest.mark.parametrize("form", FORMS)

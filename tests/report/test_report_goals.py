@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from report_builders import EXPECTED, a_series, a_verdict
-
 from perfci.model import Interval, VerdictKind
 from perfci.report.goal_text import format_goals, render_goals_markdown
 from perfci.verdicts.goals.goal_clauses import parse_clause
 from perfci.verdicts.goals.goal_verdict import ClauseVerdict, GoalOutcome, GoalVerdict
 from perfci.verdicts.goals.tradeoffs import Tradeoff
+from tests.support.report_builders import EXPECTED, a_series, a_verdict
 
 TIME = a_series("model.Gpt.measure_training", metric="cpu_step_time", attn="'flash'")
 PEAK = a_series("model.Gpt.measure_training", "bytes", "peak_allocated", attn="'flash'")

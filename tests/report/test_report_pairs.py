@@ -6,9 +6,9 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
-from report_builders import a_verdict
 
 from perfci.model import VerdictKind
+from tests.support.report_builders import a_verdict
 from tools.pair_charts import Column, change_words, intervals_svg, pairs_svg
 
 BASE, HEAD = [1.00, 1.01, 0.99, 1.40], [1.18, 1.19, 1.17, 1.66]

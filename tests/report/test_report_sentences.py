@@ -1,7 +1,6 @@
 """One plain sentence per verdict."""
 
 import pytest
-from report_builders import a_failure, a_history, a_point, a_series, a_verdict, one_of_each
 
 from perfci.model import ChangePoint, Stage, Status, VerdictKind
 from perfci.report.charts.series_trend import build_trend, hide_levels_of_informational
@@ -13,6 +12,7 @@ from perfci.report.verdict_sentences import (
     trend_sentence,
     verdict_sentence,
 )
+from tests.support.report_builders import a_failure, a_history, a_point, a_series, a_verdict, one_of_each
 
 
 def test_a_regression_says_by_how_much_and_how_noisy() -> None:

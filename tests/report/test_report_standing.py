@@ -2,12 +2,11 @@
 
 import json
 
-from report_builders import a_failure, a_history, a_series, a_verdict, one_of_each
-
 from perfci.model import Direction, Stage, VerdictKind
 from perfci.report.charts.series_trend import Trend, build_trend
 from perfci.report.charts.trend_ranking import find_largest_changes, find_open_regressions
 from perfci.report.serializers import serialize_trend, serialize_verdict
+from tests.support.report_builders import a_failure, a_history, a_series, a_verdict, one_of_each
 
 
 def moved(

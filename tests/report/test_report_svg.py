@@ -6,7 +6,6 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from report_builders import EXPECTED, a_failure, a_history, a_point, a_series, a_verdict
 
 from perfci.model import ChangePoint, Point, Status, VerdictKind
 from perfci.report.charts.palette import DARK, LIGHT, TOKENS
@@ -20,6 +19,7 @@ from perfci.report.charts.svg_charts import (
     render_trend,
 )
 from perfci.report.charts.svg_elements import SVG_STYLE
+from tests.support.report_builders import EXPECTED, a_failure, a_history, a_point, a_series, a_verdict
 
 
 def a_trend() -> Trend:

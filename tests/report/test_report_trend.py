@@ -2,7 +2,6 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from report_builders import a_commit, a_failure, a_history, a_point, a_series, a_verdict
 
 from perfci.model import ChangePoint, Point, Process, SampleSummary, Stage, Status, VerdictKind
 from perfci.report.charts.series_trend import (
@@ -11,6 +10,7 @@ from perfci.report.charts.series_trend import (
     hide_levels_of_informational,
     keep_last_commits,
 )
+from tests.support.report_builders import a_commit, a_failure, a_history, a_point, a_series, a_verdict
 
 
 def a_change(commit: int, last_good: int, rel: float = 0.18) -> ChangePoint:

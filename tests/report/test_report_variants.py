@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from report_builders import EXPECTED, a_series, a_verdict
-
 from perfci.model import Commit, Verdict, VerdictKind
 from perfci.report.ablation_text import format_ablation, render_ablations_markdown
 from perfci.report.pulls.comparison_findings import Findings
@@ -14,6 +12,7 @@ from perfci.verdicts.policy import Policy
 from perfci.verdicts.variants.ablation import Ablation, AblationStep
 from perfci.verdicts.variants.numeric_parity import NumericsCheck, ParityOutcome
 from perfci.verdicts.variants.variant_contrast import VariantContrast, VariantRejection, VariantResults
+from tests.support.report_builders import EXPECTED, a_series, a_verdict
 
 NAME = "model.Gpt.measure_training"
 BASE = (("attn", "'sdpa'"), ("batch", "8"))

@@ -11,8 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
-from report_builders import a_commit, a_series, a_verdict
-
 from perfci.model import EnvironmentChange, Interval, Machine, Series, Stage, Verdict, VerdictKind
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.placeholder_comment import NotMeasuredReason, render_not_measured, render_outdated
@@ -21,6 +19,7 @@ from perfci.verdicts.compare.pooled_verdict import PooledKind, PooledVerdict
 from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.goals.goal_clauses import parse_clause
 from perfci.verdicts.goals.goal_verdict import ClauseVerdict, GoalOutcome, GoalVerdict
+from tests.support.report_builders import a_commit, a_series, a_verdict
 
 EXPECTED = Path(__file__).parents[1] / "expected"
 PAGE = "https://perf.example.com/acme/tiny-lm/compare/0011001100...0012001200"

@@ -24,7 +24,7 @@ from perfci.model import (
     to_named_values,
 )
 
-EXPECTED = Path(__file__).parent / "expected"
+EXPECTED = Path(__file__).parents[1] / "report" / "expected"
 FIRST_DAY = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
 
