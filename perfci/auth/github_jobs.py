@@ -20,7 +20,9 @@ COMMIT_SHA = re.compile(r"[0-9a-f]{40}")
 
 
 class RepositoryBinding(Protocol):
-    """The repository of a project; the store's own fits. ``workflow`` begins with .github where it is its own."""
+    """The repository of a project; the store's own fits. ``workflow`` begins with .github where it is its
+    own.
+    """
 
     @property
     def repository_id(self) -> int: ...
@@ -37,8 +39,8 @@ class RepositoryBinding(Protocol):
 def admit_job(claims: JobClaims, binding: RepositoryBinding | None) -> JobGrant:
     """What a job may write where a project is bound to it; else ``JobRefused``.
 
-    Names are given to others, numbers never: a repository that was renamed is the same one, another one that took its
-    name is not, and one that changed hands must be bound anew.
+    Names are given to others, numbers never: a repository that was renamed is the same one, another one
+    that took its name is not, and one that changed hands must be bound anew.
     """
     if binding is None:
         raise job_refusal(RefusalReason.UNBOUND)

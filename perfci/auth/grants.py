@@ -8,19 +8,21 @@ from typing import Final
 from perfci.model import Role, Run
 
 OTHER_RUN: Final = (
-    "This token is for what the run {} of GitHub Actions measured until its attempt {}, and the document names another "
-    "origin: upload it from the run that measured it."
+    "This token is for what the run {} of GitHub Actions measured until its attempt {}, "
+    "and the document names another origin: upload it from the run that measured it."
 )
 OTHER_SESSION: Final = (
     "The session {} belongs to another origin than this token: give the run a session of its own."
 )
 NO_BASELINE: Final = (
-    "A history is written by push, schedule and workflow_dispatch on the refs a project is bound with, and this token "
-    "is of another job: `perfci project repository` shows the refs."
+    "A history is written by push, schedule and workflow_dispatch on the refs a project is bound with, "
+    "and this token is of another job: `perfci project repository` shows the refs."
 )
 OTHER_COMMIT: Final = (
-    "This token is for the commit {}, and the document is of {}: only the base of a comparison may be another commit. "
-    "Older ones are for runs that were started by hand on a bound ref, and for tokens of `perfci token create`."
+    "This token is for the commit {}, and the document is of {}: "
+    "only the base of a comparison may be another commit. "
+    "Older ones are for runs that were started by hand on a bound ref, "
+    "and for tokens of `perfci token create`."
 )
 OTHER_EXPECTED_CHANGE: Final = "This token is for the commit {}, and what was announced is of {}."
 WORKFLOW_DISPATCH: Final = "workflow_dispatch"
@@ -46,8 +48,9 @@ class JobGrant:
 def upload_refusal(grant: JobGrant, run: Run, *, history: bool) -> str:
     """Why a run may not be written with the token of a job; nothing where it may.
 
-    A job that was started again may bring what an earlier attempt of the same run measured. For a pull request GitHub
-    names a merge that nobody measures, so its commits are taken as they come: they enter no history.
+    A job that was started again may bring what an earlier attempt of the same run measured. For a pull
+    request GitHub names a merge that nobody measures, so its commits are taken as they come: they enter no
+    history.
     """
     origin = dict(run.origin)
     if origin.get("run_id") != grant.run_id or not _is_attempt(origin.get("attempt", ""), grant.attempt):

@@ -1,7 +1,8 @@
 """Whether a token proves which job of GitHub Actions it was given to: every check, in one order.
 
 What it proves is which workflow ran, not that its numbers are honest. GitHub's claims:
-https://docs.github.com/actions/reference/security/oidc. Its ``sub`` is never read: repositories shape it as they like.
+https://docs.github.com/actions/reference/security/oidc. Its ``sub`` is never read: repositories shape it as
+they like.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def _select_key(header: Mapping[str, Any], find_key: KeyLookup, expected: Expect
     """The key the token names, of those the issuer publishes; one that is not for this is none."""
     public_key = find_key(header["kid"]) if header.get("kid") else None
     if public_key is None or any(
-        public_key.get(name, told) != told for name, told in REQUIRED_KEY_FIELDS.items()
+        public_key.get(name, value) != value for name, value in REQUIRED_KEY_FIELDS.items()
     ):
         raise job_refusal(RefusalReason.KEY, expected.issuer)
     try:
@@ -130,7 +131,9 @@ def _verify_signature(token: str, key: jwt.PyJWK, expected: ExpectedIssuer) -> M
 
 
 def _require_time(claims: Mapping[str, Any], now_s: float) -> None:
-    """Times are whole seconds, and all three must be there; a token that lives long was not made for one job."""
+    """Times are whole seconds, and all three must be there; a token that lives long was not made for one
+    job.
+    """
     issued, begins, ends = (_read_seconds(claims, name) for name in ("iat", "nbf", "exp"))
     if now_s >= ends + LEEWAY_S:
         raise job_refusal(RefusalReason.EXPIRED)

@@ -86,8 +86,8 @@ class ProjectAccess(Protocol):
 class Actor:
     """Who asks: nobody in particular, a person, a token, or the one at this machine.
 
-    ``name`` is what the audit log keeps ('token:ab12cd34ef56', 'user:github/123', 'local'); ``projects`` are the roles
-    by project id, ``EVERYWHERE`` for all; None stands for an admin of everything.
+    ``name`` is what the audit log keeps ('token:ab12cd34ef56', 'user:github/123', 'local'); ``projects``
+    are the roles by project id, ``EVERYWHERE`` for all; None stands for an admin of everything.
     """
 
     kind: Literal["anonymous", "user", "token", "local"]
@@ -131,7 +131,9 @@ class AccessDecision:
 
 
 class AccessDenied(PerfciError):
-    """A caller whose credentials or request cannot be accepted, whatever he asks for; ``status`` is 401 or 403."""
+    """A caller whose credentials or request cannot be accepted, whatever he asks for; ``status`` is 401 or
+    403.
+    """
 
     def __init__(self, status: Literal[401, 403], reason: str) -> None:
         super().__init__(reason)
@@ -142,10 +144,11 @@ ALLOWED = AccessDecision(True)
 
 
 def authorize(actor: Actor, project: ProjectAccess | None, requirement: AccessRequirement) -> AccessDecision:
-    """Whether an actor may; ``project`` is None where none of that name exists, which answers as a private one does.
+    """Whether an actor may; ``project`` is None where none of that name exists, which answers as a private
+    one does.
 
-    A stranger to a private project learns nothing of it: 404 where a look would have been asked for, 401 (before the
-    project counts) where only somebody known may act.
+    A stranger to a private project learns nothing of it: 404 where a look would have been asked for, 401
+    (before the project counts) where only somebody known may act.
     """
     if requirement is AccessRequirement.PUBLIC:
         return ALLOWED
@@ -172,7 +175,9 @@ def authorize(actor: Actor, project: ProjectAccess | None, requirement: AccessRe
 
 
 def authorize_without_project(actor: Actor, requirement: AccessRequirement) -> AccessDecision:
-    """The part that no project changes, where its name comes with the body: a stranger's body is not even read."""
+    """The part that no project changes, where its name comes with the body: a stranger's body is not even
+    read.
+    """
     if requirement in (AccessRequirement.PUBLIC, AccessRequirement.SERVER):
         return authorize(actor, None, requirement)
     if actor.kind == "anonymous" and requirement is not AccessRequirement.READ:

@@ -1,4 +1,6 @@
-"""Why a job of GitHub is not let in: a word for us, and a sentence that tells a stranger nothing of any project."""
+"""Why a job of GitHub is not let in: a word for us, and a sentence that tells a stranger nothing of any
+project.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +47,9 @@ MISSING_CLAIMS = (
     "This token lacks what GitHub says of a job: is its issuer a newer or an older GitHub than expected?"
 )
 NOT_BOUND: Final = (
-    "No project of this name takes uploads from this job: an admin binds one to a repository, its workflow and "
-    "environment with `perfci project bind`, the events are push, schedule, workflow_dispatch and pull_request, and a "
-    "token counts once. The audit log has the reason."
+    "No project of this name takes uploads from this job: an admin binds one to a repository, "
+    "its workflow and environment with `perfci project bind`, the events are push, schedule, "
+    "workflow_dispatch and pull_request, and a token counts once. The audit log has the reason."
 )
 """The same for a project that does not exist, is not bound, or is bound to another job."""
 

@@ -41,7 +41,9 @@ def make_token(kind: TokenKind, choice: Callable[[str], str] = secrets.choice) -
 
 
 def hash_if_valid(text: str) -> str | None:
-    """The hash to look a token up by; nothing where the text cannot be one, which costs no question to the store."""
+    """The hash to look a token up by; nothing where the text cannot be one, which costs no question to the
+    store.
+    """
     if not TOKEN_PATTERN.fullmatch(text) or not secrets.compare_digest(
         _checksum(text[:-CHECK_LENGTH]), text[-CHECK_LENGTH:]
     ):

@@ -1,4 +1,6 @@
-"""``perfci.toml``, ``asv.conf.json`` and ``PERFCI_*`` become one frozen Config; nothing else reads the environment."""
+"""``perfci.toml``, ``asv.conf.json`` and ``PERFCI_*`` become one frozen Config; nothing else reads the
+environment.
+"""
 
 from __future__ import annotations
 

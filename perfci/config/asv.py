@@ -42,7 +42,9 @@ def _list_requirements(matrix: Mapping[str, Any]) -> list[str]:
 
 
 def _asv_commands(values: Mapping[str, Any], path: Path) -> list[str]:
-    """asv's own commands, told to install where perfci wants it; its default builds a wheel of the project."""
+    """asv's own commands, told to install where perfci wants it; its default builds a wheel of the
+    project.
+    """
     commands = [*(values.get("build_command") or []), *(values.get("install_command") or [])]
     if "build_command" in values or "install_command" in values:
         return [str(command) for command in commands]

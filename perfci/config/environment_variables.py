@@ -13,7 +13,9 @@ from perfci.config.settings import Settings, format_validation_error
 from perfci.model import PerfciError
 
 SERVICE_TABLES = ("store", "server", "access", "app", "client", "notify", "retention")
-"""The tables of a service, which runs where nobody edits files; what is measured belongs into the repository."""
+"""The tables of a service, which runs where nobody edits files; what is measured belongs into the
+repository.
+"""
 
 MISSPELLING_CUTOFF = (
     0.9  # a misspelling; the variables that Kubernetes sets for a service of our name (0.82 at most) are not
@@ -26,7 +28,9 @@ def variable_name(table: str, key: str) -> str:
 
 
 def apply_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
-    """The settings of the file with those of the environment in their place; an empty variable says nothing."""
+    """The settings of the file with those of the environment in their place; an empty variable says
+    nothing.
+    """
     places = {
         variable_name(table, key): (table, key)
         for table in SERVICE_TABLES

@@ -12,11 +12,12 @@ from perfci.model import NamedValues
 
 
 class GitHubJob(ConfigTable):
-    """A job as GitHub describes it to itself; ``ref`` is the branch that ``sha`` was pushed to: ``refs/heads/main``.
+    """A job as GitHub describes it to itself; ``ref`` is the branch that ``sha`` was pushed to:
+    ``refs/heads/main``.
 
-    Source: https://docs.github.com/actions/reference/workflows-and-actions/variables. ``event`` is the file with what
-    happened, ``summary`` and ``outputs`` are the files a step appends to; ``token`` is only there where a workflow
-    hands it on.
+    Source: https://docs.github.com/actions/reference/workflows-and-actions/variables. ``event`` is the file
+    with what happened, ``summary`` and ``outputs`` are the files a step appends to; ``token`` is only there
+    where a workflow hands it on.
     """
 
     repository: str = ""

@@ -49,8 +49,8 @@ def load_config(
 ) -> Config:
     """Join the command line, the environment, the file and the defaults, in that order of precedence.
 
-    A project that nobody named is the repository: as its origin has it (``slug``), as GitHub tells a job without a
-    checkout, or else the folder.
+    A project that nobody named is the repository: as its origin has it (``slug``), as GitHub tells a job
+    without a checkout, or else the folder.
     """
     environ = os.environ if environ is None else environ
     settings = apply_environment(_read_settings(root, file), environ)

@@ -63,7 +63,9 @@ def _check_regex(text: str) -> str:
 
 
 class PolicyTable(ConfigTable):
-    """One ``[[policy]]``: how series whose cell and metric ``match`` are judged; what is left out stays as it is."""
+    """One ``[[policy]]``: how series whose cell and metric ``match`` are judged; what is left out stays as
+    it is.
+    """
 
     match: Annotated[str, Field(min_length=1), AfterValidator(_check_regex)]
     bar: float | None = Field(default=None, ge=0, lt=1)
@@ -92,7 +94,9 @@ class AblationStepTable(ConfigTable):
 
 
 class AblationTable(ConfigTable):
-    """One ``[[ablation]]``: variants of one commit, each a change to the one before; the first is the baseline."""
+    """One ``[[ablation]]``: variants of one commit, each a change to the one before; the first is the
+    baseline.
+    """
 
     name: Annotated[str, Field(min_length=1)]
     match: Annotated[str, AfterValidator(_check_regex)] = ""
@@ -124,7 +128,9 @@ DottedName = Annotated[str, AfterValidator(_check_dotted_name)]
 
 
 class ModelTable(ConfigTable):
-    """One ``[[model]]``: a ``perfci.bench.ModelBench`` for those who will not import us, its hooks by dotted name."""
+    """One ``[[model]]``: a ``perfci.bench.ModelBench`` for those who will not import us, its hooks by
+    dotted name.
+    """
 
     name: Annotated[str, AfterValidator(_check_class_name)]
     build: DottedName

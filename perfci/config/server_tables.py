@@ -1,4 +1,6 @@
-"""The tables of the service: store, server, access, GitHub App, client, notifications, and how long data is kept."""
+"""The tables of the service: store, server, access, GitHub App, client, notifications, and how long data is
+kept.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ class AccessTable(ConfigTable):
 
     @property
     def issuer(self) -> str:
-        """Who signs the tokens of GitHub's jobs: one address for github.com, and one of each GitHub elsewhere."""
+        """Who signs the tokens of GitHub's jobs: one address for github.com, and one of each GitHub
+        elsewhere.
+        """
         if self.github_host == "https://github.com":
             return self.github_issuer or "https://token.actions.githubusercontent.com"
         return self.github_issuer or f"{self.github_host}/_services/token"

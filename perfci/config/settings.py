@@ -56,7 +56,9 @@ class Settings(ConfigTable):
 
 
 class ProjectTables(ConfigTable):
-    """By what one project of a server is judged: a table that is given stands in for the server's whole one."""
+    """By what one project of a server is judged: a table that is given stands in for the server's whole
+    one.
+    """
 
     judge: JudgeTable | None = None
     history: HistoryTable | None = None

@@ -67,7 +67,9 @@ def unpack_samples(blob: bytes) -> tuple[float, ...]:
 
 
 def replace_unstorable(text: str) -> str:
-    """What a dying program wrote may be no text at all: replace what no database takes, rather than lose the rest."""
+    """What a dying program wrote may be no text at all: replace what no database takes, rather than lose
+    the rest.
+    """
     if not text or (text.isascii() and "\x00" not in text):
         return text
     return text.replace("\x00", "\ufffd").encode(errors="replace").decode()

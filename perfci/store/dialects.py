@@ -18,10 +18,14 @@ from sqlalchemy.orm import Session
 from perfci.store.tables.base import TableBase, to_column_value
 
 MIGRATION_LOCK_ID = 7_205_759_403_792
-"""Names the advisory lock of migrations among all the locks of a PostgreSQL server; any number nobody else uses."""
+"""Names the advisory lock of migrations among all the locks of a PostgreSQL server; any number nobody else
+uses.
+"""
 
 SERIALISATION_FAILURE, DEADLOCK = "40001", "40P01"
-"""What PostgreSQL says to one of two transactions that met; https://www.postgresql.org/docs/18/errcodes-appendix.html"""
+"""What PostgreSQL says to one of two transactions that met;
+https://www.postgresql.org/docs/18/errcodes-appendix.html
+"""
 
 FOREIGN_KEY_VIOLATION = "23503"
 
@@ -42,7 +46,9 @@ def is_sqlite(tx: Session | sa.Connection) -> bool:
 
 
 def insert_or_ignore(tx: Session, row: type[TableBase], *returning: str) -> Any:
-    """An INSERT that leaves alone what is there already under the same key; it answers columns of what it added."""
+    """An INSERT that leaves alone what is there already under the same key; it answers columns of what it
+    added.
+    """
     return _insert_or_ignore(tx.get_bind().dialect.name, cast(sa.Table, row.__table__), returning)
 
 
@@ -66,7 +72,8 @@ def placeholders(count: int) -> str:
 
 
 def execute_sql(tx: Session, statement: str, parameters: Sequence[Any] = ()) -> Any:
-    """The driver's own answer to a statement with ? where values go: SQLAlchemy takes longer than the database.
+    """The driver's own answer to a statement with ? where values go: SQLAlchemy takes longer than the
+    database.
 
     It is for what is asked with every upload.
     """
@@ -89,7 +96,8 @@ def insert_rows(
         some = rows[start : start + MAX_ROWS_PER_INSERT]
         names = ", ".join(f'"{name}"' for name in some[0])
         all_places = ", ".join([f"({placeholders(len(some[0]))})"] * len(some))
-        insert = f"INSERT INTO {table.name} ({names}) VALUES {all_places}{on_conflict} RETURNING {', '.join(returning)}"
+        answered = ", ".join(returning)
+        insert = f"INSERT INTO {table.name} ({names}) VALUES {all_places}{on_conflict} RETURNING {answered}"
         rows_added += execute_sql(
             tx, insert, [to_column_value(value) for row in some for value in row.values()]
         ).fetchall()
@@ -116,7 +124,8 @@ def bulk_insert(tx: Session, table: sa.Table, columns: Sequence[str], rows: Sequ
                 f"INSERT INTO {table.name} ({names}) VALUES ({placeholders(len(columns))})", rows
             )
             return
-        binary = f"COPY {table.name} ({names}) FROM STDIN (FORMAT BINARY)"  # text takes four times as long to write
+        # The text format takes four times as long to write.
+        binary = f"COPY {table.name} ({names}) FROM STDIN (FORMAT BINARY)"
         with _driver_connection(tx).cursor() as cursor, cursor.copy(binary) as copy:
             copy.set_types([postgresql_type_name(table.c[name].type) for name in columns])
             for row in rows:
@@ -150,13 +159,17 @@ def _wrap_driver_errors(tx: Session) -> Iterator[None]:
 
 
 def lock_for_migration(connection: sa.Connection) -> None:
-    """Let one migrate at a time, until the end of the transaction; on SQLite BEGIN IMMEDIATE has done so already."""
+    """Let one migrate at a time, until the end of the transaction; on SQLite BEGIN IMMEDIATE has done so
+    already.
+    """
     if not is_sqlite(connection):
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:name)"), {"name": MIGRATION_LOCK_ID})
 
 
 def lock_rows(tx: Session, query: sa.Select[Any]) -> sa.Select[Any]:
-    """Take what a query finds for this transaction alone, passing over what others took; SQLite has one writer."""
+    """Take what a query finds for this transaction alone, passing over what others took; SQLite has one
+    writer.
+    """
     return query if is_sqlite(tx) else query.with_for_update(skip_locked=True)
 
 
@@ -186,9 +199,11 @@ def sqlstate_of(error: DBAPIError) -> str:
 
 @contextlib.contextmanager
 def writer_lock(database: Path) -> Iterator[None]:
-    """Queue for writing to a SQLite file: its own way of waiting is to sleep and look again, which starves the unlucky.
+    """Queue for writing to a SQLite file: its own way of waiting is to sleep and look again, which starves
+    the unlucky.
 
-    Who does not queue is still kept apart by the database itself, and so is everybody where no queue can be made.
+    Who does not queue is still kept apart by the database itself, and so is everybody where no queue can be
+    made.
     """
     descriptor = os.open(
         database.with_name(database.name + "-turn"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666
@@ -210,5 +225,7 @@ def database_size(tx: Session) -> int:
 
 
 def execute_rowcount(tx: Session, statement: Any, values: Any = None) -> int:
-    """How many rows a statement wrote: a state changes by one conditional write, and this tells whether it did."""
+    """How many rows a statement wrote: a state changes by one conditional write, and this tells whether it
+    did.
+    """
     return cast(sa.CursorResult[Any], tx.execute(statement, values)).rowcount

@@ -28,7 +28,9 @@ BUSY_TIMEOUT_S = 30.0
 """How long a writer waits for another one before it gives up."""
 
 POOL_SIZE = 16
-"""Connections one process keeps to a server; some processes together stay below PostgreSQL's own limit of 100."""
+"""Connections one process keeps to a server; some processes together stay below PostgreSQL's own limit of
+100.
+"""
 
 CONNECT_TIMEOUT_S = 5
 
@@ -41,7 +43,9 @@ SQLITE_HEADER = b"SQLite format 3\x00"
 
 
 class Store:
-    """An open database. ``begin`` writes, ``read`` reads; both hand out the session that every query function takes."""
+    """An open database. ``begin`` writes, ``read`` reads; both hand out the session that every query
+    function takes.
+    """
 
     def __init__(
         self,
@@ -81,14 +85,17 @@ class Store:
             self._clear_stale_ids(ids),
         ):
             with tx.begin():
-                tx.connection()  # take the write lock now: a reader that turns writer later could not wait for it
+                # Take the write lock now: a reader that turns writer later could not wait for it.
+                tx.connection()
                 yield tx
                 increment_versions(tx)
             ids.merge_into_parent()
 
     @contextlib.contextmanager
     def savepoint(self, tx: Session) -> Iterator[Session]:
-        """A part of a write transaction that an exception undoes alone, with the ids it learned and what it touched."""
+        """A part of a write transaction that an exception undoes alone, with the ids it learned and what it
+        touched.
+        """
         around, touched = tx.info["ids"], set(tx.info.get(CHANGED_PROJECTS, ()))
         tx.info["ids"] = ids = IdCache(around)
         try:
@@ -103,7 +110,9 @@ class Store:
 
     @contextlib.contextmanager
     def _clear_stale_ids(self, ids: IdCache) -> Iterator[None]:
-        """Trust no remembered id once a row was missing: somebody restored the database under a running program."""
+        """Trust no remembered id once a row was missing: somebody restored the database under a running
+        program.
+        """
         try:
             yield
         except IntegrityError as error:
@@ -129,7 +138,9 @@ class Store:
 
 @contextlib.contextmanager
 def _named_savepoint(tx: Session) -> Iterator[None]:
-    """A savepoint by hand: SQLAlchemy's own takes a new name each time, which no database then recognises again."""
+    """A savepoint by hand: SQLAlchemy's own takes a new name each time, which no database then recognises
+    again.
+    """
     execute = tx.connection().exec_driver_sql
     execute("SAVEPOINT part")
     try:
@@ -150,8 +161,8 @@ def _named_savepoint(tx: Session) -> Iterator[None]:
 def open_store(url: str, *, create: bool, durable: bool = False, pool: int = POOL_SIZE) -> Store:
     """Open a database of the current schema; ``create`` makes an absent or empty one.
 
-    ``durable`` is for servers, who promise others to have stored something: a commit of theirs survives a power cut
-    too, and they queue for their turn to write. PostgreSQL does both by itself.
+    ``durable`` is for servers, who promise others to have stored something: a commit of theirs survives a
+    power cut too, and they queue for their turn to write. PostgreSQL does both by itself.
     """
     address = parse_database_url(url)
     shown = format_address(address)
@@ -244,7 +255,9 @@ def _mark_idle(_connection: object, record: sa.pool.ConnectionPoolEntry) -> None
 def _ping_if_idle(
     dialect: sa.Dialect, connection: Any, record: sa.pool.ConnectionPoolEntry, _proxy: object
 ) -> None:
-    """Replace the connections of a server that was restarted; to ask it every time takes as long as many a question."""
+    """Replace the connections of a server that was restarted; to ask it every time takes as long as many a
+    question.
+    """
     if time.monotonic() - record.info.get(IDLE_SINCE, math.inf) > IDLE_PING_AFTER_S:
         try:
             dialect.do_ping(connection)
@@ -253,7 +266,9 @@ def _ping_if_idle(
 
 
 def read_schema(engine: sa.Engine, display_name: str) -> str | None:
-    """The migration a database stands at; nothing for an empty one. Raises for a database of somebody else."""
+    """The migration a database stands at; nothing for an empty one. Raises for a database of somebody
+    else.
+    """
     with engine.connect() as connection:
         tables = set(sa.inspect(connection).get_table_names())
         if not tables:
@@ -272,12 +287,15 @@ def is_older_schema(schema: str | None) -> bool:
 def require_not_newer(display_name: str, schema: str | None) -> None:
     if schema is not None and schema > SCHEMA:
         raise PerfciError(
-            f"The database {display_name} was made by a newer perfci (schema {schema}, this one knows {SCHEMA}): update perfci."
+            f"The database {display_name} was made by a newer perfci "
+            f"(schema {schema}, this one knows {SCHEMA}): update perfci."
         )
 
 
 def prepare_file(address: sa.URL, *, create: bool) -> bool:
-    """Look at the file before SQLite does, whose own messages are terse; answer whether it can only be read."""
+    """Look at the file before SQLite does, whose own messages are terse; answer whether it can only be
+    read.
+    """
     path = sqlite_path(address)
     if path is None:
         return False
@@ -301,7 +319,8 @@ def _require_current(display_name: str, schema: str | None) -> None:
         raise PerfciError(f"The database {display_name} is empty: measure something first with `perfci run`.")
     if is_older_schema(schema):
         raise PerfciError(
-            f"The database {display_name} has the older schema {schema}, this perfci needs {SCHEMA}: run `perfci db upgrade`."
+            f"The database {display_name} has the older schema {schema}, this perfci needs {SCHEMA}: "
+            "run `perfci db upgrade`."
         )
 
 
@@ -325,7 +344,9 @@ def _require_sqlite(path: Path) -> None:
 
 
 def _connect_read_only(path: Path) -> sqlite3.Connection:
-    """Open without writing anything, not even the side files; a log left beside it needs SQLite's usual sharing."""
+    """Open without writing anything, not even the side files; a log left beside it needs SQLite's usual
+    sharing.
+    """
     log = path.with_name(path.name + "-wal")
     mode = "mode=ro" if log.exists() and log.stat().st_size else "mode=ro&immutable=1"
     address = f"{path.resolve().as_uri()}?{mode}"
@@ -336,7 +357,9 @@ PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON")
 
 
 def _configure_sqlite(pragmas: Sequence[str], connection: Any, _record: object) -> None:
-    """Let ``_begin`` start transactions: the driver's own habit starts them too late and never for a SELECT."""
+    """Let ``_begin`` start transactions: the driver's own habit starts them too late and never for a
+    SELECT.
+    """
     connection.isolation_level = None
     for pragma in pragmas:
         _execute_when_free(connection, f"PRAGMA {pragma}")

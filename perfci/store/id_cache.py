@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 class IdCache:
     """Row ids by value, so that a hot writer asks the database only once for each.
 
-    A transaction works on a view of its own, and so does each savepoint in it; what a view learned becomes known around
-    it only when it is kept, so a rolled-back row never leaves an id behind.
+    A transaction works on a view of its own, and so does each savepoint in it; what a view learned becomes
+    known around it only when it is kept, so a rolled-back row never leaves an id behind.
     """
 
     def __init__(self, parent: IdCache | None = None) -> None:
@@ -21,7 +21,9 @@ class IdCache:
         self._levels: tuple[dict[object, int], ...] = (*(parent._levels if parent else ()), self._added)
 
     def merge_into_parent(self) -> None:
-        """Tell the view around this one, or the store, what was learned; the store forgets what it learned first."""
+        """Tell the view around this one, or the store, what was learned; the store forgets what it learned
+        first.
+        """
         assert self._parent is not None
         parent_ids = self._parent._added
         parent_ids.update(self._added)

@@ -26,7 +26,9 @@ SELECT_BY_SLUG = sa.select(PROJECTS).where(PROJECTS.c.slug == sa.bindparam("slug
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """``version`` grows with everything that is stored for the project; ``settings`` beat those of the server."""
+    """``version`` grows with everything that is stored for the project; ``settings`` beat those of the
+    server.
+    """
 
     id: int
     slug: str
@@ -72,7 +74,8 @@ def update_project(tx: Session, project_id: int, **columns: Any) -> None:
 def mark_changed(tx: Session, project_ids: Iterable[int]) -> None:
     """Say that something in these projects changed: their versions grow once, at the end of this transaction.
 
-    The row of a busy project is what all its writers meet at, so it is locked last and always in the same order.
+    The row of a busy project is what all its writers meet at, so it is locked last and always in the same
+    order.
     """
     tx.info.setdefault(CHANGED_PROJECTS, set()).update(project_ids)
 

@@ -12,13 +12,17 @@ from perfci.store.dialects import lock_for_migration
 from perfci.store.tables import access, github, incidents, jobs, measurements
 
 TABLE_MODULES = (measurements, access, jobs, incidents, github)
-"""The modules that together describe the newest schema; a comparison with the migrations needs all of them loaded."""
+"""The modules that together describe the newest schema; a comparison with the migrations needs all of them
+loaded.
+"""
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def migrate(engine: sa.Engine) -> None:
-    """Bring an empty or older database to the newest schema, in one transaction; one program at a time does so."""
+    """Bring an empty or older database to the newest schema, in one transaction; one program at a time does
+    so.
+    """
     with engine.execution_options(perfci_begin="IMMEDIATE").begin() as connection:
         lock_for_migration(connection)
         config = Config()

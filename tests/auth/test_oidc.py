@@ -1,5 +1,6 @@
-"""Tokens that are no proof of the job a project is bound to: each refused for its own reason, in words that tell
-a stranger nothing."""
+"""Tokens that are no proof of the job a project is bound to: each refused for its own reason, in words that
+tell a stranger nothing.
+"""
 
 from __future__ import annotations
 

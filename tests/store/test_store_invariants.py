@@ -116,8 +116,9 @@ def rows_of(case: str, here: int, there: int, series_here: int) -> list[TableBas
         (
             "untold",
             [
-                "The GitHub event 17 (completed) of acme/model was not processed: given up after 1 attempts: GitHub refused to "
-                "read it. Redeliver 72d3162e on the App's page of GitHub to try again."
+                "The GitHub event 17 (completed) of acme/model was not processed: given up after "
+                "1 attempts: GitHub refused to read it. "
+                "Redeliver 72d3162e on the App's page of GitHub to try again."
             ],
         ),
         ("announced", []),

@@ -161,7 +161,8 @@ def test_refuses_an_older_schema_with_the_command_that_upgrades_it(database: Pat
     sentence = refusal(url_of(database), create=True)
 
     assert sentence == (
-        f"The database {database} has the older schema 0000, this perfci needs {CURRENT}: run `perfci db upgrade`."
+        f"The database {database} has the older schema 0000, this perfci needs {CURRENT}: "
+        "run `perfci db upgrade`."
     )
 
 
@@ -221,7 +222,8 @@ def a_program_with_one_more_migration(
     for file in (*schema.MIGRATIONS.glob("*.py"), *schema.MIGRATIONS.glob("versions/*.py")):
         (folder / file.relative_to(schema.MIGRATIONS)).write_text(file.read_text())
     (folder / "versions" / f"{LATER}_later.py").write_text(
-        f"import sqlalchemy as sa\nfrom alembic import op\nrevision = '{LATER}'\ndown_revision = '{CURRENT}'\n"
+        "import sqlalchemy as sa\nfrom alembic import op\n"
+        f"revision = '{LATER}'\ndown_revision = '{CURRENT}'\n"
         f"def upgrade():\n    op.create_table('later', sa.Column('id', sa.Integer))\n    {then}\n"
     )
     monkeypatch.setattr(schema, "MIGRATIONS", folder)

@@ -130,7 +130,9 @@ def test_nothing_measured_has_no_head(store: Store) -> None:
 
 
 def decide(store: Store) -> None:
-    """The step is confirmed and moved twice, the other one moved furthest and is undecided, the peak moved least."""
+    """The step is confirmed and moved twice, the other one moved furthest and is undecided, the peak moved
+    least.
+    """
     measured(store, 1, a_result(STEP), a_result(OTHER), a_result(PEAK))
     largest, confirmed, least = ((OTHER, -0.5), (STEP, 0.2), (PEAK, 0.06))
     verdicts = [

@@ -184,7 +184,9 @@ def attribute(call: ast.Call) -> str:
 
 @functools.cache
 def writers_of_verdicts() -> list[tuple[str, ast.Call]]:
-    """Every ``sa.insert``, ``sa.update`` and ``sa.delete`` of the table of verdicts, with the function it stands in."""
+    """Every ``sa.insert``, ``sa.update`` and ``sa.delete`` of the table of verdicts, with the function it
+    stands in.
+    """
     return [
         (function.name, call)
         for function in functions()

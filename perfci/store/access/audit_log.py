@@ -17,7 +17,9 @@ from perfci.store.tables.base import ABSENT, as_ms, core_table
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """``actor`` is 'token:ab12cd34ef56', 'user:github/123', 'local' or 'perfci'; ``action`` such as 'token.create'."""
+    """``actor`` is 'token:ab12cd34ef56', 'user:github/123', 'local' or 'perfci'; ``action`` such as
+    'token.create'.
+    """
 
     id: int
     at: datetime
@@ -55,7 +57,9 @@ def add_entry(
 def list_entries(
     tx: Session, project_id: int, *, before: int | None = None, limit: int = 100
 ) -> Sequence[AuditEntry]:
-    """What was done in a project, newest first, below the line ``before``; ABSENT asks for the server's own lines."""
+    """What was done in a project, newest first, below the line ``before``; ABSENT asks for the server's own
+    lines.
+    """
     columns = core_table(AuditRow).c
     query = (
         sa.select(*columns).where(columns.project_id == project_id).order_by(columns.id.desc()).limit(limit)

@@ -68,7 +68,9 @@ def find_bound_repository(tx: Session, project_id: int) -> BoundRepository | Non
 
 
 def find_binding(tx: Session, slug: str) -> ProjectBinding | None:
-    """The repository of the project of this name: one question, whether there is no project or it is not bound."""
+    """The repository of the project of this name: one question, whether there is no project or it is not
+    bound.
+    """
     query = sa.select(*REPOSITORIES.c).join(ProjectRow, REPOSITORIES.c.project_id == ProjectRow.id)
     row = tx.execute(query.where(ProjectRow.slug == slug)).first()
     return ProjectBinding(row.project_id, _build_repository(row)) if row else None

@@ -19,7 +19,9 @@ USERS, MEMBERSHIPS = core_table(UserRow), core_table(MembershipRow)
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """``address`` names a person for ever: the provider and its number for him, which is never given to another."""
+    """``address`` names a person for ever: the provider and its number for him, which is never given to
+    another.
+    """
 
     id: int
     provider: str
@@ -110,5 +112,7 @@ def build_user(row: Any) -> User:
 
 
 def changed(tx: Session, statement: sa.Update | sa.Delete) -> int:
-    """How many rows a statement changed: a state changes by one conditional write, and this tells whether it did."""
+    """How many rows a statement changed: a state changes by one conditional write, and this tells whether
+    it did.
+    """
     return cast(sa.CursorResult[Any], tx.execute(statement)).rowcount

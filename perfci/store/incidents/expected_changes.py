@@ -1,4 +1,6 @@
-"""What pull requests and commits announced of changes that came to the main branch. The caller owns ``tx``."""
+"""What pull requests and commits announced of changes that came to the main branch. The caller owns
+``tx``.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ EXPECTED_CHANGES = core_table(ExpectedChangeRow)
 
 @dataclass(frozen=True, slots=True)
 class ExpectedChangeRecord:
-    """``sha`` brought the change at ``arrived_at``; ``source`` is where it was announced: ``#12``, or a commit."""
+    """``sha`` brought the change at ``arrived_at``; ``source`` is where it was announced: ``#12``, or a
+    commit.
+    """
 
     sha: str
     match: str

@@ -28,8 +28,8 @@ def save_impacts(
 ) -> None:
     """Write into the ledger what a commit did to each series.
 
-    A line stays though the level comes back later; where more points show that the step came with another commit, the
-    line of the same incident follows it.
+    A line stays though the level comes back later; where more points show that the step came with another
+    commit, the line of the same incident follows it.
     """
     if not members:
         return
@@ -81,7 +81,8 @@ def list_impacts(
     before: int | None = None,
     limit: int = 100,
 ) -> tuple[list[ImpactRecord], int | None]:
-    """What commits did, the last recorded first, and where the next page begins; what was no move is left out.
+    """What commits did, the last recorded first, and where the next page begins; what was no move is left
+    out.
 
     ``worse`` asks for what got worse alone, or better alone.
     """

@@ -71,7 +71,9 @@ def find_incidents(tx: Session, project_id: int, numbers: Collection[int]) -> di
 
 
 def find_by_derived_id(tx: Session, project_id: int, prefix: str) -> list[IncidentRecord]:
-    """The incidents whose derived id starts so: links that were sent before they had a number still lead somewhere."""
+    """The incidents whose derived id starts so: links that were sent before they had a number still lead
+    somewhere.
+    """
     return _load_records(
         tx, _in_project(project_id), INCIDENTS.c.derived_id.startswith(prefix, autoescape=True)
     )

@@ -54,7 +54,8 @@ class ReportingSchedule:
 
 
 def load_arrivals(tx: Session, project_id: int) -> dict[ReportSource, list[RunArrival]]:
-    """The last runs of each source, oldest first, by when they arrived, or where that was not told were measured.
+    """The last runs of each source, oldest first, by when they arrived, or where that was not told were
+    measured.
 
     Files read by hand say nothing of a cadence, and neither does what a pull request measured.
     """

@@ -1,4 +1,6 @@
-"""Where a project's messages go, and each message until it was sent. The caller owns the transaction ``tx``."""
+"""Where a project's messages go, and each message until it was sent. The caller owns the transaction
+``tx``.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ WAITING, CLAIMED, SENT, FAILED = "waiting", "claimed", "sent", "failed"
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """``routes`` say of what it hears, ``quiet`` when it wants no message, ``digest`` when it wants all at once."""
+    """``routes`` say of what it hears, ``quiet`` when it wants no message, ``digest`` when it wants all at
+    once.
+    """
 
     name: str
     kind: str
@@ -121,7 +125,9 @@ def add_delivery(
 
 
 def load_due_deliveries(tx: Session, holder: str, now: datetime, limit: int = 100) -> list[Delivery]:
-    """What may be sent now, and what another holder of the lease had in hand when it went away; oldest first."""
+    """What may be sent now, and what another holder of the lease had in hand when it went away; oldest
+    first.
+    """
     waiting = sa.and_(DELIVERIES.c.state == WAITING, DELIVERIES.c.not_before <= now)
     orphaned = sa.and_(DELIVERIES.c.state == CLAIMED, DELIVERIES.c.claimed_by != holder)
     return _load_deliveries(tx, sa.or_(waiting, orphaned), DESTINATIONS.c.enabled, limit=limit)

@@ -13,7 +13,9 @@ from perfci.store.tables.jobs import LeaseRow
 
 
 class LeaseRecord(NamedTuple):
-    """Who holds a lease: ``token`` grows with each new holder, ``beat`` with each sign of life of this one."""
+    """Who holds a lease: ``token`` grows with each new holder, ``beat`` with each sign of life of this
+    one.
+    """
 
     holder: str
     token: int

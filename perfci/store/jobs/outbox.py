@@ -23,8 +23,8 @@ MAX_ATTEMPTS = 8
 
 @dataclass(frozen=True, slots=True)
 class OutboxItem:
-    """One promise: ``subject`` is the key of a run whose series are to be judged, the uid of a compared session, or
-    why the incidents are to be looked at again.
+    """One promise: ``subject`` is the key of a run whose series are to be judged, the uid of a compared
+    session, or why the incidents are to be looked at again.
     """
 
     id: int

@@ -21,8 +21,8 @@ WAITING, DONE, FAILED = "waiting", "done", "failed"
 
 @dataclass(frozen=True, slots=True)
 class RunEventPayload:
-    """A message of GitHub about a run of a workflow, or about a pull request: somebody wants to have it accepted, or it
-    was merged and announces something.
+    """A message of GitHub about a run of a workflow, or about a pull request: somebody wants to have it
+    accepted, or it was merged and announces something.
     """
 
     delivery: str

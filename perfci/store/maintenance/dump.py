@@ -1,7 +1,7 @@
 """A whole database as one file of plain lines, from either kind of database and into either.
 
-The first line says what it is; then each table has a line with its name and columns, followed by a line for each row;
-the last line says how many rows there were, so that a file that was cut off is told.
+The first line says what it is; then each table has a line with its name and columns, followed by a line for
+each row; the last line says how many rows there were, so that a file that was cut off is told.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ ROWS_PER_CHUNK = 5000
 
 
 def write_dump(store: Store, path: Path) -> int:
-    """Write everything a store holds, as it is at this moment while others go on; answers the number of rows."""
+    """Write everything a store holds, as it is at this moment while others go on; answers the number of
+    rows.
+    """
     unfinished = path.with_name(path.name + ".part")
     try:
         with store.read() as tx, gzip.open(unfinished, "wt", compresslevel=3) as file:
@@ -70,7 +72,8 @@ def require_empty(store: Store, tx: Session) -> None:
     ]
     if filled:
         raise PerfciError(
-            f"The database {store.display_name} holds rows already ({', '.join(filled[:3])}): restore into an empty one."
+            f"The database {store.display_name} holds rows already ({', '.join(filled[:3])}): "
+            "restore into an empty one."
         )
 
 
@@ -80,8 +83,8 @@ def _load_lines(tx: Session, path: Path, lines: Iterator[str]) -> int:
         raise PerfciError(f"{path} is no dump of perfci: expected a file that `perfci db backup` wrote.")
     if head["schema"] != SCHEMA:
         raise PerfciError(
-            f"{path} has the schema {head['schema']}, this perfci reads {SCHEMA}: restore it with the version that "
-            "wrote it, then run `perfci db upgrade`."
+            f"{path} has the schema {head['schema']}, this perfci reads {SCHEMA}: "
+            "restore it with the version that wrote it, then run `perfci db upgrade`."
         )
     tables = {table.name: table for table in _list_tables()}
     rows, values = 0, _decode_lines(lines)
@@ -97,7 +100,9 @@ def _load_lines(tx: Session, path: Path, lines: Iterator[str]) -> int:
 def _load_table(
     tx: Session, table: sa.Table, columns: Sequence[str], values: Iterator[Any]
 ) -> tuple[int, Any]:
-    """Add the rows up to the next line that is none; PostgreSQL wants rows that point to each other together."""
+    """Add the rows up to the next line that is none; PostgreSQL wants rows that point to each other
+    together.
+    """
     takes = [bool if isinstance(table.c[name].type, sa.Boolean) else _decode_value for name in columns]
     together = any(key.column.table is table for key in table.foreign_keys)
     rows: list[tuple[Any, ...]] = []

@@ -44,9 +44,9 @@ def check_failed_run_events(tx: Session) -> Iterator[str]:
     for event in run_events.load_failed_run_events(tx):
         payload = event.payload
         yield (
-            f"The GitHub event {payload.number} ({payload.action}) of {payload.repository} was not processed: given up after "
-            f"{event.attempts} attempts: {event.problem} Redeliver {payload.delivery} on the App's page of GitHub to try "
-            "again."
+            f"The GitHub event {payload.number} ({payload.action}) of {payload.repository} "
+            f"was not processed: given up after {event.attempts} attempts: {event.problem} "
+            f"Redeliver {payload.delivery} on the App's page of GitHub to try again."
         )
 
 

@@ -42,7 +42,9 @@ def upgrade(url: str) -> None:
 
 
 def upgrade_if_older(url: str) -> None:
-    """The same for a database that is there and older; perfci asks so only about a store that is all its own."""
+    """The same for a database that is there and older; perfci asks so only about a store that is all its
+    own.
+    """
     address = parse_database_url(url)
     path = sqlite_path(address)
     if path is not None and not path.exists():
@@ -60,8 +62,8 @@ def upgrade_if_older(url: str) -> None:
 def backup(url: str, path: Path) -> None:
     """Write a consistent copy while others go on reading and writing; an existing file is never replaced.
 
-    A SQLite database becomes a database file; one on a server, or any whose copy is to be called ``*.gz``, becomes a
-    dump that either kind of database can be made from.
+    A SQLite database becomes a database file; one on a server, or any whose copy is to be called ``*.gz``,
+    becomes a dump that either kind of database can be made from.
     """
     address = parse_database_url(url)
     source = sqlite_path(address)

@@ -47,9 +47,9 @@ def reduce_samples(
 ) -> ReducedSamples:
     """Thin up to ``limit`` results of histories that began before a moment, the ones stored first.
 
-    Nothing changes how a history is judged: its levels stay what they were, bit for bit. Kept whole are processes that
-    a verdict names as its evidence, comparisons, exact counts that differ, and CPU time with its wall twin, whose
-    samples say side by side which of the two is judged.
+    Nothing changes how a history is judged: its levels stay what they were, bit for bit. Kept whole are
+    processes that a verdict names as its evidence, comparisons, exact counts that differ, and CPU time with
+    its wall twin, whose samples say side by side which of the two is judged.
     """
     result_ids = _select_results(tx, project_id, older_than, after, limit)
     if not result_ids:
@@ -98,7 +98,9 @@ def _load_evidence_ids(tx: Session, result_ids: Sequence[int]) -> set[int]:
 
 
 def _is_reducible(row: Any) -> bool:
-    """Whether there is anything to save, and one number says as much as all: of counts only where all are equal."""
+    """Whether there is anything to save, and one number says as much as all: of counts only where all are
+    equal.
+    """
     samples = conversions.unpack_samples(row.samples)
     counted = Clock(row.clock) is Clock.EXACT
     return len(samples) > 1 and Clock(row.clock) is not Clock.CPU and (not counted or len(set(samples)) == 1)

@@ -11,8 +11,8 @@ LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 def sort_commits(commits: Iterable[Commit]) -> list[Commit]:
-    """Oldest first: by position on the first-parent line; a commit without one (an import whose git is not at hand)
-    goes where its date falls between the others.
+    """Oldest first: by position on the first-parent line; a commit without one (an import whose git is not
+    at hand) goes where its date falls between the others.
     """
     commits = list(commits)
     placed = sorted(

@@ -1,4 +1,6 @@
-"""Ask for parts of many histories at once: where and when commits were measured, and what came of some series there."""
+"""Ask for parts of many histories at once: where and when commits were measured, and what came of some
+series there.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ def load_levels_at(
 
 
 MAX_SERIES_BY_ID = 2 * CHUNK
-"""Of so many series the results are found by series, of more by commit: most of a commit's results are wanted then."""
+"""Of so many series the results are found by series, of more by commit: most of a commit's results are
+wanted then.
+"""
 
 
 def _split_conditions(

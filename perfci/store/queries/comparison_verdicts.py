@@ -27,7 +27,9 @@ WORST_FIRST = (
 )
 
 RANK_STEP = 10**16
-"""A place is the rank of the verdict's kind and its id in one number, the rank first: no store has so many verdicts."""
+"""A place is the rank of the verdict's kind and its id in one number, the rank first: no store has so many
+verdicts.
+"""
 
 RANK = sa.case({kind.value: rank for rank, kind in enumerate(WORST_FIRST)}, value=VERDICTS.c.kind)
 SORT_KEY = sa.cast(RANK, sa.BigInteger) * RANK_STEP + VERDICTS.c.id

@@ -21,8 +21,9 @@ from perfci.store.tables.measurements import DecisionRow, SessionRow, VerdictRow
 class LookRecord:
     """One look: what was there, what was answered, and what was known of the noise beforehand.
 
-    ``spent`` counts the pairs that were measured, ``pairs`` those that could be used. ``tail`` is what the interval
-    left out on either side; absent where no statistics were needed. ``more`` is how many pairs were to be bought.
+    ``spent`` counts the pairs that were measured, ``pairs`` those that could be used. ``tail`` is what the
+    interval left out on either side; absent where no statistics were needed. ``more`` is how many pairs
+    were to be bought.
     """
 
     spent: int
@@ -38,10 +39,10 @@ class LookRecord:
 class DecisionRecord:
     """How one verdict was reached.
 
-    ``method`` is ``pairs`` (looks at pairs) or ``rounds`` (neighbours screened once). ``rule`` holds the fields of the
-    rule by name. Of comparisons of equals those up to the verdict ``known_until`` were known. ``rate`` is the false
-    discovery rate held over all such verdicts of the session, absent where none was. ``made_by`` names the versions
-    of what computed it.
+    ``method`` is ``pairs`` (looks at pairs) or ``rounds`` (neighbours screened once). ``rule`` holds the
+    fields of the rule by name. Of comparisons of equals those up to the verdict ``known_until`` were known.
+    ``rate`` is the false discovery rate held over all such verdicts of the session, absent where none was.
+    ``made_by`` names the versions of what computed it.
     """
 
     method: str
@@ -103,7 +104,9 @@ def load_latest_verdict_id(tx: Session) -> int:
 
 
 def load_aa_results(tx: Session, project: str, verdict_id: int) -> dict[Series, Sequence[AAResult]]:
-    """What comparisons of a commit with itself came to, the verdict of this id included, oldest first by series."""
+    """What comparisons of a commit with itself came to, the verdict of this id included, oldest first by
+    series.
+    """
     query = (
         sa.select(VerdictRow.series_id, VerdictRow.ratio, VerdictRow.pairs)
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)

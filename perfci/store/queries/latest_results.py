@@ -1,4 +1,6 @@
-"""How the history of each series ends: its newest commit, whether that has a value, and what it was read from."""
+"""How the history of each series ends: its newest commit, whether that has a value, and what it was read
+from.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ LATEST_RESULT = sa.func.max(ResultRow.id)
 LATEST_MEASURED_RESULT = sa.func.max(sa.case((ResultRow.status == Status.OK.value, ResultRow.id)))
 
 FIRST_BATCH, BATCH_GROWTH = 2, 8
-"""How many commits are looked at for the ends of histories, newest first, and by what factor more each time."""
+"""How many commits are looked at for the ends of histories, newest first, and by what factor more each
+time.
+"""
 
 
 class HistoryEnd(NamedTuple):
@@ -69,7 +73,9 @@ def load_stored_series(tx: Session, project: str, series: Mapping[int, Series]) 
 
 
 def load_series_records(tx: Session, project: str, stored: Sequence[StoredSeries]) -> list[SeriesRecord]:
-    """The same series with the ends of their histories, in as many queries for a thousand as for one hundred."""
+    """The same series with the ends of their histories, in as many queries for a thousand as for one
+    hundred.
+    """
     points = count_series_commits(tx, project, [item.id for item in stored])
     ends = load_history_ends(tx, project, set(points))
     never = [item.id for item in stored if item.never_measured and item.id not in ends]
@@ -96,7 +102,9 @@ def load_series_records(tx: Session, project: str, stored: Sequence[StoredSeries
 
 
 def load_judged_series(tx: Session, project: str) -> dict[Series, int]:
-    """The series that verdicts may be given on, with their ids: those with a history that are no declared witnesses."""
+    """The series that verdicts may be given on, with their ids: those with a history that are no declared
+    witnesses.
+    """
     series = load_project_series(tx, project)
     newest = _load_latest_measured(tx, project)
     unread = {
@@ -111,7 +119,9 @@ def load_judged_series(tx: Session, project: str) -> dict[Series, int]:
 
 
 def _load_latest_measured(tx: Session, project: str) -> dict[int, tuple[int | None, str | None]]:
-    """Of every series with a history its newest measured result, and what that was read from where it is known."""
+    """Of every series with a history its newest measured result, and what that was read from where it is
+    known.
+    """
     mine = ResultRow.series_id == SeriesRow.id
     history = in_history(sa.select(ResultRow.id)).where(mine).correlate(SeriesRow).exists()
     ok = sa.select(ResultRow.id).where(mine, ResultRow.status == Status.OK.value).correlate(SeriesRow)
@@ -134,7 +144,9 @@ def count_series_commits(tx: Session, project: str, series_ids: Collection[int])
 
 
 def load_history_ends(tx: Session, project: str, series_ids: Collection[int]) -> dict[int, HistoryEnd]:
-    """The newest commit of each of these histories; most end within the newest few, so those are asked first."""
+    """The newest commit of each of these histories; most end within the newest few, so those are asked
+    first.
+    """
     commits = load_commits(tx, matches_project(CommitRow.project_id, project))
     place_of = {commit: place for place, commit in enumerate(sort_commits(commits.values()))}
     places = {row_id: place_of[commit] for row_id, commit in commits.items()}
@@ -157,7 +169,9 @@ def load_history_ends(tx: Session, project: str, series_ids: Collection[int]) ->
 
 
 def _load_series_results(tx: Session, project: str, series_ids: Collection[int]) -> dict[int, _SeriesResults]:
-    """Each by itself from its newest result back: to group all results of all series takes thirty times as long."""
+    """Each by itself from its newest result back: to group all results of all series takes thirty times as
+    long.
+    """
     of_series = sa.select(ResultRow.id).where(ResultRow.series_id == SeriesRow.id).correlate(SeriesRow)
     newest = of_series.order_by(ResultRow.id.desc()).limit(1)
     measured = newest.where(ResultRow.status == Status.OK.value)

@@ -39,7 +39,6 @@ from perfci.store.tables.measurements import (
     SessionRow,
     VariantRow,
 )
-from perfci.store.writes.row_ids import find_series_ids
 
 HISTORY_KINDS = ("history", "import")
 """Sessions whose runs enter the history of a series; what a pull request or an A/A run measured does not."""
@@ -224,8 +223,19 @@ def sha_starts_with(column: Any, prefix: str) -> sa.ColumnElement[bool]:
     return condition
 
 
+def find_series_ids(tx: Session, identities: Collection[str]) -> dict[str, int]:
+    """Find the ids of stored series by identity; identities that are not stored are left out."""
+    query = sa.select(SeriesRow.identity, SeriesRow.id)
+    ids_by_identity: dict[str, int] = {}
+    for some in in_chunks(identities):
+        ids_by_identity |= dict(tx.execute(query.where(SeriesRow.identity.in_(some))).all())
+    return ids_by_identity
+
+
 def find_ids_of_series(tx: Session, project: str, series: Collection[Series]) -> dict[Series, int]:
-    """The ids of stored series; many are sooner found among all of their project than each by its identity."""
+    """The ids of stored series; many are sooner found among all of their project than each by its
+    identity.
+    """
     if len(series) > MAX_SERIES_BY_IDENTITY:
         return {
             each_series: row_id
@@ -240,7 +250,9 @@ MAX_SERIES_BY_IDENTITY = 500
 
 
 def load_series_of_same_cells(tx: Session, project: str, series: Iterable[Series]) -> list[Series]:
-    """All series of the same benchmarks and parameters as some: an address has to tell a series apart from these."""
+    """All series of the same benchmarks and parameters as some: an address has to tell a series apart from
+    these.
+    """
     cells: dict[str, list[Any]] = defaultdict(list)
     for item in series:
         cells[item.benchmark.name].append(item.parameters)

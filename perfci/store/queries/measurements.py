@@ -70,7 +70,9 @@ COMMITS_AT_ONCE = 32
 
 
 def load_project_records(tx: Session, only_slug: str | None = None) -> list[ProjectRecord]:
-    """All projects with how much is known of each, by name, or only one; nothing that was measured is read for it."""
+    """All projects with how much is known of each, by name, or only one; nothing that was measured is read
+    for it.
+    """
     chosen = [ProjectRow.slug == only_slug] if only_slug is not None else []
     rows = tx.execute(
         sa.select(ProjectRow.id, ProjectRow.slug).where(*chosen).order_by(ProjectRow.slug)
@@ -186,7 +188,9 @@ def series_with_results_since(tx: Session, project: str, result_id: int) -> list
 
 
 def load_points_by_sha(tx: Session, project: str) -> Iterator[tuple[Series, Point]]:
-    """Every point of every history of a project, commit after commit in the order of their shas, few in memory."""
+    """Every point of every history of a project, commit after commit in the order of their shas, few in
+    memory.
+    """
     shas = (
         sa.select(CommitRow.id).where(matches_project(CommitRow.project_id, project)).order_by(CommitRow.sha)
     )
@@ -277,7 +281,9 @@ def load_change_points(tx: Session, project: str, series_id: int | None = None) 
 
 
 def load_commits_newest_first(tx: Session, project: str, *, limit: int | None = None) -> list[Commit]:
-    """The commits of a project, newest first along the line; of a ``limit`` no more are read than it takes."""
+    """The commits of a project, newest first along the line; of a ``limit`` no more are read than it
+    takes.
+    """
     mine = matches_project(CommitRow.project_id, project)
     chosen = [mine] if limit is None else [mine, CommitRow.id.in_(_select_newest_commits(tx, mine, limit))]
     return sort_commits(load_commits(tx, *chosen).values())[::-1][:limit]
@@ -292,7 +298,9 @@ def _select_newest_commits(tx: Session, condition: Condition, limit: int) -> sa.
 
 
 def load_commits_by_sha(tx: Session, project: str, shas: Collection[str]) -> dict[str, Commit]:
-    """Some commits by their full sha; one that is not known is left out, a clean one beats a changed working tree."""
+    """Some commits by their full sha; one that is not known is left out, a clean one beats a changed
+    working tree.
+    """
     commits: dict[str, Commit] = {}
     for some in in_chunks(shas):
         stored = load_commits(
@@ -315,7 +323,8 @@ def find_commit(tx: Session, project: str, prefix: str) -> Commit | None:
     shas = sorted({commit.sha for commit in matching})
     if len(shas) > 1 and prefix not in shas:
         raise PerfciError(
-            f"The prefix {prefix} fits {len(shas)} commits, among them {shas[0]} and {shas[1]}: give more of it."
+            f"The prefix {prefix} fits {len(shas)} commits, among them {shas[0]} and {shas[1]}: "
+            "give more of it."
         )
     exact = [commit for commit in matching if commit.sha == prefix]
     return next(iter(exact or matching), None)

@@ -1,4 +1,6 @@
-"""Lists as the API pages through them: a row number where to go on, and never more rows than were asked for."""
+"""Lists as the API pages through them: a row number where to go on, and never more rows than were asked
+for.
+"""
 
 from __future__ import annotations
 

@@ -74,8 +74,8 @@ class UnmeasuredSeries:
 class HeadStatus:
     """What the newest measured commit has of the series that are still measured.
 
-    ``ended`` gave no value there, ``not_run`` are not there at all. One that another version replaced is no longer
-    expected, nor is one that never had a value.
+    ``ended`` gave no value there, ``not_run`` are not there at all. One that another version replaced is no
+    longer expected, nor is one that never had a value.
     """
 
     head: Commit | None = None
@@ -86,7 +86,9 @@ class HeadStatus:
 
 @dataclass(frozen=True, slots=True)
 class DecisionCounts:
-    """How much was decided: commits where a level moved, verdicts that settled nothing, and whether there are any."""
+    """How much was decided: commits where a level moved, verdicts that settled nothing, and whether there
+    are any.
+    """
 
     change_points: int = 0
     inconclusive: int = 0
@@ -120,7 +122,9 @@ def count_decisions(tx: Session, project: str) -> DecisionCounts:
 
 
 def find_changed_series(tx: Session, project: str, max_largest: int) -> list[int]:
-    """The series with a confirmed change, the newest first, and those with the largest of all changes of a level."""
+    """The series with a confirmed change, the newest first, and those with the largest of all changes of a
+    level.
+    """
     confirmed = sa.select(VerdictRow.series_id).where(
         matches_project(VerdictRow.project_id, project), CONFIRMED
     )

@@ -22,7 +22,9 @@ from perfci.model import (
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
-    """``state`` is ``running`` until the session has finished; an interrupted one stays running and is resumed."""
+    """``state`` is ``running`` until the session has finished; an interrupted one stays running and is
+    resumed.
+    """
 
     uid: str
     project: str
@@ -37,8 +39,8 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True)
 class ProjectRecord:
-    """``processes`` are those of the operating system, however many metrics each gave; ``never_measured`` counts the
-    series that were tried and only ever skipped: metrics that no machine here can read.
+    """``processes`` are those of the operating system, however many metrics each gave; ``never_measured``
+    counts the series that were tried and only ever skipped: metrics that no machine here can read.
     """
 
     slug: str
@@ -54,8 +56,8 @@ class ProjectRecord:
 class StoredSeries:
     """A series and what was ever read of it, without its history.
 
-    ``never_measured`` says that it was tried and only ever skipped, in comparisons too; ``clock`` is what the newest
-    value was read from.
+    ``never_measured`` says that it was tried and only ever skipped, in comparisons too; ``clock`` is what
+    the newest value was read from.
     """
 
     id: int
@@ -73,8 +75,8 @@ class StoredSeries:
 class SeriesRecord(StoredSeries):
     """A series and how its history ends.
 
-    ``points`` counts its commits; status and reason are those of the newest of them, absent without a history. Of one
-    that was never measured they tell why.
+    ``points`` counts its commits; status and reason are those of the newest of them, absent without a
+    history. Of one that was never measured they tell why.
     """
 
     points: int

@@ -1,4 +1,6 @@
-"""What results came to, without reading a sample: what histories are judged and two commits are compared by."""
+"""What results came to, without reading a sample: what histories are judged and two commits are compared
+by.
+"""
 
 from __future__ import annotations
 
@@ -136,7 +138,9 @@ def load_levels(tx: Session, condition: Condition) -> list[ResultLevel]:
 
 
 def load_process_statuses(tx: Session, result_ids: Collection[int]) -> dict[int, set[tuple[Status, Clock]]]:
-    """How the processes of some results ended, and what each was to be read from; nothing of one without processes."""
+    """How the processes of some results ended, and what each was to be read from; nothing of one without
+    processes.
+    """
     query = sa.select(PROCESSES.c.result_id, PROCESSES.c.status, PROCESSES.c.clock).distinct()
     kinds: dict[int, set[tuple[Status, Clock]]] = defaultdict(set)
     for some in in_chunks(result_ids):

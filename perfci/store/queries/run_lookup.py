@@ -79,7 +79,8 @@ def load_series_ids_of_runs(tx: Session, keys: Sequence[str]) -> list[int]:
 
 
 def load_history_run_ids(tx: Session, project: str) -> list[list[int]]:
-    """The ids of the runs that make up the histories of a project, oldest commit first, those of one commit together.
+    """The ids of the runs that make up the histories of a project, oldest commit first, those of one commit
+    together.
 
     What a pull request or an A/A run measured is no history of anything.
     """

@@ -27,7 +27,9 @@ class UnitAnswer:
 
 @dataclass(frozen=True, slots=True)
 class UnresolvedResult:
-    """``document`` holds ``found``, as the file had it, and ``result``, complete but for unit and direction."""
+    """``document`` holds ``found``, as the file had it, and ``result``, complete but for unit and
+    direction.
+    """
 
     id: int
     run_id: int
@@ -65,7 +67,9 @@ def add_unresolved_results(
 def list_unresolved_results(
     tx: Session, project_id: int, *, after: int = 0, limit: int = 100
 ) -> list[UnresolvedResult]:
-    """The results of a project that wait for a unit and a direction, oldest first, from behind the id ``after``."""
+    """The results of a project that wait for a unit and a direction, oldest first, from behind the id
+    ``after``.
+    """
     return _load_records(
         tx, COLUMNS.project_id == project_id, COLUMNS.resolved_at.is_(None), COLUMNS.id > after, limit=limit
     )

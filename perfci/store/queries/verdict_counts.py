@@ -48,8 +48,8 @@ def count_aa_verdicts(tx: Session, project: str, since: datetime = EPOCH) -> lis
 def load_verdict_sequences(
     tx: Session, project: str, since: datetime = EPOCH
 ) -> Iterator[list[VerdictOutcome]]:
-    """Every question about two commits that are no equals of which a move was ever told, with all that was said of it
-    in turn.
+    """Every question about two commits that are no equals of which a move was ever told, with all that was
+    said of it in turn.
     """
     question = (VerdictRow.series_id, VerdictRow.base, VerdictRow.head)
     moved = aliased(VerdictRow)
@@ -97,8 +97,8 @@ def _latest_created_at() -> Any:
 
 
 def _is_aa_verdict() -> Condition:
-    """Said by an A/A session, of a commit and itself or of two that look alike, or on the fresh pairs that settled what
-    such a session suspected.
+    """Said by an A/A session, of a commit and itself or of two that look alike, or on the fresh pairs that
+    settled what such a session suspected.
     """
     earlier, session = aliased(VerdictRow), aliased(SessionRow)
     was_candidate = (

@@ -12,7 +12,9 @@ from perfci.store.tables.base import ABSENT, Id, JsonText, TableBase, foreign_ke
 
 
 class UserRow(TableBase):
-    """``subject`` is the provider's number for a person, since names are given to others when somebody leaves."""
+    """``subject`` is the provider's number for a person, since names are given to others when somebody
+    leaves.
+    """
 
     __tablename__ = "users"
     __table_args__ = (UniqueConstraint("provider", "subject"),)
@@ -38,7 +40,9 @@ class MembershipRow(TableBase):
 
 
 class LoginRow(TableBase):
-    """One browser that is logged in; of its cookie only a hash is kept, and the provider's grant only sealed."""
+    """One browser that is logged in; of its cookie only a hash is kept, and the provider's grant only
+    sealed.
+    """
 
     __tablename__ = "logins"
 
@@ -54,7 +58,9 @@ class LoginRow(TableBase):
 
 
 class TokenRow(TableBase):
-    """``uid`` names a token in lists and addresses; of the token itself only a hash and the last letters are kept."""
+    """``uid`` names a token in lists and addresses; of the token itself only a hash and the last letters
+    are kept.
+    """
 
     __tablename__ = "tokens"
 

@@ -1,4 +1,6 @@
-"""Column types, keys and naming conventions that every table shares, portable between SQLite and PostgreSQL."""
+"""Column types, keys and naming conventions that every table shares, portable between SQLite and
+PostgreSQL.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 ABSENT = -1
-"""Stands for "none" in columns of a unique constraint, where SQL would take two NULLs for different values."""
+"""Stands for "none" in columns of a unique constraint, where SQL would take two NULLs for different
+values.
+"""
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -78,7 +82,9 @@ Id = BigInteger().with_variant(Integer, "sqlite")
 
 
 class TableBase(DeclarativeBase):
-    """What all tables share: a numeric key that means nothing outside this database, and named constraints."""
+    """What all tables share: a numeric key that means nothing outside this database, and named
+    constraints.
+    """
 
     metadata = MetaData(
         naming_convention={
@@ -107,5 +113,7 @@ def foreign_key(column: str, *, index: bool = False, nullable: bool = False) -> 
 
 
 def core_table(row: type[TableBase]) -> sa.Table:
-    """The plain table behind a mapped class: statements on it skip the object bookkeeping nobody needs here."""
+    """The plain table behind a mapped class: statements on it skip the object bookkeeping nobody needs
+    here.
+    """
     return cast(sa.Table, row.__table__)

@@ -1,4 +1,6 @@
-"""The tables of jobs elsewhere: which may write to a project, the tokens of theirs, what is told of their runs."""
+"""The tables of jobs elsewhere: which may write to a project, the tokens of theirs, what is told of their
+runs.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from perfci.store.tables.base import JsonText, TableBase, foreign_key, primary_k
 
 
 class RepositoryRow(TableBase):
-    """What a project is bound to: GitHub's numbers, which are never given to another; ``slug`` is only shown."""
+    """What a project is bound to: GitHub's numbers, which are never given to another; ``slug`` is only
+    shown.
+    """
 
     __tablename__ = "repositories"
 
@@ -58,10 +62,12 @@ class RunTokenRow(TableBase):
 
 
 class RunEventRow(TableBase):
-    """What GitHub told of a run of a workflow, until it was acted upon and for a while after: it tells nothing twice.
+    """What GitHub told of a run of a workflow, until it was acted upon and for a while after: it tells
+    nothing twice.
 
-    ``delivery`` is GitHub's own name for the message; ``installation`` and ``number`` are GitHub's numbers, this of the
-    run or, where a comment asks to accept what it measured or it was merged, of the pull request.
+    ``delivery`` is GitHub's own name for the message; ``installation`` and ``number`` are GitHub's numbers,
+    this of the run or, where a comment asks to accept what it measured or it was merged, of the pull
+    request.
     """
 
     __tablename__ = "run_events"

@@ -14,10 +14,10 @@ from perfci.store.tables.base import JsonText, TableBase, foreign_key, primary_k
 class IncidentRow(TableBase):
     """``derived_id`` is what the statistics call it today; ``number`` is what people call it, for good.
 
-    ``revision`` counts every change, so that two people never overwrite each other; ``state_number`` counts the states
-    people are told of. ``pinned`` says that a person set the edge or the members. ``say`` and ``standing`` are what the
-    last look decided about it, ``detail`` the words and suspects of that look; ``paged_at`` is when it first asked for
-    a person, ``triaged_at`` when one first answered.
+    ``revision`` counts every change, so that two people never overwrite each other; ``state_number`` counts
+    the states people are told of. ``pinned`` says that a person set the edge or the members. ``say`` and
+    ``standing`` are what the last look decided about it, ``detail`` the words and suspects of that look;
+    ``paged_at`` is when it first asked for a person, ``triaged_at`` when one first answered.
     """
 
     __tablename__ = "incidents"
@@ -167,7 +167,9 @@ class MutedBenchmarkRow(TableBase):
 
 
 class ReportingScheduleRow(TableBase):
-    """How often a suite reports from a machine; ``every_s`` is unknown until it reported often enough to tell."""
+    """How often a suite reports from a machine; ``every_s`` is unknown until it reported often enough to
+    tell.
+    """
 
     __tablename__ = "reporting_schedules"
     __table_args__ = (UniqueConstraint("project_id", "suite", "machine_id", "branch"),)
@@ -205,7 +207,8 @@ class DestinationRow(TableBase):
 class DeliveryRow(TableBase):
     """One message to send; unique for an incident's state and a destination, so nobody is told twice.
 
-    Those of one ``batch`` travel as one message, and again as the same one where it is not known whether it arrived.
+    Those of one ``batch`` travel as one message, and again as the same one where it is not known whether it
+    arrived.
     """
 
     __tablename__ = "deliveries"

@@ -11,7 +11,9 @@ from perfci.store.tables.base import TableBase, foreign_key, primary_key
 
 
 class OutboxRow(TableBase):
-    """Work promised in the transaction that made it necessary; whoever does it deletes the row with what it wrote."""
+    """Work promised in the transaction that made it necessary; whoever does it deletes the row with what it
+    wrote.
+    """
 
     __tablename__ = "outbox"
     __table_args__ = (Index("ix_outbox_kind", "kind", "id"), Index("ix_outbox_project", "project_id", "id"))
@@ -27,7 +29,9 @@ class OutboxRow(TableBase):
 
 
 class LeaseRow(TableBase):
-    """``beat`` moves while the holder lives; ``token`` grows with each new holder, so an old one is told apart."""
+    """``beat`` moves while the holder lives; ``token`` grows with each new holder, so an old one is told
+    apart.
+    """
 
     __tablename__ = "leases"
 

@@ -94,7 +94,9 @@ class BenchmarkRow(TableBase):
 
 
 class SeriesRow(TableBase):
-    """``identity`` hashes project, benchmark, version, parameters, metric, machine, variant and harness: all."""
+    """``identity`` hashes project, benchmark, version, parameters, metric, machine, variant and harness:
+    all.
+    """
 
     __tablename__ = "series"
 
@@ -158,10 +160,11 @@ class RunRow(TableBase):
 
 
 class ResultRow(TableBase):
-    """``level`` is the one number its processes agree on, so that histories are judged without reading samples.
+    """``level`` is the one number its processes agree on, so that histories are judged without reading
+    samples.
 
-    ``clock`` is what they were read from, empty where that differs and absent until the level is worked out; ``spread``
-    reaches from the lowest sample to the highest.
+    ``clock`` is what they were read from, empty where that differs and absent until the level is worked
+    out; ``spread`` reaches from the lowest sample to the highest.
     """
 
     __tablename__ = "results"
@@ -187,7 +190,9 @@ class ResultRow(TableBase):
 
 
 class ProcessRow(TableBase):
-    """``samples`` are the raw numbers as packed little-endian float64: what went in comes out, bit for bit."""
+    """``samples`` are the raw numbers as packed little-endian float64: what went in comes out, bit for
+    bit.
+    """
 
     __tablename__ = "processes"
     __table_args__ = (UniqueConstraint("result_id", "role", "pair", "round", "order", "index"),)

@@ -1,7 +1,8 @@
-"""Add whole runs fast: rows as plain tuples, converted once by our own functions, in as few statements as can be.
+"""Add whole runs fast: rows as plain tuples, converted once by our own functions, in as few statements as
+can be.
 
-SQLAlchemy's way of binding costs three times what SQLite needs for the rows themselves, and PostgreSQL takes rows by
-COPY fifteen times as fast as one by one.
+SQLAlchemy's way of binding costs three times what SQLite needs for the rows themselves, and PostgreSQL
+takes rows by COPY fifteen times as fast as one by one.
 """
 
 from __future__ import annotations
@@ -108,7 +109,9 @@ def insert_results(
     results: Sequence[tuple[int, Result]],
     summarize: ProcessSummarizer | None = None,
 ) -> None:
-    """Add results of runs, by the ids of these, with all their processes, and what they came to where that is told."""
+    """Add results of runs, by the ids of these, with all their processes, and what they came to where that
+    is told.
+    """
     if not results:
         return
     series_ids = row_ids.ensure_series_ids(tx, project_id, [result.series for _, result in results])
@@ -148,7 +151,9 @@ def update_process_count(tx: Session, run_id: int) -> None:
 
 
 def count_os_processes(measured: Iterable[tuple[Series, Sequence[Process]]]) -> int:
-    """The processes of the operating system behind what was measured; the metrics of a cell come from the same ones."""
+    """The processes of the operating system behind what was measured; the metrics of a cell come from the
+    same ones.
+    """
     cells: dict[Any, list[Sequence[Process]]] = defaultdict(list)
     for series, processes in measured:
         cells[series.benchmark.name, series.benchmark.version, series.parameters].append(processes)

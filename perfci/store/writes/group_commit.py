@@ -1,4 +1,6 @@
-"""Write what many ask for at once in one transaction: a commit to disk costs the same for one upload as for sixty."""
+"""Write what many ask for at once in one transaction: a commit to disk costs the same for one upload as for
+sixty.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ MAX_ATTEMPTS = 3
 
 
 class StoreUnavailable(PerfciError):
-    """The database could not store anything now; whoever asked may ask again after ``retry_after`` seconds."""
+    """The database could not store anything now; whoever asked may ask again after ``retry_after``
+    seconds.
+    """
 
     retry_after = RETRY_AFTER_S
 
@@ -74,8 +78,8 @@ class _TransactionFailure(Exception):
 class GroupCommitter:
     """One writing thread of a process, made where it is used: a thread does not survive a fork.
 
-    A bad job undoes only itself, by savepoints, and whoever submitted one is answered only after the commit they all
-    share. ``most`` jobs share one; the first waits ``wait_ms`` for company.
+    A bad job undoes only itself, by savepoints, and whoever submitted one is answered only after the commit
+    they all share. At most ``max_jobs`` jobs share one; the first waits ``wait_ms`` for others.
     """
 
     def __init__(self, store: Store, *, max_jobs: int = 64, wait_ms: float = 2.0) -> None:
@@ -89,7 +93,9 @@ class GroupCommitter:
         self._writer.start()
 
     def submit(self, job: Callable[[Session], T]) -> T:
-        """Run a job in the next transaction; answer what it answered, or raise what it raised, once that is stored."""
+        """Run a job in the next transaction; answer what it answered, or raise what it raised, once that is
+        stored.
+        """
         answer: T = self.submit_batched(_run_each, job)
         return answer
 
@@ -167,21 +173,17 @@ class GroupCommitter:
         try:
             with self._store.begin() as tx:
                 in_a_job = True
-                alike = groupby(batch, key=lambda item: item.run_batch)
-                outcomes = [
-                    outcome
-                    for how, some in alike
-                    for outcome in self._run_jobs(tx, how, [item.item for item in some])
-                ]
+                outcomes: list[_JobOutcome] = []
+                for run_batch, jobs in groupby(batch, key=lambda job: job.run_batch):
+                    outcomes += self._run_jobs(tx, run_batch, [job.item for job in jobs])
                 in_a_job, committing = False, True
         except Exception as error:
             cause = error.__cause__ if isinstance(error, PerfciError) else error
             lost = isinstance(cause, DBAPIError) and cause.connection_invalidated
-            again = is_retryable(cause) and not (
-                lost and committing
-            )  # lost in a commit: nobody knows what is stored
+            # Whether a commit that lost its connection stored anything is unknown: do not repeat it.
+            can_retry = is_retryable(cause) and not (lost and committing)
             raise _TransactionFailure(
-                error, can_retry=again, may_be_job_fault=in_a_job and not lost
+                error, can_retry=can_retry, may_be_job_fault=in_a_job and not lost
             ) from error
         return outcomes
 
@@ -196,16 +198,15 @@ class GroupCommitter:
                 raise
             except Exception as error:
                 log.debug("%d jobs are done one by one: %r", len(items), error)
-        return [self._run_job(tx, run_batch, what) for what in items]
+        return [self._run_job(tx, run_batch, item) for item in items]
 
     def _run_job(self, tx: Session, run_batch: BatchFunction[Any, Any], item: Any) -> _JobOutcome:
         try:
             try:
                 [outcome] = self._run_in_savepoint(tx, run_batch, [item])
             except IntegrityError:
-                [outcome] = self._run_in_savepoint(
-                    tx, run_batch, [item]
-                )  # another process added the row, or its ids are stale
+                # Another process added the row meanwhile, or the cached ids are stale: try once more.
+                [outcome] = self._run_in_savepoint(tx, run_batch, [item])
         except (OperationalError, InternalError):
             raise
         except Exception as error:

@@ -53,12 +53,16 @@ RUNNING = "running"
 FINISHED = "finished"
 
 BATCH_SIZE = 64
-"""Runs that are stored together: enough to share statements, few enough to keep a large import small in memory."""
+"""Runs that are stored together: enough to share statements, few enough to keep a large import small in
+memory.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class IngestCounts:
-    """What a bulk ingest added. ``values`` are results with a number, ``samples`` the raw ones behind them."""
+    """What a bulk ingest added. ``values`` are results with a number, ``samples`` the raw ones behind
+    them.
+    """
 
     runs_new: int = 0
     runs_known: int = 0
@@ -126,11 +130,11 @@ def add_run(tx: Session, run: Run) -> int:
         run_id = insert_runs(tx, project_id, [(replace(run, results=()), key, "")])[key]
     get_id_cache(tx).add(("project of run", run_id), project_id)
     if run.results:
-        known = set(tx.scalars(sa.select(ResultRow.series_id).where(ResultRow.run_id == run_id)))
+        stored = set(tx.scalars(sa.select(ResultRow.series_id).where(ResultRow.run_id == run_id)))
         new = [
             result
             for result in run.results
-            if row_ids.ensure_series_id(tx, project_id, result.series) not in known
+            if row_ids.ensure_series_id(tx, project_id, result.series) not in stored
         ]
         insert_results(tx, project_id, [(run_id, result) for result in new])
         update_process_count(tx, run_id)
@@ -138,7 +142,9 @@ def add_run(tx: Session, run: Run) -> int:
 
 
 def add_processes(tx: Session, run_id: int, measured: Sequence[tuple[Series, Process]]) -> list[int]:
-    """Append what one finished OS process measured, one row per metric, and answer the ids in the same order."""
+    """Append what one finished OS process measured, one row per metric, and answer the ids in the same
+    order.
+    """
     if not measured:
         return []
     project_id = row_ids.load_run_project_id(tx, run_id)
@@ -231,16 +237,17 @@ def ingest_runs(
     on_changed: Literal["refuse", "add"] = "refuse",
     summarize: ProcessSummarizer | None = None,
 ) -> IngestCounts:
-    """Store many runs, reading them only as fast as they are stored.
+    """Store a stream of runs in batches.
 
-    ``came_to`` works out what each result came to while its samples are at hand; else that is done when it is judged.
-    ``changed`` says what a known key with another body means: a mistake, or (asv rewrites its files as it measures
-    more) a run that has grown, of which only the results that differ are added.
+    ``summarize`` computes the summary of each result while its samples are at hand; without it that is done
+    when the result is judged. ``on_changed`` says what a stored key with another body means: an error
+    ("refuse"), or a run that has grown (asv rewrites its files as it measures more), of which only the
+    results that differ are added ("add").
     """
     total = IngestCounts()
     for batch in _split_batches(runs):
         new = _store_batch(tx, batch, kind, on_changed, None, summarize)
-        total += _count_ingested([run for run, _, _ in new], known=len(batch) - len(new))
+        total += _count_ingested([run for run, _, _ in new], runs_known=len(batch) - len(new))
     return total
 
 
@@ -261,7 +268,9 @@ def upsert_commits(tx: Session, project: str, commits: Sequence[Commit]) -> None
 
 
 def _ensure_result_id(tx: Session, run_id: int, series_id: int, process: Process) -> int:
-    """Find or add the result a process belongs to; its status is ok once any process is ok, else the latest."""
+    """Find or add the result a process belongs to; its status is ok once any process is ok, else the
+    latest.
+    """
     key = ("result", run_id, series_id)
     result_id = get_id_cache(tx).find(key)
     if result_id is None:
@@ -317,11 +326,11 @@ def _store_batch(
     return new
 
 
-def _count_ingested(new: Sequence[Run], known: int) -> IngestCounts:
+def _count_ingested(new: Sequence[Run], runs_known: int) -> IngestCounts:
     results = [result for run in new for result in run.results]
     return IngestCounts(
         runs_new=len(new),
-        runs_known=known,
+        runs_known=runs_known,
         values=sum(result.status is Status.OK for result in results),
         samples=sum(len(process.samples) for result in results for process in result.processes),
     )
@@ -329,16 +338,18 @@ def _count_ingested(new: Sequence[Run], known: int) -> IngestCounts:
 
 def _select_new_runs(tx: Session, batch: Sequence[KeyedRun], on_changed: str) -> Iterator[KeyedRun]:
     """The runs of a batch that are not stored yet, a grown one reduced to what is new in it."""
-    known = _load_body_hashes(tx, [key for run, key, _ in batch] + [_local_key(run) for run, _, _ in batch])
+    stored_hashes = _load_body_hashes(
+        tx, [key for run, key, _ in batch] + [_local_key(run) for run, _, _ in batch]
+    )
     for run, key, body_hash in batch:
-        if known.get(key) == body_hash or _local_key(run) in known:
+        if stored_hashes.get(key) == body_hash or _local_key(run) in stored_hashes:
             continue
-        if key not in known:
+        if key not in stored_hashes:
             yield run, key, body_hash
         elif on_changed == "refuse":
             raise PerfciError(
-                f"The run of commit {run.commit.short_sha} in session {run.session} is stored already with other content: "
-                "a run is never replaced, so measure it again in a new session."
+                f"The run of commit {run.commit.short_sha} in session {run.session} is stored already "
+                "with other content: a run is never replaced, so measure it again in a new session."
             )
         elif not _load_body_hashes(tx, [grown := identity(key, body_hash)]):
             yield _drop_stored_results(tx, run), grown, body_hash

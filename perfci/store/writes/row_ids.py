@@ -1,4 +1,6 @@
-"""Find or add the rows that measurements hang on: project, commit, machine, environment, variant, benchmark, series."""
+"""Find or add the rows that measurements hang on: project, commit, machine, environment, variant,
+benchmark, series.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from perfci.store import conversions
 from perfci.store.conversions import identity, machine_identity
 from perfci.store.dialects import in_chunks, insert_or_ignore, insert_rows
 from perfci.store.id_cache import get_id_cache
+from perfci.store.queries.loaders import find_series_ids
 from perfci.store.tables.base import TableBase, core_table
 from perfci.store.tables.measurements import (
     BenchmarkRow,
@@ -37,7 +40,9 @@ def ensure_project_id(tx: Session, slug: str) -> int:
 
 
 def load_run_project_id(tx: Session, run_id: int) -> int:
-    """The project a run was stored for; the ids a store has seen make this free for the run being measured."""
+    """The project a run was stored for; the ids a store has seen make this free for the run being
+    measured.
+    """
 
     def find() -> int:
         query = sa.select(SessionRow.project_id).join(RunRow, RunRow.session_id == SessionRow.id)
@@ -160,7 +165,9 @@ def ensure_series_ids(tx: Session, project: int, series: Sequence[Series]) -> li
 
 
 def _add_series(tx: Session, project: int, new: Mapping[Any, Series]) -> dict[Any, int]:
-    """Find or add series in one order for all writers, so that two of them wait for each other and never in a ring."""
+    """Find or add series in one order for all writers, so that two of them wait for each other and never in
+    a ring.
+    """
     slug = str(tx.scalar(sa.select(ProjectRow.slug).where(ProjectRow.id == project)))
     identities = {key: conversions.series_identity(slug, item) for key, item in new.items()}
     stored = find_series_ids(tx, identities.values())
@@ -184,15 +191,6 @@ def _add_series(tx: Session, project: int, new: Mapping[Any, Series]) -> dict[An
         tx.execute(insert_or_ignore(tx, SeriesRow), rows)
         stored |= find_series_ids(tx, absent)
     return {key: stored[identity] for key, identity in identities.items()}
-
-
-def find_series_ids(tx: Session, identities: Collection[str]) -> dict[str, int]:
-    """The ids of the series that these identities name; one that names none is left out."""
-    query = sa.select(SeriesRow.identity, SeriesRow.id)
-    ids_by_identity: dict[str, int] = {}
-    for some in in_chunks(identities):
-        ids_by_identity |= dict(tx.execute(query.where(SeriesRow.identity.in_(some))).all())
-    return ids_by_identity
 
 
 def _ensure_benchmark_ids(
@@ -244,8 +242,8 @@ def _commit_columns(commit: Commit) -> dict[str, Any]:
 def _changed_commit_columns(row: Any, commit: Commit) -> dict[str, Any]:
     """What a newer report of a commit changes.
 
-    What git alone knows (a subject, parents, a position) marks a report as coming from git: it may correct the rest.
-    Other reports, such as asv's with the author's date, only fill gaps.
+    What git alone knows (a subject, parents, a position) marks a report as coming from git: it may correct
+    the rest. Other reports, such as asv's with the author's date, only fill gaps.
     """
     from_git = bool(commit.subject or commit.parents or commit.position is not None)
     change = {}
@@ -260,7 +258,9 @@ def _changed_commit_columns(row: Any, commit: Commit) -> dict[str, Any]:
 def _find_or_add(
     tx: Session, row: type[TableBase], key: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
 ) -> int:
-    """Answer the id of the row with this key, adding it if need be; another writer may add it at the same moment."""
+    """Answer the id of the row with this key, adding it if need be; another writer may add it at the same
+    moment.
+    """
     columns = core_table(row).c
     query = sa.select(columns.id).where(*(columns[name] == value for name, value in key.items()))
     row_id = tx.scalar(query)

@@ -52,8 +52,8 @@ def save_change_points(tx: Session, project: str, changes: Mapping[Series, Seque
     ids_of = row_ids.ensure_series_ids(tx, row_ids.ensure_project_id(tx, project), list(changes))
     stored = _load_change_points(tx, ids_of)
     new = {
-        row_id: [_change_point_values(item) for item in found]
-        for row_id, found in zip(ids_of, changes.values(), strict=True)
+        row_id: [_change_point_values(item) for item in points]
+        for row_id, points in zip(ids_of, changes.values(), strict=True)
     }
     changed = [row_id for row_id, moves in new.items() if moves != stored.get(row_id, [])]
     for some in in_chunks(changed):

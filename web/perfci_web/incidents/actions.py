@@ -26,7 +26,7 @@ from perfci.service.incidents.triage import (
 from perfci.service.incidents.undo_change import undo_last_change
 from perfci.store.incidents import incident_store
 from perfci.store.projects import Project, find_project
-from perfci.store.writes.row_ids import find_series_ids
+from perfci.store.queries.loaders import find_series_ids
 from perfci_web.incidents.change_form import RejectedForm, changed_form_values, parse_change, parse_revision
 from perfci_web.incidents.routes import (
     INCIDENT_PATH,

@@ -1,6 +1,7 @@
 """Keep every verdict that was given: the database itself refuses to delete or edit one.
 
-The false-alarm meter counts what was said, so nothing may be unsaid. Only ``superseded_by`` is ever set, and once.
+The false-alarm meter counts what was said, so nothing may be unsaid. Only ``superseded_by`` is ever set,
+and once.
 """
 
 from alembic import op

@@ -1,4 +1,6 @@
-"""Keep with each result its level, and whether its samples were thinned; with each run when it came, and from where."""
+"""Keep with each result its level, and whether its samples were thinned; with each run when it came, and
+from where.
+"""
 
 import sqlalchemy as sa
 from alembic import op

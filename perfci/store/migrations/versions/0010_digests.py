@@ -1,4 +1,6 @@
-"""Keep with each result what its level was read from and how far its samples spread; a look works out those of old."""
+"""Keep with each result what its level was read from and how far its samples spread; a look works out those
+of old.
+"""
 
 import sqlalchemy as sa
 from alembic import op

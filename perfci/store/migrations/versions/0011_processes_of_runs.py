@@ -9,9 +9,10 @@ down_revision = "0010"
 COUNTED = """
 UPDATE runs SET processes = counted.number FROM (
     SELECT run_id, COUNT(*) AS number FROM (
-        SELECT DISTINCT results.run_id, series.benchmark_id, series.parameters, processes.role, processes.pair,
-            processes.round, processes."order", processes."index"
-        FROM processes JOIN results ON processes.result_id = results.id JOIN series ON results.series_id = series.id
+        SELECT DISTINCT results.run_id, series.benchmark_id, series.parameters, processes.role,
+            processes.pair, processes.round, processes."order", processes."index"
+        FROM processes JOIN results ON processes.result_id = results.id
+        JOIN series ON results.series_id = series.id
     ) AS one GROUP BY run_id
 ) AS counted WHERE counted.run_id = runs.id
 """

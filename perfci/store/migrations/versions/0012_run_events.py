@@ -1,4 +1,6 @@
-"""Keep what GitHub tells of runs of workflows until it is acted upon, and for a while after: it counts once."""
+"""Keep what GitHub tells of runs of workflows until it is acted upon, and for a while after: it counts
+once.
+"""
 
 import sqlalchemy as sa
 from alembic import op
