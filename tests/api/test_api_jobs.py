@@ -286,7 +286,8 @@ def test_a_job_writes_the_commit_it_ran_for_and_bases_of_comparisons(jobs: Jobs)
     assert job.send(measured(session="older", commit=a_commit(9))) == (
         403,
         "This token is for the commit 00000001cccc, and the document is of 00000009cccc: only the base of a "
-        "comparison may be another commit. Older ones are for runs that were started by hand on a bound ref, and for tokens "
+        "comparison may be another commit. Older ones are for runs that were started by hand on a bound "
+        "ref, and for tokens "
         "of `perfci token create`.",
     )
 

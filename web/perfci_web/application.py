@@ -90,8 +90,8 @@ def create_app(
 
 def _register_pages(app: Flask, authenticator: Authenticator) -> None:
     app.register_blueprint(authentication.create_blueprint(with_github=authenticator.github is not None))
-    for family in (overview, benchmarks, series, comparisons, commits, calibration, incidents, impact):
-        app.register_blueprint(family.blueprint)
+    for pages in (overview, benchmarks, series, comparisons, commits, calibration, incidents, impact):
+        app.register_blueprint(pages.blueprint)
 
 
 def _register_error_handlers(app: Flask, store: Store) -> None:

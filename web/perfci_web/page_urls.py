@@ -69,10 +69,10 @@ class Links:
         own = qualifiers(series)
         others = [qualifiers(namesake) for namesake in self._namesakes[_name_key(series)] - {series}]
         for key in dict.fromkeys(key for values in (own, *others) for key in values):
-            alike = [values for values in others if values.get(key, "") == own.get(key, "")]
-            if len(alike) < len(others):
+            same_value = [values for values in others if values.get(key, "") == own.get(key, "")]
+            if len(same_value) < len(others):
                 query[key] = own.get(key, "")
-                others = alike
+                others = same_value
         return query
 
 

@@ -76,9 +76,9 @@ def serve(
         )
         server.channel_class = Channel
         try:
-            with _told_by_signals(server.pull_trigger) as told:
+            with _watch_signals(server.pull_trigger) as is_ending:
                 on_ready(server_url(host, listener))
-                while not told():
+                while not is_ending():
                     on_tick()
                     loop(server.adj.asyncore_loop_timeout, server.adj.asyncore_use_poll, connections, count=1)
             _finish(server, connections)
@@ -127,7 +127,7 @@ def _is_busy(channel: HTTPChannel) -> bool:
 
 
 @contextlib.contextmanager
-def _told_by_signals(wake: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+def _watch_signals(wake: Callable[[], None]) -> Iterator[Callable[[], bool]]:
     """Whether a signal asked for the end, told between two steps of the loop; the signals are given back
     afterwards.
 

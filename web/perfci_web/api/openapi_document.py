@@ -51,7 +51,8 @@ def build_document(operations: tuple[Operation, ...], *, enforced: bool) -> Mapp
 DESCRIPTION = (
     "Continuous performance regression service for PyTorch code. Lists are paged: request again with "
     "`cursor` set to `next` until there is none. Names in an address are spelled as in the addresses of "
-    "pages: `/` as `:`, other characters that a URL may not hold as `~HH`. Errors are problem documents (RFC 9457)."
+    "pages: `/` as `:`, other characters that a URL may not hold as `~HH`. "
+    "Errors are problem documents (RFC 9457)."
 )
 
 
