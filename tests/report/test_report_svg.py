@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.model import ChangePoint, Point, Status, VerdictKind
-from perfci.report.charts.palette import DARK, LIGHT, TOKENS
+from perfci.report.charts.palette import DARK, LIGHT
 from perfci.report.charts.series_trend import Trend, build_trend
 from perfci.report.charts.svg_charts import (
     MAX_DOTS,
-    badge_svg,
     downsampling_note,
     render_interval_bar,
     render_sparkline,
@@ -40,7 +39,6 @@ def count(svg: str, shade: str) -> int:
         ("trend.svg", render_trend(a_trend(), standalone=True)),
         ("sparkline.svg", render_sparkline(a_trend())),
         ("interval.svg", render_interval_bar(a_verdict(), span=1.5)),
-        ("badge.svg", badge_svg("perfci", "1 regression", "worse")),
     ],
 )
 def test_a_picture_is_drawn_exactly_so(name: str, svg: str) -> None:
@@ -179,10 +177,3 @@ def test_every_text_colour_can_be_read_on_every_ground(theme: dict[str, str]) ->
 def test_every_shape_that_means_something_stands_out(theme: dict[str, str]) -> None:
     for shape in ("dot", "level", "control", "worse", "better"):
         assert contrast(theme[shape], theme["surface"]) >= 3, shape
-
-
-def test_a_badge_can_be_read() -> None:
-    assert all(
-        contrast("#ffffff", TOKENS[shade][0]) >= 4.5
-        for shade in ("worse", "better", "same", "unsure", "muted")
-    )

@@ -1,4 +1,4 @@
-"""The colours, once, for pages, charts, badges and offline pictures; their contrast is tested, not hoped for."""
+"""The colours of pages, charts and offline pictures; a test checks their contrast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one drawer: trend chart, sparkline, interval bar and badge as SVG text; it colours by class, never inline."""
+"""Render trend charts, sparklines, interval bars and share bars as SVG text, coloured by CSS class."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from html import escape
 from itertools import pairwise
 
 from perfci.model import Interval, Verdict
-from perfci.report.charts.palette import LIGHT, picture_palette_css
+from perfci.report.charts.palette import picture_palette_css
 from perfci.report.charts.plot_axes import (
     CHARACTER_WIDTH_PX,
     PlotFrame,
@@ -145,24 +145,6 @@ def render_share_bar(shares: Sequence[tuple[str, int]], *, width: int = 320, hei
     )
 
 
-def badge_svg(label: str, message: str, shade: Tone) -> str:
-    """Draw a badge for a README: what is watched on the left, how it stands on the right, in words."""
-    label, message = make_printable(label, 60), make_printable(message, 60)
-    left, right = _text_width(label) + 14, _text_width(message) + 14
-    colour = {"void": LIGHT["muted"]}.get(shade) or LIGHT[shade]
-    title = escape(f"{label}: {message}")
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="20" role="img" aria-label="{title}">'
-        f"<title>{title}</title>"
-        f'<clipPath id="r"><rect width="{left + right}" height="20" rx="4"/></clipPath>'
-        f'<g clip-path="url(#r)"><rect width="{left}" height="20" fill="#3b424b"/>'
-        f'<rect x="{left}" width="{right}" height="20" fill="{colour}"/></g>'
-        f'<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" text-anchor="middle">'
-        f'<text x="{format_px(left / 2)}" y="14" textLength="{left - 14}">{escape(label)}</text>'
-        f'<text x="{format_px(left + right / 2)}" y="14" textLength="{right - 14}">{escape(message)}</text></g></svg>'
-    )
-
-
 def axis_start_note(trend: Trend) -> str:
     """Say where the value axis of a trend starts when that is not zero, so that a step is read for what it is."""
     if not trend.measured_dots:
@@ -221,7 +203,11 @@ def _draw_commit_labels(trend: Trend, frame: PlotFrame) -> Iterator[str]:
     for k, position in enumerate(chosen):
         dot = dots[position]
         x = frame.x(dot.index)
-        anchor = "pc-end" if k and k == len(chosen) - 1 else "" if k == 0 and len(chosen) > 1 else "pc-middle"
+        anchor = "pc-middle"
+        if len(chosen) > 1 and k == 0:
+            anchor = ""
+        elif k and k == len(chosen) - 1:
+            anchor = "pc-end"
         shift = {"pc-end": 6.0, "": -6.0}.get(anchor, 0.0)
         yield svg_line(x, frame.bottom, x, frame.bottom + 4, "pc-axis")
         yield svg_text(x + shift, frame.bottom + 36, dot.commit.sha[:7], anchor)
@@ -329,11 +315,10 @@ def _draw_failures(trend: Trend, frame: PlotFrame) -> Iterator[str]:
     for dot in trend.dots:
         if dot.level is None:
             x, shade = frame.x(dot.index), "pc-skipped" if dot.status.value == "skipped" else "pc-failed"
-            told = escape(
-                f"{status_label(dot.status)} · {dot.commit.sha[:10]} {make_printable(dot.reason or dot.commit.subject, 90)}"
-            )
+            note = make_printable(dot.reason or dot.commit.subject, 90)
+            title = escape(f"{status_label(dot.status)} · {dot.commit.sha[:10]} {note}")
             cross = f"M{format_px(x - 3.5)},{format_px(y - 3.5)}l7,7m0,-7l-7,7"
-            yield f'<path class="{shade}" d="{cross}"><title>{told}</title></path>'
+            yield f'<path class="{shade}" d="{cross}"><title>{title}</title></path>'
 
 
 def _draw_change_flags(trend: Trend, frame: PlotFrame) -> Iterator[str]:
@@ -403,7 +388,3 @@ def _sparkline_path(runs: Iterable[Sequence[Dot]], frame: PlotFrame) -> str:
         ]
         pieces.append(f"M{'L'.join(dots)}" + ("h.01" if len(dots) == 1 else ""))
     return "".join(pieces)
-
-
-def _text_width(text: str) -> int:
-    return round(sum(3.5 if character in "iljt.,:;|!' " else 6.6 for character in text))
