@@ -41,7 +41,7 @@ def format_ablation(ablation: Ablation, policy: Policy) -> str:
 
 def render_ablations_markdown(ablations: Sequence[Ablation], policy: Policy) -> str:
     """The same in one code block for each benchmark: columns line up everywhere."""
-    texts = [(one.name, text) for one in ablations if (text := format_ablation(one, policy))]
+    texts = [(ablation.name, text) for ablation in ablations if (text := format_ablation(ablation, policy))]
     return "\n".join(
         f"### ablation {code_span(name)}\n\n{code_block(text.splitlines())}\n" for name, text in texts
     )
@@ -56,9 +56,9 @@ def ablation_heading(ablation: Ablation) -> str:
 def format_rejected_steps(ablation: Ablation) -> str:
     """One line for each step that does not count, and why."""
     return "\n".join(
-        f"✕ {make_printable(rung.name)} {make_printable(rung.rejection_reason, 300)}"
-        for rung in ablation.steps
-        if rung.rejection_reason
+        f"✕ {make_printable(step.name)} {make_printable(step.rejection_reason, 300)}"
+        for step in ablation.steps
+        if step.rejection_reason
     )
 
 
@@ -85,23 +85,23 @@ def _pair_with_previous(
 
 
 def _step_row(step_result: AblationRow, level: str, series: Series, previous: str) -> tuple[str, ...]:
-    rung = step_result.step
-    if rung.rejection_reason:
-        return ("✕", make_printable(rung.name), "", "", "", "", "", rung.rejection_reason.partition(":")[0])
+    step = step_result.step
+    if step.rejection_reason:
+        return ("✕", make_printable(step.name), "", "", "", "", "", step.rejection_reason.partition(":")[0])
     if step_result.verdict is None:
         return (
             "",
-            make_printable(rung.name),
+            make_printable(step.name),
             level,
             "",
             "",
             "",
             "",
-            "" if not rung.compared_with else "not measured",
+            "" if not step.compared_with else "not measured",
         )
-    against = f"against {make_printable(rung.compared_with)}" if rung.compared_with != previous else ""
+    against = f"against {make_printable(step.compared_with)}" if step.compared_with != previous else ""
     return (
-        *_verdict_cells(step_result.verdict, make_printable(rung.name), level),
+        *_verdict_cells(step_result.verdict, make_printable(step.name), level),
         against or _note_cell(step_result.verdict),
     )
 

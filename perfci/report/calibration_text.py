@@ -127,10 +127,10 @@ def format_bar(floor: SeriesNoiseFloor) -> str:
 def _window_rows(window: CalibrationWindow) -> Iterator[tuple[str, ...]]:
     yield _meter_row(format_window(window), window.overall)
     yield from (
-        _meter_row(f"  suite {name}" if name else "  unknown suite", one)
-        for name, one in window.suites.items()
+        _meter_row(f"  suite {name}" if name else "  unknown suite", meter)
+        for name, meter in window.suites.items()
     )
-    yield from (_meter_row(f"  {kind.value}", one) for kind, one in window.classes.items())
+    yield from (_meter_row(f"  {kind.value}", meter) for kind, meter in window.classes.items())
 
 
 def _meter_row(name: str, meter: FalseAlarmMeter) -> tuple[str, ...]:
@@ -177,8 +177,8 @@ def _serialize_window(window: CalibrationWindow) -> JsonFields:
         "days": window.days,
         "aa_comparisons": window.comparisons,
         "false_alarms": _serialize_meter(window.overall),
-        "suites": {name: _serialize_meter(one) for name, one in window.suites.items()},
-        "classes": {kind.value: _serialize_meter(one) for kind, one in window.classes.items()},
+        "suites": {name: _serialize_meter(meter) for name, meter in window.suites.items()},
+        "classes": {kind.value: _serialize_meter(meter) for kind, meter in window.classes.items()},
         "different_commits": {
             "candidates": candidates.total,
             "confirmed": candidates.confirmed,

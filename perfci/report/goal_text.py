@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfci.model import Interval, cell_name
+from perfci.model import Interval, Verdict, cell_name
 from perfci.report.escaping import code_span, make_printable
 from perfci.report.number_format import (
     choose_scale,
@@ -31,7 +31,7 @@ LEFT_ALIGNED = frozenset({0, 1, 2, 5})
 
 def format_goals(goals: Sequence[GoalVerdict]) -> str:
     """Everything a terminal shows of the goals; empty where there are none."""
-    return "\n".join(_format_goal(one) for one in goals)
+    return "\n".join(_format_goal(goal) for goal in goals)
 
 
 def render_goals_markdown(goals: Sequence[GoalVerdict]) -> str:
@@ -55,27 +55,24 @@ def _format_goal(goal: GoalVerdict) -> str:
 
 def goal_headline(goal: GoalVerdict) -> str:
     """``goal fast enough, attn=flash: broken``, and why where no clause says so."""
-    about = f", {make_printable(goal.subject)}" if goal.subject else ""
+    subject = f", {make_printable(goal.subject)}" if goal.subject else ""
     trade = ", with a trade-off" if goal.trades else ""
-    why = f": {make_printable(goal.reason, 300)}" if goal.reason else ""
-    return f"{GLYPHS[goal.outcome]} goal {make_printable(goal.name)}{about}: {goal.outcome.value}{trade}{why}"
+    reason = f": {make_printable(goal.reason, 300)}" if goal.reason else ""
+    return f"{GLYPHS[goal.outcome]} goal {make_printable(goal.name)}{subject}: {goal.outcome.value}{trade}{reason}"
 
 
 def trade_sentence(trade: Tradeoff) -> str:
     """``trade-off at model.Gpt('flash', 8): step_time got 31.0 % faster, but peak needs 18.2 % more memory``."""
     series = trade.gain.series
     where = cell_name(get_benchmark_owner(series.benchmark.name) or series.benchmark.name, series.parameters)
-    return f"trade-off at {make_printable(where)}: {_format_trade_side(trade, gain=True)}, but {_format_trade_side(trade, gain=False)}"
+    gain, loss = _metric_change_phrase(trade.gain), _metric_change_phrase(trade.cost)
+    return f"trade-off at {make_printable(where)}: {gain}, but {loss}"
 
 
-def _format_trade_side(trade: Tradeoff, *, gain: bool) -> str:
-    verdict = trade.gain if gain else trade.cost
+def _metric_change_phrase(verdict: Verdict) -> str:
     metric = verdict.series.metric
-    return (
-        f"{make_printable(metric.name)} {level_change_phrase(verdict.ratio, metric)}"
-        if verdict.ratio
-        else make_printable(metric.name)
-    )
+    name = make_printable(metric.name)
+    return f"{name} {level_change_phrase(verdict.ratio, metric)}" if verdict.ratio else name
 
 
 def _clause_row(clause_verdict: ClauseVerdict) -> tuple[str, ...]:
@@ -134,26 +131,24 @@ def _format_deviation(ratio: float) -> str:
 
 
 def _single_goal_lines(goal: GoalVerdict) -> list[str]:
-    about = f", {code_span(goal.subject)}" if goal.subject else ""
+    subject = f", {code_span(goal.subject)}" if goal.subject else ""
     trade = ", with a trade-off" if goal.trades else ""
-    lines = [f"- {GLYPHS[goal.outcome]} goal {code_span(goal.name)}{about}: **{goal.outcome.value}**{trade}"]
+    lines = [
+        f"- {GLYPHS[goal.outcome]} goal {code_span(goal.name)}{subject}: **{goal.outcome.value}**{trade}"
+    ]
     lines += [f"  - {code_span(goal.reason)}"] if goal.reason else []
-    lines += [_clause_line(found) for found in goal.clauses]
-    return lines + [f"  - ⇄ {code_span(trade_sentence(one))}" for one in goal.trades]
+    lines += [_clause_line(clause) for clause in goal.clauses]
+    return lines + [f"  - ⇄ {code_span(trade_sentence(tradeoff))}" for tradeoff in goal.trades]
 
 
 def _clause_line(clause_verdict: ClauseVerdict) -> str:
     """What was found is told in a unit, which a suite may have made up."""
     cell = f" {code_span(clause_verdict.series.cell)}" if clause_verdict.series else ""
-    known = (
-        [code_span(format_clause_value(clause_verdict, clause_verdict.estimate))]
-        if clause_verdict.estimate is not None
-        else []
-    )
-    known += (
-        [code_span(format_clause_interval(clause_verdict, clause_verdict.interval))]
-        if clause_verdict.interval
-        else []
-    )
-    said = [code_span(clause_note(clause_verdict))] if clause_note(clause_verdict) else []
-    return f"  - {GLYPHS[clause_verdict.outcome]} {code_span(clause_verdict.clause.text)}{cell}: {', '.join([*known, *said])}"
+    details = []
+    if clause_verdict.estimate is not None:
+        details.append(format_clause_value(clause_verdict, clause_verdict.estimate))
+    if clause_verdict.interval:
+        details.append(format_clause_interval(clause_verdict, clause_verdict.interval))
+    details.append(clause_note(clause_verdict))
+    glyph, clause = GLYPHS[clause_verdict.outcome], code_span(clause_verdict.clause.text)
+    return f"  - {glyph} {clause}{cell}: {', '.join(code_span(detail) for detail in details if detail)}"

@@ -40,8 +40,8 @@ def pooled_sentence(pooled: PooledVerdict) -> str:
     if pooled.kind is PooledKind.NO_SHIFT:
         return f"no overall shift beyond {format_percent(pooled.bar)}: {size} over {format_count(pooled.benchmarks, 'benchmark')}"
     agreeing = f"{pooled.agreeing} of {format_count(pooled.benchmarks, 'benchmark')} in this direction"
-    told = f"{KIND_LABELS[pooled.kind]}: {size}, {agreeing}"
+    finding = f"{KIND_LABELS[pooled.kind]}: {size}, {agreeing}"
     if not pooled.is_finding:
-        return f"{told}; a shift of {format_percent(pooled.bar)} is neither shown nor excluded"
+        return f"{finding}; a shift of {format_percent(pooled.bar)} is neither shown nor excluded"
     from_screening = "; from screening only, so it fails no check" if pooled.stage is Stage.SCREENING else ""
-    return f"{told}{from_screening}; look for a common cause"
+    return f"{finding}{from_screening}; look for a common cause"

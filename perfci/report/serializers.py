@@ -65,12 +65,12 @@ def serialize_trend(trend: Trend) -> JsonFields:
         "points": [_serialize_dot(dot, scale) for dot in trend.dots],
         "levels": [
             {
-                "first": one.first,
-                "last": one.last,
-                "value": one.value,
-                "value_text": scale.format_value(one.value),
+                "first": level.first,
+                "last": level.last,
+                "value": level.value,
+                "value_text": scale.format_value(level.value),
             }
-            for one in trend.levels
+            for level in trend.levels
         ],
         "changes": [_serialize_mark(mark) for mark in trend.marks],
     }

@@ -48,9 +48,10 @@ def format_verdict_table(verdicts: Iterable[Verdict]) -> str:
 
 def format_advice(verdicts: Iterable[Verdict]) -> str:
     """One line for each verdict that is no plain answer."""
-    open_ones = [verdict for verdict in rank_verdicts(verdicts) if verdict_advice(verdict)]
+    open_verdicts = [verdict for verdict in rank_verdicts(verdicts) if verdict_advice(verdict)]
     return "\n".join(
-        f"{verdict_glyph(one)} {make_printable(one.series.label)}: {verdict_advice(one)}" for one in open_ones
+        f"{verdict_glyph(verdict)} {make_printable(verdict.series.label)}: {verdict_advice(verdict)}"
+        for verdict in open_verdicts
     )
 
 

@@ -32,7 +32,7 @@ def format_variants(comparison: VariantResults, trades: Sequence[Tradeoff] = ())
     verdicts = [contrast.verdict for contrast in comparison.contrasts]
     parts = [
         f"{counts_sentence(verdicts) or _nothing_compared_text(comparison)}{_rejected_count(comparison)}.",
-        "\n".join(f"✕ {rejection_sentence(one)}" for one in comparison.rejections),
+        "\n".join(f"✕ {rejection_sentence(rejection)}" for rejection in comparison.rejections),
         *(_format_group(place, comparison) for place in _group_keys(comparison)),
         "\n".join(f"⇄ {trade_sentence(trade)}" for trade in trades),
     ]
@@ -62,11 +62,13 @@ def _rejected_count(comparison: VariantResults) -> str:
 
 def _group_keys(comparison: VariantResults) -> list[VariantGroupKey]:
     """Every benchmark that has something to say, in the order of the suite."""
-    verdicts = [contrast.verdict.series for contrast in comparison.contrasts]
-    series = [*verdicts, *(one.series for one in comparison.numerics)]
-    return list(
-        dict.fromkeys((one.benchmark.name, _shared_parameters(one.parameters, comparison)) for one in series)
-    )
+    contrasted = [contrast.verdict.series for contrast in comparison.contrasts]
+    checked = [check.series for check in comparison.numerics]
+    keys = [
+        (series.benchmark.name, _shared_parameters(series.parameters, comparison))
+        for series in (*contrasted, *checked)
+    ]
+    return list(dict.fromkeys(keys))
 
 
 def _shared_parameters(parameters: NamedValues, comparison: VariantResults) -> NamedValues:
@@ -75,20 +77,20 @@ def _shared_parameters(parameters: NamedValues, comparison: VariantResults) -> N
 
 def _format_group(group_key: VariantGroupKey, comparison: VariantResults) -> str:
     benchmark, rest = group_key
-    mine = [
-        one
-        for one in comparison.contrasts
-        if _is_in_group(group_key, one.verdict.series.benchmark.name, one, comparison)
+    contrasts = [
+        contrast
+        for contrast in comparison.contrasts
+        if _is_in_group(group_key, contrast.verdict.series.benchmark.name, contrast, comparison)
     ]
     heading = make_printable(
         benchmark + "".join(f", {name}={strip_quotes(value)}" for name, value in rest), 200
     )
-    metrics = list(dict.fromkeys(one.verdict.series.metric.name for one in mine))
+    metrics = list(dict.fromkeys(contrast.verdict.series.metric.name for contrast in contrasts))
     rows = [
-        _contrast_row(one, comparison)
+        _contrast_row(contrast, comparison)
         for metric in metrics
-        for one in mine
-        if one.verdict.series.metric.name == metric
+        for contrast in contrasts
+        if contrast.verdict.series.metric.name == metric
     ]
     table = align_table(HEADINGS, rows, LEFT_ALIGNED) if rows else ""
     lines = [*table.splitlines(), *_numerics_lines(group_key, comparison)]
@@ -142,21 +144,23 @@ def _verdict_cell(verdict: Verdict) -> str:
 
 def _numerics_lines(group_key: VariantGroupKey, comparison: VariantResults) -> Iterable[str]:
     """In which numbers a variant agrees with its baseline, and where that is not known."""
-    mine = [
-        one
-        for one in comparison.numerics
-        if (one.series.benchmark.name, _shared_parameters(one.series.parameters, comparison)) == group_key
+    checks = [
+        check
+        for check in comparison.numerics
+        if (check.series.benchmark.name, _shared_parameters(check.series.parameters, comparison)) == group_key
     ]
-    for name in dict.fromkeys(variant_name(one.series.parameters, comparison.varied) for one in mine):
-        own = [one for one in mine if variant_name(one.series.parameters, comparison.varied) == name]
-        if agreeing := _join_metric_names(own, ParityOutcome.AGREES):
+    for name in dict.fromkeys(variant_name(check.series.parameters, comparison.varied) for check in checks):
+        variant_checks = [
+            check for check in checks if variant_name(check.series.parameters, comparison.varied) == name
+        ]
+        if agreeing := _join_metric_names(variant_checks, ParityOutcome.AGREES):
             yield f"≈  {name} agrees with the baseline in {agreeing}"
-        open_ones = [one for one in own if one.parity is ParityOutcome.UNDECIDED]
-        yield from (f"?  {name}, undecided: {make_printable(one.text, 200)}" for one in open_ones)
-        if _join_metric_names(own, ParityOutcome.REJECTED):
-            yield f"✕  {name} does not agree with the baseline in {_join_metric_names(own, ParityOutcome.REJECTED)}"
+        undecided = [check for check in variant_checks if check.parity is ParityOutcome.UNDECIDED]
+        yield from (f"?  {name}, undecided: {make_printable(check.text, 200)}" for check in undecided)
+        if _join_metric_names(variant_checks, ParityOutcome.REJECTED):
+            yield f"✕  {name} does not agree with the baseline in {_join_metric_names(variant_checks, ParityOutcome.REJECTED)}"
 
 
 def _join_metric_names(numerics: Iterable[NumericsCheck], parity: ParityOutcome) -> str:
-    names = [make_printable(one.series.metric.name) for one in numerics if one.parity is parity]
+    names = [make_printable(check.series.metric.name) for check in numerics if check.parity is parity]
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)

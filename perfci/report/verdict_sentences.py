@@ -106,14 +106,14 @@ def comparison_sentence(verdicts: Sequence[Verdict]) -> PageSummary:
     """Answer "is head worse than base?" for a whole comparison."""
     if not verdicts:
         return PageSummary("Nothing was compared")
-    worst, told = most_severe(verdicts), counts_sentence(verdicts)
+    worst, counts = most_severe(verdicts), counts_sentence(verdicts)
     if worst.kind is VerdictKind.UNCHANGED:
-        return PageSummary(f"No regression: {told}")
+        return PageSummary(f"No regression: {counts}")
     if worst.kind is VerdictKind.IMPROVEMENT:
-        return PageSummary(f"No regression: {told}", f"Largest: {verdict_sentence(worst)}")
+        return PageSummary(f"No regression: {counts}", f"Largest: {verdict_sentence(worst)}")
     if worst.kind in {VerdictKind.REGRESSION, VerdictKind.FAILED}:
-        return PageSummary(told, f"{'Worst: ' if len(verdicts) > 1 else ''}{verdict_sentence(worst)}")
-    return PageSummary(f"No regression found, some results inconclusive: {told}")
+        return PageSummary(counts, f"{'Worst: ' if len(verdicts) > 1 else ''}{verdict_sentence(worst)}")
+    return PageSummary(f"No regression found, some results inconclusive: {counts}")
 
 
 def overview_sentence(
@@ -185,7 +185,12 @@ def most_severe(verdicts: Sequence[Verdict]) -> Verdict:
 def rank_verdicts(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """Order verdicts as they deserve attention: by kind, then by size, then by name."""
     return sorted(
-        verdicts, key=lambda one: (SEVERITY_ORDER.index(one.kind), -_change_size(one), one.series.label)
+        verdicts,
+        key=lambda verdict: (
+            SEVERITY_ORDER.index(verdict.kind),
+            -_change_size(verdict),
+            verdict.series.label,
+        ),
     )
 
 

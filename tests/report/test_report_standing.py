@@ -81,6 +81,6 @@ def test_a_trend_travels_as_json_with_what_the_page_shows() -> None:
     assert json.loads(json.dumps(told)) == told | {"axis": list(told["axis"])}
     assert told["axis"][0] < 0.0124 < 0.0147 < told["axis"][1]
     assert told["scale"] == {"factor": 0.001, "symbol": "ms"}
-    assert told["points"][0]["shown"].endswith(" ms")
-    assert told["points"][30] | {"value": None, "status": "oom", "shown": "oom"} == told["points"][30]
+    assert told["points"][0]["value_text"].endswith(" ms")
+    assert told["points"][30] | {"value": None, "status": "oom", "value_text": "oom"} == told["points"][30]
     assert [change["state"] for change in told["changes"]] == ["confirmed"]

@@ -221,12 +221,12 @@ def _is_backward_comparison(verdict: Verdict, index_by_sha: dict[str, int]) -> b
 
 def _decisive_verdicts(verdicts: Iterable[Verdict]) -> dict[str, Verdict]:
     """The verdict that counts for each commit: a conviction outranks the screening that nominated it."""
-    found: dict[str, Verdict] = {}
+    verdict_by_commit: dict[str, Verdict] = {}
     for verdict in verdicts:
-        held = found.get(verdict.head)
+        held = verdict_by_commit.get(verdict.head)
         if held is None or verdict.stage is Stage.CONFIRMATION or held.stage is Stage.SCREENING:
-            found[verdict.head] = verdict
-    return found
+            verdict_by_commit[verdict.head] = verdict
+    return verdict_by_commit
 
 
 def _mark_from_verdict(verdict: Verdict, index_by_sha: dict[str, int]) -> ChangeMark:

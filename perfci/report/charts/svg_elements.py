@@ -61,8 +61,8 @@ def svg_line(x0: float, y0: float, x1: float, y1: float, css_class: str) -> str:
 
 
 def svg_circle(x: float, y: float, radius: float, css_class: str, title: str = "") -> str:
-    told = f"<title>{escape(title)}</title>" if title else ""
-    return f'<circle class="{css_class}" cx="{format_px(x)}" cy="{format_px(y)}" r="{radius}">{told}</circle>'
+    title_element = f"<title>{escape(title)}</title>" if title else ""
+    return f'<circle class="{css_class}" cx="{format_px(x)}" cy="{format_px(y)}" r="{radius}">{title_element}</circle>'
 
 
 def svg_text(x: float, y: float, text: str, css_class: str = "") -> str:

@@ -25,8 +25,13 @@ def find_open_regressions(trend: Trend) -> list[ChangeMark]:
 
 def find_largest_changes(trends: Iterable[Trend], count: int) -> list[tuple[Trend, ChangeMark]]:
     """The largest change of each series, the largest first; confirmed ones before candidates."""
-    largest = [(trend, max(marks, key=change_size)) for trend in trends if (marks := _unrefuted_marks(trend))]
-    return sorted(largest, key=lambda found: (found[1].state != "confirmed", -change_size(found[1])))[:count]
+    largest = []
+    for trend in trends:
+        marks = [mark for mark in trend.marks if mark.state != "refuted"]
+        if marks:
+            largest.append((trend, max(marks, key=change_size)))
+    largest.sort(key=lambda entry: (entry[1].state != "confirmed", -change_size(entry[1])))
+    return largest[:count]
 
 
 def change_size(mark: ChangeMark) -> float:
@@ -36,11 +41,8 @@ def change_size(mark: ChangeMark) -> float:
 
 def _is_open(trend: Trend, index: int) -> bool:
     """Whether the moves since have never taken it back; what came after a repair is another story."""
-    since = itertools.accumulate((mark.ratio for mark in trend.confirmed_marks()[index:]), operator.mul)
-    lower_is_better = trend.series.metric.direction == "lower"
-    costs = (ratio if lower_is_better else 1 / ratio if ratio > 0 else math.inf for ratio in since)
-    return all(cost - 1 > RECOVERED_WITHIN for cost in costs)
-
-
-def _unrefuted_marks(trend: Trend) -> list[ChangeMark]:
-    return [mark for mark in trend.marks if mark.state != "refuted"]
+    ratios = [mark.ratio for mark in trend.confirmed_marks()[index:]]
+    cost_ratios = list(itertools.accumulate(ratios, operator.mul))
+    if trend.series.metric.direction == "higher":
+        cost_ratios = [1 / ratio if ratio > 0 else math.inf for ratio in cost_ratios]
+    return all(cost_ratio - 1 > RECOVERED_WITHIN for cost_ratio in cost_ratios)

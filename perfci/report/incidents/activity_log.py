@@ -41,7 +41,7 @@ def activity_text(event_kind: str, before: str, after: str, text: str) -> str:
     """``new → investigating: looks like the tokenizer``."""
     if event_kind in FIELD_EVENTS:
         return _format_field_value(text, after) or ("nobody" if text == "assignee" else "none")
-    arrow = " → ".join(one.replace("_", " ") for one in (before, after) if one)
+    arrow = " → ".join(state.replace("_", " ") for state in (before, after) if state)
     if event_kind in TEXT_ONLY_EVENTS or not arrow:
         return text
     return f"{arrow}: {text}" if text else arrow

@@ -24,9 +24,11 @@ def serialize_incident_overview(
         "project": project,
         "sentence": words.incidents_summary(budgeted_incidents, len(retests), len(creeps)),
         "pages_per_week": pages_per_week,
-        "incidents": [serialize_incident(one, commits, pages_per_week) for one in budgeted_incidents],
-        "retests": [serialize_retest(one) for one in retests],
-        "slow_drifts": [serialize_creep(one) for one in creeps],
+        "incidents": [
+            serialize_incident(budgeted, commits, pages_per_week) for budgeted in budgeted_incidents
+        ],
+        "retests": [serialize_retest(retest) for retest in retests],
+        "slow_drifts": [serialize_creep(creep) for creep in creeps],
     }
 
 
@@ -58,8 +60,8 @@ def serialize_incident_summary(
         "measured_at": moment.isoformat(timespec="seconds") if moment else None,
         "cause": incident.cause or None,
         "environment": [
-            {"name": one.name, "before": one.before or None, "after": one.after or None}
-            for one in incident.environment_changes
+            {"name": change.name, "before": change.before or None, "after": change.after or None}
+            for change in incident.environment_changes
         ],
         "ambiguous": incident.ambiguous,
         "recovered_at": incident.reverted_by or None,
@@ -68,8 +70,12 @@ def serialize_incident_summary(
         "confirmed_series": incident.confirmed_count,
         "has_sufficient_evidence": incident.settled,
         "candidate_commits": [
-            {**serialize_commit(one.commit), "members": one.members, "weight": round(one.weight, 6)}
-            for one in incident.candidates
+            {
+                **serialize_commit(candidate.commit),
+                "members": candidate.members,
+                "weight": round(candidate.weight, 6),
+            }
+            for candidate in incident.candidates
         ],
         "next_measurement": words.measure_command(incident) or None,
     }

@@ -55,8 +55,8 @@ def incident_explanation(incident: Incident, commits: CommitsBySha) -> str:
         return MACHINE_CAUSE_TEXTS[incident.cause].format(sessions=_format_sessions(incident))
     if incident.confirmed_count:
         some = incident.confirmed_count < len(incident.members)
-        of = f" in {incident.confirmed_count} of {len(incident.members)} series" if some else ""
-        return f"Confirmed on new pairs{of}."
+        share = f" in {incident.confirmed_count} of {len(incident.members)} series" if some else ""
+        return f"Confirmed on new pairs{share}."
     return "Detected in the history only; not yet confirmed on new pairs." if incident.settled else ""
 
 
@@ -109,20 +109,20 @@ def expected_change_sentence(budgeted: BudgetedIncident) -> str:
     if budgeted.expected_change_match is None:
         return ""
     sources = ", ".join(
-        dict.fromkeys(make_printable(one.source, 60) for one in budgeted.expected_change_match.merged)
+        dict.fromkeys(make_printable(match.source, 60) for match in budgeted.expected_change_match.merged)
     )
     if budgeted.expected_change_match.covers_all:
         reasons = "; ".join(
             dict.fromkeys(
-                make_printable(one.expected.reason) for one in budgeted.expected_change_match.merged
+                make_printable(match.expected.reason) for match in budgeted.expected_change_match.merged
             )
         )
         return f"expected, declared in {sources}: {reasons}"
     largest = budgeted.expected_change_match.exceeding[0]
     sizes = [
-        one.expected.change
-        for one in budgeted.expected_change_match.merged
-        if one.expected.matches_series(largest.series)
+        match.expected.change
+        for match in budgeted.expected_change_match.merged
+        if match.expected.matches_series(largest.series)
     ]
     declared = f" declared {format_signed_percent(max(sizes, key=abs))}" if sizes else ""
     return f"larger than expected: {sources}{declared}; {member_sentence(largest)}"
@@ -141,12 +141,12 @@ def candidate_commit_lines(incident: Incident) -> list[str]:
     return [
         " · ".join(
             [
-                f"{one.commit.sha[:10]} {make_printable(one.commit.subject, 90)}".strip(),
-                *([make_printable(one.commit.author, 60)] if one.commit.author else []),
-                *([f"supported by {format_count(one.members, 'series', 'series')}"] if several else []),
+                f"{candidate.commit.sha[:10]} {make_printable(candidate.commit.subject, 90)}".strip(),
+                *([make_printable(candidate.commit.author, 60)] if candidate.commit.author else []),
+                *([f"supported by {format_count(candidate.members, 'series', 'series')}"] if several else []),
             ]
         )
-        for one in incident.candidates
+        for candidate in incident.candidates
     ]
 
 
@@ -169,10 +169,10 @@ def creep_sentence(creep: Creep) -> str:
     """How far a series drifted since a release, and how much of what it lost the steps explain."""
     interval = f" {format_interval(creep.interval)}" if creep.interval else ""
     how = "measured in new pairs" if creep.paired else "from nearby points"
-    told = f"{series_name(creep.series)} drifted {format_signed_percent(creep.drift_ratio - 1)}{interval} since {creep.release}, {how}"
+    drift = f"{series_name(creep.series)} drifted {format_signed_percent(creep.drift_ratio - 1)}{interval} since {creep.release}, {how}"
     if abs(creep.total_ratio / creep.drift_ratio - 1) < 5e-4:
-        return f"{told}; no change point explains it"
-    return f"{told}; its change points explain the rest of the total {format_signed_percent(creep.total_ratio - 1)}"
+        return f"{drift}; no change point explains it"
+    return f"{drift}; its change points explain the rest of the total {format_signed_percent(creep.total_ratio - 1)}"
 
 
 def creep_command(creep: Creep) -> str:
@@ -191,10 +191,10 @@ def compare_command(base: str, head: str, cells: Iterable[str]) -> str:
 
 
 LIST_SECTIONS: tuple[tuple[str, Callable[[BudgetedIncident], bool]], ...] = (
-    ("Open", lambda told: told.is_open),
-    ("Not alerted", lambda told: told.disposition in (Disposition.HELD_BACK, Disposition.TOO_WEAK)),
-    ("Waiting", lambda told: told.disposition is Disposition.WAITING),
-    ("Resolved or informational", lambda told: True),
+    ("Open", lambda budgeted: budgeted.is_open),
+    ("Not alerted", lambda budgeted: budgeted.disposition in (Disposition.HELD_BACK, Disposition.TOO_WEAK)),
+    ("Waiting", lambda budgeted: budgeted.disposition is Disposition.WAITING),
+    ("Resolved or informational", lambda budgeted: True),
 )
 
 
@@ -202,12 +202,12 @@ def group_by_section(
     budgeted_incidents: Sequence[BudgetedIncident],
 ) -> list[tuple[str, list[BudgetedIncident]]]:
     """Every incident in the first section that fits, so that nothing is lost; open ones by their evidence."""
-    found, left = [], sorted(budgeted_incidents, key=_urgency_key)
+    sections, remaining = [], sorted(budgeted_incidents, key=_urgency_key)
     for title, fits in LIST_SECTIONS:
-        mine = [one for one in left if fits(one)]
-        left = [one for one in left if not fits(one)]
-        found += [(title, mine)] if mine else []
-    return found
+        members = [budgeted for budgeted in remaining if fits(budgeted)]
+        remaining = [budgeted for budgeted in remaining if not fits(budgeted)]
+        sections += [(title, members)] if members else []
+    return sections
 
 
 def _urgency_key(budgeted: BudgetedIncident) -> tuple[object, ...]:
@@ -222,9 +222,12 @@ def _urgency_key(budgeted: BudgetedIncident) -> tuple[object, ...]:
 
 def incidents_summary(budgeted_incidents: Sequence[BudgetedIncident], retests: int, creeps: int) -> str:
     """``2 open incidents, 1 not alerted, 3 resolved or informational, 1 retest due``."""
-    opened = sum(one.is_open for one in budgeted_incidents)
-    held = sum(one.disposition in (Disposition.HELD_BACK, Disposition.TOO_WEAK) for one in budgeted_incidents)
-    waiting = sum(one.disposition is Disposition.WAITING for one in budgeted_incidents)
+    opened = sum(budgeted.is_open for budgeted in budgeted_incidents)
+    held = sum(
+        budgeted.disposition in (Disposition.HELD_BACK, Disposition.TOO_WEAK)
+        for budgeted in budgeted_incidents
+    )
+    waiting = sum(budgeted.disposition is Disposition.WAITING for budgeted in budgeted_incidents)
     rest = len(budgeted_incidents) - opened - held - waiting
     return format_incident_counts(
         {"open": opened, "held": held, "waiting": waiting, "rest": rest}, retests, creeps
@@ -240,7 +243,7 @@ def format_incident_counts(counts: Mapping[str, int], retests: int, creeps: int)
         "snoozed": "snoozed",
         "rest": "resolved or informational",
     }
-    parts += [f"{counts[name]:,} {words}" for name, words in headings.items() if counts.get(name)]
+    parts += [f"{counts[name]:,} {heading}" for name, heading in headings.items() if counts.get(name)]
     parts += [f"{format_count(retests, 'retest')} due"] if retests else []
     parts += [f"{format_count(creeps, 'series', 'series')} drifting slowly"] if creeps else []
     return ", ".join(parts)
@@ -276,7 +279,7 @@ def _commit_name(sha: str, commits: CommitsBySha) -> str:
 
 
 def _environment_explanation(incident: Incident) -> str:
-    shown = [observed_sentence(one) for one in incident.environment_changes[:MAX_OBSERVED_SHOWN]]
+    shown = [observed_sentence(change) for change in incident.environment_changes[:MAX_OBSERVED_SHOWN]]
     more = len(incident.environment_changes) - len(shown)
     values = "; ".join([*shown, *([f"and {more} more"] if more > 0 else [])])
     if incident.ambiguous:

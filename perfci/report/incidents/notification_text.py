@@ -43,11 +43,11 @@ def notification_body(notification: NotificationContent, link: str = "") -> str:
         if notification.get("reason")
         else []
     )
-    lines += ["", *(f"  {make_printable(one, 200)}" for one in members)] if members else []
+    lines += ["", *(f"  {make_printable(line, 200)}" for line in members)] if members else []
     lines += [f"  and {format_count(more, 'more change')}"] if more else []
-    suspects = [make_printable(one, 120) for one in notification.get("candidate_commits", ())]
+    suspects = [make_printable(line, 120) for line in notification.get("candidate_commits", ())]
     lines += (
-        ["", "Candidate commits, most likely first:", *(f"  {one}" for one in suspects)] if suspects else []
+        ["", "Candidate commits, most likely first:", *(f"  {line}" for line in suspects)] if suspects else []
     )
     lines += ["", link or f"perfci incidents show {notification['number']}"]
     return "\n".join(lines)
@@ -60,8 +60,8 @@ def digest_subject(notifications: Sequence[NotificationContent]) -> str:
 def digest_body(notifications: Sequence[NotificationContent], links: Sequence[str]) -> str:
     """Several notices as one text."""
     pieces = [
-        f"{notification_subject(one)}\n\n{notification_body(one, link)}"
-        for one, link in zip(notifications, links, strict=True)
+        f"{notification_subject(notification)}\n\n{notification_body(notification, link)}"
+        for notification, link in zip(notifications, links, strict=True)
     ]
     return "\n\n---\n\n".join(pieces)
 

@@ -85,9 +85,9 @@ def check_state(findings: Findings | NotMeasuredReason) -> CheckState:
     if isinstance(findings, NotMeasuredReason):
         return STATES_NOT_MEASURED[findings]
     outcomes = {goal.outcome for goal in findings.goals}
-    worse = [one for one in findings.verdicts if is_worse(one)]
-    unannounced = [one for one in worse if not findings.is_expected(one)]
-    if unannounced or outcomes & {GoalOutcome.BROKEN, GoalOutcome.REJECTED} or findings.rejections:
+    worse = [verdict for verdict in findings.verdicts if is_worse(verdict)]
+    unexpected = [verdict for verdict in worse if not findings.is_expected(verdict)]
+    if unexpected or outcomes & {GoalOutcome.BROKEN, GoalOutcome.REJECTED} or findings.rejections:
         return CheckState.ACCEPTED if findings.acceptance else CheckState.WORSE
     if worse:
         return CheckState.ACCEPTED
@@ -99,12 +99,10 @@ def check_title(findings: Findings | NotMeasuredReason) -> str:
     """One line of plain text."""
     if isinstance(findings, NotMeasuredReason):
         return _capitalize(TITLES[findings])
-    how = (
-        f" ({'accepted' if findings.acceptance else 'as expected'})"
-        if check_state(findings) is CheckState.ACCEPTED
-        else ""
-    )
-    return _capitalize(str(build_headline(findings))) + how
+    title = _capitalize(str(build_headline(findings)))
+    if check_state(findings) is not CheckState.ACCEPTED:
+        return title
+    return f"{title} ({'accepted' if findings.acceptance else 'as expected'})"
 
 
 def commit_status_description(findings: Findings | NotMeasuredReason, gate: GateMode = "advisory") -> str:
@@ -114,7 +112,7 @@ def commit_status_description(findings: Findings | NotMeasuredReason, gate: Gate
 
 
 def _has_judged(verdicts: Sequence[Verdict]) -> bool:
-    return any(headline_label(one) not in ("new", "not measured") for one in verdicts)
+    return any(headline_label(verdict) not in ("new", "not measured") for verdict in verdicts)
 
 
 def _capitalize(text: str) -> str:

@@ -57,7 +57,11 @@ def sort_by_attention(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """What no longer works first, then what is confirmed, each by its size against the noise."""
     return sorted(
         verdicts,
-        key=lambda one: (one.kind is not VerdictKind.FAILED, not is_worse(one), *_attention_key(one)),
+        key=lambda verdict: (
+            verdict.kind is not VerdictKind.FAILED,
+            not is_worse(verdict),
+            *_attention_key(verdict),
+        ),
     )
 
 
@@ -65,11 +69,13 @@ def select_rows(
     verdicts: Sequence[Verdict], max_rows: int, bars: Mapping[Series, VerdictBar]
 ) -> list[Verdict]:
     """The first ones, but at least one of every section that has any."""
-    first = {SECTION_TITLES[bars[one.series].metric_class]: one for one in reversed(verdicts)}
-    chosen = {id(one) for one in first.values()}
-    others = [one for one in verdicts if id(one) not in chosen]
-    chosen |= {id(one) for one in others[: max(0, max_rows - len(chosen))]}
-    return [one for one in verdicts if id(one) in chosen]
+    leading_rows = {
+        SECTION_TITLES[bars[verdict.series].metric_class]: verdict for verdict in reversed(verdicts)
+    }
+    chosen = {id(verdict) for verdict in leading_rows.values()}
+    others = [verdict for verdict in verdicts if id(verdict) not in chosen]
+    chosen |= {id(verdict) for verdict in others[: max(0, max_rows - len(chosen))]}
+    return [verdict for verdict in verdicts if id(verdict) in chosen]
 
 
 def change_columns(*, hardware: bool) -> VerdictColumns:
@@ -87,7 +93,7 @@ def unchanged_columns(*, hardware: bool) -> VerdictColumns:
 
 def inconclusive_columns(*, hardware: bool) -> VerdictColumns:
     decides = ("To decide", "---", _next_step_cell)
-    pairs = ("Pairs", "--:", lambda one: f"{one.pairs:,}" if one.pairs else "")
+    pairs = ("Pairs", "--:", lambda verdict: f"{verdict.pairs:,}" if verdict.pairs else "")
     return VerdictColumns(
         [
             *IDENTITY_COLUMNS,
@@ -101,26 +107,28 @@ def inconclusive_columns(*, hardware: bool) -> VerdictColumns:
 
 
 def not_compared_columns(*, hardware: bool) -> VerdictColumns:
-    told = ("Status", "---", lambda one: f"{verdict_glyph(one)} {headline_label(one)}")
-    why = ("Reason", "---", lambda one: code_span(one.reason, in_table=True) if one.reason else "")
-    return VerdictColumns([told, *IDENTITY_COLUMNS, why, *([HARDWARE_COLUMN] if hardware else [])])
+    status = ("Status", "---", lambda verdict: f"{verdict_glyph(verdict)} {headline_label(verdict)}")
+    reason = (
+        "Reason",
+        "---",
+        lambda verdict: code_span(verdict.reason, in_table=True) if verdict.reason else "",
+    )
+    return VerdictColumns([status, *IDENTITY_COLUMNS, reason, *([HARDWARE_COLUMN] if hardware else [])])
 
 
 def change_cell(verdict: Verdict) -> str:
     """``▲ **worse +18.3 %** [+15.9, +20.8]``: the word, the sign of the value and the interval."""
     if verdict.kind is VerdictKind.FAILED:
         return f"✕ **failed**{_reason_suffix(verdict)}"
+    glyph = verdict_glyph(verdict)
     if verdict.kind not in CHANGE_KINDS:
-        return (
-            f"{verdict_glyph(verdict)} {_format_change(verdict)}{_interval_suffix(verdict.interval)}".rstrip()
-        )
-    candidate = "candidate: " if is_candidate(verdict) else ""
-    label = f"{candidate}{'worse' if verdict.kind is VerdictKind.REGRESSION else 'better'}"
+        return f"{glyph} {_format_change(verdict)}{_interval_suffix(verdict.interval)}".rstrip()
+    label = "worse" if verdict.kind is VerdictKind.REGRESSION else "better"
+    if is_candidate(verdict):
+        label = f"candidate: {label}"
     if verdict.ratio is None:
-        return f"{verdict_glyph(verdict)} **{label}**{_reason_suffix(verdict)}"
-    return (
-        f"{verdict_glyph(verdict)} **{label} {_format_change(verdict)}**{_interval_suffix(verdict.interval)}"
-    )
+        return f"{glyph} **{label}**{_reason_suffix(verdict)}"
+    return f"{glyph} **{label} {_format_change(verdict)}**{_interval_suffix(verdict.interval)}"
 
 
 def hardware_name(series: Series) -> str:
@@ -156,10 +164,11 @@ def _reason_suffix(verdict: Verdict) -> str:
 
 
 def _next_step_cell(verdict: Verdict) -> str:
-    told = verdict_advice(verdict)
-    return (
-        code_span(told, in_table=True) if verdict.reason and told == make_printable(verdict.reason) else told
-    )
+    advice = verdict_advice(verdict)
+    # A reason quotes foreign text, so it must not be read as Markdown; our own advice is plain text.
+    if verdict.reason and advice == make_printable(verdict.reason):
+        return code_span(advice, in_table=True)
+    return advice
 
 
 def _attention_key(verdict: Verdict) -> tuple[float, str]:
@@ -171,20 +180,22 @@ def _attention_key(verdict: Verdict) -> tuple[float, str]:
 
 
 IDENTITY_COLUMNS: tuple[tuple[str, str, CellRenderer], ...] = (
-    ("Benchmark", "---", lambda one: code_span(one.series.cell, in_table=True)),
-    ("Metric", "---", lambda one: code_span(one.series.metric.name, in_table=True)),
-    ("Base", "--:", lambda one: _level_cells(one)[0]),
-    ("Head", "--:", lambda one: _level_cells(one)[1]),
+    ("Benchmark", "---", lambda verdict: code_span(verdict.series.cell, in_table=True)),
+    ("Metric", "---", lambda verdict: code_span(verdict.series.metric.name, in_table=True)),
+    ("Base", "--:", lambda verdict: _level_cells(verdict)[0]),
+    ("Head", "--:", lambda verdict: _level_cells(verdict)[1]),
 )
 CHANGE_COLUMN = ("Change [95 % CI]", "---", change_cell)
 NOISE_COLUMN = (
     "Noise floor",
     "--:",
-    lambda one: "" if one.noise_floor is None else _keep_together(format_percent(one.noise_floor)),
+    lambda verdict: (
+        "" if verdict.noise_floor is None else _keep_together(format_percent(verdict.noise_floor))
+    ),
 )
 MDE_COLUMN = (
     "Detectable (MDE)",
     "--:",
-    lambda one: "" if one.mde is None else _keep_together(format_percent(one.mde)),
+    lambda verdict: "" if verdict.mde is None else _keep_together(format_percent(verdict.mde)),
 )
-HARDWARE_COLUMN = ("Hardware", "---", lambda one: code_span(hardware_name(one.series), in_table=True))
+HARDWARE_COLUMN = ("Hardware", "---", lambda verdict: code_span(hardware_name(verdict.series), in_table=True))

@@ -33,20 +33,17 @@ MISSING_LABELS = (REMOVED, "not comparable", "new", "not measured")
 def worse_blocks(findings: Findings) -> list[CommentBlock]:
     """A table for each kind of metric, and below it, folded, what found no place in one."""
     columns = comment_columns.change_columns(hardware=_has_mixed_hardware(findings))
-    bad, seen, sections = (
-        _worse_verdicts(findings),
-        select_worse_rows(findings),
-        _sections_by_series(findings),
-    )
-    totals = Counter(sections[one.series] for one in bad)
+    worse, shown = _worse_verdicts(findings), select_worse_rows(findings)
+    sections = _sections_by_series(findings)
+    totals = Counter(sections[verdict.series] for verdict in worse)
     blocks = []
     for name in SECTIONS:
-        mine = [one for one in seen if sections[one.series] == name]
-        if mine:
+        rows = [verdict for verdict in shown if sections[verdict.series] == name]
+        if rows:
             blocks.append(CommentBlock(f"**{name}**: {totals[name]:,} worse"))
-            blocks.append(CommentBlock(columns.heading, [columns.render_row(one) for one in mine]))
-    places = {id(one) for one in seen}
-    rest = [one for one in bad if id(one) not in places]
+            blocks.append(CommentBlock(columns.heading, [columns.render_row(verdict) for verdict in rows]))
+    places = {id(verdict) for verdict in shown}
+    rest = [verdict for verdict in worse if id(verdict) not in places]
     return [*blocks, *_table_blocks(rest, columns, f"{len(rest):,} more worse")]
 
 
@@ -60,16 +57,16 @@ def drift_blocks(findings: Findings) -> list[CommentBlock]:
     if findings.main_head is None:
         return []
     moved = sort_by_attention(
-        one for one in findings.main_drift if one.kind in {*CHANGE_KINDS, VerdictKind.FAILED}
+        verdict for verdict in findings.main_drift if verdict.kind in {*CHANGE_KINDS, VerdictKind.FAILED}
     )
-    told = f"**Main since the merge base** (now {code_span(findings.main_head.short_sha)})"
+    title = f"**Main since the merge base** (now {code_span(findings.main_head.short_sha)})"
     if not moved:
-        return [CommentBlock(f"{told}: nothing changed on main.")]
-    yours = {one.series: one for one in findings.verdicts}
-    lines = [_drift_row(yours.get(one.series), one) for one in moved[:MAX_ROWS]]
+        return [CommentBlock(f"{title}: nothing changed on main.")]
+    verdict_by_series = {verdict.series: verdict for verdict in findings.verdicts}
+    lines = [_drift_row(verdict_by_series.get(verdict.series), verdict) for verdict in moved[:MAX_ROWS]]
     heading = "| Benchmark | Metric | This pull request | Main |\n|---|---|---|---|"
     return [
-        CommentBlock(f"{told}: {format_count(len(moved), 'series', 'series')} changed on main."),
+        CommentBlock(f"{title}: {format_count(len(moved), 'series', 'series')} changed on main."),
         CommentBlock(heading, lines, hidden_rows=len(moved) - len(lines)),
     ]
 
@@ -77,7 +74,7 @@ def drift_blocks(findings: Findings) -> list[CommentBlock]:
 def folded_blocks(findings: Findings) -> list[CommentBlock]:
     """All others by their word; unfolded where nothing above asks for attention."""
     unfolded, hardware = not _worse_verdicts(findings), _has_mixed_hardware(findings)
-    better, open_ones, void, same = (_verdicts_of_kinds(findings, kinds) for kinds in FOLDED_KINDS)
+    better, inconclusive, missing, unchanged = (_verdicts_of_kinds(findings, kinds) for kinds in FOLDED_KINDS)
     return [
         *_table_blocks(
             better,
@@ -86,19 +83,19 @@ def folded_blocks(findings: Findings) -> list[CommentBlock]:
             unfolded=unfolded,
         ),
         *_table_blocks(
-            open_ones,
+            inconclusive,
             comment_columns.inconclusive_columns(hardware=hardware),
-            f"{len(open_ones):,} inconclusive",
+            f"{len(inconclusive):,} inconclusive",
             unfolded=unfolded,
         ),
         *_table_blocks(
-            void,
+            missing,
             comment_columns.not_compared_columns(hardware=hardware),
-            _missing_summary(void),
+            _missing_summary(missing),
             unfolded=unfolded,
         ),
         *_table_blocks(
-            same, comment_columns.unchanged_columns(hardware=hardware), f"{len(same):,} unchanged"
+            unchanged, comment_columns.unchanged_columns(hardware=hardware), f"{len(unchanged):,} unchanged"
         ),
     ]
 
@@ -115,28 +112,30 @@ def environment_blocks(findings: Findings) -> list[CommentBlock]:
     """What was observed differently on the two sides."""
     changes = findings.environment_changes[:MAX_FOLDED_ROWS]
     lines = [
-        f"| {_code_cell(one.name)} | {_code_cell(one.before)} | {_code_cell(one.after)} |" for one in changes
+        f"| {_code_cell(change.name)} | {_code_cell(change.before)} | {_code_cell(change.after)} |"
+        for change in changes
     ]
     summary = format_count(len(findings.environment_changes), "environment difference")
     more = len(findings.environment_changes) - len(lines)
-    return (
-        [CommentBlock("| | Base | Head |\n|---|---|---|", lines, summary, hidden_rows=more, row_noun="value")]
-        if lines
-        else []
-    )
+    if not lines:
+        return []
+    heading = "| | Base | Head |\n|---|---|---|"
+    return [CommentBlock(heading, lines, summary, hidden_rows=more, row_noun="value")]
 
 
 def _worse_verdicts(findings: Findings) -> list[Verdict]:
     return sort_by_attention(
-        one for one in findings.verdicts if is_worse(one) or headline_label(one) == CANDIDATE_REGRESSION
+        verdict
+        for verdict in findings.verdicts
+        if is_worse(verdict) or headline_label(verdict) == CANDIDATE_REGRESSION
     )
 
 
 def _verdicts_of_kinds(findings: Findings, kinds: Iterable[VerdictKind]) -> list[Verdict]:
     """What was removed before what is new, then by the kind of metric."""
-    mine = sort_by_attention(one for one in findings.verdicts if one.kind in kinds)
+    selected = sort_by_attention(verdict for verdict in findings.verdicts if verdict.kind in kinds)
     places, sections = {name: place for place, name in enumerate(SECTIONS)}, _sections_by_series(findings)
-    return sorted(mine, key=lambda one: (_missing_rank(one), places[sections[one.series]]))
+    return sorted(selected, key=lambda verdict: (_missing_rank(verdict), places[sections[verdict.series]]))
 
 
 def _sections_by_series(findings: Findings) -> dict[Series, str]:
@@ -147,33 +146,32 @@ def _sections_by_series(findings: Findings) -> dict[Series, str]:
 
 
 def _missing_rank(verdict: Verdict) -> int:
-    told = headline_label(verdict)
-    return MISSING_LABELS.index(told) if told in MISSING_LABELS else 0
+    label = headline_label(verdict)
+    return MISSING_LABELS.index(label) if label in MISSING_LABELS else 0
 
 
 def _missing_summary(verdicts: Sequence[Verdict]) -> str:
-    words = [headline_label(one) for one in verdicts]
+    words = [headline_label(verdict) for verdict in verdicts]
     return ", ".join(f"{words.count(word):,} {word}" for word in MISSING_LABELS if word in words)
 
 
 def _table_blocks(
     verdicts: Sequence[Verdict], columns: VerdictColumns, summary: str, *, unfolded: bool = False
 ) -> list[CommentBlock]:
-    lines = [columns.render_row(one) for one in verdicts[:MAX_FOLDED_ROWS]]
-    return (
-        [CommentBlock(columns.heading, lines, summary, unfolded, hidden_rows=len(verdicts) - len(lines))]
-        if lines
-        else []
-    )
+    lines = [columns.render_row(verdict) for verdict in verdicts[:MAX_FOLDED_ROWS]]
+    if not lines:
+        return []
+    return [CommentBlock(columns.heading, lines, summary, unfolded, hidden_rows=len(verdicts) - len(lines))]
 
 
 def _has_mixed_hardware(findings: Findings) -> bool:
-    return len({comment_columns.hardware_name(one.series) for one in findings.verdicts}) > 1
+    return len({comment_columns.hardware_name(verdict.series) for verdict in findings.verdicts}) > 1
 
 
 def _drift_row(head_verdict: Verdict | None, main_verdict: Verdict) -> str:
     cell, metric = _code_cell(main_verdict.series.cell), _code_cell(main_verdict.series.metric.name)
-    return f"| {cell} | {metric} | {comment_columns.change_cell(head_verdict) if head_verdict else 'not measured'} | {comment_columns.change_cell(main_verdict)} |"
+    head_change = comment_columns.change_cell(head_verdict) if head_verdict else "not measured"
+    return f"| {cell} | {metric} | {head_change} | {comment_columns.change_cell(main_verdict)} |"
 
 
 def _code_cell(text: str) -> str:

@@ -74,20 +74,24 @@ class Findings:
             raise PerfciError(f"There are {len(self.verdicts)} verdicts and {len(self.bars)} bars.")
 
     def is_expected(self, verdict: Verdict) -> bool:
-        return any(one.is_authorized and one.covers_verdict(verdict) for one in self.expected_changes)
+        return any(
+            expected.is_authorized and expected.covers_verdict(verdict) for expected in self.expected_changes
+        )
 
     @property
     def bars_by_series(self) -> dict[Series, VerdictBar]:
         bars = self.bars or compute_bars(self.verdicts, Policy())
-        return {one.series: bar for one, bar in zip(self.verdicts, bars, strict=True)}
+        return {verdict.series: bar for verdict, bar in zip(self.verdicts, bars, strict=True)}
 
 
 def compute_bars(verdicts: Sequence[Verdict], policy: Policy) -> list[VerdictBar]:
     """What a policy holds each verdict to."""
-    rules = [policy.rule_for(one.series) for one in verdicts]
+    rules = [policy.rule_for(verdict.series) for verdict in verdicts]
     return [
-        VerdictBar(policy.class_of(one.series), rule.effective_exact_bar if is_exact(one) else rule.bar)
-        for one, rule in zip(verdicts, rules, strict=True)
+        VerdictBar(
+            policy.class_of(verdict.series), rule.effective_exact_bar if is_exact(verdict) else rule.bar
+        )
+        for verdict, rule in zip(verdicts, rules, strict=True)
     ]
 
 
@@ -129,14 +133,14 @@ class Headline:
 
 def build_headline(findings: Findings) -> Headline:
     """Counts only, in words of our own: a title has no room for a name."""
-    found = Counter(headline_label(one) for one in findings.verdicts)
+    counts = Counter(headline_label(verdict) for verdict in findings.verdicts)
     leading = [
-        *_format_counts(found, LEADING_LABELS),
+        *_format_counts(counts, LEADING_LABELS),
         *_format_broken_goals(findings.goals),
         *_format_rejections(findings.rejections),
     ]
     lead = ", ".join(leading) or _no_regression_text(findings)
-    return Headline(lead, ", ".join(_format_counts(found, TRAILING_LABELS)))
+    return Headline(lead, ", ".join(_format_counts(counts, TRAILING_LABELS)))
 
 
 def headline_label(verdict: Verdict) -> str:
@@ -167,8 +171,8 @@ def _missing_label(verdict: Verdict) -> str:
     return "not measured" if verdict.head_level is None else "new"
 
 
-def _format_counts(counts: Counter[str], words: Sequence[tuple[str, str]]) -> list[str]:
-    return [format_count(counts[one], one, several) for one, several in words if counts[one]]
+def _format_counts(counts: Counter[str], labels: Sequence[tuple[str, str]]) -> list[str]:
+    return [format_count(counts[label], label, plural) for label, plural in labels if counts[label]]
 
 
 def _format_broken_goals(goal_verdicts: Sequence[GoalVerdict]) -> list[str]:
@@ -184,8 +188,8 @@ def _no_regression_text(findings: Findings) -> str:
     """Never claim calm where nothing was decided."""
     if not findings.verdicts:
         return "nothing was compared"
-    if any(is_open(one) for one in findings.verdicts):
+    if any(is_open(verdict) for verdict in findings.verdicts):
         return "no regression found, some results inconclusive"
-    if all(one.kind is VerdictKind.MISSING for one in findings.verdicts):
+    if all(verdict.kind is VerdictKind.MISSING for verdict in findings.verdicts):
         return "nothing could be compared"
     return "no regression"

@@ -65,18 +65,18 @@ STRICT_DECISION_RULE = DECISION_RULE.replace(
 
 def render_comment(findings: Findings) -> str:
     """All of it in fewer than 60,000 bytes: the counts are always whole, and what is left out is said."""
-    alike = f"**Identical inputs:** {IDENTICAL_INPUTS_NOTE}" if findings.identical_inputs else ""
-    told = (
+    identical_inputs = f"**Identical inputs:** {IDENTICAL_INPUTS_NOTE}" if findings.identical_inputs else ""
+    summary_lines = (
         _sides_line(findings),
-        alike,
-        _acceptance_line(findings),
+        identical_inputs,
+        f"**Accepted:** {code_span(findings.acceptance)}" if findings.acceptance else "",
         _environment_warning(findings),
         _budget_warning(findings),
         _sensitivity_line(findings),
     )
     parts = [
         CommentBlock(f"### perfci: {_headline(findings)}"),
-        *(CommentBlock(line) for line in told if line),
+        *(CommentBlock(line) for line in summary_lines if line),
         *_expected_change_blocks(findings),
         *_pooled_blocks(findings),
         *_rejected_blocks(findings),
@@ -102,21 +102,20 @@ def should_comment(findings: Findings) -> bool:
         goals
         or pooled
         or bool(findings.rejections)
-        or any(headline_label(one) not in quiet for one in findings.verdicts)
+        or any(headline_label(verdict) not in quiet for verdict in findings.verdicts)
     )
 
 
 def _headline(findings: Findings) -> str:
-    told = build_headline(findings)
-    kinds = list(dict.fromkeys(one.series.machine.label for one in findings.verdicts))
-    where = (
-        f" on {code_span(kinds[0])}"
-        if len(kinds) == 1
-        else f" on {len(kinds)} kinds of machine"
-        if kinds
-        else ""
-    )
-    return f"{told.lead}{where}" + (f" ({told.trailing})" if told.trailing else "")
+    headline = build_headline(findings)
+    machines = list(dict.fromkeys(verdict.series.machine.label for verdict in findings.verdicts))
+    where = ""
+    if len(machines) == 1:
+        where = f" on {code_span(machines[0])}"
+    elif machines:
+        where = f" on {len(machines)} kinds of machine"
+    trailing = f" ({headline.trailing})" if headline.trailing else ""
+    return f"{headline.lead}{where}{trailing}"
 
 
 def _sides_line(findings: Findings) -> str:
@@ -133,36 +132,27 @@ def _sides_line(findings: Findings) -> str:
 
 
 def _pair_count(findings: Findings) -> str:
-    known = [one.pairs for one in findings.verdicts if one.pairs]
-    if not known:
+    pair_counts = [verdict.pairs for verdict in findings.verdicts if verdict.pairs]
+    if not pair_counts:
         return ""
-    return (
-        format_count(known[0], "pair") if len(set(known)) == 1 else f"{min(known):,} to {max(known):,} pairs"
-    )
-
-
-def _acceptance_line(findings: Findings) -> str:
-    return f"**Accepted:** {code_span(findings.acceptance)}" if findings.acceptance else ""
+    if len(set(pair_counts)) == 1:
+        return format_count(pair_counts[0], "pair")
+    return f"{min(pair_counts):,} to {max(pair_counts):,} pairs"
 
 
 def _expected_change_blocks(findings: Findings) -> list[CommentBlock]:
     """What the pull request said of itself beforehand, and what was found of it."""
     lines = []
-    for one in findings.expected_changes:
-        what = code_span(f"{one.match} {format_signed_percent(one.change)}")
-        only_told = (
-            ""
-            if one.is_authorized
-            else " (declared by someone without write access: it takes effect once accepted)"
-        )
-        lines.append(
-            f"- {what}: {one.compute_outcome(findings.verdicts)}{only_told}. {code_span(one.reason)}"
-        )
-    return (
-        [CommentBlock(f"**Expected changes** declared in the pull request:\n\n{lines[0]}", lines[1:])]
-        if lines
-        else []
-    )
+    for expected in findings.expected_changes:
+        declaration = code_span(f"{expected.match} {format_signed_percent(expected.change)}")
+        outcome = str(expected.compute_outcome(findings.verdicts))
+        if not expected.is_authorized:
+            outcome += " (declared by someone without write access: it takes effect once accepted)"
+        lines.append(f"- {declaration}: {outcome}. {code_span(expected.reason)}")
+    if not lines:
+        return []
+    # The first row is part of the heading, which is never cut.
+    return [CommentBlock(f"**Expected changes** declared in the pull request:\n\n{lines[0]}", lines[1:])]
 
 
 def _environment_warning(findings: Findings) -> str:
@@ -175,9 +165,9 @@ def _environment_warning(findings: Findings) -> str:
 def _budget_warning(findings: Findings) -> str:
     if not findings.spent_budget:
         return ""
-    open_ones = sum(is_open(one) for one in findings.verdicts)
-    undecided = f"{format_count(open_ones, 'comparison')} undecided"
-    outcome = undecided if open_ones else "every comparison was decided"
+    open_count = sum(is_open(verdict) for verdict in findings.verdicts)
+    undecided = f"{format_count(open_count, 'comparison')} undecided"
+    outcome = undecided if open_count else "every comparison was decided"
     return f"**The time budget** of {code_span(findings.spent_budget)} is used up: {outcome}."
 
 
@@ -203,15 +193,13 @@ def _pooled_blocks(findings: Findings) -> list[CommentBlock]:
 
 def _rejected_blocks(findings: Findings) -> list[CommentBlock]:
     lines = [
-        f"- ✕ rejected: {code_span(rejected_variant_name(one))}: {code_span(one.reason)}"
-        for one in findings.rejections
+        f"- ✕ rejected: {code_span(rejected_variant_name(rejection))}: {code_span(rejection.reason)}"
+        for rejection in findings.rejections
     ]
     shown = lines[:MAX_REJECTED]
-    return (
-        [CommentBlock(rows=shown, hidden_rows=len(lines) - len(shown), row_noun="rejected variant")]
-        if lines
-        else []
-    )
+    if not lines:
+        return []
+    return [CommentBlock(rows=shown, hidden_rows=len(lines) - len(shown), row_noun="rejected variant")]
 
 
 def _profile_blocks(findings: Findings) -> list[CommentBlock]:
@@ -230,7 +218,9 @@ def _goal_blocks(findings: Findings) -> list[CommentBlock]:
         sorted(findings.goals, key=lambda goal: OUTCOMES_WORST_FIRST.index(goal.outcome))
     )
     shown = lines[:MAX_GOAL_LINES]
-    return [CommentBlock(rows=shown, hidden_rows=len(lines) - len(shown), row_noun="line")] if lines else []
+    if not lines:
+        return []
+    return [CommentBlock(rows=shown, hidden_rows=len(lines) - len(shown), row_noun="line")]
 
 
 def _decision_blocks(findings: Findings) -> list[CommentBlock]:
@@ -238,45 +228,45 @@ def _decision_blocks(findings: Findings) -> list[CommentBlock]:
     if not findings.verdicts:
         return []
     rule = STRICT_DECISION_RULE if findings.strict else DECISION_RULE
-    bars = ", ".join(sorted({_format_bar(one) for one in findings.bars_by_series.values()}))
-    told = [
-        f"- {code_span(one.series.label)}: {code_span(one.reason, limit=MAX_REASON_LENGTH)}"
-        for one in tables.select_worse_rows(findings)
-        if one.reason
+    bars = ", ".join(sorted({_format_bar(bar) for bar in findings.bars_by_series.values()}))
+    reasons = [
+        f"- {code_span(verdict.series.label)}: {code_span(verdict.reason, limit=MAX_REASON_LENGTH)}"
+        for verdict in tables.select_worse_rows(findings)
+        if verdict.reason
     ]
-    heading = f"{rule} Bars used: {bars}." + ("\n" if told else "")
-    return [CommentBlock(heading, told, "How this was decided", row_noun="reason")]
-
-
-def _reason(verdict: Verdict) -> str:
-    return f"- {code_span(verdict.series.label)}: {code_span(verdict.reason, limit=MAX_REASON_LENGTH)}"
+    heading = f"{rule} Bars used: {bars}." + ("\n" if reasons else "")
+    return [CommentBlock(heading, reasons, "How this was decided", row_noun="reason")]
 
 
 def _format_bar(bar: VerdictBar) -> str:
-    return f"{SECTION_TITLES[bar.metric_class].lower()} {format_percent(bar.min_change) if bar.min_change else 'any change'}"
+    change = format_percent(bar.min_change) if bar.min_change else "any change"
+    return f"{SECTION_TITLES[bar.metric_class].lower()} {change}"
 
 
 def _reproduce_blocks(findings: Findings) -> list[CommentBlock]:
     """The command that measures the same again, for what is worse or open."""
     base, head = findings.base, findings.head
-    again = [one for one in findings.verdicts if is_worse(one) or is_open(one)]
-    if not again:
+    selected = [verdict for verdict in findings.verdicts if is_worse(verdict) or is_open(verdict)]
+    if not selected:
         return []
     commits = ["perfci", "compare", base.short_sha, *([] if head.dirty else [head.short_sha])]
     command = list(findings.reproduce_command or commits)
-    pattern = _bench_pattern(again)
+    pattern = _bench_pattern(selected)
     command += [*(["--smoke"] if findings.smoke else []), *(["--bench", pattern] if pattern else [])]
     return [CommentBlock(code_block([shlex.join(command)], "sh"), summary="Reproduce")]
 
 
 def _bench_pattern(verdicts: Sequence[Verdict]) -> str:
     """An expression for ``--bench`` that no shell can misread: what is no plain character matches any."""
-    names = dict.fromkeys(re.sub(r"[^A-Za-z0-9_.]", ".", one.series.benchmark.name) for one in verdicts)
+    names = dict.fromkeys(
+        re.sub(r"[^A-Za-z0-9_.]", ".", verdict.series.benchmark.name) for verdict in verdicts
+    )
     return "|".join(names) if len(names) <= MAX_COMMAND_BENCHMARKS else ""
 
 
 def _accept_blocks(findings: Findings) -> list[CommentBlock]:
     if not findings.accept_command or findings.acceptance or not any(map(is_worse, findings.verdicts)):
         return []
-    told = "Is this intended? Anyone with write access can accept it, with a reason, in a comment:"
-    return [CommentBlock(f"{told}\n\n{code_block([f'{findings.accept_command} REASON'])}", summary="Accept")]
+    instruction = "Is this intended? Anyone with write access can accept it, with a reason, in a comment:"
+    command = code_block([f"{findings.accept_command} REASON"])
+    return [CommentBlock(f"{instruction}\n\n{command}", summary="Accept")]

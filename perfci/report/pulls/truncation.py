@@ -27,8 +27,8 @@ class CommentBlock:
         """The block with its first rows."""
         left_out = len(self.rows) - count + self.hidden_rows
         heading = [self.heading] if self.heading and (count or not self.rows) else []
-        told = f"… and {format_count(left_out, f'more {self.row_noun}')} not shown." if left_out else ""
-        inside = "\n\n".join(part for part in ("\n".join([*heading, *self.rows[:count]]), told) if part)
+        omission = f"… and {format_count(left_out, f'more {self.row_noun}')} not shown." if left_out else ""
+        inside = "\n\n".join(part for part in ("\n".join([*heading, *self.rows[:count]]), omission) if part)
         if not self.summary:
             return inside
         tag = "<details open>" if self.expanded else "<details>"
@@ -43,7 +43,7 @@ def render_within_limit(blocks: Sequence[CommentBlock], max_bytes: int) -> str:
     room = max_bytes - 1 - sum(_byte_size(block, 0) + len(BLOCK_SEPARATOR) for block in blocks)
     texts = []
     for block in blocks:
-        count = _count_fitting_rows(block, room)
+        count = _count_rows_within(block, room)
         room -= _byte_size(block, count) - _byte_size(block, 0)
         texts.append(block.render(count))
     return BLOCK_SEPARATOR.join(texts) + "\n"
@@ -52,7 +52,7 @@ def render_within_limit(blocks: Sequence[CommentBlock], max_bytes: int) -> str:
 BLOCK_SEPARATOR = "\n\n"
 
 
-def _count_fitting_rows(block: CommentBlock, room: int) -> int:
+def _count_rows_within(block: CommentBlock, room: int) -> int:
     """How many rows fit into the room left beyond that of the bare block."""
     bare = _byte_size(block, 0)
     few, many = 0, len(block.rows)
