@@ -39,4 +39,4 @@ def test_two_percent_everywhere_is_a_finding_and_turns_nothing_red(
     assert (told["pooled"]["kind"], told["pooled"]["benchmarks"]) == ("worse_everywhere", 6)
     assert told["pooled"]["ratio"] == pytest.approx(1.02, abs=0.003)
     assert "△ all benchmarks together: worse overall: +" in capsys.readouterr().out
-    assert "**All benchmarks together:** worse everywhere" in (here / "told.md").read_text()
+    assert "**All benchmarks together:** worse overall: +" in (here / "told.md").read_text()

@@ -176,7 +176,7 @@ def test_what_breaks_before_anything_is_measured_is_told(
     why = capsys.readouterr().err.splitlines()[0].removeprefix("perfci: ")
     assert codes == [2, 0]
     assert "nothing_of_that_name" in why
-    assert job.outputs == "verdict=broken\nregressions=0\n"
+    assert job.outputs == "verdict=error\nregressions=0\n"
     assert f"`{why}`" in job.summary
     assert [f"`{why}`" in one["body"] for one in github.comments] == [True]
     assert [one["conclusion"] for one in github.checks] == ["neutral"]
@@ -208,7 +208,7 @@ def test_a_change_that_no_benchmark_sees_is_not_measured(job: Job) -> None:
 
     assert code == 0
     assert job.outputs == "verdict=identical\nregressions=0\n"
-    assert "no file that they can see differs" in job.summary
+    assert "Base and head are identical for the benchmarks: no file they depend on differs." in job.summary
 
 
 def test_the_pull_request_gets_one_comment_and_a_check(job: Job, github: FakeGitHub) -> None:
@@ -273,7 +273,7 @@ def test_whoever_may_write_accepts_what_a_commit_costs(job: Job, github: FakeGit
         ("Perfci-Expect: peak +3% the cache is meant", "ada", "failure"),
         ("Perfci-Expect: peak +20% the cache is meant", "mallory", "failure"),
     ],
-    ids=["as announced", "more than announced", "by a stranger"],
+    ids=["as expected", "larger than expected", "without write access"],
 )
 def test_what_a_pull_request_announces_is_held_against_what_was_found(
     line: str, author: str, conclusion: str, job: Job, github: FakeGitHub
@@ -285,7 +285,7 @@ def test_what_a_pull_request_announces_is_held_against_what_was_found(
     run_cli(["github", "report", "--gate", "block"])
 
     assert [one["conclusion"] for one in github.checks] == [conclusion]
-    assert "**Announced** in the pull request:" in github.comments[0]["body"]
+    assert "**Expected changes** declared in the pull request:" in github.comments[0]["body"]
 
 
 def test_accepting_needs_no_measuring(job: Job, github: FakeGitHub, tmp_path: Path) -> None:
@@ -399,7 +399,7 @@ def test_while_a_newer_commit_is_measured_the_comment_says_of_which_one_it_is(
         f"<!-- at {job.head} -->",
         "> **Outdated:** there is a newer head, `cccccccccc`; its result will replace this comment.",
     ]
-    assert told["body"].count("What the older head showed") == 1
+    assert told["body"].count("Results of the older head") == 1
     assert len(github.checks) == 1  # of the older commit: nothing is known of the newer one yet
 
 

@@ -71,7 +71,7 @@ def test_keeps_what_is_to_be_told_to_a_pull_request(app: Flask, store: Store, en
 
     answer = post(app, "workflow_run", ended)
 
-    assert (answer.status_code, answer.text) == (202, "The pull request will be told.\n")
+    assert (answer.status_code, answer.text) == (202, "The pull request will be updated.\n")
     assert kept(store) == [("acme/model", TOLD)]
 
 
@@ -145,7 +145,7 @@ def test_keeps_nothing_of_runs_that_are_not_bound(app: Flask, store: Store, chan
 
     answer = post(app, "workflow_run", told)
 
-    assert (answer.status_code, answer.text) == (200, "Nothing to do, or known already.\n")
+    assert (answer.status_code, answer.text) == (200, "Nothing to do, or already processed.\n")
     assert kept(store) == []
 
 
@@ -298,8 +298,8 @@ def test_does_not_start_without_the_secret(store: Store) -> None:
         create_app(store, settings=SETTINGS)
 
     assert str(caught.value) == (
-        "[app] id names a GitHub App and PERFCI_APP_WEBHOOK_SECRET is not set: without it nobody "
-        "could tell what GitHub sent from what others send. Set it here and on the App's page of GitHub."
+        "[app] id names a GitHub App and PERFCI_APP_WEBHOOK_SECRET is not set: without it webhook "
+        "deliveries cannot be authenticated. Set it here and on the App's page of GitHub."
     )
 
 
