@@ -80,9 +80,11 @@ def upgrade() -> None:
     _replace_values(VALUES)
     for (table, column), keys in KEYS.items():
         _rename_keys(table, column, keys)
+    _replace_prefix("unguarded", "unresolved-unit")
 
 
 def downgrade() -> None:
+    _replace_prefix("unresolved-unit", "unguarded")
     for (table, column), keys in KEYS.items():
         _rename_keys(table, column, {new: old for old, new in keys.items()})
     _replace_values((table, column, new, old) for table, column, old, new in VALUES)
@@ -97,6 +99,14 @@ def _replace_values(values: Iterable[tuple[str, str, str, str]]) -> None:
     for table, column, before, after in values:
         op.execute(f"UPDATE {table} SET {column} = '{after}' WHERE {column} = '{before}'")
     GUARDS.upgrade()
+
+
+def _replace_prefix(before: str, after: str) -> None:
+    """Rename the kind that identities of missing-data incidents begin with."""
+    op.execute(
+        f"UPDATE incidents SET derived_id = '{after}' || substr(derived_id, {len(before) + 1}) "
+        f"WHERE derived_id LIKE '{before}%'"
+    )
 
 
 def _rename_keys(table: str, column: str, keys: dict[str, str]) -> None:
