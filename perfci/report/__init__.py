@@ -1,1 +1,1 @@
-"""Verdicts as text: sentences, tables, Markdown and the one SVG drawer; model values in, strings out."""
+"""Verdicts, trends and incidents as text, tables, Markdown, JSON values and SVG."""

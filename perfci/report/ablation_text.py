@@ -1,4 +1,6 @@
-"""A ladder in words: for each metric every step's own change with its interval, and the total."""
+"""Format an ablation as text: per metric, the change of every step with its interval, and the total
+change.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ GAIN_DIGITS = 3
 
 
 def format_ablation(ablation: Ablation, policy: Policy) -> str:
-    """Everything a terminal shows of one benchmark's ladder; nothing of one that only gives numerics."""
+    """Format one benchmark's ablation for a terminal; empty if it reports numerics only."""
     shown = list_reported_series(ablation, policy)
     if not shown and len(ablation.accepted_steps) > 1:
         return ""
@@ -40,7 +42,7 @@ def format_ablation(ablation: Ablation, policy: Policy) -> str:
 
 
 def render_ablations_markdown(ablations: Sequence[Ablation], policy: Policy) -> str:
-    """The same in one code block for each benchmark: columns line up everywhere."""
+    """Render ablations as Markdown, each as a code block, so that its columns stay aligned."""
     texts = [(ablation.name, text) for ablation in ablations if (text := format_ablation(ablation, policy))]
     return "\n".join(
         f"### ablation {code_span(name)}\n\n{code_block(text.splitlines())}\n" for name, text in texts
@@ -48,13 +50,13 @@ def render_ablations_markdown(ablations: Sequence[Ablation], policy: Policy) -> 
 
 
 def ablation_heading(ablation: Ablation) -> str:
-    """``ablation speed: model.Gpt.measure_training, batch=8``."""
+    """Format the heading, such as ``ablation speed: model.Gpt.measure_training, batch=8``."""
     rest = "".join(f", {name}={strip_quotes(value)}" for name, value in ablation.other_parameters)
     return f"ablation {make_printable(ablation.name)}: {make_printable(ablation.benchmark + rest)}"
 
 
 def format_rejected_steps(ablation: Ablation) -> str:
-    """One line for each step that does not count, and why."""
+    """List the rejected steps, one per line, each with its reason."""
     return "\n".join(
         f"✕ {make_printable(step.name)} {make_printable(step.rejection_reason, 300)}"
         for step in ablation.steps
@@ -79,7 +81,7 @@ def _format_metric(ablation: Ablation, series: Series) -> str:
 def _pair_with_previous(
     step_results: Sequence[AblationRow], levels: Sequence[str]
 ) -> list[tuple[AblationRow, str, str]]:
-    """Each line with the name of the step right before it, be that good or fallen."""
+    """Pair each row with the name of the step before it, accepted or rejected."""
     names = ["", *(line.step.name for line in step_results)]
     return list(zip(step_results, levels, names, strict=False))
 
@@ -123,7 +125,7 @@ def _verdict_cells(verdict: Verdict, step: str, level: str) -> tuple[str, ...]:
 
 
 def format_gain(verdict: Verdict) -> str:
-    """How many times as good: 1.53x where a step takes 0.65 of the time, or gives 1.53 of the tokens."""
+    """Format the improvement factor: ``1.53x`` for 0.65 of the time or for 1.53 times the tokens."""
     assert verdict.ratio is not None
     lower = verdict.series.metric.direction == "lower"
     times = 1 / verdict.ratio if lower and verdict.ratio else verdict.ratio
@@ -136,7 +138,7 @@ def _interval_cell(verdict: Verdict) -> str:
 
 
 def _change_glyph(verdict: Verdict) -> str:
-    """Towards more or less, filled: a ladder is not waiting for anything to be confirmed."""
+    """Return a solid arrow for a change: ablation steps are final and await no confirmation."""
     if verdict.kind in GLYPHS or verdict.ratio is None:
         return GLYPHS.get(verdict.kind, "")
     return direction_arrow(verdict.ratio > 1, solid=True)

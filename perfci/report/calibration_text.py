@@ -1,4 +1,4 @@
-"""The false-alarm meter in words, tables and JSON: how often verdicts on equals were wrong, and how sure that is."""
+"""Format the false-alarm meter: alarm rates on A/A runs with their intervals, as text, tables and JSON."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ HEADINGS = (
 )
 FLOOR_HEADINGS = ("noise floor", "A/A", "bar", "series")
 MAX_FLOORS_SHOWN = 20
-"""The noisiest come first; the rest is in the JSON."""
+"""The number of series listed, noisiest first; the JSON holds all of them."""
 
 REFUTED_NOTE = "A refuted candidate is not a false alarm: it raised no alert."
 NO_AA_RUNS = "No A/A run yet. Run `perfci compare HEAD HEAD`, preferably every night."
 
 
 def format_calibration(calibration: Calibration) -> str:
-    """Everything a terminal shows of it."""
+    """Format the whole calibration for a terminal."""
     ever = calibration.windows[0]
     parts = [false_alarm_sentence(ever)]
     if ever.comparisons:
@@ -50,7 +50,7 @@ def format_calibration(calibration: Calibration) -> str:
 
 
 def false_alarm_sentence(window: CalibrationWindow) -> str:
-    """What equals were told, in one breath."""
+    """Summarize the false alarms of all A/A runs of a window in one sentence."""
     if not window.comparisons:
         return NO_AA_RUNS
     rate = window.overall.confirmed
@@ -61,11 +61,15 @@ def false_alarm_sentence(window: CalibrationWindow) -> str:
 
 
 def format_share(rate: FalseAlarmRate) -> str:
+    """Format the share of false alarms; empty without verdicts."""
     return "" if rate.share is None else format_percent(rate.share)
 
 
 def format_rate_interval(rate: FalseAlarmRate) -> str:
-    """``0.02 % to 4.6 %``, and ``up to 6.0 %`` where nothing was seen; nothing where nothing was tried."""
+    """Format the 95 % interval of a rate.
+
+    ``0.02 % to 4.6 %``; ``up to 6.0 %`` without alarms; empty without verdicts.
+    """
     low, high = rate.interval
     if not rate.verdicts:
         return ""
@@ -75,6 +79,7 @@ def format_rate_interval(rate: FalseAlarmRate) -> str:
 
 
 def candidates_sentence(candidates: CandidateCounts) -> str:
+    """Summarize what became of the candidate changes between different commits."""
     if not candidates.total:
         return "Screening has found no candidate change between different commits yet."
     fates = {
@@ -90,6 +95,7 @@ def candidates_sentence(candidates: CandidateCounts) -> str:
 
 
 def confirmations_sentence(confirmations: ConfirmationCounts) -> str:
+    """Count the confirmed changes and how many of them were retracted."""
     if not confirmations.total:
         return "No change has been confirmed yet."
     changes = format_count(confirmations.total, "change was", "changes were")
@@ -97,10 +103,12 @@ def confirmations_sentence(confirmations: ConfirmationCounts) -> str:
 
 
 def format_window(window: CalibrationWindow) -> str:
+    """Format the time span of a window, such as ``last 30 days``."""
     return "all time" if window.days is None else f"last {window.days} days"
 
 
 def format_floor_table(floors: Sequence[SeriesNoiseFloor]) -> str:
+    """Format the noise floors of the noisiest series as a table."""
     rows = [
         (
             format_percent(floor.noise_floor) if floor.noise_floor else "exact",
@@ -119,6 +127,7 @@ def format_floor_table(floors: Sequence[SeriesNoiseFloor]) -> str:
 
 
 def format_bar(floor: SeriesNoiseFloor) -> str:
+    """Format the smallest change that counts for a series, and whether its noise floor raised it."""
     if not floor.bar:
         return "any change"
     return f"raised to {format_percent(floor.bar)}" if floor.is_raised else format_percent(floor.bar)
@@ -151,6 +160,7 @@ def _meter_row(name: str, meter: FalseAlarmMeter) -> tuple[str, ...]:
 
 
 def serialize_calibration(project: str, calibration: Calibration) -> JsonFields:
+    """Serialize the calibration of a project to JSON fields."""
     return {
         "project": project,
         "last_aa_run_at": calibration.last_compared_at.isoformat(timespec="seconds")
@@ -162,6 +172,7 @@ def serialize_calibration(project: str, calibration: Calibration) -> JsonFields:
 
 
 def serialize_noise_floor(floor: SeriesNoiseFloor) -> JsonFields:
+    """Serialize the noise floor of one series to JSON fields."""
     return {
         "series": serialize_series(floor.series),
         "noise_floor": floor.noise_floor,

@@ -1,4 +1,4 @@
-"""Names and other people's words, made safe for the place they are printed in."""
+"""Escape names and foreign text for terminals, Markdown and CSV."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 MAX_NAME_LENGTH = 120
 MAX_LINE_LENGTH = 1000
 MAX_BACKTICKS = 40
-"""GitHub's Markdown knows no code span whose fence is longer than 80 (``MAXBACKTICKS`` in cmark-gfm)."""
+"""GitHub's Markdown supports no code span whose fence exceeds 80 (``MAXBACKTICKS`` in cmark-gfm)."""
 
 PLAIN_URL = re.compile(r"https?://[A-Za-z0-9][A-Za-z0-9._~:/?#&=+,;%@!$*\[\]-]{,1000}")
-"""Nothing in it ends a link of Markdown."""
+"""URLs without a character that could end a Markdown link."""
 
 SELF_EVIDENT_METRICS = frozenset({"time", "cpu_time", "value", "memory", "peak_memory"})
-"""What the metric of an asv benchmark is called: its unit and the words around it already say so."""
+"""Metric names omitted from series names, as the unit and the sentence already imply them."""
 
 
 def make_printable(text: str, limit: int = MAX_NAME_LENGTH) -> str:
-    """Replace what moves a cursor, breaks a line or turns the reading direction, and cut what is too long."""
+    """Replace control, line-break and bidirectional characters, and shorten the text to ``limit``."""
     clean = "".join(character if character.isprintable() else REPLACEMENT for character in text)
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 
 def series_name(series: Series) -> str:
-    """Name a series as briefly as is still clear: the cell, and the metric where the cell alone leaves it open."""
+    """Return the short name of a series: its cell, and its metric unless that is self-evident."""
     if series.metric.name in SELF_EVIDENT_METRICS:
         return make_printable(series.cell)
     return make_printable(f"{series.cell} · {series.metric.name}")
 
 
 def strip_quotes(value: str) -> str:
-    """The value of a parameter as a person writes it: a text has quotes only where Python shows it."""
+    """Strip the quotes of a string parameter, which is stored as Python's ``repr``."""
     quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
     return value[1:-1] if quoted else value
 
 
 def code_span(text: str, *, in_table: bool = False, limit: int = MAX_NAME_LENGTH) -> str:
-    """Fence a name for GitHub's Markdown so that nothing inside is read as markup, a mention or a table cell."""
+    """Format text as a Markdown code span, in which markup, mentions and table cells have no effect."""
     clean = re.sub(
         f"`{{{MAX_BACKTICKS},}}", lambda run: REPLACEMENT * len(run[0]), make_printable(text, limit)
     )
@@ -51,14 +51,14 @@ def code_span(text: str, *, in_table: bool = False, limit: int = MAX_NAME_LENGTH
 
 
 def code_block(lines: Iterable[str], language: str = "") -> str:
-    """The same for whole lines: the fence is longer than any run of backticks that could end it."""
+    """Format lines as a Markdown code block whose fence is longer than any run of backticks inside."""
     clean = "\n".join(make_printable(line, MAX_LINE_LENGTH) for line in lines)
     fence = "`" * max(3, _longest_backtick_run(clean) + 1)
     return f"{fence}{language}\n{clean}\n{fence}"
 
 
 def markdown_link(label: str, url: str) -> str:
-    """Words of our own that lead to an address of our own; the words alone where it is no plain web address."""
+    """Format a Markdown link of our own label and URL; the label alone unless the URL is plain."""
     return f"[{label}]({url})" if PLAIN_URL.fullmatch(url) else label
 
 
@@ -67,5 +67,5 @@ def _longest_backtick_run(text: str) -> int:
 
 
 def escape_csv_cell(text: str) -> str:
-    """Keep a spreadsheet from running a name as a formula."""
+    """Prefix a cell that a spreadsheet would otherwise run as a formula."""
     return f"'{text}" if text[:1] in {"=", "+", "-", "@", "\t", "\r"} else text

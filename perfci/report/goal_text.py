@@ -1,4 +1,4 @@
-"""Goals in words: one word for each, every clause with its own interval, and what speed was paid with."""
+"""Format goals: the outcome of each, every clause with its interval, and the trade-offs."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ LEFT_ALIGNED = frozenset({0, 1, 2, 5})
 
 
 def format_goals(goals: Sequence[GoalVerdict]) -> str:
-    """Everything a terminal shows of the goals; empty where there are none."""
+    """Format all goals for a terminal; empty without goals."""
     return "\n".join(_format_goal(goal) for goal in goals)
 
 
 def render_goals_markdown(goals: Sequence[GoalVerdict]) -> str:
-    """The same as Markdown: a line for each goal, its clauses below it."""
+    """Render all goals as a Markdown list, with their clauses nested."""
     return "".join(f"{line}\n" for line in goal_markdown_lines(goals))
 
 
 def goal_markdown_lines(goals: Sequence[GoalVerdict]) -> list[str]:
-    """The lines of a Markdown list, every foreign word inside a code span."""
+    """Return the lines of the Markdown list, all foreign text inside code spans."""
     return [line for goal in goals for line in _single_goal_lines(goal)]
 
 
@@ -54,7 +54,9 @@ def _format_goal(goal: GoalVerdict) -> str:
 
 
 def goal_headline(goal: GoalVerdict) -> str:
-    """``goal fast enough, attn=flash: broken``, and why where no clause says so."""
+    """Format the headline, such as ``goal fast enough, attn=flash: broken``, with the reason if there
+    is one.
+    """
     subject = f", {make_printable(goal.subject)}" if goal.subject else ""
     trade = ", with a trade-off" if goal.trades else ""
     reason = f": {make_printable(goal.reason, 300)}" if goal.reason else ""
@@ -62,7 +64,11 @@ def goal_headline(goal: GoalVerdict) -> str:
 
 
 def trade_sentence(trade: Tradeoff) -> str:
-    """``trade-off at model.Gpt('flash', 8): step_time got 31.0 % faster, but peak needs 18.2 % more memory``."""
+    """Describe a trade-off: what got better, and what got worse for it.
+
+    ``trade-off at model.Gpt('flash', 8): step_time got 31.0 % faster, but peak needs 18.2 % more
+    memory``
+    """
     series = trade.gain.series
     where = cell_name(get_benchmark_owner(series.benchmark.name) or series.benchmark.name, series.parameters)
     gain, loss = _metric_change_phrase(trade.gain), _metric_change_phrase(trade.cost)
@@ -91,7 +97,7 @@ def _clause_row(clause_verdict: ClauseVerdict) -> tuple[str, ...]:
 
 
 def clause_note(clause_verdict: ClauseVerdict) -> str:
-    """What is to be said beside the numbers: another name of what was judged, or why nothing was."""
+    """Return the metric that was evaluated, if the clause names another, and the reason of the outcome."""
     judged = clause_verdict.series.metric.name if clause_verdict.series else ""
     name = (
         f"evaluated on {make_printable(judged)}" if judged and judged != clause_verdict.clause.metric else ""
@@ -100,7 +106,7 @@ def clause_note(clause_verdict: ClauseVerdict) -> str:
 
 
 def format_clause_value(clause_verdict: ClauseVerdict, value: float) -> str:
-    """A ratio as ``0.671x``, a deviation as ``+0.3 %``, a level in the unit that suits it."""
+    """Format a ratio as ``0.671x``, a deviation as ``+0.3 %``, and a level in a fitting unit."""
     if clause_verdict.clause.comparison == "within":
         return _format_deviation(value)
     if clause_verdict.clause.is_ratio or clause_verdict.series is None:
@@ -112,6 +118,7 @@ def format_clause_value(clause_verdict: ClauseVerdict, value: float) -> str:
 
 
 def format_clause_interval(clause_verdict: ClauseVerdict, interval: Interval) -> str:
+    """Format the interval of a clause in the unit of its value."""
     if interval.lo == interval.hi:
         return "exact"
     if clause_verdict.clause.comparison == "within":
@@ -142,7 +149,7 @@ def _single_goal_lines(goal: GoalVerdict) -> list[str]:
 
 
 def _clause_line(clause_verdict: ClauseVerdict) -> str:
-    """What was found is told in a unit, which a suite may have made up."""
+    """Format a clause as a nested list item; units may be foreign text, so values are code spans."""
     cell = f" {code_span(clause_verdict.series.cell)}" if clause_verdict.series else ""
     details = []
     if clause_verdict.estimate is not None:

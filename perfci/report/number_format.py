@@ -1,4 +1,4 @@
-"""Numbers as people read them: one unit per view, four significant digits, percentages with a sign."""
+"""Format numbers for people: one unit per view, four significant digits, signed percentages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNIT_STEPS = {
     "joules": ((1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ")),
     "celsius": ((1.0, "°C"),),
 }
-"""The unit of a metric, or what stands before its slash: ``seconds/token`` reads as ``ms/token``."""
+"""Display units by base unit; in ``seconds/token`` the part before the slash is scaled (``ms/token``)."""
 
 SHARE_SUFFIXES = frozenset(
     {
@@ -34,8 +34,9 @@ SHARE_SUFFIXES = frozenset(
         "utilisation",
     }
 )
-"""A ratio whose name ends in one of these words is a part of a whole and reads as a percentage; any other ratio (a
-speedup, a growth, a real-time factor) is a plain number."""
+"""Last words of the names of ratios that are shares of a whole, shown as percentages.
+
+Any other ratio (a speedup, a growth, a real-time factor) is shown as a plain number."""
 
 PERCENT = "%"
 PERCENT_DIGITS = 3
@@ -45,16 +46,21 @@ MAX_WRITTEN_OUT_COUNT = 1e7
 
 @dataclass(frozen=True, slots=True)
 class DisplayScale:
-    """One unit for all numbers of a view: a raw value divided by ``factor`` is read in ``symbol``."""
+    """One unit for all numbers of a view: a raw value divided by ``factor`` is in ``symbol``."""
 
     factor: float
     symbol: str
 
     def format_number(self, value: float) -> str:
+        """Format a raw value without its unit."""
         return format_number(value / self.factor)
 
     def format_value(self, value: float) -> str:
-        """A measured value keeps its four digits, so that neighbours line up: ``12.40 ms`` over ``14.69 ms``."""
+        """Format a raw value with its unit.
+
+        Measured values keep four significant digits, zeros included, so that neighbours align (``12.40
+        ms``).
+        """
         if self.symbol == PERCENT:
             return f"{format_significant(value / self.factor, PERCENT_DIGITS)} %"
         counted_exactly = self.factor == 1 and self.symbol != "s" and value == round(value)
@@ -62,7 +68,7 @@ class DisplayScale:
 
 
 def choose_scale(values: Iterable[float], unit: str, name: str = "") -> DisplayScale:
-    """Choose the unit in which the largest of the values reads best; the metric's ``name`` tells shares from ratios."""
+    """Choose the unit in which the largest value reads best; ``name`` tells shares from other ratios."""
     largest = max((abs(value) for value in values), default=0.0)
     measure, slash, per = unit.partition("/")
     if measure in UNIT_STEPS:
@@ -77,28 +83,30 @@ def choose_scale(values: Iterable[float], unit: str, name: str = "") -> DisplayS
 
 
 def is_share(name: str) -> bool:
-    """``data_stall``, ``prefill_share`` and ``mfu`` are parts of a whole; ``speedup_vs_eager`` is none."""
+    """Whether a ratio is a share of a whole, as ``data_stall`` and ``mfu`` are; ``speedup_vs_eager`` is
+    not.
+    """
     return name.rpartition("_")[2] in SHARE_SUFFIXES
 
 
 def unit_suffix(unit: str) -> str:
-    """A count needs no unit behind it, and asv's placeholder for none is none."""
+    """Return the unit to write behind a number: none for counts and for asv's placeholder unit."""
     return "" if unit in {"count", "unit", "1", ""} else unit
 
 
 def format_quantity(value: float, unit: str, name: str = "") -> str:
-    """Write one value in the unit that suits it: ``14.71 ms``, ``1.5 GiB``, ``1,024``, ``19.4 %``."""
+    """Format one value in a fitting unit: ``14.71 ms``, ``1.5 GiB``, ``1,024``, ``19.4 %``."""
     return choose_scale([value], unit, name).format_value(value)
 
 
 def format_number(value: float) -> str:
-    """Write up to four significant digits, thousands in groups; whole numbers as they are."""
+    """Format up to four significant digits, with thousands separators and without trailing zeros."""
     text = format_significant(value)
     return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
 
 def format_significant(value: float, digits: int = 4) -> str:
-    """Write four significant digits, zeros included; a whole number that needs more keeps them."""
+    """Format exactly ``digits`` significant digits; a whole number keeps all of its digits."""
     if not math.isfinite(value):
         return "not a number" if math.isnan(value) else f"{MINUS if value < 0 else ''}∞"
     whole = value == int(value) and abs(value) < MAX_WRITTEN_OUT_COUNT
@@ -110,7 +118,7 @@ def format_significant(value: float, digits: int = 4) -> str:
 
 
 def format_percent(change: float) -> str:
-    """Write the size of a change: ``18.3 %``; small ones with a second digit, large ones with none."""
+    """Format the magnitude of a relative change: ``18.3 %``, two decimals below 0.1 %, none from 100 %."""
     size = abs(change) * 100
     if size >= 100:
         return f"{size:,.0f} %"
@@ -118,7 +126,7 @@ def format_percent(change: float) -> str:
 
 
 def format_signed_percent(change: float) -> str:
-    """Write a change with its direction: ``+18.3 %``, ``−4.0 %``."""
+    """Format a relative change with its sign: ``+18.3 %``, ``−4.0 %``."""
     size = format_percent(change)
     if not any(digit in size for digit in "123456789"):
         return size
@@ -126,17 +134,17 @@ def format_signed_percent(change: float) -> str:
 
 
 def format_count(count: int, noun: str, plural: str = "") -> str:
-    """``1 pair``, ``10 pairs``, ``1,200 commits``."""
+    """Format a count with its noun: ``1 pair``, ``10 pairs``, ``1,200 commits``."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def format_age(seconds: float) -> str:
-    """Say how long ago something was, as roughly as a person would."""
+    """Format roughly how long ago something was: ``3 hours ago``, ``just now``."""
     return f"{format_duration(seconds)} ago" if seconds >= 60 else "just now"
 
 
 def format_duration(seconds: float) -> str:
-    """``5 days``, ``3 hours``: a span as roughly as a person would say it."""
+    """Format a time span in its largest whole unit: ``5 days``, ``3 hours``."""
     steps = ((86400 * 365, "year"), (86400 * 30, "month"), (86400, "day"), (3600, "hour"), (60, "minute"))
     for length, unit in steps:
         if seconds >= length:
@@ -145,7 +153,7 @@ def format_duration(seconds: float) -> str:
 
 
 def _choose_step(largest: float, steps: Sequence[tuple[float, str]]) -> tuple[float, str]:
-    """The largest unit that leaves at least one before the point; the plain one for nothing at all."""
+    """Choose the largest unit in which the value is at least one; the base unit for zero."""
     if not largest:
         return next(step for step in steps if step[0] == 1.0)
     return next((step for step in steps if largest >= step[0]), steps[-1])

@@ -1,4 +1,4 @@
-"""What all benchmarks of a comparison say together, in words: a finding beside the verdicts, never instead of one."""
+"""Format the pooled verdict over all benchmarks of a comparison, which adds to the verdicts of the series."""
 
 from __future__ import annotations
 
@@ -24,16 +24,20 @@ GLYPHS = {
 
 
 def format_pooled(pooled: PooledVerdict) -> str:
-    """One line for a terminal."""
+    """Format the pooled verdict as one line for a terminal."""
     return f"{GLYPHS[pooled.kind]} all benchmarks together: {pooled_sentence(pooled)}\n"
 
 
 def render_pooled_markdown(pooled: PooledVerdict) -> str:
+    """Render the pooled verdict as one line of Markdown."""
     return f"{GLYPHS[pooled.kind]} **All benchmarks together:** {pooled_sentence(pooled)}\n"
 
 
 def pooled_sentence(pooled: PooledVerdict) -> str:
-    """``worse overall: +1.5 % time [+1.2, +1.8], 19 of 20 benchmarks in this direction; ...``."""
+    """Describe the pooled shift.
+
+    ``worse overall: +1.5 % time [+1.2, +1.8], 19 of 20 benchmarks in this direction; ...``
+    """
     if pooled.ratio is None or pooled.interval is None:
         return f"{KIND_LABELS[pooled.kind]}: {pooled.reason.removeprefix('Nothing to pool: ').rstrip('.')}"
     size = f"{format_signed_percent(pooled.ratio - 1)} time {format_interval(pooled.interval)}"

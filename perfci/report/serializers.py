@@ -1,4 +1,4 @@
-"""Verdicts and trends as plain JSON values: the machine-readable twins of what pages and comments say."""
+"""Serialize series, verdicts, commits and trends to JSON fields."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ JsonFields = dict[str, Any]
 
 
 def serialize_series(series: Series) -> JsonFields:
+    """Serialize what identifies a series."""
     metric = series.metric
     return {
         "benchmark": series.benchmark.name,
@@ -31,7 +32,7 @@ def serialize_series(series: Series) -> JsonFields:
 
 
 def serialize_verdict(verdict: Verdict) -> JsonFields:
-    """Every field of a verdict under the name it has in the model, and the sentence all surfaces print."""
+    """Serialize every field of a verdict, under its name in the model, and its sentence."""
     return {
         "verdict": verdict.kind.value,
         "stage": verdict.stage.value,
@@ -54,7 +55,10 @@ def serialize_verdict(verdict: Verdict) -> JsonFields:
 
 
 def serialize_trend(trend: Trend) -> JsonFields:
-    """A series with its dots, levels and changes; values are raw, ``scale`` and ``axis`` say how a page shows them."""
+    """Serialize a series with its dots, levels and changes.
+
+    Values are raw; ``scale`` and ``axis`` say how a page displays them.
+    """
     scale = trend_scale(trend)
     return {
         "series": serialize_series(trend.series),
@@ -77,6 +81,7 @@ def serialize_trend(trend: Trend) -> JsonFields:
 
 
 def serialize_commit(commit: Commit) -> JsonFields:
+    """Serialize what a page shows of a commit."""
     return {
         "commit": commit.sha,
         "subject": commit.subject,

@@ -1,4 +1,4 @@
-"""The verdict table of a terminal: plain text, aligned, the severest first."""
+"""Format verdicts as aligned plain-text tables for terminals, most severe first."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ HEADINGS = (
     "MDE",
 )
 LEFT_ALIGNED = frozenset({0, 1, 2, 3})
-"""The columns that hold words; numbers line up on the right."""
+"""The columns that hold words; numbers are right-aligned."""
 
 
 def format_comparison(verdicts: Sequence[Verdict]) -> str:
-    """Sentence, table and what to do about the open rows: everything a terminal shows of a comparison."""
+    """Format a whole comparison for a terminal: sentence, table and advice."""
     parts = [str(comparison_sentence(verdicts)), format_verdict_table(verdicts), format_advice(verdicts)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def format_verdict_table(verdicts: Iterable[Verdict]) -> str:
-    """Align one line per verdict; empty for none."""
+    """Format one aligned line per verdict; empty without verdicts."""
     rows = [_verdict_row(verdict) for verdict in rank_verdicts(verdicts)]
     return align_table(HEADINGS, rows, LEFT_ALIGNED) if rows else ""
 
 
 def format_advice(verdicts: Iterable[Verdict]) -> str:
-    """One line for each verdict that is no plain answer."""
+    """Format the advice for each verdict that has any, one per line."""
     open_verdicts = [verdict for verdict in rank_verdicts(verdicts) if verdict_advice(verdict)]
     return "\n".join(
         f"{verdict_glyph(verdict)} {make_printable(verdict.series.label)}: {verdict_advice(verdict)}"
@@ -58,7 +58,7 @@ def format_advice(verdicts: Iterable[Verdict]) -> str:
 def align_table(
     headings: Sequence[str], rows: Sequence[Sequence[str]], left_aligned: frozenset[int] = frozenset({0})
 ) -> str:
-    """Lay out columns by their width on screen; a column that is empty in every row is left out."""
+    """Align the columns of a table by display width, and omit those that are empty in every row."""
     used = [k for k, heading in enumerate(headings) if any(row[k] for row in rows)]
     lines = [[line[k] for k in used] for line in (headings, *rows)]
     widths = [max(_display_width(line[k]) for line in lines) for k in range(len(used))]
@@ -90,7 +90,7 @@ def _pad_cell(cell: str, width: int, left_aligned: bool) -> str:
 
 
 def _display_width(text: str) -> int:
-    """Columns on a terminal: East Asian wide characters take two, combining marks none."""
+    """Count terminal columns: two for East Asian wide characters, none for combining marks."""
     return sum(
         0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
         for character in text

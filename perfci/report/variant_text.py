@@ -1,4 +1,4 @@
-"""Variants of one commit in words: benchmark by benchmark each variant next to the baseline, and what was rejected."""
+"""Format variants of one commit: per benchmark each variant against the baseline, and rejected variants."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ HEADINGS = ("", "metric", "variant", "base", "head", "change", "95 % interval", 
 LEFT_ALIGNED = frozenset({0, 1, 2, 8})
 
 VariantGroupKey = tuple[str, NamedValues]
-"""A benchmark, and the parameters that all its variants share."""
+"""A benchmark and the parameters that all its variants share."""
 
 
 def format_variants(comparison: VariantResults, trades: Sequence[Tradeoff] = ()) -> str:
-    """What a terminal shows: counts, rejections, a block for each benchmark, and what speed was paid with."""
+    """Format a variant comparison for a terminal: counts, rejections, a block per benchmark, trade-offs."""
     verdicts = [contrast.verdict for contrast in comparison.contrasts]
     parts = [
         f"{counts_sentence(verdicts) or _nothing_compared_text(comparison)}{_rejected_count(comparison)}.",
@@ -40,11 +40,14 @@ def format_variants(comparison: VariantResults, trades: Sequence[Tradeoff] = ())
 
 
 def rejection_sentence(rejection: VariantRejection) -> str:
-    """``model.Gpt('flash', 8) is rejected, whatever its speed: loss at step 2 is ...``."""
+    """Explain a rejection: ``model.Gpt('flash', 8) is rejected, whatever its speed: loss at step 2 is
+    ...``.
+    """
     return f"{rejected_variant_name(rejection)} is rejected, whatever its speed: {make_printable(rejection.reason, 300)}"
 
 
 def rejected_variant_name(rejection: VariantRejection) -> str:
+    """Return the name of a rejected variant, as its class with its parameters."""
     return make_printable(
         cell_name(get_benchmark_owner(rejection.benchmark) or rejection.benchmark, rejection.parameters)
     )
@@ -61,7 +64,7 @@ def _rejected_count(comparison: VariantResults) -> str:
 
 
 def _group_keys(comparison: VariantResults) -> list[VariantGroupKey]:
-    """Every benchmark that has something to say, in the order of the suite."""
+    """List the benchmarks with verdicts or numerics, in the order of the suite."""
     contrasted = [contrast.verdict.series for contrast in comparison.contrasts]
     checked = [check.series for check in comparison.numerics]
     keys = [
@@ -120,7 +123,7 @@ def _contrast_row(contrast: VariantContrast, comparison: VariantResults) -> tupl
 
 
 def variant_name(parameters: NamedValues, varied: Sequence[str]) -> str:
-    """``flash``; ``flash, bf16`` where two parameters vary."""
+    """Return the varied parameter values: ``flash``, or ``flash, bf16`` if two parameters vary."""
     return ", ".join(make_printable(strip_quotes(value)) for name, value in parameters if name in varied)
 
 
@@ -131,7 +134,7 @@ def _interval_cell(verdict: Verdict) -> str:
 
 
 def _verdict_cell(verdict: Verdict) -> str:
-    """The word, and what a reader needs beside it where there is no plain answer."""
+    """Format the label, with the next step or the reason where there is no plain answer."""
     if verdict.kind is VerdictKind.INCONCLUSIVE and verdict.pairs_to_decide is not None:
         return f"{verdict_label(verdict)}: about {format_count(verdict.pairs_to_decide, 'more pair')} would decide"
     if verdict.ratio is not None and verdict.kind is not VerdictKind.INCONCLUSIVE:
@@ -143,7 +146,7 @@ def _verdict_cell(verdict: Verdict) -> str:
 
 
 def _numerics_lines(group_key: VariantGroupKey, comparison: VariantResults) -> Iterable[str]:
-    """In which numbers a variant agrees with its baseline, and where that is not known."""
+    """List in which numerics each variant agrees with the baseline, and where that is undecided."""
     checks = [
         check
         for check in comparison.numerics

@@ -1,4 +1,4 @@
-"""The word, the glyph and the tone of a verdict: meaning is never left to colour alone."""
+"""Label, glyph and colour tone of a verdict, so that no meaning depends on colour alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 from perfci.model import Direction, Stage, Status, Verdict, VerdictKind
 
 Tone = Literal["worse", "better", "same", "unsure", "void"]
-"""What a verdict is coloured by: vermilion, blue, grey, amber, or grey and hollow."""
+"""The colour tone of a verdict: vermilion, blue, grey, amber, or hollow grey."""
 
 TONES: dict[VerdictKind, Tone] = {
     VerdictKind.REGRESSION: "worse",
@@ -30,7 +30,7 @@ GLYPHS = {
 CHANGE_KINDS = frozenset({VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT})
 
 QUIET_KINDS = frozenset({VerdictKind.UNCHANGED, VerdictKind.INCONCLUSIVE})
-"""What nobody has to act on: told on request where verdicts are listed."""
+"""Kinds that need no action, which lists of verdicts show on request only."""
 
 SEVERITY_ORDER = (
     VerdictKind.FAILED,
@@ -44,44 +44,51 @@ SEVERITY_ORDER = (
 
 
 def kind_label(kind: VerdictKind) -> str:
+    """Return the kind of a verdict in words."""
     return kind.value.replace("_", " ")
 
 
 def is_candidate(verdict: Verdict) -> bool:
-    """A move seen while screening only nominates; no fresh pair has confirmed it."""
+    """Whether a change was found in screening only, and is not confirmed on new pairs."""
     return verdict.kind in CHANGE_KINDS and verdict.stage is Stage.SCREENING
 
 
 def verdict_label(verdict: Verdict) -> str:
+    """Return the kind in words, with ``candidate`` before an unconfirmed change."""
     return f"candidate {kind_label(verdict.kind)}" if is_candidate(verdict) else kind_label(verdict.kind)
 
 
 def verdict_tone(verdict: Verdict) -> Tone:
+    """Return the colour tone of a verdict."""
     return TONES[verdict.kind]
 
 
 def verdict_glyph(verdict: Verdict) -> str:
-    """Point the way the value went: up for more of it, whether that is good or bad; hollow while suspected."""
+    """Return the glyph of a verdict: for a change an arrow in the direction of the value, solid if
+    confirmed.
+    """
     if verdict.kind not in CHANGE_KINDS:
         return GLYPHS[verdict.kind]
     return direction_arrow(has_increased(verdict), solid=not is_candidate(verdict))
 
 
 def direction_arrow(up: bool, *, solid: bool) -> str:
+    """Return an arrow glyph; ``solid`` means confirmed."""
     return ("▲" if solid else "△") if up else ("▼" if solid else "▽")
 
 
 def has_increased(verdict: Verdict) -> bool:
+    """Whether the value increased, derived from kind and direction where there is no ratio."""
     if verdict.ratio is not None:
         return verdict.ratio > 1
     return (verdict.kind is VerdictKind.REGRESSION) == (verdict.series.metric.direction == "lower")
 
 
 def status_label(status: Status) -> str:
-    """What a machine cannot measure is no failure."""
+    """Return the status in words; a skipped benchmark is not available, which is no failure."""
     return "not available" if status is Status.SKIPPED else status.value
 
 
 def change_kind(ratio: float, direction: Direction) -> VerdictKind:
-    """Say whether a level that moved by a ratio moved in the bad or the good direction."""
+    """Classify a level change as regression or improvement by the direction of its metric."""
     return VerdictKind.REGRESSION if (ratio > 1) == (direction == "lower") else VerdictKind.IMPROVEMENT

@@ -1,4 +1,4 @@
-"""One plain sentence per verdict, and one for a whole page: the same words on every surface."""
+"""Write one plain sentence per verdict and per page, the same in pages, comments and terminals."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from perfci.report.verdict_labels import CHANGE_KINDS, SEVERITY_ORDER, TONES, To
 MAX_REASON_LENGTH = 300
 
 FACTOR_WORDING_FROM = 3.0
-"""From here on a factor reads better than a percentage: "takes 7.5 times as long", not "got 650 % slower"."""
+"""The ratio from which a factor replaces the percentage: "takes 7.5 times as long"."""
 
 
 def verdict_sentence(verdict: Verdict) -> str:
-    """Say what was decided, by how much, and how far to believe it."""
+    """Describe the decision, the size of the change and its uncertainty."""
     name = series_name(verdict.series)
     if verdict.kind in CHANGE_KINDS and verdict.ratio is not None:
         suspicion = "; found in screening, not yet confirmed on new pairs" if is_candidate(verdict) else ""
@@ -46,13 +46,13 @@ def verdict_sentence(verdict: Verdict) -> str:
 
 
 def change_phrase(verdict: Verdict) -> str:
-    """``got 18.3 % slower [15.9, 20.8], 10 pairs``."""
+    """Describe a change with its interval: ``got 18.3 % slower [15.9, 20.8], 10 pairs``."""
     assert verdict.ratio is not None
     return f"{level_change_phrase(verdict.ratio, verdict.series.metric)}{_range_suffix(verdict)}{_pairs_suffix(verdict)}"
 
 
 def level_change_phrase(ratio: float, metric: Metric) -> str:
-    """Say a change of level in the words of its unit."""
+    """Describe a relative change in the words of its unit: slower, more memory, rose."""
     size = format_percent(ratio - 1)
     if metric.unit == "seconds":
         if ratio >= FACTOR_WORDING_FROM:
@@ -68,7 +68,7 @@ def level_change_phrase(ratio: float, metric: Metric) -> str:
 
 @dataclass(frozen=True, slots=True)
 class VerdictKindCount:
-    """How often one word was the answer."""
+    """The number of verdicts of one kind."""
 
     label: str
     tone: Tone
@@ -80,20 +80,20 @@ class VerdictKindCount:
 
 
 def count_by_kind(verdicts: Iterable[Verdict]) -> list[VerdictKindCount]:
-    """Verdicts per kind, most severe first; candidates are counted apart from confirmed changes."""
+    """Count verdicts per kind, most severe first; candidates apart from confirmed changes."""
     counts = Counter((verdict.kind, is_candidate(verdict)) for verdict in verdicts)
     order = [(kind, candidate) for kind in SEVERITY_ORDER for candidate in (False, True)]
     return [_kind_count(*key, counts[key]) for key in order if counts[key]]
 
 
 def counts_sentence(verdicts: Iterable[Verdict]) -> str:
-    """``1 regression, 2 improvements, 3 unchanged``."""
+    """List the verdict counts: ``1 regression, 2 improvements, 3 unchanged``."""
     return ", ".join(str(count) for count in count_by_kind(verdicts))
 
 
 @dataclass(frozen=True, slots=True)
 class PageSummary:
-    """What a page says in large letters, and what it says right below; as text, one sentence after the other."""
+    """The headline of a page and the detail below it; as text, two sentences."""
 
     headline: str
     detail: str = ""
@@ -103,7 +103,7 @@ class PageSummary:
 
 
 def comparison_sentence(verdicts: Sequence[Verdict]) -> PageSummary:
-    """Answer "is head worse than base?" for a whole comparison."""
+    """Summarize a comparison: whether head is worse than base."""
     if not verdicts:
         return PageSummary("Nothing was compared")
     worst, counts = most_severe(verdicts), counts_sentence(verdicts)
@@ -119,7 +119,10 @@ def comparison_sentence(verdicts: Sequence[Verdict]) -> PageSummary:
 def overview_sentence(
     open_regressions: Sequence[Verdict], *, series: int, commits: int, compared: bool, incidents: int = 0
 ) -> PageSummary:
-    """Answer "did anything get worse?" for a project; never claim calm where nothing was compared, or one is asked."""
+    """Summarize a project: whether anything got worse.
+
+    Where nothing was compared, or an incident is open, it does not say that there is no regression.
+    """
     scope = f"{format_count(series, 'series', 'series')} over {format_count(commits, 'commit')}"
     if open_regressions:
         worst = most_severe(open_regressions)
@@ -142,9 +145,9 @@ def overview_sentence(
 
 
 def trend_sentence(trend: Trend) -> PageSummary:
-    """Say where a series stands and what moved it last, or why it has no value.
+    """Describe the current level of a series and its last change, or why it has no value.
 
-    Of a witness nobody says where it stands, only what it was last.
+    A series without levels is informational: only its last value is given.
     """
     name, metric = series_name(trend.series), trend.series.metric
     failures = [f"{format_count(len(trend.failed_dots), 'commit')} failed"] if trend.failed_dots else []
@@ -162,13 +165,13 @@ def trend_sentence(trend: Trend) -> PageSummary:
 
 
 def unavailable_sentence(series: Series, reason: str) -> PageSummary:
-    """Say why a machine cannot measure something, which is no failure."""
+    """Describe why a machine cannot measure a series, which is no failure."""
     why = make_printable(reason, MAX_REASON_LENGTH).rstrip(".")
     return PageSummary(f"{series_name(series)} cannot be measured on this machine", why and f"Reason: {why}")
 
 
 def mark_sentence(mark: ChangeMark, metric: Metric) -> str:
-    """Say one change point in words."""
+    """Describe one change point."""
     states = {
         "confirmed": "confirmed on new pairs",
         "candidate": "candidate",
@@ -178,12 +181,12 @@ def mark_sentence(mark: ChangeMark, metric: Metric) -> str:
 
 
 def most_severe(verdicts: Sequence[Verdict]) -> Verdict:
-    """The verdict to lead with."""
+    """Return the verdict that ranks first."""
     return rank_verdicts(verdicts)[0]
 
 
 def rank_verdicts(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Order verdicts as they deserve attention: by kind, then by size, then by name."""
+    """Order verdicts by severity of kind, then by size of change, then by name."""
     return sorted(
         verdicts,
         key=lambda verdict: (
@@ -195,25 +198,25 @@ def rank_verdicts(verdicts: Iterable[Verdict]) -> list[Verdict]:
 
 
 def verdict_advice(verdict: Verdict) -> str:
-    """What a reader should know or do about a verdict that is no plain answer; empty for one that is."""
+    """Return the next step for an inconclusive verdict, else its reason, which may be empty."""
     if verdict.kind is VerdictKind.INCONCLUSIVE:
         return _next_step(verdict)
     return make_printable(verdict.reason)
 
 
 def format_interval(interval: Interval) -> str:
-    """The interval of a change with signs, in percent: ``[−1.2, +8.3]``."""
+    """Format the interval of a change in signed percent: ``[−1.2, +8.3]``."""
     return f"[{_signed_number(interval.lo - 1)}, {_signed_number(interval.hi - 1)}]"
 
 
 def format_levels(values: Sequence[float | None], metric: Metric) -> list[str]:
-    """Levels that are read next to each other, all in one unit; empty where there is none."""
+    """Format levels that are read side by side in one unit; empty where there is none."""
     scale = choose_scale((value for value in values if value is not None), metric.unit, metric.name)
     return ["" if value is None else scale.format_value(value) for value in values]
 
 
 def _range_suffix(verdict: Verdict) -> str:
-    """Magnitudes, smaller first, where the whole interval is on the side the word names; else signs."""
+    """Format the interval as magnitudes, smaller first, if all of it is on one side; else with signs."""
     if verdict.interval is None:
         return ""
     lo, hi = verdict.interval.lo - 1, verdict.interval.hi - 1
@@ -269,7 +272,7 @@ def _kind_count(kind: VerdictKind, candidate: bool, count: int) -> VerdictKindCo
 
 
 def _change_history(trend: Trend) -> list[str]:
-    """What is recorded; whether anybody looked for more is not known here, so nothing is ruled out."""
+    """List the recorded changes; unrecorded ones are not ruled out."""
     moves = [mark for mark in trend.marks if mark.state == "confirmed"]
     candidates = [mark for mark in trend.marks if mark.state == "candidate"]
     parts = (

@@ -1,1 +1,1 @@
-"""The drawer: series trends and verdicts as SVG."""
+"""Trend charts, sparklines and interval bars as SVG text."""

@@ -23,7 +23,7 @@ TOKENS: dict[str, tuple[str, str]] = {
     "band": ("#dbe2ea", "#2b3440"),
     "level": ("#22344c", "#d5e0ee"),
 }
-"""Name of a token -> its light and its dark colour."""
+"""The light and the dark colour of each token."""
 
 LIGHT = {name: colours[0] for name, colours in TOKENS.items()}
 DARK = {name: colours[1] for name, colours in TOKENS.items()}
@@ -35,7 +35,7 @@ def css_declarations(colours: dict[str, str]) -> str:
 
 
 def page_palette_css() -> str:
-    """The reader's system decides between light and dark, until the reader does (``data-theme`` on the root)."""
+    """Write the page palette: the system's colour scheme, unless ``data-theme`` on the root sets one."""
     light, dark = css_declarations(LIGHT), css_declarations(DARK)
     return (
         f":root{{color-scheme:light dark;{light}}}\n"
@@ -46,5 +46,5 @@ def page_palette_css() -> str:
 
 
 def picture_palette_css() -> str:
-    """The same for a picture that stands alone and can only ask the reader's system."""
+    """Write the palette of a standalone SVG, which follows the system's colour scheme only."""
     return f"svg{{{css_declarations(LIGHT)}}}@media (prefers-color-scheme:dark){{svg{{{css_declarations(DARK)}}}}}"

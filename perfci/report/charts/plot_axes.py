@@ -1,4 +1,4 @@
-"""Where a trend lies in its picture: the range of values, round ticks, and the map onto pixels."""
+"""Map a trend onto its plot: value range, round ticks and pixel coordinates."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from perfci.report.charts.series_trend import Trend
 from perfci.report.number_format import DisplayScale, choose_scale
 
 MIN_RELATIVE_SPAN = 0.06
-"""A chart shows at least 6 % of the level from bottom to top, so that noise of 0.1 % does not look like a storm."""
+"""The smallest height of the value axis, relative to the level, so that 0.1 % noise looks small."""
 
 START_AT_ZERO_BELOW = 0.4
-"""Where the lowest value is under this share of the highest, the axis starts at zero: nothing is won by cutting it."""
+"""The axis starts at zero where the lowest value is below this share of the highest."""
 
 CHARACTER_WIDTH_PX = 6.6
-"""About how wide a character of the 11 px chart text is; labels are placed by it."""
+"""The approximate width in px of a character of the 11 px chart text, used to place labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlotFrame:
-    """Where the plot lies in the picture, and how commits and values map onto it."""
+    """The plot area in pixels, with the commits and values it spans."""
 
     width: int
     height: int
@@ -33,16 +33,19 @@ class PlotFrame:
     high: float
 
     def x(self, index: float) -> float:
+        """Map the index of a commit to its x coordinate."""
         inset = min(14.0, (self.right - self.left) / 8)
         if self.commit_count <= 1:
             return (self.left + self.right) / 2
         return self.left + inset + (self.right - self.left - 2 * inset) * index / (self.commit_count - 1)
 
     def y(self, value: float) -> float:
+        """Map a value to its y coordinate."""
         return self.bottom - (self.bottom - self.top) * (value - self.low) / (self.high - self.low)
 
 
 def build_plot_frame(trend: Trend, scale: DisplayScale, width: int, height: int) -> PlotFrame:
+    """Build the plot area of a trend, with room for its tick labels."""
     low, high = value_range(trend)
     widest = max(
         len(scale.format_number(value)) for value in tick_values(low, high, scale, tick_count(height))
@@ -53,7 +56,7 @@ def build_plot_frame(trend: Trend, scale: DisplayScale, width: int, height: int)
 
 
 def value_range(trend: Trend) -> tuple[float, float]:
-    """Hold every dot and the spread around it, without letting one wild spread flatten the rest."""
+    """Compute the value range of the axis: all levels, and their spreads but for the 5 % most extreme."""
     values = [dot.level for dot in trend.measured_dots if dot.level is not None]
     lows, highs = _trimmed_spread_bounds(trend)
     low, high = min(*values, *lows, values[0]), max(*values, *highs, values[0])
@@ -73,11 +76,12 @@ def _trimmed_spread_bounds(trend: Trend) -> tuple[list[float], list[float]]:
 
 
 def tick_count(height: int) -> int:
+    """Return the approximate number of ticks of the value axis."""
     return 5 if height >= 300 else 4
 
 
 def tick_values(low: float, high: float, scale: DisplayScale, count: int) -> list[float]:
-    """Round numbers in the unit that is shown."""
+    """Choose round tick values in the displayed unit."""
     rough = (high - low) / scale.factor / count
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
@@ -87,7 +91,7 @@ def tick_values(low: float, high: float, scale: DisplayScale, count: int) -> lis
 
 
 def trend_scale(trend: Trend) -> DisplayScale:
-    """One unit for the whole picture."""
+    """Choose one unit for the whole chart."""
     metric = trend.series.metric
     return choose_scale(
         (dot.level for dot in trend.measured_dots if dot.level is not None), metric.unit, metric.name

@@ -1,4 +1,4 @@
-"""What a trend shows, decided once for the picture, the page, the JSON and the sentence: dots, levels, marks."""
+"""Build the trend of a series that charts, pages, JSON and sentences share: dots, levels and change marks."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from perfci.report.verdict_labels import CHANGE_KINDS, change_kind
 from perfci.verdicts.process_levels import disqualifying_flags, point_level, process_level, select_displayed
 
 MarkState = Literal["confirmed", "candidate", "refuted"]
-"""A level that moved: confirmed on fresh pairs, only nominated so far, or looked at again and not confirmed."""
+"""The state of a change mark: confirmed on new pairs, a candidate, or refuted by new pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """One commit, or several neighbours drawn as one: its level and the middle half of its processes."""
+    """One commit, or several merged neighbours: the level and the interquartile range of its processes."""
 
     index: int
     commit: Commit
@@ -34,7 +34,7 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class TrendLevel:
-    """Where the series stands between two marks: the median of its dots from ``first`` to ``last``."""
+    """The level between two marks: the median of the dots from ``first`` to ``last``."""
 
     first: int
     last: int
@@ -43,7 +43,7 @@ class TrendLevel:
 
 @dataclass(frozen=True, slots=True)
 class ChangeMark:
-    """A commit where the level moved, and how sure that is; ``last_good`` is the commit before the move."""
+    """A commit where the level changed, with its state; ``last_good`` is the commit before the change."""
 
     index: int
     last_good_index: int
@@ -66,21 +66,26 @@ class Trend:
 
     @property
     def measured_dots(self) -> tuple[Dot, ...]:
+        """The dots that have a level."""
         return tuple(dot for dot in self.dots if dot.level is not None)
 
     @property
     def failed_dots(self) -> tuple[Dot, ...]:
+        """The dots without a level, except skipped ones."""
         return tuple(dot for dot in self.dots if dot.level is None and dot.status is not Status.SKIPPED)
 
     @property
     def commit_count(self) -> int:
+        """The number of commits, those of merged dots included."""
         return sum(dot.merged for dot in self.dots)
 
     @property
     def last_level(self) -> float | None:
+        """The newest measured level."""
         return self.measured_dots[-1].level if self.measured_dots else None
 
     def confirmed_marks(self) -> tuple[ChangeMark, ...]:
+        """List the confirmed changes in commit order."""
         return tuple(mark for mark in self.marks if mark.state == "confirmed")
 
 
@@ -90,35 +95,40 @@ def build_trend(
     change_points: Iterable[ChangePoint] = (),
     verdicts: Iterable[Verdict] = (),
 ) -> Trend:
-    """Join the points of a series with what was decided about them."""
+    """Build a trend from the points, change points and verdicts of a series."""
     return build_trend_from_dots(series, build_dots(points), change_points, verdicts)
 
 
 def build_trend_from_dots(
     series: Series, dots: tuple[Dot, ...], change_points: Iterable[ChangePoint], verdicts: Iterable[Verdict]
 ) -> Trend:
+    """Build a trend from dots that are already aggregated."""
     marks = _build_marks(series, dots, change_points, verdicts)
     return Trend(series, dots, _build_levels(dots, marks), marks)
 
 
 def build_dots(points: Iterable[Point]) -> tuple[Dot, ...]:
+    """Build one dot per point."""
     return tuple(_build_dot(index, point) for index, point in enumerate(points))
 
 
 def build_level_dot(index: int, commit: Commit, status: Status, level: float | None) -> Dot:
-    """A commit of which only the level is known; one that ended well without a level failed all the same."""
+    """Build a dot from a level alone; status OK without a level counts as failed."""
     if status is not Status.OK or level is None:
         return Dot(index, commit, Status.FAILED if status is Status.OK else status)
     return Dot(index, commit, status, level, level, level)
 
 
 def hide_levels_of_informational(trend: Trend) -> Trend:
-    """Show a series that is not judged: nobody looks for moves in it, so one level over all of it would be a lie."""
+    """Remove the level line of a trend without marks.
+
+    An informational series is not searched for changes, so one level over all of it would mislead.
+    """
     return trend if trend.marks else replace(trend, levels=())
 
 
 def keep_last_commits(trend: Trend, count: int) -> Trend:
-    """Show the last commits only, counted anew from zero; a level keeps the value it has in the whole series."""
+    """Keep the last ``count`` commits and re-index them from zero; levels keep their values."""
     cut = max(0, len(trend.dots) - count)
     dots = tuple(replace(dot, index=dot.index - cut) for dot in trend.dots[cut:])
     levels = tuple(
@@ -135,10 +145,11 @@ def keep_last_commits(trend: Trend, count: int) -> Trend:
 
 
 def downsample(trend: Trend, max_dots: int) -> Trend:
-    """Merge neighbouring commits until about ``most`` dots are left.
+    """Merge neighbouring commits until about ``max_dots`` dots are left.
 
-    A merged dot is the median of its commits with the full spread around it. Failed commits, the two sides of a mark,
-    the first and the last commit are never merged, so that what matters is drawn where it happened.
+    A merged dot is the median of its commits with the full spread around it. Failed commits, both sides
+    of a mark, the first and the last commit are never merged, so that these are drawn at their exact
+    position.
     """
     if len(trend.dots) <= max_dots:
         return trend
@@ -174,7 +185,7 @@ def _build_dot(index: int, point: Point) -> Dot:
 
 
 def _not_judged_reason(point: Point) -> str:
-    """Why a level that is shown is not judged: all its processes are flagged."""
+    """Name the flags that exclude all processes of a displayed level from judgement."""
     flags = dict.fromkeys(
         flag for process in select_displayed(point.processes) for flag in disqualifying_flags(process)
     )
@@ -182,7 +193,7 @@ def _not_judged_reason(point: Point) -> str:
 
 
 def _spread(point: Point, level: float) -> tuple[float, float]:
-    """The middle half of the processes; of a foreign result its quartiles, or its interval."""
+    """Return the interquartile range of the processes; of an imported summary its quartiles or interval."""
     levels = [process_level(process) for process in select_displayed(point.processes)]
     if len(levels) >= 2:
         quartiles = statistics.quantiles(levels, n=4, method="inclusive")
@@ -211,7 +222,7 @@ def _build_marks(
 
 
 def _is_backward_comparison(verdict: Verdict, index_by_sha: dict[str, int]) -> bool:
-    """Only a comparison with an earlier commit of the same line says something about the line."""
+    """Whether a verdict compares a commit of this history with an earlier one of it."""
     return (
         verdict.head in index_by_sha
         and verdict.base in index_by_sha
@@ -220,7 +231,7 @@ def _is_backward_comparison(verdict: Verdict, index_by_sha: dict[str, int]) -> b
 
 
 def _decisive_verdicts(verdicts: Iterable[Verdict]) -> dict[str, Verdict]:
-    """The verdict that counts for each commit: a conviction outranks the screening that nominated it."""
+    """Choose the verdict of each commit: confirmation outranks screening, then the last one wins."""
     verdict_by_commit: dict[str, Verdict] = {}
     for verdict in verdicts:
         held = verdict_by_commit.get(verdict.head)
@@ -252,7 +263,7 @@ def _mark_from_change(
 
 
 def _build_levels(dots: Sequence[Dot], marks: Sequence[ChangeMark]) -> tuple[TrendLevel, ...]:
-    """One level between marks; a refuted mark moves nothing."""
+    """Compute one level between each two marks; refuted marks do not split levels."""
     starts = sorted({0, *(mark.index for mark in marks if mark.state != "refuted"), len(dots)})
     levels = []
     for first, end in pairwise(starts):

@@ -34,15 +34,16 @@ from perfci.report.verdict_labels import Tone, direction_arrow, status_label, ve
 from perfci.report.verdict_sentences import mark_sentence, trend_sentence
 
 MAX_DOTS = 300
-"""More dots than this cannot be told apart on a page; neighbours are merged and the caption says so."""
+"""The number of dots that can be told apart on a page; beyond it neighbours are merged."""
 
 
 def render_trend(
     trend: Trend, *, width: int = 960, height: int = 340, id_prefix: str = "trend", standalone: bool = False
 ) -> str:
-    """Draw a series over its commits: spread, level, dots, failed commits below the axis, change points above.
+    """Render a trend chart: spread, dots, levels, failed commits below the axis, change flags above.
 
-    ``key`` keeps ids apart where one page holds several pictures; ``alone`` adds the style a page would bring.
+    ``id_prefix`` keeps element ids unique on a page with several charts; ``standalone`` includes the
+    style that a page would supply.
     """
     drawn = downsample(trend, MAX_DOTS)
     parts = [svg_background(width, height)] if standalone else []
@@ -71,7 +72,7 @@ def render_trend(
 
 
 def render_sparkline(trend: Trend, *, width: int = 132, height: int = 30) -> str:
-    """Draw a series as small as a word; the words beside it say the same, so it is hidden from readers of text."""
+    """Render a word-sized trend, hidden from screen readers, since the text beside it says the same."""
     opening = f'<svg class="pc-sparkline" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     if not trend.measured_dots:
         return f'{opening} aria-hidden="true"></svg>'
@@ -94,9 +95,11 @@ def render_sparkline(trend: Trend, *, width: int = 132, height: int = 30) -> str
 
 
 def render_interval_bar(verdict: Verdict, *, span: float, width: int = 168, height: int = 22) -> str:
-    """Draw a change with its interval on a ratio axis that is symmetric around no change; grey is the noise floor.
+    """Render a change and its interval on a log-ratio axis around no change, with the noise floor in
+    grey.
 
-    ``span`` is the largest ratio shown on either side (2 = from half to double); what lies beyond ends in an arrow.
+    ``span`` is the largest ratio shown on either side (2: from half to double); an arrow marks what
+    lies beyond it.
     """
     if verdict.ratio is None or verdict.ratio <= 0:
         return ""
@@ -132,7 +135,7 @@ def render_interval_bar(verdict: Verdict, *, span: float, width: int = 168, heig
 
 
 def render_share_bar(shares: Sequence[tuple[str, int]], *, width: int = 320, height: int = 8) -> str:
-    """Draw counts as parts of one bar, each in the colour of its name; the words beside it carry the numbers."""
+    """Render counts as segments of one bar, each in the colour of its tone."""
     total, x, parts = sum(count for _, count in shares) or 1, 0.0, []
     for shade, count in shares:
         if count:
@@ -146,7 +149,7 @@ def render_share_bar(shares: Sequence[tuple[str, int]], *, width: int = 320, hei
 
 
 def axis_start_note(trend: Trend) -> str:
-    """Say where the value axis of a trend starts when that is not zero, so that a step is read for what it is."""
+    """Say where the value axis of a trend starts, as it may not be at zero."""
     if not trend.measured_dots:
         return ""
     low, _ = value_range(downsample(trend, MAX_DOTS))
@@ -155,7 +158,7 @@ def axis_start_note(trend: Trend) -> str:
 
 
 def downsampling_note(trend: Trend) -> str:
-    """Say how much of the history the picture shows."""
+    """Say how many commits the chart shows, and whether neighbours are merged."""
     drawn = downsample(trend, MAX_DOTS)
     if len(drawn.dots) == len(trend.dots):
         return f"{format_count(trend.commit_count, 'commit')}, one dot each"
@@ -196,7 +199,7 @@ def _draw_axes(trend: Trend, frame: PlotFrame, scale: DisplayScale) -> Iterator[
 
 
 def _draw_commit_labels(trend: Trend, frame: PlotFrame) -> Iterator[str]:
-    """Name a few commits with their dates, as many as fit, the first and the last always."""
+    """Label evenly spaced commits with sha and date, always including the first and the last."""
     dots = trend.dots
     count = min(len(dots), max(2, int((frame.right - frame.left) / 150)))
     chosen = sorted({round(k * (len(dots) - 1) / max(1, count - 1)) for k in range(count)})
@@ -217,7 +220,7 @@ def _draw_commit_labels(trend: Trend, frame: PlotFrame) -> Iterator[str]:
 
 
 def _draw_unmeasured_ranges(trend: Trend, frame: PlotFrame) -> Iterator[str]:
-    """Shade from the last good to the first moved commit where commits in between were not measured."""
+    """Shade the commits between last good and changed where those in between were not measured."""
     for mark in trend.marks:
         x0, x1 = frame.x(mark.last_good_index), frame.x(mark.index)
         if mark.state != "refuted" and mark.index - mark.last_good_index > 1:
@@ -225,7 +228,7 @@ def _draw_unmeasured_ranges(trend: Trend, frame: PlotFrame) -> Iterator[str]:
 
 
 def _draw_spread_bands(trend: Trend, frame: PlotFrame) -> Iterator[str]:
-    """The middle half of each commit's processes: an area along a level, broken where the level moves or runs fail."""
+    """Draw the interquartile ranges as an area, interrupted at level changes and failed commits."""
     for run in _split_into_level_runs(trend):
         if len(run) == 1:
             dot = run[0]
@@ -241,7 +244,7 @@ def _draw_spread_bands(trend: Trend, frame: PlotFrame) -> Iterator[str]:
 
 
 def _split_into_level_runs(trend: Trend) -> list[list[Dot]]:
-    """Neighbouring measured dots that stand on one level."""
+    """Split the measured dots into runs of neighbours on the same level."""
     edges = {mark.index for mark in trend.marks if mark.state != "refuted"}
     runs: list[list[Dot]] = [[]]
     for dot in trend.dots:
@@ -267,7 +270,7 @@ def _dot_title(dot: Dot, scale: DisplayScale) -> str:
 
 
 def _draw_level_steps(trend: Trend, frame: PlotFrame) -> Iterator[str]:
-    """The level as one line that steps where it moved, half way between the two commits."""
+    """Draw the level as a line that steps half way between the last good and the changed commit."""
     for level in trend.levels:
         y = frame.y(level.value)
         yield svg_line(_level_start_x(level.first, frame), y, _level_end_x(level.last, frame), y, "pc-level")
@@ -285,7 +288,7 @@ def _level_end_x(last: int, frame: PlotFrame) -> float:
 
 
 def _draw_level_labels(trend: Trend, frame: PlotFrame, scale: DisplayScale) -> Iterator[str]:
-    """Write each level's value on its line where there is room, the last one always."""
+    """Write each level's value on its line where there is room, and always that of the last level."""
     for level in trend.levels:
         left, right = _level_start_x(level.first, frame), _level_end_x(level.last, frame)
         text = scale.format_value(level.value)
@@ -299,7 +302,7 @@ def _draw_level_labels(trend: Trend, frame: PlotFrame, scale: DisplayScale) -> I
 
 
 def _free_label_y(trend: Trend, frame: PlotFrame, left: float, right: float, value: float) -> float:
-    """Just above whatever is drawn between two places, or below it where the plot ends."""
+    """Return a y just above everything drawn between two x, or below it at the top of the plot."""
     near = [dot for dot in trend.measured_dots if left - 4 <= frame.x(dot.index) <= right + 4]
     above = (
         frame.y(max([value, *(dot.hi or value for dot in near), *(dot.level or value for dot in near)])) - 7
@@ -310,7 +313,9 @@ def _free_label_y(trend: Trend, frame: PlotFrame, left: float, right: float, val
 
 
 def _draw_failures(trend: Trend, frame: PlotFrame) -> Iterator[str]:
-    """Commits without a value stand below the axis: a failure is no zero and no gap."""
+    """Draw commits without a value as crosses below the axis, so that they read neither as zero nor as
+    gaps.
+    """
     y = frame.bottom + 13
     for dot in trend.dots:
         if dot.level is None:
@@ -322,7 +327,7 @@ def _draw_failures(trend: Trend, frame: PlotFrame) -> Iterator[str]:
 
 
 def _draw_change_flags(trend: Trend, frame: PlotFrame) -> Iterator[str]:
-    """Change points above the plot: the triangle points the way the value went, filled once confirmed."""
+    """Draw a triangle per change above the plot, pointing the way the value moved, solid if confirmed."""
     taken = -math.inf
     for mark in trend.marks:
         x = frame.x(mark.index)
@@ -337,7 +342,7 @@ def _draw_change_flags(trend: Trend, frame: PlotFrame) -> Iterator[str]:
 
 
 def _flag_stem(mark: ChangeMark, x: float, frame: PlotFrame, trend: Trend) -> str:
-    """A hair line from the flag to just above its dot, never through the value it marks."""
+    """Draw a thin line from the flag to just above its dot, which it does not cross."""
     if mark.state == "refuted":
         return ""
     dot = next((dot for dot in trend.dots if dot.index == mark.index), None)

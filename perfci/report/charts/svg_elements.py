@@ -1,4 +1,4 @@
-"""SVG elements as text: lines, rectangles and words with a class, and the style those classes stand for."""
+"""Write SVG elements as text, with the style sheet of their CSS classes."""
 
 from __future__ import annotations
 
@@ -48,29 +48,34 @@ fill:var(--muted);font-variant-numeric:tabular-nums}
 
 
 def svg_background(width: int, height: int) -> str:
+    """Write a background rectangle in the surface colour."""
     return f'<rect class="pc-ground" width="{width}" height="{height}"/>'
 
 
 def svg_rect(x0: float, y0: float, x1: float, y1: float, css_class: str = "") -> str:
+    """Write a rectangle between two corners, in px."""
     name = f' class="{css_class}"' if css_class else ""
     return f'<rect{name} x="{format_px(x0)}" y="{format_px(y0)}" width="{format_px(max(0.0, x1 - x0))}" height="{format_px(y1 - y0)}"/>'
 
 
 def svg_line(x0: float, y0: float, x1: float, y1: float, css_class: str) -> str:
+    """Write a line between two points, in px."""
     return f'<line class="{css_class}" x1="{format_px(x0)}" y1="{format_px(y0)}" x2="{format_px(x1)}" y2="{format_px(y1)}"/>'
 
 
 def svg_circle(x: float, y: float, radius: float, css_class: str, title: str = "") -> str:
+    """Write a circle, with a tooltip if ``title`` is given."""
     title_element = f"<title>{escape(title)}</title>" if title else ""
     return f'<circle class="{css_class}" cx="{format_px(x)}" cy="{format_px(y)}" r="{radius}">{title_element}</circle>'
 
 
 def svg_text(x: float, y: float, text: str, css_class: str = "") -> str:
+    """Write escaped text at a position, in px."""
     name = f"pc-text {css_class}".rstrip()
     return f'<text class="{name}" x="{format_px(x)}" y="{format_px(y)}">{escape(text)}</text>'
 
 
 def format_px(value: float) -> str:
-    """A coordinate to a tenth of a pixel, as short as it can be written."""
+    """Format a coordinate to a tenth of a pixel, without trailing zeros."""
     text = f"{value:.1f}"
     return text.removesuffix(".0").replace("-0.0", "0") if text != "-0.0" else "0"

@@ -1,4 +1,4 @@
-"""How a project stands: which confirmed regressions are still there, and what moved most."""
+"""Rank trends: confirmed regressions that are still open, and the largest changes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from perfci.model import VerdictKind
 from perfci.report.charts.series_trend import ChangeMark, Trend
 
 RECOVERED_WITHIN = 0.025
-"""A regression counts as gone once later moves leave at most half of the usual 5 % bar of it."""
+"""The remaining relative cost at which a regression counts as recovered: half of the default 5 % bar."""
 
 
 def find_open_regressions(trend: Trend) -> list[ChangeMark]:
-    """The confirmed regressions of a series that no later improvement has made good."""
+    """List the confirmed regressions of a series that no later change made up for."""
     return [
         mark
         for k, mark in enumerate(trend.confirmed_marks())
@@ -24,7 +24,7 @@ def find_open_regressions(trend: Trend) -> list[ChangeMark]:
 
 
 def find_largest_changes(trends: Iterable[Trend], count: int) -> list[tuple[Trend, ChangeMark]]:
-    """The largest change of each series, the largest first; confirmed ones before candidates."""
+    """List the largest change of each series: confirmed ones first, then by size."""
     largest = []
     for trend in trends:
         marks = [mark for mark in trend.marks if mark.state != "refuted"]
@@ -35,12 +35,12 @@ def find_largest_changes(trends: Iterable[Trend], count: int) -> list[tuple[Tren
 
 
 def change_size(mark: ChangeMark) -> float:
-    """How large a move is, the same for half and for double."""
+    """Return the absolute log ratio of a change, equal for halving and doubling."""
     return abs(math.log(mark.ratio)) if mark.ratio > 0 else math.inf
 
 
 def _is_open(trend: Trend, index: int) -> bool:
-    """Whether the moves since have never taken it back; what came after a repair is another story."""
+    """Whether the regression never recovered: a level that rose again later is a new regression."""
     ratios = [mark.ratio for mark in trend.confirmed_marks()[index:]]
     cost_ratios = list(itertools.accumulate(ratios, operator.mul))
     if trend.series.metric.direction == "higher":

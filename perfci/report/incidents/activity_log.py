@@ -1,4 +1,4 @@
-"""What became of an incident, line by line, in words that people use."""
+"""Format the activity log of an incident, one line per event."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ HEADINGS: Mapping[str, str] = {
 }
 
 FIELD_EVENTS = ("assign", "link", "until")
-"""Lines that tell of one field, which their text names."""
+"""Events that set one field, which their text names."""
 
 TEXT_ONLY_EVENTS = ("note", "expected", "verified", "merge", "split")
-"""Lines of which the text says all."""
+"""Events that are shown as their text alone."""
 
 
 def activity_heading(event_kind: str, text: str) -> str:
-    """What kind of line it is: ``State``, ``Due``; a word of a newer program stays as it is."""
+    """Return the heading of an event, such as ``State``; an unknown kind stays as it is."""
     return HEADINGS.get(text if event_kind in FIELD_EVENTS else event_kind, event_kind)
 
 
 def activity_text(event_kind: str, before: str, after: str, text: str) -> str:
-    """``new → investigating: looks like the tokenizer``."""
+    """Format the change of an event: ``new → investigating: looks like the tokenizer``."""
     if event_kind in FIELD_EVENTS:
         return _format_field_value(text, after) or ("nobody" if text == "assignee" else "none")
     arrow = " → ".join(state.replace("_", " ") for state in (before, after) if state)

@@ -1,4 +1,4 @@
-"""Incidents, retests and creep as plain JSON values, each with the sentence that every surface prints."""
+"""Serialize incidents, retests and creep to JSON fields, each with its sentence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def serialize_incident_overview(
     commits: words.CommitsBySha,
     pages_per_week: int,
 ) -> JsonFields:
-    """Everything ``perfci incidents list`` and the page of incidents say."""
+    """Serialize what ``perfci incidents list`` and the incidents page show."""
     return {
         "project": project,
         "sentence": words.incidents_summary(budgeted_incidents, len(retests), len(creeps)),
@@ -35,6 +35,7 @@ def serialize_incident_overview(
 def serialize_incident(
     budgeted: BudgetedIncident, commits: words.CommitsBySha, pages_per_week: int
 ) -> JsonFields:
+    """Serialize an incident with its members."""
     members = [serialize_member(change) for change in budgeted.incident.members]
     return serialize_incident_summary(budgeted, commits, pages_per_week) | {"members": members}
 
@@ -42,7 +43,7 @@ def serialize_incident(
 def serialize_incident_summary(
     budgeted: BudgetedIncident, commits: words.CommitsBySha, pages_per_week: int
 ) -> JsonFields:
-    """All of an incident but its members, which may be thousands."""
+    """Serialize an incident without its members, which may be thousands."""
     incident = budgeted.incident
     moment = incident.measured_at
     return {
@@ -82,6 +83,7 @@ def serialize_incident_summary(
 
 
 def serialize_member(change: ChangePoint) -> JsonFields:
+    """Serialize the change of one series of an incident."""
     return {
         "series": serialize_series(change.series),
         "sentence": words.member_sentence(change),
@@ -94,6 +96,7 @@ def serialize_member(change: ChangePoint) -> JsonFields:
 
 
 def serialize_retest(retest: Retest) -> JsonFields:
+    """Serialize a retest and the command that runs it."""
     return {
         "series": serialize_series(retest.series),
         "base": retest.base,
@@ -104,6 +107,7 @@ def serialize_retest(retest: Retest) -> JsonFields:
 
 
 def serialize_creep(creep: Creep) -> JsonFields:
+    """Serialize the slow drift of a series since a release."""
     return {
         "series": serialize_series(creep.series),
         "sentence": words.creep_sentence(creep),

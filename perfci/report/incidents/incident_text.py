@@ -1,4 +1,4 @@
-"""Incidents in words: what moved, since when, who is suspected or what explains it, and what to do next."""
+"""Describe incidents: what changed, between which commits, the likely cause and the next measurement."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from perfci.verdicts.incidents.step_causes import is_next_commit
 from perfci.verdicts.log_cost import compute_log_cost
 
 MAX_OBSERVED_SHOWN = 4
-"""Values of an environment that are named; who upgrades a machine changes many at once."""
+"""The number of environment changes named; an upgrade may change many at once."""
 
 TONES: dict[IncidentKind, Tone] = {
     IncidentKind.REGRESSION: "worse",
@@ -41,12 +41,12 @@ CommitsBySha = Mapping[str, Commit]
 
 
 def incident_headline(incident: Incident, commits: CommitsBySha) -> str:
-    """What moved, and where: ``2 series got worse at 3f2a9c8 Fuse the optimizer step``."""
+    """Describe what changed and where: ``2 series got worse at 3f2a9c8 Fuse the optimizer step``."""
     return f"{_change_phrase(incident)} {_commit_phrase(incident, commits)}"
 
 
 def incident_explanation(incident: Incident, commits: CommitsBySha) -> str:
-    """Why no commit is blamed, or how sure it is that one is; one or two sentences."""
+    """Explain why no commit is blamed, or whether the change is confirmed; one or two sentences."""
     if incident.kind is IncidentKind.ENVIRONMENT:
         return _environment_explanation(incident)
     if incident.kind is IncidentKind.RESOLVED:
@@ -68,14 +68,16 @@ MACHINE_CAUSE_TEXTS = {
     "bad_session": "Too many changes in both directions for one commit: the machine was disturbed in {sessions}.",
     "transient": "Most of it was gone in the next run: the machine was disturbed in {sessions}.",
 }
+"""The explanation of each cause that lies in the machine."""
 
 
 def largest_change_sentence(incident: Incident) -> str:
-    """The largest move of an incident in the words of its unit."""
+    """Describe the largest change of an incident, which is its first member."""
     return member_sentence(incident.members[0])
 
 
 def member_sentence(change: ChangePoint) -> str:
+    """Describe the change of one series."""
     metric = change.series.metric
     if change.before > 0:
         return f"{series_name(change.series)} {level_change_phrase(1 + change.relative_change, metric)}"
@@ -83,13 +85,13 @@ def member_sentence(change: ChangePoint) -> str:
 
 
 def observed_sentence(change: EnvironmentChange) -> str:
-    """``torch 2.12.1 → 2.13.0``; what was not observed on one side says so."""
+    """Describe an environment change: ``torch 2.12.1 → 2.13.0``; a missing value is not known."""
     before, after = (make_printable(value, 60) or "not known" for value in (change.before, change.after))
     return f"{make_printable(change.name, 40)} {before} → {after}"
 
 
 def disposition_sentence(budgeted: BudgetedIncident, pages_per_week: int) -> str:
-    """What is done about an incident, and why not more."""
+    """Describe whether an incident raises an alert, and why not."""
     week = f"in week {budgeted.week}" if budgeted.week else "in runs without a date"
     if budgeted.is_expected:
         return "as expected: no alert"
@@ -105,7 +107,7 @@ def disposition_sentence(budgeted: BudgetedIncident, pages_per_week: int) -> str
 
 
 def expected_change_sentence(budgeted: BudgetedIncident) -> str:
-    """What was said beforehand of what got worse, and what of that is more; nothing where nothing was."""
+    """Compare an incident with the expected changes declared for it; empty if there are none."""
     if budgeted.expected_change_match is None:
         return ""
     sources = ", ".join(
@@ -136,7 +138,7 @@ def _over_budget_phrase(pages_per_week: int, week: str) -> str:
 
 
 def candidate_commit_lines(incident: Incident) -> list[str]:
-    """Commits, the likeliest first, each with how many of the series point at it."""
+    """List the candidate commits, most likely first, each with the number of series that support it."""
     several = len(incident.candidates) > 1 or len(incident.members) > 1
     return [
         " · ".join(
@@ -151,22 +153,24 @@ def candidate_commit_lines(incident: Incident) -> list[str]:
 
 
 def measure_command(incident: Incident) -> str:
-    """The pair of commits that would tell more, as a command; empty where nothing is left to ask."""
+    """Return the command for the next measurement; empty if none is needed."""
     if incident.pair_to_measure is None:
         return ""
     return compare_command(*incident.pair_to_measure, (change.series.cell for change in incident.members))
 
 
 def retest_sentence(retest: Retest) -> str:
+    """Describe why a series is due for a retest."""
     return f"{series_name(retest.series)}: {retest.reason}"
 
 
 def retest_command(retest: Retest) -> str:
+    """Return the command that runs a retest."""
     return compare_command(retest.base, retest.head, [retest.series.cell])
 
 
 def creep_sentence(creep: Creep) -> str:
-    """How far a series drifted since a release, and how much of what it lost the steps explain."""
+    """Describe the drift of a series since a release, and the part that its change points explain."""
     interval = f" {format_interval(creep.interval)}" if creep.interval else ""
     how = "measured in new pairs" if creep.paired else "from nearby points"
     drift = f"{series_name(creep.series)} drifted {format_signed_percent(creep.drift_ratio - 1)}{interval} since {creep.release}, {how}"
@@ -176,15 +180,16 @@ def creep_sentence(creep: Creep) -> str:
 
 
 def creep_command(creep: Creep) -> str:
+    """Return the command that measures the drift in pairs."""
     return compare_command(creep.base, creep.head, [creep.series.cell])
 
 
 MAX_COMMAND_CELLS = 5
-"""Cells that a command names; of more the largest few are measured first."""
+"""The number of cells a command names, the largest changes first."""
 
 
 def compare_command(base: str, head: str, cells: Iterable[str]) -> str:
-    """``perfci compare BASE HEAD --bench REGEX`` for the cells in question."""
+    """Build ``perfci compare BASE HEAD --bench REGEX`` for some cells."""
     names = list(dict.fromkeys(cells))[:MAX_COMMAND_CELLS]
     pattern = "|".join(f"^{re.escape(name)}$" for name in names)
     return f"perfci compare {base[:10]} {head[:10]} --bench {shlex.quote(pattern)}"
@@ -196,12 +201,13 @@ LIST_SECTIONS: tuple[tuple[str, Callable[[BudgetedIncident], bool]], ...] = (
     ("Waiting", lambda budgeted: budgeted.disposition is Disposition.WAITING),
     ("Resolved or informational", lambda budgeted: True),
 )
+"""The sections of the incident list and their predicates, in the order they are tried."""
 
 
 def group_by_section(
     budgeted_incidents: Sequence[BudgetedIncident],
 ) -> list[tuple[str, list[BudgetedIncident]]]:
-    """Every incident in the first section that fits, so that nothing is lost; open ones by their evidence."""
+    """Put every incident into the first section that accepts it, open ones sorted by evidence."""
     sections, remaining = [], sorted(budgeted_incidents, key=_urgency_key)
     for title, fits in LIST_SECTIONS:
         members = [budgeted for budgeted in remaining if fits(budgeted)]
@@ -211,7 +217,7 @@ def group_by_section(
 
 
 def _urgency_key(budgeted: BudgetedIncident) -> tuple[object, ...]:
-    """Confirmed ones first, then the clearest; what is not open keeps its order, newest first."""
+    """Sort key: open ones first, confirmed and clearest ahead; the others keep their order."""
     incident = budgeted.incident
     return (
         (not incident.confirmed_count, incident.p_value, -len(incident.members))
@@ -221,7 +227,7 @@ def _urgency_key(budgeted: BudgetedIncident) -> tuple[object, ...]:
 
 
 def incidents_summary(budgeted_incidents: Sequence[BudgetedIncident], retests: int, creeps: int) -> str:
-    """``2 open incidents, 1 not alerted, 3 resolved or informational, 1 retest due``."""
+    """Count incidents: ``2 open incidents, 1 not alerted, 3 resolved or informational, 1 retest due``."""
     opened = sum(budgeted.is_open for budgeted in budgeted_incidents)
     held = sum(
         budgeted.disposition in (Disposition.HELD_BACK, Disposition.TOO_WEAK)
@@ -235,7 +241,7 @@ def incidents_summary(budgeted_incidents: Sequence[BudgetedIncident], retests: i
 
 
 def format_incident_counts(counts: Mapping[str, int], retests: int, creeps: int) -> str:
-    """The same of incidents that were counted elsewhere, each under one heading."""
+    """Format incident counts that are already known per section."""
     parts = [format_count(counts["open"], "open incident") if counts["open"] else "No open incident"]
     headings = {
         "held": "not alerted",

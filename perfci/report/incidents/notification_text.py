@@ -1,4 +1,4 @@
-"""What people are told about an incident, wherever they are told: a line, and a short text below it."""
+"""Format notifications of incidents: a subject line and a short body."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ STATE_LABELS: Mapping[str, str] = {
 }
 
 NotificationContent = Mapping[str, Any]
+"""The JSON fields of an incident that a notification was queued with."""
 
 
 def notification_subject(notification: NotificationContent) -> str:
-    """``acme/tiny-lm #12 new: 2 series got worse at 3f2a9c8 Fuse the optimizer step``."""
+    """Format the subject: ``acme/tiny-lm #12 new: 2 series got worse at 3f2a9c8 Fuse the optimizer step``."""
     return make_printable(
         f"{_incident_label(notification)} {STATE_LABELS.get(notification['state'], notification['state'])}: {notification['headline']}",
         200,
@@ -34,7 +35,7 @@ def notification_subject(notification: NotificationContent) -> str:
 
 
 def notification_body(notification: NotificationContent, link: str = "") -> str:
-    """What moved most, who is suspected, why it changed its state, and where to go."""
+    """Format the body: largest changes, candidate commits, the reason of the state and a link."""
     members, more = notification.get("members", ()), notification.get("more", 0)
     lines = [make_printable(notification["headline"], 300)]
     lines += [make_printable(notification["explanation"], 500)] if notification.get("explanation") else []
@@ -54,11 +55,12 @@ def notification_body(notification: NotificationContent, link: str = "") -> str:
 
 
 def digest_subject(notifications: Sequence[NotificationContent]) -> str:
+    """Format the subject of a digest of several notifications."""
     return f"{make_printable(notifications[0]['project'], 100)}: {format_count(len(notifications), 'incident update')}"
 
 
 def digest_body(notifications: Sequence[NotificationContent], links: Sequence[str]) -> str:
-    """Several notices as one text."""
+    """Join several notifications into one body."""
     pieces = [
         f"{notification_subject(notification)}\n\n{notification_body(notification, link)}"
         for notification, link in zip(notifications, links, strict=True)

@@ -1,1 +1,1 @@
-"""What a pull request shows: comment, check result and their texts."""
+"""Reports of a comparison to a pull request: comment, check run and commit status."""

@@ -1,4 +1,4 @@
-"""The check run and the commit status of a comparison: which colour, and which words beside it."""
+"""Decide the check run and the commit status of a comparison, and write their titles."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from perfci.report.pulls.placeholder_comment import TITLES, NotMeasuredReason
 from perfci.verdicts.goals.goal_verdict import GoalOutcome
 
 GateMode = Literal["advisory", "block"]
-"""Whether a regression may turn a required check red."""
+"""Whether a regression may fail a required check."""
 
 CheckConclusion = Literal["success", "neutral", "failure", "cancelled", "timed_out"]
 CommitStatusState = Literal["success", "failure", "error"]
 
 MAX_STATUS_LENGTH = 140
-"""GitHub refuses a longer description of a commit status."""
+"""GitHub's limit for the description of a commit status, in characters."""
 
 
 class CheckState(StrEnum):
-    """What a pull request is in, as far as a check is concerned."""
+    """The state of a pull request with regard to its check."""
 
     PASSED = "passed"  # all within bounds, with enough evidence
     WORSE = "worse"  # a regression, a head that fails, a broken goal
@@ -43,7 +43,7 @@ class CheckState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """How a check run ends, and the commit status that stands in for it where there is no App."""
+    """The conclusion of a check run, and the commit status used where no GitHub App is installed."""
 
     check: CheckConclusion
     status: CommitStatusState
@@ -65,8 +65,10 @@ CHECK_RESULTS: dict[tuple[CheckState, GateMode], CheckResult] = {
     (CheckState.BROKEN, "advisory"): CheckResult("neutral", "error"),
     (CheckState.BROKEN, "block"): CheckResult("timed_out", "error"),
 }
-"""A required check is satisfied by *success* and *neutral* alike, and a status knows no neutral: there the words say
-what is not a success. What did not run never passes a gate."""
+"""The result for each state and gate.
+
+*success* and *neutral* both satisfy a required check, and a status has no neutral: the title says there
+what is not a success. A comparison that did not run never satisfies a blocking gate."""
 
 STATES_NOT_MEASURED = {
     NotMeasuredReason.IDENTICAL: CheckState.IDENTICAL,
@@ -74,14 +76,20 @@ STATES_NOT_MEASURED = {
     NotMeasuredReason.BUDGET: CheckState.NOT_RUN,
     NotMeasuredReason.BROKEN: CheckState.BROKEN,
 }
+"""The state for each reason why nothing was measured."""
 
 
 def check_result(findings: Findings | NotMeasuredReason, gate: GateMode = "advisory") -> CheckResult:
+    """Return the check conclusion and the commit status."""
     return CHECK_RESULTS[check_state(findings), gate]
 
 
 def check_state(findings: Findings | NotMeasuredReason) -> CheckState:
-    """Suspicions turn nothing red; only what fresh pairs confirmed, what no longer works and broken goals do."""
+    """Classify the findings.
+
+    Only confirmed regressions, failures, rejected variants and broken goals count as worse; candidates
+    do not.
+    """
     if isinstance(findings, NotMeasuredReason):
         return STATES_NOT_MEASURED[findings]
     outcomes = {goal.outcome for goal in findings.goals}
@@ -96,7 +104,7 @@ def check_state(findings: Findings | NotMeasuredReason) -> CheckState:
 
 
 def check_title(findings: Findings | NotMeasuredReason) -> str:
-    """One line of plain text."""
+    """Return the title of the check as one line of plain text."""
     if isinstance(findings, NotMeasuredReason):
         return _capitalize(TITLES[findings])
     title = _capitalize(str(build_headline(findings)))
@@ -106,7 +114,7 @@ def check_title(findings: Findings | NotMeasuredReason) -> str:
 
 
 def commit_status_description(findings: Findings | NotMeasuredReason, gate: GateMode = "advisory") -> str:
-    """The description of a commit status: the severest first, whole words up to 140 characters."""
+    """Return the description of the commit status, shortened to GitHub's limit."""
     advisory = " (advisory)" if gate == "advisory" and check_state(findings) is CheckState.WORSE else ""
     return make_printable(check_title(findings), MAX_STATUS_LENGTH - len(advisory)) + advisory
 

@@ -1,4 +1,4 @@
-"""Verdicts as rows of a Markdown table, by the kind of what they measure and the attention they deserve."""
+"""Define the columns of the Markdown tables of verdicts, and the order and choice of their rows."""
 
 from __future__ import annotations
 
@@ -24,37 +24,41 @@ SECTION_TITLES = {
     MetricClass.NUMERICS: "Numerics",
     MetricClass.OTHER: "Other",
 }
-"""What is read together; a kilobyte does not compete with a millisecond for the same table."""
+"""The section of each metric class, so that memory and time are not ranked in one table."""
 
 MIN_NOISE_FLOOR = 0.005
-"""A floor below half a percent says nothing more of how much attention a change deserves: else one operator more,
-which is counted exactly, would stand above any slowdown."""
+"""The smallest noise floor used to rank changes.
+
+Without it an exactly counted metric, such as one more operator, would outrank any slowdown."""
 
 KNOWN_UNITS = frozenset({"seconds", "bytes", "count"})
-"""Written in words of ours; a unit a suite made up is a foreign word like any other."""
+"""Units written as plain text; a unit defined by a suite is foreign text and becomes a code span."""
 
 NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 
 CellRenderer = Callable[[Verdict], str]
+"""Renders one table cell of a verdict."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictColumns:
-    """A table of verdicts: what stands above each column, how it is aligned, and what is written into it."""
+    """The columns of a table: heading, alignment and renderer of each."""
 
     cells: Sequence[tuple[str, str, CellRenderer]]
 
     @property
     def heading(self) -> str:
+        """The two heading lines of the table."""
         names, rules = [name for name, _, _ in self.cells], [rule for _, rule, _ in self.cells]
         return f"| {' | '.join(names)} |\n|{'|'.join(rules)}|"
 
     def render_row(self, verdict: Verdict) -> str:
+        """Render one row."""
         return f"| {' | '.join(cell(verdict) for _, _, cell in self.cells)} |"
 
 
 def sort_by_attention(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """What no longer works first, then what is confirmed, each by its size against the noise."""
+    """Order verdicts: failures, then confirmed regressions, each by size of change relative to noise."""
     return sorted(
         verdicts,
         key=lambda verdict: (
@@ -68,7 +72,7 @@ def sort_by_attention(verdicts: Iterable[Verdict]) -> list[Verdict]:
 def select_rows(
     verdicts: Sequence[Verdict], max_rows: int, bars: Mapping[Series, VerdictBar]
 ) -> list[Verdict]:
-    """The first ones, but at least one of every section that has any."""
+    """Select the first ``max_rows`` verdicts, and at least one of every section that has any."""
     leading_rows = {
         SECTION_TITLES[bars[verdict.series].metric_class]: verdict for verdict in reversed(verdicts)
     }
@@ -79,19 +83,21 @@ def select_rows(
 
 
 def change_columns(*, hardware: bool) -> VerdictColumns:
-    """What changed, or stayed as it was."""
+    """Build the columns for changes."""
     return VerdictColumns(
         [*IDENTITY_COLUMNS, CHANGE_COLUMN, NOISE_COLUMN, *([HARDWARE_COLUMN] if hardware else [])]
     )
 
 
 def unchanged_columns(*, hardware: bool) -> VerdictColumns:
+    """Build the columns for unchanged series, with their minimum detectable effect."""
     return VerdictColumns(
         [*IDENTITY_COLUMNS, CHANGE_COLUMN, NOISE_COLUMN, MDE_COLUMN, *([HARDWARE_COLUMN] if hardware else [])]
     )
 
 
 def inconclusive_columns(*, hardware: bool) -> VerdictColumns:
+    """Build the columns for inconclusive series, with the next step."""
     decides = ("To decide", "---", _next_step_cell)
     pairs = ("Pairs", "--:", lambda verdict: f"{verdict.pairs:,}" if verdict.pairs else "")
     return VerdictColumns(
@@ -107,6 +113,7 @@ def inconclusive_columns(*, hardware: bool) -> VerdictColumns:
 
 
 def not_compared_columns(*, hardware: bool) -> VerdictColumns:
+    """Build the columns for series that were not compared, with the reason."""
     status = ("Status", "---", lambda verdict: f"{verdict_glyph(verdict)} {headline_label(verdict)}")
     reason = (
         "Reason",
@@ -117,7 +124,7 @@ def not_compared_columns(*, hardware: bool) -> VerdictColumns:
 
 
 def change_cell(verdict: Verdict) -> str:
-    """``▲ **worse +18.3 %** [+15.9, +20.8]``: the word, the sign of the value and the interval."""
+    """Format a change: ``▲ **worse +18.3 %** [+15.9, +20.8]``."""
     if verdict.kind is VerdictKind.FAILED:
         return f"✕ **failed**{_reason_suffix(verdict)}"
     glyph = verdict_glyph(verdict)
@@ -132,7 +139,7 @@ def change_cell(verdict: Verdict) -> str:
 
 
 def hardware_name(series: Series) -> str:
-    """The machine class, and the environment someone chose where there is one."""
+    """Return the machine class, and the selected environment if there is one."""
     return ", ".join(part for part in (series.machine.label, series.variant.label) if part)
 
 
@@ -149,7 +156,7 @@ def _format_change(verdict: Verdict) -> str:
 
 
 def _keep_together(text: str) -> str:
-    """A number is not parted from its unit where a column is narrow."""
+    """Replace spaces so that a narrow column does not separate a number from its unit."""
     return text.replace(" ", NO_BREAK_SPACE)
 
 
@@ -172,7 +179,7 @@ def _next_step_cell(verdict: Verdict) -> str:
 
 
 def _attention_key(verdict: Verdict) -> tuple[float, str]:
-    """The largest first: how many times the noise a change is."""
+    """Sort key: the largest change relative to the noise floor first."""
     if verdict.ratio is None or verdict.ratio <= 0:
         return -math.inf, verdict.series.label
     noise = max(verdict.noise_floor or 0.0, MIN_NOISE_FLOOR)

@@ -1,4 +1,4 @@
-"""The tables of a comment: what got worse by the kind of its metric, main's own drift, and the rest, folded."""
+"""Build the tables of a comment: regressions by metric class, drift of main, and folded tables."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from perfci.report.pulls.truncation import CommentBlock
 from perfci.report.verdict_labels import CHANGE_KINDS
 
 MAX_ROWS = 10
-"""What a reader takes in at once."""
+"""The number of regressions shown unfolded."""
 
 MAX_FOLDED_ROWS = 50
-"""Rows of one folded table; who needs more reads them on the page."""
+"""The number of rows of a folded table; the report page has all of them."""
 
 SECTIONS = tuple(dict.fromkeys(comment_columns.SECTION_TITLES.values()))
 MISSING_LABELS = (REMOVED, "not comparable", "new", "not measured")
 
 
 def worse_blocks(findings: Findings) -> list[CommentBlock]:
-    """A table for each kind of metric, and below it, folded, what found no place in one."""
+    """Build a table of regressions for each metric class, and a folded one for the rest."""
     columns = comment_columns.change_columns(hardware=_has_mixed_hardware(findings))
     worse, shown = _worse_verdicts(findings), select_worse_rows(findings)
     sections = _sections_by_series(findings)
@@ -48,12 +48,12 @@ def worse_blocks(findings: Findings) -> list[CommentBlock]:
 
 
 def select_worse_rows(findings: Findings) -> list[Verdict]:
-    """What got worse and is not folded."""
+    """Select the regressions that are shown unfolded."""
     return comment_columns.select_rows(_worse_verdicts(findings), MAX_ROWS, findings.bars_by_series)
 
 
 def drift_blocks(findings: Findings) -> list[CommentBlock]:
-    """You against main: what the branch to be merged into did since the same base, series by series."""
+    """Build the table of changes on main since the merge base, next to those of the pull request."""
     if findings.main_head is None:
         return []
     moved = sort_by_attention(
@@ -72,7 +72,7 @@ def drift_blocks(findings: Findings) -> list[CommentBlock]:
 
 
 def folded_blocks(findings: Findings) -> list[CommentBlock]:
-    """All others by their word; unfolded where nothing above asks for attention."""
+    """Build the folded tables of all other verdicts; expanded if there is no regression."""
     unfolded, hardware = not _worse_verdicts(findings), _has_mixed_hardware(findings)
     better, inconclusive, missing, unchanged = (_verdicts_of_kinds(findings, kinds) for kinds in FOLDED_KINDS)
     return [
@@ -106,10 +106,11 @@ FOLDED_KINDS = (
     {VerdictKind.MISSING, VerdictKind.NOT_COMPARABLE},
     {VerdictKind.UNCHANGED},
 )
+"""The kinds of each folded table, in order."""
 
 
 def environment_blocks(findings: Findings) -> list[CommentBlock]:
-    """What was observed differently on the two sides."""
+    """Build the table of environment differences between base and head."""
     changes = findings.environment_changes[:MAX_FOLDED_ROWS]
     lines = [
         f"| {_code_cell(change.name)} | {_code_cell(change.before)} | {_code_cell(change.after)} |"
@@ -132,7 +133,7 @@ def _worse_verdicts(findings: Findings) -> list[Verdict]:
 
 
 def _verdicts_of_kinds(findings: Findings, kinds: Iterable[VerdictKind]) -> list[Verdict]:
-    """What was removed before what is new, then by the kind of metric."""
+    """Select verdicts, removed benchmarks before new ones, then by section."""
     selected = sort_by_attention(verdict for verdict in findings.verdicts if verdict.kind in kinds)
     places, sections = {name: place for place, name in enumerate(SECTIONS)}, _sections_by_series(findings)
     return sorted(selected, key=lambda verdict: (_missing_rank(verdict), places[sections[verdict.series]]))

@@ -1,4 +1,6 @@
-"""All that is told of one comparison, as one value: comment, job summary, check run and status are rendered from it."""
+"""Collect the findings of one comparison, from which comment, job summary, check run and status are
+written.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,14 @@ from perfci.verdicts.policy import Policy
 from perfci.verdicts.variants.variant_contrast import VariantRejection
 
 MeasurementOrder = Literal["in turns", "interleaved", "recorded", ""]
-"""How both sides were measured, as far as that is known."""
+"""How the two sides were measured; empty if not known."""
 
 IDENTICAL_INPUTS_NOTE = "No file that the benchmarks depend on differs, so any change reported here is a false alarm and is counted as one."
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictBar:
-    """What a verdict was held to: the kind of its metric, and the change that counts (0: any)."""
+    """The metric class of a verdict and the smallest change that counts (0: any)."""
 
     metric_class: MetricClass
     min_change: float
@@ -32,17 +34,19 @@ class VerdictBar:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a comparison came to, and what a reader needs to know to believe it.
+    """The findings of a comparison and what is needed to interpret them.
 
-    ``sides`` names both sides where they are no two commits. ``drift`` are verdicts of the same base against
-    ``main``, the newest commit of the branch to be merged into. ``budget`` is the time budget where it ended the
-    measuring. ``command`` measures the same again, where naming the two commits does not. ``page`` is the address of
-    the comparison on our own dashboard: no other link is ever written. ``accept`` is the comment that accepts the
-    changes, where somebody listens for it, and ``accepted`` tells who did, and why; ``announced`` is what the pull
-    request said of itself beforehand. ``bars`` has one for each verdict, or none where those of the metrics' classes
-    held; ``strict`` tells that whole intervals had to be beyond them, ``smoke`` that sizes were small. ``profiled``
-    names cells whose profiles at base and head lie beside what was measured. ``alike`` tells that two commits differ in
-    no file that the benchmarks can see.
+    - ``sides_label`` names the two sides if they are not two commits.
+    - ``main_drift`` are verdicts of the same base against ``main_head``, the newest commit of the target branch.
+    - ``spent_budget`` is the time budget, if it ended the measurement.
+    - ``bars`` has one entry per verdict, or none for the defaults of the metric classes.
+    - ``strict``: the whole interval had to exceed the bar. ``smoke``: problem sizes were reduced.
+    - ``acceptance`` says by whom and why the changes were accepted; ``accept_command`` is the comment that does so.
+    - ``expected_changes`` were declared by the pull request beforehand.
+    - ``reproduce_command`` measures the same again, where naming the two commits does not.
+    - ``report_url`` is the page of the comparison on the dashboard, the only link that is written.
+    - ``profiled_cells`` have profiles of base and head in the artifact.
+    - ``identical_inputs``: no file that the benchmarks depend on differs.
     """
 
     verdicts: Sequence[Verdict]
@@ -74,18 +78,20 @@ class Findings:
             raise PerfciError(f"There are {len(self.verdicts)} verdicts and {len(self.bars)} bars.")
 
     def is_expected(self, verdict: Verdict) -> bool:
+        """Whether an authorized expected change covers the verdict."""
         return any(
             expected.is_authorized and expected.covers_verdict(verdict) for expected in self.expected_changes
         )
 
     @property
     def bars_by_series(self) -> dict[Series, VerdictBar]:
+        """The bar of each series; those of the default policy unless given."""
         bars = self.bars or compute_bars(self.verdicts, Policy())
         return {verdict.series: bar for verdict, bar in zip(self.verdicts, bars, strict=True)}
 
 
 def compute_bars(verdicts: Sequence[Verdict], policy: Policy) -> list[VerdictBar]:
-    """What a policy holds each verdict to."""
+    """Compute the bar of each verdict under a policy."""
     rules = [policy.rule_for(verdict.series) for verdict in verdicts]
     return [
         VerdictBar(
@@ -109,7 +115,7 @@ LEADING_LABELS = (
     ("improvement", "improvements"),
     ("candidate improvement", "candidate improvements"),
 )
-"""What a title leads with, the severest first."""
+"""The labels that the headline leads with, most severe first, and their plurals."""
 
 TRAILING_LABELS = (
     ("inconclusive", "inconclusive"),
@@ -118,11 +124,14 @@ TRAILING_LABELS = (
     ("new", "new"),
     ("unchanged", "unchanged"),
 )
+"""The labels that follow in parentheses, and their plurals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """Every verdict counted once, under one word: ``2 regressions, 1 improvement`` and ``3 inconclusive``."""
+    """Counts of all verdicts, each under one label: ``2 regressions, 1 improvement`` and ``3
+    inconclusive``.
+    """
 
     lead: str
     trailing: str
@@ -132,7 +141,7 @@ class Headline:
 
 
 def build_headline(findings: Findings) -> Headline:
-    """Counts only, in words of our own: a title has no room for a name."""
+    """Count verdicts, broken goals and rejections; no foreign text appears in a title."""
     counts = Counter(headline_label(verdict) for verdict in findings.verdicts)
     leading = [
         *_format_counts(counts, LEADING_LABELS),
@@ -144,24 +153,24 @@ def build_headline(findings: Findings) -> Headline:
 
 
 def headline_label(verdict: Verdict) -> str:
-    """The word a verdict is counted under; what is missing is removed, new, or was measured on neither side."""
+    """Return the label a verdict is counted under; a missing one is removed, new or not measured."""
     if verdict.kind is VerdictKind.MISSING:
         return _missing_label(verdict)
     return verdict_label(verdict)
 
 
 def is_open(verdict: Verdict) -> bool:
-    """Whether the question was asked and not answered; a new benchmark has no question yet."""
+    """Whether a verdict leaves a question open; a new benchmark has nothing to compare with."""
     return headline_label(verdict) in {"inconclusive", "not comparable", REMOVED, CANDIDATE_REGRESSION}
 
 
 def is_worse(verdict: Verdict) -> bool:
-    """What a check may turn red for: only what fresh pairs confirmed, and what no longer works."""
+    """Whether a verdict may fail a check: a confirmed regression or a failure."""
     return headline_label(verdict) in {"failed", "regression"}
 
 
 def is_exact(verdict: Verdict) -> bool:
-    """Whether both sides were counted, which leaves no interval."""
+    """Whether both sides were counted exactly, so that the interval has no width."""
     return verdict.interval is not None and verdict.interval.lo == verdict.interval.hi
 
 
@@ -185,7 +194,7 @@ def _format_rejections(rejections: Sequence[VariantRejection]) -> list[str]:
 
 
 def _no_regression_text(findings: Findings) -> str:
-    """Never claim calm where nothing was decided."""
+    """Return the lead without counts; it says that results are inconclusive where some are."""
     if not findings.verdicts:
         return "nothing was compared"
     if any(is_open(verdict) for verdict in findings.verdicts):

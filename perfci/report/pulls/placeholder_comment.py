@@ -1,4 +1,4 @@
-"""What stands in the place of a comparison: nothing was measured, or what was measured is outdated."""
+"""Write comments without results: nothing was measured, or the results are outdated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from perfci.report.verdict_sentences import MAX_REASON_LENGTH
 
 
 class NotMeasuredReason(StrEnum):
-    """Why there is no comparison; silence and calm must not look alike."""
+    """Why there is no comparison, which must not read as if nothing had changed."""
 
     IDENTICAL = "identical"  # nothing that the benchmarks can see differs
     CANCELLED = "cancelled"
@@ -38,7 +38,7 @@ OUTDATED_PREFIX = "> **Outdated:** there is a newer head, "
 def render_not_measured(
     reason: NotMeasuredReason, base: Commit, head: Commit, *, detail: str = "", page: str = ""
 ) -> str:
-    """Say that nothing was measured, and why; ``detail`` is what a machine said of it."""
+    """Say that nothing was measured, and why; ``detail`` is foreign text, such as an error message."""
     sides = f"Base {code_span(base.short_sha)} → head {code_span(head.short_sha)}"
     parts = [
         f"### perfci: {TITLES[reason]}",
@@ -50,7 +50,7 @@ def render_not_measured(
 
 
 def render_outdated(body: str, newer_head: Commit) -> str:
-    """A comment on an older head: one grey line on top, and what was said folded below; told once, however often."""
+    """Mark a comment as outdated and fold its results; marking it again only updates the newer head."""
     line = f"{OUTDATED_PREFIX}{code_span(newer_head.short_sha)}; its result will replace this comment."
     if body.startswith(OUTDATED_PREFIX):
         return line + body[body.index("\n") :]

@@ -1,7 +1,8 @@
-"""A comparison as GitHub Markdown: the comment of a pull request, the job summary, the check run and the file.
+"""Render a comparison as GitHub Markdown, for the pull request comment, the job summary and the check
+run.
 
-Every foreign word stands in a code span or block, where GitHub reads no markup, mention or closing word; the only link
-is to our own page.
+All foreign text is in code spans or blocks, where GitHub reads no markup, mention or closing keyword;
+the only link is to the report page.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from perfci.report.verdict_sentences import MAX_REASON_LENGTH
 from perfci.verdicts.goals.goal_verdict import OUTCOMES_WORST_FIRST, GoalOutcome
 
 MAX_COMMENT_BYTES = 60_000
-"""GitHub takes 65,536 characters of a comment and 65,535 of the summary of a check."""
+"""Below GitHub's limits: 65,536 characters for a comment, 65,535 for the summary of a check."""
 
 MAX_GOAL_LINES = 40
 MAX_REJECTED = 10
 MAX_PROFILED = 3
 
 MAX_COMMAND_BENCHMARKS = 10
-"""Benchmarks named in a command; where it is about more, all are measured."""
+"""The number of benchmarks named in a command; beyond it the command measures all."""
 
 MEASUREMENT_ORDER_TEXTS: dict[MeasurementOrder, str] = {
     "in turns": "interleaved on one machine, alternating every few milliseconds",
@@ -64,7 +65,7 @@ STRICT_DECISION_RULE = DECISION_RULE.replace(
 
 
 def render_comment(findings: Findings) -> str:
-    """All of it in fewer than 60,000 bytes: the counts are always whole, and what is left out is said."""
+    """Render the whole comment below 60,000 bytes: counts stay complete, and omitted rows are counted."""
     identical_inputs = f"**Identical inputs:** {IDENTICAL_INPUTS_NOTE}" if findings.identical_inputs else ""
     summary_lines = (
         _sides_line(findings),
@@ -94,7 +95,7 @@ def render_comment(findings: Findings) -> str:
 
 
 def should_comment(findings: Findings) -> bool:
-    """Whether there is anything to say unasked; a comment that stands already is kept true in any case."""
+    """Whether there is anything to report; an existing comment is updated in any case."""
     goals = any(goal.outcome is not GoalOutcome.MET for goal in findings.goals)
     pooled = findings.pooled is not None and findings.pooled.is_finding
     quiet = {"unchanged", "new", "not measured"}
@@ -141,7 +142,7 @@ def _pair_count(findings: Findings) -> str:
 
 
 def _expected_change_blocks(findings: Findings) -> list[CommentBlock]:
-    """What the pull request said of itself beforehand, and what was found of it."""
+    """List the expected changes of the pull request, each with its outcome."""
     lines = []
     for expected in findings.expected_changes:
         declaration = code_span(f"{expected.match} {format_signed_percent(expected.change)}")
@@ -172,7 +173,7 @@ def _budget_warning(findings: Findings) -> str:
 
 
 def _sensitivity_line(findings: Findings) -> str:
-    """The minimum detectable effect of half the series and of all; exact counts have none."""
+    """Say which effect was detectable in half of the series and in all; exact counts are left out."""
     effects = sorted(
         verdict.mde for verdict in findings.verdicts if verdict.mde is not None and not is_exact(verdict)
     )
@@ -224,7 +225,7 @@ def _goal_blocks(findings: Findings) -> list[CommentBlock]:
 
 
 def _decision_blocks(findings: Findings) -> list[CommentBlock]:
-    """The rule, the bars, and why what is shown above is what it is."""
+    """Explain the decision rule, the bars, and the reasons of the regressions shown."""
     if not findings.verdicts:
         return []
     rule = STRICT_DECISION_RULE if findings.strict else DECISION_RULE
@@ -244,7 +245,7 @@ def _format_bar(bar: VerdictBar) -> str:
 
 
 def _reproduce_blocks(findings: Findings) -> list[CommentBlock]:
-    """The command that measures the same again, for what is worse or open."""
+    """Show the command that measures the worse and open benchmarks again."""
     base, head = findings.base, findings.head
     selected = [verdict for verdict in findings.verdicts if is_worse(verdict) or is_open(verdict)]
     if not selected:
@@ -257,7 +258,7 @@ def _reproduce_blocks(findings: Findings) -> list[CommentBlock]:
 
 
 def _bench_pattern(verdicts: Sequence[Verdict]) -> str:
-    """An expression for ``--bench`` that no shell can misread: what is no plain character matches any."""
+    """Build a ``--bench`` expression that is safe in any shell: other characters become ``.``."""
     names = dict.fromkeys(
         re.sub(r"[^A-Za-z0-9_.]", ".", verdict.series.benchmark.name) for verdict in verdicts
     )

@@ -1,4 +1,4 @@
-"""A text that stays below a limit: blocks of rows that give way, and always say how much they left out."""
+"""Truncate a text to a size limit: blocks lose rows, and say how many are left out."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from perfci.report.number_format import format_count
 
 @dataclass(frozen=True, slots=True)
 class CommentBlock:
-    """Rows below a heading, of which as many are written as there is room for; text without rows is never cut.
+    """Rows below a heading, as many as fit; a block without rows is never cut.
 
-    ``summary`` is the line of a folded block; it must be our own words, for GitHub reads no code span there.
-    ``more`` are rows that are not shown here in any case, but count.
+    ``summary`` is the line of a folded block; it must not hold foreign text, as GitHub reads no code
+    span there. ``hidden_rows`` counts rows that are left out in any case.
     """
 
     heading: str = ""
@@ -24,7 +24,7 @@ class CommentBlock:
     row_noun: str = "row"
 
     def render(self, count: int) -> str:
-        """The block with its first rows."""
+        """Render the block with its first ``count`` rows."""
         left_out = len(self.rows) - count + self.hidden_rows
         heading = [self.heading] if self.heading and (count or not self.rows) else []
         omission = f"… and {format_count(left_out, f'more {self.row_noun}')} not shown." if left_out else ""
@@ -36,9 +36,9 @@ class CommentBlock:
 
 
 def render_within_limit(blocks: Sequence[CommentBlock], max_bytes: int) -> str:
-    """All blocks, the rows of the earlier ones first, in fewer UTF-8 bytes than the limit.
+    """Render all blocks in fewer than ``max_bytes`` UTF-8 bytes, filling the earlier blocks first.
 
-    Bytes, because they are the most that any way to count characters comes to.
+    Bytes are an upper bound for characters, in whichever unit GitHub counts them.
     """
     room = max_bytes - 1 - sum(_byte_size(block, 0) + len(BLOCK_SEPARATOR) for block in blocks)
     texts = []
@@ -53,7 +53,7 @@ BLOCK_SEPARATOR = "\n\n"
 
 
 def _count_rows_within(block: CommentBlock, room: int) -> int:
-    """How many rows fit into the room left beyond that of the bare block."""
+    """Count the rows that fit into ``room`` bytes beyond the block without rows."""
     bare = _byte_size(block, 0)
     few, many = 0, len(block.rows)
     while few < many:
