@@ -80,7 +80,7 @@ def test_two_implementations_are_judged_and_a_wrong_one_is_rejected(
     assert [one["parameters"][0][1] for one in told["rejected"]] == ["'unscaled'"]
     assert "✕ suite.Attention('unscaled', 96) is rejected, whatever its speed: outputs are up to " in out
     assert "≈  by_hand agrees with the baseline in loss" in out
-    assert [(goal["about"], goal["outcome"]) for goal in told["goals"]] == [
+    assert [(goal["subject"], goal["outcome"]) for goal in told["goals"]] == [
         ("attn=by_hand", "broken"),
         ("attn=unscaled", "rejected"),
     ]
