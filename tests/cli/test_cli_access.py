@@ -132,8 +132,7 @@ def test_wants_the_number_of_somebody_on_github(capsys: pytest.CaptureFixture[st
 
     assert err == (
         "perfci: GitHub gives names to others when somebody leaves: expected the number, as in "
-        "github/583231, not "
-        "'github/octocat'. It is the id that https://api.github.com/users/NAME tells.\n"
+        "github/583231, not 'github/octocat'. It is the id that https://api.github.com/users/NAME shows.\n"
     )
 
 
@@ -168,6 +167,6 @@ def test_binds_to_no_repository_without_its_numbers(capsys: pytest.CaptureFixtur
 
     assert (status, said) == (
         2,
-        "perfci: GitHub's numbers were expected: https://api.github.com/repos/acme/model tells id and "
+        "perfci: GitHub's numbers were expected: https://api.github.com/repos/acme/model shows id and "
         "owner.id.\n",
     )

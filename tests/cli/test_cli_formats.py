@@ -126,7 +126,7 @@ def sources(here: Path) -> list[str]:
 def test_an_order_that_rests_on_dates_is_said(here: Path, custom: Path) -> None:
     run_cli(["ingest", "custom.json", "--commit", SHA, "--machine", "box", "--project", "it"])
 
-    assert sources(here) == ["commits ordered by date: their git was not at hand"]
+    assert sources(here) == ["commits ordered by date: no git repository was available"]
 
 
 def test_a_short_sha_is_completed_from_the_repository(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

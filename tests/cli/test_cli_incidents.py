@@ -122,9 +122,9 @@ Open
     alert 1 of at most 5 in week 2026-W10
 
 Resolved or informational
-  ⚙ 358d6df2e16c  1 series moved with the environment at 00000019cc Change number 25
+  ⚙ 358d6df2e16c  1 series changed with the environment at 00000019cc Change number 25
     data.Loader.time_batch got 30.0 % slower. driver 550.54 → 560.35. No commit is blamed.
-    a note: nobody is asked
+    informational: no alert
     perfci compare 00000018cc 00000019cc --bench '^data\\.Loader\\.time_batch$'
 
 Suggested re-measurements
@@ -132,8 +132,7 @@ Suggested re-measurements
     perfci compare 00000027cc 00000028cc --bench '^serving\\.Gpt\\.time_token$'
 
 Slow drift since a release
-  audio.Mel.time_it drifted +14.0 % [+12.7, +15.2] since v1.0, by the points around both; \
-no change point shows it
+  audio.Mel.time_it drifted +14.0 % [+12.7, +15.2] since v1.0, from nearby points; no change point explains it
     perfci compare 00000005cc 00000028cc --bench '^audio\\.Mel\\.time_it$'
 """
 

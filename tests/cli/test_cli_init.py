@@ -70,10 +70,9 @@ def test_init_never_overwrites(here: Path, capsys: pytest.CaptureFixture[str]) -
         "wrote   .github/workflows/perf.yml",
         "wrote   .github/workflows/perf-report.yml",
         "",
-        "perf.yml takes pushes to main and master for the history: this clone does not tell the default "
-        "branch of its "
-        "origin.",
-        "Is it another one, write its name after `branches:` there.",
+        "perf.yml takes pushes to main and master for the history: the default branch of origin is "
+        "unknown in this clone.",
+        "If it is another one, add it after `branches:`.",
         "",
         "next:",
         "  perfci run --smoke",

@@ -190,16 +190,17 @@ def test_commits_that_look_alike_are_equals_and_fail_nothing(
 
     told = capsys.readouterr().out
     alarm = (
-        "No file that the benchmarks can see differs: whatever moved is a false alarm, and is counted as one."
+        "No file that the benchmarks depend on differs, so any change reported here is a false alarm "
+        "and is counted as one."
     )
     assert code == 0
     assert told.endswith(f"\n{alarm}\n")
-    assert f"\n**Equals:** {alarm}\n" in (project.folder / "told.md").read_text(encoding="utf-8")
-    assert json.loads((project.folder / "told.json").read_text(encoding="utf-8"))["alike"] is True
+    assert f"\n**Identical inputs:** {alarm}\n" in (project.folder / "told.md").read_text(encoding="utf-8")
+    assert json.loads((project.folder / "told.json").read_text(encoding="utf-8"))["identical_inputs"] is True
     assert rows(project, "select kind from sessions where kind != 'confirm'") == [("aa",)]
 
     project.write("perfci.toml", '[[goal]]\nrequire = ["words <= 0.5x"]\n')
-    assert run_cli(["compare", "HEAD~1", "HEAD"]) == 1, "a goal is held against equals as well"
+    assert run_cli(["compare", "HEAD~1", "HEAD"]) == 1, "a goal is judged on identical inputs as well"
 
 
 def test_compare_takes_the_working_tree_when_no_head_is_given(

@@ -67,11 +67,11 @@ def test_one_metric_of_a_benchmark_is_another_quarantine(
     assert (item["benchmark"], item["metric"], item["actor"]) == ("train.time_step", "step_time", "local")
 
 
-def test_quarantine_is_in_the_audit_log(stored: Path) -> None:
+def test_muting_is_in_the_audit_log(stored: Path) -> None:
     incidents("mute", "add", "train.time_step")
 
     with closing(open_store(f"sqlite:///{stored}/perfci.db", create=False)) as store, store.read() as tx:
-        assert audit_log.list_entries(tx, 1)[0].action == "benchmark.quarantine"
+        assert audit_log.list_entries(tx, 1)[0].action == "benchmark.mute"
 
 
 def test_a_cadence_is_said_muted_and_learned_again(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -226,8 +226,7 @@ def test_a_step_and_a_timed_function_are_profiled_where_they_are_measured(
     short = project.git("rev-parse", "HEAD")[:10]
     folder = f".perfci/profiles/{short}"
     opens = (
-        "opens in https://ui.perfetto.dev or chrome://tracing; "
-        "profile.json beside it holds these tables, longer"
+        "opens in https://ui.perfetto.dev or chrome://tracing; profile.json beside it holds the full tables"
     )
     told = {one["cell"]: one for one in json.loads(Path("told.json").read_text())["profiles"]}
     assert code == 1

@@ -90,7 +90,7 @@ def test_a_changed_sample_is_told(copied: Path, capsys: pytest.CaptureFixture[st
     lines = replayed(capsys, 1).splitlines()
 
     assert any(re.search(rf"verdict {evidence_of}: ratio was \S+, now \S+$", line) for line in lines)
-    assert lines[-1].endswith(" came out differently")
+    assert lines[-1].endswith(" of them differ")
     assert all(re.search(r" verdict \d+: ", line) for line in lines[:-1])
 
 

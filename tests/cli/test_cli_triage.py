@@ -174,7 +174,7 @@ def test_a_destination_that_is_none_says_why(stored: Path, capsys: pytest.Captur
         (
             "x",
             ("--bench", "a\nb"),
-            "A destination hears of at most 50 names of benchmarks, each at most 200 visible",
+            "A destination filters at most 50 names of benchmarks, each at most 200 visible",
         ),
         ("x", ("--quiet", "25:00-07:00", "--digest", "daily@09:00"), "'25:00' is no time of day"),
         ("x", ("--quiet", "٢٢:٠٠-07:00"), "is no time of day"),

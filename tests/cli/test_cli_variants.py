@@ -182,9 +182,9 @@ def test_goals_are_judged_at_the_end_of_a_comparison(
     assert code == 0
     assert capsys.readouterr().out.endswith(
         "✓ goal fast: met\n"
-        "     clause                benchmark                          found  95 % interval\n"
-        "  ✓  step_time <= 0.9x     suite.Gpt.track_step('flash', 1)  0.500x          exact\n"
-        "  ✓  peak_allocated <= 1x  suite.Gpt.track_peak('flash', 1)  1.000x          exact\n"
+        "     clause                benchmark                         estimate  95 % interval\n"
+        "  ✓  step_time <= 0.9x     suite.Gpt.track_step('flash', 1)    0.500x          exact\n"
+        "  ✓  peak_allocated <= 1x  suite.Gpt.track_peak('flash', 1)    1.000x          exact\n"
         "\n"
     )
 

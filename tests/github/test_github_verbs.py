@@ -162,8 +162,8 @@ def test_a_main_that_stood_still_is_not_measured(job: Job, capsys: pytest.Captur
 
     run_cli(["github", "compare", "--main"])
 
-    assert "what main did since" not in capsys.readouterr().out
-    assert "You, and main since" not in job.summary
+    assert "drift of the target branch" not in capsys.readouterr().out
+    assert "Main since the merge base" not in job.summary
 
 
 def test_what_breaks_before_anything_is_measured_is_told(
@@ -488,11 +488,12 @@ def test_links_in_results_are_not_believed(job: Job, github: FakeGitHub) -> None
     path = Path("perfci-results/findings.json")
     told = json.loads(path.read_text())
     told["findings"] |= {
-        "page": "https://evil.example",
-        "accepted": "by the maintainers",
-        "command": ["curl", "evil"],
+        "report_url": "https://evil.example",
+        "acceptance": "by the maintainers",
+        "accept_command": "/perfci accept evil",
+        "reproduce_command": ["curl", "evil"],
     }
-    told["findings"] |= {"alike": True}
+    told["findings"] |= {"identical_inputs": True}
     path.write_text(json.dumps(told))
 
     run_cli(["github", "report"])
@@ -500,7 +501,7 @@ def test_links_in_results_are_not_believed(job: Job, github: FakeGitHub) -> None
     (told,) = github.comments
     assert "evil" not in told["body"]
     assert "maintainers" not in told["body"]
-    assert "Equals" not in told["body"]
+    assert "Identical inputs" not in told["body"]
 
 
 def test_outside_of_a_job_it_says_what_does_the_same(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
