@@ -44,7 +44,7 @@ def stored(nights: Path, here: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sixty nightly A/A runs: two screening alarms, of which one was confirmed, and retracted the night after."""
+    """Sixty nightly A/A runs: two screening alarms, one of them confirmed and later retracted."""
     path = tmp_path_factory.mktemp("nights") / "perfci.db"
     with closing(open_store(f"sqlite:///{path}", create=True)) as store:
         for night in range(NIGHTS):
