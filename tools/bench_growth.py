@@ -22,9 +22,9 @@ from perfci.store import Store, open_store
 from perfci.store.dialects import database_size, is_sqlite
 from perfci.store.projects import find_project
 from perfci.store.queries import comparison_verdicts, measurements, paged_lists, result_summaries
-from perfci.store.writes import ingest
 from tests.support.builders import NOON, PROJECT, a_sha
 from tests.support.databases import fresh_database
+from tests.support.stored_runs import ingest_run
 from tools.bench_store import a_run
 from tools.fill_store import PER_COMMIT, SERIES, commit_sha, decide, load
 
@@ -80,7 +80,7 @@ def storing(store: Store, first: int, dice: random.Random) -> str:
     def once() -> None:
         number, run = next(runs)
         with store.begin() as tx:
-            ingest.ingest_run(tx, run, a_sha(number), "body", received_at=NOON)
+            ingest_run(tx, run, a_sha(number), "body", received_at=NOON)
 
     return best(once)
 

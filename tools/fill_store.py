@@ -21,8 +21,9 @@ from perfci.store import Store, dialects, open_store
 from perfci.store.tables import base as base_module
 from perfci.store.tables.base import as_ms
 from perfci.store.tables.measurements import ProcessRow, ResultRow, VerdictRow
-from perfci.store.writes import bulk_insert, ingest, row_ids
+from perfci.store.writes import bulk_insert, row_ids
 from tests.support.builders import NOON, PROJECT, a_commit, a_machine, a_run, a_series
+from tests.support.stored_runs import ingest_run
 
 SERIES, SUITE = 10_000, 200
 PROCESSES, SAMPLES = 5, 4
@@ -90,7 +91,7 @@ def _add_commit(tx: Session, number: int, levels: Sequence[float], dice: random.
         number, sha=commit_sha(number), position=number, committed_at=NOON + timedelta(hours=number)
     )
     empty = a_run(commit=commit, session=f"session-{number}", suite="none")
-    ingest.ingest_run(tx, empty, f"{number}", "body", kind="history")
+    ingest_run(tx, empty, f"{number}", "body", kind="history")
     run = tx.execute(sa.select(bulk_insert.RUNS).where(bulk_insert.RUNS.c.key == f"{number}")).one()
     for suite, first in enumerate(range(0, len(levels), SUITE)):
         cells = range(first, min(first + SUITE, len(levels)))

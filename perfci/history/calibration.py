@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.stats import noise_model
 from perfci.store import Store
-from perfci.store.queries.measurements import load_aa_log_ratios
+from perfci.store.queries.decisions import load_aa_results
 from perfci.store.queries.records import VerdictCount
 from perfci.store.queries.verdict_counts import count_aa_sessions, count_aa_verdicts, load_verdict_sequences
 from perfci.store.tables.base import EPOCH
@@ -48,12 +48,14 @@ def compute_calibration(tx: Transaction, project: str, policy: Policy, now: date
 def compute_noise_floors(tx: Transaction, project: str, policy: Policy) -> list[SeriesNoiseFloor]:
     """The noise floor (a log ratio) of every series with A/A runs, the noisiest first."""
     floors = []
-    for series, ratios in load_aa_log_ratios(tx, project).items():
-        floor = noise_model.compute_noise_floor(ratios)
+    for series, aa_results in load_aa_results(tx, project).items():
+        floor = noise_model.compute_noise_floor([result.log_ratio for result in aa_results])
         rule = policy.rule_for(series)
         if floor is not None:
             floors.append(
-                SeriesNoiseFloor(series, floor, len(ratios), rule.bar if floor else rule.effective_exact_bar)
+                SeriesNoiseFloor(
+                    series, floor, len(aa_results), rule.bar if floor else rule.effective_exact_bar
+                )
             )
     return sorted(floors, key=lambda floor: (-floor.noise_floor, floor.series.label))
 

@@ -166,13 +166,6 @@ def lock_for_migration(connection: sa.Connection) -> None:
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:name)"), {"name": MIGRATION_LOCK_ID})
 
 
-def lock_rows(tx: Session, query: sa.Select[Any]) -> sa.Select[Any]:
-    """Take what a query finds for this transaction alone, passing over what others took; SQLite has one
-    writer.
-    """
-    return query if is_sqlite(tx) else query.with_for_update(skip_locked=True)
-
-
 def is_retryable(error: BaseException | None) -> bool:
     """Whether the same transaction may well succeed if it is run again from its start."""
     if isinstance(error, PendingRollbackError):

@@ -25,11 +25,11 @@ from perfci.config import Settings
 from perfci.service.accounts import accounts
 from perfci.service.audit_context import AuditContext
 from perfci.store import open_store
-from perfci.store.writes import ingest
 from perfci_web import create_app
 from perfci_web.api.openapi_document import build_document
 from perfci_web.api.operation_table import ALL_OPERATIONS
 from tests.support.builders import a_process, a_result, a_run, a_series
+from tests.support.stored_runs import ingest_run
 
 EXAMPLES = int(os.environ.get("PERFCI_TEST_EXAMPLES", "1"))
 
@@ -54,7 +54,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Flask, st
     url = f"sqlite:///{tmp_path_factory.mktemp('contract')}/perfci.db"
     with closing(open_store(url, create=True)) as store:
         with store.begin() as tx:
-            ingest.ingest_run(tx, a_run(a_result(a_series("suite.a"), a_process(1.0, 2.0))), "0" * 64, "body")
+            ingest_run(tx, a_run(a_result(a_series("suite.a"), a_process(1.0, 2.0))), "0" * 64, "body")
             made = accounts.create_token(tx, AuditContext(LOCAL, NOW), None, "contract", {Scope.ADMIN})
         app = create_app(
             store, read_only=False, clock=lambda: NOW, settings=Settings.model_validate(SETTINGS)

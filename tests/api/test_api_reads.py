@@ -13,7 +13,7 @@ from perfci.model import VerdictKind
 from perfci.net.url_segments import encode_segment
 from perfci.store import Store
 from perfci.store.conversions import series_identity
-from perfci.store.writes.verdict_writes import add_verdicts, replace_change_points
+from perfci.store.writes.verdict_writes import add_verdicts
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -26,6 +26,7 @@ from tests.support.builders import (
     a_sha,
     a_verdict,
 )
+from tests.support.stored_runs import replace_change_points
 
 P = f"/projects/{encode_segment(PROJECT)}"
 SERIES = series_identity(PROJECT, a_series())

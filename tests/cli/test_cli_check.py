@@ -15,10 +15,11 @@ from perfci.model import Clock, Point, Process, Role, Series, Stage, Status
 from perfci.store import open_store
 from perfci.store.queries.measurements import load_change_points, load_verdict_records
 from perfci.store.writes.ingest import add_run, start_session, upsert_commits
-from perfci.store.writes.verdict_writes import add_verdicts, replace_change_points
+from perfci.store.writes.verdict_writes import add_verdicts
 from perfci.verdicts.compare.pairwise import interim_analysis
 from perfci.verdicts.history.change_point_detection import find_change_points as moves_of
 from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series
+from tests.support.stored_runs import replace_change_points
 
 NOISE = (0.0, 0.003, -0.003, 0.002, -0.002, 0.001, -0.001, 0.0, 0.002, -0.002)
 STEP, OPERATORS = a_series(metric="step_time"), a_series(metric="operators", unit="count")

@@ -16,7 +16,7 @@ from perfci.model import Environment, Series
 from perfci.store import Store, open_store
 from perfci.store.queries.measurements import load_history, search_series
 from perfci.store.writes.ingest import add_run, finish_session, start_session
-from perfci.store.writes.verdict_writes import add_verdicts, replace_change_points
+from perfci.store.writes.verdict_writes import add_verdicts
 from perfci.verdicts.history.change_point_detection import find_change_points
 from tests.support.builders import (
     NOON,
@@ -30,6 +30,7 @@ from tests.support.builders import (
     a_verdict,
 )
 from tests.support.level_histories import seen_levels, stepping
+from tests.support.stored_runs import replace_change_points
 
 LENGTH = 40
 STEP, LOSS = a_series("training.Step.time_step"), a_series("training.Step.time_loss")

@@ -21,8 +21,7 @@ from perfci.config import load_config
 from perfci.net.url_segments import encode_segment
 from perfci.store import open_store
 from perfci.store.conversions import series_identity
-from perfci.store.writes.ingest import ingest_run
-from perfci.store.writes.verdict_writes import add_verdicts, replace_change_points
+from perfci.store.writes.verdict_writes import add_verdicts
 from perfci_web import create_app
 from tests.support.builders import (
     NOON,
@@ -37,6 +36,7 @@ from tests.support.builders import (
     a_verdict,
 )
 from tests.support.evaluations import a_budgeted_incident, a_move, reconcile
+from tests.support.stored_runs import ingest_run, replace_change_points
 
 P = f"/api/v1/projects/{encode_segment(PROJECT)}"
 SERIES = series_identity(PROJECT, a_series())

@@ -15,9 +15,9 @@ from perfci.cli import run_cli
 from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
 from perfci.store import open_store
 from perfci.store.access import audit_log
-from perfci.store.writes.ingest import ingest_run
 from tests.support.builders import NOON, PROJECT, a_result, a_run
 from tests.support.evaluations import a_project
+from tests.support.stored_runs import ingest_run
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from perfci.service.uploads.import_files import ingest_path
 from perfci.store import Store, open_store
 from perfci.store.queries import measurements
 from tests.support.builders import a_sha
+from tests.support.stored_runs import load_benchmark_code
 
 PROJECT = "acme/model"
 
@@ -366,7 +367,7 @@ def test_code_is_kept_for_the_version_that_asv_still_knows(folder: AsvFolder, st
             record.series.benchmark
             for record in measurements.find_series(tx, PROJECT, "suite.time_it", "time")
         ]
-        code = {one.version: measurements.load_benchmark_code(tx, PROJECT, one) for one in benchmarks}
+        code = {one.version: load_benchmark_code(tx, PROJECT, one) for one in benchmarks}
     assert code == {"v0": None, "v1": "def time_it(): ..."}
 
 

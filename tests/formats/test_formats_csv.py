@@ -15,7 +15,6 @@ from perfci.model import Clock, Result, Status
 from perfci.service.uploads.import_files import ingest_path
 from perfci.store import Store, open_store
 from perfci.store.queries.measurements import load_points_by_sha
-from perfci.store.writes import ingest
 from tests.support.builders import (
     PROJECT,
     a_commit,
@@ -29,6 +28,7 @@ from tests.support.builders import (
     a_sha,
     a_variant,
 )
+from tests.support.stored_runs import ingest_run
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def ingested(store: Store, number: int, *results: Result, kind: str = "import") -> None:
     with store.begin() as tx:
         run = a_run(*results, commit=a_commit(number), session=kind)
-        ingest.ingest_run(tx, run, f"{kind} {number}", "body", kind=kind)
+        ingest_run(tx, run, f"{kind} {number}", "body", kind=kind)
 
 
 def exported(store: Store, *, samples: bool = False) -> str:

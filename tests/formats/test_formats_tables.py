@@ -17,7 +17,6 @@ from perfci.model import Metric, PerfciError, Process, ProcessBoundaries, Result
 from perfci.report.escaping import escape_csv_cell
 from perfci.store import Store, open_store
 from perfci.store.queries.measurements import load_points_by_sha
-from perfci.store.writes import ingest
 from tests.support.builders import (
     PROJECT,
     a_commit,
@@ -29,6 +28,7 @@ from tests.support.builders import (
     a_sha,
     a_variant,
 )
+from tests.support.stored_runs import ingest_run
 
 CUSTOM, TABLE = FILES / "generic" / "custom.json", FILES / "csv" / "table.csv"
 
@@ -87,7 +87,7 @@ def exported_and_read(store: Store, tmp_path: Path, *results: Result) -> list[Re
     variant = a_variant(python="3.12")
     with store.begin() as tx:
         run = a_run(*results, commit=a_commit(1), variant=variant)
-        ingest.ingest_run(tx, run, "key", "body")
+        ingest_run(tx, run, "key", "body")
     path = tmp_path / "export.csv"
     with store.read() as tx:
         path.write_text(

@@ -11,7 +11,6 @@ from perfci.history.derive_change_points import update_change_points
 from perfci.model import ChangePoint, ProcessBoundaries, Series
 from perfci.store import Store, open_store
 from perfci.store.queries import measurements
-from perfci.store.writes import ingest, verdict_writes
 from perfci.verdicts.policy import Policy
 from tests.support.builders import (
     PROJECT,
@@ -23,6 +22,7 @@ from tests.support.builders import (
     a_sha,
     a_summary,
 )
+from tests.support.stored_runs import ingest_run, replace_change_points
 
 QUIET, BUSY = a_series("suite.time_quiet"), a_series("suite.time_busy")
 
@@ -42,7 +42,7 @@ def imported(store: Store, series: Series, *values: float, first: int = 0) -> No
                 series, processes=(), summary=a_summary(value), boundaries=ProcessBoundaries.UNKNOWN
             )
             run = a_run(result, commit=a_commit(number), session=f"{series.benchmark.name} {number}")
-            ingest.ingest_run(tx, run, run.session, "body")
+            ingest_run(tx, run, run.session, "body")
 
 
 def update(store: Store, since: int = 0) -> int:
@@ -69,7 +69,7 @@ def test_a_history_without_news_is_left_as_it_was(store: Store) -> None:
     imported(store, QUIET, *[1.0, 1.01] * 10)
     as_it_was = a_change_point(QUIET)
     with store.begin() as tx:
-        verdict_writes.replace_change_points(tx, PROJECT, QUIET, [as_it_was])
+        replace_change_points(tx, PROJECT, QUIET, [as_it_was])
         since = measurements.load_latest_result_id(tx)
     imported(store, BUSY, *[1.0, 1.01] * 10, *[1.3, 1.31] * 3)
 

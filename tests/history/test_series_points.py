@@ -24,7 +24,6 @@ from perfci.store import Store
 from perfci.store.queries import measurements, result_summaries
 from perfci.store.queries.loaders import load_series_by_ids
 from perfci.store.queries.result_summaries import save_result_summaries
-from perfci.store.writes import ingest
 from perfci.verdicts.history.change_point_detection import (
     SegmentationCache,
     find_change_points_of_many,
@@ -44,6 +43,7 @@ from tests.support.builders import (
     a_sha,
     a_summary,
 )
+from tests.support.stored_runs import ingest_run
 
 COMMITS = 24
 
@@ -101,7 +101,7 @@ def _process(dice: random.Random, series: Series, level: float, mood: str, index
 def fill(store: Store, seed: int) -> list[int]:
     with store.begin() as tx:
         for number, run in enumerate(runs(seed)):
-            ingest.ingest_run(tx, run, f"key {number}", "body", kind="history")
+            ingest_run(tx, run, f"key {number}", "body", kind="history")
     with store.read() as tx:
         return [record.id for record in measurements.search_series(tx, PROJECT)]
 
@@ -150,7 +150,7 @@ def test_run_after_run_tells_what_all_at_once_tells(store: Store, seed: int) -> 
     memory, told = SegmentationCache(), {}
     for number, run in enumerate(runs(seed)):
         with store.begin() as tx:
-            ingest.ingest_run(tx, run, f"key {number}", "body", kind="history")
+            ingest_run(tx, run, f"key {number}", "body", kind="history")
         with store.read() as tx:
             ids = [record.id for record in measurements.search_series(tx, PROJECT)]
         told = by_levels(store, ids, memory)
@@ -161,7 +161,7 @@ def test_run_after_run_tells_what_all_at_once_tells(store: Store, seed: int) -> 
 def simply(store: Store, *results: Result, commit: int = 1, session: str = "one") -> list[int]:
     with store.begin() as tx:
         run = a_run(*results, commit=a_commit(commit), session=session)
-        ingest.ingest_run(tx, run, session, "body", kind="history")
+        ingest_run(tx, run, session, "body", kind="history")
     with store.read() as tx:
         return [record.id for record in measurements.search_series(tx, PROJECT)]
 

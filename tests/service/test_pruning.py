@@ -12,8 +12,8 @@ import pytest
 from perfci.cli import run_cli
 from perfci.service.uploads.retention import PruneCounts, RetentionJob, prune
 from perfci.store import Store, check, open_store
-from perfci.store.writes import ingest
 from tests.support.builders import NOON, a_commit, a_process, a_result, a_run, a_series
+from tests.support.stored_runs import ingest_run
 
 NOW = NOON + timedelta(days=100)
 COMMITS = 700
@@ -28,7 +28,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
                 result = a_result(a_series(), a_process(1.0, 1.1, 1.2, 1.3))
                 started = NOON + timedelta(days=100 * number / COMMITS)
                 run = a_run(result, commit=a_commit(number), session=f"session-{number}", started_at=started)
-                ingest.ingest_run(tx, run, f"key {number}", "body")
+                ingest_run(tx, run, f"key {number}", "body")
         yield store
 
 

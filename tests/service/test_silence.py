@@ -17,9 +17,9 @@ from perfci.store.incidents.incident_store import list_incidents
 from perfci.store.incidents.records import IncidentRecord
 from perfci.store.incidents.reporting_schedules import RunArrival
 from perfci.store.queries import unresolved_results
-from perfci.store.writes import ingest
 from tests.support.builders import NOON, a_commit, a_failed_process, a_machine, a_result, a_run, a_series
 from tests.support.evaluations import a_project
+from tests.support.stored_runs import ingest_run
 
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
@@ -45,7 +45,7 @@ def report(
         started_at=at,
     )
     with store.begin() as tx:
-        ingest.ingest_run(tx, run, f"{at} {suite} {branch} {cpu}", "body", kind="history")
+        ingest_run(tx, run, f"{at} {suite} {branch} {cpu}", "body", kind="history")
 
 
 def of(*numbers: int, cpu: str = "AMD", failed: bool = False) -> Result:
@@ -248,7 +248,7 @@ def test_what_a_pull_request_measured_is_no_report(store: Store) -> None:
         at = NOON + day * DAY
         with store.begin() as tx:
             run = a_run(of(1, cpu="AMD EPYC"), commit=a_commit(day + 1), session=f"{day}", started_at=at)
-            ingest.ingest_run(tx, run, f"{day}", "body", kind="compare" if day % 2 else "import")
+            ingest_run(tx, run, f"{day}", "body", kind="compare" if day % 2 else "import")
 
     with store.read() as tx:
         assert reporting_schedules.load_arrivals(tx, a_project(store).id) == {}

@@ -24,6 +24,7 @@ from tests.support.builders import (
     a_summary,
     a_verdict,
 )
+from tests.support.stored_runs import ingest_run
 
 
 def filled(store: Store) -> None:
@@ -33,7 +34,7 @@ def filled(store: Store) -> None:
             a_result(a_series("suite.b"), a_failed_process(), status=Status.FAILED),
             a_result(a_series("suite.c"), a_process(2.0), summary=a_summary(2.0)),
         ]
-        ingest.ingest_run(tx, a_run(*results), "key", "body")
+        ingest_run(tx, a_run(*results), "key", "body")
         verdict_writes.add_verdicts(tx, PROJECT, "session-1", [a_verdict(), a_verdict()], NOON)
 
 

@@ -27,6 +27,7 @@ from tests.support.builders import (
     a_sha,
     a_summary,
 )
+from tests.support.stored_runs import ingest_run
 
 
 def a_document() -> Run:
@@ -49,7 +50,7 @@ def a_document() -> Run:
 
 def test_an_ingested_run_comes_back_as_it_was(store: Store) -> None:
     with store.begin() as tx:
-        assert ingest.ingest_run(tx, a_document(), "key", "body") is True
+        assert ingest_run(tx, a_document(), "key", "body") is True
 
     with store.read() as tx:
         assert measurements.load_run(tx, 1) == a_document()
@@ -59,7 +60,7 @@ def test_an_ingested_run_comes_back_as_it_was(store: Store) -> None:
 def test_the_same_document_again_changes_nothing(store: Store) -> None:
     for new in (True, False):
         with store.begin() as tx:
-            assert ingest.ingest_run(tx, a_document(), "key", "body") is new
+            assert ingest_run(tx, a_document(), "key", "body") is new
 
     with store.read() as tx:
         assert measurements.load_project_records(tx)[0].runs == 1
@@ -68,7 +69,7 @@ def test_the_same_document_again_changes_nothing(store: Store) -> None:
 
 def test_the_same_key_with_another_body_is_refused_whole(store: Store) -> None:
     with store.begin() as tx:
-        ingest.ingest_run(tx, a_document(), "key", "body")
+        ingest_run(tx, a_document(), "key", "body")
 
     with pytest.raises(PerfciError, match="stored already with other content"), store.begin() as tx:
         ingest.ingest_runs(
@@ -86,19 +87,19 @@ def test_a_run_measured_here_is_known_when_its_document_comes_back(store: Store)
         document = measurements.load_run(tx, run_id)
 
     with store.begin() as tx:
-        assert ingest.ingest_run(tx, document, "key", "body") is False
+        assert ingest_run(tx, document, "key", "body") is False
 
 
 def test_a_session_of_another_project_is_refused(store: Store) -> None:
     started(store)
 
     with pytest.raises(PerfciError, match="belongs to another project"), store.begin() as tx:
-        ingest.ingest_run(tx, a_run(project="acme/other"), "key", "body")
+        ingest_run(tx, a_run(project="acme/other"), "key", "body")
 
 
 def test_a_run_with_two_results_of_one_series_is_refused(store: Store) -> None:
     with pytest.raises(PerfciError, match="holds two results of training"), store.begin() as tx:
-        ingest.ingest_run(tx, a_run(a_result(), a_result()), "key", "body")
+        ingest_run(tx, a_run(a_result(), a_result()), "key", "body")
 
 
 def test_a_file_that_has_grown_adds_only_what_is_new(store: Store) -> None:
@@ -160,7 +161,7 @@ def test_any_names_and_numbers_survive_the_store(
     key = conversions.identity(names, samples)
 
     with store.begin() as tx:
-        ingest.ingest_run(tx, run, key, "body")
+        ingest_run(tx, run, key, "body")
 
     with store.read() as tx:
         newest = measurements.load_runs_of_commit(tx, PROJECT, a_sha(1))[0].id

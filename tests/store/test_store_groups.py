@@ -16,6 +16,7 @@ from perfci.store.queries import measurements
 from perfci.store.writes import group_commit, ingest
 from perfci.store.writes.group_commit import BatchFunction, GroupCommitter, StoreBusy, StoreUnavailable
 from tests.support.builders import NOON, PROJECT, a_process, a_result, a_run, a_series
+from tests.support.stored_runs import ingest_run
 from tests.support.waiting import until
 
 
@@ -107,12 +108,12 @@ def test_forgets_what_a_rolled_back_job_learned(store: Store, group: GroupCommit
     run = a_run(a_result(a_series(), a_process()))
 
     def fail(tx: Session) -> None:
-        ingest.ingest_run(tx, run, "key", "body")
+        ingest_run(tx, run, "key", "body")
         raise RuntimeError("half way")
 
     with pytest.raises(RuntimeError, match="half way"):
         group.submit(fail)
-    group.submit(lambda tx: ingest.ingest_run(tx, run, "key", "body"))
+    group.submit(lambda tx: ingest_run(tx, run, "key", "body"))
 
     with store.read() as tx:
         assert len(measurements.load_session_processes(tx, run.session)) == 1

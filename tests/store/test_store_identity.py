@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from store_sessions import measured_run, started
 
-from perfci.model import PerfciError, Role, Series, Status
+from perfci.model import PerfciError, Series, Status
 from perfci.store import Store
 from perfci.store.queries import measurements
 from perfci.store.writes import ingest
@@ -18,16 +18,15 @@ from tests.support.builders import (
     NOON,
     PROJECT,
     a_commit,
-    a_failed_process,
     a_machine,
     a_process,
     a_result,
     a_run,
     a_series,
-    a_sha,
     a_variant,
     an_environment,
 )
+from tests.support.stored_runs import ingest_run
 
 
 def series_that_differ_in_one_coordinate() -> Iterable[Series]:
@@ -69,7 +68,7 @@ def test_no_two_series_become_one(store: Store) -> None:
 def test_the_same_series_of_two_projects_stays_apart(store: Store) -> None:
     with store.begin() as tx:
         for project in ("acme/model", "acme/other"):
-            ingest.ingest_run(tx, a_run(a_result(), project=project, session=project), project, "body")
+            ingest_run(tx, a_run(a_result(), project=project, session=project), project, "body")
 
     with store.read() as tx:
         ids = [measurements.search_series(tx, project)[0].id for project in ("acme/model", "acme/other")]
@@ -125,22 +124,3 @@ def test_a_run_brings_the_results_it_carries_once(store: Store) -> None:
 def test_a_run_needs_its_session(store: Store) -> None:
     with pytest.raises(PerfciError, match="There is no session session-1"), store.begin() as tx:
         ingest.add_run(tx, a_run())
-
-
-def test_measured_names_every_stored_cell(store: Store) -> None:
-    started(store)
-    cell = a_series(parameters={"n": "8", "dtype": "'bf16'"})
-
-    measured_run(
-        store,
-        (a_series(metric="time"), a_process(round=1)),
-        (a_series(metric="memory"), a_process(round=1)),
-        (cell, a_failed_process(round=None, pair=4, role=Role.HEAD)),
-    )
-
-    with store.read() as tx:
-        assert ingest.load_measured_keys(tx, "session-1") == {
-            (a_sha(1), "training.Step.time_step", 1, None, "history"),
-            (a_sha(1), "training.Step.time_step(8, 'bf16')", None, 4, "head"),
-        }
-        assert ingest.load_measured_keys(tx, "session-2") == set()

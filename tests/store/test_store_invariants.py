@@ -18,9 +18,9 @@ from perfci.store.tables.incidents import (
     IncidentRow,
 )
 from perfci.store.tables.jobs import OutboxRow
-from perfci.store.writes import ingest
 from perfci.store.writes.row_ids import ensure_project_id, ensure_series_id
 from tests.support.builders import NOON, PROJECT, a_run, a_series
+from tests.support.stored_runs import ingest_run
 
 MOVED = {"commit": "b", "relative_change": 0.1, "before": 1.0, "after": 1.1}
 
@@ -143,7 +143,7 @@ def test_finds_what_cannot_be(store: Store, case: str, finds: list[str]) -> None
 
 
 def two_projects(tx: Session) -> tuple[int, int, int]:
-    ingest.ingest_run(tx, a_run(), "key", "body")
+    ingest_run(tx, a_run(), "key", "body")
     here = ensure_project_id(tx, PROJECT)
     there = projects.create_project(tx, "acme/other", "private", NOON).id
     return here, there, ensure_series_id(tx, here, a_series())

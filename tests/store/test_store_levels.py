@@ -9,7 +9,6 @@ from perfci.store import Store, projects
 from perfci.store.conversions import series_identity
 from perfci.store.queries import measurements
 from perfci.store.queries.result_summaries import load_level_pairs, load_levels_of_series
-from perfci.store.writes import ingest
 from tests.support.builders import (
     PROJECT,
     a_commit,
@@ -21,6 +20,7 @@ from tests.support.builders import (
     a_sha,
     a_summary,
 )
+from tests.support.stored_runs import ingest_run
 
 STEP, IMPORTED, GONE = a_series("step"), a_series("imported"), a_series("gone")
 
@@ -36,7 +36,7 @@ def fill(store: Store) -> None:
     with store.begin() as tx:
         for number, results in enumerate((base, head)):
             run = a_run(*results, commit=a_commit(number), session=f"session-{number}")
-            ingest.ingest_run(tx, run, f"key {number}", "body", kind="history")
+            ingest_run(tx, run, f"key {number}", "body", kind="history")
         keep_levels(tx)
 
 
@@ -77,7 +77,7 @@ def test_keeps_what_the_processes_of_a_result_came_to(store: Store) -> None:
 def test_clocks_that_differ_are_kept_as_none(store: Store) -> None:
     mixed = a_result(STEP, a_process(1.0), a_process(2.0, index=1, clock=Clock.CPU))
     with store.begin() as tx:
-        ingest.ingest_run(tx, a_run(mixed), "key", "body", kind="history")
+        ingest_run(tx, a_run(mixed), "key", "body", kind="history")
         keep_levels(tx)
 
     with store.read() as tx:

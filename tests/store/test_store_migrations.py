@@ -34,7 +34,7 @@ from perfci.store.tables.incidents import (
 )
 from perfci.store.tables.jobs import LeaseRow, OutboxRow
 from perfci.store.tables.measurements import MachineRow, ProjectRow, RunRow, SeriesRow, UnresolvedResultRow
-from perfci.store.writes import ingest, verdict_writes
+from perfci.store.writes import verdict_writes
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -46,6 +46,7 @@ from tests.support.builders import (
     a_verdict,
 )
 from tests.support.databases import fresh_database
+from tests.support.stored_runs import ingest_run, replace_change_points
 
 
 def config() -> Config:
@@ -80,12 +81,12 @@ def fill(url: str) -> None:
         a_process(3.0, index=1, clock=Clock.INFORMATIONAL),
     )
     with store.begin() as tx:
-        ingest.ingest_run(tx, a_run(measured), "key", "body")
+        ingest_run(tx, a_run(measured), "key", "body")
         screened, confirmed = a_verdict(stage=Stage.SCREENING), a_verdict()
         verdict_ids = verdict_writes.add_verdicts(tx, PROJECT, "session-1", [screened, confirmed], NOON)
         record = DecisionRecord("pairs", {"bar": 0.05, "subject": "time"}, 0, ())
         decisions.add_decisions(tx, {verdict_ids[0]: record})
-        verdict_writes.replace_change_points(tx, PROJECT, a_series(), [a_change_point()])
+        replace_change_points(tx, PROJECT, a_series(), [a_change_point()])
         project_id = tx.scalar(sa.select(ProjectRow.id))
         series_id, run_id = tx.scalar(sa.select(SeriesRow.id)), tx.scalar(sa.select(RunRow.id))
         machine_id = tx.scalar(sa.select(MachineRow.id))

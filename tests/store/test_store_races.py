@@ -16,9 +16,9 @@ from perfci.model import Run
 from perfci.store import Store, check, open_store
 from perfci.store.queries import measurements
 from perfci.store.tables.measurements import RunRow
-from perfci.store.writes import ingest
 from perfci.store.writes.group_commit import GroupCommitter
 from tests.support.builders import PROJECT, a_process, a_result, a_run, a_series
+from tests.support.stored_runs import ingest_run
 
 CELLS = 40
 
@@ -65,9 +65,9 @@ def test_two_writers_bring_the_same_new_series_in_opposite_orders(database_url: 
         closing(GroupCommitter(other)) as second,
     ):
         came_to = at_once(
-            lambda: first.submit(lambda tx: ingest.ingest_run(tx, of_run("one"), "key one", "body")),
+            lambda: first.submit(lambda tx: ingest_run(tx, of_run("one"), "key one", "body")),
             lambda: second.submit(
-                lambda tx: ingest.ingest_run(tx, of_run("two", backwards=True), "key two", "body")
+                lambda tx: ingest_run(tx, of_run("two", backwards=True), "key two", "body")
             ),
         )
 
@@ -85,8 +85,8 @@ def test_the_same_upload_twice_at_once_is_stored_once(database_url: str) -> None
         closing(GroupCommitter(other)) as second,
     ):
         came_to = at_once(
-            lambda: first.submit(lambda tx: ingest.ingest_run(tx, of_run("one"), "key", "body")),
-            lambda: second.submit(lambda tx: ingest.ingest_run(tx, of_run("one"), "key", "body")),
+            lambda: first.submit(lambda tx: ingest_run(tx, of_run("one"), "key", "body")),
+            lambda: second.submit(lambda tx: ingest_run(tx, of_run("one"), "key", "body")),
         )
 
         assert sorted(came_to, key=str) == [False, True]
@@ -96,11 +96,12 @@ def test_the_same_upload_twice_at_once_is_stored_once(database_url: str) -> None
 DYING = """
 import sys
 sys.path[:0] = {path!r}
-from builders import a_process, a_result, a_run, a_series
-from perfci.store import open_store, writes
+from perfci.store import open_store
+from tests.support.builders import a_process, a_result, a_run, a_series
+from tests.support.stored_runs import ingest_run
 store = open_store({url!r}, create=False)
 with store.begin() as tx, store.savepoint(tx):
-    writes.ingest_run(tx, a_run(a_result(a_series(), a_process())), "key", "body")
+    ingest_run(tx, a_run(a_result(a_series(), a_process())), "key", "body")
     print("stored, not committed", flush=True)
     sys.stdin.read()
 """
@@ -113,7 +114,7 @@ def test_a_writer_killed_before_its_commit_leaves_nothing(store: Store) -> None:
     )
     assert dying.stdout is not None
     assert dying.stdin is not None
-    dying.stdout.readline()
+    assert dying.stdout.readline() == "stored, not committed\n"
 
     dying.send_signal(signal.SIGKILL)
     dying.wait()
@@ -122,7 +123,7 @@ def test_a_writer_killed_before_its_commit_leaves_nothing(store: Store) -> None:
 
     assert run_count(store) == 0
     with closing(GroupCommitter(store)) as group:
-        assert group.submit(lambda tx: ingest.ingest_run(tx, of_run("one"), "key", "body"))
+        assert group.submit(lambda tx: ingest_run(tx, of_run("one"), "key", "body"))
 
 
 def test_a_database_locked_for_a_while_only_delays(sqlite_store: Store) -> None:
@@ -137,7 +138,7 @@ def test_a_database_locked_for_a_while_only_delays(sqlite_store: Store) -> None:
     with closing(GroupCommitter(sqlite_store)) as group:
         holder.start()
         locked.wait(60)
-        stored = group.submit(lambda tx: ingest.ingest_run(tx, of_run("one"), "key", "body"))
+        stored = group.submit(lambda tx: ingest_run(tx, of_run("one"), "key", "body"))
         ended.set()
         holder.join()
 

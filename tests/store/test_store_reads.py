@@ -27,6 +27,7 @@ from perfci.model import (
 from perfci.store import Store
 from perfci.store.queries import measurements
 from perfci.store.queries.commit_order import sort_commits
+from perfci.store.queries.decisions import load_aa_results
 from perfci.store.queries.latest_results import load_judged_series
 from perfci.store.writes import ingest, verdict_writes
 from tests.support.builders import (
@@ -48,6 +49,7 @@ from tests.support.builders import (
     an_environment,
     an_imported_commit,
 )
+from tests.support.stored_runs import ingest_run, load_benchmark_code, replace_change_points
 
 
 def ingested(
@@ -56,7 +58,7 @@ def ingested(
     """Store a run of these results, each call under a key of its own."""
     with store.begin() as tx:
         whole = a_run(*results, session=session, **run)  # type: ignore[arg-type]
-        ingest.ingest_run(tx, whole, f"{session} {kind} {run}", "body", kind=kind)
+        ingest_run(tx, whole, f"{session} {kind} {run}", "body", kind=kind)
 
 
 def history_of(store: Store, series: Series) -> list[Point]:
@@ -432,8 +434,8 @@ def test_code_is_kept_for_each_version(store: Store) -> None:
             ingest.describe_benchmarks(tx, PROJECT, {second: (code, {"timeout": 60})})
 
     with store.read() as tx:
-        assert measurements.load_benchmark_code(tx, PROJECT, first) is None
-        assert measurements.load_benchmark_code(tx, PROJECT, second) == "def time_step(): ..."
+        assert load_benchmark_code(tx, PROJECT, first) is None
+        assert load_benchmark_code(tx, PROJECT, second) == "def time_step(): ..."
 
 
 def test_processes_of_a_session_name_their_commit_and_series(store: Store) -> None:
@@ -471,7 +473,7 @@ def test_verdicts_are_found_by_commits_and_series(store: Store) -> None:
 
 def test_change_points_belong_to_their_project(store: Store) -> None:
     with store.begin() as tx:
-        verdict_writes.replace_change_points(tx, PROJECT, a_series(), [a_change_point()])
+        replace_change_points(tx, PROJECT, a_series(), [a_change_point()])
 
     with store.read() as tx:
         assert measurements.load_change_points(tx, PROJECT) == [a_change_point()]
@@ -527,10 +529,11 @@ def test_aa_ratios_are_one_for_each_comparison_of_a_commit_with_itself(store: St
             verdict_writes.add_verdicts(tx, PROJECT, session, [a_verdict(a_series(), ratio=ratio)], NOON)
 
     with store.read() as tx:
-        assert measurements.load_aa_log_ratios(tx, PROJECT) == {
-            a_series(): pytest.approx([math.log(1.1), math.log(0.95)])
-        }
-        assert measurements.load_aa_log_ratios(tx, "another") == {}
+        [(series, aa_results)] = load_aa_results(tx, PROJECT).items()
+        assert load_aa_results(tx, "another") == {}
+
+    assert series == a_series()
+    assert [result.log_ratio for result in aa_results] == pytest.approx([math.log(1.1), math.log(0.95)])
 
 
 def test_an_unknown_run_is_an_error(store: Store) -> None:

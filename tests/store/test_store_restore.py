@@ -15,16 +15,17 @@ from perfci.store import Store, backup, check, open_store, restore
 from perfci.store.incidents import expected_changes
 from perfci.store.incidents.expected_changes import ExpectedChangeRecord
 from perfci.store.tables.base import TableBase
-from perfci.store.writes import ingest, verdict_writes
+from perfci.store.writes import verdict_writes
 from perfci.store.writes.row_ids import ensure_project_id
 from tests.support.builders import NOON, PROJECT, a_process, a_result, a_run, a_series, a_verdict
 from tests.support.databases import KINDS, bare_database
+from tests.support.stored_runs import ingest_run
 
 
 def filled(store: Store) -> None:
     with store.begin() as tx:
         results = [a_result(a_series(f"suite.{name}"), a_process(0.1, 1e-300, 3.0)) for name in "abc"]
-        ingest.ingest_run(tx, a_run(*results), "key", "body")
+        ingest_run(tx, a_run(*results), "key", "body")
         verdict_writes.add_verdicts(tx, PROJECT, "session-1", [a_verdict(), a_verdict()], NOON)
         told = ExpectedChangeRecord("a" * 40, "peak_bytes", 0.03, "the cache holds two layers", "#12", NOON)
         expected_changes.add_expected_changes(tx, ensure_project_id(tx, PROJECT), [told], "GitHub", NOON)
@@ -57,7 +58,7 @@ def test_a_restored_database_takes_the_next_run(store: Store, kind: str, tmp_pat
     with bare_database(kind, tmp_path) as target:
         restore(target, tmp_path / "all.gz")
         with closing(open_store(target, create=False)) as restored, restored.begin() as tx:
-            ingest.ingest_run(tx, a_run(a_result(a_series("suite.d"), a_process(1.0))), "next", "body")
+            ingest_run(tx, a_run(a_result(a_series("suite.d"), a_process(1.0))), "next", "body")
 
         assert len(everything(target)["runs"]) == 2
 
@@ -70,7 +71,7 @@ def test_a_backup_under_load_is_of_one_moment(store: Store, tmp_path: Path) -> N
         while not end.is_set():
             with store.begin() as tx:
                 run = a_run(a_result(a_series("suite.a"), a_process(1.0), a_process(2.0, index=1)))
-                done = ingest.ingest_run(tx, run, f"key {len(stored)}", "body")
+                done = ingest_run(tx, run, f"key {len(stored)}", "body")
             stored.append(done)
 
     writer = threading.Thread(target=go_on_writing)

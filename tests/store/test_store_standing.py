@@ -32,6 +32,7 @@ from tests.support.builders import (
     a_sha,
     a_verdict,
 )
+from tests.support.stored_runs import ingest_run, replace_change_points
 
 STEP, OTHER, PEAK = a_series("suite.step"), a_series("suite.other"), a_series("suite.step", "peak")
 
@@ -39,7 +40,7 @@ STEP, OTHER, PEAK = a_series("suite.step"), a_series("suite.other"), a_series("s
 def measured(store: Store, commit: int, *results: Result, kind: str = "history") -> None:
     with store.begin() as tx:
         run = a_run(*results, commit=a_commit(commit), session=f"{kind} {commit}")
-        ingest.ingest_run(tx, run, run.session, "body", kind=kind)
+        ingest_run(tx, run, run.session, "body", kind=kind)
 
 
 def failed(series: Series) -> Result:
@@ -144,9 +145,7 @@ def decide(store: Store) -> None:
     with store.begin() as tx:
         verdict_writes.add_verdicts(tx, PROJECT, "history 1", verdicts, NOON)
         for series, rel in (largest, confirmed, least):
-            verdict_writes.replace_change_points(
-                tx, PROJECT, series, [a_change_point(series, relative_change=rel)]
-            )
+            replace_change_points(tx, PROJECT, series, [a_change_point(series, relative_change=rel)])
 
 
 def test_counts_what_was_decided(store: Store) -> None:

@@ -9,10 +9,11 @@ from perfci.model import CPU_METRIC_PREFIX, ChangePoint, Clock, Process, Series
 from perfci.store import Store, check, projects
 from perfci.store.maintenance.retention import REDUCED_FLAG, ReducedSamples, reduce_samples
 from perfci.store.queries import measurements
-from perfci.store.writes import ingest, verdict_writes
+from perfci.store.writes import verdict_writes
 from perfci.verdicts.history.change_point_detection import find_change_points
 from perfci.verdicts.process_levels import judged_level, process_level
 from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_verdict
+from tests.support.stored_runs import ingest_run
 
 LATER = NOON + timedelta(days=400)
 
@@ -37,7 +38,7 @@ def fill(store: Store, *, kind: str = "history") -> None:
                 a_result(CPU, *processes(dice, slower, Clock.CPU)),
             ]
             run = a_run(*results, commit=a_commit(number), session=f"session-{number}")
-            ingest.ingest_run(tx, run, f"key {number}", "body", kind=kind)
+            ingest_run(tx, run, f"key {number}", "body", kind=kind)
 
 
 def processes(dice: random.Random, level: float, clock: Clock) -> list[Process]:

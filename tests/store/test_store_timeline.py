@@ -10,7 +10,7 @@ from perfci.model import ProcessBoundaries
 from perfci.store import Store
 from perfci.store.queries.commit_visits import load_levels_at, load_visits
 from perfci.store.queries.measurements import search_series
-from perfci.store.writes.ingest import add_run, ingest_run, start_session
+from perfci.store.writes.ingest import add_run, start_session
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -22,6 +22,7 @@ from tests.support.builders import (
     a_sha,
     a_summary,
 )
+from tests.support.stored_runs import ingest_run
 
 OURS, THEIRS = a_series("training.Step.time_step"), a_series("foreign.time_it")
 

@@ -20,6 +20,7 @@ from tests.support.builders import (
     a_verdict,
     an_imported_commit,
 )
+from tests.support.stored_runs import replace_change_points
 
 
 def test_a_newer_verdict_supersedes_the_older_on_the_same_question(store: Store) -> None:
@@ -54,15 +55,15 @@ def test_change_points_of_a_series_are_replaced_as_a_whole(store: Store) -> None
         a_change_point(a_series(metric="memory")),
     )
     with store.begin() as tx:
-        verdict_writes.replace_change_points(tx, PROJECT, a_series(), [first])
-        verdict_writes.replace_change_points(tx, PROJECT, elsewhere.series, [elsewhere])
-        verdict_writes.replace_change_points(tx, PROJECT, a_series(), [second, first])
+        replace_change_points(tx, PROJECT, a_series(), [first])
+        replace_change_points(tx, PROJECT, elsewhere.series, [elsewhere])
+        replace_change_points(tx, PROJECT, a_series(), [second, first])
 
     with store.read() as tx:
         assert measurements.load_change_points(tx, PROJECT) == [elsewhere, second, first]
         assert measurements.load_change_points(tx, PROJECT, series_id=1) == [second, first]
     with store.begin() as tx:
-        verdict_writes.replace_change_points(tx, PROJECT, a_series(), [])
+        replace_change_points(tx, PROJECT, a_series(), [])
         assert measurements.load_change_points(tx, PROJECT) == [elsewhere]
 
 

@@ -19,9 +19,9 @@ from perfci.store import Store
 from perfci.store.access import github_bindings
 from perfci.store.access.github_bindings import RunToken
 from perfci.store.projects import Project, create_project, find_project
-from perfci.store.writes import ingest
 from perfci_web import create_app
 from tests.support.builders import NOON, a_process, a_result, a_run, a_series, a_sha
+from tests.support.stored_runs import ingest_run
 
 NOW = NOON + timedelta(days=10)
 LONG_AGO = NOON - timedelta(days=300)
@@ -133,4 +133,4 @@ def fill(store: Store, slug: str) -> None:
     with store.begin() as tx:
         create_project(tx, slug, "public" if slug == OPEN else "private", LONG_AGO)
     with store.begin() as tx:
-        ingest.ingest_run(tx, run, f"key of {slug}", "body")
+        ingest_run(tx, run, f"key of {slug}", "body")

@@ -22,12 +22,13 @@ from perfci.store.access import audit_log
 from perfci.store.conversions import series_identity
 from perfci.store.jobs.delivery_queue import Destination, save_destination
 from perfci.store.projects import load_projects
-from perfci.store.writes.ingest import ingest_run, upsert_commits
+from perfci.store.writes.ingest import upsert_commits
 from perfci.verdicts.policy import Policy
 from perfci_web.api.operation import API_PREFIX
 from perfci_web.api.operation_table import ALL_OPERATIONS
 from tests.support.builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha
 from tests.support.evaluations import a_budgeted_incident, a_move, an_evaluation, measured_project
+from tests.support.stored_runs import ingest_run
 
 P = "/projects/acme:model"
 RUN = a_run(a_result(), session="uploaded")

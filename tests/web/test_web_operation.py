@@ -17,12 +17,12 @@ from flask.testing import FlaskClient
 from perfci.model import PerfciError
 from perfci.store import Store, open_store, projects
 from perfci.store.jobs import outbox
-from perfci.store.writes import ingest
 from perfci_web import create_app
 from tests.support.builders import NOON, PROJECT, a_process, a_result, a_run
 from tests.support.databases import database_url as database_url
 from tests.support.databases import kind as kind
 from tests.support.databases import store as store
+from tests.support.stored_runs import ingest_run
 
 LATER = NOON + timedelta(hours=1)
 
@@ -41,7 +41,7 @@ def client(app: Flask) -> FlaskClient:
 
 def promise(store: Store, attempts: int = 0) -> None:
     with store.begin() as tx:
-        ingest.ingest_run(tx, a_run(a_result(None, a_process(1.0))), "key", "body")
+        ingest_run(tx, a_run(a_result(None, a_process(1.0))), "key", "body")
         project = projects.find_project(tx, PROJECT)
         assert project is not None
         outbox.add_work(tx, project.id, "judge", "key", NOON)

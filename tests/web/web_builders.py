@@ -29,7 +29,8 @@ from perfci.model import (
 )
 from perfci.store import Store, open_store
 from perfci.store.writes.ingest import add_run, finish_session, start_session, upsert_commits
-from perfci.store.writes.verdict_writes import add_verdicts, replace_change_points
+from perfci.store.writes.verdict_writes import add_verdicts
+from tests.support.stored_runs import replace_change_points
 
 PROJECT = "acme/tiny-lm"
 COMMITS = 40

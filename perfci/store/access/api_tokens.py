@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.access.users import changed
+from perfci.store.dialects import execute_rowcount
 from perfci.store.tables.access import TokenRow
 from perfci.store.tables.base import ABSENT, core_table
 
@@ -88,7 +88,7 @@ def list_tokens(tx: Session, project_id: int, *, after: int = 0, limit: int | No
 def revoke_token(tx: Session, project_id: int, uid: str, at: datetime) -> bool:
     """Whether this call revoked it: a second one changes nothing."""
     live = (TOKENS.c.project_id == project_id, TOKENS.c.uid == uid, TOKENS.c.revoked_at.is_(None))
-    return changed(tx, sa.update(TOKENS).where(*live).values(revoked_at=at)) == 1
+    return execute_rowcount(tx, sa.update(TOKENS).where(*live).values(revoked_at=at)) == 1
 
 
 def load_live_tokens_by_creator(tx: Session, actor: str, project_id: int) -> Sequence[Token]:
@@ -97,11 +97,6 @@ def load_live_tokens_by_creator(tx: Session, actor: str, project_id: int) -> Seq
     if project_id != ABSENT:
         query = query.where(TOKENS.c.project_id == project_id)
     return [_build_token(row) for row in tx.execute(query.order_by(TOKENS.c.id))]
-
-
-def revoke_tokens(tx: Session, ids: Collection[int], at: datetime) -> int:
-    live = (TOKENS.c.id.in_(ids), TOKENS.c.revoked_at.is_(None))
-    return changed(tx, sa.update(TOKENS).where(*live).values(revoked_at=at))
 
 
 def record_token_use(tx: Session, token_id: int, at: datetime) -> None:

@@ -10,8 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.access.users import changed
-from perfci.store.dialects import insert_or_ignore
+from perfci.store.dialects import execute_rowcount, insert_or_ignore
 from perfci.store.tables.base import core_table
 from perfci.store.tables.github import RepositoryRow, RunTokenRow, UsedTokenRow
 from perfci.store.tables.measurements import ProjectRow
@@ -101,7 +100,7 @@ def bind_repository(tx: Session, project_id: int, repository: BoundRepository, a
 def unbind_repository(tx: Session, project_id: int) -> bool:
     """Whether it was bound; tokens that its jobs were given end with it."""
     tx.execute(sa.delete(RUN_TOKENS).where(RUN_TOKENS.c.project_id == project_id))
-    return changed(tx, sa.delete(REPOSITORIES).where(REPOSITORIES.c.project_id == project_id)) == 1
+    return execute_rowcount(tx, sa.delete(REPOSITORIES).where(REPOSITORIES.c.project_id == project_id)) == 1
 
 
 def set_repository_slug(tx: Session, project_id: int, slug: str) -> None:

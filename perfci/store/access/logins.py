@@ -9,8 +9,8 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.access.users import USERS, User, build_user, changed
-from perfci.store.dialects import insert_or_ignore
+from perfci.store.access.users import USERS, User, build_user
+from perfci.store.dialects import execute_rowcount, insert_or_ignore
 from perfci.store.tables.access import LoginRow, SecretRow
 from perfci.store.tables.base import core_table
 
@@ -25,7 +25,6 @@ class Login:
     user: User
     csrf: str
     expires_at: datetime
-    seen_at: datetime
     checked_at: datetime
     grant: bytes = field(default=b"", repr=False)
 
@@ -53,12 +52,8 @@ def find_login(tx: Session, secret_hash: str) -> Login | None:
     row = tx.execute(query).first()
     if row is None:
         return None
-    moments = (row.login_expires_at, row.login_seen_at, row.login_checked_at)
+    moments = (row.login_expires_at, row.login_checked_at)
     return Login(row.login_id, build_user(row), row.login_csrf, *moments, row.login_grant)
-
-
-def record_login_use(tx: Session, login_id: int, at: datetime) -> None:
-    tx.execute(sa.update(LOGINS).where(LOGINS.c.id == login_id).values(seen_at=at))
 
 
 def record_login_check(tx: Session, login_id: int, at: datetime) -> None:
@@ -70,11 +65,11 @@ def end_login(tx: Session, login_id: int) -> None:
 
 
 def end_user_logins(tx: Session, user_id: int) -> int:
-    return changed(tx, sa.delete(LOGINS).where(LOGINS.c.user_id == user_id))
+    return execute_rowcount(tx, sa.delete(LOGINS).where(LOGINS.c.user_id == user_id))
 
 
 def end_expired_logins(tx: Session, now: datetime) -> int:
-    return changed(tx, sa.delete(LOGINS).where(LOGINS.c.expires_at <= now))
+    return execute_rowcount(tx, sa.delete(LOGINS).where(LOGINS.c.expires_at <= now))
 
 
 def find_secret(tx: Session, name: str) -> bytes | None:

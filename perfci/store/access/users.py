@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.dialects import insert_or_ignore
+from perfci.store.dialects import execute_rowcount, insert_or_ignore
 from perfci.store.tables.access import MembershipRow, UserRow
 from perfci.store.tables.base import core_table
 
@@ -66,10 +66,6 @@ def ensure_user(tx: Session, provider: str, subject: str, name: str, at: datetim
     return user
 
 
-def set_disabled(tx: Session, user_id: int, at: datetime | None) -> None:
-    tx.execute(sa.update(USERS).where(USERS.c.id == user_id).values(disabled_at=at))
-
-
 def load_roles(tx: Session, user_id: int) -> dict[int, str]:
     """The roles of a person by project id; ABSENT stands for all projects."""
     columns = MEMBERSHIPS.c
@@ -103,16 +99,9 @@ def set_role(tx: Session, user_id: int, project_id: int, role: str) -> str | Non
 
 def remove_member(tx: Session, user_id: int, project_id: int) -> bool:
     here = (MEMBERSHIPS.c.user_id == user_id, MEMBERSHIPS.c.project_id == project_id)
-    return changed(tx, sa.delete(MEMBERSHIPS).where(*here)) == 1
+    return execute_rowcount(tx, sa.delete(MEMBERSHIPS).where(*here)) == 1
 
 
 def build_user(row: Any) -> User:
     """Read a person from any row that has the columns of ``users``."""
     return User(row.id, row.provider, row.subject, row.name, row.disabled_at is not None)
-
-
-def changed(tx: Session, statement: sa.Update | sa.Delete) -> int:
-    """How many rows a statement changed: a state changes by one conditional write, and this tells whether
-    it did.
-    """
-    return cast(sa.CursorResult[Any], tx.execute(statement)).rowcount

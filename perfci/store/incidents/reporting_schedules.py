@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Machine, Status
-from perfci.store.dialects import in_chunks, insert_or_ignore
+from perfci.store.dialects import execute_rowcount, in_chunks, insert_or_ignore
 from perfci.store.queries.loaders import load_machines
 from perfci.store.tables.base import core_table
 from perfci.store.tables.incidents import ReportingScheduleRow
@@ -128,7 +128,8 @@ def set_reporting_schedule(
     """Let a person say how often a source reports; nothing for ``every_s`` lets it be learned again."""
     values = {"every_s": every_s, "muted": muted, "set_by": LEARNED if every_s is None else actor}
     its = sa.and_(COLUMNS.project_id == project_id, COLUMNS.id == row_id)
-    return bool(tx.execute(sa.update(core_table(ReportingScheduleRow)).where(its).values(**values)).rowcount)  # type: ignore[attr-defined]
+    statement = sa.update(core_table(ReportingScheduleRow)).where(its).values(**values)
+    return bool(execute_rowcount(tx, statement))
 
 
 def load_latest_report_at(tx: Session) -> datetime | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.dialects import insert_or_ignore
+from perfci.store.dialects import execute_rowcount, insert_or_ignore
 from perfci.store.tables.base import core_table
 from perfci.store.tables.jobs import LeaseRow
 
@@ -60,5 +60,4 @@ def _match_seen(name: str, seen: LeaseRecord) -> sa.ColumnElement[bool]:
 
 
 def _update_lease(tx: Session, condition: sa.ColumnElement[bool], **columns: object) -> bool:
-    done: Any = tx.execute(sa.update(core_table(LeaseRow)).where(condition).values(**columns))
-    return bool(done.rowcount == 1)
+    return execute_rowcount(tx, sa.update(core_table(LeaseRow)).where(condition).values(**columns)) == 1

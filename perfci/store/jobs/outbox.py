@@ -76,11 +76,6 @@ def postpone_work(tx: Session, work_id: int, problem: str, not_before: datetime)
     tx.execute(sa.update(core_table(OutboxRow)).where(OutboxRow.id == work_id).values(again))
 
 
-def load_failed_work(tx: Session, limit: int = 100) -> list[OutboxItem]:
-    """Work nobody tries any more."""
-    return _load_work(tx, OutboxRow.attempts >= MAX_ATTEMPTS, limit)
-
-
 def load_oldest_created_at(tx: Session) -> datetime | None:
     """Since when the work that waits longest waits."""
     waits = sa.select(sa.func.min(OutboxRow.created_at, type_=core_table(OutboxRow).c.created_at.type))

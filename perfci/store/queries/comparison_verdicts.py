@@ -8,8 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import VerdictKind
-from perfci.store import conversions
-from perfci.store.queries.loaders import load_series_by_ids
+from perfci.store.queries.loaders import build_verdict_record, load_series_by_ids
 from perfci.store.queries.records import VerdictRecord
 from perfci.store.tables.base import core_table
 from perfci.store.tables.measurements import SessionRow, VerdictRow
@@ -74,19 +73,7 @@ def list_ranked_verdicts(
     )
     rows = tx.execute(query).all()
     series = load_series_by_ids(tx, {row.series_id for row in rows})
-    return [
-        RankedVerdict(
-            row.place,
-            VerdictRecord(
-                id=row.id,
-                verdict=conversions.build_verdict(row, series[row.series_id]),
-                session_uid=row.session_uid,
-                created_at=row.created_at,
-                superseded_by=row.superseded_by,
-            ),
-        )
-        for row in rows
-    ]
+    return [RankedVerdict(row.place, build_verdict_record(row, series[row.series_id])) for row in rows]
 
 
 def _match_commits(commits: CommitPair) -> tuple[sa.ColumnElement[bool], ...]:

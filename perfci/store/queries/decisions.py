@@ -54,7 +54,7 @@ class DecisionRecord:
 
 
 class AAResult(NamedTuple):
-    """What one comparison of a commit with itself came to."""
+    """The log ratio of one A/A run of a series, and the number of pairs behind it."""
 
     log_ratio: float
     pairs: int
@@ -103,20 +103,18 @@ def load_latest_verdict_id(tx: Session) -> int:
     return tx.scalar(sa.select(sa.func.max(VerdictRow.id))) or 0
 
 
-def load_aa_results(tx: Session, project: str, verdict_id: int) -> dict[Series, Sequence[AAResult]]:
-    """What comparisons of a commit with itself came to, the verdict of this id included, oldest first by
-    series.
-    """
+def load_aa_results(
+    tx: Session, project: str, until_verdict_id: int | None = None
+) -> dict[Series, Sequence[AAResult]]:
+    """Load the results of A/A runs by series, oldest first, up to and including a verdict."""
     query = (
         sa.select(VerdictRow.series_id, VerdictRow.ratio, VerdictRow.pairs)
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
-        .where(
-            matches_project(VerdictRow.project_id, project),
-            SessionRow.kind == "aa",
-            VerdictRow.id <= verdict_id,
-        )
+        .where(matches_project(VerdictRow.project_id, project), SessionRow.kind == "aa")
         .order_by(VerdictRow.id)
     )
+    if until_verdict_id is not None:
+        query = query.where(VerdictRow.id <= until_verdict_id)
     results: dict[int, list[AAResult]] = defaultdict(list)
     for series_id, ratio, pairs in tx.execute(query):
         if ratio:

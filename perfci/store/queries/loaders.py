@@ -25,6 +25,7 @@ from perfci.store import conversions
 from perfci.store.conversions import series_identity
 from perfci.store.dialects import CHUNK, in_chunks
 from perfci.store.id_cache import MAX_CACHED_SERIES, SERIES_CACHE
+from perfci.store.queries.records import VerdictRecord
 from perfci.store.tables.base import core_table
 from perfci.store.tables.measurements import (
     BenchmarkRow,
@@ -179,6 +180,17 @@ def load_series(tx: Session, *conditions: Condition) -> dict[int, Series]:
         row.id: conversions.build_series(row, machines[row.machine_id], variants[row.variant_id])
         for row in rows
     }
+
+
+def build_verdict_record(row: Any, series: Series) -> VerdictRecord:
+    """Build a verdict record from a row of ``verdicts`` that also has the ``session_uid``."""
+    return VerdictRecord(
+        id=row.id,
+        verdict=conversions.build_verdict(row, series),
+        session_uid=row.session_uid,
+        created_at=row.created_at,
+        superseded_by=row.superseded_by,
+    )
 
 
 def load_machines(tx: Session) -> dict[int, Machine]:

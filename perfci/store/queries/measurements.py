@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -12,7 +10,6 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import (
-    Benchmark,
     ChangePoint,
     Commit,
     PerfciError,
@@ -30,6 +27,7 @@ from perfci.store.queries.latest_results import load_series_records, load_stored
 from perfci.store.queries.loaders import (
     Condition,
     benchmark_in_project,
+    build_verdict_record,
     load_commits,
     load_environments,
     load_machines,
@@ -95,11 +93,6 @@ def load_project_records(tx: Session, only_slug: str | None = None) -> list[Proj
     ]
 
 
-def has_project(tx: Session, project: str) -> bool:
-    """Whether a project is known, without counting anything."""
-    return tx.scalar(sa.select(ProjectRow.id).where(ProjectRow.slug == project)) is not None
-
-
 def search_series(tx: Session, project: str, *, search: str = "") -> list[SeriesRecord]:
     """The series of a project by name; ``search`` keeps those in which every one of its words occurs."""
     return load_series_records(tx, project, search_stored_series(tx, project, search=search))
@@ -139,12 +132,6 @@ def find_series(
         )
     records = load_series_records(tx, project, load_stored_series(tx, project, matching))
     return sorted(records, key=lambda record: (last.get(record.id, EPOCH), record.id), reverse=True)
-
-
-def load_benchmark_code(tx: Session, project: str, benchmark: Benchmark) -> str | None:
-    """The source code of one version of a benchmark, where whoever measured it sent it along."""
-    named = (BenchmarkRow.name == benchmark.name, BenchmarkRow.version == benchmark.version)
-    return tx.scalar(sa.select(BenchmarkRow.code).where(benchmark_in_project(project), *named))
 
 
 def load_history(tx: Session, series_id: int) -> list[Point]:
@@ -247,16 +234,7 @@ def load_verdict_records(
         query = query.where(VerdictRow.superseded_by.is_(None))
     rows = tx.connection().execute(query).all()
     series = load_series_by_ids(tx, {row.series_id for row in rows})
-    return [
-        VerdictRecord(
-            id=row.id,
-            verdict=conversions.build_verdict(row, series[row.series_id]),
-            session_uid=row.session_uid,
-            created_at=row.created_at,
-            superseded_by=row.superseded_by,
-        )
-        for row in rows
-    ]
+    return [build_verdict_record(row, series[row.series_id]) for row in rows]
 
 
 def load_change_points(tx: Session, project: str, series_id: int | None = None) -> list[ChangePoint]:
@@ -387,22 +365,6 @@ def build_session_record(row: Any, project: str) -> SessionRecord:
         started_at=row.started_at,
         finished_at=row.finished_at,
     )
-
-
-def load_aa_log_ratios(tx: Session, project: str) -> dict[Series, list[float]]:
-    """The log ratios that comparisons of a commit with itself came to, one per comparison, by series."""
-    query = (
-        sa.select(VerdictRow.series_id, VerdictRow.ratio)
-        .join(SessionRow, VerdictRow.session_id == SessionRow.id)
-        .where(matches_project(VerdictRow.project_id, project), SessionRow.kind == "aa")
-        .order_by(VerdictRow.id)
-    )
-    log_ratios: dict[int, list[float]] = defaultdict(list)
-    for series_id, ratio in tx.execute(query):
-        if ratio:
-            log_ratios[series_id].append(math.log(ratio))
-    series = load_series_by_ids(tx, log_ratios)
-    return {series[series_id]: ratios for series_id, ratios in log_ratios.items()}
 
 
 def load_run(tx: Session, run_id: int) -> Run:

@@ -14,7 +14,12 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Commit, Environment, Machine, Series
 from perfci.store import conversions
-from perfci.store.queries.loaders import load_machines, load_series_by_ids, sha_starts_with
+from perfci.store.queries.loaders import (
+    build_verdict_record,
+    load_machines,
+    load_series_by_ids,
+    sha_starts_with,
+)
 from perfci.store.queries.records import MeasuredProcess, VerdictRecord
 from perfci.store.tables.base import core_table
 from perfci.store.tables.measurements import (
@@ -232,7 +237,7 @@ def _list_used_rows(
 
 def _load_verdicts(tx: Session, *conditions: sa.ColumnElement[bool], limit: int) -> list[VerdictRecord]:
     query = (
-        sa.select(*core_table(VerdictRow).c, SessionRow.uid)
+        sa.select(*core_table(VerdictRow).c, SessionRow.uid.label("session_uid"))
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
         .where(*conditions)
         .order_by(VerdictRow.id.desc())
@@ -240,13 +245,4 @@ def _load_verdicts(tx: Session, *conditions: sa.ColumnElement[bool], limit: int)
     )
     rows = tx.execute(query).all()
     series = load_series_by_ids(tx, {row.series_id for row in rows})
-    return [
-        VerdictRecord(
-            row.id,
-            conversions.build_verdict(row, series[row.series_id]),
-            row.uid,
-            row.created_at,
-            row.superseded_by,
-        )
-        for row in rows
-    ]
+    return [build_verdict_record(row, series[row.series_id]) for row in rows]

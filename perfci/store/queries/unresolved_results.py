@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Direction
+from perfci.store.dialects import execute_rowcount
 from perfci.store.tables.base import core_table
 from perfci.store.tables.measurements import RunRow, SessionRow, UnresolvedResultRow
 
@@ -97,12 +98,12 @@ def load_unit_answers(tx: Session, project_id: int) -> dict[tuple[str, str], Uni
 
 def mark_resolved(tx: Session, record: UnresolvedResult, answer: UnitAnswer, at: datetime) -> bool:
     """Mark one as answered; False where somebody else was first."""
-    done = tx.execute(
+    statement = (
         sa.update(core_table(UnresolvedResultRow))
         .where(COLUMNS.id == record.id, COLUMNS.resolved_at.is_(None))
         .values(resolved_at=at, document=record.document | {"answer": asdict(answer)})
     )
-    return bool(done.rowcount)  # type: ignore[attr-defined]
+    return bool(execute_rowcount(tx, statement))
 
 
 def set_session_source(tx: Session, sessions: Sequence[str], source: str) -> None:

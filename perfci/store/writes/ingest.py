@@ -20,7 +20,6 @@ from perfci.model import (
     Run,
     Series,
     Status,
-    cell_name,
 )
 from perfci.store import conversions as values
 from perfci.store.conversions import identity, machine_identity
@@ -31,12 +30,10 @@ from perfci.store.queries.records import SessionRecord
 from perfci.store.tables.base import core_table
 from perfci.store.tables.measurements import (
     BenchmarkRow,
-    CommitRow,
     ProcessRow,
     ProjectRow,
     ResultRow,
     RunRow,
-    SeriesRow,
     SessionRow,
 )
 from perfci.store.writes import row_ids
@@ -164,54 +161,6 @@ def add_processes(tx: Session, run_id: int, measured: Sequence[tuple[Series, Pro
     more = RunRow.processes + count_os_processes((series, [process]) for series, process in measured)
     tx.execute(sa.update(core_table(RunRow)).where(RunRow.id == run_id).values(processes=more))
     return added
-
-
-def load_measured_keys(tx: Session, session_uid: str) -> set[tuple[str, str, int | None, int | None, str]]:
-    """What a session has stored so far, as (sha, cell, round, pair, role): a resumed run skips these."""
-    query = (
-        sa.select(
-            CommitRow.sha,
-            BenchmarkRow.name,
-            SeriesRow.parameters,
-            ProcessRow.round,
-            ProcessRow.pair,
-            ProcessRow.role,
-        )
-        .distinct()
-        .select_from(ProcessRow)
-        .join(ResultRow, ProcessRow.result_id == ResultRow.id)
-        .join(RunRow, ResultRow.run_id == RunRow.id)
-        .join(SessionRow, RunRow.session_id == SessionRow.id)
-        .join(CommitRow, RunRow.commit_id == CommitRow.id)
-        .join(SeriesRow, ResultRow.series_id == SeriesRow.id)
-        .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-        .where(SessionRow.uid == session_uid)
-    )
-    return {
-        (
-            sha,
-            cell_name(name, values.to_pairs(parameters)),
-            values.absent_to_none(round_),
-            values.absent_to_none(pair),
-            role,
-        )
-        for sha, name, parameters, round_, pair, role in tx.execute(query)
-    }
-
-
-def ingest_run(
-    tx: Session,
-    run: Run,
-    key: str,
-    body_hash: str,
-    *,
-    kind: str = "import",
-    received_at: datetime | None = None,
-    summarize: ProcessSummarizer | None = None,
-) -> bool:
-    """Store a whole run from elsewhere once; the same key with another body is refused."""
-    one = [(run, key, body_hash)]
-    return bool(ingest_batch(tx, one, kind=kind, received_at=received_at, summarize=summarize))
 
 
 def ingest_batch(

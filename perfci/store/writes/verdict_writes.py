@@ -42,11 +42,6 @@ def add_verdicts(
     ]
 
 
-def replace_change_points(tx: Session, project: str, series: Series, points: Sequence[ChangePoint]) -> None:
-    """Set all the change points of one series: they are derived, and derived again as points arrive."""
-    save_change_points(tx, project, {series: points})
-
-
 def save_change_points(tx: Session, project: str, changes: Mapping[Series, Sequence[ChangePoint]]) -> None:
     """Set all the change points of some series; of those that are as they were nothing is written."""
     ids_of = row_ids.ensure_series_ids(tx, row_ids.ensure_project_id(tx, project), list(changes))
