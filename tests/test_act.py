@@ -94,7 +94,9 @@ def test_a_slower_pull_request_is_told_so_and_accepted_and_repaired(hosted: Host
     assert measured.outputs == {"verdict": "worse", "regressions": "1"}
     assert measured.summary.startswith("### perfci: 1 regression")
     assert worse_in(hosted, measured) == ["starter.time_step"]
-    assert "`starter.time_step` at base and head are in `profiles/`" in measured.summary
+    assert (
+        "Profiles of `starter.time_step` at base and head are in the `profiles/` folder" in measured.summary
+    )
     assert "range(90000)" in profile.read_text()
     assert asked_by_it == []
     assert [("time_step" in one["body"], "1 regression" in one["body"]) for one in hub.comments] == [
@@ -173,9 +175,7 @@ def test_nightly_aa_runs_are_kept_and_uploaded_to_a_server(hosted: Hosted, tmp_p
         {"aa": "success", "upload": "success"},
     ]
     assert list(stored(tmp_path).values()) == ["aa"]
-    assert nights[1].summary.startswith(
-        "    2 comparisons of a commit with itself: no false alarm in 2 verdicts"
-    )
+    assert nights[1].summary.startswith("    2 A/A runs: no false alarm in 2 verdicts")
 
 
 def test_a_server_gets_the_history_of_main_and_no_pull_request_writes_into_it(
