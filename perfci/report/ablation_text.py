@@ -11,7 +11,7 @@ from perfci.report.escaping import code_block, code_span, make_printable, strip_
 from perfci.report.number_format import format_count, format_signed_percent, format_significant
 from perfci.report.text_tables import align_table
 from perfci.report.verdict_labels import GLYPHS, direction_arrow
-from perfci.report.verdict_sentences import format_interval, format_levels
+from perfci.report.verdict_sentences import format_levels, interval_cell
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.variants.ablation import (
     Ablation,
@@ -28,16 +28,13 @@ GAIN_DIGITS = 3
 
 def format_ablation(ablation: Ablation, policy: Policy) -> str:
     """Format one benchmark's ablation for a terminal; empty if it reports numerics only."""
-    shown = list_reported_series(ablation, policy)
-    if not shown and len(ablation.accepted_steps) > 1:
+    heading, rejected = ablation_heading(ablation), format_rejected_steps(ablation)
+    reported = list_reported_series(ablation, policy)
+    if not reported and len(ablation.accepted_steps) > 1:
         return ""
-    if not shown:
-        return f"{ablation_heading(ablation)}\n\n{format_rejected_steps(ablation)}\nfewer than two steps can be compared\n"
-    parts = [
-        ablation_heading(ablation),
-        *(_format_metric(ablation, series) for series in shown),
-        format_rejected_steps(ablation),
-    ]
+    if not reported:
+        return f"{heading}\n\n{rejected}\nfewer than two steps can be compared\n"
+    parts = [heading, *(_format_metric(ablation, series) for series in reported), rejected]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -65,51 +62,33 @@ def format_rejected_steps(ablation: Ablation) -> str:
 
 
 def _format_metric(ablation: Ablation, series: Series) -> str:
-    lines = list_metric_rows(ablation, series.metric.name)
-    levels = format_levels([line.level for line in lines], series.metric)
+    step_results = list_metric_rows(ablation, series.metric.name)
+    levels = format_levels([step_result.level for step_result in step_results], series.metric)
+    previous_names = ["", *(step_result.step.name for step_result in step_results)]
     rows = [
-        _step_row(line, level, series, previous)
-        for line, level, previous in _pair_with_previous(lines, levels)
+        _step_row(step_result, level, previous_name)
+        for step_result, level, previous_name in zip(step_results, levels, previous_names, strict=False)
     ]
     total = find_total_verdict(ablation, series.metric.name)
     if total is not None and len(ablation.accepted_steps) > 2:
-        rows.append(_total_row(total))
+        rows.append((*_verdict_cells(total, "total", ""), _note_cell(total)))
     table = align_table(HEADINGS, rows, LEFT_ALIGNED)
     return "\n".join([make_printable(series.metric.name), *(f"  {line}" for line in table.splitlines())])
 
 
-def _pair_with_previous(
-    step_results: Sequence[AblationRow], levels: Sequence[str]
-) -> list[tuple[AblationRow, str, str]]:
-    """Pair each row with the name of the step before it, accepted or rejected."""
-    names = ["", *(line.step.name for line in step_results)]
-    return list(zip(step_results, levels, names, strict=False))
-
-
-def _step_row(step_result: AblationRow, level: str, series: Series, previous: str) -> tuple[str, ...]:
+def _step_row(step_result: AblationRow, level: str, previous_name: str) -> tuple[str, ...]:
+    """Format one step; ``previous_name`` is the step listed before it, accepted or rejected."""
     step = step_result.step
+    name = make_printable(step.name)
     if step.rejection_reason:
-        return ("✕", make_printable(step.name), "", "", "", "", "", step.rejection_reason.partition(":")[0])
+        return ("✕", name, "", "", "", "", "", step.rejection_reason.partition(":")[0])
     if step_result.verdict is None:
-        return (
-            "",
-            make_printable(step.name),
-            level,
-            "",
-            "",
-            "",
-            "",
-            "" if not step.compared_with else "not measured",
-        )
-    against = f"against {make_printable(step.compared_with)}" if step.compared_with != previous else ""
-    return (
-        *_verdict_cells(step_result.verdict, make_printable(step.name), level),
-        against or _note_cell(step_result.verdict),
-    )
-
-
-def _total_row(total: Verdict) -> tuple[str, ...]:
-    return (*_verdict_cells(total, "total", ""), _note_cell(total))
+        return ("", name, level, "", "", "", "", "not measured" if step.compared_with else "")
+    if step.compared_with != previous_name:
+        note = f"against {make_printable(step.compared_with)}"
+    else:
+        note = _note_cell(step_result.verdict)
+    return (*_verdict_cells(step_result.verdict, name, level), note)
 
 
 def _verdict_cells(verdict: Verdict, step: str, level: str) -> tuple[str, ...]:
@@ -118,7 +97,7 @@ def _verdict_cells(verdict: Verdict, step: str, level: str) -> tuple[str, ...]:
         step,
         level,
         "" if verdict.ratio is None else format_signed_percent(verdict.ratio - 1),
-        "" if verdict.interval is None else _interval_cell(verdict),
+        interval_cell(verdict),
         "" if verdict.ratio is None else format_gain(verdict),
         str(verdict.pairs) if verdict.pairs else "",
     )
@@ -130,11 +109,6 @@ def format_gain(verdict: Verdict) -> str:
     lower = verdict.series.metric.direction == "lower"
     times = 1 / verdict.ratio if lower and verdict.ratio else verdict.ratio
     return f"{format_significant(times, GAIN_DIGITS)}x"
-
-
-def _interval_cell(verdict: Verdict) -> str:
-    assert verdict.interval is not None
-    return "exact" if verdict.interval.lo == verdict.interval.hi else format_interval(verdict.interval)
 
 
 def _change_glyph(verdict: Verdict) -> str:

@@ -60,7 +60,8 @@ def goal_headline(goal: GoalVerdict) -> str:
     subject = f", {make_printable(goal.subject)}" if goal.subject else ""
     trade = ", with a trade-off" if goal.trades else ""
     reason = f": {make_printable(goal.reason, 300)}" if goal.reason else ""
-    return f"{GLYPHS[goal.outcome]} goal {make_printable(goal.name)}{subject}: {goal.outcome.value}{trade}{reason}"
+    name = f"{GLYPHS[goal.outcome]} goal {make_printable(goal.name)}{subject}"
+    return f"{name}: {goal.outcome.value}{trade}{reason}"
 
 
 def trade_sentence(trade: Tradeoff) -> str:

@@ -64,7 +64,8 @@ class DisplayScale:
         if self.symbol == PERCENT:
             return f"{format_significant(value / self.factor, PERCENT_DIGITS)} %"
         counted_exactly = self.factor == 1 and self.symbol != "s" and value == round(value)
-        return f"{(format_number if counted_exactly else format_significant)(value / self.factor)} {self.symbol}".rstrip()
+        format_digits = format_number if counted_exactly else format_significant
+        return f"{format_digits(value / self.factor)} {self.symbol}".rstrip()
 
 
 def choose_scale(values: Iterable[float], unit: str, name: str = "") -> DisplayScale:

@@ -41,9 +41,10 @@ def pooled_sentence(pooled: PooledVerdict) -> str:
     if pooled.ratio is None or pooled.interval is None:
         return f"{KIND_LABELS[pooled.kind]}: {pooled.reason.removeprefix('Nothing to pool: ').rstrip('.')}"
     size = f"{format_signed_percent(pooled.ratio - 1)} time {format_interval(pooled.interval)}"
+    benchmarks = format_count(pooled.benchmarks, "benchmark")
     if pooled.kind is PooledKind.NO_SHIFT:
-        return f"no overall shift beyond {format_percent(pooled.bar)}: {size} over {format_count(pooled.benchmarks, 'benchmark')}"
-    agreeing = f"{pooled.agreeing} of {format_count(pooled.benchmarks, 'benchmark')} in this direction"
+        return f"no overall shift beyond {format_percent(pooled.bar)}: {size} over {benchmarks}"
+    agreeing = f"{pooled.agreeing} of {benchmarks} in this direction"
     finding = f"{KIND_LABELS[pooled.kind]}: {size}, {agreeing}"
     if not pooled.is_finding:
         return f"{finding}; a shift of {format_percent(pooled.bar)} is neither shown nor excluded"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from perfci.model import NamedValues, Verdict, VerdictKind, cell_name
+from perfci.model import NamedValues, Series, Verdict, VerdictKind, cell_name
 from perfci.report.escaping import make_printable, strip_quotes
 from perfci.report.goal_text import trade_sentence
 from perfci.report.number_format import format_count, format_signed_percent
 from perfci.report.text_tables import align_table
 from perfci.report.verdict_labels import verdict_glyph, verdict_label
-from perfci.report.verdict_sentences import counts_sentence, format_interval, format_levels
+from perfci.report.verdict_sentences import counts_sentence, format_levels, interval_cell
 from perfci.verdicts.goals.tradeoffs import Tradeoff
 from perfci.verdicts.variants.numeric_parity import NumericsCheck, ParityOutcome
 from perfci.verdicts.variants.variant_contrast import (
@@ -29,11 +29,15 @@ VariantGroupKey = tuple[str, NamedValues]
 
 def format_variants(comparison: VariantResults, trades: Sequence[Tradeoff] = ()) -> str:
     """Format a variant comparison for a terminal: counts, rejections, a block per benchmark, trade-offs."""
-    verdicts = [contrast.verdict for contrast in comparison.contrasts]
+    summary = counts_sentence([contrast.verdict for contrast in comparison.contrasts])
+    if not summary:
+        summary = "Only numerics were compared" if comparison.numerics else "Nothing was compared"
+    if comparison.rejections:
+        summary += f", {format_count(len(comparison.rejections), 'variant')} rejected"
     parts = [
-        f"{counts_sentence(verdicts) or _nothing_compared_text(comparison)}{_rejected_count(comparison)}.",
+        f"{summary}.",
         "\n".join(f"✕ {rejection_sentence(rejection)}" for rejection in comparison.rejections),
-        *(_format_group(place, comparison) for place in _group_keys(comparison)),
+        *(_format_group(group_key, comparison) for group_key in _group_keys(comparison)),
         "\n".join(f"⇄ {trade_sentence(trade)}" for trade in trades),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -43,7 +47,8 @@ def rejection_sentence(rejection: VariantRejection) -> str:
     """Explain a rejection: ``model.Gpt('flash', 8) is rejected, whatever its speed: loss at step 2 is
     ...``.
     """
-    return f"{rejected_variant_name(rejection)} is rejected, whatever its speed: {make_printable(rejection.reason, 300)}"
+    reason = make_printable(rejection.reason, 300)
+    return f"{rejected_variant_name(rejection)} is rejected, whatever its speed: {reason}"
 
 
 def rejected_variant_name(rejection: VariantRejection) -> str:
@@ -53,25 +58,15 @@ def rejected_variant_name(rejection: VariantRejection) -> str:
     )
 
 
-def _nothing_compared_text(comparison: VariantResults) -> str:
-    return "Only numerics were compared" if comparison.numerics else "Nothing was compared"
-
-
-def _rejected_count(comparison: VariantResults) -> str:
-    return (
-        f", {format_count(len(comparison.rejections), 'variant')} rejected" if comparison.rejections else ""
-    )
-
-
 def _group_keys(comparison: VariantResults) -> list[VariantGroupKey]:
     """List the benchmarks with verdicts or numerics, in the order of the suite."""
     contrasted = [contrast.verdict.series for contrast in comparison.contrasts]
     checked = [check.series for check in comparison.numerics]
-    keys = [
-        (series.benchmark.name, _shared_parameters(series.parameters, comparison))
-        for series in (*contrasted, *checked)
-    ]
-    return list(dict.fromkeys(keys))
+    return list(dict.fromkeys(_group_key(series, comparison) for series in (*contrasted, *checked)))
+
+
+def _group_key(series: Series, comparison: VariantResults) -> VariantGroupKey:
+    return series.benchmark.name, _shared_parameters(series.parameters, comparison)
 
 
 def _shared_parameters(parameters: NamedValues, comparison: VariantResults) -> NamedValues:
@@ -83,7 +78,7 @@ def _format_group(group_key: VariantGroupKey, comparison: VariantResults) -> str
     contrasts = [
         contrast
         for contrast in comparison.contrasts
-        if _is_in_group(group_key, contrast.verdict.series.benchmark.name, contrast, comparison)
+        if _group_key(contrast.verdict.series, comparison) == group_key
     ]
     heading = make_printable(
         benchmark + "".join(f", {name}={strip_quotes(value)}" for name, value in rest), 200
@@ -100,12 +95,6 @@ def _format_group(group_key: VariantGroupKey, comparison: VariantResults) -> str
     return "\n".join([heading, *(f"  {line}" for line in lines)])
 
 
-def _is_in_group(
-    group_key: VariantGroupKey, benchmark: str, contrast: VariantContrast, comparison: VariantResults
-) -> bool:
-    return (benchmark, _shared_parameters(contrast.verdict.series.parameters, comparison)) == group_key
-
-
 def _contrast_row(contrast: VariantContrast, comparison: VariantResults) -> tuple[str, ...]:
     verdict = contrast.verdict
     base, head = format_levels((verdict.base_level, verdict.head_level), verdict.series.metric)
@@ -116,7 +105,7 @@ def _contrast_row(contrast: VariantContrast, comparison: VariantResults) -> tupl
         base,
         head,
         "" if verdict.ratio is None else format_signed_percent(verdict.ratio - 1),
-        _interval_cell(verdict),
+        interval_cell(verdict),
         str(verdict.pairs) if verdict.pairs else "",
         _verdict_cell(verdict),
     )
@@ -127,31 +116,23 @@ def variant_name(parameters: NamedValues, varied: Sequence[str]) -> str:
     return ", ".join(make_printable(strip_quotes(value)) for name, value in parameters if name in varied)
 
 
-def _interval_cell(verdict: Verdict) -> str:
-    if verdict.interval is None:
-        return ""
-    return "exact" if verdict.interval.lo == verdict.interval.hi else format_interval(verdict.interval)
-
-
 def _verdict_cell(verdict: Verdict) -> str:
     """Format the label, with the next step or the reason where there is no plain answer."""
     if verdict.kind is VerdictKind.INCONCLUSIVE and verdict.pairs_to_decide is not None:
-        return f"{verdict_label(verdict)}: about {format_count(verdict.pairs_to_decide, 'more pair')} would decide"
+        pairs = format_count(verdict.pairs_to_decide, "more pair")
+        return f"{verdict_label(verdict)}: about {pairs} would decide"
     if verdict.ratio is not None and verdict.kind is not VerdictKind.INCONCLUSIVE:
         return verdict_label(verdict)
-    why = (
-        verdict.reason.partition(": ")[2] if verdict.ratio is not None else ""
-    )  # the numbers stand in the row
-    return f"{verdict_label(verdict)}: {make_printable(why or verdict.reason, 200)}"
+    reason = verdict.reason
+    if verdict.ratio is not None:
+        # The row already shows the numbers that stand before the colon.
+        reason = reason.partition(": ")[2] or reason
+    return f"{verdict_label(verdict)}: {make_printable(reason, 200)}"
 
 
 def _numerics_lines(group_key: VariantGroupKey, comparison: VariantResults) -> Iterable[str]:
     """List in which numerics each variant agrees with the baseline, and where that is undecided."""
-    checks = [
-        check
-        for check in comparison.numerics
-        if (check.series.benchmark.name, _shared_parameters(check.series.parameters, comparison)) == group_key
-    ]
+    checks = [check for check in comparison.numerics if _group_key(check.series, comparison) == group_key]
     for name in dict.fromkeys(variant_name(check.series.parameters, comparison.varied) for check in checks):
         variant_checks = [
             check for check in checks if variant_name(check.series.parameters, comparison.varied) == name
@@ -160,8 +141,8 @@ def _numerics_lines(group_key: VariantGroupKey, comparison: VariantResults) -> I
             yield f"≈  {name} agrees with the baseline in {agreeing}"
         undecided = [check for check in variant_checks if check.parity is ParityOutcome.UNDECIDED]
         yield from (f"?  {name}, undecided: {make_printable(check.text, 200)}" for check in undecided)
-        if _join_metric_names(variant_checks, ParityOutcome.REJECTED):
-            yield f"✕  {name} does not agree with the baseline in {_join_metric_names(variant_checks, ParityOutcome.REJECTED)}"
+        if rejected := _join_metric_names(variant_checks, ParityOutcome.REJECTED):
+            yield f"✕  {name} does not agree with the baseline in {rejected}"
 
 
 def _join_metric_names(numerics: Iterable[NumericsCheck], parity: ParityOutcome) -> str:

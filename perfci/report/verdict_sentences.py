@@ -10,7 +10,6 @@ from perfci.model import Interval, Metric, Series, Stage, Verdict, VerdictKind
 from perfci.report.charts.series_trend import ChangeMark, Trend
 from perfci.report.escaping import make_printable, series_name
 from perfci.report.number_format import (
-    MINUS,
     choose_scale,
     format_count,
     format_number,
@@ -30,12 +29,18 @@ def verdict_sentence(verdict: Verdict) -> str:
     """Describe the decision, the size of the change and its uncertainty."""
     name = series_name(verdict.series)
     if verdict.kind in CHANGE_KINDS and verdict.ratio is not None:
-        suspicion = "; found in screening, not yet confirmed on new pairs" if is_candidate(verdict) else ""
-        return f"{name} {change_phrase(verdict)}{suspicion}{_noise_suffix(verdict)}"
+        sentence = f"{name} {change_phrase(verdict)}"
+        if is_candidate(verdict):
+            sentence += "; found in screening, not yet confirmed on new pairs"
+        if verdict.noise_floor is not None:
+            sentence += f"; noise floor {format_percent(verdict.noise_floor)}"
+        return sentence
     if verdict.kind is VerdictKind.UNCHANGED and verdict.ratio is not None:
-        return f"{name} unchanged: {_estimate_phrase(verdict)}{_mde_suffix(verdict)}"
+        mde = f"; minimum detectable effect {format_percent(verdict.mde)}" if verdict.mde is not None else ""
+        return f"{name} unchanged: {_estimate_phrase(verdict)}{mde}"
     if verdict.kind is VerdictKind.INCONCLUSIVE:
-        return f"inconclusive: {name}{_estimate_suffix(verdict)}; {_next_step(verdict)}"
+        estimate = f" {_estimate_phrase(verdict)}" if verdict.ratio is not None else ""
+        return f"inconclusive: {name}{estimate}; {_next_step(verdict)}"
     if verdict.kind is VerdictKind.NOT_COMPARABLE:
         return f"{name} is not comparable{_reason_suffix(verdict)}"
     if verdict.kind is VerdictKind.MISSING:
@@ -48,7 +53,8 @@ def verdict_sentence(verdict: Verdict) -> str:
 def change_phrase(verdict: Verdict) -> str:
     """Describe a change with its interval: ``got 18.3 % slower [15.9, 20.8], 10 pairs``."""
     assert verdict.ratio is not None
-    return f"{level_change_phrase(verdict.ratio, verdict.series.metric)}{_range_suffix(verdict)}{_pairs_suffix(verdict)}"
+    change = level_change_phrase(verdict.ratio, verdict.series.metric)
+    return f"{change}{_range_suffix(verdict)}{_pairs_suffix(verdict)}"
 
 
 def level_change_phrase(ratio: float, metric: Metric) -> str:
@@ -166,8 +172,9 @@ def trend_sentence(trend: Trend) -> PageSummary:
 
 def unavailable_sentence(series: Series, reason: str) -> PageSummary:
     """Describe why a machine cannot measure a series, which is no failure."""
-    why = make_printable(reason, MAX_REASON_LENGTH).rstrip(".")
-    return PageSummary(f"{series_name(series)} cannot be measured on this machine", why and f"Reason: {why}")
+    cause = make_printable(reason, MAX_REASON_LENGTH).rstrip(".")
+    detail = f"Reason: {cause}" if cause else ""
+    return PageSummary(f"{series_name(series)} cannot be measured on this machine", detail)
 
 
 def mark_sentence(mark: ChangeMark, metric: Metric) -> str:
@@ -209,6 +216,13 @@ def format_interval(interval: Interval) -> str:
     return f"[{_signed_number(interval.lo - 1)}, {_signed_number(interval.hi - 1)}]"
 
 
+def interval_cell(verdict: Verdict) -> str:
+    """Format the interval of a verdict for a table: ``exact`` if both sides were counted, else in percent."""
+    if verdict.interval is None:
+        return ""
+    return "exact" if verdict.interval.lo == verdict.interval.hi else format_interval(verdict.interval)
+
+
 def format_levels(values: Sequence[float | None], metric: Metric) -> list[str]:
     """Format levels that are read side by side in one unit; empty where there is none."""
     scale = choose_scale((value for value in values if value is not None), metric.unit, metric.name)
@@ -235,20 +249,8 @@ def _estimate_phrase(verdict: Verdict) -> str:
     return f"{format_signed_percent(verdict.ratio - 1)}{interval}{_pairs_suffix(verdict)}"
 
 
-def _estimate_suffix(verdict: Verdict) -> str:
-    return f" {_estimate_phrase(verdict)}" if verdict.ratio is not None else ""
-
-
 def _pairs_suffix(verdict: Verdict) -> str:
     return f", {format_count(verdict.pairs, 'pair')}" if verdict.pairs else ""
-
-
-def _noise_suffix(verdict: Verdict) -> str:
-    return f"; noise floor {format_percent(verdict.noise_floor)}" if verdict.noise_floor is not None else ""
-
-
-def _mde_suffix(verdict: Verdict) -> str:
-    return f"; minimum detectable effect {format_percent(verdict.mde)}" if verdict.mde is not None else ""
 
 
 def _next_step(verdict: Verdict) -> str:
@@ -273,16 +275,15 @@ def _kind_count(kind: VerdictKind, candidate: bool, count: int) -> VerdictKindCo
 
 def _change_history(trend: Trend) -> list[str]:
     """List the recorded changes; unrecorded ones are not ruled out."""
-    moves = [mark for mark in trend.marks if mark.state == "confirmed"]
+    confirmed = trend.confirmed_marks()
     candidates = [mark for mark in trend.marks if mark.state == "candidate"]
-    parts = (
-        [
-            f"Last change: {level_change_phrase(moves[-1].ratio, trend.series.metric)} at {moves[-1].commit[:10]}"
-        ]
-        if moves
-        else []
-    )
-    parts += [f"{format_count(len(candidates), 'candidate change')} not confirmed"] if candidates else []
+    parts = []
+    if confirmed:
+        last = confirmed[-1]
+        change = level_change_phrase(last.ratio, trend.series.metric)
+        parts.append(f"Last change: {change} at {last.commit[:10]}")
+    if candidates:
+        parts.append(f"{format_count(len(candidates), 'candidate change')} not confirmed")
     return parts or [f"No change is recorded over {format_count(trend.commit_count, 'commit')}"]
 
 
@@ -293,7 +294,7 @@ def _change_size(verdict: Verdict) -> float:
 
 
 def _signed_number(change: float) -> str:
-    return format_signed_percent(change).removesuffix(" %").replace("-", MINUS)
+    return format_signed_percent(change).removesuffix(" %")
 
 
 def _unsigned_number(change: float) -> str:

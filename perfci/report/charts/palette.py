@@ -47,4 +47,5 @@ def page_palette_css() -> str:
 
 def picture_palette_css() -> str:
     """Write the palette of a standalone SVG, which follows the system's colour scheme only."""
-    return f"svg{{{css_declarations(LIGHT)}}}@media (prefers-color-scheme:dark){{svg{{{css_declarations(DARK)}}}}}"
+    light, dark = css_declarations(LIGHT), css_declarations(DARK)
+    return f"svg{{{light}}}@media (prefers-color-scheme:dark){{svg{{{dark}}}}}"

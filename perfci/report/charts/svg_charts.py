@@ -62,8 +62,8 @@ def render_trend(
             *_draw_failures(drawn, frame),
             *_draw_change_flags(drawn, frame),
         ]
-        clip = f'<clipPath id="{id_prefix}-plot">{svg_rect(frame.left, frame.top - 6, frame.right, frame.bottom)}</clipPath>'
-        parts.insert(0, f"<defs>{clip}</defs>")
+        plot_area = svg_rect(frame.left, frame.top - 6, frame.right, frame.bottom)
+        parts.insert(0, f'<defs><clipPath id="{id_prefix}-plot">{plot_area}</clipPath></defs>')
     else:
         parts.append(svg_text(width / 2, height / 2, "no commit has a measured value", "pc-middle"))
     return _wrap_svg(
@@ -129,8 +129,8 @@ def render_interval_bar(verdict: Verdict, *, span: float, width: int = 168, heig
     parts.append(svg_circle(x(verdict.ratio), y, 3.5, shade))
     label = escape(_interval_label(verdict))
     return (
-        f'<svg class="pc-interval" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img"'
-        f' aria-label="{label}">{"".join(parts)}</svg>'
+        f'<svg class="pc-interval" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+        f' role="img" aria-label="{label}">{"".join(parts)}</svg>'
     )
 
 
@@ -143,8 +143,8 @@ def render_share_bar(shares: Sequence[tuple[str, int]], *, width: int = 320, hei
             parts.append(svg_rect(x, 0, max(x + 2, end - 2), height, f"pc-{shade}"))
             x = end
     return (
-        f'<svg class="pc-shares" viewBox="0 0 {width} {height}" preserveAspectRatio="none" aria-hidden="true">'
-        f"{''.join(parts)}</svg>"
+        f'<svg class="pc-shares" viewBox="0 0 {width} {height}" preserveAspectRatio="none"'
+        f' aria-hidden="true">{"".join(parts)}</svg>'
     )
 
 
@@ -162,7 +162,8 @@ def downsampling_note(trend: Trend) -> str:
     drawn = downsample(trend, MAX_DOTS)
     if len(drawn.dots) == len(trend.dots):
         return f"{format_count(trend.commit_count, 'commit')}, one dot each"
-    return f"{len(drawn.dots):,} dots for {trend.commit_count:,} commits: adjacent commits are merged, changes and failures never are"
+    counts = f"{len(drawn.dots):,} dots for {trend.commit_count:,} commits"
+    return f"{counts}: adjacent commits are merged, changes and failures never are"
 
 
 def _wrap_svg(
@@ -177,9 +178,10 @@ def _wrap_svg(
     style = f"<style>{picture_palette_css()}{SVG_STYLE}</style>" if standalone else ""
     size = f' width="{width}" height="{height}"' if standalone else ""
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="pc-trend" viewBox="0 0 {width} {height}"{size} role="img"'
-        f' aria-labelledby="{id_prefix}-title {id_prefix}-description">{style}'
-        f'<title id="{id_prefix}-title">{escape(make_printable(title, 300))}</title><desc id="{id_prefix}-description">{escape(description)}</desc>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="pc-trend" viewBox="0 0 {width} {height}"{size}'
+        f' role="img" aria-labelledby="{id_prefix}-title {id_prefix}-description">{style}'
+        f'<title id="{id_prefix}-title">{escape(make_printable(title, 300))}</title>'
+        f'<desc id="{id_prefix}-description">{escape(description)}</desc>'
         f"{''.join(parts)}</svg>"
     )
 
@@ -353,9 +355,11 @@ def _flag_stem(mark: ChangeMark, x: float, frame: PlotFrame, trend: Trend) -> st
 def _flag_triangle(mark: ChangeMark, x: float, y: float, sentence: str) -> str:
     up = mark.ratio > 1
     tip, base = (y - 5, y + 4) if up else (y + 5, y - 4)
-    shape = f"M{format_px(x)},{format_px(tip)}L{format_px(x + 5.5)},{format_px(base)}L{format_px(x - 5.5)},{format_px(base)}Z"
+    left, right, end = format_px(x - 5.5), format_px(x + 5.5), format_px(base)
+    shape = f"M{format_px(x)},{format_px(tip)}L{right},{end}L{left},{end}Z"
     title = escape(f"{direction_arrow(up, solid=mark.state == 'confirmed')} {mark.commit[:10]} {sentence}")
-    return f'<path class="pc-flag pc-{_mark_tone(mark)}{_flag_fill_class(mark)}" d="{shape}"><title>{title}</title></path>'
+    css_class = f"pc-flag pc-{_mark_tone(mark)}{_flag_fill_class(mark)}"
+    return f'<path class="{css_class}" d="{shape}"><title>{title}</title></path>'
 
 
 def _flag_fill_class(mark: ChangeMark) -> str:
@@ -375,7 +379,8 @@ def _interval_label(verdict: Verdict) -> str:
     estimate = f"{verdict_label(verdict)}, {format_signed_percent(verdict.ratio - 1)}"
     if verdict.interval is None:
         return estimate
-    return f"{estimate}, from {format_signed_percent(verdict.interval.lo - 1)} to {format_signed_percent(verdict.interval.hi - 1)}"
+    low, high = (format_signed_percent(end - 1) for end in (verdict.interval.lo, verdict.interval.hi))
+    return f"{estimate}, from {low} to {high}"
 
 
 def _arrow_head(x: float, y: float, right: bool, shade: str) -> str:

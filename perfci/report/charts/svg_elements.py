@@ -55,18 +55,22 @@ def svg_background(width: int, height: int) -> str:
 def svg_rect(x0: float, y0: float, x1: float, y1: float, css_class: str = "") -> str:
     """Write a rectangle between two corners, in px."""
     name = f' class="{css_class}"' if css_class else ""
-    return f'<rect{name} x="{format_px(x0)}" y="{format_px(y0)}" width="{format_px(max(0.0, x1 - x0))}" height="{format_px(y1 - y0)}"/>'
+    width, height = format_px(max(0.0, x1 - x0)), format_px(y1 - y0)
+    return f'<rect{name} x="{format_px(x0)}" y="{format_px(y0)}" width="{width}" height="{height}"/>'
 
 
 def svg_line(x0: float, y0: float, x1: float, y1: float, css_class: str) -> str:
     """Write a line between two points, in px."""
-    return f'<line class="{css_class}" x1="{format_px(x0)}" y1="{format_px(y0)}" x2="{format_px(x1)}" y2="{format_px(y1)}"/>'
+    start = f'x1="{format_px(x0)}" y1="{format_px(y0)}"'
+    end = f'x2="{format_px(x1)}" y2="{format_px(y1)}"'
+    return f'<line class="{css_class}" {start} {end}/>'
 
 
 def svg_circle(x: float, y: float, radius: float, css_class: str, title: str = "") -> str:
     """Write a circle, with a tooltip if ``title`` is given."""
     title_element = f"<title>{escape(title)}</title>" if title else ""
-    return f'<circle class="{css_class}" cx="{format_px(x)}" cy="{format_px(y)}" r="{radius}">{title_element}</circle>'
+    centre = f'cx="{format_px(x)}" cy="{format_px(y)}"'
+    return f'<circle class="{css_class}" {centre} r="{radius}">{title_element}</circle>'
 
 
 def svg_text(x: float, y: float, text: str, css_class: str = "") -> str:

@@ -54,18 +54,22 @@ def incident_explanation(incident: Incident, commits: CommitsBySha) -> str:
     if incident.kind is IncidentKind.MACHINE:
         return MACHINE_CAUSE_TEXTS[incident.cause].format(sessions=_format_sessions(incident))
     if incident.confirmed_count:
-        some = incident.confirmed_count < len(incident.members)
-        share = f" in {incident.confirmed_count} of {len(incident.members)} series" if some else ""
-        return f"Confirmed on new pairs{share}."
+        if incident.confirmed_count >= len(incident.members):
+            return "Confirmed on new pairs."
+        return f"Confirmed on new pairs in {incident.confirmed_count} of {len(incident.members)} series."
     return "Detected in the history only; not yet confirmed on new pairs." if incident.settled else ""
 
 
 MACHINE_CAUSE_TEXTS = {
-    "mode_switching": "The level keeps switching between earlier values: the machine changes mode, not the code.",
+    "mode_switching": (
+        "The level keeps switching between earlier values: the machine changes mode, not the code."
+    ),
     "refuted": "New pairs of the same two commits show no change: the machine drifted, not the code.",
     "canary": "A canary benchmark that no commit affects changed by the same amount.",
     "machine_wide": "Most series on this machine changed alike, across unrelated suites.",
-    "bad_session": "Too many changes in both directions for one commit: the machine was disturbed in {sessions}.",
+    "bad_session": (
+        "Too many changes in both directions for one commit: the machine was disturbed in {sessions}."
+    ),
     "transient": "Most of it was gone in the next run: the machine was disturbed in {sessions}.",
 }
 """The explanation of each cause that lies in the machine."""
@@ -110,22 +114,13 @@ def expected_change_sentence(budgeted: BudgetedIncident) -> str:
     """Compare an incident with the expected changes declared for it; empty if there are none."""
     if budgeted.expected_change_match is None:
         return ""
-    sources = ", ".join(
-        dict.fromkeys(make_printable(match.source, 60) for match in budgeted.expected_change_match.merged)
-    )
+    merged = budgeted.expected_change_match.merged
+    sources = ", ".join(dict.fromkeys(make_printable(match.source, 60) for match in merged))
     if budgeted.expected_change_match.covers_all:
-        reasons = "; ".join(
-            dict.fromkeys(
-                make_printable(match.expected.reason) for match in budgeted.expected_change_match.merged
-            )
-        )
-        return f"expected, declared in {sources}: {reasons}"
+        reasons = dict.fromkeys(make_printable(match.expected.reason) for match in merged)
+        return f"expected, declared in {sources}: {'; '.join(reasons)}"
     largest = budgeted.expected_change_match.exceeding[0]
-    sizes = [
-        match.expected.change
-        for match in budgeted.expected_change_match.merged
-        if match.expected.matches_series(largest.series)
-    ]
+    sizes = [match.expected.change for match in merged if match.expected.matches_series(largest.series)]
     declared = f" declared {format_signed_percent(max(sizes, key=abs))}" if sizes else ""
     return f"larger than expected: {sources}{declared}; {member_sentence(largest)}"
 
@@ -173,10 +168,12 @@ def creep_sentence(creep: Creep) -> str:
     """Describe the drift of a series since a release, and the part that its change points explain."""
     interval = f" {format_interval(creep.interval)}" if creep.interval else ""
     how = "measured in new pairs" if creep.paired else "from nearby points"
-    drift = f"{series_name(creep.series)} drifted {format_signed_percent(creep.drift_ratio - 1)}{interval} since {creep.release}, {how}"
+    size = f"{format_signed_percent(creep.drift_ratio - 1)}{interval}"
+    drift = f"{series_name(creep.series)} drifted {size} since {creep.release}, {how}"
     if abs(creep.total_ratio / creep.drift_ratio - 1) < 5e-4:
         return f"{drift}; no change point explains it"
-    return f"{drift}; its change points explain the rest of the total {format_signed_percent(creep.total_ratio - 1)}"
+    total = format_signed_percent(creep.total_ratio - 1)
+    return f"{drift}; its change points explain the rest of the total {total}"
 
 
 def creep_command(creep: Creep) -> str:
@@ -290,8 +287,9 @@ def _environment_explanation(incident: Incident) -> str:
     values = "; ".join([*shown, *([f"and {more} more"] if more > 0 else [])])
     if incident.ambiguous:
         return (
-            f"{values}. No commit can be blamed or cleared: the commits in between were measured in neither "
-            "environment, or the step does not line up with the change. Comparing both ends in pairs would decide."
+            f"{values}. No commit can be blamed or cleared: the commits in between were measured in "
+            "neither environment, or the step does not line up with the change. "
+            "Comparing both ends in pairs would decide."
         )
     return f"{values}. No commit is blamed."
 

@@ -28,35 +28,36 @@ NotificationContent = Mapping[str, Any]
 
 def notification_subject(notification: NotificationContent) -> str:
     """Format the subject: ``acme/tiny-lm #12 new: 2 series got worse at 3f2a9c8 Fuse the optimizer step``."""
-    return make_printable(
-        f"{_incident_label(notification)} {STATE_LABELS.get(notification['state'], notification['state'])}: {notification['headline']}",
-        200,
-    )
+    incident = f"{notification['project']} #{notification['number']}"
+    state = STATE_LABELS.get(notification["state"], notification["state"])
+    return make_printable(f"{incident} {state}: {notification['headline']}", 200)
 
 
 def notification_body(notification: NotificationContent, link: str = "") -> str:
     """Format the body: largest changes, candidate commits, the reason of the state and a link."""
     members, more = notification.get("members", ()), notification.get("more", 0)
+    candidates = notification.get("candidate_commits", ())
     lines = [make_printable(notification["headline"], 300)]
-    lines += [make_printable(notification["explanation"], 500)] if notification.get("explanation") else []
-    lines += (
-        [f"{make_printable(notification['actor'], 60)}: {make_printable(notification['reason'], 500)}"]
-        if notification.get("reason")
-        else []
-    )
-    lines += ["", *(f"  {make_printable(line, 200)}" for line in members)] if members else []
-    lines += [f"  and {format_count(more, 'more change')}"] if more else []
-    suspects = [make_printable(line, 120) for line in notification.get("candidate_commits", ())]
-    lines += (
-        ["", "Candidate commits, most likely first:", *(f"  {line}" for line in suspects)] if suspects else []
-    )
+    if notification.get("explanation"):
+        lines.append(make_printable(notification["explanation"], 500))
+    if notification.get("reason"):
+        actor = make_printable(notification["actor"], 60)
+        lines.append(f"{actor}: {make_printable(notification['reason'], 500)}")
+    if members:
+        lines += ["", *(f"  {make_printable(member, 200)}" for member in members)]
+    if more:
+        lines.append(f"  and {format_count(more, 'more change')}")
+    if candidates:
+        lines += ["", "Candidate commits, most likely first:"]
+        lines += [f"  {make_printable(candidate, 120)}" for candidate in candidates]
     lines += ["", link or f"perfci incidents show {notification['number']}"]
     return "\n".join(lines)
 
 
 def digest_subject(notifications: Sequence[NotificationContent]) -> str:
     """Format the subject of a digest of several notifications."""
-    return f"{make_printable(notifications[0]['project'], 100)}: {format_count(len(notifications), 'incident update')}"
+    project = make_printable(notifications[0]["project"], 100)
+    return f"{project}: {format_count(len(notifications), 'incident update')}"
 
 
 def digest_body(notifications: Sequence[NotificationContent], links: Sequence[str]) -> str:
@@ -66,7 +67,3 @@ def digest_body(notifications: Sequence[NotificationContent], links: Sequence[st
         for notification, link in zip(notifications, links, strict=True)
     ]
     return "\n\n---\n\n".join(pieces)
-
-
-def _incident_label(notification: NotificationContent) -> str:
-    return f"{notification['project']} #{notification['number']}"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from perfci.model import Verdict
 from perfci.report.escaping import make_printable
 from perfci.report.pulls.comparison_findings import (
     Findings,
@@ -100,7 +98,9 @@ def check_state(findings: Findings | NotMeasuredReason) -> CheckState:
     if worse:
         return CheckState.ACCEPTED
     undecided = any(map(is_open, findings.verdicts)) or GoalOutcome.UNDECIDED in outcomes
-    return CheckState.OPEN if undecided or not _has_judged(findings.verdicts) else CheckState.PASSED
+    labels = {headline_label(verdict) for verdict in findings.verdicts}
+    nothing_judged = labels <= {"new", "not measured"}
+    return CheckState.OPEN if undecided or nothing_judged else CheckState.PASSED
 
 
 def check_title(findings: Findings | NotMeasuredReason) -> str:
@@ -117,10 +117,6 @@ def commit_status_description(findings: Findings | NotMeasuredReason, gate: Gate
     """Return the description of the commit status, shortened to GitHub's limit."""
     advisory = " (advisory)" if gate == "advisory" and check_state(findings) is CheckState.WORSE else ""
     return make_printable(check_title(findings), MAX_STATUS_LENGTH - len(advisory)) + advisory
-
-
-def _has_judged(verdicts: Sequence[Verdict]) -> bool:
-    return any(headline_label(verdict) not in ("new", "not measured") for verdict in verdicts)
 
 
 def _capitalize(text: str) -> str:

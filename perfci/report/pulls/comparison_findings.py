@@ -21,7 +21,10 @@ from perfci.verdicts.variants.variant_contrast import VariantRejection
 MeasurementOrder = Literal["in turns", "interleaved", "recorded", ""]
 """How the two sides were measured; empty if not known."""
 
-IDENTICAL_INPUTS_NOTE = "No file that the benchmarks depend on differs, so any change reported here is a false alarm and is counted as one."
+IDENTICAL_INPUTS_NOTE = (
+    "No file that the benchmarks depend on differs, "
+    "so any change reported here is a false alarm and is counted as one."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +40,11 @@ class Findings:
     """The findings of a comparison and what is needed to interpret them.
 
     - ``sides_label`` names the two sides if they are not two commits.
-    - ``main_drift`` are verdicts of the same base against ``main_head``, the newest commit of the target branch.
+    - ``main_drift`` are verdicts of the same base against ``main_head``, the head of the target branch.
     - ``spent_budget`` is the time budget, if it ended the measurement.
     - ``bars`` has one entry per verdict, or none for the defaults of the metric classes.
     - ``strict``: the whole interval had to exceed the bar. ``smoke``: problem sizes were reduced.
-    - ``acceptance`` says by whom and why the changes were accepted; ``accept_command`` is the comment that does so.
+    - ``acceptance`` says by whom and why the changes were accepted; the comment ``accept_command`` does so.
     - ``expected_changes`` were declared by the pull request beforehand.
     - ``reproduce_command`` measures the same again, where naming the two commits does not.
     - ``report_url`` is the page of the comparison on the dashboard, the only link that is written.
@@ -145,18 +148,23 @@ def build_headline(findings: Findings) -> Headline:
     counts = Counter(headline_label(verdict) for verdict in findings.verdicts)
     leading = [
         *_format_counts(counts, LEADING_LABELS),
-        *_format_broken_goals(findings.goals),
-        *_format_rejections(findings.rejections),
     ]
+    broken = sum(goal.outcome in (GoalOutcome.BROKEN, GoalOutcome.REJECTED) for goal in findings.goals)
+    if broken:
+        leading.append(f"{format_count(broken, 'goal')} broken")
+    if findings.rejections:
+        leading.append(f"{format_count(len(findings.rejections), 'variant')} rejected")
     lead = ", ".join(leading) or _no_regression_text(findings)
     return Headline(lead, ", ".join(_format_counts(counts, TRAILING_LABELS)))
 
 
 def headline_label(verdict: Verdict) -> str:
     """Return the label a verdict is counted under; a missing one is removed, new or not measured."""
-    if verdict.kind is VerdictKind.MISSING:
-        return _missing_label(verdict)
-    return verdict_label(verdict)
+    if verdict.kind is not VerdictKind.MISSING:
+        return verdict_label(verdict)
+    if verdict.base_level is not None:
+        return REMOVED if verdict.head_level is None else "not comparable"
+    return "not measured" if verdict.head_level is None else "new"
 
 
 def is_open(verdict: Verdict) -> bool:
@@ -174,23 +182,8 @@ def is_exact(verdict: Verdict) -> bool:
     return verdict.interval is not None and verdict.interval.lo == verdict.interval.hi
 
 
-def _missing_label(verdict: Verdict) -> str:
-    if verdict.base_level is not None:
-        return REMOVED if verdict.head_level is None else "not comparable"
-    return "not measured" if verdict.head_level is None else "new"
-
-
 def _format_counts(counts: Counter[str], labels: Sequence[tuple[str, str]]) -> list[str]:
     return [format_count(counts[label], label, plural) for label, plural in labels if counts[label]]
-
-
-def _format_broken_goals(goal_verdicts: Sequence[GoalVerdict]) -> list[str]:
-    missed = sum(goal.outcome in (GoalOutcome.BROKEN, GoalOutcome.REJECTED) for goal in goal_verdicts)
-    return [f"{format_count(missed, 'goal')} broken"] if missed else []
-
-
-def _format_rejections(rejections: Sequence[VariantRejection]) -> list[str]:
-    return [f"{format_count(len(rejections), 'variant')} rejected"] if rejections else []
 
 
 def _no_regression_text(findings: Findings) -> str:

@@ -26,10 +26,18 @@ TITLES = {
 }
 
 EXPLANATIONS = {
-    NotMeasuredReason.IDENTICAL: "Base and head are identical for the benchmarks: no file they depend on differs.",
-    NotMeasuredReason.CANCELLED: "The run was cancelled before there was a result, so nothing is known about this change.",
-    NotMeasuredReason.BUDGET: "The time budget ran out before anything was measured, so nothing is known about this change.",
-    NotMeasuredReason.BROKEN: "Measurement failed before there was a result, so nothing is known about this change.",
+    NotMeasuredReason.IDENTICAL: (
+        "Base and head are identical for the benchmarks: no file they depend on differs."
+    ),
+    NotMeasuredReason.CANCELLED: (
+        "The run was cancelled before there was a result, so nothing is known about this change."
+    ),
+    NotMeasuredReason.BUDGET: (
+        "The time budget ran out before anything was measured, so nothing is known about this change."
+    ),
+    NotMeasuredReason.BROKEN: (
+        "Measurement failed before there was a result, so nothing is known about this change."
+    ),
 }
 
 OUTDATED_PREFIX = "> **Outdated:** there is a newer head, "

@@ -54,10 +54,10 @@ MEASUREMENT_ORDER_TEXTS: dict[MeasurementOrder, str] = {
 
 DECISION_RULE = (
     "Every sample comes from a fresh process; a pair is one process of each side, run back to back. "
-    "**Worse** and **better**: the change exceeds the bar (the smallest change that counts), the whole 95 % interval "
-    "exceeds half of it, and it was confirmed on new pairs not used for screening. **Unchanged**: the whole interval "
-    "lies within the bar. **Inconclusive**: neither could be shown. The noise floor is the variation between A/A runs "
-    "(a commit compared with itself)."
+    "**Worse** and **better**: the change exceeds the bar (the smallest change that counts), "
+    "the whole 95 % interval exceeds half of it, and it was confirmed on new pairs not used for screening. "
+    "**Unchanged**: the whole interval lies within the bar. **Inconclusive**: neither could be shown. "
+    "The noise floor is the variation between A/A runs (a commit compared with itself)."
 )
 STRICT_DECISION_RULE = DECISION_RULE.replace(
     "the whole 95 % interval exceeds half of it", "so does the whole 95 % interval"
@@ -79,7 +79,7 @@ def render_comment(findings: Findings) -> str:
         CommentBlock(f"### perfci: {_headline(findings)}"),
         *(CommentBlock(line) for line in summary_lines if line),
         *_expected_change_blocks(findings),
-        *_pooled_blocks(findings),
+        *([CommentBlock(render_pooled_markdown(findings.pooled).rstrip())] if findings.pooled else []),
         *_rejected_blocks(findings),
         *tables.worse_blocks(findings),
         *_profile_blocks(findings),
@@ -183,13 +183,9 @@ def _sensitivity_line(findings: Findings) -> str:
     if in_half == in_all:
         return f"Changes of {in_all} or more would have been detected with 80 % probability."
     return (
-        f"Changes of {in_half} would have been detected in half of the series and of {in_all} in all of them, "
-        "with 80 % probability."
+        f"Changes of {in_half} would have been detected in half of the series "
+        f"and of {in_all} in all of them, with 80 % probability."
     )
-
-
-def _pooled_blocks(findings: Findings) -> list[CommentBlock]:
-    return [CommentBlock(render_pooled_markdown(findings.pooled).rstrip())] if findings.pooled else []
 
 
 def _rejected_blocks(findings: Findings) -> list[CommentBlock]:
