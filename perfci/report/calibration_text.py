@@ -38,14 +38,14 @@ NO_AA_RUNS = "No A/A run yet. Run `perfci compare HEAD HEAD`, preferably every n
 
 def format_calibration(calibration: Calibration) -> str:
     """Format the whole calibration for a terminal."""
-    ever = calibration.windows[0]
-    parts = [false_alarm_sentence(ever)]
-    if ever.comparisons:
-        parts += [
-            align_table(HEADINGS, [row for window in calibration.windows for row in _window_rows(window)])
-        ]
-    parts += [candidates_sentence(ever.candidates), confirmations_sentence(ever.confirmations)]
-    parts += [format_floor_table(calibration.floors)] if calibration.floors else []
+    all_time = calibration.windows[0]
+    parts = [false_alarm_sentence(all_time)]
+    if all_time.comparisons:
+        rows = [row for window in calibration.windows for row in _window_rows(window)]
+        parts.append(align_table(HEADINGS, rows))
+    parts += [candidates_sentence(all_time.candidates), confirmations_sentence(all_time.confirmations)]
+    if calibration.floors:
+        parts.append(format_floor_table(calibration.floors))
     return "\n\n".join(parts) + "\n"
 
 
@@ -73,22 +73,22 @@ def format_rate_interval(rate: FalseAlarmRate) -> str:
     low, high = rate.interval
     if not rate.verdicts:
         return ""
-    return (
-        f"{format_percent(low)} to {format_percent(high)}" if rate.alarms else f"up to {format_percent(high)}"
-    )
+    if not rate.alarms:
+        return f"up to {format_percent(high)}"
+    return f"{format_percent(low)} to {format_percent(high)}"
 
 
 def candidates_sentence(candidates: CandidateCounts) -> str:
     """Summarize what became of the candidate changes between different commits."""
     if not candidates.total:
         return "Screening has found no candidate change between different commits yet."
-    fates = {
+    counts = {
         "confirmed on new pairs": candidates.confirmed,
         "refuted": candidates.refuted,
         "undecided": candidates.undecided,
         "not validated": candidates.unsettled,
     }
-    outcomes = ", ".join(f"{count:,} {fate}" for fate, count in fates.items() if count)
+    outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items() if count)
     total = format_count(candidates.total, "candidate change")
     sentence = f"Between different commits, screening found {total}: {outcomes}."
     return f"{sentence}\n{REFUTED_NOTE}" if candidates.refuted else sentence
@@ -118,12 +118,10 @@ def format_floor_table(floors: Sequence[SeriesNoiseFloor]) -> str:
         )
         for floor in floors[:MAX_FLOORS_SHOWN]
     ]
-    more = (
-        f"\n... and {len(floors) - MAX_FLOORS_SHOWN:,} less noisy series, see --json"
-        if len(floors) > MAX_FLOORS_SHOWN
-        else ""
-    )
-    return align_table(FLOOR_HEADINGS, rows, frozenset({3})) + more
+    table = align_table(FLOOR_HEADINGS, rows, frozenset({3}))
+    if len(floors) > MAX_FLOORS_SHOWN:
+        table += f"\n... and {len(floors) - MAX_FLOORS_SHOWN:,} less noisy series, see --json"
+    return table
 
 
 def format_bar(floor: SeriesNoiseFloor) -> str:
@@ -143,29 +141,28 @@ def _window_rows(window: CalibrationWindow) -> Iterator[tuple[str, ...]]:
 
 
 def _meter_row(name: str, meter: FalseAlarmMeter) -> tuple[str, ...]:
-    first, last = meter.screening, meter.confirmed
+    screening, confirmed = meter.screening, meter.confirmed
     return (
         make_printable(name),
-        f"{first.verdicts:,}",
-        f"{first.alarms:,}",
-        format_share(first),
-        format_rate_interval(first),
-        f"{last.alarms:,}",
-        format_share(last),
-        format_rate_interval(last),
+        f"{screening.verdicts:,}",
+        f"{screening.alarms:,}",
+        format_share(screening),
+        format_rate_interval(screening),
+        f"{confirmed.alarms:,}",
+        format_share(confirmed),
+        format_rate_interval(confirmed),
     )
 
 
-# ------------------------------------------------------------------ for programs
+# JSON
 
 
 def serialize_calibration(project: str, calibration: Calibration) -> JsonFields:
     """Serialize the calibration of a project to JSON fields."""
+    moment = calibration.last_compared_at
     return {
         "project": project,
-        "last_aa_run_at": calibration.last_compared_at.isoformat(timespec="seconds")
-        if calibration.last_compared_at
-        else None,
+        "last_aa_run_at": moment.isoformat(timespec="seconds") if moment else None,
         "windows": [_serialize_window(window) for window in calibration.windows],
         "noise_floors": [serialize_noise_floor(floor) for floor in calibration.floors],
     }

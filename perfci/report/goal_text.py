@@ -83,27 +83,28 @@ def _metric_change_phrase(verdict: Verdict) -> str:
 
 
 def _clause_row(clause_verdict: ClauseVerdict) -> tuple[str, ...]:
+    estimate = interval = ""
+    if clause_verdict.estimate is not None:
+        estimate = format_clause_value(clause_verdict, clause_verdict.estimate)
+    if clause_verdict.interval is not None:
+        interval = format_clause_interval(clause_verdict, clause_verdict.interval)
     return (
         GLYPHS[clause_verdict.outcome],
         make_printable(clause_verdict.clause.text),
         make_printable(clause_verdict.series.cell) if clause_verdict.series else "",
-        ""
-        if clause_verdict.estimate is None
-        else format_clause_value(clause_verdict, clause_verdict.estimate),
-        ""
-        if clause_verdict.interval is None
-        else format_clause_interval(clause_verdict, clause_verdict.interval),
+        estimate,
+        interval,
         clause_note(clause_verdict),
     )
 
 
 def clause_note(clause_verdict: ClauseVerdict) -> str:
     """Return the metric that was evaluated, if the clause names another, and the reason of the outcome."""
-    judged = clause_verdict.series.metric.name if clause_verdict.series else ""
-    name = (
-        f"evaluated on {make_printable(judged)}" if judged and judged != clause_verdict.clause.metric else ""
-    )
-    return "; ".join(part for part in (name, make_printable(clause_verdict.reason, 200)) if part)
+    evaluated = clause_verdict.series.metric.name if clause_verdict.series else ""
+    notes = [make_printable(clause_verdict.reason, 200)]
+    if evaluated and evaluated != clause_verdict.clause.metric:
+        notes.insert(0, f"evaluated on {make_printable(evaluated)}")
+    return "; ".join(note for note in notes if note)
 
 
 def format_clause_value(clause_verdict: ClauseVerdict, value: float) -> str:
@@ -127,11 +128,10 @@ def format_clause_interval(clause_verdict: ClauseVerdict, interval: Interval) ->
     if clause_verdict.clause.is_ratio or clause_verdict.series is None:
         return f"[{interval.lo:.3f}, {interval.hi:.3f}]"
     metric = clause_verdict.series.metric
-    per = compute_unit_factor(clause_verdict.clause, metric.unit)
-    shown = choose_scale((interval.lo * per, interval.hi * per), metric.unit, metric.name)
-    return (
-        f"[{format_significant(interval.lo * per / shown.factor)}, {shown.format_value(interval.hi * per)}]"
-    )
+    factor = compute_unit_factor(clause_verdict.clause, metric.unit)
+    low, high = interval.lo * factor, interval.hi * factor
+    scale = choose_scale((low, high), metric.unit, metric.name)
+    return f"[{format_significant(low / scale.factor)}, {scale.format_value(high)}]"
 
 
 def _format_deviation(ratio: float) -> str:

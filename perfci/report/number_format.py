@@ -109,7 +109,9 @@ def format_number(value: float) -> str:
 def format_significant(value: float, digits: int = 4) -> str:
     """Format exactly ``digits`` significant digits; a whole number keeps all of its digits."""
     if not math.isfinite(value):
-        return "not a number" if math.isnan(value) else f"{MINUS if value < 0 else ''}∞"
+        if math.isnan(value):
+            return "not a number"
+        return f"{MINUS}∞" if value < 0 else "∞"
     whole = value == int(value) and abs(value) < MAX_WRITTEN_OUT_COUNT
     rounded = value if whole else float(f"{value:.{digits}g}")
     if rounded != 0 and not 1e-4 <= abs(rounded) < 1e9:

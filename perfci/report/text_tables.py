@@ -91,7 +91,8 @@ def _pad_cell(cell: str, width: int, left_aligned: bool) -> str:
 
 def _display_width(text: str) -> int:
     """Count terminal columns: two for East Asian wide characters, none for combining marks."""
-    return sum(
-        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
-        for character in text
-    )
+    width = 0
+    for character in text:
+        if not unicodedata.combining(character):
+            width += 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    return width

@@ -74,7 +74,9 @@ def verdict_glyph(verdict: Verdict) -> str:
 
 def direction_arrow(up: bool, *, solid: bool) -> str:
     """Return an arrow glyph; ``solid`` means confirmed."""
-    return ("▲" if solid else "△") if up else ("▼" if solid else "▽")
+    if up:
+        return "▲" if solid else "△"
+    return "▼" if solid else "▽"
 
 
 def has_increased(verdict: Verdict) -> bool:

@@ -143,11 +143,9 @@ def overview_sentence(
         )
     if not series:
         return PageSummary("Nothing was measured yet")
-    return (
-        PageSummary(f"No open regression in {scope}")
-        if compared
-        else PageSummary("Nothing was compared yet", f"Measured: {scope}")
-    )
+    if not compared:
+        return PageSummary("Nothing was compared yet", f"Measured: {scope}")
+    return PageSummary(f"No open regression in {scope}")
 
 
 def trend_sentence(trend: Trend) -> PageSummary:

@@ -216,11 +216,9 @@ def group_by_section(
 def _urgency_key(budgeted: BudgetedIncident) -> tuple[object, ...]:
     """Sort key: open ones first, confirmed and clearest ahead; the others keep their order."""
     incident = budgeted.incident
-    return (
-        (not incident.confirmed_count, incident.p_value, -len(incident.members))
-        if budgeted.is_open
-        else (True, 2.0, 0)
-    )
+    if not budgeted.is_open:
+        return True, 2.0, 0  # after every open one: p values are at most 1
+    return not incident.confirmed_count, incident.p_value, -len(incident.members)
 
 
 def incidents_summary(budgeted_incidents: Sequence[BudgetedIncident], retests: int, creeps: int) -> str:
@@ -297,6 +295,6 @@ def _environment_explanation(incident: Incident) -> str:
 def _format_sessions(incident: Incident) -> str:
     named = [make_printable(session, 60) for session in incident.sessions[:2]]
     more = len(incident.sessions) - len(named)
-    return f"{'session' if len(incident.sessions) == 1 else 'sessions'} {', '.join(named)}" + (
-        f" and {more} more" if more > 0 else ""
-    )
+    noun = "session" if len(incident.sessions) == 1 else "sessions"
+    suffix = f" and {more} more" if more > 0 else ""
+    return f"{noun} {', '.join(named)}{suffix}"

@@ -30,13 +30,13 @@ MAX_STATUS_LENGTH = 140
 class CheckState(StrEnum):
     """The state of a pull request with regard to its check."""
 
-    PASSED = "passed"  # all within bounds, with enough evidence
+    PASSED = "passed"  # all within their bars, with enough evidence
     WORSE = "worse"  # a regression, a head that fails, a broken goal
-    ACCEPTED = "accepted"  # worse, and somebody who may write says it is meant, or announced it
-    OPEN = "open"  # inconclusive, not comparable, dropped, nothing to compare with
-    IDENTICAL = "identical"  # the benchmarks cannot tell base from head
+    ACCEPTED = "accepted"  # worse, but accepted or expected by someone with write access
+    OPEN = "open"  # inconclusive, not comparable, removed, or nothing to compare with
+    IDENTICAL = "identical"  # no file that the benchmarks depend on differs
     NOT_RUN = "not run"  # cancelled, or no time
-    BROKEN = "error"  # the measuring: the server, the runner, or what is around the benchmarks
+    BROKEN = "error"  # the measurement failed: the server, the runner or the harness
 
 
 @dataclass(frozen=True, slots=True)
