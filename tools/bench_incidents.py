@@ -27,6 +27,7 @@ from perfci.service.incidents.triage import update_incidents
 from perfci.store import Store, open_store
 from perfci.store.incidents import incident_store
 from perfci.store.writes.verdict_writes import save_change_points
+from perfci.verdicts.policy import Policy
 from perfci_web import create_app
 from tests.support.builders import NOON, a_commit, a_series, a_sha, acting_as
 from tests.support.databases import KINDS, fresh_database
@@ -68,7 +69,7 @@ def fill(store: Store) -> None:
     for about, now in (("finds all", NOON), ("changes nothing", NOON + timedelta(hours=1))):
         held: list[float] = []
         wall, cpu = timed(
-            partial(reconcile_incidents, store, project, seen, now, partial(held_for, store, held))
+            partial(reconcile_incidents, store, project, Policy(), seen, now, partial(held_for, store, held))
         )
         locked = f"the write lock for {max(held) * 1000:.0f} ms of CPU at most"
         print(f"  a look that {about}: {wall / 1000:.2f} s, of which CPU here {cpu / 1000:.2f}; {locked}")

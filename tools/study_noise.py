@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from perfci.cli.compare.commands import parse_duration as seconds_of
+from perfci.cli.shared.durations import parse_budget
 from perfci.cli.shared.terminal_progress import format_duration
 from perfci.config import JudgeTable, load_config
 from perfci.doctor.noise_check import compute_detectable_effect
@@ -428,7 +428,7 @@ def main() -> None:
                 revision=given.commit,
                 bench=given.bench,
                 pairs=given.pairs,
-                budget_s=seconds_of(given.budget) if given.budget else None,
+                budget_s=parse_budget(given.budget),
                 tell=tell,
                 say=lambda line: print(line, flush=True),
             )
