@@ -28,7 +28,7 @@ CSV_COLUMNS = (
 )
 
 SAMPLE_COLUMNS = (*CSV_COLUMNS, "process", "role", "pair", "round", "order", "place", "sample")
-"""For raw samples: which process took it, and its place among the samples of that process."""
+"""Columns of the export of raw samples: each sample with its process and its index in that process."""
 
 CsvRow = tuple[object, ...]
 
@@ -42,8 +42,9 @@ def export_csv(
 ) -> Iterator[str]:
     """Yield lines of CSV sorted by commit, benchmark, version, parameters, metric, machine and variant.
 
-    ``points`` come grouped by commit. Parameters, machine and variant are JSON objects, so that different ones never
-    look alike. ``write_name`` escapes names, since a spreadsheet runs some of them as formulas.
+    ``points`` come grouped by commit. Parameters, machine and variant are JSON objects, so that different
+    values always differ as text. ``write_name`` escapes names, since a spreadsheet runs some of them as
+    formulas.
     """
     yield _format_line(SAMPLE_COLUMNS if samples else CSV_COLUMNS)
     for _, commit_points in groupby(points, key=lambda pair: pair[1].commit.sha):
@@ -52,11 +53,11 @@ def export_csv(
             for series, point in commit_points
         )
         for _, row, point in rows:
-            yield from (
-                (_format_line((*row, *sample)) for sample in _sample_rows(point))
-                if samples
-                else [_format_line(row)]
-            )
+            if samples:
+                for sample in _sample_rows(point):
+                    yield _format_line((*row, *sample))
+            else:
+                yield _format_line(row)
 
 
 def _sort_key(series: Series) -> tuple[str, ...]:
@@ -99,9 +100,9 @@ def _point_row(project: str, series: Series, point: Point, write_name: Callable[
 
 def _sample_rows(point: Point) -> Iterator[CsvRow]:
     for process in point.processes:
-        where = (process.index, process.role.value, process.pair, process.round, process.order)
+        process_cells = (process.index, process.role.value, process.pair, process.round, process.order)
         for place, sample in enumerate(process.samples):
-            yield (*where, place, sample)
+            yield (*process_cells, place, sample)
 
 
 @cache

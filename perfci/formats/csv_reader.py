@@ -49,7 +49,7 @@ REQUIRED_COLUMNS = ("benchmark", "value")
 SAMPLE_ONLY_COLUMNS = tuple(name for name in SAMPLE_COLUMNS if name not in CSV_COLUMNS)
 
 MAX_CELL_LENGTH = 1_000_000
-"""Characters; Python's own limit is 131,072, which a cell of many parameters may pass."""
+"""In characters; Python's own limit is 131,072, which a cell of many parameters may pass."""
 
 CsvRecord = dict[str, str]
 
@@ -62,7 +62,7 @@ def can_read(path: Path, head: bytes) -> bool:
 
 
 def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
-    """A run for each commit on each machine in each variant. A column that perfci has no meaning for is a parameter."""
+    """Yield a run for each commit, machine and variant. A column without a meaning here is a parameter."""
     body = read_bytes(path, MAX_BYTES)
     groups: dict[tuple[str, str, str], list[CsvRecord]] = defaultdict(list)
     for row in _read_rows(body, path, warn):
@@ -80,8 +80,8 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
             machine=_parse_machine(machine),
             variant=_parse_pairs(variant, "variant"),
         )
-        for alike in _group_by_series(rows).values():
-            _add_series(run, alike, defaults)
+        for series_rows in _group_by_series(rows).values():
+            _add_series(run, series_rows, defaults)
         yield run.build(sha256(json.dumps(rows).encode()).digest())
 
 
@@ -110,24 +110,24 @@ def _read_rows(body: bytes, path: Path, warn: WarnCallback) -> Iterator[CsvRecor
 
 
 def _warn_of_bad_value(row: CsvRecord, warn: WarnCallback) -> CsvRecord:
-    """The row, and a word about a value in it that is no number."""
+    """Return the row, with a warning if its value is not a finite number."""
     if (value := row["value"].strip()) and _parse_number(value) is None:
         warn(f"{row['benchmark'][:60]!a}: the value {value[:40]!a} is not a finite number; treated as failed")
     return row
 
 
 def _unescape_cell(cell: str) -> str:
-    """A name without the apostrophe that keeps a spreadsheet from running it as a formula."""
+    """Remove the apostrophe that keeps a spreadsheet from running a name as a formula."""
     return cell[1:] if re.match(r"'[=+\-@\t\r]", cell) else cell
 
 
 def _group_by_series(rows: Iterable[CsvRecord]) -> dict[tuple[str, ...], list[CsvRecord]]:
-    """Rows of one series: one for each of its samples, where those were exported."""
-    found: dict[tuple[str, ...], list[CsvRecord]] = defaultdict(list)
+    """Group rows by series: one row for each sample where samples were exported, else one row."""
+    groups: dict[tuple[str, ...], list[CsvRecord]] = defaultdict(list)
     for row in rows:
-        own = tuple(cell for name, cell in row.items() if name not in ("value", *SAMPLE_ONLY_COLUMNS))
-        found[own].append(row)
-    return found
+        key = tuple(cell for name, cell in row.items() if name not in ("value", *SAMPLE_ONLY_COLUMNS))
+        groups[key].append(row)
+    return groups
 
 
 def _add_series(run: RunBuilder, rows: Sequence[CsvRecord], defaults: ImportDefaults) -> None:
@@ -135,9 +135,11 @@ def _add_series(run: RunBuilder, rows: Sequence[CsvRecord], defaults: ImportDefa
     benchmark, parameters, version = row["benchmark"], _read_parameters(row), row.get("version", "")
     name, unit = row.get("metric", "") or "value", row.get("unit", "")
     direction = unit_conversion.parse_direction(row.get("direction")) or defaults.direction
-    known = unit_conversion.identify_metric(name, unit, direction)
-    numbers = [number for one in rows if (number := _parse_number(one.get("value", ""))) is not None]
-    if known is None:
+    known_metric = unit_conversion.identify_metric(name, unit, direction)
+    numbers = [
+        number for sample_row in rows if (number := _parse_number(sample_row.get("value", ""))) is not None
+    ]
+    if known_metric is None:
         run.add_unresolved(
             benchmark,
             parameters,
@@ -152,42 +154,46 @@ def _add_series(run: RunBuilder, rows: Sequence[CsvRecord], defaults: ImportDefa
     if status != Status.OK or not numbers:
         ended = Status(status) if status in set(Status) and status != Status.OK else Status.FAILED
         run.add_without_value(
-            benchmark, parameters, known.metric, ended, "the table holds no value", version=version
+            benchmark, parameters, known_metric.metric, ended, "the table holds no value", version=version
         )
     elif row.get("sample"):
         run.add_processes(
-            benchmark, parameters, known.metric, _build_processes(rows, known.conversion), version=version
+            benchmark,
+            parameters,
+            known_metric.metric,
+            _build_processes(rows, known_metric.conversion),
+            version=version,
         )
     elif len(rows) > 1:
         run.add_samples(
             benchmark,
             parameters,
-            known.metric,
-            map(known.conversion.convert, numbers),
+            known_metric.metric,
+            map(known_metric.conversion.convert, numbers),
             Clock.VALUE,
             version=version,
         )
     else:
         low, high = (_parse_number(row.get(name, "")) for name in ("ci_lo", "ci_hi"))
-        ends = [end if end is None else known.conversion.convert(end) for end in (low, high)]
+        ends = [end if end is None else known_metric.conversion.convert(end) for end in (low, high)]
         run.add_summary(
             benchmark,
             parameters,
-            known.metric,
-            SampleSummary(known.conversion.convert(numbers[0]), ends[0], ends[1]),
+            known_metric.metric,
+            SampleSummary(known_metric.conversion.convert(numbers[0]), ends[0], ends[1]),
             version=version,
         )
 
 
 def _build_processes(rows: Iterable[CsvRecord], scale: unit_conversion.UnitConversion) -> Iterator[Process]:
-    """The processes that ``--samples`` told apart, in their order."""
-    found: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    """Yield the processes of an export with ``--samples``, in their order."""
+    samples_by_process: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for row in rows:
         if (number := _parse_number(row.get("sample", ""))) is not None:
-            found[tuple(row.get(name, "") for name in ("process", "role", "pair", "round", "order"))].append(
-                number
-            )
-    for (index, role, pair, turn, order), samples in found.items():
+            samples_by_process[
+                tuple(row.get(name, "") for name in ("process", "role", "pair", "round", "order"))
+            ].append(number)
+    for (index, role, pair, turn, order), samples in samples_by_process.items():
         yield Process(
             index=_parse_whole(index) or 0,
             role=Role(role) if role in set(Role) else Role.HISTORY,
@@ -199,13 +205,13 @@ def _build_processes(rows: Iterable[CsvRecord], scale: unit_conversion.UnitConve
 
 
 def _read_parameters(row: CsvRecord) -> NamedValues:
-    known = {*CSV_COLUMNS, *SAMPLE_ONLY_COLUMNS}
-    others = {name: cell for name, cell in row.items() if name not in known and cell}
+    format_columns = {*CSV_COLUMNS, *SAMPLE_ONLY_COLUMNS}
+    others = {name: cell for name, cell in row.items() if name not in format_columns and cell}
     return (*_parse_pairs(row.get("parameters", ""), "parameter"), *others.items())
 
 
 def _parse_pairs(cell: str, default_name: str) -> NamedValues:
-    """A cell of names and values as a JSON object; any other text is one value."""
+    """Parse a cell that is a JSON object of names and values; any other text is one value."""
     content = _parse_object(cell)
     return to_pairs(content) if content is not None else ((default_name, cell),)
 
@@ -226,14 +232,14 @@ def _parse_machine(cell: str) -> Machine | None:
         return Machine(name=cell)
     if not content:
         return None
-    told = {name: to_text(value) for name, value in content.items()}
+    fields = {name: to_text(value) for name, value in content.items()}
     return Machine(
-        cpu=told.get("cpu", ""),
-        cores=_parse_whole(told.get("cores", "")),
-        memory_gb=_parse_whole(told.get("memory_gb", "")),
-        accelerator=told.get("accelerator", ""),
-        accelerators=_parse_whole(told.get("accelerators", "")) or 0,
-        name=told.get("name", ""),
+        cpu=fields.get("cpu", ""),
+        cores=_parse_whole(fields.get("cores", "")),
+        memory_gb=_parse_whole(fields.get("memory_gb", "")),
+        accelerator=fields.get("accelerator", ""),
+        accelerators=_parse_whole(fields.get("accelerators", "")) or 0,
+        name=fields.get("name", ""),
     )
 
 

@@ -1,7 +1,7 @@
 """Read the generic JSON of github-action-benchmark's custom tools: ``[{"name", "unit", "value"}, ...]``.
 
-Whether bigger or smaller is better is no part of the file but of the tool's name (``customBiggerIsBetter``): it is
-given with ``--direction``, or follows from the unit.
+Whether bigger or smaller is better is not in the file but in the tool's name (``customBiggerIsBetter``):
+it comes from ``--direction``, or follows from the unit.
 """
 
 from __future__ import annotations
@@ -31,25 +31,26 @@ def can_read(path: Path, head: bytes) -> bool:
 
 
 def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
-    """One run: each entry is a benchmark with one number; ``range`` and ``extra`` are free text and not kept."""
+    """Yield one run, each entry a benchmark with one number; the free text of ``range`` and ``extra`` is
+    dropped.
+    """
     content, body = read_json(path)
     if not isinstance(content, list):
         raise PerfciError(f'{path} is not a generic file: expected a list of {{"name", "unit", "value"}}.')
     run = RunBuilder(TOOL, str(path), defaults, warn, started_at=file_modified_at(path))
     for entry in map(as_mapping, content):
-        name, unit, value = (
-            to_text(entry.get("name")),
-            to_text(entry.get("unit")),
-            parse_finite(entry.get("value")),
-        )
+        name, unit = to_text(entry.get("name")), to_text(entry.get("unit"))
+        value = parse_finite(entry.get("value"))
         if not name or value is None:
             warn("an entry without a name or a number was skipped")
             continue
-        known = unit_conversion.identify_metric("value", unit, defaults.direction)
-        if known is None:
+        known_metric = unit_conversion.identify_metric("value", unit, defaults.direction)
+        if known_metric is None:
             run.add_unresolved(
                 name, (), "value", [value], Clock.VALUE, entry, unit_conversion.unresolved_reason(name, unit)
             )
         else:
-            run.add_summary(name, (), known.metric, SampleSummary(known.conversion.convert(value)))
+            run.add_summary(
+                name, (), known_metric.metric, SampleSummary(known_metric.conversion.convert(value))
+            )
     yield run.build(body)

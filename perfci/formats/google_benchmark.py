@@ -1,4 +1,4 @@
-"""Read what Google Benchmark writes with ``--benchmark_out_format=json``: repetitions are samples of one process."""
+"""Read JSON of Google Benchmark (``--benchmark_out_format=json``): repetitions are samples of one process."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ RATES = {
     "bytes_per_second": Metric("bytes_per_second", "bytes/s", "higher"),
     "items_per_second": Metric("items_per_second", "items/s", "higher"),
 }
-"""Counters the library computes from the time: shown beside it, never judged a second time."""
+"""Counters that the library computes from the time: shown, but not judged a second time."""
 
 AGGREGATES = {"mean", "median", "stddev", "cv", "BigO", "RMS", "min", "max"}
-"""Rows that the library computed from others; a name's end is all that tells them in files before 1.5."""
+"""Rows that the library computed from others; before 1.5 only the suffix of a row's name identifies them."""
 
 KNOWN_FIELDS = {
     *(
@@ -67,7 +67,7 @@ def can_read(path: Path, head: bytes) -> bool:
 
 
 def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
-    """One run. Two clocks are two metrics; a counter of the author has no unit, so that it is quarantined."""
+    """Yield one run: two clocks are two metrics; user counters have no unit, so they are unresolved."""
     content, body = read_json(path)
     context, rows = as_mapping(as_mapping(content).get("context")), as_mapping(content).get("benchmarks")
     if not isinstance(rows, list):
@@ -91,12 +91,12 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
 
 
 def _group_repetitions(rows: Iterable[object]) -> dict[tuple[str, NamedValues], list[Mapping[str, Any]]]:
-    """The repetitions of each benchmark, which one process measured."""
-    found: dict[tuple[str, NamedValues], list[Mapping[str, Any]]] = defaultdict(list)
+    """Group the repetitions by benchmark and parameters; aggregate rows are dropped."""
+    repetitions: dict[tuple[str, NamedValues], list[Mapping[str, Any]]] = defaultdict(list)
     for row in map(as_mapping, rows):
         if not _is_aggregate(row):
-            found[_parse_name(row)].append(row)
-    return found
+            repetitions[_parse_name(row)].append(row)
+    return repetitions
 
 
 def _add_benchmark(
@@ -104,10 +104,10 @@ def _add_benchmark(
 ) -> None:
     good = [row for row in rows if not (row.get("error_occurred") is True or row.get("skipped"))]
     if not good:
-        said = to_text(rows[0].get("error_message")) or to_text(rows[0].get("skip_message"))
+        message = to_text(rows[0].get("error_message")) or to_text(rows[0].get("skip_message"))
         status = Status.FAILED if rows[0].get("error_occurred") is True else Status.SKIPPED
         run.add_without_value(
-            name, parameters, Metric("time", "seconds"), status, said or "the benchmark gave no reason"
+            name, parameters, Metric("time", "seconds"), status, message or "the benchmark gave no reason"
         )
         return
     scale = unit_conversion.find_conversion(to_text(good[0].get("time_unit")) or "ns")
@@ -145,12 +145,15 @@ def _finite_values(rows: Iterable[Mapping[str, Any]], field: str) -> list[float]
 
 
 def _is_aggregate(row: Mapping[str, Any]) -> bool:
-    ending = to_text(row.get("name")).rpartition("_")[2]
-    return row.get("run_type") == "aggregate" or ("run_type" not in row and ending in AGGREGATES)
+    name_suffix = to_text(row.get("name")).rpartition("_")[2]
+    return row.get("run_type") == "aggregate" or ("run_type" not in row and name_suffix in AGGREGATES)
 
 
 def _parse_name(row: Mapping[str, Any]) -> tuple[str, NamedValues]:
-    """``BM_Copy/64`` is a benchmark and its arguments; ``size:64`` names one, ``real_time`` and the like are none."""
+    """Split a name such as ``BM_Copy/64/size:8/real_time`` into benchmark and parameters.
+
+    ``64`` is an unnamed argument and ``size:8`` a named one; ``real_time`` is a setting and dropped.
+    """
     name, *rest = (to_text(row.get("run_name")) or to_text(row.get("name"))).split("/")
     parameters = []
     for place, part in enumerate(rest, start=1):

@@ -1,4 +1,4 @@
-"""Read what ``hyperfine --export-json`` writes: every run of a command is a process of its own."""
+"""Read JSON of hyperfine (``--export-json``): every run of a command is one process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def can_read(path: Path, head: bytes) -> bool:
 
 
 def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
-    """One run. ``times`` are processes; CPU seconds are only known on average, so that they are shown, not judged."""
+    """Yield one run: ``times`` are processes; CPU seconds are only known on average: shown, not judged."""
     content, body = read_json(path)
     results = as_mapping(content).get("results")
     if not isinstance(results, list):
@@ -65,7 +65,7 @@ def _add_command(run: RunBuilder, entry: Mapping[str, Any], warn: WarnCallback) 
 
 
 def _command_template(parameters: NamedValues, command: str) -> str:
-    """The command as it was given, before a parameter was filled in, so that its cells are one benchmark."""
+    """Restore the command's template with ``{name}`` for each parameter: its cells are one benchmark."""
     words = command.split(" ")
     for name, value in parameters:
         words = [f"{{{name}}}" if word == value else word for word in words]

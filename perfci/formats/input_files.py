@@ -1,4 +1,4 @@
-"""Opening files that others wrote: bounded in size, and one clear sentence when they are damaged."""
+"""Open untrusted input files and archives: bounded in size, with one clear sentence for a damaged file."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ REFUSED_MAGIC = {
     b"PK\x03\x04": "a zip archive, as torch.save and numpy.savez write them",
     b"\x93NUMPY": "a numpy array",
 }
-"""First bytes of such files; a pickle starts with ``pickle.PROTO`` and its version, but for protocols 0 and 1."""
+"""First bytes of refused files; a pickle of protocol 2 to 5 starts with ``pickle.PROTO`` and its version."""
 
 REFUSED_SUFFIXES = (".pkl", ".pickle", ".pt", ".pth", ".npy", ".npz")
 
@@ -48,32 +48,33 @@ DAMAGE_ERRORS = (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error, gzip.Ba
 
 
 def refuse_executable_formats(path: Path, head: bytes) -> None:
-    """Refuse pickles and the like: reading one can run its writer's code, and none of them says a unit."""
+    """Refuse pickles and similar files: reading one can execute code, and none of them holds a unit."""
     description = next((text for magic, text in REFUSED_MAGIC.items() if head.startswith(magic)), "")
     if not description and path.is_file() and path.suffix.lower() in REFUSED_SUFFIXES:
         description = f"called {path.suffix}"
     if description:
         raise PerfciError(
-            f"{path} is {description}: loading such files can run code, and they say neither unit nor direction; "
+            f"{path} is {description}: "
+            "loading such files can run code, and they say neither unit nor direction; "
             "write the numbers as perfci.run/1, or as one of the JSON or CSV formats of docs/formats.md."
         )
 
 
 def read_bytes(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
-    """Read a file, unpacking it if need be, but never more than the limit."""
+    """Read a file, decompressing it if needed; one larger than ``limit`` bytes is refused."""
     with _translate_errors(str(path)), path.open("rb") as file:
         return _read_bounded(file, str(path), limit)
 
 
 def read_head(path: Path, size: int) -> bytes:
-    """How the content of a file begins, unpacked if need be."""
+    """Read the first ``size`` bytes of a file's content, decompressed if needed."""
     with _translate_errors(str(path)), path.open("rb") as file, _open_decompressed(file) as content:
         head: bytes = content.read(size)
     return head
 
 
 def decompress(body: bytes, source_name: str, limit: int = MAX_FILE_BYTES) -> bytes:
-    """The same for a body that arrived some other way."""
+    """Decompress a body in memory if needed; one larger than ``limit`` bytes is refused."""
     with _translate_errors(source_name):
         return _read_bounded(io.BytesIO(body), source_name, limit)
 
@@ -95,8 +96,8 @@ class FolderTree:
         self._root = root
 
     def names(self) -> list[PurePosixPath]:
-        found = (Path(folder, name) for folder, _, names in os.walk(self._root) for name in names)
-        return sorted(PurePosixPath(path.relative_to(self._root)) for path in found if path.suffix == ".json")
+        paths = (Path(folder, name) for folder, _, names in os.walk(self._root) for name in names)
+        return sorted(PurePosixPath(path.relative_to(self._root)) for path in paths if path.suffix == ".json")
 
     def has_file(self, name: PurePosixPath) -> bool:
         return (self._root / name).is_file()
@@ -106,7 +107,7 @@ class FolderTree:
 
 
 class ArchiveTree:
-    """The JSON files of a tar archive. Nothing is unpacked to its name, so no name can lead anywhere."""
+    """The JSON files of a tar archive; nothing is extracted by name, so a name cannot escape a folder."""
 
     def __init__(self, path: Path, file: IO[bytes]) -> None:
         self._path, self._file = path, file
@@ -150,7 +151,7 @@ def is_archive(path: Path) -> bool:
 
 @contextlib.contextmanager
 def open_tree(path: Path) -> Iterator[FileTree]:
-    """The files of a folder, or of a tar archive, which is decompressed into one unnamed temporary file."""
+    """Open a folder, or a tar archive, which is decompressed into one unnamed temporary file."""
     if path.is_dir():
         yield FolderTree(path)
         return
@@ -176,7 +177,7 @@ def _read_bounded(file: IO[bytes], source_name: str, limit: int) -> bytes:
 
 @contextlib.contextmanager
 def _open_decompressed(file: IO[bytes]) -> Iterator[IO[bytes]]:
-    """The content of a file, decompressed as it is read."""
+    """Open the content of a file, decompressed as it is read."""
     start = file.read(MAGIC_BYTES)
     file.seek(0)
     opener = next(

@@ -1,4 +1,4 @@
-"""JSON that anybody may have written, before it becomes values: of how much it is made, and how deep."""
+"""Check the size and nesting of untrusted JSON before it is parsed into values."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ class JsonTooLarge(PerfciError):
 
 
 def require_json_limits(raw: bytes, source_name: str) -> None:
-    """Refuse what is made of too many parts or nested too deep; what is no JSON at all, its reader says better."""
-    if any(sum(map(raw.count, marks)) > most for marks, most in MAX_COUNTS.items()):
+    """Refuse JSON of too many parts or nested too deep; invalid JSON passes: its reader explains it
+    better.
+    """
+    if any(sum(map(raw.count, marks)) > limit for marks, limit in MAX_COUNTS.items()):
         raise JsonTooLarge(f"{source_name} holds too many objects, lists or values.")
     try:
         json.loads(raw, object_pairs_hook=_check_object)
@@ -32,11 +34,11 @@ def require_json_limits(raw: bytes, source_name: str) -> None:
 
 
 class _InvalidObject(Exception):
-    """An object that its readers would not agree upon, or that is none of ours."""
+    """An object with duplicate keys or too many of them."""
 
 
 def _check_object(pairs: list[tuple[str, Any]]) -> None:
-    """Refuse a key that occurs twice in one object: every reader would believe another of the two."""
+    """Refuse a duplicate key in one object, since parsers differ in which of the two values they keep."""
     if len(pairs) > MAX_KEYS:
         raise _InvalidObject(f"has an object of {len(pairs)} keys; at most {MAX_KEYS} are expected")
     if len(pairs) > 1 and len(dict(pairs)) < len(pairs):

@@ -1,4 +1,4 @@
-"""Read what nvbench writes with ``--json`` or ``--jsonbin``: kernels, with the samples that lie beside the file.
+"""Read JSON of nvbench (``--json`` or ``--jsonbin``): kernels, with their samples in files next to it.
 
 Written after nvbench/json_printer.cu; summaries are a map by tag in older files and a list in newer ones.
 """
@@ -36,13 +36,13 @@ TIME_METRICS = {
     "nv/batch/time/gpu/mean": (Metric("batch_time", "seconds"), ""),
     "nv/cpu_only/time/cpu/mean": (Metric("wall", "seconds"), ""),
 }
-"""What is judged, by its tag: a mean, and where its samples are told if they were written."""
+"""Judged metrics by the tag of their mean, with the tag that names the file of their samples, if any."""
 
 RATE_METRICS = {
     "nv/cold/bw/global/bytes_per_second": Metric("bytes_per_second", "bytes/s", "higher"),
     "nv/cold/bw/item_rate": Metric("items_per_second", "items/s", "higher"),
 }
-"""What follows from the time: shown beside it."""
+"""Rates derived from the time: shown, not judged."""
 
 MAX_BINARY_BYTES = 64 * MIB
 
@@ -52,7 +52,7 @@ def can_read(path: Path, head: bytes) -> bool:
 
 
 def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
-    """A run for each device, whose states are the cells of its benchmarks."""
+    """Yield a run for each device; the states of a benchmark are its cells."""
     content, body = read_json(path)
     devices, benchmarks = as_list(as_mapping(content).get("devices")), as_mapping(content).get("benchmarks")
     if not devices or not isinstance(benchmarks, list):
@@ -89,9 +89,9 @@ def _add_state(run: RunBuilder, name: str, state: Mapping[str, Any], path: Path,
             to_text(state.get("skip_reason")),
         )
     summaries = _summaries_by_tag(state)
-    for tag, (metric, told) in TIME_METRICS.items():
+    for tag, (metric, samples_tag) in TIME_METRICS.items():
         value = parse_finite(summaries.get(tag, {}).get("value"))
-        samples = _read_samples(summaries.get(told, {}), path, warn)
+        samples = _read_samples(summaries.get(samples_tag, {}), path, warn)
         if samples:
             run.add_samples(name, parameters, metric, samples, Clock.DEVICE)
         elif value is not None:
@@ -108,12 +108,20 @@ def _add_state(run: RunBuilder, name: str, state: Mapping[str, Any], path: Path,
 
 
 def _summaries_by_tag(state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Values by tag and name. Whole numbers are text in newer files: JSON has no 64 bits."""
+    """Map tag and name to a value; newer files write whole numbers as text, as JSON has no 64-bit
+    integers.
+    """
     stored = state.get("summaries")
-    tagged = [(to_text(as_mapping(one).get("tag")), as_mapping(one).get("data")) for one in as_list(stored)]
-    tagged += [(tag, as_mapping(one).get("values")) for tag, one in as_mapping(stored).items()]
+    tagged = [
+        (to_text(as_mapping(summary).get("tag")), as_mapping(summary).get("data"))
+        for summary in as_list(stored)
+    ]
+    tagged += [(tag, as_mapping(summary).get("values")) for tag, summary in as_mapping(stored).items()]
     return {
-        tag: {to_text(as_mapping(v).get("name")): _parse_value(as_mapping(v)) for v in as_list(values)}
+        tag: {
+            to_text(as_mapping(value).get("name")): _parse_value(as_mapping(value))
+            for value in as_list(values)
+        }
         for tag, values in tagged
     }
 
@@ -129,32 +137,33 @@ def _parse_value(stored: Mapping[str, Any]) -> object:
 
 
 def _read_samples(summary: Mapping[str, Any], path: Path, warn: WarnCallback) -> list[float]:
-    """Float32 samples of a file beside this one, or one folder below; a name that leads elsewhere is not followed."""
+    """Read Float32 samples of a file next to this one or one folder below; other paths are not followed."""
     size = parse_finite(summary.get("size"))
     if not summary or size is None:
         return []
-    beside = _find_beside(path.parent, PurePosixPath(to_text(summary.get("filename"))))
-    if beside is None:
+    samples_file = _find_beside(path.parent, PurePosixPath(to_text(summary.get("filename"))))
+    if samples_file is None:
         warn(
-            "samples file not found next to the JSON: include nvbench's --jsonbin folder, otherwise only means are read"
+            "samples file not found next to the JSON: "
+            "include nvbench's --jsonbin folder, otherwise only means are read"
         )
         return []
     samples = array.array("f")
-    body = read_bytes(beside, MAX_BINARY_BYTES)
+    body = read_bytes(samples_file, MAX_BINARY_BYTES)
     samples.frombytes(body[: len(body) // samples.itemsize * samples.itemsize])
     if sys.byteorder == "big":
         samples.byteswap()
     if len(samples) != size:
-        warn(f"{beside.name} holds {len(samples)} samples, but {size:g} were expected; skipped")
+        warn(f"{samples_file.name} holds {len(samples)} samples, but {size:g} were expected; skipped")
         return []
     return list(samples)
 
 
 def _find_beside(folder: Path, name: PurePosixPath) -> Path | None:
-    found = folder.joinpath(*name.parts[-2:])
+    candidate = folder.joinpath(*name.parts[-2:])
     try:
-        inside = found.resolve().is_relative_to(folder.resolve())
-        return found if inside and found.is_file() else None
+        inside = candidate.resolve().is_relative_to(folder.resolve())
+        return candidate if inside and candidate.is_file() else None
     except (OSError, ValueError):  # a name too long, or with a zero character
         return None
 
@@ -162,7 +171,7 @@ def _find_beside(folder: Path, name: PurePosixPath) -> Path | None:
 def _read_parameters(state: Mapping[str, Any]) -> NamedValues:
     return to_pairs(
         {
-            to_text(as_mapping(one).get("name")): as_mapping(one).get("value")
-            for one in as_list(state.get("axis_values"))
+            to_text(as_mapping(axis).get("name")): as_mapping(axis).get("value")
+            for axis in as_list(state.get("axis_values"))
         }
     )

@@ -1,4 +1,4 @@
-"""Read what optimum-benchmark writes: ``benchmark.json`` with its configuration, or ``benchmark_report.json`` alone.
+"""Read JSON of optimum-benchmark: ``benchmark.json`` with its configuration, or ``benchmark_report.json``.
 
 Written after optimum_benchmark/trackers of version 0.6.0. Its megabytes are 10^6 bytes (``/ 1e6`` there).
 """
@@ -32,7 +32,7 @@ TOOL = "optimum-benchmark"
 MEASURED_QUANTITIES = ("memory", "latency", "throughput", "energy", "efficiency")
 
 REPEATED_MEMORY = {"decode": "prefill", "generate": "prefill"}
-"""Memory of text generation is read once: that of these targets repeats another's where they are equal."""
+"""Targets of text generation whose memory, where equal, only repeats that of another target."""
 
 MB = 10**6
 
@@ -44,20 +44,21 @@ def can_read(path: Path, head: bytes) -> bool:
 
 
 def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
-    """One run: each target of the report is a benchmark of the model, each thing measured of it a metric."""
+    """Yield one run: each target of the report is a benchmark, each measured quantity a metric."""
     content, body = read_json(path)
     content = as_mapping(content)
     config, report = as_mapping(content.get("config")), as_mapping(content.get("report", content))
     targets = {
-        name: as_mapping(one)
-        for name, one in report.items()
-        if any(key in as_mapping(one) for key in MEASURED_QUANTITIES)
+        name: as_mapping(entry)
+        for name, entry in report.items()
+        if any(key in as_mapping(entry) for key in MEASURED_QUANTITIES)
     }
     if not targets:
         raise PerfciError(f"{path} is not a file of {TOOL}: no target of it has latency or memory.")
     if not config:
         warn(
-            "a report alone does not say what was measured: read benchmark.json, which has the configuration too"
+            "a report alone does not say what was measured: "
+            "read benchmark.json, which has the configuration too"
         )
     environment = as_mapping(config.get("environment"))
     run = RunBuilder(
@@ -109,11 +110,11 @@ def _add_target(
 
 
 def _add_derived(run: RunBuilder, name: str, target: Mapping[str, Any], parameters: NamedValues) -> None:
-    """Throughput and efficiency are quotients of what is judged already; energy is measured."""
+    """Add throughput, a quotient of judged values and so only shown, and energy, which is measured."""
     throughput, energy = as_mapping(target.get("throughput")), as_mapping(target.get("energy"))
-    known = unit_conversion.identify_metric("throughput", to_text(throughput.get("unit")))
-    if known and parse_finite(throughput.get("value")) is not None:
-        run.add_samples(name, parameters, known.metric, [throughput["value"]], Clock.INFORMATIONAL)
+    known_metric = unit_conversion.identify_metric("throughput", to_text(throughput.get("unit")))
+    if known_metric and parse_finite(throughput.get("value")) is not None:
+        run.add_samples(name, parameters, known_metric.metric, [throughput["value"]], Clock.INFORMATIONAL)
     joules = unit_conversion.find_conversion(to_text(energy.get("unit")) or "kWh")
     for part in ("cpu", "gpu", "ram", "total"):
         value = parse_finite(energy.get(part))
@@ -125,7 +126,7 @@ def _add_derived(run: RunBuilder, name: str, target: Mapping[str, Any], paramete
 
 
 def _read_parameters(config: Mapping[str, Any]) -> NamedValues:
-    """All single values of backend and scenario that somebody may choose, by their path."""
+    """Return all scalar settings of backend and scenario, by their path."""
     chosen: dict[str, object] = {}
     for part in ("backend", "scenario"):
         settings = as_mapping(config.get(part))
@@ -135,13 +136,13 @@ def _read_parameters(config: Mapping[str, Any]) -> NamedValues:
 
 
 def _flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
-    found: dict[str, object] = {}
+    flat: dict[str, object] = {}
     for name, value in settings.items():
         if isinstance(value, dict):
-            found |= _flatten(value, f"{prefix}{name}.")
+            flat |= _flatten(value, f"{prefix}{name}.")
         elif not isinstance(value, list):
-            found[prefix + name] = value
-    return found
+            flat[prefix + name] = value
+    return flat
 
 
 def _parse_machine(environment: Mapping[str, Any], backend: Mapping[str, Any]) -> Machine | None:
@@ -159,16 +160,17 @@ def _parse_machine(environment: Mapping[str, Any], backend: Mapping[str, Any]) -
 
 
 def _accelerators(environment: Mapping[str, Any], backend: Mapping[str, Any]) -> list[str]:
-    """The accelerators the benchmark ran on: those of ``device_ids``, not all that the box has."""
-    all_of_them = [to_text(one) for one in as_list(environment.get("gpu"))]
+    """Return the accelerators that the benchmark ran on: those of ``device_ids``, not all of the machine."""
+    installed = [to_text(accelerator) for accelerator in as_list(environment.get("gpu"))]
     if backend.get("device") == "cpu":
         return []
-    wanted = [int(one) for one in to_text(backend.get("device_ids")).split(",") if one.strip().isdecimal()]
-    return [all_of_them[place] for place in wanted if place < len(all_of_them)] or all_of_them
+    device_ids = to_text(backend.get("device_ids")).split(",")
+    indices = [int(device_id) for device_id in device_ids if device_id.strip().isdecimal()]
+    return [installed[place] for place in indices if place < len(installed)] or installed
 
 
 def _process_boundaries(config: Mapping[str, Any]) -> ProcessBoundaries:
-    """A launcher of several processes pours their values together; without its name nobody knows."""
+    """Return whether values keep their process: a launcher of several processes pools their values."""
     launcher = as_mapping(config.get("launcher")).get("name")
     if launcher in ("process", "inline"):
         return ProcessBoundaries.PROCESS

@@ -1,4 +1,4 @@
-"""The types that every format shares: what a reader yields and what a writer takes."""
+"""Types that all formats share: a reader's output, a writer's input and their protocols."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WarnCallback = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class ImportDefaults:
-    """Values for what a file of another tool may leave out; a value in the file takes precedence."""
+    """Defaults for fields that a file of another tool may lack; a value in the file takes precedence."""
 
     project: str
     commit: Commit | None = None
@@ -26,9 +26,9 @@ class ImportDefaults:
 
 @dataclass(frozen=True, slots=True)
 class UnknownUnitResult:
-    """A result whose unit or direction is unknown: stored as it came, and judged once both have been declared.
+    """A result whose unit or direction is unknown: stored as it is, and judged once both have been declared.
 
-    ``result`` is complete but for these two; ``source_fields`` are what the file says of it.
+    ``result`` is complete but for these two; ``source_fields`` are its fields in the file.
     """
 
     metric: str
@@ -40,8 +40,8 @@ class UnknownUnitResult:
 class ImportedRun(NamedTuple):
     """A run read from a file.
 
-    ``idempotency_key`` is the same each time the run is sent, ``body_hash`` only while its content is unchanged.
-    ``benchmark_sources`` holds source code and settings of benchmarks, where a format has them.
+    ``idempotency_key`` is the same each time the run is sent, ``body_hash`` only while its content is
+    unchanged. ``benchmark_sources`` holds source code and settings of benchmarks, where a format has them.
     """
 
     run: Run
@@ -54,8 +54,9 @@ class ImportedRun(NamedTuple):
 class FormatReader(Protocol):
     """The functions of a module that reads a format.
 
-    ``ON_CHANGED_BODY`` decides what a known key with another body means: an error, or a file that has grown.
-    ``head`` is the beginning of a file's content, empty for a folder.
+    ``ON_CHANGED_BODY`` decides what a stored key with another body means: an error (``refuse``), or a file
+    to which results were added (``add``). ``head`` is the beginning of a file's content, empty for a
+    folder.
     """
 
     ON_CHANGED_BODY: Literal["refuse", "add"]
@@ -68,6 +69,6 @@ class FormatReader(Protocol):
 
 
 class FormatWriter(Protocol):
-    """The function of a module that writes a format: chunks of bytes, and a warning for each thing it cannot express."""
+    """The function of a module that writes a format; it warns of values that the format cannot express."""
 
     def write(self, runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]: ...

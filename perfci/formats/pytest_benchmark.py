@@ -1,4 +1,4 @@
-"""Read the files of pytest-benchmark (``--benchmark-json``, ``--benchmark-save``): one process with all its rounds."""
+"""Read JSON of pytest-benchmark (``--benchmark-json``, ``--benchmark-save``): one process, many rounds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ON_CHANGED_BODY: Literal["refuse", "add"] = "refuse"
 TOOL = "pytest-benchmark"
 
 CPU_TIMERS = ("process_time", "thread_time")
-"""Timers that count the CPU seconds of the process; all others are clocks on the wall."""
+"""Timers that count CPU seconds; all others measure wall-clock time."""
 
 
 def can_read(path: Path, head: bytes) -> bool:
@@ -35,19 +35,21 @@ def can_read(path: Path, head: bytes) -> bool:
 
 
 def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
-    """One run: a session of pytest. Rounds are its samples where they were saved, else quartiles are all there is."""
+    """Yield one run, a session of pytest; saved rounds are its samples, otherwise only a summary is read."""
     content, body = read_json(path)
     content = as_mapping(content)
     if not isinstance(content.get("benchmarks"), list):
         raise PerfciError(f"{path} is not a file of {TOOL}: it has no list of benchmarks.")
-    found, info = as_mapping(content.get("commit_info")), as_mapping(content.get("machine_info"))
+    commit_info, machine_info = (
+        as_mapping(content.get("commit_info")),
+        as_mapping(content.get("machine_info")),
+    )
+    branch = to_text(commit_info.get("branch"))
     commit = parse_commit(
-        found.get("id"),
-        committed_at=parse_time(found.get("time")),
-        branch=""
-        if (branch := to_text(found.get("branch"))).startswith("(")
-        else branch,  # "(detached head)"
-        dirty=found.get("dirty") is True,
+        commit_info.get("id"),
+        committed_at=parse_time(commit_info.get("time")),
+        branch="" if branch.startswith("(") else branch,  # "(detached head)"
+        dirty=commit_info.get("dirty") is True,
     )
     run = RunBuilder(
         TOOL,
@@ -56,9 +58,9 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
         warn,
         started_at=parse_time(content.get("datetime")) or file_modified_at(path),
         commit=commit,
-        machine=_parse_machine(info),
-        environment=_read_environment(info, content.get("version")),
-        variant=_read_variant(info),
+        machine=_parse_machine(machine_info),
+        environment=_read_environment(machine_info, content.get("version")),
+        variant=_read_variant(machine_info),
     )
     if commit and commit.dirty:
         warn("measured with uncommitted changes: stored, but excluded from the history")
@@ -72,27 +74,27 @@ def _add_benchmark(run: RunBuilder, entry: Mapping[str, Any], warn: WarnCallback
     name, parameters = _parse_name(entry)
     cpu = to_text(options.get("timer")).rpartition(".")[2] in CPU_TIMERS
     metric = Metric("cpu_time" if cpu else "time", "seconds")
-    middle, data = parse_finite(stats.get("median")), as_list(stats.get("data"))
+    median, data = parse_finite(stats.get("median")), as_list(stats.get("data"))
     if as_mapping(entry.get("extra_info")):
         warn("extra_info of a benchmark is not kept")
     if data:
         clock = Clock.CPU if cpu else Clock.WALL
         run.add_samples(name, parameters, metric, data, clock, number=parse_count(stats.get("iterations")))
-    elif middle is not None:
+    elif median is not None:
         warn("rounds were not saved: give --benchmark-save-data, or no pair of commits can be compared")
         quartiles = parse_finite(stats.get("q1")), parse_finite(stats.get("q3"))
         run.add_summary(
             name,
             parameters,
             metric,
-            SampleSummary(middle, q25=quartiles[0], q75=quartiles[1], n=parse_count(stats.get("rounds"))),
+            SampleSummary(median, q25=quartiles[0], q75=quartiles[1], n=parse_count(stats.get("rounds"))),
         )
     else:
         run.add_without_value(name, parameters, metric, Status.FAILED, "the benchmark has no numbers")
 
 
 def _parse_name(entry: Mapping[str, Any]) -> tuple[str, NamedValues]:
-    """``test_sort.py::test_sort`` and its parameters; the brackets behind it only repeat them."""
+    """Split a name into ``test_sort.py::test_sort`` and parameters, which its suffix in brackets repeats."""
     name, shown = to_text(entry.get("fullname")) or to_text(entry.get("name")), to_text(entry.get("param"))
     parameters = to_pairs(as_mapping(entry.get("params"))) or ((("param", shown),) if shown else ())
     return name.removesuffix(f"[{shown}]") if shown else name, parameters
@@ -110,7 +112,7 @@ def _read_environment(info: Mapping[str, Any], version: object) -> NamedValues:
 
 
 def _read_variant(info: Mapping[str, Any]) -> NamedValues:
-    """Python x.y is what somebody chose; another interpreter than CPython has its name before it."""
+    """Return Python x.y as the variant, with the name of an interpreter other than CPython before it."""
     version = ".".join(to_text(info.get("python_version")).split(".")[:2])
     kind = to_text(info.get("python_implementation"))
     return to_pairs({"python": version if kind in ("", "CPython") else f"{kind} {version}"})

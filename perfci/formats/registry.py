@@ -34,18 +34,18 @@ WRITER_MODULES = {
 """Every format that runs can be written in and its module, imported on first use."""
 
 HEAD_BYTES = 65_536
-"""How much of a file is read first: enough to recognise every format, unless its keys come in an unusual order."""
+"""Bytes that are read first: enough to detect every format, unless its keys are in an unusual order."""
 
 
 def get_reader(name: str) -> FormatReader:
-    """The module that reads a format."""
+    """Import and return the module that reads a format."""
     if name not in READER_MODULES:
         raise PerfciError(f"There is no format {name}: expected auto or one of {', '.join(READER_MODULES)}.")
     return cast(FormatReader, import_module(READER_MODULES[name]))
 
 
 def get_writer(name: str) -> FormatWriter:
-    """The module that writes a format."""
+    """Import and return the module that writes a format."""
     if name not in WRITER_MODULES:
         raise PerfciError(
             f"There is no writer for format {name}: expected one of {', '.join(WRITER_MODULES)}."
@@ -54,10 +54,7 @@ def get_writer(name: str) -> FormatWriter:
 
 
 def detect_format(path: Path) -> str:
-    """Name the format of a file or folder by its content, whatever its name.
-
-    The head of a file decides; only where it does not is the whole file read, once.
-    """
+    """Return the format of a file or folder by its content, reading more than the head only if needed."""
     if not path.exists():
         raise PerfciError(f"There is no file or folder {path}.")
     head = read_head(path, HEAD_BYTES) if path.is_file() else b""
@@ -66,15 +63,17 @@ def detect_format(path: Path) -> str:
     if name is None and len(head) == HEAD_BYTES:
         name = _match_reader(path, read_bytes(path))
     if name is None:
-        known = ", ".join(READER_MODULES)
-        raise PerfciError(f"{path} holds no results in a format that perfci reads: expected one of {known}.")
+        format_names = ", ".join(READER_MODULES)
+        raise PerfciError(
+            f"{path} holds no results in a format that perfci reads: expected one of {format_names}."
+        )
     return name
 
 
 def read_documents(
     path: Path, format_name: str, defaults: ImportDefaults, warn: WarnCallback
 ) -> Iterator[ImportedRun]:
-    """Read runs one after the other, each with the key that lets it be sent twice and stored once."""
+    """Yield the runs of a file one by one, each with its idempotency key."""
     if not path.exists():
         raise PerfciError(f"There is no file or folder {path}.")
     return get_reader(format_name).read_documents(path, defaults, warn)

@@ -1,4 +1,4 @@
-"""A run of another tool's file, put together result by result."""
+"""Build a run from another tool's file, result by result."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from perfci.model import (
 from perfci.stats.location import median
 
 MAX_RESULTS = 10_000
-"""Results in one file; ten times what a run of perfci may hold over HTTP."""
+"""Results in one file."""
 
 MAX_PROCESSES = 10_000
-"""Processes of one result; hyperfine's runs are that, and it stops after ten by default."""
+"""Processes of one result; each run of hyperfine is one, and by default it stops after ten."""
 
 MAX_NAME_LENGTH = 500
 
@@ -46,10 +46,10 @@ UNKNOWN_MACHINE = "unknown"
 
 
 class RunBuilder:
-    """One run of a foreign file, put together result by result.
+    """Builder of one run from a foreign file.
 
-    What cannot be kept is told to ``warn``. The same series met again adds processes to what is there: a run holds
-    each series once.
+    ``warn`` receives a sentence about each value that cannot be kept. A run holds each series once: a
+    repeated series adds its processes to the existing result.
     """
 
     def __init__(
@@ -65,23 +65,22 @@ class RunBuilder:
         environment: NamedValues = (),
         variant: NamedValues = (),
     ) -> None:
-        self._tool, self._what, self._warn = tool, source_name, warn
-        self._given, self._started_at = defaults, started_at
-        self._commit = commit or defaults.commit or _raise_no_commit(source_name)
+        self._tool, self._source_name, self._warn = tool, source_name, warn
+        self._defaults, self._started_at = defaults, started_at
+        self._commit = _require_commit(commit or defaults.commit, source_name)
         self._machine = (
             _sanitize_machine(machine) if machine else Machine(name=defaults.machine or UNKNOWN_MACHINE)
         )
-        self._environment, self._variant = (
-            Environment(_sanitize_pairs(environment)),
-            Variant(_sanitize_pairs(variant)),
-        )
+        self._environment = Environment(_sanitize_pairs(environment))
+        self._variant = Variant(_sanitize_pairs(variant))
         self._results: dict[Series, Result] = {}
-        self._quarantined: list[UnknownUnitResult] = []
+        self._unresolved: list[UnknownUnitResult] = []
         if commit is None:
             warn(f"{tool} does not say which commit it measured: assumed to be {self._commit.short_sha}")
         if not machine and not defaults.machine:
             warn(
-                f"{tool} does not say on which machine it measured: give --machine NAME, or all machines count as one"
+                f"{tool} does not say on which machine it measured: "
+                "give --machine NAME, or all machines count as one"
             )
 
     def add_samples(
@@ -98,18 +97,20 @@ class RunBuilder:
         version: str = "",
         flags: tuple[str, ...] = (),
     ) -> None:
-        """Raw samples of one process, or where each is a process of its own (``apart``) of as many."""
+        """Add raw samples of one process, or of one process each with ``process_per_sample``."""
         stored = list(values)
         numbers = [number for number in map(parse_finite, stored) if number is not None]
         if len(numbers) < len(stored):
             self._warn(f"{benchmark}: non-finite samples were skipped")
         if process_per_sample and len(numbers) > MAX_PROCESSES:
-            raise PerfciError(f"{self._what} holds more than {MAX_PROCESSES} runs of one command: too many.")
-        groups = [(one,) for one in numbers] if process_per_sample else [tuple(numbers)] if numbers else []
-        if not groups:
+            raise PerfciError(
+                f"{self._source_name} holds more than {MAX_PROCESSES} runs of one command: too many."
+            )
+        if not numbers:
             return self.add_without_value(
                 benchmark, parameters, metric, Status.FAILED, "no sample is a number", version=version
             )
+        groups = [(sample,) for sample in numbers] if process_per_sample else [tuple(numbers)]
         processes = tuple(
             Process(index, samples=group, clock=clock, flags=flags) for index, group in enumerate(groups)
         )
@@ -128,10 +129,16 @@ class RunBuilder:
         *,
         version: str = "",
     ) -> None:
-        """Processes that a file tells apart."""
-        known = tuple(processes)
+        """Add a result whose processes the file keeps apart."""
         self._add_result(
-            benchmark, parameters, metric, version, Status.OK, known, None, ProcessBoundaries.PROCESS
+            benchmark,
+            parameters,
+            metric,
+            version,
+            Status.OK,
+            tuple(processes),
+            None,
+            ProcessBoundaries.PROCESS,
         )
 
     def add_summary(
@@ -143,7 +150,7 @@ class RunBuilder:
         *,
         version: str = "",
     ) -> None:
-        """What a tool computed from samples that it did not write: shown and segmented, never compared in pairs."""
+        """Add a summary without its samples: shown and segmented, never compared in pairs."""
         self._add_result(
             benchmark, parameters, metric, version, Status.OK, (), summary, ProcessBoundaries.UNKNOWN
         )
@@ -158,7 +165,7 @@ class RunBuilder:
         *,
         version: str = "",
     ) -> None:
-        """A result without a number, and why."""
+        """Add a result without a number, and the reason."""
         self._add_result(
             benchmark, parameters, metric, version, status, (), None, ProcessBoundaries.UNKNOWN, None, reason
         )
@@ -175,18 +182,18 @@ class RunBuilder:
         *,
         boundaries: ProcessBoundaries = ProcessBoundaries.UNKNOWN,
     ) -> None:
-        """A metric of unknown unit or direction: kept beside the run until somebody says them."""
+        """Add a metric of unknown unit or direction, kept beside the run until both are declared."""
         series = self._build_series(benchmark, parameters, Metric(metric, ""), "")
         numbers = [number for number in map(parse_finite, values) if number is not None]
         if series is None or not numbers:
             return
         processes = (Process(0, samples=tuple(numbers), clock=clock),)
         result = Result(series, Status.OK, processes, _summarize(processes, boundaries), boundaries)
-        self._quarantined.append(UnknownUnitResult(metric, result, source_fields, reason))
+        self._unresolved.append(UnknownUnitResult(metric, result, source_fields, reason))
 
     def build(self, body: bytes) -> ImportedRun:
-        """The run, its key and the hash of its body; a file has no place in its key, only what it says."""
-        project, machine = self._given.project, self._machine
+        """Build the run with its idempotency key, of which the file's name is no part, and body hash."""
+        project, machine = self._defaults.project, self._machine
         body_hash = sha256(body).hexdigest()
         run = Run(
             project=project,
@@ -198,13 +205,13 @@ class RunBuilder:
             suite=self._tool,
             harness=self._tool,
             started_at=self._started_at,
-            origin=(("format", self._tool), ("file", Path(self._what).name)),
+            origin=(("format", self._tool), ("file", Path(self._source_name).name)),
             results=tuple(self._results.values()),
         )
         key = _hash_parts(
             project, self._tool, self._commit.sha, str(self._commit.dirty), repr(machine), body_hash
         )
-        return ImportedRun(run, key, body_hash, unresolved=tuple(self._quarantined))
+        return ImportedRun(run, key, body_hash, unresolved=tuple(self._unresolved))
 
     def _add_result(
         self,
@@ -223,25 +230,26 @@ class RunBuilder:
         if series is None:
             return
         new = Result(series, status, processes, summary, boundaries, number, reason)
-        known = self._results.get(series)
-        self._results[series] = new if known is None else _merge_results(known, new)
+        existing = self._results.get(series)
+        self._results[series] = new if existing is None else _merge_results(existing, new)
 
     def _build_series(
         self, benchmark: str, parameters: NamedValues, metric: Metric, version: str
     ) -> Series | None:
-        """The series of a result, if its names are fit to be shown."""
-        names = [benchmark, metric.name, *(one for pair in parameters for one in pair)]
-        wrong = next((name for name in names if not _is_name(name)), None)
+        """Build the series of a result, or warn and return None if its names are invalid."""
+        names = [benchmark, metric.name, *(text for pair in parameters for text in pair)]
+        invalid = next((name for name in names if not _is_name(name)), None)
         if len(parameters) > MAX_PARAMETERS:
             self._warn(f"{benchmark} has more than {MAX_PARAMETERS} parameters; skipped")
             return None
-        if wrong is not None:
+        if invalid is not None:
             self._warn(
-                f"{wrong[:60]!a} is not a valid name: 1 to {MAX_NAME_LENGTH} characters without control characters; skipped"
+                f"{invalid[:60]!a} is not a valid name: "
+                f"1 to {MAX_NAME_LENGTH} characters without control characters; skipped"
             )
             return None
         if len(self._results) >= MAX_RESULTS:
-            raise PerfciError(f"{self._what} holds too many results: the limit is {MAX_RESULTS}.")
+            raise PerfciError(f"{self._source_name} holds too many results: the limit is {MAX_RESULTS}.")
         return Series(
             Benchmark(benchmark, sanitize_text(version)),
             parameters,
@@ -257,7 +265,7 @@ def _is_name(text: str) -> bool:
 
 
 def _sanitize_pairs(values: NamedValues) -> NamedValues:
-    """What is observed or chosen: as many as a run may hold, without what cannot be shown."""
+    """Drop pairs with invalid names, sanitize values and keep at most ``MAX_PARAMETERS``."""
     return tuple((name, sanitize_text(value)) for name, value in values if _is_name(name))[:MAX_PARAMETERS]
 
 
@@ -267,7 +275,7 @@ def _sanitize_machine(machine: Machine) -> Machine:
 
 
 def _merge_results(existing: Result, new: Result) -> Result:
-    """The same series met again in one file: its processes are counted on; without any the last summary counts."""
+    """Merge a repeated series: processes are appended; without processes the last summary is kept."""
     if new.status is not Status.OK:
         return existing
     if existing.status is not Status.OK:
@@ -285,19 +293,20 @@ def _merge_results(existing: Result, new: Result) -> Result:
 
 
 def _summarize(processes: Iterable[Process], boundaries: ProcessBoundaries) -> SampleSummary | None:
-    """One number for samples of which nobody knows the process; known processes have levels of their own."""
+    """Return the median of all samples if their processes are unknown; else verdicts compute the level."""
     samples = [sample for process in processes for sample in process.samples]
-    return (
-        SampleSummary(median(samples), n=len(samples))
-        if samples and boundaries is not ProcessBoundaries.PROCESS
-        else None
-    )
+    if not samples or boundaries is ProcessBoundaries.PROCESS:
+        return None
+    return SampleSummary(median(samples), n=len(samples))
 
 
-def _raise_no_commit(source_name: str) -> Commit:
-    raise PerfciError(
-        f"{source_name} does not say which commit it measured: give --commit SHA, or ingest it inside the repository."
-    )
+def _require_commit(commit: Commit | None, source_name: str) -> Commit:
+    if commit is None:
+        raise PerfciError(
+            f"{source_name} does not say which commit it measured: "
+            "give --commit SHA, or ingest it inside the repository."
+        )
+    return commit
 
 
 def _hash_parts(*parts: str) -> str:

@@ -1,4 +1,4 @@
-"""The document ``perfci.run/1``: how one run travels between perfci and anything that measures. JSON, gzip allowed."""
+"""Read and write the run document ``perfci.run/1``: one run as JSON, optionally compressed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ ON_CHANGED_BODY: Literal["refuse", "add"] = "refuse"
 """A run is never replaced: the same key with another body is a mistake."""
 
 MAX_BYTES = 64 * MIB
-"""One run of a large suite with all its samples is a few megabytes."""
+"""Size limit of a document; one run of a large suite with all its samples is a few megabytes."""
 
 MAX_TEXT_LENGTH = 100_000
 
@@ -71,24 +71,26 @@ INT32, INT64 = 2**31 - 1, 2**63 - 1
 
 MAX_RESULTS, MAX_PROCESSES, MAX_PARAMETERS = 10_000, 10_000, 64
 MAX_SAMPLES = 100_000
-"""Of one process; a run holds ten times as many at most."""
+"""Samples of one process; a run holds at most ten times as many."""
 
 NO_NUL_PATTERN = r"^[^\x00]*$"
-"""What every database takes."""
+"""Text that every database can store."""
 
 VISIBLE_PATTERN = r"^[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]*$"
-"""What a name is made of: no control character, none that is invisible, none that turns the text around it."""
+"""Text of a name: no control characters, none that are invisible or change the text direction."""
 
 EARLIEST, LATEST = datetime(1900, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzinfo=UTC)
 
 
 class _PlausibleTime:
-    """A moment within bounds that no JSON Schema can say."""
+    """A time between ``EARLIEST`` and ``LATEST``; JSON Schema cannot express these bounds."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         bounds = datetime_schema(ge=EARLIEST, lt=LATEST)
-        told: Any = {"error": "a date between 1900 and 3000 was expected"}
-        bounded = custom_error_schema(bounds, custom_error_type="value_error", custom_error_context=told)
+        error_context: Any = {"error": "a date between 1900 and 3000 was expected"}
+        bounded = custom_error_schema(
+            bounds, custom_error_type="value_error", custom_error_context=error_context
+        )
         return chain_schema([handler(source), bounded])
 
 
@@ -102,9 +104,9 @@ def _require_exact(number: Any) -> Any:
 def _require_all_exact(numbers: Any) -> Any:
     if not isinstance(numbers, list):
         return numbers
-    for one in numbers:
-        if one.__class__ is int:
-            _require_exact(one)
+    for number in numbers:
+        if number.__class__ is int:
+            _require_exact(number)
     return tuple(numbers)
 
 
@@ -121,7 +123,7 @@ DocumentSamples = Annotated[
 ]
 DocumentNames = Annotated[tuple[DocumentName, ...], Field(max_length=1_000)]
 NO_OTHER_KEYS = {"additionalProperties": False}
-"""In the published schema: a key that is no name is refused, not merely left unsaid."""
+"""Makes the published schema refuse keys that are not names."""
 ObservedPairs = Annotated[
     dict[DocumentName, DocumentText], Field(max_length=1_000, json_schema_extra=NO_OTHER_KEYS)
 ]
@@ -131,7 +133,7 @@ ChosenPairs = Annotated[
 
 
 class DocumentPart(BaseModel):
-    """No part takes unknown keys: a misspelt one would lose what it holds without a word."""
+    """Base of all parts of a document: strict types, and no unknown keys, so that no misspelt key is lost."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -149,7 +151,7 @@ class CommitPart(DocumentPart):
 
 
 class MachinePart(DocumentPart):
-    """A machine class: no host name, serial or kernel. ``name`` is for machines whose hardware is not known."""
+    """A machine class without host name, serial or kernel; ``name`` is for machines of unknown hardware."""
 
     cpu: DocumentLine = ""
     cores: DocumentIndex | None = None
@@ -160,7 +162,7 @@ class MachinePart(DocumentPart):
 
 
 class SummaryPart(DocumentPart):
-    """What is left where raw samples do not exist; ``ci`` is a confidence interval of the value."""
+    """A summary where raw samples do not exist; ``ci`` is a confidence interval of ``value``."""
 
     value: DocumentNumber
     ci: tuple[DocumentNumber | None, DocumentNumber | None] | None = None
@@ -170,7 +172,7 @@ class SummaryPart(DocumentPart):
 
 
 class ProcessPart(DocumentPart):
-    """One operating-system process; one that did not end ok says why in ``reason`` and may have no samples."""
+    """One operating-system process; one that failed has a ``reason`` and may have no samples."""
 
     index: DocumentIndex
     role: Role = Role.HISTORY
@@ -189,7 +191,7 @@ class ProcessPart(DocumentPart):
 
 
 class _ProcessSchema:
-    """A process is read by the rules of its part, and made without one: there are thousands in a run."""
+    """Validates a ``Process`` directly by the rules of ``ProcessPart``, since a run may hold thousands."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         part: Any = handler.resolve_ref_schema(handler(ProcessPart))
@@ -224,7 +226,11 @@ class ResultPart(DocumentPart):
 
     @model_validator(mode="after")
     def _has_numbers(self) -> Self:
-        if self.status is Status.OK and not self.summary and not any(one.samples for one in self.processes):
+        if (
+            self.status is Status.OK
+            and not self.summary
+            and not any(process.samples for process in self.processes)
+        ):
             raise ValueError("a result that is ok needs samples or a summary")
         return self
 
@@ -250,33 +256,33 @@ class RunDocument(DocumentPart):
 
     @model_validator(mode="after")
     def _is_bounded(self) -> Self:
-        most = 10 * MAX_SAMPLES
-        if sum(len(process.samples) for result in self.results for process in result.processes) > most:
-            raise ValueError(f"a run holds at most {most:,} samples: send it in several sessions")
+        max_samples = 10 * MAX_SAMPLES
+        if sum(len(process.samples) for result in self.results for process in result.processes) > max_samples:
+            raise ValueError(f"a run holds at most {max_samples:,} samples: send it in several sessions")
         return self
 
 
 def read_run(source: Path | bytes) -> Run:
-    """Read one document; whatever is wrong with it is told with its place in the JSON."""
+    """Read one document; errors name their place in the JSON."""
     if isinstance(source, Path):
         return _parse_run(read_bytes(source, MAX_BYTES), str(source))
     return _parse_run(decompress(source, "The run document", MAX_BYTES), "The run document")
 
 
 def read_untrusted_run(body: bytes, source_name: str) -> Run:
-    """Read one document of a stranger: not packed, and bounded before it is believed."""
+    """Read one untrusted document, which must not be compressed, after checking its size and nesting."""
     require_json_limits(body, source_name)
     return _parse_run(body, source_name)
 
 
 def write(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
-    """Write runs as documents, one on each line; nothing is lost, so nothing is warned of."""
+    """Write runs as documents, one on each line; the format is lossless, so there are no warnings."""
     for run in runs:
         yield dump_run(run).encode() + b"\n"
 
 
 def dump_run(run: Run) -> str:
-    """Write one document, and read it back, so that nothing is sent which would be refused."""
+    """Serialize one document, and validate it, so that no invalid document is sent."""
     try:
         text = json.dumps(run_to_content(run), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
         RunDocument.model_validate_json(text.encode())
@@ -290,41 +296,45 @@ def dump_run(run: Run) -> str:
 
 
 def idempotency_key(run: Run) -> str:
-    """The key under which a run arrives once (DESIGN 5.3).
+    """Compute the key under which a run is stored once, however often it is sent.
 
-    A run of a CI system is named by run id, attempt and job, and by a step of it where it measured a commit in several;
-    one measured by hand by its session, in which a commit is another run with another environment or harness. A variant
-    is part of it where there is one: variants of one commit are measured in one session. A changed working tree is
-    never the commit it started from.
+    A run of a CI system is identified by run id, attempt and job, and by ``step`` where a job measured a
+    commit in several; a run measured by hand by its session, environment and harness. A variant is part of
+    the key if there is one, since the variants of a commit share a session. So is a dirty working tree.
     """
     origin = dict(run.origin)
-    place = [origin.get(name, "") for name in ("run_id", "attempt", "job")]
+    job = [origin.get(name, "") for name in ("run_id", "attempt", "job")]
+    in_ci = bool(job[0])
+    # Stored keys depend on the order of these parts, and on empty ones being left out.
     parts: list[object] = [
         run.project,
         run.commit.sha,
         _drop_empty(_machine_to_content(run.machine)),
         run.suite,
+        *job,
     ]
-    parts += [
-        *place,
-        *([] if place[0] else [run.session]),
-        *([run.variant.values] if run.variant.values else []),
-    ]
-    parts += [{"step": origin["step"]}] if place[0] and origin.get("step") else []
-    by_hand = {} if place[0] else {"environment": run.environment.values, "harness": run.harness}
-    if more := _drop_empty({"dirty": run.commit.dirty or None, **by_hand}):
-        parts.append(more)
+    if not in_ci:
+        parts.append(run.session)
+    if run.variant.values:
+        parts.append(run.variant.values)
+    if in_ci and origin.get("step"):
+        parts.append({"step": origin["step"]})
+    details: dict[str, Any] = {"dirty": run.commit.dirty or None}
+    if not in_ci:
+        details |= {"environment": run.environment.values, "harness": run.harness}
+    if details := _drop_empty(details):
+        parts.append(details)
     return sha256(json.dumps(parts, separators=(",", ":"), sort_keys=True).encode()).hexdigest()
 
 
 def result_from_content(content: dict[str, Any], run: Run) -> Result:
-    """Read one result of a run back from what ``result_content`` made of it."""
+    """Rebuild one result of ``run`` from the output of ``result_to_content``."""
     part = ResultPart.model_validate_json(json.dumps(content))
     return _result_from_part(part, run.machine, run.variant, run.harness)
 
 
 def run_from_content(content: dict[str, Any], source_name: str) -> Run:
-    """Read a run from the content of a document that travelled in parts."""
+    """Rebuild a run from the content of a document."""
     return _parse_run(json.dumps(content).encode(), source_name)
 
 
@@ -333,30 +343,31 @@ def can_read(path: Path, head: bytes) -> bool:
 
 
 def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
-    """The runs of a file, which name their project themselves."""
-    for what, body, run in _split_documents(path):
+    """Yield the runs of a file; each must name the project of ``defaults``."""
+    for source_name, body, run in _split_documents(path):
         if run.project != defaults.project:
             raise PerfciError(
-                f"{what} is a run of the project {run.project}, not of {defaults.project}: give --project {run.project}."
+                f"{source_name} is a run of the project {run.project}, not of {defaults.project}: "
+                f"give --project {run.project}."
             )
         yield ImportedRun(run, idempotency_key(run), sha256(body).hexdigest())
 
 
 def read_runs(path: Path) -> Iterator[Run]:
-    """The one run of a document, or one run on each line, as `perfci export` writes them."""
+    """Yield the run of a file, or the run on each of its lines, as `perfci export` writes them."""
     return (run for _, _, run in _split_documents(path))
 
 
 def _split_documents(path: Path) -> Iterator[tuple[str, bytes, Run]]:
-    """Each run of a file with its place and its bytes."""
+    """Yield each run of a file with its name in messages and its bytes."""
     body = read_bytes(path)
     lines = body.splitlines()
     single = len(lines) < 2 or not lines[0].rstrip().endswith(b"}")
     for number, document in enumerate([body] if single else filter(bytes.strip, lines), start=1):
-        what = str(path) if single else f"{path}, line {number}"
+        source_name = str(path) if single else f"{path}, line {number}"
         if len(document) > MAX_BYTES:
-            raise PerfciError(f"{what} is too large: the limit is {MAX_BYTES // MIB} MiB.")
-        yield what, document, _parse_run(document, what)
+            raise PerfciError(f"{source_name} is too large: the limit is {MAX_BYTES // MIB} MiB.")
+        yield source_name, document, _parse_run(document, source_name)
 
 
 def _parse_run(body: bytes, source_name: str) -> Run:
@@ -367,20 +378,22 @@ def _parse_run(body: bytes, source_name: str) -> Run:
 
 
 def _describe_first_error(error: ValidationError) -> str:
-    """``results[3].processes[0].pair: Input should be a valid integer (found 'x'), and 2 more faults``."""
-    faults = error.errors(include_url=False)
-    place = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in faults[0]["loc"]).lstrip(".")
-    found = (
+    """Format ``results[3].processes[0].pair: Input should be a valid integer (found 'x'), and 2 more
+    errors``.
+    """
+    errors = error.errors(include_url=False)
+    place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in errors[0]["loc"]).lstrip(".")
+    input_value = (
         ""
-        if faults[0]["type"] in ("json_invalid", "missing")
-        else f" (found {repr(faults[0]['input'])[:80]})"
+        if errors[0]["type"] in ("json_invalid", "missing")
+        else f" (found {repr(errors[0]['input'])[:80]})"
     )
-    more = f", and {len(faults) - 1} more errors" if len(faults) > 1 else ""
-    return f"{place or 'document'}: {faults[0]['msg']}{found}{more}."
+    more = f", and {len(errors) - 1} more errors" if len(errors) > 1 else ""
+    return f"{place or 'document'}: {errors[0]['msg']}{input_value}{more}."
 
 
 def run_from_document(document: RunDocument) -> Run:
-    """The run that a valid document tells."""
+    """Convert a valid document to a run."""
     machine, variant = Machine(**vars(document.machine)), Variant(to_named_values(document.variant))
     return Run(
         project=document.project,
@@ -426,7 +439,7 @@ def _summary_from_part(part: SummaryPart) -> SampleSummary:
 
 
 def run_to_content(run: Run) -> dict[str, Any]:
-    """What a document says of a run; what is not known is absent."""
+    """Convert a run to the content of its document; unknown fields are absent."""
     return _drop_empty(
         {
             "schema": SCHEMA,
@@ -441,7 +454,7 @@ def run_to_content(run: Run) -> dict[str, Any]:
             "started_at": _format_time(run.started_at),
             "finished_at": _format_time(run.finished_at),
             "origin": _pairs_to_object(run.origin),
-            "results": [_result_of_run_to_content(one, run) for one in run.results],
+            "results": [_result_of_run_to_content(result, run) for result in run.results],
         }
     )
 
@@ -465,7 +478,7 @@ def _result_of_run_to_content(result: Result, run: Run) -> dict[str, Any]:
 
 
 def result_to_content(result: Result) -> dict[str, Any]:
-    """One result as a document has it: all but the machine, variant and harness, which its run has once."""
+    """Convert a result to its part of a document, without the run's machine, variant and harness."""
     series = result.series
     return _drop_empty(
         {
@@ -480,7 +493,7 @@ def result_to_content(result: Result) -> dict[str, Any]:
             "number": result.number,
             "boundaries": result.boundaries.value,
             "summary": result.summary and _summary_to_content(result.summary),
-            "processes": [_process_to_content(one) for one in result.processes],
+            "processes": [_process_to_content(process) for process in result.processes],
         },
         keep=("unit",),
     )
@@ -500,7 +513,7 @@ def _process_to_content(process: Process) -> dict[str, Any]:
 
 
 def _drop_empty(fields: dict[str, Any], keep: tuple[str, ...] = ()) -> dict[str, Any]:
-    """What is not known is absent, never null or empty; zero and false are known."""
+    """Drop null and empty values, except the names in ``keep``; zero and false stay."""
     return {
         name: value for name, value in fields.items() if name in keep or value not in (None, "", (), [], {})
     }
@@ -518,5 +531,5 @@ def _format_time(moment: datetime | None) -> str | None:
 
 
 def _sanitize_text(text: str) -> str:
-    """What a program wrote before it died may be no text at all: keep its end, replace what cannot be sent."""
+    """Keep the end of a program's output, with characters replaced that cannot be encoded or stored."""
     return text[-MAX_TEXT_LENGTH:].replace("\x00", "\ufffd").encode(errors="replace").decode()

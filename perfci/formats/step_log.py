@@ -1,4 +1,4 @@
-"""The steps of a script as it wrote them, one JSON object per line, become numbers per step."""
+"""Parse the step log of a training script, one JSON object per line, into numbers per step."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from perfci.formats.input_files import read_bytes
 STEP_FIELDS = ("step", "t", "step_time", "tokens", "loss", "data_time", "memory")
 
 MAX_SHOWN_LENGTH = 60
-"""Characters of a wrong value that a sentence repeats."""
+"""Characters of an invalid value that an error message quotes."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingStep:
     """One step of a training loop; all numbers are of one step, in seconds, tokens and bytes.
 
-    ``seconds`` runs from the end of the step before to the end of this one, the wait for data (``data_seconds``)
-    included; it is absent where nothing before it is known.
+    ``seconds`` runs from the end of the step before to the end of this one, the wait for data
+    (``data_seconds``) included; it is None where the step before is unknown.
     """
 
     number: int
@@ -35,9 +35,9 @@ class TrainingStep:
 
 @dataclass(frozen=True, slots=True)
 class StepLog:
-    """All steps that could be read, a sentence for each line that could not, and where the loss stopped being finite.
+    """The valid steps of a log, an error for each invalid line, and where the loss became infinite or NaN.
 
-    ``unused`` names keys that perfci has no meaning for.
+    ``unknown_keys`` are keys that perfci has no meaning for.
     """
 
     steps: tuple[TrainingStep, ...] = ()
@@ -47,20 +47,21 @@ class StepLog:
 
 
 class StepLineError(ValueError):
-    """What is wrong with one line; the other lines are kept."""
+    """An error in one line of a step log; the other lines are kept."""
 
 
 def read_steps(path: Path, existing: bytes = b"") -> StepLog:
-    """Read what a script wrote; lines that were in the file before it ran (``already``) are not its own."""
+    """Read the step log of a script, without the content that was there before it ran (``existing``)."""
     return parse_steps(read_bytes(path).removeprefix(existing)) if path.exists() else StepLog()
 
 
 def parse_steps(body: bytes) -> StepLog:
-    """Read lines of ``{"step": 7, "t": 12.3}`` or ``{"step": 7, "step_time": 0.1}``; ``FIELDS`` are all that is read.
+    """Parse lines of ``{"step": 7, "t": 12.3}`` or ``{"step": 7, "step_time": 0.1}``; see ``STEP_FIELDS``.
 
-    ``t`` is any clock that only goes forward: a step's seconds are its difference to the line before, shared among the
-    steps between the two. ``step_time`` is believed before it. A step number that returns to the first one begins a
-    new epoch, whose first step has no time by ``t``: what came before it was no step.
+    ``t`` is any monotonic clock: a step's seconds are its difference to the line before, divided by the
+    number of steps between the two. ``step_time`` takes precedence. A step number that returns to the first
+    one begins a new epoch, whose first step has no time by ``t``, since the time before it was not spent in
+    a step.
     """
     reader = _StepReader()
     for number, line in enumerate(body.split(b"\n"), start=1):
@@ -72,7 +73,7 @@ def parse_steps(body: bytes) -> StepLog:
 
 
 class _StepReader:
-    """Takes one line after the other and remembers what the next one needs: the step and time before it."""
+    """Parses line after line, keeping the number and time of the last step for the next one."""
 
     def __init__(self) -> None:
         self.steps: list[TrainingStep] = []
@@ -87,8 +88,8 @@ class _StepReader:
         try:
             values = _parse_object(line)
             step = self._parse_step(line_number, values)
-        except StepLineError as fault:
-            self._add_error(line_number, str(fault))
+        except StepLineError as error:
+            self._add_error(line_number, str(error))
             return
         self.unknown_keys.update(name for name in values if name not in STEP_FIELDS)
         self.steps.append(step)
@@ -96,34 +97,35 @@ class _StepReader:
     def _parse_step(self, line_number: int, values: Mapping[str, Any]) -> TrainingStep:
         number = _parse_whole(values, "step")
         tokens, memory = _parse_non_negative(values, "tokens"), _parse_non_negative(values, "memory")
-        t, given, waited = (
-            _parse_finite(values, "t"),
-            _parse_non_negative(values, "step_time"),
-            _parse_non_negative(values, "data_time"),
-        )
+        t = _parse_finite(values, "t")
+        step_time = _parse_non_negative(values, "step_time")
+        data_time = _parse_non_negative(values, "data_time")
         loss = _parse_number(values, "loss")
-        if t is None and given is None:
+        if t is None and step_time is None:
             raise StepLineError('has neither "t" nor "step_time"')
-        since = self._count_steps_since(number)
-        elapsed = None if t is None or self._last_t is None or since is None else t - self._last_t
-        self._first, self._last, self._last_t = number if self._first is None else self._first, number, t
-        seconds = given if given is not None or elapsed is None or since is None else elapsed / since
+        steps_since = self._count_steps_since(number)
+        seconds = step_time
+        if seconds is None and t is not None and self._last_t is not None and steps_since is not None:
+            seconds = (t - self._last_t) / steps_since
+        if self._first is None:
+            self._first = number
+        self._last, self._last_t = number, t
         if seconds is not None and not 0 < seconds < math.inf:
-            self._add_error(line_number, _invalid_time_message(seconds, given))
+            self._add_error(line_number, _invalid_time_message(seconds, step_time))
             seconds = None
-        if waited is not None and seconds is not None and waited > seconds:
+        if data_time is not None and seconds is not None and data_time > seconds:
             self._add_error(
                 line_number,
-                f"data_time {waited:g} is longer than its step of {seconds:g} s, which includes it",
+                f"data_time {data_time:g} is longer than its step of {seconds:g} s, which includes it",
             )
-            waited = None
+            data_time = None
         if loss is not None and not math.isfinite(loss):
             self.divergence = self.divergence or f"the loss is {loss} at step {number} (line {line_number})"
             loss = None
-        return TrainingStep(number, seconds, tokens, loss, waited, memory)
+        return TrainingStep(number, seconds, tokens, loss, data_time, memory)
 
     def _count_steps_since(self, number: int) -> int | None:
-        """How many steps this line ends since the line before; None at the start of an epoch."""
+        """Count the steps since the line before; None at the start of an epoch."""
         if self._last is None or (number == self._first and number < self._last):
             return None
         if number <= self._last:
@@ -162,7 +164,7 @@ def _parse_whole(values: Mapping[str, Any], name: str) -> int:
 
 
 def _parse_non_negative(values: Mapping[str, Any], name: str) -> float | None:
-    """A time, a count or a number of bytes: none of them is below zero."""
+    """Parse a time, a count or a number of bytes, none of which may be negative."""
     value = _parse_finite(values, name)
     if value is not None and value < 0:
         raise StepLineError(f'has "{name}": {value:g}, which is below zero')

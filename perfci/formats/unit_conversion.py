@@ -1,4 +1,4 @@
-"""What foreign units and metric names mean: one unit for each quantity, and which way is good."""
+"""Convert foreign units and metric names: one unit for each quantity, and the direction that is better."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from perfci.model import Direction, Metric
 
 
 class UnitConversion(NamedTuple):
-    """A foreign unit in one of ours: its numbers times ``times`` over ``per``, which keeps whole factors exact."""
+    """Conversion of a foreign unit to ``unit``: values times ``multiplier`` over ``divisor``, both exact."""
 
     unit: str
     multiplier: int = 1
@@ -20,7 +20,7 @@ class UnitConversion(NamedTuple):
 
 
 class KnownMetric(NamedTuple):
-    """A metric under the name and unit it has here, and how its numbers get there."""
+    """A metric with its name and unit in perfci, and the conversion of its values."""
 
     metric: Metric
     conversion: UnitConversion
@@ -62,7 +62,7 @@ UNIT_CONVERSIONS: dict[str, UnitConversion] = {
         for name in ("sample", "image", "item", "step", "iteration", "op", "call", "row")
     },
 }
-"""Units in lower case. A megabyte is 10^6 here and a mebibyte 2^20, as the standard has it (IEC 80000-13)."""
+"""Conversions by unit in lower case. A megabyte is 10^6 bytes, a mebibyte 2^20 (IEC 80000-13)."""
 
 UNIT_ALIASES = {
     "tflops": "tflop/s",
@@ -76,10 +76,10 @@ UNIT_ALIASES = {
     "iter/sec": "iterations/s",
     "ns/iter": "ns",
 }
-"""Units written as one word that are a quotient, and the other way round (github-action-benchmark's ``ns/iter``)."""
+"""Words that mean a quotient, and quotients that mean a time (github-action-benchmark's ``ns/iter``)."""
 
 SMALLER_IS_BETTER = ("seconds", "bytes", "joules", "watts")
-"""Which way is good follows from these units alone: less time, memory and energy, more of anything per second."""
+"""Units whose direction is ``lower``: less time, memory, energy and power is better; rates are ``higher``."""
 
 UNIT_SUFFIX_PATTERNS = (
     (re.compile(r"(?P<name>.+?)\s*[(\[](?P<unit>[^()\[\]]+)[)\]]"), None),
@@ -89,10 +89,10 @@ UNIT_SUFFIX_PATTERNS = (
     ),
     (re.compile(r"(?P<name>.+)_(?P<unit>ns|us|ms|seconds|secs?|s|bytes|kib|mib|gib|kb|mb|gb)"), None),
 )
-"""Names that end in their unit: ``median_ttft_ms``, ``load_time(ms)``, ``tokens_per_second``."""
+"""Patterns of names that end in their unit: ``median_ttft_ms``, ``load_time(ms)``, ``tokens_per_second``."""
 
 METRIC_RULES: tuple[tuple[str, str, Direction], ...] = (
-    # PyTorch's pr_time_benchmarks and inductor dashboards (pytorch/benchmarks/dynamo); memory is in 10^9 bytes there
+    # PyTorch's pr_time_benchmarks and inductor dashboards (pytorch/benchmarks/dynamo); memory in 10^9 bytes
     (r"(compile_time_)?instruction_count", "count", "lower"),
     (r"compilation_(latency|time)|abs_latency_s|total_compile_time", "s", "lower"),
     (r"abs_latency", "ms", "lower"),
@@ -115,48 +115,52 @@ METRIC_RULES: tuple[tuple[str, str, Direction], ...] = (
     (r"(.*[_-])?gbps", "gb/s", "higher"),
     (r"(.*_)?(loss|perplexity)", "loss", "lower"),
 )
-"""Metrics by name, where a file says no unit: what these projects' own documentation and code give them."""
+"""Name pattern, unit and direction of metrics in files without units, from these projects' docs and code."""
 
 
 def find_conversion(unit: str) -> UnitConversion | None:
-    """What a unit is here; nothing where nobody knows it."""
-    told = unit.strip().lower()
-    told = UNIT_ALIASES.get(told, told)
-    if told in UNIT_CONVERSIONS:
-        return UNIT_CONVERSIONS[told]
-    measure, slash, per = told.partition("/")
-    top, bottom = UNIT_CONVERSIONS.get(measure.strip()), UNIT_CONVERSIONS.get(per.strip())
+    """Return the conversion of a foreign unit; None if the unit is unknown."""
+    name = unit.strip().lower()
+    name = UNIT_ALIASES.get(name, name)
+    if name in UNIT_CONVERSIONS:
+        return UNIT_CONVERSIONS[name]
+    numerator, slash, denominator = name.partition("/")
+    top, bottom = UNIT_CONVERSIONS.get(numerator.strip()), UNIT_CONVERSIONS.get(denominator.strip())
     if not slash or top is None or bottom is None:
         return None
-    below = bottom.unit if bottom.unit == "seconds" else bottom.unit.removesuffix("s")
+    per = "s" if bottom.unit == "seconds" else bottom.unit.removesuffix("s")
     return UnitConversion(
-        f"{top.unit}/{'s' if below == 'seconds' else below}",
-        top.multiplier * bottom.divisor,
-        top.divisor * bottom.multiplier,
+        f"{top.unit}/{per}", top.multiplier * bottom.divisor, top.divisor * bottom.multiplier
     )
 
 
 def identify_metric(name: str, unit: str = "", direction: Direction | None = None) -> KnownMetric | None:
-    """The metric a foreign name and unit mean; nothing where unit or direction would be a guess."""
+    """Return the metric of a foreign name and unit; None where unit or direction would be a guess."""
     rule = _find_rule(name)
-    short, told = (name, unit) if unit or rule else _split_unit(name)
+    short, unit_text = (name, unit) if unit or rule else _split_unit(name)
     rule = rule or _find_rule(short)
-    told = told or (rule[1] if rule else "")
-    scale = find_conversion(told) or (UnitConversion(told) if told and (direction or rule) else None)
-    way = direction or (rule[2] if rule else None) or (_default_direction(scale.unit) if scale else None)
-    if scale is None or way is None:
+    rule_unit, rule_direction = (rule[1], rule[2]) if rule else ("", None)
+    unit_text = unit_text or rule_unit
+    conversion = find_conversion(unit_text)
+    if conversion is None and unit_text and (direction or rule):
+        conversion = UnitConversion(unit_text)  # the direction is known, so the unit may be any text
+    if conversion is None:
         return None
-    return KnownMetric(Metric(short.strip(), scale.unit, way), scale)
+    better = direction or rule_direction or _default_direction(conversion.unit)
+    if better is None:
+        return None
+    return KnownMetric(Metric(short.strip(), conversion.unit, better), conversion)
 
 
 def unresolved_reason(name: str, unit: str) -> str:
-    """Why a metric is kept apart."""
+    """Explain why a metric has an unresolved unit."""
     if unit:
         return f"the direction (lower or higher is better) of {name} in {unit} is unknown"
     return f"the unit of {name} is unknown"
 
 
 def parse_direction(value: object) -> Direction | None:
+    """Return ``lower`` or ``higher``, or None for any other value."""
     return value if value == "lower" or value == "higher" else None
 
 
@@ -165,13 +169,13 @@ def _find_rule(name: str) -> tuple[str, str, Direction] | None:
 
 
 def _split_unit(name: str) -> tuple[str, str]:
-    """A name without the unit it ends in, and that unit."""
+    """Split a name that ends in its unit into the name before it and the unit."""
     for pattern, per in UNIT_SUFFIX_PATTERNS:
-        found = pattern.fullmatch(name.strip().lower())
-        if found and per:
-            return name, found["what"] + per
-        if found and find_conversion(found["unit"]):
-            return name.strip()[: found.end("name")], found["unit"]
+        match = pattern.fullmatch(name.strip().lower())
+        if match and per:
+            return name, match["what"] + per
+        if match and find_conversion(match["unit"]):
+            return name.strip()[: match.end("name")], match["unit"]
     return name, ""
 
 

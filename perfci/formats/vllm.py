@@ -1,6 +1,7 @@
-"""Read what ``vllm bench`` writes: latency of a batch, a load served, throughput of a data set.
+"""Read JSON of ``vllm bench``: latency of a batch, serving of a load, throughput of a data set.
 
-Written after vllm/benchmarks/{latency,serve,throughput}.py of vLLM; a file of serve may hold one object on each line.
+Written after vllm/benchmarks/{latency,serve,throughput}.py of vLLM; a file of serve may hold one object on
+each line.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ LOAD_FIELDS = (
     *("model_id", "backend", "request_rate", "burstiness", "max_concurrency", "num_prompts"),
     *("ramp_up_strategy", "ramp_up_start_rps", "ramp_up_end_rps"),
 )
-"""What the load was: another one is another line."""
+"""The load of ``serve``; a different load is a different series."""
 
 IGNORED_FIELDS = {
     *(
@@ -80,9 +81,11 @@ COMMAND_MARKS = (
     (b'"request_throughput"', b'"total_input_tokens"'),
     (b'"requests_per_second"', b'"elapsed_time"'),
 )
-"""What each of the three commands writes near the start of its file."""
+"""Keys that each of the three commands writes near the start of its file."""
 
-SUMMARY_FIELD = re.compile(r"(?P<which>mean|median|std|p\d+(?:\.\d+)?)_(?P<what>ttft|tpot|itl|e2el)_ms")
+SUMMARY_FIELD = re.compile(
+    r"(?P<statistic>mean|median|std|p\d+(?:\.\d+)?)_(?P<quantity>ttft|tpot|itl|e2el)_ms"
+)
 
 
 def can_read(path: Path, head: bytes) -> bool:
@@ -92,9 +95,9 @@ def can_read(path: Path, head: bytes) -> bool:
 
 
 def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
-    """A run for each object. The command is told by what it wrote, for none of them names itself."""
+    """Yield a run for each object; the command follows from its keys, since its name is not written."""
     objects = [
-        one for one in parse_json_lines(read_bytes(path, MAX_BYTES), str(path)) if isinstance(one, dict)
+        value for value in parse_json_lines(read_bytes(path, MAX_BYTES), str(path)) if isinstance(value, dict)
     ]
     readers = [(_find_reader(content), content) for content in objects]
     if not any(reader for reader, _ in readers):
@@ -150,7 +153,7 @@ def _read_throughput(
 def _read_serve(
     run: RunBuilder, content: Mapping[str, Any], parameters: NamedValues, warn: WarnCallback
 ) -> None:
-    """Rates of the whole load, and the latencies of its requests: all of them with ``--save-detailed``, else sums."""
+    """Add rates of the load and latencies of requests: samples with ``--save-detailed``, else summaries."""
     failed = _failed_requests_reason(content)
     for name, metric in RATE_METRICS.items():
         if content.get(name) is not None:
@@ -165,7 +168,8 @@ def _read_serve(
         run.add_samples("serve", parameters, Metric(name, "seconds"), values, Clock.WALL)
     if not raw:
         warn(
-            "requests were not saved: give --save-detailed, or latencies of two commits cannot be compared in pairs"
+            "requests were not saved: give --save-detailed, "
+            "or latencies of two commits cannot be compared in pairs"
         )
     _add_summaries(run, content, parameters, raw)
 
@@ -173,64 +177,77 @@ def _read_serve(
 def _add_summaries(
     run: RunBuilder, content: Mapping[str, Any], parameters: NamedValues, raw: Mapping[str, object]
 ) -> None:
-    """What vLLM computed: medians stand in for requests that were not saved, all else is only shown."""
+    """Add vLLM's statistics: medians replace requests that were not saved, all others are only shown."""
     for name, value in content.items():
-        found, number = SUMMARY_FIELD.fullmatch(name), parse_finite(value)
-        if found is None or number is None or found["which"] == "std":
+        match, number = SUMMARY_FIELD.fullmatch(name), parse_finite(value)
+        if match is None or number is None or match["statistic"] == "std":
             continue
-        what, seconds = found["what"], number / 1000
-        if found["which"] == "median" and what not in raw:
+        statistic, quantity, seconds = match["statistic"], match["quantity"], number / 1000
+        if statistic == "median" and quantity not in raw:
             run.add_summary(
                 "serve",
                 parameters,
-                Metric(what, "seconds"),
+                Metric(quantity, "seconds"),
                 SampleSummary(seconds, n=parse_count(content.get("completed"))),
             )
-        elif found["which"] != "median":
-            shown = Metric(f"{what}_{found['which'].replace('.', '_')}", "seconds")
-            run.add_samples("serve", parameters, shown, [seconds], Clock.INFORMATIONAL)
+        elif statistic != "median":
+            metric = Metric(f"{quantity}_{statistic.replace('.', '_')}", "seconds")
+            run.add_samples("serve", parameters, metric, [seconds], Clock.INFORMATIONAL)
 
 
 def _request_latencies(content: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Time to first token, mean time of each further one, and every gap; of requests that ended well."""
-    good = [not error for error in as_list(content.get("errors"))]
+    """Return TTFT, TPOT (mean gap) and ITL (every gap) of the requests that succeeded, in seconds."""
+    successes = [not error for error in as_list(content.get("errors"))]
     ttfts, itls = as_list(content.get("ttfts")), as_list(content.get("itls"))
-    good = good if len(good) == len(ttfts) else [True] * len(ttfts)
-    gaps = [as_list(one) for one, fine in zip(itls, good, strict=False) if fine]
-    means = [sum(one) / len(one) for one in gaps if one and all(parse_finite(gap) is not None for gap in one)]
-    found = {
-        "ttft": [one for one, fine in zip(ttfts, good, strict=False) if fine],
+    successes = successes if len(successes) == len(ttfts) else [True] * len(ttfts)
+    gaps = [as_list(itl) for itl, succeeded in zip(itls, successes, strict=False) if succeeded]
+    means = [
+        sum(request_gaps) / len(request_gaps)
+        for request_gaps in gaps
+        if request_gaps and all(parse_finite(gap) is not None for gap in request_gaps)
+    ]
+    latencies = {
+        "ttft": [ttft for ttft, succeeded in zip(ttfts, successes, strict=False) if succeeded],
         "tpot": means,
-        "itl": [gap for one in gaps for gap in one],
+        "itl": [gap for request_gaps in gaps for gap in request_gaps],
     }
-    return {name: values for name, values in found.items() if values}
+    return {name: values for name, values in latencies.items() if values}
 
 
 def _failed_requests_reason(content: Mapping[str, Any]) -> str:
-    """Requests that failed make a load another one: fewer tokens, shorter queues."""
-    asked, done, failed = (parse_finite(content.get(name)) for name in ("num_prompts", "completed", "failed"))
-    if failed is None and asked is not None and done is not None:
-        failed = asked - done
+    """Return why a load with failed requests is not a measurement: it has fewer tokens and shorter queues."""
+    requested, completed = parse_finite(content.get("num_prompts")), parse_finite(content.get("completed"))
+    failed = parse_finite(content.get("failed"))
+    if failed is None and requested is not None and completed is not None:
+        failed = requested - completed
     return f"{failed:g} requests failed" if failed and failed > 0 else ""
 
 
 def _read_parameters(content: Mapping[str, Any], path: Path) -> NamedValues:
-    """The load; latency and throughput say nothing of theirs, so that the file's name has to tell it."""
+    """Return the load; files of latency and throughput lack it, so their name is the parameter."""
     named = {name: content.get(name) for name in LOAD_FIELDS}
     return to_pairs(named) if "model_id" in content else (("file", path.name.split(".json")[0]),)
 
 
 def _read_variant(content: Mapping[str, Any]) -> NamedValues:
-    """What ``--metadata KEY=VALUE`` added, which somebody chose to say; dates and versions only date it."""
-    known = {*LOAD_FIELDS, *IGNORED_FIELDS, *RATE_METRICS}
-    said = {name: value for name, value in content.items() if name not in known and isinstance(value, str)}
+    """Return the values of ``--metadata KEY=VALUE`` as the variant, without dates and versions."""
+    standard_fields = {*LOAD_FIELDS, *IGNORED_FIELDS, *RATE_METRICS}
+    metadata = {
+        name: value
+        for name, value in content.items()
+        if name not in standard_fields and isinstance(value, str)
+    }
     return to_pairs(
-        {name: value for name, value in said.items() if not re.search(r"version|commit|sha|date|time", name)}
+        {
+            name: value
+            for name, value in metadata.items()
+            if not re.search(r"version|commit|sha|date|time", name)
+        }
     )
 
 
 def _parse_date(value: object) -> datetime | None:
-    """``20250401-120000``, by the clock of the machine, whose zone is not written: taken as UTC."""
+    """Parse ``20250401-120000``, local time of the machine without a zone, as UTC."""
     try:
         return datetime.strptime(to_text(value), "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
     except ValueError:

@@ -124,7 +124,10 @@ from {module} import {name}
 
 
 class {name}Bench(ModelBench):
-    """Step time and its phases, memory, exact counts, the loss. Give `stream` as well if the model generates."""
+    """Step time and its phases, memory, exact counts, the loss.
+
+    Give `stream` as well if the model generates.
+    """
 
     groups = ("training", "step_counts", "numerics")  # "cold_start" takes some seconds more per process
     budget_s = 0.5  # seconds of timed steps in one process
@@ -173,9 +176,11 @@ def loss_of(output):
 '''
 
 EXAMPLE_SUITE = '''\
-"""Written by `perfci init`, which found no torch module that can be built without arguments: measure yours here.
+"""Written by `perfci init`, which found no torch module that can be built without arguments:
+measure yours here.
 
-Give `stream` as well if the model generates; functions named time_, mem_, peakmem_ or track_ are benchmarks as in asv.
+Give `stream` as well if the model generates; functions named time_, mem_, peakmem_ or track_
+are benchmarks as in asv.
 """
 
 import torch

@@ -41,17 +41,20 @@ AA_CACHE_OPTIONS = """\
           key: perfci-aa-${{ github.run_id }}
           restore-keys: perfci-aa-"""
 
+WORKFLOW_RUN_URL = "${{ github.server_url }}/${{ github.repository }}/actions/runs/${{ github.run_id }}"
+
 DEFAULT_BRANCHES = "branches: [main, master]"
 PLAIN_BRANCH_NAME = re.compile(r"[A-Za-z0-9._/-]+")
 """Branch names that GitHub cannot take for a pattern."""
 
 MEASURE_WORKFLOW = f"""\
-# Written by `perfci init`: compares every pull request with its merge base, in interleaved pairs on one machine, and,
-# every night, a commit with itself (A/A run) to measure the noise floor and the false-alarm rate.
-# The measured code is untrusted, so the jobs that measure hold no credential; perf-report.yml posts the result.
-# Where the repository's variable PERFCI_SERVER names a perfci server that is bound to this file (`perfci project
-# bind`), commits of the main branch are measured as well, older ones when started by hand with `since`, and a job
-# that runs none of them sends the server everything.
+# Written by `perfci init`: compares every pull request with its merge base, in interleaved pairs on one
+# machine, and, every night, a commit with itself (A/A run) to measure the noise floor and the false-alarm
+# rate.
+# The measured code is untrusted, so the jobs that measure hold no credential; perf-report.yml posts the
+# result. Where the repository's variable PERFCI_SERVER names a perfci server that is bound to this file
+# (`perfci project bind`), commits of the main branch are measured as well, older ones when started by hand
+# with `since`, and a job that runs none of them sends the server everything.
 name: perf
 on:
   pull_request:
@@ -62,7 +65,8 @@ on:
   workflow_dispatch:
     inputs:
       since:
-        description: Every commit of this branch after that one, such as v1.0 or HEAD~20; nothing, only the newest
+        description: >-
+          Every commit of this branch after that one, such as v1.0 or HEAD~20; nothing, only the newest
         default: ""
       rounds:
         description: How often each of them is measured; nothing, as perfci.toml says
@@ -82,7 +86,7 @@ jobs:
     outputs: # for jobs of your own
       verdict: ${{{{ steps.compare.outputs.verdict }}}}
       regressions: ${{{{ steps.compare.outputs.regressions }}}}
-      report-url: ${{{{ github.server_url }}}}/${{{{ github.repository }}}}/actions/runs/${{{{ github.run_id }}}}
+      report-url: {WORKFLOW_RUN_URL}
     steps:
 {SETUP_STEPS}
       - name: Restore A/A results
@@ -104,7 +108,8 @@ jobs:
       contents: read
     steps:
 {SETUP_STEPS}
-      - name: Measure the newest commit, or every one since another # to HEAD, so that none is of any other branch
+      # to HEAD, so that none is of any other branch
+      - name: Measure the newest commit, or every one since another
         timeout-minutes: ${{{{ inputs.since && 340 || 50 }}}}
         run: perfci run --smoke ${{ROUNDS:+--rounds "$ROUNDS"}} -- "${{SINCE:+$SINCE..}}HEAD"
         env:
@@ -114,7 +119,8 @@ jobs:
         if: ${{{{ !cancelled() }}}}
         run: |
           mkdir -p perfci-results/runs
-          perfci export --format perfci | split --lines 1 --additional-suffix .json - perfci-results/runs/history-
+          perfci export --format perfci |
+            split --lines 1 --additional-suffix .json - perfci-results/runs/history-
 {UPLOAD_RESULTS_STEP}
   aa:
     name: "A/A run: compare a commit with itself"
@@ -142,11 +148,13 @@ jobs:
     # GitHub signs nothing for a pull request of a fork
     if: >-
       ${{{{ !cancelled() && vars.PERFCI_SERVER != '' &&
-      (github.event_name != 'pull_request' || github.event.pull_request.head.repo.full_name == github.repository) }}}}
+      (github.event_name != 'pull_request' ||
+      github.event.pull_request.head.repo.full_name == github.repository) }}}}
     runs-on: ubuntu-latest
     timeout-minutes: 10
     permissions:
-      id-token: write # the server lets a job upload by what GitHub signs of it; so nothing is checked out or built here
+      id-token: write # the server lets a job upload by what GitHub signs of it;
+      # so nothing is checked out or built here
       pull-requests: read # expected changes declared by the pull request of a commit
     steps:
 {SETUP_STEPS_WITHOUT_CHECKOUT}
@@ -162,16 +170,18 @@ jobs:
         env:
           GITHUB_TOKEN: ${{{{ github.token }}}}
           SERVER: ${{{{ vars.PERFCI_SERVER }}}}
-      - name: Upload measurements to the server # where perfci.toml names the project otherwise than the repository: --project NAME
+      # where perfci.toml names the project otherwise than the repository: --project NAME
+      - name: Upload measurements to the server
         run: test ! -d perfci-results/runs || perfci upload perfci-results/runs/* --server "$SERVER"
         env:
           SERVER: ${{{{ vars.PERFCI_SERVER }}}}
 """
 
 REPORT_WORKFLOW = f"""\
-# Written by `perfci init`: posts the results of perf.yml to the pull request, in one comment that is edited in place
-# and a check. It runs nothing of the pull request, takes nothing from the results but numbers and names that are shown
-# as such, and checks with GitHub where they came from; so it may hold a token that writes, for pull requests of forks too.
+# Written by `perfci init`: posts the results of perf.yml to the pull request, in one comment that is edited
+# in place and a check. It runs nothing of the pull request, takes nothing from the results but numbers and
+# names that are shown as such, and checks with GitHub where they came from; so it may hold a token
+# that writes, for pull requests of forks too.
 name: perf-report
 on:
   workflow_run: # zizmor: ignore[dangerous-triggers] checks nothing out, and treats the artifact as hostile
@@ -217,7 +227,7 @@ jobs:
 
 
 def render_measure_workflow(branch: str = "") -> str:
-    """The workflow that measures the history of a branch; without a plain name, that of ``main`` and ``master``."""
+    """Render the workflow for the history of a branch, without a plain name of ``main`` and ``master``."""
     if not PLAIN_BRANCH_NAME.fullmatch(branch):
         return MEASURE_WORKFLOW
     return MEASURE_WORKFLOW.replace(DEFAULT_BRANCHES, f'branches: ["{branch}"]')

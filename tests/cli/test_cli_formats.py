@@ -51,7 +51,7 @@ def test_what_is_not_said_is_said_by_options(custom: Path, capsys: pytest.Captur
     ]
 
 
-def test_what_nobody_knows_is_kept_apart_and_said(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_value_of_unknown_unit_is_kept_unresolved(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["ingest", "custom.json", "--commit", SHA, "--machine", "box", "--json"]) == 0
 
     told = capsys.readouterr()
@@ -59,7 +59,7 @@ def test_what_nobody_knows_is_kept_apart_and_said(custom: Path, capsys: pytest.C
         "  value has an unresolved unit: the direction (lower or higher is better) of cpu in x is unknown\n"
         in told.err
     )
-    assert json.loads(told.out)[0]["quarantined"] == 1
+    assert json.loads(told.out)[0]["unresolved"] == 1
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def sources(here: Path) -> list[str]:
         return [source for (source,) in store.execute("SELECT source FROM sessions")]
 
 
-def test_an_order_that_rests_on_dates_is_said(here: Path, custom: Path) -> None:
+def test_an_order_by_date_is_recorded(here: Path, custom: Path) -> None:
     run_cli(["ingest", "custom.json", "--commit", SHA, "--machine", "box", "--project", "it"])
 
     assert sources(here) == ["commits ordered by date: no git repository was available"]

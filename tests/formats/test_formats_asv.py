@@ -1,4 +1,4 @@
-"""asv results of either version are read as asv itself reads them, and nothing in them collapses or gets lost."""
+"""asv results of either version are read as asv itself reads them, without merging or losing any."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of optimum-benchmark 0.6.0, written after the code that writes them: its models are not at hand here."""
+"""Files of optimum-benchmark 0.6.0, written by hand after its code, since its models are not available."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run written as ``perfci.run/1`` is the same run when it is read; what does not fit is told with its place."""
+"""A run written as ``perfci.run/1`` is read back unchanged; errors name their place in the document."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ FIRST = "results.0.processes.0"
 
 
 def faulty(place: str, value: object) -> bytes:
-    """A full document with one entry, addressed as ``results.0.metric``, replaced, added or (by ``...``) removed."""
+    """Return a full document with the entry at ``place`` (``results.0.metric``) set or removed (``...``)."""
     content = json.loads(run_document.dump_run(a_full_run()))
     *path, last = [int(step) if step.isdigit() else step for step in place.split(".")]
     part: Any = content

@@ -1,6 +1,6 @@
-"""Any odd value at any place of a file: reading it ends well or in one sentence, and what is read can be stored.
+"""Any odd value at any place of a file is read or refused in one sentence, and what is read can be stored.
 
-A place meets every third of the odd values, and the next place the next ones; ``make proof`` has every place meet all.
+Each place gets every third of the odd values, in rotation; ``make proof`` gives all of them to every place.
 """
 
 from __future__ import annotations

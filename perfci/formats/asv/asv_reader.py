@@ -44,7 +44,7 @@ BENCHMARKS, MACHINE = "benchmarks.json", "machine.json"
 HARDWARE = ("machine", "cpu", "num_cpu", "ram", "version")
 
 PYTHON = re.compile(r"(?:py|python|pypy)[-/_]?(\d+\.\d+)", re.IGNORECASE)
-"""The version inside the path of an interpreter: ``/usr/bin/python3.11``, ``/opt/Python/3.11.7/bin/python``."""
+"""The version in the path of an interpreter: ``/usr/bin/python3.11``, ``/opt/Python/3.11.7/bin/python``."""
 
 MIN_RAM_IN_BYTES = 2**31
 """A bare ``ram`` below this is in kilobytes, as older asv wrote it; newer ones write bytes."""
@@ -61,7 +61,7 @@ def can_read(path: Path, head: bytes) -> bool:
 
 
 def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
-    """One run for each result file: a commit on a machine in an environment. A broken file is left out."""
+    """Yield a run for each result file (commit, machine and environment); damaged files are left out."""
     project = defaults.project
     if path.is_dir() or is_archive(path):
         with open_tree(path) as tree:
@@ -73,9 +73,9 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
 
 
 def build_variant(content: Mapping[str, Any]) -> Variant:
-    """What somebody chose: the kind of environment, Python, requirements, environment variables.
+    """Build the variant: the kind of environment, Python, requirements, environment variables.
 
-    An environment name that these do not explain is kept as it is, so that no two environments become one.
+    An environment name that does not follow from these is kept, so that different environments stay apart.
     """
     name, python = _to_text(content.get("env_name")), _to_text(content.get("python"))
     tool = _environment_tool(name)
@@ -83,6 +83,7 @@ def build_variant(content: Mapping[str, Any]) -> Variant:
         (key, _to_text(value)) for key, value in _as_mapping(content.get("requirements")).items()
     )
     env_vars = sorted((key, _to_text(value)) for key, value in _as_mapping(content.get("env_vars")).items())
+    # The name that asv derives from these, to see whether the stored one holds anything else.
     chosen = [("environment_type", tool)] if tool else []
     chosen += [("python", _python_version(python))] if python else []
     chosen += requirements + [(f"env {key}", value) for key, value in env_vars]
@@ -93,17 +94,19 @@ def build_variant(content: Mapping[str, Any]) -> Variant:
 
 
 def parse_memory_gb(ram: object) -> int | None:
-    """Main memory in whole GB from what asv wrote (bytes, or kilobytes) or somebody typed (``16 GB``)."""
-    found = re.fullmatch(r"\s*(\d{1,18}(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", _to_text(ram), re.IGNORECASE)
-    if not found:
+    """Parse main memory as whole GB from bytes or kilobytes (written by asv) or text such as ``16 GB``."""
+    match = re.fullmatch(r"\s*(\d{1,18}(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", _to_text(ram), re.IGNORECASE)
+    if not match:
         return None
-    amount, unit = float(found[1]), found[2].lower()
-    factor = SIZE_FACTORS[unit] if unit else 1 if amount >= MIN_RAM_IN_BYTES else SIZE_FACTORS["k"]
+    amount, unit = float(match[1]), match[2].lower()
+    if not unit:
+        unit = "" if amount >= MIN_RAM_IN_BYTES else "k"
+    factor = SIZE_FACTORS[unit] if unit else 1
     return round(amount * factor / SIZE_FACTORS["g"]) or None
 
 
 def _read_tree(tree: FileTree, project: str, warn: WarnCallback, path: Path) -> Iterator[ImportedRun]:
-    found = False
+    any_read = False
     names = [name for name in tree.names() if name.name not in (BENCHMARKS, MACHINE)]
     names.sort(key=lambda name: (name.parent, name.name))
     for folder, files in groupby(names, key=lambda name: name.parent):
@@ -114,14 +117,14 @@ def _read_tree(tree: FileTree, project: str, warn: WarnCallback, path: Path) -> 
             except PerfciError as error:
                 warn(f"Left out: {error}")
                 continue
-            found = True
+            any_read = True
             yield document
-    if not found:
+    if not any_read:
         raise PerfciError(f"{path} holds no asv result file: expected results/<machine>/<commit>-<env>.json.")
 
 
 class _MachineFolderReader:
-    """One folder of result files: what they share is read, and built, once."""
+    """Read the result files of one machine's folder, sharing the benchmark descriptions and series."""
 
     def __init__(self, tree: FileTree, folder: PurePosixPath, project: str, warn: WarnCallback) -> None:
         self._tree, self._project, self._warn = tree, project, warn
@@ -130,15 +133,15 @@ class _MachineFolderReader:
         )
         self._machine_json = self._read_optional(folder / MACHINE)
         self._descriptions: dict[str, BenchmarkDescription] = {}
-        self._told: set[str] = set()
+        self._sourced: set[str] = set()
         self._series: dict[tuple[Machine, Variant], dict[tuple[str, str, NamedValues], Series]] = {}
 
     def read_run(self, file: PurePosixPath) -> ImportedRun:
-        what = "/".join(file.parts[-2:])
+        source_name = "/".join(file.parts[-2:])
         body = self._tree.read_file(file)
-        content = parse_results(body, what)
-        machine, variant = self._build_machine(content["params"], what), build_variant(content)
-        known = self._series.setdefault((machine, variant), {})
+        content = parse_results(body, source_name)
+        machine, variant = self._build_machine(content["params"], source_name), build_variant(content)
+        series_cache = self._series.setdefault((machine, variant), {})
         measured = list(iter_rows(content, self._warn))
         started = [row.started_at for _, row in measured if row.started_at] or [
             parse_milliseconds(content.get("date")) or EPOCH
@@ -153,11 +156,11 @@ class _MachineFolderReader:
             suite=HARNESS,
             harness=HARNESS,
             started_at=min(started),
-            origin=(("format", "asv"), ("file", what)),
+            origin=(("format", "asv"), ("file", source_name)),
             results=tuple(
                 result
                 for name, row in measured
-                for result in self._read_results(name, row, known, machine, variant)
+                for result in self._read_results(name, row, series_cache, machine, variant)
             ),
         )
         key = _hash_parts(
@@ -168,20 +171,22 @@ class _MachineFolderReader:
     def _new_benchmark_sources(
         self, measured: Sequence[tuple[str, AsvBenchmarkRow]]
     ) -> dict[Benchmark, tuple[str, dict[str, Any]]]:
-        """Code and settings, which asv keeps only of a benchmark's newest version: told when that one is met first."""
+        """Return code and settings of each benchmark when its newest version, which alone has them,
+        occurs.
+        """
         new = {}
         for name, row in measured:
             entry = _as_mapping(self._benchmarks.get(name))
-            if name not in self._told and row.version and entry.get("version") == row.version:
+            if name not in self._sourced and row.version and entry.get("version") == row.version:
                 settings = {
                     key: value for key, value in entry.items() if key not in ("code", "name", "version")
                 }
                 new[Benchmark(name, row.version)] = (_to_text(entry.get("code")), settings)
-                self._told.add(name)
+                self._sourced.add(name)
         return new
 
     def _read_optional(self, file: PurePosixPath) -> dict[str, Any]:
-        """A file that describes results but is not needed to read them."""
+        """Read a JSON object that describes results but is not required; empty if it is missing."""
         if not self._tree.has_file(file):
             return {}
         try:
@@ -197,17 +202,16 @@ class _MachineFolderReader:
                 f"{source_name} was measured on {params['machine']}, but lies in the folder of {named}."
             )
         facts = self._machine_json if isinstance(named, str) else params
+        core_count = _to_text(facts.get("num_cpu"))
         return Machine(
             cpu=_to_text(facts.get("cpu")),
-            cores=int(count)
-            if (count := _to_text(facts.get("num_cpu"))).isdecimal() and len(count) < 7
-            else None,
+            cores=int(core_count) if core_count.isdecimal() and len(core_count) < 7 else None,
             memory_gb=parse_memory_gb(facts.get("ram")),
             name=params["machine"],
         )
 
     def _build_environment(self, content: Mapping[str, Any]) -> Environment:
-        """What nobody chose: also keys that somebody wrote into machine.json by hand, such as a driver version."""
+        """Build the observed environment, including keys added to machine.json by hand (a driver version)."""
         chosen = {*HARDWARE, "python", *_as_mapping(content.get("requirements"))}
         facts = {**self._machine_json, **content["params"], "env_name": content.get("env_name")}
         if "/" in _to_text(content.get("python")):
@@ -241,18 +245,18 @@ class _MachineFolderReader:
 
 
 def _environment_tool(env_name: str) -> str:
-    """``conda`` of ``conda-py3.8-numpy``; names without a tool are older than that part."""
+    """Return ``conda`` of ``conda-py3.8-numpy``; environment names of older asv have no tool."""
     return env_name.partition("-py")[0] if "-py" in env_name and not env_name.startswith("py") else ""
 
 
 def _python_version(python: str) -> str:
-    """An existing environment is named by its interpreter's path, which differs from one runner to the next."""
-    found = PYTHON.findall(python)
-    return found[-1] if "/" in python and found else python
+    """Return the Python version, extracted from an interpreter's path, which differs between runners."""
+    versions = PYTHON.findall(python)
+    return versions[-1] if "/" in python and versions else python
 
 
 def sanitize_file_name(name: str) -> str:
-    """What asv makes of an environment's name before it stores it (``asv.util.sanitize_filename``)."""
+    """Replace the characters that asv replaces in an environment's name (``asv.util.sanitize_filename``)."""
     return re.sub(r'[<>:"/\\^|?*\x00-\x1f]', "_", name)
 
 

@@ -1,4 +1,4 @@
-"""Write runs as the results folder of asv, which ``asv publish`` and ``asv compare`` accept; as a tar, or in place."""
+"""Write runs as a results folder for ``asv publish`` and ``asv compare``, as a tar archive or in place."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ASV_TYPES = {
     ("peak_memory", "bytes"): "peakmemory",
     ("memory", "bytes"): "memory",
 }
-"""The types of asv, by metric and unit; whatever else is measured it calls ``track``."""
+"""The types of asv, by metric and unit; every other metric is of type ``track``."""
 
 NAME_PREFIXES = {"time": "time_", "peakmemory": "peakmem_", "memory": "mem_", "track": "track_"}
 
@@ -69,7 +69,7 @@ GRID_FLATTENED = (
 
 
 def write(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
-    """The folder as a tar archive, member after member."""
+    """Yield the folder as chunks of a tar archive."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w|") as archive:
         for name, body in iter_files(runs, warn):
@@ -81,38 +81,42 @@ def write(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
 
 
 def iter_files(runs: Iterable[Run], warn: WarnCallback) -> Iterator[tuple[PurePosixPath, bytes]]:
-    """Every file of the folder. The runs of one commit stand together: a commit is a file for each environment."""
-    told = _WarnOnce(warn)
-    described: dict[str, dict[str, Any]] = {}
+    """Yield name and content of each file of the folder: one for each commit, machine and environment.
+
+    ``runs`` come grouped by commit.
+    """
+    warn_once = _WarnOnce(warn)
+    benchmarks: dict[str, dict[str, Any]] = {}
     machines: dict[str, Machine] = {}
-    for _, of_commit in groupby(runs, key=lambda run: (run.commit.sha, run.commit.dirty)):
-        together: dict[tuple[Machine, Variant], list[Run]] = defaultdict(list)
-        for run in of_commit:
-            together[run.machine, run.variant].append(run)
-        for (machine, variant), alike in together.items():
-            if alike[0].commit.dirty:
-                told(DIRTY_SKIPPED)
+    for _, commit_runs in groupby(runs, key=lambda run: (run.commit.sha, run.commit.dirty)):
+        groups: dict[tuple[Machine, Variant], list[Run]] = defaultdict(list)
+        for run in commit_runs:
+            groups[run.machine, run.variant].append(run)
+        for (machine, variant), group in groups.items():
+            if group[0].commit.dirty:
+                warn_once(DIRTY_SKIPPED)
                 continue
-            name, place = _machine_name(machine), _environment_name(variant)
+            name, environment_name = _machine_name(machine), _environment_name(variant)
             machines[name] = machine
-            path = PurePosixPath(name, f"{alike[0].commit.sha[:8]}-{_shorten_name(place)}.json")
-            yield path, _dump_json(_build_result_file(alike, name, place, described, told))
+            path = PurePosixPath(name, f"{group[0].commit.sha[:8]}-{_shorten_name(environment_name)}.json")
+            yield path, _dump_json(_build_result_file(group, name, environment_name, benchmarks, warn_once))
     for name, machine in machines.items():
-        told(MACHINES_BY_NAME)
+        warn_once(MACHINES_BY_NAME)
         yield PurePosixPath(name, MACHINE), _dump_json(_machine_fields(name, machine) | {"version": 1})
-    yield PurePosixPath(BENCHMARKS), _dump_json(described | {"version": 2})
+    yield PurePosixPath(BENCHMARKS), _dump_json(benchmarks | {"version": 2})
 
 
 class _WarnOnce:
-    """Says each thing that is lost once."""
+    """A warning callback that drops repeated sentences."""
 
     def __init__(self, warn: WarnCallback) -> None:
-        self._lost, self._told = warn, set[str]()
+        self._warn = warn
+        self._warned: set[str] = set()
 
     def __call__(self, sentence: str) -> None:
-        if sentence not in self._told:
-            self._told.add(sentence)
-            self._lost(sentence)
+        if sentence not in self._warned:
+            self._warned.add(sentence)
+            self._warn(sentence)
 
 
 def _build_result_file(
@@ -159,20 +163,22 @@ def _build_row(
     benchmarks: dict[str, dict[str, Any]],
     warn: _WarnOnce,
 ) -> list[Any]:
-    """One benchmark: a list of cells in every column, over the grid that the parameters span."""
+    """Build the row of one benchmark: in every column a list of cells, over the grid of its parameters."""
     first = cells[0][0]
-    names, keyed = _grid_axes([series for series, _ in cells], warn)
-    axes = [list(dict.fromkeys(values[place] for values in keyed)) for place in range(len(names))]
-    found = dict(zip(keyed, (_build_cell(series, measured, warn) for series, measured in cells), strict=True))
+    names, cell_keys = _grid_axes([series for series, _ in cells], warn)
+    axes = [list(dict.fromkeys(values[place] for values in cell_keys)) for place in range(len(names))]
+    cell_values = dict(
+        zip(cell_keys, (_build_cell(series, measured, warn) for series, measured in cells), strict=True)
+    )
     grid = list(product(*axes))
-    if len(found) < len(cells):
+    if len(cell_values) < len(cells):
         warn(VERSIONS_LOST)
-    if len(grid) > len(found):
+    if len(grid) > len(cell_values):
         warn(GAPS_READ_AS_SKIPPED)
     _describe_benchmark(first, names, axes, benchmarks)
     columns: dict[str, Any] = {
         name: [
-            found[cell].get(name) if cell in found else math.nan if name == "result" else None
+            cell_values[cell].get(name) if cell in cell_values else math.nan if name == "result" else None
             for cell in grid
         ]
         for name in COLUMNS
@@ -180,19 +186,18 @@ def _build_row(
     }
     started = [run.started_at for _, measured in cells for run, _ in measured]
     columns |= {"params": axes, "version": first.benchmark.version, "started_at": _milliseconds(max(started))}
-    row = [
-        None
-        if isinstance(value := columns.get(name), list) and name != "params" and value == [None] * len(value)
-        else value
-        for name in COLUMNS
-    ]
+    for name, column in columns.items():
+        if name != "params" and isinstance(column, list) and all(value is None for value in column):
+            columns[name] = None
+    # asv leaves out the empty end of a row.
+    row = [columns.get(name) for name in COLUMNS]
     while row and row[-1] is None:
         row.pop()
     return row
 
 
 def _grid_axes(cells: Sequence[Series], warn: _WarnOnce) -> tuple[list[str], list[tuple[str, ...]]]:
-    """The names of the parameters, and the values of each cell; too large a grid becomes one axis of whole cells."""
+    """Return parameter names and each cell's values; an irregular or too large grid becomes one axis."""
     names = [name for name, _ in cells[0].parameters]
     sizes = [len({dict(series.parameters).get(name) for series in cells}) for name in names]
     regular = all([name for name, _ in series.parameters] == names for series in cells)
@@ -239,23 +244,23 @@ def _warn_of_process_losses(processes: Sequence[Process], results: Sequence[Resu
 def _cell_statistics(
     samples: Sequence[float], summary: SampleSummary | None, number: int | None
 ) -> dict[str, Any]:
-    """Quartiles and counts; an interval nobody computed is infinite, which asv reads as no weight."""
+    """Return quartiles and counts; a missing confidence interval is infinite, which asv ignores."""
     q25, _, q75 = (
         statistics.quantiles(samples, n=4, method="inclusive") if len(samples) > 1 else [None, None, None]
     )
-    told = summary or SampleSummary(0.0)
+    bounds = summary or SampleSummary(0.0)
     return {
-        "stats_ci_99_a": -math.inf if told.ci_lo is None else told.ci_lo,
-        "stats_ci_99_b": math.inf if told.ci_hi is None else told.ci_hi,
-        "stats_q_25": q25 if told.q25 is None else told.q25,
-        "stats_q_75": q75 if told.q75 is None else told.q75,
+        "stats_ci_99_a": -math.inf if bounds.ci_lo is None else bounds.ci_lo,
+        "stats_ci_99_b": math.inf if bounds.ci_hi is None else bounds.ci_hi,
+        "stats_q_25": q25 if bounds.q25 is None else bounds.q25,
+        "stats_q_75": q75 if bounds.q75 is None else bounds.q75,
         "stats_number": number,
-        "stats_repeat": told.n or len(samples) or None,
+        "stats_repeat": bounds.n or len(samples) or None,
     }
 
 
 def _asv_benchmark_name(series: Series) -> str:
-    """asv has one metric a benchmark: it says which by how the name begins, any other stands behind it."""
+    """Name the benchmark for asv, whose prefix implies its one metric; any other metric is appended."""
     benchmark, function = series.benchmark.name, series.benchmark.name.rpartition(".")[2]
     kind = _asv_type(series)
     plain = function.startswith(NAME_PREFIXES[kind]) and series.metric.name == METRIC_NAMES[kind]
@@ -269,10 +274,10 @@ def _asv_type(series: Series) -> str:
 def _describe_benchmark(
     series: Series, names: list[str], axes: list[list[str]], benchmarks: dict[str, dict[str, Any]]
 ) -> None:
-    """What benchmarks.json says; asv passes on attributes it does not know, as those of a suite."""
+    """Add a benchmark to benchmarks.json, merging axes; asv passes on attributes it does not know."""
     name = _asv_benchmark_name(series)
-    known = benchmarks.get(name, {})
-    same = known.get("param_names") == names
+    earlier = benchmarks.get(name, {})
+    same_axes = earlier.get("param_names") == names
     benchmarks[name] = {
         "name": name,
         "code": "",
@@ -281,7 +286,8 @@ def _describe_benchmark(
         "version": series.benchmark.version,
         "param_names": names,
         "params": [
-            list(dict.fromkeys([*known["params"][i], *axis])) if same else axis for i, axis in enumerate(axes)
+            list(dict.fromkeys([*earlier["params"][i], *axis])) if same_axes else axis
+            for i, axis in enumerate(axes)
         ],
         "direction": series.metric.direction,
         "perfci": {"benchmark": series.benchmark.name, "metric": series.metric.name},
@@ -289,7 +295,7 @@ def _describe_benchmark(
 
 
 def _split_variant(variant: Variant) -> tuple[str, dict[str, str], dict[str, str]]:
-    """Python, requirements and environment variables, as ``asv.variant_of`` put them together."""
+    """Split a variant into Python, requirements and environment variables (inverse of ``build_variant``)."""
     chosen = dict(sorted(variant.values))
     python = chosen.pop("python", "")
     for name in ("environment_type", "env_name"):
@@ -309,15 +315,13 @@ def _environment_name(variant: Variant) -> str:
 
 
 def _shorten_name(name: str) -> str:
-    return (
-        name
-        if len(name) <= MAX_ENVIRONMENT_NAME
-        else "env-" + hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()
-    )
+    if len(name) <= MAX_ENVIRONMENT_NAME:
+        return name
+    return "env-" + hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()
 
 
 def _machine_name(machine: Machine) -> str:
-    """A folder's name; two classes of hardware that would read alike are told apart by a hash."""
+    """Return a folder name; a hash separates machine classes whose sanitized names would be equal."""
     if machine.name and sanitize_file_name(machine.name) == machine.name and machine.name not in (".", ".."):
         return machine.name
     mark = hashlib.sha256(repr(machine).encode()).hexdigest()[:8]
@@ -340,7 +344,7 @@ def _milliseconds(moment: Any) -> int:
 
 
 def _dump_json(content: object) -> bytes:
-    """As asv writes it, with bare NaN and Infinity."""
+    """Serialize JSON as asv does, with bare NaN and Infinity."""
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False, sort_keys=False).encode() + b"\n"
 
 

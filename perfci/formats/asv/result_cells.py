@@ -1,4 +1,4 @@
-"""One cell of an asv result file as a result of perfci."""
+"""Translate the cells of an asv result file into results of perfci."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_COUNT = 2**63 - 1
 METRIC_NAMES = {"time": "time", "peakmemory": "peak_memory", "memory": "memory", "track": "value"}
 
 TYPE_GUESSES = (("peakmem", "peakmemory", "bytes"), ("mem", "memory", "bytes"), ("time", "time", "seconds"))
-"""Type and unit by the start of a benchmark's name, for those that benchmarks.json does not know any more."""
+"""Name prefix, type and unit, for benchmarks that benchmarks.json does not describe any more."""
 
 FAILED = "asv recorded a failure; its files keep no reason"
 SKIPPED = "asv recorded that the benchmark skipped this"
@@ -40,7 +40,10 @@ SKIPPED = "asv recorded that the benchmark skipped this"
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkDescription:
-    """What is known of a benchmark besides its numbers; ``benchmark`` is its name where perfci had to write another."""
+    """Metric, clock and parameters of a benchmark.
+
+    ``original_name`` is the benchmark's name in perfci, where perfci had to write another one for asv.
+    """
 
     metric: Metric
     clock: Clock
@@ -49,35 +52,37 @@ class BenchmarkDescription:
 
 
 def describe_benchmark(name: str, entry: object) -> BenchmarkDescription:
-    """Read an entry of benchmarks.json, which may be missing: asv keeps only the benchmarks it discovered last."""
-    known: Mapping[str, Any] = entry if isinstance(entry, dict) else {}
+    """Read an entry of benchmarks.json, which is missing for benchmarks that asv no longer discovers."""
+    fields: Mapping[str, Any] = entry if isinstance(entry, dict) else {}
     guessed_type, guessed_unit = _guess_type(name)
-    kind, unit, names = known.get("type"), known.get("unit"), known.get("param_names")
+    kind, unit, names = fields.get("type"), fields.get("unit"), fields.get("param_names")
     kind = kind if isinstance(kind, str) and kind else guessed_type
-    ours = as_mapping(known.get("perfci"))
+    perfci_fields = as_mapping(fields.get("perfci"))
     return BenchmarkDescription(
-        original_name=to_text(ours.get("benchmark")),
+        original_name=to_text(perfci_fields.get("benchmark")),
         metric=Metric(
-            name=to_text(ours.get("metric")) or METRIC_NAMES.get(kind, kind),
+            name=to_text(perfci_fields.get("metric")) or METRIC_NAMES.get(kind, kind),
             unit=unit if isinstance(unit, str) and unit else guessed_unit,
-            direction=_parse_direction(known),
+            direction=_parse_direction(fields),
         ),
         clock=Clock.WALL if kind == "time" else Clock.VALUE,
-        parameter_names=tuple(str(one) for one in names) if isinstance(names, list) else (),
+        parameter_names=tuple(str(parameter_name) for parameter_name in names)
+        if isinstance(names, list)
+        else (),
     )
 
 
 def build_grid(
     name: str, row: AsvBenchmarkRow, description: BenchmarkDescription, warn: WarnCallback
 ) -> dict[NamedValues, int]:
-    """The cells of a benchmark as parameters and their place in the lists of the row; the last parameter runs fastest.
+    """Map the parameters of each cell to its index in the row's lists; the last parameter varies fastest.
 
-    The parameters are the strings of the file itself: benchmarks.json may have another grid by now.
+    The parameters are the strings of the result file: benchmarks.json may have another grid by now.
     """
     size = math.prod(len(axis) for axis in row.params)
     if size > MAX_CELLS or (row.result is not None and len(row.result) != size):
-        found = "none" if row.result is None else len(row.result)
-        warn(f"{name}: its parameters span {size} cells, but it has {found} results; skipped")
+        result_count = "none" if row.result is None else len(row.result)
+        warn(f"{name}: its parameters span {size} cells, but it has {result_count} results; skipped")
         return {}
     names = description.parameter_names
     if len(names) != len(row.params):
@@ -93,7 +98,7 @@ def build_grid(
 def build_result(
     series: Series, row: AsvBenchmarkRow, cell: int, clock: Clock, warn: WarnCallback
 ) -> Result | None:
-    """Translate one cell; nothing for a value that is no number at all (asv lets ``track_`` return anything)."""
+    """Translate one cell; None for a value that is not a number, as ``track_`` benchmarks may return."""
     value = row.result[cell] if row.result is not None else None
     number = parse_finite(value)
     if number is not None:
@@ -101,9 +106,8 @@ def build_result(
     if value is None:
         return Result(series, Status.FAILED, boundaries=ProcessBoundaries.POOLED, reason=FAILED)
     if not isinstance(value, float):
-        warn(
-            f"{series.benchmark.name}: a value of type {type(value).__name__} is not a number that perfci can compare"
-        )
+        type_name = type(value).__name__
+        warn(f"{series.benchmark.name}: a value of type {type_name} is not a number that perfci can compare")
         return None
     if math.isnan(value):
         return Result(series, Status.SKIPPED, boundaries=ProcessBoundaries.POOLED, reason=SKIPPED)
@@ -159,6 +163,6 @@ def _guess_type(name: str) -> tuple[str, str]:
 
 
 def _parse_direction(entry: Mapping[str, Any]) -> Direction:
-    """asv has no direction; suites write one as an attribute of the function, under either of two names."""
+    """Parse the direction, which asv lacks: suites set one of two attributes of the benchmark's function."""
     higher = entry.get("direction") == "higher" or entry.get("higher_is_better") is True
     return "higher" if higher else "lower"

@@ -1,4 +1,4 @@
-"""One asv result file of version 1 or 2 as uniform rows, checked as far as needed to read them."""
+"""Parse an asv result file of version 1 or 2 into uniform rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class AsvBenchmarkRow:
-    """What a file says of one benchmark. ``columns`` hold one entry per cell of the grid that ``params`` span."""
+    """One benchmark in a result file; ``columns`` hold one entry per cell of the grid of ``params``."""
 
     result: list[Any] | None
     params: tuple[tuple[str, ...], ...]
@@ -25,7 +25,7 @@ class AsvBenchmarkRow:
     columns: Mapping[str, Any]
 
     def cell_value(self, column: str, cell: int) -> Any:
-        """One entry of a column; asv leaves out columns, and whole lists, that hold nothing."""
+        """Return one entry of a column, or None: asv leaves out empty columns and lists."""
         entries = self.columns.get(column)
         return entries[cell] if isinstance(entries, list) and cell < len(entries) else None
 
@@ -39,7 +39,7 @@ def parse_object(body: bytes, source_name: str) -> dict[str, Any]:
 
 
 def parse_results(body: bytes, source_name: str) -> dict[str, Any]:
-    """Parse a result file and check what every one must have."""
+    """Parse a result file and check the fields that every result file must have."""
     content = parse_object(body, source_name)
     sha, params, results = content.get("commit_hash"), content.get("params"), content.get("results")
     if not isinstance(sha, str) or not isinstance(results, dict):
@@ -61,7 +61,7 @@ def file_version(content: Mapping[str, Any]) -> object:
 
 
 def iter_rows(content: Mapping[str, Any], warn: WarnCallback) -> Iterator[tuple[str, AsvBenchmarkRow]]:
-    """Every benchmark of a checked result file; one whose entry is malformed is left out."""
+    """Yield each benchmark of a checked result file; one whose entry is malformed is left out."""
     read = _columns_of_version_2 if file_version(content) == 2 else _columns_of_version_1
     for name, entry in content["results"].items():
         try:
@@ -72,7 +72,7 @@ def iter_rows(content: Mapping[str, Any], warn: WarnCallback) -> Iterator[tuple[
 
 
 def parse_milliseconds(milliseconds: object) -> datetime | None:
-    """A time as asv writes it; nothing where it is missing or no time at all."""
+    """Parse a time as asv writes it (milliseconds since 1970); None where it is missing or invalid."""
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
         return None
     try:
@@ -95,7 +95,7 @@ def _build_row(columns: Mapping[str, Any]) -> AsvBenchmarkRow:
 
 
 def _columns_of_version_2(content: Mapping[str, Any], _name: str, entry: Any) -> Mapping[str, Any]:
-    """Version 2: a list beside the names in ``result_columns``, its empty end cut off."""
+    """Return columns of version 2: a list in the order of ``result_columns``, without its empty end."""
     if not isinstance(entry, list):
         raise TypeError("an entry is a list")
     columns = dict(zip(content["result_columns"], entry, strict=False))
@@ -104,7 +104,10 @@ def _columns_of_version_2(content: Mapping[str, Any], _name: str, entry: Any) ->
 
 
 def _columns_of_version_1(content: Mapping[str, Any], name: str, entry: Any) -> Mapping[str, Any]:
-    """Version 1: a bare value or an object, with versions and times in tables of their own (asv's ``update_to_2``)."""
+    """Return columns of version 1: a bare value or an object; versions and times stand in separate tables.
+
+    Follows asv's ``update_to_2``.
+    """
     if not isinstance(entry, dict):
         entry = {"result": [entry]}
     stats = _as_list(entry.get("stats"))
@@ -114,9 +117,9 @@ def _columns_of_version_1(content: Mapping[str, Any], name: str, entry: Any) -> 
         "samples": entry.get("samples"),
     }
     for column in ("q_25", "q_75", "number", "repeat"):
-        columns[f"stats_{column}"] = stats and [one and one.get(column) for one in stats]
+        columns[f"stats_{column}"] = stats and [cell and cell.get(column) for cell in stats]
     for end, column in enumerate(("stats_ci_99_a", "stats_ci_99_b")):
-        columns[column] = stats and [one and one["ci_99"][end] for one in stats]
+        columns[column] = stats and [cell and cell["ci_99"][end] for cell in stats]
     columns["version"] = content.get("benchmark_version", {}).get(name)
     columns["started_at"] = content.get("started_at", {}).get(name)
     return columns

@@ -1,7 +1,8 @@
 """Write runs as records of the PyTorch OSS benchmark database, version 3, and read such records back whole.
 
-That format has no unit, no direction and no process, and its database keeps Float32 and maps of strings. So all it
-cannot say stands in ``extra_info``: of the run in that of the benchmark, of a result and its process in the metric's.
+That format has no unit, direction or process, and its database keeps Float32 and maps of strings. All other
+fields therefore stand in ``extra_info``: those of the run in the benchmark's, those of a result and its
+process in the metric's.
 """
 
 from __future__ import annotations
@@ -30,30 +31,31 @@ NO_VALUES_NOTE = (
 
 
 def write(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
-    """A JSON array with one record for each process of each result, or for its summary."""
-    told: set[str] = set()
+    """Yield a JSON array with one record for each process of each result, or for its summary."""
+    warned: set[str] = set()
 
-    def once(sentence: str) -> None:
-        if sentence not in told:
-            told.add(sentence)
+    def warn_once(sentence: str) -> None:
+        if sentence not in warned:
+            warned.add(sentence)
             warn(sentence)
 
-    before = "[\n"
+    separator = "[\n"
     for run in runs:
-        for record in _build_records(run, once):
-            yield f"{before}{json.dumps(record, separators=(',', ':'))}".encode()
-            before = ",\n"
-    yield b"[]\n" if before == "[\n" else b"\n]\n"
+        for record in _build_records(run, warn_once):
+            yield f"{separator}{_dump_json(record)}".encode()
+            separator = ",\n"
+    yield b"[]\n" if separator == "[\n" else b"\n]\n"
 
 
 def is_perfci_record(record: Mapping[str, Any]) -> bool:
+    """Whether perfci wrote the record."""
     return "perfci" in as_mapping(as_mapping(record.get("benchmark")).get("extra_info"))
 
 
 def read_perfci_records(
     records: Sequence[Mapping[str, Any]], project: str, source_name: str
 ) -> Iterator[ImportedRun]:
-    """The runs that such records were written from, processes in the order they stand in."""
+    """Rebuild the runs from their records; processes keep the order of the records."""
     runs: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for record in records:
         runs[to_text(record["benchmark"]["extra_info"]["perfci"])].append(record)
@@ -100,7 +102,7 @@ def _build_metrics(result: Result, warn: WarnCallback) -> Iterator[dict[str, Any
     content = run_document.result_to_content(result)
     processes = content.pop("processes", [])
     metric, series = {"name": result.series.metric.name}, result.series
-    said = {
+    result_fields = {
         "unit": series.metric.unit,
         "direction": series.metric.direction,
         "harness_version": series.harness,
@@ -108,7 +110,7 @@ def _build_metrics(result: Result, warn: WarnCallback) -> Iterator[dict[str, Any
     }
     for process in processes:
         samples = process.pop("samples", [])
-        beside = {
+        process_fields = {
             "process_index": str(process["index"]),
             "clock_stats": process.get("clock", ""),
             "process": _dump_json(process),
@@ -116,13 +118,17 @@ def _build_metrics(result: Result, warn: WarnCallback) -> Iterator[dict[str, Any
         yield {
             **metric,
             "benchmark_values": samples,
-            "extra_info": said | beside | _exact_values(samples, warn),
+            "extra_info": result_fields | process_fields | _exact_values(samples, warn),
         }
     if not processes:
         values = [result.summary.value] if result.summary else []
         if not values:
             warn(NO_VALUES_NOTE)
-        yield {**metric, "benchmark_values": values, "extra_info": said | _exact_values(values, warn)}
+        yield {
+            **metric,
+            "benchmark_values": values,
+            "extra_info": result_fields | _exact_values(values, warn),
+        }
 
 
 def _exact_values(values: Sequence[float], warn: WarnCallback) -> dict[str, str]:
@@ -140,11 +146,11 @@ def _is_float32(value: float) -> bool:
 
 
 def _read_results(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+    results: dict[str, dict[str, Any]] = {}
     for record in records:
         metric = as_mapping(record.get("metric"))
         extra = as_mapping(metric.get("extra_info"))
-        content = found.setdefault(
+        content = results.setdefault(
             to_text(extra["result"]), _parse_object(extra["result"]) | {"processes": []}
         )
         if "process" in extra:
@@ -153,7 +159,7 @@ def _read_results(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             )
             samples = [number for number in map(parse_finite, values) if number is not None]
             content["processes"].append(_parse_object(extra["process"]) | {"samples": samples})
-    return list(found.values())
+    return list(results.values())
 
 
 def _build_runner(machine: Machine) -> dict[str, Any]:
@@ -173,7 +179,7 @@ def _parse_number(text: str) -> int:
 
 
 def _dump_json(content: object) -> str:
-    """The maps of that database hold strings, so what is structured goes in as JSON."""
+    """Serialize compactly; the maps of that database hold strings, so nested values are stored as JSON."""
     return json.dumps(content, separators=(",", ":"))
 
 

@@ -37,14 +37,14 @@ ON_CHANGED_BODY: Literal["refuse", "add"] = "refuse"
 TOOL = "pytorch"
 
 FLOAT32_EXACT = 2**24
-"""Above this the database, which keeps Float32, no longer has every whole number (IEEE 754: 24 bits)."""
+"""Up to here Float32, the database's type, holds every whole number (IEEE 754: 24 bits)."""
 
 VLLM_ARGS = (
     *("tensor_parallel_size", "pipeline_parallel_size", "quantization", "dtype", "backend", "dataset_name"),
     *("input_len", "output_len", "batch_size", "num_prompts", "request_rate", "max_concurrency"),
     *("random_input_len", "random_output_len"),
 )
-"""What vLLM's ``args`` say of the load; the rest is file names, ports and defaults that change with its version."""
+"""The load in vLLM's ``args``; the rest is file names, ports and defaults that change with its version."""
 
 IGNORED_FIELDS = ("description", "use_torch_compile_reason", "args")
 
@@ -54,20 +54,20 @@ def can_read(path: Path, head: bytes) -> bool:
 
 
 def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
-    """A run for each commit on each runner in each job; an array, an object on each line, or a mix of both."""
-    found = parse_json_lines(read_bytes(path, MAX_BYTES), str(path))
-    records = [one for one in found if isinstance(one, dict) and "metric" in one]
+    """Yield a run for each commit, runner and job; the file is an array, an object on each line, or both."""
+    values = parse_json_lines(read_bytes(path, MAX_BYTES), str(path))
+    records = [value for value in values if isinstance(value, dict) and "metric" in value]
     if not records:
         raise PerfciError(
             f"{path} holds no record with a metric, the one thing that PyTorch's format version 3 needs."
         )
-    ours = [record for record in records if perfci_records.is_perfci_record(record)]
-    yield from perfci_records.read_perfci_records(ours, defaults.project, str(path))
-    theirs: dict[tuple[str, ...], list[Mapping[str, Any]]] = defaultdict(list)
+    perfci_written = [record for record in records if perfci_records.is_perfci_record(record)]
+    yield from perfci_records.read_perfci_records(perfci_written, defaults.project, str(path))
+    jobs: dict[tuple[str, ...], list[Mapping[str, Any]]] = defaultdict(list)
     for record in records:
         if not perfci_records.is_perfci_record(record):
-            theirs[_job_key(record)].append(record)
-    for group in theirs.values():
+            jobs[_job_key(record)].append(record)
+    for group in jobs.values():
         if document := _build_run(group, path, defaults, warn):
             yield document
 
@@ -105,23 +105,25 @@ def _add_record(run: RunBuilder, record: Mapping[str, Any], warn: WarnCallback) 
     if not name or not as_mapping(record.get("metric")):
         return warn("a record without a named metric was skipped")
     extra = as_mapping(metric.get("extra_info"))
-    known = unit_conversion.identify_metric(
+    known_metric = unit_conversion.identify_metric(
         name, to_text(extra.get("unit")), unit_conversion.parse_direction(extra.get("direction"))
     )
     title, parameters = to_text(benchmark.get("name")) or TOOL, _read_parameters(record)
-    if known is None:
+    if known_metric is None:
         reason = unit_conversion.unresolved_reason(name, to_text(extra.get("unit")))
         return run.add_unresolved(title, parameters, name, values, Clock.VALUE, record, reason)
     if not values:
         return run.add_without_value(
-            title, parameters, known.metric, Status.FAILED, "the record holds no values"
+            title, parameters, known_metric.metric, Status.FAILED, "the record holds no values"
         )
     flags = ("float32",) if any(map(_is_possibly_rounded, values)) else ()
-    numbers = [value if parse_finite(value) is None else known.conversion.convert(value) for value in values]
+    numbers = [
+        value if parse_finite(value) is None else known_metric.conversion.convert(value) for value in values
+    ]
     return run.add_samples(
         title,
         parameters,
-        known.metric,
+        known_metric.metric,
         numbers,
         Clock.VALUE,
         boundaries=ProcessBoundaries.UNKNOWN,
@@ -130,7 +132,7 @@ def _add_record(run: RunBuilder, record: Mapping[str, Any], warn: WarnCallback) 
 
 
 def _is_possibly_rounded(value: object) -> bool:
-    """A whole number so large that the database rounds it, and that looks as if it had."""
+    """Whether a number above ``FLOAT32_EXACT`` is a Float32, so that the database may have rounded it."""
     number = parse_finite(value)
     if number is None or abs(number) <= FLOAT32_EXACT:
         return False
@@ -141,12 +143,10 @@ def _is_possibly_rounded(value: object) -> bool:
 
 
 def _read_parameters(record: Mapping[str, Any]) -> NamedValues:
-    """What makes two records two lines: the model, how it ran, and the single values a benchmark says of itself."""
+    """Return what separates two series: the model, its mode, inputs and the benchmark's scalar fields."""
     benchmark, model = as_mapping(record.get("benchmark")), as_mapping(record.get("model"))
-    extra, args = (
-        as_mapping(benchmark.get("extra_info")),
-        as_mapping(as_mapping(benchmark.get("extra_info")).get("args")),
-    )
+    extra = as_mapping(benchmark.get("extra_info"))
+    args = as_mapping(extra.get("args"))
     inputs = {
         f"input {name}": as_mapping(value).get("dtype")
         for name, value in as_mapping(record.get("inputs")).items()
@@ -167,7 +167,7 @@ def _read_parameters(record: Mapping[str, Any]) -> NamedValues:
 
 
 def _parse_machine(runner: Mapping[str, Any]) -> Machine | None:
-    """A runner's hardware; its name is a host's, or a label that says nothing of it."""
+    """Build the machine from a runner's hardware; its name is left out, since it is a host or a label."""
     cpu, accelerator = to_text(runner.get("cpu_info")), to_text(runner.get("gpu_info"))
     if not (cpu or accelerator or to_text(runner.get("type"))):
         return None
@@ -183,7 +183,8 @@ def _parse_machine(runner: Mapping[str, Any]) -> Machine | None:
 
 def _read_environment(record: Mapping[str, Any]) -> NamedValues:
     dependencies = {
-        f"dependency {name}": to_text(as_mapping(one).get("sha")) or to_text(as_mapping(one).get("version"))
-        for name, one in as_mapping(record.get("dependencies")).items()
+        f"dependency {name}": to_text(as_mapping(dependency).get("sha"))
+        or to_text(as_mapping(dependency).get("version"))
+        for name, dependency in as_mapping(record.get("dependencies")).items()
     }
     return to_pairs({"repo": record.get("repo"), "job": record.get("name")} | dependencies)
