@@ -171,14 +171,16 @@ def compute_incident_id(
     project: str, last_good: str, commit: str, kind: IncidentKind, cause: StepCause
 ) -> str:
     """A short id that stays the same as long as range, kind and cause do."""
-    # part of stored links and notifications: another field or order gives every incident a new id
+    # Part of stored links and notifications: another field or order gives every incident a new id;
+    # so the class name in the text of the changes stays the one it was first written with.
+    changes = repr(cause.environment_changes).replace("EnvironmentChange(", "ObservedChange(")
     parts = (
         project,
         last_good,
         commit,
         kind.value,
         cause.name,
-        repr(cause.environment_changes),
+        changes,
         cause.reverted_by,
         cause.session,
     )
