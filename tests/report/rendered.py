@@ -1,4 +1,4 @@
-"""Markdown as GitHub's own engine renders it, taken apart: which text stands in code, and which does not."""
+"""Parse Markdown as GitHub's own engine renders it, and separate text inside code from the rest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OURS = TABLE | {"h3", "p", "a", "strong", "ul", "li", "code", "pre", "details", 
 
 
 class Page(HTMLParser):
-    """What a browser would make of it."""
+    """The rendered text, links and table cells of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Page(HTMLParser):
             self.cells[-1].append("")
 
     def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag, f"{tag} closes what it did not open"
+        assert self.open.pop() == tag, f"{tag} closes a tag that is not open"
 
     def handle_data(self, data: str) -> None:
         (self.code if "code" in self.open else self.plain).append(data)
@@ -43,7 +43,7 @@ class Page(HTMLParser):
 
 
 def page_of(markdown: str) -> Page:
-    """Render it, raw HTML included as GitHub includes it, and read it back."""
+    """Render Markdown, including raw HTML as GitHub does, and parse the result."""
     html = github_flavored_markdown_to_html(markdown, options=Options.CMARK_OPT_UNSAFE)
     page = Page()
     page.feed(html)

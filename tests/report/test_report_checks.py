@@ -1,4 +1,4 @@
-"""How a check run and a commit status end: every row of the table, and the words beside them."""
+"""Check runs and commit statuses: every row of the table, and their titles."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from tests.support.report_builders import a_series, a_verdict
 FINE = build_findings(same(3))
 WORSE = build_findings([slower(), *same(3)])
 ACCEPTED = replace(WORSE, acceptance="ada: it is meant")
-ANNOUNCED = replace(WORSE, expected_changes=[ExpectedChange("step_time", 0.2, "it is meant")])
+EXPECTED = replace(WORSE, expected_changes=[ExpectedChange("step_time", 0.2, "it is meant")])
 EXCEEDED = replace(WORSE, expected_changes=[ExpectedChange("step_time", 0.1, "it is meant")])
-STRANGE = replace(
+UNAUTHORIZED = replace(
     WORSE, expected_changes=[ExpectedChange("step_time", 0.2, "it is meant", is_authorized=False)]
 )
 OPEN = build_findings([undecided(), *same(3)])
@@ -53,10 +53,10 @@ TABLE: list[tuple[str, Findings | NotMeasuredReason, GateMode, str, str]] = [
     ("regression", WORSE, "block", "failure", "failure"),
     ("regression, acknowledged", ACCEPTED, "advisory", "success", "success"),
     ("regression, acknowledged", ACCEPTED, "block", "success", "success"),
-    ("regression, announced", ANNOUNCED, "block", "success", "success"),
+    ("regression, announced", EXPECTED, "block", "success", "success"),
     ("regression, larger than announced", EXCEEDED, "block", "failure", "failure"),
-    ("regression, announced by a stranger", STRANGE, "block", "failure", "failure"),
-    ("announced, and a goal is broken", replace(ANNOUNCED, goals=[goal()]), "block", "failure", "failure"),
+    ("regression, announced by a stranger", UNAUTHORIZED, "block", "failure", "failure"),
+    ("announced, and a goal is broken", replace(EXPECTED, goals=[goal()]), "block", "failure", "failure"),
     ("inconclusive", OPEN, "advisory", "neutral", "success"),
     ("inconclusive", OPEN, "block", "neutral", "success"),
     ("hardware mismatch", build_findings([not_comparable(), *same(3)]), "block", "neutral", "success"),
@@ -73,17 +73,17 @@ TABLE: list[tuple[str, Findings | NotMeasuredReason, GateMode, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("row", "found", "gate", "check", "status"), TABLE)
+@pytest.mark.parametrize(("row", "findings", "gate", "check", "status"), TABLE)
 def test_each_row_of_the_table(
-    row: str, found: Findings | NotMeasuredReason, gate: GateMode, check: str, status: str
+    row: str, findings: Findings | NotMeasuredReason, gate: GateMode, check: str, status: str
 ) -> None:
-    ended = check_result(found, gate)
+    result = check_result(findings, gate)
 
-    assert (ended.check, ended.status) == (check, status)
+    assert (result.check, result.status) == (check, status)
 
 
 def test_the_table_has_a_row_for_every_state_and_gate() -> None:
-    assert {(check_state(found), gate) for _, found, gate, _, _ in TABLE} == set(CHECK_RESULTS)
+    assert {(check_state(findings), gate) for _, findings, gate, _, _ in TABLE} == set(CHECK_RESULTS)
 
 
 @pytest.mark.parametrize("gate", ["advisory", "block"])
@@ -94,7 +94,7 @@ def test_only_what_is_decided_well_is_a_success(gate: GateMode) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "state"),
+    ("findings", "state"),
     [
         (build_findings([faster(), *same(1)]), CheckState.PASSED),
         (build_findings([new(), *same(1)]), CheckState.PASSED),
@@ -111,19 +111,19 @@ def test_only_what_is_decided_well_is_a_success(gate: GateMode) -> None:
         (build_findings([undecided(), slower()]), CheckState.WORSE),
     ],
 )
-def test_the_state_of_a_comparison(found: Findings, state: CheckState) -> None:
-    assert check_state(found) is state
+def test_the_state_of_a_comparison(findings: Findings, state: CheckState) -> None:
+    assert check_state(findings) is state
 
 
 @pytest.mark.parametrize(
-    ("found", "gate", "title", "status"),
+    ("findings", "gate", "title", "status"),
     [
         (FINE, "block", "No regression (3 unchanged)", "No regression (3 unchanged)"),
         (WORSE, "block", "1 regression (3 unchanged)", "1 regression (3 unchanged)"),
         (WORSE, "advisory", "1 regression (3 unchanged)", "1 regression (3 unchanged) (advisory)"),
         (ACCEPTED, "block", "1 regression (3 unchanged) (accepted)", "1 regression (3 unchanged) (accepted)"),
         (
-            ANNOUNCED,
+            EXPECTED,
             "block",
             "1 regression (3 unchanged) (as expected)",
             "1 regression (3 unchanged) (as expected)",
@@ -137,10 +137,10 @@ def test_the_state_of_a_comparison(found: Findings, state: CheckState) -> None:
         ),
     ],
 )
-def test_the_words_beside_them(
-    found: Findings | NotMeasuredReason, gate: GateMode, title: str, status: str
+def test_the_title_and_the_status_description(
+    findings: Findings | NotMeasuredReason, gate: GateMode, title: str, status: str
 ) -> None:
-    assert (check_title(found), commit_status_description(found, gate)) == (title, status)
+    assert (check_title(findings), commit_status_description(findings, gate)) == (title, status)
 
 
 def test_a_status_is_never_longer_than_github_takes() -> None:

@@ -1,4 +1,4 @@
-"""The comment on a pull request: every form whole, and what it may never do, whatever it is given."""
+"""The pull request comment: every form as a whole, and its safety with hostile text and sizes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_each_form_of_the_comment(form: str) -> None:
     assert FORMS[form]() == (EXPECTED / f"{form}.md").read_text(encoding="utf-8")
 
 
-def test_no_form_is_left_over() -> None:
+def test_every_expected_file_belongs_to_a_form() -> None:
     assert {path.stem for path in EXPECTED.glob("*.md")} == set(FORMS)
 
 
@@ -66,7 +66,7 @@ def test_each_form_renders_as_tables_and_our_own_link(form: str) -> None:
     assert not [text for text in page.plain if "|" in text or "`" in text]
 
 
-def test_the_counts_are_of_all_and_what_is_left_out_is_said() -> None:
+def test_counts_are_complete_and_omitted_rows_are_counted() -> None:
     text = render_comment(build_findings(thousand()))
 
     assert "### perfci: 1,000 regressions on `1x NVIDIA H200` (200 unchanged)" in text
@@ -76,7 +76,7 @@ def test_the_counts_are_of_all_and_what_is_left_out_is_said() -> None:
     assert text.count("\n| `ops.time_0") == 9 + 50 + 50
 
 
-def test_the_one_kilobyte_more_is_not_buried_under_a_thousand_slowdowns() -> None:
+def test_a_memory_regression_is_shown_beside_a_thousand_slowdowns() -> None:
     text = render_comment(build_findings(thousand()))
 
     above = text[: text.index("<details>")]
@@ -87,10 +87,10 @@ def test_the_one_kilobyte_more_is_not_buried_under_a_thousand_slowdowns() -> Non
 def test_rows_come_by_effect_against_noise() -> None:
     quiet = a_verdict(ratio=1.06, series=a_series("quiet"), noise_floor=0.01)
     noisy = a_verdict(ratio=1.2, series=a_series("noisy"), noise_floor=0.1)
-    suspected = a_verdict(ratio=9.0, series=a_series("suspected"), stage=Stage.SCREENING)
+    candidate = a_verdict(ratio=9.0, series=a_series("suspected"), stage=Stage.SCREENING)
     broken = a_verdict(VerdictKind.FAILED, None, None, series=a_series("broken"))
 
-    cells = page_of(render_comment(build_findings([noisy, suspected, quiet, broken]))).cells
+    cells = page_of(render_comment(build_findings([noisy, candidate, quiet, broken]))).cells
 
     assert [row[0] for row in cells if len(row) == 6] == [
         "Benchmark",
@@ -128,7 +128,7 @@ def test_a_working_tree_is_measured_again_without_a_head() -> None:
 
 
 @pytest.mark.parametrize(
-    ("findings", "said"),
+    ("findings", "comments"),
     [
         (build_findings(same(3)), False),
         (build_findings([new(), *same(1)]), False),
@@ -143,8 +143,8 @@ def test_a_working_tree_is_measured_again_without_a_head() -> None:
         ),
     ],
 )
-def test_no_change_stays_silent(findings: Findings, said: bool) -> None:
-    assert should_comment(findings) is said
+def test_no_comment_is_posted_without_a_change(findings: Findings, comments: bool) -> None:
+    assert should_comment(findings) is comments
 
 
 def test_an_outdated_comment_is_outdated_once() -> None:
@@ -159,13 +159,13 @@ def test_an_outdated_comment_is_outdated_once() -> None:
     )
 
 
-def test_main_that_stood_still_is_said_in_a_line() -> None:
+def test_main_without_changes_is_one_line() -> None:
     text = render_comment(build_findings([slower()], main_drift=same(3), main_head=a_commit(30)))
 
     assert "**Main since the merge base** (now `001e001e00`): nothing changed on main." in text
 
 
-def test_an_address_that_is_none_is_no_link() -> None:
+def test_an_invalid_url_is_no_link() -> None:
     text = render_comment(
         build_findings([slower()], report_url="https://perf.example.com/a) [b](https://evil.example")
     )
@@ -209,31 +209,31 @@ HOSTILE = [
     "\\",
     "\\`",
 ]
-"""Whoever writes a suite, a branch or a commit chooses these words."""
+"""Text that the author of a suite, a branch or a commit may choose."""
 
 
-def spoken_by(word: str) -> Findings:
-    """A comparison in which every word that is not ours is this one."""
+def hostile_findings(word: str) -> Findings:
+    """Build findings in which all foreign text is this word."""
     series = hostile_series(word)
-    some = [
+    verdicts = [
         Verdict(kind, stage, series, word, word, ratio, interval, 1.0, 2.0, 0.01, 0.02, 5, None, reason=word)
         for kind in VerdictKind
         for stage in Stage
         for ratio, interval in ((1.2, Interval(1.1, 1.3)), (None, None))
     ]
     clause = GoalClause(word, word, "<=", 1.0)
-    reached = ClauseVerdict(clause, GoalOutcome.BROKEN, series, 1.0, Interval(1.0, 2.0), reason=word)
+    broken_clause = ClauseVerdict(clause, GoalOutcome.BROKEN, series, 1.0, Interval(1.0, 2.0), reason=word)
     return Findings(
-        some,
+        verdicts,
         Commit(word, word, word),
         Commit(word, word, word),
         merge_base=True,
         sides_label=word,
         measurement_order="in turns",
-        goals=[GoalVerdict(word, GoalOutcome.BROKEN, (reached,), subject=word, reason=word)],
+        goals=[GoalVerdict(word, GoalOutcome.BROKEN, (broken_clause,), subject=word, reason=word)],
         rejections=[VariantRejection(word, to_named_values({word: word}), word)],
         environment_changes=[EnvironmentChange(word, word, word)],
-        main_drift=some,
+        main_drift=verdicts,
         main_head=Commit(word),
         spent_budget=word,
         acceptance=word,
@@ -249,28 +249,31 @@ def hostile_series(word: str) -> Series:
     return replace(a_series(word, word, word, **{word: word}), machine=machine, variant=variant)
 
 
-def outside(page: Page) -> list[str]:
-    """Every text that stands in no code, figures aside."""
+def plain_texts(page: Page) -> list[str]:
+    """Return the text outside code, with digits replaced."""
     return [re.sub(r"\d+", "#", text) for text in page.plain]
 
 
-LEFT_OUT = {
+OMISSIONS = {
     f"… and # more {thing} not shown."
     for thing in ("row", "rows", "line", "lines", "reason", "reasons", "value", "rejected variant")
 }
-"""Long words leave room for fewer rows."""
+"""Notes on omitted rows, of which long words cause more."""
 
 
 def assert_nothing_escapes(word: str) -> None:
-    said, harmless = page_of(render_comment(spoken_by(word))), page_of(render_comment(spoken_by("plain")))
+    page, harmless = (
+        page_of(render_comment(hostile_findings(word))),
+        page_of(render_comment(hostile_findings("plain"))),
+    )
 
-    assert set(outside(said)) <= set(outside(harmless)) | LEFT_OUT
-    assert {len(row) for row in said.cells} <= {len(row) for row in harmless.cells}
-    assert said.links == []
+    assert set(plain_texts(page)) <= set(plain_texts(harmless)) | OMISSIONS
+    assert {len(row) for row in page.cells} <= {len(row) for row in harmless.cells}
+    assert page.links == []
 
 
 @pytest.mark.parametrize("word", HOSTILE)
-def test_no_foreign_word_leaves_its_code_span_or_its_cell(word: str) -> None:
+def test_no_hostile_text_leaves_its_code_span_or_its_cell(word: str) -> None:
     assert_nothing_escapes(word)
 
 
@@ -279,32 +282,32 @@ def test_no_foreign_word_leaves_its_code_span_or_its_cell(word: str) -> None:
     | st.text(min_size=1)
 )
 @settings(max_examples=150, deadline=None)
-def test_no_word_at_all_leaves_its_code_span_or_its_cell(word: str) -> None:
+def test_no_text_at_all_leaves_its_code_span_or_its_cell(word: str) -> None:
     assert_nothing_escapes(word)
 
 
 @pytest.mark.parametrize("word", HOSTILE)
-def test_a_ladder_keeps_its_words_in_its_block(word: str) -> None:
-    ladder = Ablation(
+def test_an_ablation_keeps_hostile_text_in_its_code_block(word: str) -> None:
+    ablation = Ablation(
         word,
         word,
         ((word, word),),
         (AblationStep(word, ()), AblationStep(word, (), rejection_reason=f"oom: {word}")),
     )
 
-    page = page_of(render_ablations_markdown([ladder], Policy()))
+    page = page_of(render_ablations_markdown([ablation], Policy()))
 
     assert [text for text in page.plain if text.strip()] == ["ablation "]
 
 
-@pytest.mark.parametrize("why", NotMeasuredReason)
+@pytest.mark.parametrize("reason", NotMeasuredReason)
 @pytest.mark.parametrize("word", HOSTILE)
-def test_what_a_machine_said_of_its_failure_stays_in_code(word: str, why: NotMeasuredReason) -> None:
-    page = page_of(render_not_measured(why, Commit(word), Commit(word), detail=word, page=word))
+def test_an_error_message_stays_in_code(word: str, reason: NotMeasuredReason) -> None:
+    page = page_of(render_not_measured(reason, Commit(word), Commit(word), detail=word, page=word))
 
     assert page.links == []
-    harmless = render_not_measured(why, Commit("b"), Commit("h"), detail=word and "d", page="p")
-    assert set(outside(page)) <= set(outside(page_of(harmless)))
+    harmless = render_not_measured(reason, Commit("b"), Commit("h"), detail=word and "d", page="p")
+    assert set(plain_texts(page)) <= set(plain_texts(page_of(harmless)))
 
 
 numbers = st.floats(allow_nan=False) | st.none()
@@ -329,8 +332,8 @@ verdicts = st.builds(
 
 @given(st.lists(verdicts, max_size=12), st.sampled_from([1, 3, 100]), st.sampled_from(HOSTILE))
 @settings(max_examples=60, deadline=None)
-def test_a_comment_stays_below_what_github_takes(some: list[Verdict], times: int, word: str) -> None:
-    findings = replace(spoken_by(word), verdicts=some * times, main_drift=some * times)
+def test_a_comment_stays_below_what_github_takes(repeated: list[Verdict], times: int, word: str) -> None:
+    findings = replace(hostile_findings(word), verdicts=repeated * times, main_drift=repeated * times)
 
     text = render_comment(findings)
 
@@ -341,11 +344,11 @@ def test_a_comment_stays_below_what_github_takes(some: list[Verdict], times: int
 
 def test_a_thousand_long_hostile_names_fit() -> None:
     words = [f"{k}{'`|' * 250}" for k in range(1000)]
-    some = [a_verdict(series=hostile_series(word), reason=word) for word in words]
+    verdicts = [a_verdict(series=hostile_series(word), reason=word) for word in words]
     goals = [GoalVerdict(word, GoalOutcome.BROKEN, (), reason=word) for word in words]
 
     text = render_comment(
-        replace(spoken_by("😀" * 500), verdicts=some, main_drift=[drifted()] * 1000, goals=goals)
+        replace(hostile_findings("😀" * 500), verdicts=verdicts, main_drift=[drifted()] * 1000, goals=goals)
     )
 
     assert len(text.encode()) < MAX_COMMENT_BYTES
@@ -353,7 +356,7 @@ def test_a_thousand_long_hostile_names_fit() -> None:
     page_of(text)
 
 
-def test_what_was_measured_small_is_measured_small_again() -> None:
-    again = render_comment(build_findings([slower()], smoke=True))
+def test_a_smoke_comparison_is_reproduced_with_smoke() -> None:
+    comment = render_comment(build_findings([slower()], smoke=True))
 
-    assert "perfci compare 0011001100 0012001200 --smoke --bench model.Gpt.measure_training" in again
+    assert "perfci compare 0011001100 0012001200 --smoke --bench model.Gpt.measure_training" in comment

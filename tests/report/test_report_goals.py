@@ -1,4 +1,4 @@
-"""What a reader sees of goals, whole."""
+"""Goals as text, as a whole."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def rejected() -> GoalVerdict:
     return GoalVerdict("fast enough", GoalOutcome.REJECTED, (), subject="attn=wrong", reason=reason)
 
 
-def test_tells_every_clause_with_its_own_interval() -> None:
+def test_lists_every_clause_with_its_interval() -> None:
     assert format_goals([broken()]) == (EXPECTED / "goals.txt").read_text()
 
 

@@ -1,4 +1,4 @@
-"""A comparison drawn: every pair, the interval between the bars, and words for those who do not see it."""
+"""Charts of pairs and intervals: their shapes and their text labels."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ def count(svg: str, shade: str) -> int:
 
 def place(svg: str, shade: str) -> list[tuple[float, float]]:
     """Where the circles of a shade are."""
-    circles = [one for one in ElementTree.fromstring(svg).iter() if one.tag.endswith("circle")]
+    elements = [element for element in ElementTree.fromstring(svg).iter() if element.tag.endswith("circle")]
     return [
-        (float(one.attrib["cx"]), float(one.attrib["cy"])) for one in circles if one.get("class") == shade
+        (float(element.attrib["cx"]), float(element.attrib["cy"]))
+        for element in elements
+        if element.get("class") == shade
     ]
 
 
@@ -33,7 +35,7 @@ def test_every_process_of_every_pair_is_drawn() -> None:
     assert all(head[0] > base[0] for base, head in zip(place(svg, "pc-dot")[1:], place(svg, "pc-worse")[1:5]))  # noqa: B905
 
 
-def test_what_is_higher_is_drawn_higher() -> None:
+def test_a_higher_value_is_drawn_higher() -> None:
     svg = pairs_svg(BASE, HEAD, a_verdict())
 
     bases, heads = place(svg, "pc-dot")[1:], place(svg, "pc-worse")[1:]
@@ -41,7 +43,7 @@ def test_what_is_higher_is_drawn_higher() -> None:
     assert bases[3][1] < bases[0][1]
 
 
-def test_the_picture_is_told_in_words_too() -> None:
+def test_the_chart_has_a_text_label() -> None:
     svg = pairs_svg(BASE, HEAD, a_verdict(kind=VerdictKind.REGRESSION, ratio=1.183, interval=(1.159, 1.208)))
 
     assert "4 pairs: regression, +18.3 % (+15.9 % to +20.8 %)" in svg
@@ -55,7 +57,7 @@ def test_the_bar_and_half_of_it_are_on_both_sides() -> None:
 
 
 @pytest.mark.parametrize("kind", [VerdictKind.REGRESSION, VerdictKind.UNCHANGED, VerdictKind.INCONCLUSIVE])
-def test_the_word_stands_below_its_interval(kind: VerdictKind) -> None:
+def test_the_label_stands_below_its_interval(kind: VerdictKind) -> None:
     svg = intervals_svg([Column("8 pairs", a_verdict(kind=kind))], title="One")
 
     assert kind.value in svg

@@ -21,7 +21,7 @@ def test_a_regression_says_by_how_much_and_how_noisy() -> None:
     )
 
 
-def test_every_word_has_its_sentence() -> None:
+def test_every_kind_has_its_sentence() -> None:
     assert [verdict_sentence(verdict) for verdict in one_of_each()[1:]] == [
         "memory.peakmem_step needs 20.0 % less memory [17.0, 22.0], 10 pairs; noise floor 1.2 %",
         "train.time_data unchanged: +0.3 % [−0.9, +1.4], 10 pairs; minimum detectable effect 2.1 %",
@@ -48,7 +48,7 @@ def test_more_of_a_good_thing_is_better() -> None:
     assert "rose 20.0 % (better) [10.0, 30.0]" in verdict_sentence(verdict)
 
 
-def test_a_suspicion_is_not_sold_as_a_finding() -> None:
+def test_a_candidate_is_marked_as_not_confirmed() -> None:
     assert "not yet confirmed on new pairs" in verdict_sentence(a_verdict(stage=Stage.SCREENING))
 
 
@@ -63,7 +63,7 @@ def test_an_inconclusive_verdict_without_a_plan_says_why() -> None:
     assert verdict_sentence(a_verdict(VerdictKind.INCONCLUSIVE, reason="two modes")).endswith("; two modes")
 
 
-def test_a_hostile_name_moves_no_cursor() -> None:
+def test_a_hostile_name_writes_no_control_characters() -> None:
     sentence = verdict_sentence(a_verdict(series=a_series("evil\x1b[2J\n\u202egnp")))
 
     assert sentence.startswith("evil�[2J��gnp got")
@@ -90,7 +90,7 @@ def test_a_comparison_is_answered_in_one_sentence(kinds: list[VerdictKind], open
     assert str(comparison_sentence([a_verdict(kind) for kind in kinds])).startswith(opening)
 
 
-def test_a_suspicion_is_counted_apart_from_what_was_confirmed() -> None:
+def test_candidates_are_counted_apart_from_confirmed_changes() -> None:
     verdicts = [a_verdict(), a_verdict(stage=Stage.SCREENING), a_verdict(stage=Stage.SCREENING)]
 
     assert counts_sentence(verdicts) == "1 regression, 2 candidate regressions"
@@ -108,20 +108,20 @@ def test_the_severest_verdict_leads() -> None:
     ]
 
 
-def test_an_overview_never_claims_calm_where_nothing_was_compared() -> None:
-    calm = overview_sentence([], series=6, commits=40, compared=True)
-    silent = overview_sentence([], series=6, commits=40, compared=False)
+def test_an_overview_reports_no_regression_only_where_something_was_compared() -> None:
+    unchanged = overview_sentence([], series=6, commits=40, compared=True)
+    not_compared = overview_sentence([], series=6, commits=40, compared=False)
 
-    assert str(calm) == "No open regression in 6 series over 40 commits."
-    assert str(silent) == "Nothing was compared yet. Measured: 6 series over 40 commits."
+    assert str(unchanged) == "No open regression in 6 series over 40 commits."
+    assert str(not_compared) == "Nothing was compared yet. Measured: 6 series over 40 commits."
 
 
-def test_an_open_incident_is_no_calm_and_nothing_measured_is_no_silence() -> None:
-    asked = overview_sentence([], series=6, commits=40, compared=False, incidents=2)
+def test_an_overview_reports_open_incidents_and_an_empty_project() -> None:
+    with_incidents = overview_sentence([], series=6, commits=40, compared=False, incidents=2)
     empty = overview_sentence([], series=0, commits=3, compared=False)
 
     assert (
-        str(asked)
+        str(with_incidents)
         == "2 open incidents. No regression has been confirmed on new pairs in 6 series over 40 commits."
     )
     assert str(empty) == "Nothing was measured yet."
@@ -134,11 +134,12 @@ def test_an_overview_names_the_worst_regression() -> None:
 
     assert sentence.headline == "2 open regressions"
     assert str(sentence) == (
-        "2 open regressions. Worst: train.time_step got 40.0 % slower [30.0, 50.0], 10 pairs; noise floor 1.2 %."
+        "2 open regressions. Worst: train.time_step got 40.0 % slower [30.0, 50.0], 10 pairs; "
+        "noise floor 1.2 %."
     )
 
 
-def test_a_trend_says_where_it_stands_and_what_moved_it() -> None:
+def test_a_trend_reports_its_level_and_last_change() -> None:
     points = [*a_history(), a_failure(30)]
 
     assert str(trend_sentence(build_trend(a_series(), points, [], [a_verdict()]))) == (
@@ -146,19 +147,19 @@ def test_a_trend_says_where_it_stands_and_what_moved_it() -> None:
     )
 
 
-def test_a_trend_without_a_finding_says_so() -> None:
-    calm = build_trend(a_series(), a_history(by=1.0))
+def test_a_trend_without_a_confirmed_change_says_so() -> None:
+    unchanged = build_trend(a_series(), a_history(by=1.0))
     step = ChangePoint(a_series(), a_verdict().head, a_verdict().base, 0.18, 0.0124, 0.0147)
-    open_one = build_trend(a_series(), a_history(), [step])
+    candidate = build_trend(a_series(), a_history(), [step])
 
-    assert str(trend_sentence(calm)).endswith(". No change is recorded over 30 commits.")
-    assert str(trend_sentence(open_one)).endswith(". 1 candidate change not confirmed.")
+    assert str(trend_sentence(unchanged)).endswith(". No change is recorded over 30 commits.")
+    assert str(trend_sentence(candidate)).endswith(". 1 candidate change not confirmed.")
     assert str(trend_sentence(build_trend(a_series(), [a_failure(0)]))) == (
         "train.time_step has no measured value yet. 1 commit failed."
     )
 
 
-def test_a_witness_tells_its_newest_value_and_no_more() -> None:
+def test_an_informational_series_reports_only_its_last_value() -> None:
     trend = hide_levels_of_informational(
         build_trend(a_series(), [a_point(0, 0.0124), a_point(1, 0.0147), a_failure(2)])
     )
@@ -170,6 +171,7 @@ def test_a_trend_that_the_machine_cannot_measure_says_why() -> None:
     skipped = a_failure(0, Status.SKIPPED, "NVML reads NVIDIA GPUs only, and this device is not one.")
 
     assert str(trend_sentence(build_trend(a_series(), [skipped]))) == (
-        "train.time_step cannot be measured on this machine. Reason: NVML reads NVIDIA GPUs only, and this device is not one."
+        "train.time_step cannot be measured on this machine. "
+        "Reason: NVML reads NVIDIA GPUs only, and this device is not one."
     )
     assert trend_sentence(build_trend(a_series(), [skipped, a_failure(1)])).detail == "1 commit failed"

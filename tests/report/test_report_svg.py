@@ -1,4 +1,4 @@
-"""The pictures."""
+"""The SVG charts."""
 
 import re
 from xml.etree import ElementTree
@@ -41,7 +41,7 @@ def count(svg: str, shade: str) -> int:
         ("interval.svg", render_interval_bar(a_verdict(), span=1.5)),
     ],
 )
-def test_a_picture_is_drawn_exactly_so(name: str, svg: str) -> None:
+def test_each_chart_matches_its_expected_file(name: str, svg: str) -> None:
     assert svg + "\n" == (EXPECTED / name).read_text(encoding="utf-8")
 
 
@@ -53,7 +53,7 @@ def test_a_trend_has_a_dot_for_each_commit_and_a_cross_for_the_failed_one() -> N
     assert count(svg, "pc-level") == 3
 
 
-def test_a_conviction_is_filled_and_a_candidate_hollow() -> None:
+def test_a_confirmed_change_is_filled_and_a_candidate_hollow() -> None:
     svg = render_trend(a_trend())
 
     assert count(svg, "pc-flag") == 2
@@ -61,15 +61,15 @@ def test_a_conviction_is_filled_and_a_candidate_hollow() -> None:
     assert "+18.3 %" in svg
 
 
-def test_the_axis_admits_where_it_starts() -> None:
+def test_the_chart_says_where_its_axis_starts() -> None:
     assert "y starts at 12.02 ms" in render_trend(a_trend())
     assert "lower is better ↓" in render_trend(a_trend())
 
 
-def test_noise_does_not_look_like_a_storm() -> None:
-    calm = build_trend(a_series(), [a_point(k, 1.0 + 0.0001 * (k % 2)) for k in range(20)])
+def test_small_noise_is_drawn_small() -> None:
+    trend = build_trend(a_series(), [a_point(k, 1.0 + 0.0001 * (k % 2)) for k in range(20)])
 
-    heights = [float(y) for y in re.findall(r'class="pc-dot" cx="[^"]*" cy="([^"]*)"', render_trend(calm))]
+    heights = [float(y) for y in re.findall(r'class="pc-dot" cx="[^"]*" cy="([^"]*)"', render_trend(trend))]
 
     assert max(heights) - min(heights) < 2
 
@@ -78,7 +78,7 @@ def test_a_value_near_zero_is_drawn_from_zero() -> None:
     assert "y starts at 0" in render_trend(build_trend(a_series(), [a_point(0, 0.001), a_point(1, 0.1)]))
 
 
-def test_a_picture_says_in_words_what_it_shows() -> None:
+def test_a_chart_has_a_title_and_a_description() -> None:
     root = ElementTree.fromstring(render_trend(a_trend(), id_prefix="wide"))
     ids = {element.get("id") for element in root.iter()}
 
@@ -96,7 +96,7 @@ def test_no_name_breaks_out_of_a_picture() -> None:
     assert tags <= {"svg", "title", "desc", "defs", "clipPath", "g", "rect", "line", "circle", "path", "text"}
 
 
-def test_a_page_brings_the_style_and_a_picture_alone_its_own() -> None:
+def test_only_a_standalone_chart_includes_its_style() -> None:
     assert "style" not in render_trend(a_trend())
     assert "prefers-color-scheme:dark" in render_trend(a_trend(), standalone=True)
 
@@ -108,7 +108,7 @@ def test_every_class_drawn_is_styled() -> None:
     assert used - set(re.findall(r"\.(pc-[a-z]+)", SVG_STYLE)) <= {"pc-trend", "pc-sparkline", "pc-interval"}
 
 
-def test_a_long_history_is_merged_and_says_so() -> None:
+def test_a_long_history_is_downsampled_with_a_note() -> None:
     trend = build_trend(a_series(), a_history(2000, step_at=1200), [], [])
 
     assert count(render_trend(trend), "pc-dot") <= MAX_DOTS
@@ -120,7 +120,7 @@ def test_a_short_history_draws_every_commit() -> None:
 
 
 @pytest.mark.parametrize("points", [[], [a_failure(0)], [Point(a_failure(0).commit, Status.SKIPPED)]])
-def test_nothing_measured_is_said_in_words(points: list[Point]) -> None:
+def test_a_series_without_values_says_so(points: list[Point]) -> None:
     assert "no commit has a measured value" in render_trend(build_trend(a_series(), points))
     assert "<path" not in render_sparkline(build_trend(a_series(), points))
 
@@ -147,7 +147,7 @@ def test_a_verdict_without_an_estimate_has_no_bar() -> None:
     assert render_interval_bar(a_verdict(VerdictKind.FAILED, None, None), span=2) == ""
 
 
-def test_an_interval_bar_is_told_in_words() -> None:
+def test_an_interval_bar_has_a_text_label() -> None:
     assert 'aria-label="regression, +18.3 %, from +15.9 % to +20.8 %"' in render_interval_bar(
         a_verdict(), span=2
     )
@@ -159,8 +159,8 @@ def luminance(colour: str) -> float:
     return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
-def contrast(one: str, other: str) -> float:
-    brighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
+def contrast(colour: str, other: str) -> float:
+    brighter, darker = sorted((luminance(colour), luminance(other)), reverse=True)
     return (brighter + 0.05) / (darker + 0.05)
 
 

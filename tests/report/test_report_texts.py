@@ -1,4 +1,4 @@
-"""What a person reads in a terminal, compared whole, and names made safe."""
+"""Terminal tables as a whole, and escaped names."""
 
 import re
 
@@ -58,14 +58,14 @@ def test_wide_characters_line_up() -> None:
     assert table == "name   n\n速い   1\nfast  22"
 
 
-def test_a_table_of_nothing_is_nothing() -> None:
+def test_an_empty_table_is_empty_text() -> None:
     assert format_verdict_table([]) == ""
 
 
-def test_a_spreadsheet_runs_no_name() -> None:
+def test_a_csv_cell_is_no_formula() -> None:
     assert escape_csv_cell('=HYPERLINK("x")') == '\'=HYPERLINK("x")'
     assert escape_csv_cell("train.time_step") == "train.time_step"
 
 
-def test_printable_cuts_what_is_too_long() -> None:
+def test_a_long_name_is_shortened() -> None:
     assert make_printable("x" * 500) == "x" * 119 + "…"

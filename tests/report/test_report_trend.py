@@ -1,4 +1,4 @@
-"""What a trend shows."""
+"""Trends: dots, levels and marks."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,17 +13,19 @@ from perfci.report.charts.series_trend import (
 from tests.support.report_builders import a_commit, a_failure, a_history, a_point, a_series, a_verdict
 
 
-def a_change(commit: int, last_good: int, rel: float = 0.18) -> ChangePoint:
-    return ChangePoint(a_series(), a_commit(commit).sha, a_commit(last_good).sha, rel, 0.0124, 0.0147)
+def a_change(commit: int, last_good: int, relative_change: float = 0.18) -> ChangePoint:
+    return ChangePoint(
+        a_series(), a_commit(commit).sha, a_commit(last_good).sha, relative_change, 0.0124, 0.0147
+    )
 
 
-def test_a_dot_is_the_level_of_a_commit_with_the_middle_half_of_its_processes() -> None:
+def test_a_dot_is_the_level_of_a_commit_with_its_interquartile_range() -> None:
     (dot,) = build_trend(a_series(), [a_point(0, 1.0, 2.0, 3.0, 4.0, 9.0)]).dots
 
     assert (dot.level, dot.lo, dot.hi, dot.processes) == (3.0, 2.0, 4.0, 5)
 
 
-def test_a_foreign_summary_keeps_its_quartiles() -> None:
+def test_an_imported_summary_keeps_its_quartiles() -> None:
     point = Point(a_commit(0), Status.OK, summary=SampleSummary(3.0, q25=2.5, q75=3.5))
 
     (dot,) = build_trend(a_series(), [point]).dots
@@ -38,27 +40,30 @@ def test_a_failed_commit_is_neither_a_gap_nor_a_zero() -> None:
     assert [dot.level for dot in trend.dots] == [1.0, None, 1.0]
 
 
-def test_a_commit_of_flagged_processes_is_shown_with_what_is_known_against_them() -> None:
+def test_a_commit_with_only_flagged_processes_is_shown_with_the_reason() -> None:
     flagged = Process(0, samples=(9.0,), flags=("spawned: CUDA", "throttled: hot"))
     clean = Process(1, samples=(1.0,))
 
     trend = build_trend(
         a_series(),
-        [Point(a_commit(k), Status.OK, some) for k, some in enumerate([(flagged,), (flagged, clean)])],
+        [
+            Point(a_commit(k), Status.OK, processes)
+            for k, processes in enumerate([(flagged,), (flagged, clean)])
+        ],
     )
 
     assert [(dot.level, dot.reason) for dot in trend.dots] == [(9.0, "not judged: throttled: hot"), (1.0, "")]
 
 
-def test_a_witness_stands_on_no_level_that_nobody_looked_for() -> None:
-    calm = build_trend(a_series(), [a_point(0, 1.0), a_point(1, 9.0)])
-    moved = build_trend(a_series(), [a_point(0, 1.0), a_point(1, 1.18)], [a_change(1, 0)])
+def test_an_informational_series_has_no_level_line() -> None:
+    without_marks = build_trend(a_series(), [a_point(0, 1.0), a_point(1, 9.0)])
+    with_mark = build_trend(a_series(), [a_point(0, 1.0), a_point(1, 1.18)], [a_change(1, 0)])
 
-    assert hide_levels_of_informational(calm).levels == ()
-    assert hide_levels_of_informational(moved) == moved
+    assert hide_levels_of_informational(without_marks).levels == ()
+    assert hide_levels_of_informational(with_mark) == with_mark
 
 
-def test_a_conviction_is_a_filled_mark_and_moves_the_level() -> None:
+def test_a_confirmed_change_is_a_mark_that_splits_the_level() -> None:
     trend = build_trend(a_series(), a_history(), [], [a_verdict()])
 
     assert [(mark.index, mark.state) for mark in trend.marks] == [(18, "confirmed")]
@@ -76,7 +81,7 @@ def test_a_change_point_alone_is_a_candidate() -> None:
     )
 
 
-def test_a_candidate_that_a_second_look_clears_is_refuted_and_moves_nothing() -> None:
+def test_an_unconfirmed_candidate_is_refuted_and_splits_no_level() -> None:
     cleared = a_verdict(VerdictKind.UNCHANGED, 1.0, (0.99, 1.01))
 
     trend = build_trend(a_series(), a_history(), [a_change(18, 17)], [cleared])
@@ -85,7 +90,7 @@ def test_a_candidate_that_a_second_look_clears_is_refuted_and_moves_nothing() ->
     assert len(trend.levels) == 1
 
 
-def test_a_conviction_outranks_the_screening_that_nominated_it() -> None:
+def test_confirmation_outranks_screening() -> None:
     screened = a_verdict(ratio=1.3, stage=Stage.SCREENING)
 
     for verdicts in ([screened, a_verdict()], [a_verdict(), screened]):
@@ -99,7 +104,7 @@ def test_a_comparison_with_itself_or_with_later_commits_marks_nothing() -> None:
     assert build_trend(a_series(), a_history(), [], verdicts).marks == ()
 
 
-def test_the_tail_counts_anew_and_keeps_its_levels() -> None:
+def test_the_last_commits_are_reindexed_and_keep_their_levels() -> None:
     whole = build_trend(a_series(), a_history(), [], [a_verdict()])
 
     last = keep_last_commits(whole, 15)
@@ -114,19 +119,19 @@ def test_the_tail_counts_anew_and_keeps_its_levels() -> None:
     count=st.integers(2, 400),
     marked=st.sets(st.integers(1, 399), max_size=6),
     failed=st.sets(st.integers(0, 399), max_size=6),
-    most=st.integers(1, 60),
+    max_dots=st.integers(1, 60),
 )
 @settings(deadline=None, derandomize=True, max_examples=60)
-def test_thinning_never_merges_what_matters(
-    count: int, marked: set[int], failed: set[int], most: int
+def test_downsampling_never_merges_marks_or_failures(
+    count: int, marked: set[int], failed: set[int], max_dots: int
 ) -> None:
     points = [a_failure(k) if k in failed else a_point(k, 1.0 + k) for k in range(count)]
     trend = build_trend(a_series(), points, [a_change(k, k - 1) for k in marked if k < count])
 
-    drawn = downsample(trend, most)
+    drawn = downsample(trend, max_dots)
 
-    alone = {dot.index for dot in drawn.dots if dot.merged == 1}
+    unmerged = {dot.index for dot in drawn.dots if dot.merged == 1}
     kept = {0, count - 1} | {k for k in marked if k < count} | {k for k in failed if k < count}
-    assert kept <= alone
+    assert kept <= unmerged
     assert sum(dot.merged for dot in drawn.dots) == count
-    assert len(drawn.dots) <= most + 3 * len(kept | {k - 1 for k in marked}) + 2
+    assert len(drawn.dots) <= max_dots + 3 * len(kept | {k - 1 for k in marked}) + 2

@@ -1,4 +1,4 @@
-"""How numbers read."""
+"""Number formats."""
 
 import math
 
@@ -42,7 +42,7 @@ from perfci.report.number_format import (
         (1e-12, "ratio", "1.000e−12"),
     ],
 )
-def test_a_value_reads_in_the_unit_that_suits_it(value: float, unit: str, text: str) -> None:
+def test_a_value_is_written_in_a_fitting_unit(value: float, unit: str, text: str) -> None:
     assert format_quantity(value, unit) == text
 
 
@@ -116,6 +116,6 @@ def test_an_age_reads_roughly(seconds: float, text: str) -> None:
     assert format_age(seconds) == text
 
 
-def test_counting_knows_one_from_many() -> None:
+def test_a_count_has_a_singular_and_a_plural() -> None:
     assert format_count(1, "pair") == "1 pair"
     assert format_count(1200, "series", "series") == "1,200 series"

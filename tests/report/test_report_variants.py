@@ -1,4 +1,4 @@
-"""What a reader sees of variants and of ladders, whole."""
+"""Variants and ablations as text, as a whole."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def contrast(
     return VariantContrast(BASE, verdict)
 
 
-def numerics(attn: str, parity: ParityOutcome, told: str = "") -> NumericsCheck:
-    return NumericsCheck(a_series(NAME, "loss", "loss_at_step_k", attn=f"'{attn}'", batch=8), parity, told)
+def numerics(attn: str, parity: ParityOutcome, text: str = "") -> NumericsCheck:
+    return NumericsCheck(a_series(NAME, "loss", "loss_at_step_k", attn=f"'{attn}'", batch=8), parity, text)
 
 
 def variants() -> VariantResults:
@@ -48,17 +48,18 @@ def variants() -> VariantResults:
     return VariantResults(("attn",), (faster, larger, unsure), (wrong,), held)
 
 
-def trades(found: VariantResults) -> list[Tradeoff]:
-    return [Tradeoff(found.contrasts[0].verdict, found.contrasts[1].verdict)]
+def trades(comparison: VariantResults) -> list[Tradeoff]:
+    return [Tradeoff(comparison.contrasts[0].verdict, comparison.contrasts[1].verdict)]
 
 
 def test_puts_every_variant_next_to_the_baseline_benchmark_by_benchmark() -> None:
-    found = variants()
+    comparison = variants()
 
-    assert format_variants(found, trades(found)) == (
+    assert format_variants(comparison, trades(comparison)) == (
         "1 regression, 1 inconclusive, 1 improvement, 1 variant rejected.\n"
         "\n"
-        "✕ model.Gpt('wrong', 8) is rejected, whatever its speed: loss at step 2 is 2.4 against 2.2 of the reference\n"
+        "✕ model.Gpt('wrong', 8) is rejected, whatever its speed: "
+        "loss at step 2 is 2.4 against 2.2 of the reference\n"
         "\n"
         "model.Gpt.measure_training, batch=8\n"
         "     metric          variant       base       head   change   95 % interval  pairs  verdict\n"
@@ -75,17 +76,17 @@ def test_puts_every_variant_next_to_the_baseline_benchmark_by_benchmark() -> Non
 
 
 def test_a_verdict_between_variants_names_both_sides() -> None:
-    told = variants().contrasts[0].labelled_verdict
+    verdict = variants().contrasts[0].labelled_verdict
 
-    assert told.series.label == "model.Gpt.measure_training('sdpa' → 'flash', 8) · cpu_step_time"
+    assert verdict.series.label == "model.Gpt.measure_training('sdpa' → 'flash', 8) · cpu_step_time"
 
 
 def test_rejections_stand_above_the_comparison_in_a_comment() -> None:
-    found = variants()
-    told = [contrast.labelled_verdict for contrast in found.contrasts]
+    comparison = variants()
+    verdicts = [contrast.labelled_verdict for contrast in comparison.contrasts]
 
     lines = render_comment(
-        Findings(told, Commit("ab" * 20), Commit("ab" * 20), rejections=found.rejections)
+        Findings(verdicts, Commit("ab" * 20), Commit("ab" * 20), rejections=comparison.rejections)
     ).splitlines()
 
     rejection = "- ✕ rejected: `model.Gpt('wrong', 8)`: `loss at step 2 is 2.4 against 2.2 of the reference`"
@@ -94,14 +95,16 @@ def test_rejections_stand_above_the_comparison_in_a_comment() -> None:
 
 
 def step(
-    metric: str, unit: str, ratio: float, half: float, levels: tuple[float, float], rounds: int = 10
+    metric: str, unit: str, ratio: float, half_width: float, levels: tuple[float, float], rounds: int = 10
 ) -> Verdict:
     kind = VerdictKind.IMPROVEMENT if ratio < 0.97 else VerdictKind.REGRESSION
     series = a_series(NAME, unit, metric)
-    return a_verdict(kind, ratio, (ratio - half, ratio + half), series=series, levels=levels, pairs=rounds)
+    return a_verdict(
+        kind, ratio, (ratio - half_width, ratio + half_width), series=series, levels=levels, pairs=rounds
+    )
 
 
-def a_ladder() -> Ablation:
+def build_ablation() -> Ablation:
     gib = 2.0**30
     bf16 = (
         step("peak_allocated", "bytes", 0.5, 0.0, (2 * gib, gib)),
@@ -115,7 +118,7 @@ def a_ladder() -> Ablation:
         step("peak_allocated", "bytes", 0.375, 0.0, (2 * gib, 0.75 * gib)),
         step("cpu_step_time", "seconds", 0.78, 0.015, (0.012, 0.00936)),
     )
-    rungs = (
+    steps = (
         AblationStep("baseline", ()),
         AblationStep("+bf16", (), bf16, "baseline"),
         AblationStep(
@@ -123,32 +126,32 @@ def a_ladder() -> Ablation:
         ),
         AblationStep("+checkpointing", (), checkpointing, "+bf16"),
     )
-    return Ablation("memory first", NAME, (("batch", "8"),), rungs, total)
+    return Ablation("memory first", NAME, (("batch", "8"),), steps, total)
 
 
-LADDER = (EXPECTED / "ablation.txt").read_text()
+EXPECTED_TEXT = (EXPECTED / "ablation.txt").read_text()
 
 
-def test_a_ladder_tells_each_steps_own_gain_and_the_total_for_time_and_memory() -> None:
-    assert format_ablation(a_ladder(), Policy()) == LADDER
+def test_an_ablation_lists_each_step_and_the_total_for_time_and_memory() -> None:
+    assert format_ablation(build_ablation(), Policy()) == EXPECTED_TEXT
 
 
-def test_a_ladder_keeps_its_columns_in_a_comment() -> None:
+def test_an_ablation_keeps_its_columns_in_a_comment() -> None:
     assert (
-        render_ablations_markdown([a_ladder()], Policy())
-        == f"### ablation `memory first`\n\n```\n{LADDER}```\n"
+        render_ablations_markdown([build_ablation()], Policy())
+        == f"### ablation `memory first`\n\n```\n{EXPECTED_TEXT}```\n"
     )
 
 
-def test_a_ladder_without_two_good_steps_says_so() -> None:
-    fallen = Ablation(
+def test_an_ablation_without_two_accepted_steps_says_so() -> None:
+    ablation = Ablation(
         "short",
         NAME,
         (),
         (AblationStep("baseline", ()), AblationStep("+bf16", (), rejection_reason="oom: CUDA out of memory")),
     )
 
-    assert format_ablation(fallen, Policy()) == (
+    assert format_ablation(ablation, Policy()) == (
         "ablation short: model.Gpt.measure_training\n"
         "\n"
         "✕ +bf16 oom: CUDA out of memory\n"

@@ -1,4 +1,4 @@
-"""What became of an incident, as its page tells it."""
+"""The activity log of an incident."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("line", "head", "sentence"), CASES)
-def test_says_each_line_in_words(line: tuple[str, str, str, str], head: str, sentence: str) -> None:
-    assert (activity_heading(line[0], line[3]), activity_text(*line)) == (head, sentence)
+@pytest.mark.parametrize(("event", "heading", "sentence"), CASES)
+def test_formats_each_event(event: tuple[str, str, str, str], heading: str, sentence: str) -> None:
+    assert (activity_heading(event[0], event[3]), activity_text(*event)) == (heading, sentence)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(12, "less than a minute"), (60, "1 minute"), (507_600, "5 days")]
+    ("seconds", "text"), [(12, "less than a minute"), (60, "1 minute"), (507_600, "5 days")]
 )
-def test_says_how_long_something_lasted(seconds: float, words: str) -> None:
-    assert format_duration(seconds) == words
+def test_formats_a_duration(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text
