@@ -170,7 +170,8 @@ class ApiClient:
         self, project: str, base: str, head: str, **filters: Any
     ) -> Iterator[ResultSummaryShape]:
         """What every series came to at two commits, compared or not."""
-        return self._list_all(ResultSummaryPage, f"{_comparison_path(project, base, head)}/summaries", **filters)
+        path = f"{_comparison_path(project, base, head)}/summaries"
+        return self._list_all(ResultSummaryPage, path, **filters)
 
     def list_verdicts(self, project: str, **filters: Any) -> Iterator[VerdictShape]:
         return self._list_all(VerdictPage, f"{_project_path(project)}/verdicts", **filters)

@@ -1,6 +1,4 @@
-"""What nobody wants to be told, from the command line: benchmarks in quarantine, and reports that are not
-expected.
-"""
+"""`perfci incidents mute` and `perfci incidents schedule`: muted benchmarks and reporting schedules."""
 
 from __future__ import annotations
 
@@ -35,9 +33,7 @@ def incidents(*arguments: str) -> int:
     return run_cli(["incidents", *arguments, "--db", "perfci.db", "--project", PROJECT])
 
 
-def test_a_benchmark_is_put_into_quarantine_listed_and_let_out(
-    stored: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_benchmark_is_muted_listed_and_unmuted(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert incidents("mute", "add", "train.time_step", "--reason", "a noisy disk", "--days", "7") == 0
     assert incidents("mute", "list") == 0
     assert incidents("mute", "remove", "train.time_step") == 0
@@ -52,7 +48,7 @@ def test_a_benchmark_is_put_into_quarantine_listed_and_let_out(
     ]
 
 
-def test_one_metric_of_a_benchmark_is_another_quarantine(
+def test_one_metric_of_a_benchmark_is_muted_by_itself(
     stored: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     incidents("mute", "add", "train.time_step", "--metric", "step_time")
@@ -74,7 +70,7 @@ def test_muting_is_in_the_audit_log(stored: Path) -> None:
         assert audit_log.list_entries(tx, 1)[0].action == "benchmark.mute"
 
 
-def test_a_cadence_is_said_muted_and_learned_again(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_schedule_is_set_muted_and_learned_again(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in ((), ("--every", "36h"), ("--mute",), ("--learn",)):
         assert not arguments or incidents("schedule", "set", "1", *arguments) == 0
         assert incidents("schedule", "list") == 0
