@@ -82,11 +82,17 @@ def decompress(body: bytes, source_name: str, limit: int = MAX_FILE_BYTES) -> by
 class FileTree(Protocol):
     """JSON files by their path from a common root."""
 
-    def names(self) -> list[PurePosixPath]: ...
+    def names(self) -> list[PurePosixPath]:
+        """List the paths of all files, sorted."""
+        ...
 
-    def has_file(self, name: PurePosixPath) -> bool: ...
+    def has_file(self, name: PurePosixPath) -> bool:
+        """Whether there is a file of this path."""
+        ...
 
-    def read_file(self, name: PurePosixPath) -> bytes: ...
+    def read_file(self, name: PurePosixPath) -> bytes:
+        """Read a file, decompressed; one above ``MAX_FILE_BYTES`` is refused."""
+        ...
 
 
 class FolderTree:
@@ -139,6 +145,7 @@ class ArchiveTree:
 
 
 def is_tar(head: bytes) -> bool:
+    """Whether a file's decompressed content begins like a tar archive."""
     return head[TAR_MAGIC_AT : TAR_MAGIC_AT + len(TAR_MAGIC)] == TAR_MAGIC
 
 

@@ -61,14 +61,20 @@ class FormatReader(Protocol):
 
     ON_CHANGED_BODY: Literal["refuse", "add"]
 
-    def can_read(self, path: Path, head: bytes) -> bool: ...
+    def can_read(self, path: Path, head: bytes) -> bool:
+        """Whether the file or folder is of this format."""
+        ...
 
     def read_documents(
         self, path: Path, defaults: ImportDefaults, warn: WarnCallback
-    ) -> Iterator[ImportedRun]: ...
+    ) -> Iterator[ImportedRun]:
+        """Yield the runs of a file or folder, and warn of each value that is skipped."""
+        ...
 
 
 class FormatWriter(Protocol):
     """The function of a module that writes a format; it warns of values that the format cannot express."""
 
-    def write(self, runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]: ...
+    def write(self, runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
+        """Yield the file in chunks of bytes."""
+        ...

@@ -68,7 +68,6 @@ MAX_TEXT_LENGTH = 100_000
 
 INT32, INT64 = 2**31 - 1, 2**63 - 1
 
-
 MAX_RESULTS, MAX_PROCESSES, MAX_PARAMETERS = 10_000, 10_000, 64
 MAX_SAMPLES = 100_000
 """Samples of one process; a run holds at most ten times as many."""
@@ -139,6 +138,8 @@ class DocumentPart(BaseModel):
 
 
 class CommitPart(DocumentPart):
+    """The measured commit; ``position`` is its place on the first-parent line of its branch."""
+
     sha: DocumentSha
     parents: Annotated[tuple[DocumentSha, ...], Field(max_length=100)] = ()
     branch: DocumentLine = ""
@@ -209,6 +210,8 @@ class _ProcessSchema:
 
 
 class ResultPart(DocumentPart):
+    """One metric of one benchmark with its processes, or a summary where raw samples do not exist."""
+
     benchmark: DocumentName
     benchmark_version: DocumentLine = ""
     parameters: ChosenPairs = {}

@@ -85,6 +85,7 @@ class _StepReader:
         self._last_t: float | None = None
 
     def read_line(self, line_number: int, line: bytes) -> None:
+        """Add the step of a line, or an error if the line is invalid."""
         try:
             values = _parse_object(line)
             step = self._parse_step(line_number, values)

@@ -16,6 +16,7 @@ class UnitConversion(NamedTuple):
     divisor: int = 1
 
     def convert(self, value: float) -> float:
+        """Convert a value of the foreign unit to ``unit``."""
         return value * self.multiplier / self.divisor
 
 
@@ -84,7 +85,9 @@ SMALLER_IS_BETTER = ("seconds", "bytes", "joules", "watts")
 UNIT_SUFFIX_PATTERNS = (
     (re.compile(r"(?P<name>.+?)\s*[(\[](?P<unit>[^()\[\]]+)[)\]]"), None),
     (
-        re.compile(r"(.+_)?(?P<what>tok|token|request|sample|image|step|item)s?_?(?:per|/)_?s(?:ec|econd)?"),
+        re.compile(
+            r"(.+_)?(?P<quantity>tok|token|request|sample|image|step|item)s?_?(?:per|/)_?s(?:ec|econd)?"
+        ),
         "/s",
     ),
     (re.compile(r"(?P<name>.+)_(?P<unit>ns|us|ms|seconds|secs?|s|bytes|kib|mib|gib|kb|mb|gb)"), None),
@@ -173,7 +176,7 @@ def _split_unit(name: str) -> tuple[str, str]:
     for pattern, per in UNIT_SUFFIX_PATTERNS:
         match = pattern.fullmatch(name.strip().lower())
         if match and per:
-            return name, match["what"] + per
+            return name, match["quantity"] + per
         if match and find_conversion(match["unit"]):
             return name.strip()[: match.end("name")], match["unit"]
     return name, ""

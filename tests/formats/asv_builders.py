@@ -1,4 +1,4 @@
-"""Result folders as asv writes them, and asv's own reader as the judge of ours."""
+"""Build result folders as asv writes them, and compare runs with asv's own reader."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STARTED = 1_700_000_000_123
 
 
 def a_result_file(results: dict[str, Any], number: int = 1, **changes: Any) -> dict[str, Any]:
-    """A version 2 file of these rows."""
+    """Build the content of a result file of version 2."""
     content: dict[str, Any] = {
         "commit_hash": a_sha(number),
         "env_name": "conda-py3.11-numpy",
@@ -45,7 +45,7 @@ def a_row(
     samples: Any = None,
     **stats: Any,
 ) -> list[Any]:
-    """One benchmark: values, the grid they belong to, samples and statistics."""
+    """Build the row of one benchmark: values, the grid of parameters, samples and statistics."""
     values = {
         "result": result,
         "params": params or [],
@@ -60,7 +60,7 @@ def a_row(
 
 
 class AsvFolder:
-    """A ``results`` folder that grows file by file."""
+    """A ``results`` folder to which files are added."""
 
     def __init__(self, path: Path, benchmarks: dict[str, Any] | None = None, **machine: Any) -> None:
         self.path = path
@@ -83,7 +83,7 @@ def result_files(root: Path) -> list[Path]:
 
 
 def as_asv_reads(file: Path) -> dict[tuple[str, tuple[str, ...]], dict[str, Any]]:
-    """What asv's own reader says of every cell of a file."""
+    """Read every cell of a file with asv's own reader."""
     loaded = Results.load(str(file))
     versions = loaded.benchmark_version
     return {
@@ -95,22 +95,24 @@ def as_asv_reads(file: Path) -> dict[tuple[str, tuple[str, ...]], dict[str, Any]
 
 def _cells(loaded: Results, name: str) -> Iterator[tuple[tuple[str, ...], Any, Any, Any]]:
     params = loaded.get_result_params(name)
-    questions = (loaded.get_result_value, loaded.get_result_stats, loaded.get_result_samples)
-    return zip(product(*params), *(ask(name, params) for ask in questions), strict=True)
+    readers = (loaded.get_result_value, loaded.get_result_stats, loaded.get_result_samples)
+    return zip(product(*params), *(read(name, params) for read in readers), strict=True)
 
 
 def assert_equal_to_asv(run: Run, file: Path, leaving_out: Collection[str] = ()) -> int:
-    """Compare every cell of a run with asv's reading of its file; answer how many values were compared."""
-    ours = {
-        (one.series.benchmark.name, tuple(value for _, value in one.series.parameters)): one
-        for one in run.results
+    """Compare every cell of a run with asv's reading of its file; return how many values were compared."""
+    results = {
+        (result.series.benchmark.name, tuple(value for _, value in result.series.parameters)): result
+        for result in run.results
     }
-    ours = {cell: result for cell, result in ours.items() if cell[0] not in leaving_out}
-    asvs = {cell: expected for cell, expected in as_asv_reads(file).items() if cell[0] not in leaving_out}
-    assert ours.keys() == asvs.keys()
-    for cell, expected in asvs.items():
-        _assert_equal_cell(ours[cell], expected)
-    return sum(result.status is Status.OK for result in ours.values())
+    results = {cell: result for cell, result in results.items() if cell[0] not in leaving_out}
+    asv_cells = {
+        cell: expected for cell, expected in as_asv_reads(file).items() if cell[0] not in leaving_out
+    }
+    assert results.keys() == asv_cells.keys()
+    for cell, expected in asv_cells.items():
+        _assert_equal_cell(results[cell], expected)
+    return sum(result.status is Status.OK for result in results.values())
 
 
 def _assert_equal_cell(result: Result, expected: dict[str, Any]) -> None:
@@ -128,7 +130,7 @@ def _assert_equal_cell(result: Result, expected: dict[str, Any]) -> None:
         ends = [stats.get(name) for name in ("ci_99_a", "ci_99_b")]
         assert [result.summary.ci_lo, result.summary.ci_hi] == [_finite_or_none(end) for end in ends]
         assert [list(process.samples) for process in result.processes] == [
-            one for one in [expected["samples"]] if one
+            samples for samples in [expected["samples"]] if samples
         ]
 
 

@@ -1,4 +1,4 @@
-"""Real and documented files of other tools, and what reading them gives."""
+"""Read the stored example files of other tools."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ PROJECT = "acme/model"
 
 
 def read(
-    path: Path, format_name: str, commit: Commit | None = None, **given: str
+    path: Path, format_name: str, commit: Commit | None = None, **default_fields: str
 ) -> tuple[ImportedRun, list[str]]:
-    """The one run of a file, and what is said about the rest."""
+    """Read the one run of a file, and the warnings."""
     warnings: list[str] = []
-    asked = ImportDefaults(PROJECT, commit or a_commit(), **given)  # type: ignore[arg-type]
-    [document] = read_documents(path, format_name, asked, warnings.append)
+    defaults = ImportDefaults(PROJECT, commit or a_commit(), **default_fields)  # type: ignore[arg-type]
+    [document] = read_documents(path, format_name, defaults, warnings.append)
     return document, warnings
 
 
 def read_runs(
     path: Path, format_name: str, project: str, warn: WarnCallback = lambda _: None
 ) -> Iterator[Run]:
-    """The runs of a file alone, without their keys."""
+    """Yield the runs of a file without their keys."""
     return (document.run for document in read_documents(path, format_name, ImportDefaults(project), warn))
 
 
 def named(document: ImportedRun) -> dict[str, Result]:
-    """The results of a run by cell and metric."""
-    return {one.series.label: one for one in document.run.results}
+    """Return the results of a run by their label."""
+    return {result.series.label: result for result in document.run.results}

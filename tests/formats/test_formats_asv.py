@@ -106,8 +106,8 @@ def test_null_is_a_failure_and_nan_a_skip(folder: AsvFolder) -> None:
 def test_infinity_is_absent_where_it_is_a_bound_and_a_failure_where_it_is_the_value(
     folder: AsvFolder,
 ) -> None:
-    one = a_row([2.0], ci_99_a=[-math.inf], ci_99_b=[math.inf])
-    folder.result({"suite.time_it": one, "suite.track_loss": a_row([math.inf])})
+    unbounded = a_row([2.0], ci_99_a=[-math.inf], ci_99_b=[math.inf])
+    folder.result({"suite.time_it": unbounded, "suite.track_loss": a_row([math.inf])})
 
     results = results_by_name(only_run(folder))
 
@@ -174,9 +174,9 @@ def test_of_cells_with_equal_text_the_last_counts_as_for_asv(folder: AsvFolder) 
 def test_metric_and_direction(folder: AsvFolder, name: str, metric: str, unit: str, direction: str) -> None:
     folder.result({name: a_row([1.0])})
 
-    found = only_run(folder).results[0].series.metric
+    read_metric = only_run(folder).results[0].series.metric
 
-    assert (found.name, found.unit, found.direction) == (metric, unit, direction)
+    assert (read_metric.name, read_metric.unit, read_metric.direction) == (metric, unit, direction)
 
 
 def test_versions_of_a_benchmark_stay_apart(folder: AsvFolder, store: Store) -> None:
@@ -186,8 +186,8 @@ def test_versions_of_a_benchmark_stay_apart(folder: AsvFolder, store: Store) -> 
     ingest_path(store, folder.path, "asv", PROJECT)
 
     with store.read() as tx:
-        found = measurements.search_series(tx, PROJECT)
-    assert sorted(one.series.benchmark.version for one in found) == ["", "v1", "v2"]
+        matches = measurements.search_series(tx, PROJECT)
+    assert sorted(match.series.benchmark.version for match in matches) == ["", "v1", "v2"]
 
 
 def an_environment_file(env_name: str, python: str = "3.11", **changes: Any) -> dict[str, Any]:
@@ -242,9 +242,9 @@ def test_the_path_of_an_interpreter_is_its_version(path: str) -> None:
 
 
 def test_an_older_file_without_an_environment_name_still_has_its_parts() -> None:
-    found = build_variant({"python": "2.7", "requirements": {"numpy": "1.8"}})
+    variant = build_variant({"python": "2.7", "requirements": {"numpy": "1.8"}})
 
-    assert found.values == (("python", "2.7"), ("numpy", "1.8"))
+    assert variant.values == (("python", "2.7"), ("numpy", "1.8"))
 
 
 def test_what_nobody_chose_is_the_environment(tmp_path: Path) -> None:
@@ -367,7 +367,7 @@ def test_code_is_kept_for_the_version_that_asv_still_knows(folder: AsvFolder, st
             record.series.benchmark
             for record in measurements.find_series(tx, PROJECT, "suite.time_it", "time")
         ]
-        code = {one.version: load_benchmark_code(tx, PROJECT, one) for one in benchmarks}
+        code = {benchmark.version: load_benchmark_code(tx, PROJECT, benchmark) for benchmark in benchmarks}
     assert code == {"v0": None, "v1": "def time_it(): ..."}
 
 
@@ -433,16 +433,16 @@ def django(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @needs_real_data
 def test_a_sample_of_real_results_equals_what_asv_reads(django: Path, store: Store, tmp_path: Path) -> None:
-    some = tmp_path / "results"
+    sample_folder = tmp_path / "results"
     for file in [*result_files(django)[::40], *django.glob("*/machine.json"), django / "benchmarks.json"]:
-        copy = some / file.relative_to(django)
+        copy = sample_folder / file.relative_to(django)
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(file.read_bytes())
 
-    report = ingest_path(store, some, "auto", PROJECT)
+    report = ingest_path(store, sample_folder, "auto", PROJECT)
 
     assert report.warnings == ()
-    assert assert_stored_equal_to_asv(store, some) == report.values > 2_000
+    assert assert_stored_equal_to_asv(store, sample_folder) == report.values > 2_000
 
 
 @needs_real_data
@@ -466,13 +466,13 @@ def assert_stored_equal_to_asv(store: Store, root: Path) -> int:
 
 def no_environment_or_version_collapsed(store: Store, root: Path) -> bool:
     loaded = [Results.load(str(file)) for file in result_files(root)]
-    theirs = {
-        (one.params["machine"], one.env_name, name, one.benchmark_version[name])
-        for one in loaded
-        for name in one.get_all_result_keys()
+    asv_keys = {
+        (asv_results.params["machine"], asv_results.env_name, name, asv_results.benchmark_version[name])
+        for asv_results in loaded
+        for name in asv_results.get_all_result_keys()
     }
     with store.read() as tx:
-        return len(measurements.search_series(tx, PROJECT)) == len(theirs)
+        return len(measurements.search_series(tx, PROJECT)) == len(asv_keys)
 
 
 def test_a_folder_without_results_is_one_sentence(tmp_path: Path) -> None:

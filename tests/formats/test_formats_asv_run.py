@@ -140,15 +140,15 @@ def test_every_way_to_end_is_told_apart(runs: list[Run]) -> None:
 
 
 def test_metrics_carry_what_the_suite_declared(runs: list[Run]) -> None:
-    found = cells(runs[0])
+    run_cells = cells(runs[0])
 
-    speed = found["Tracked.track_speed"]
+    speed = run_cells["Tracked.track_speed"]
     assert (speed.series.metric.unit, speed.series.metric.direction) == ("tokens/s", "higher")
     assert speed.summary is not None
     assert speed.summary.value == 125.5
-    assert found["time_grid(10, 'b')"].series.parameters == (("n", "10"), ("kind", "'b'"))
-    assert found["Memory.mem_list"].series.metric.name == "memory"
-    assert found["Memory.peakmem_list"].series.metric.name == "peak_memory"
+    assert run_cells["time_grid(10, 'b')"].series.parameters == (("n", "10"), ("kind", "'b'"))
+    assert run_cells["Memory.mem_list"].series.metric.name == "memory"
+    assert run_cells["Memory.peakmem_list"].series.metric.name == "peak_memory"
 
 
 def test_an_existing_environment_is_known_by_its_version_where_its_path_tells_it(runs: list[Run]) -> None:

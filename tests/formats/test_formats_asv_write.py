@@ -48,9 +48,9 @@ def write_folder(runs: Iterable[Run], folder: Path, warn: WarnCallback) -> None:
 
 def written(folder: Path, *runs: Run) -> tuple[list[Run], list[str]]:
     """The runs that are read from what was written, and what was said to be lost."""
-    lost: list[str] = []
-    write_folder(runs, folder, lost.append)
-    return list(read_runs(folder, "asv", PROJECT)), lost
+    warnings: list[str] = []
+    write_folder(runs, folder, warnings.append)
+    return list(read_runs(folder, "asv", PROJECT)), warnings
 
 
 def comparable(result: Result) -> tuple[Any, ...]:
@@ -67,10 +67,10 @@ def test_series_samples_and_metrics_come_back(tmp_path: Path) -> None:
         a_result(a_series("memory.peakmem_step", "peak_memory", unit="bytes"), a_process(2.0**40 + 1)),
     )
 
-    [found], _ = written(tmp_path, run)
+    [reread], _ = written(tmp_path, run)
 
-    assert list(map(comparable, found.results)) == list(map(comparable, run.results))
-    assert found.commit == replace(a_commit(), subject="", author="", parents=(), branch="", position=None)
+    assert list(map(comparable, reread.results)) == list(map(comparable, run.results))
+    assert reread.commit == replace(a_commit(), subject="", author="", parents=(), branch="", position=None)
 
 
 def test_every_way_to_end_comes_back_as_asv_knows_it(tmp_path: Path) -> None:
@@ -85,10 +85,10 @@ def test_every_way_to_end_comes_back_as_asv_knows_it(tmp_path: Path) -> None:
         a_result(a_series(parameters={"n": "3"}), processes=(), status=Status.SKIPPED, reason="no GPU"),
     )
 
-    [found], lost = written(tmp_path, run)
+    [reread], warnings = written(tmp_path, run)
 
-    assert [one.status for one in found.results] == [Status.OK, Status.FAILED, Status.SKIPPED]
-    assert asv_writer.REASONS_LOST in lost
+    assert [result.status for result in reread.results] == [Status.OK, Status.FAILED, Status.SKIPPED]
+    assert asv_writer.REASONS_LOST in warnings
 
 
 def test_what_is_lost_is_said_once_each(tmp_path: Path) -> None:
@@ -101,9 +101,9 @@ def test_what_is_lost_is_said_once_each(tmp_path: Path) -> None:
         for session in ("one", "two")
     ]
 
-    _, lost = written(tmp_path, *runs)
+    _, warnings = written(tmp_path, *runs)
 
-    assert lost == [
+    assert warnings == [
         asv_writer.ENVIRONMENT_LOST,
         asv_writer.PAIRS_LOST,
         asv_writer.PROCESSES_POOLED,
@@ -114,9 +114,9 @@ def test_what_is_lost_is_said_once_each(tmp_path: Path) -> None:
 def test_runs_of_one_commit_in_one_environment_are_one_file(tmp_path: Path) -> None:
     runs = [a_run(a_result(a_series(), a_process(value)), session=str(value)) for value in (1.0, 3.0)]
 
-    [found], _ = written(tmp_path, *runs)
+    [reread], _ = written(tmp_path, *runs)
 
-    [result] = found.results
+    [result] = reread.results
     assert result.summary is not None
     assert (result.summary.value, result.processes[0].samples) == (2.0, (1.0, 3.0))
 
@@ -124,9 +124,9 @@ def test_runs_of_one_commit_in_one_environment_are_one_file(tmp_path: Path) -> N
 def test_a_variant_comes_back_as_an_environment(tmp_path: Path) -> None:
     variant = a_variant(environment_type="virtualenv", python="3.11", attn="sdpa", **{"env OMP": "1"})
 
-    [found], _ = written(tmp_path, a_run(a_result(a_series(variant=variant)), variant=variant))
+    [reread], _ = written(tmp_path, a_run(a_result(a_series(variant=variant)), variant=variant))
 
-    assert found.variant == variant
+    assert reread.variant == variant
     assert [path.name for path in tmp_path.glob("*/0*.json")] == [
         "00000001-virtualenv-py3.11-attnsdpa-OMP1.json"
     ]
@@ -135,37 +135,42 @@ def test_a_variant_comes_back_as_an_environment(tmp_path: Path) -> None:
 def test_a_long_environment_is_a_file_named_by_a_hash(tmp_path: Path) -> None:
     variant = a_variant(python="3.11", **{f"package{number}": "1.0" for number in range(20)})
 
-    [found], _ = written(tmp_path, a_run(a_result(a_series(variant=variant)), variant=variant))
+    [reread], _ = written(tmp_path, a_run(a_result(a_series(variant=variant)), variant=variant))
 
     [path] = tmp_path.glob("*/0*.json")
     assert path.name.startswith("00000001-env-")
-    assert dict(found.variant.values) == dict(variant.values)
+    assert dict(reread.variant.values) == dict(variant.values)
 
 
 def test_a_hole_in_a_grid_reads_as_skipped_and_is_said(tmp_path: Path) -> None:
     cells = [{"a": "1", "b": "1"}, {"a": "2", "b": "2"}]
 
-    [found], lost = written(tmp_path, a_run(*(a_result(a_series(parameters=cell)) for cell in cells)))
+    [reread], warnings = written(tmp_path, a_run(*(a_result(a_series(parameters=cell)) for cell in cells)))
 
-    assert [one.status for one in found.results] == [Status.OK, Status.SKIPPED, Status.SKIPPED, Status.OK]
-    assert asv_writer.GAPS_READ_AS_SKIPPED in lost
+    assert [result.status for result in reread.results] == [
+        Status.OK,
+        Status.SKIPPED,
+        Status.SKIPPED,
+        Status.OK,
+    ]
+    assert asv_writer.GAPS_READ_AS_SKIPPED in warnings
 
 
 def test_a_grid_that_would_explode_is_one_axis(tmp_path: Path) -> None:
     cells = [{f"axis{axis}": str((number * axis) % 7) for axis in range(1, 8)} for number in range(7)]
 
-    [found], lost = written(tmp_path, a_run(*(a_result(a_series(parameters=cell)) for cell in cells)))
+    [reread], warnings = written(tmp_path, a_run(*(a_result(a_series(parameters=cell)) for cell in cells)))
 
-    assert len(found.results) == 7
-    assert asv_writer.GRID_FLATTENED in lost
+    assert len(reread.results) == 7
+    assert asv_writer.GRID_FLATTENED in warnings
 
 
 def test_an_uncommitted_tree_is_left_out(tmp_path: Path) -> None:
-    lost: list[str] = []
+    warnings: list[str] = []
 
-    write_folder([a_run(a_result(), commit=a_commit(dirty=True))], tmp_path, lost.append)
+    write_folder([a_run(a_result(), commit=a_commit(dirty=True))], tmp_path, warnings.append)
 
-    assert lost == [asv_writer.DIRTY_SKIPPED]
+    assert warnings == [asv_writer.DIRTY_SKIPPED]
     assert [path.name for path in tmp_path.rglob("*.json")] == ["benchmarks.json"]
 
 
@@ -173,9 +178,9 @@ def test_an_uncommitted_tree_is_left_out(tmp_path: Path) -> None:
 def test_no_machine_name_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
     machine = Machine(name=name)
 
-    [found], _ = written(tmp_path / "results", a_run(a_result(a_series(machine=machine)), machine=machine))
+    [reread], _ = written(tmp_path / "results", a_run(a_result(a_series(machine=machine)), machine=machine))
 
-    assert found.machine.name
+    assert reread.machine.name
     assert [path.name for path in tmp_path.iterdir()] == ["results"]
 
 
@@ -186,8 +191,8 @@ def test_the_archive_holds_the_same_files(tmp_path: Path) -> None:
     body = b"".join(asv_writer.write([run], [].append))
 
     with tarfile.open(fileobj=io.BytesIO(body)) as archive:
-        found = {one.name: archive.extractfile(one).read() for one in archive}  # type: ignore[union-attr]
-    assert found == {
+        bodies = {member.name: archive.extractfile(member).read() for member in archive}  # type: ignore[union-attr]
+    assert bodies == {
         f"results/{path.relative_to(tmp_path)}": path.read_bytes() for path in tmp_path.rglob("*.json")
     }
 
@@ -227,12 +232,12 @@ def test_whatever_is_measured_comes_back(
     series = a_series(
         benchmark, metric, unit="x", parameters=parameters, direction="higher" if higher else "lower"
     )
-    processes = [a_process(*one, index=place) for place, one in enumerate(samples)]
+    processes = [a_process(*process_samples, index=place) for place, process_samples in enumerate(samples)]
     run = a_run(a_result(series, *processes))
 
-    [found], _ = written(tmp_path_factory.mktemp("trip"), run)
+    [reread], _ = written(tmp_path_factory.mktemp("trip"), run)
 
-    assert list(map(comparable, found.results)) == list(map(comparable, run.results))
+    assert list(map(comparable, reread.results)) == list(map(comparable, run.results))
 
 
 def git(folder: Path, *command: str) -> str:

@@ -91,8 +91,8 @@ def test_an_imported_value_keeps_its_interval_and_claims_no_processes(store: Sto
 
     [row] = rows(exported(store))
 
-    found = [row[name] for name in ("value", "ci_lo", "ci_hi", "processes", "samples", "machine")]
-    assert found == ["1.1", "0.9", "1.3", "", "3", '{"name":"runner"}']
+    cells = [row[name] for name in ("value", "ci_lo", "ci_hi", "processes", "samples", "machine")]
+    assert cells == ["1.1", "0.9", "1.3", "", "3", '{"name":"runner"}']
 
 
 def test_rows_are_sorted_and_do_not_depend_on_the_order_of_arrival(tmp_path: Path) -> None:
@@ -123,15 +123,15 @@ def test_samples_are_a_row_each_with_the_process_that_took_them(store: Store) ->
         a_result(a_series(), a_process(1.0, 2.0, index=0, round=5), a_process(3.0, index=1, order=2)),
     )
 
-    found = rows(exported(store, samples=True))
+    sample_rows = rows(exported(store, samples=True))
 
     names = ("process", "role", "pair", "round", "order", "place", "sample")
-    assert [[row[name] for name in names] for row in found] == [
+    assert [[row[name] for name in names] for row in sample_rows] == [
         ["0", "history", "", "5", "0", "0", "1.0"],
         ["0", "history", "", "5", "0", "1", "2.0"],
         ["1", "history", "", "0", "2", "0", "3.0"],
     ]
-    assert {row["value"] for row in found} == {"2.25"}
+    assert {row["value"] for row in sample_rows} == {"2.25"}
 
 
 def test_what_a_pull_request_measured_is_not_exported(store: Store) -> None:

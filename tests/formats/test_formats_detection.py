@@ -37,7 +37,9 @@ def test_one_format_claims_what_is_built(tmp_path: Path, name: str) -> None:
 
     head = read_head(path, HEAD_BYTES)
 
-    assert [one for one in READER_MODULES if get_reader(one).can_read(path, head)] == [name]
+    assert [
+        reader_name for reader_name in READER_MODULES if get_reader(reader_name).can_read(path, head)
+    ] == [name]
 
 
 def test_an_odd_order_of_keys_is_found_behind_the_head(tmp_path: Path) -> None:

@@ -14,31 +14,31 @@ FOLDER = FILES / "google-benchmark"
 
 
 def test_repetitions_are_samples_of_one_process() -> None:
-    found = named(read(FOLDER / "repetitions.json", "google-benchmark")[0])
+    results = named(read(FOLDER / "repetitions.json", "google-benchmark")[0])
 
-    [process] = found["BM_Copy(64) · time"].processes
+    [process] = results["BM_Copy(64) · time"].processes
     assert process.samples == pytest.approx((3.50453e-9, 2.65792e-9, 2.6516e-9), rel=1e-4)
-    assert found["BM_Copy(64) · cpu_time"].processes[0].clock is Clock.CPU
+    assert results["BM_Copy(64) · cpu_time"].processes[0].clock is Clock.CPU
 
 
 def test_rows_that_the_library_computed_are_left_out() -> None:
-    found = named(read(FOLDER / "repetitions.json", "google-benchmark")[0])
+    results = named(read(FOLDER / "repetitions.json", "google-benchmark")[0])
 
-    assert {label.partition(" ")[0] for label in found} == {
+    assert {label.partition(" ")[0] for label in results} == {
         *("BM_Copy(64)", "BM_Copy(4096)", "BM_Refused", "BM_Sort", "BM_Growth(8)", "BM_Growth(64)"),
     }
 
 
 def test_a_unit_of_its_own_is_converted() -> None:
-    found = named(read(FOLDER / "once.json", "google-benchmark")[0])
+    results = named(read(FOLDER / "once.json", "google-benchmark")[0])
 
-    assert found["BM_Sort · time"].processes[0].samples == pytest.approx((1.03397e-6,))
+    assert results["BM_Sort · time"].processes[0].samples == pytest.approx((1.03397e-6,))
 
 
 def test_rates_are_shown_beside_the_time() -> None:
-    found = named(read(FOLDER / "once.json", "google-benchmark")[0])
+    results = named(read(FOLDER / "once.json", "google-benchmark")[0])
 
-    assert found["BM_Sort · items_per_second"].processes[0].clock is Clock.INFORMATIONAL
+    assert results["BM_Sort · items_per_second"].processes[0].clock is Clock.INFORMATIONAL
 
 
 def test_an_error_is_told() -> None:
@@ -47,10 +47,10 @@ def test_an_error_is_told() -> None:
     assert (refused.status, refused.reason) == (Status.FAILED, "no such device")
 
 
-def test_an_authors_counter_is_quarantined() -> None:
+def test_an_authors_counter_is_unresolved() -> None:
     document, _ = read(FOLDER / "repetitions.json", "google-benchmark")
 
-    assert {one.metric for one in document.unresolved} == {"threads_seen"}
+    assert {unresolved.metric for unresolved in document.unresolved} == {"threads_seen"}
     assert document.unresolved[0].result.processes[0].samples == (1.0, 1.0, 1.0)
 
 

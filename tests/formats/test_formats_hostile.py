@@ -46,7 +46,7 @@ def values(folder: AsvFolder) -> tuple[list[Any], list[str]]:
     """The values that are read in spite of everything, and what is said about the rest."""
     warnings: list[str] = []
     runs = list(read_runs(folder.path, "asv", PROJECT, warnings.append))
-    return [one.summary and one.summary.value for run in runs for one in run.results], warnings
+    return [result.summary and result.summary.value for run in runs for result in run.results], warnings
 
 
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -75,9 +75,9 @@ def test_a_broken_file_is_left_out_with_its_name_and_reason(folder: AsvFolder, b
     content, reason = BROKEN_FILES[broken]
     folder.write("runner/broken.json", content)
 
-    found, [warning] = values(folder)
+    read_values, [warning] = values(folder)
 
-    assert found == [1.5]
+    assert read_values == [1.5]
     assert warning.startswith("Left out: runner/broken.json ")
     assert reason in warning
 
@@ -106,9 +106,9 @@ def test_a_broken_benchmark_is_left_out_and_the_others_are_read(folder: AsvFolde
     row, reason = BROKEN_ROWS[broken]
     folder.result({"suite.time_broken": row, **GOOD})
 
-    found, [warning] = values(folder)
+    read_values, [warning] = values(folder)
 
-    assert found == [1.5]
+    assert read_values == [1.5]
     assert warning.startswith("suite.time_broken: ")
     assert reason in warning
 
@@ -153,9 +153,9 @@ def test_samples_that_are_no_numbers_are_left_out(folder: AsvFolder) -> None:
 def test_files_that_only_describe_may_be_broken(folder: AsvFolder, name: str, content: str) -> None:
     folder.write(name, content)
 
-    found, _ = values(folder)
+    read_values, _ = values(folder)
 
-    assert found == [1.5]
+    assert read_values == [1.5]
 
 
 def test_equal_warnings_are_told_once_with_their_number(folder: AsvFolder, store: Store) -> None:

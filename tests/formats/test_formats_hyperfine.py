@@ -14,9 +14,9 @@ FOLDER = FILES / "hyperfine"
 
 
 def test_every_run_of_a_command_is_a_process() -> None:
-    found = named(read(FOLDER / "parameters.json", "hyperfine")[0])
+    results = named(read(FOLDER / "parameters.json", "hyperfine")[0])
 
-    time = found["count {size}(10) · time"]
+    time = results["count {size}(10) · time"]
     assert time.boundaries is ProcessBoundaries.PROCESS
     assert [len(process.samples) for process in time.processes] == [1] * 5
 
@@ -24,23 +24,23 @@ def test_every_run_of_a_command_is_a_process() -> None:
 def test_cells_of_a_parameter_are_one_benchmark() -> None:
     run = read(FOLDER / "parameters.json", "hyperfine")[0].run
 
-    assert {one.series.benchmark.name for one in run.results} == {"count {size}"}
-    assert {one.series.parameters for one in run.results} == {(("size", "10"),), (("size", "1000"),)}
+    assert {result.series.benchmark.name for result in run.results} == {"count {size}"}
+    assert {result.series.parameters for result in run.results} == {(("size", "10"),), (("size", "1000"),)}
 
 
 def test_cpu_seconds_are_only_shown() -> None:
-    found = named(read(FOLDER / "parameters.json", "hyperfine")[0])
+    results = named(read(FOLDER / "parameters.json", "hyperfine")[0])
 
-    [process] = found["count {size}(10) · mean_cpu_time"].processes
+    [process] = results["count {size}(10) · mean_cpu_time"].processes
     assert (process.samples, process.clock) == ((0.0010642,), Clock.INFORMATIONAL)
 
 
 def test_a_command_that_failed_has_no_time() -> None:
-    found = named(read(FOLDER / "failed.json", "hyperfine")[0])
+    results = named(read(FOLDER / "failed.json", "hyperfine")[0])
 
-    failed = found["/bin/false · time"]
+    failed = results["/bin/false · time"]
     assert (failed.status, failed.reason) == (Status.FAILED, "the command ended with exit code 1")
-    assert found["/bin/true · time"].status is Status.OK
+    assert results["/bin/true · time"].status is Status.OK
 
 
 def test_a_list_is_needed(tmp_path: Path) -> None:

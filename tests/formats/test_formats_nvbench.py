@@ -29,9 +29,9 @@ def test_a_skipped_state_says_why() -> None:
 
 
 def test_rates_are_shown_beside_the_time() -> None:
-    found = named(read(FOLDER / "jsonbin.json", "nvbench")[0])
+    results = named(read(FOLDER / "jsonbin.json", "nvbench")[0])
 
-    assert found["copy(256) · bytes_per_second"].processes[0].clock is Clock.INFORMATIONAL
+    assert results["copy(256) · bytes_per_second"].processes[0].clock is Clock.INFORMATIONAL
 
 
 def test_an_older_file_holds_means_only() -> None:

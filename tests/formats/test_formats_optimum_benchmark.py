@@ -16,15 +16,16 @@ FOLDER = FILES / "optimum-benchmark"
 def metrics(path: Path = FOLDER / "benchmark.json") -> dict[tuple[str, str], tuple[float, ...]]:
     run = read(path, "optimum-benchmark")[0].run
     return {
-        (one.series.benchmark.name, one.series.metric.name): one.processes[0].samples for one in run.results
+        (result.series.benchmark.name, result.series.metric.name): result.processes[0].samples
+        for result in run.results
     }
 
 
 def test_each_target_is_a_benchmark_with_its_values() -> None:
-    found = metrics()
+    samples = metrics()
 
-    assert found["per_token", "latency"] == (0.1, 0.2, 0.3)
-    assert found["load_model", "latency"] == (27.5,)
+    assert samples["per_token", "latency"] == (0.1, 0.2, 0.3)
+    assert samples["load_model", "latency"] == (27.5,)
 
 
 def test_a_megabyte_is_ten_to_the_six_bytes() -> None:
@@ -39,10 +40,12 @@ def test_memory_that_only_repeats_another_is_left_out_and_said() -> None:
 
 
 def test_quotients_are_shown_and_energy_is_in_joules() -> None:
-    found = named(read(FOLDER / "benchmark.json", "optimum-benchmark")[0])
+    results = named(read(FOLDER / "benchmark.json", "optimum-benchmark")[0])
 
     shown = {
-        one.series.metric.name for one in found.values() if one.processes[0].clock is Clock.INFORMATIONAL
+        result.series.metric.name
+        for result in results.values()
+        if result.processes[0].clock is Clock.INFORMATIONAL
     }
     assert shown == {"throughput", "energy_cpu", "energy_gpu", "energy_ram"}
     assert metrics()["prefill", "energy_total"] == (14400.0,)

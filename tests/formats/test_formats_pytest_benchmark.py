@@ -20,7 +20,7 @@ FOLDER = FILES / "pytest-benchmark"
 def test_rounds_become_samples_of_one_process() -> None:
     document, warnings = read(FOLDER / "with_data.json", "pytest-benchmark")
 
-    [join] = [one for label, one in named(document).items() if "join" in label]
+    [join] = [result for label, result in named(document).items() if "join" in label]
     assert [(p.clock, len(p.samples)) for p in join.processes] == [(Clock.WALL, 5)]
     assert (join.number, join.boundaries) == (3, ProcessBoundaries.PROCESS)
     assert warnings == ["extra_info of a benchmark is not kept"]

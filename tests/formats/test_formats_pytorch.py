@@ -69,7 +69,7 @@ def test_upstreams_sample_file_is_read_line_by_line() -> None:
     document, warnings = read(UPSTREAM, "pytorch")
 
     assert detect_format(UPSTREAM) == "pytorch"
-    assert [one.processes[0].samples for one in document.run.results] == [
+    assert [result.processes[0].samples for result in document.run.results] == [
         (3086359081,),
         (5712213247,),
         (40859830085,),
@@ -92,13 +92,13 @@ def test_a_unit_in_the_name_is_converted_and_taken_off(stored: Callable[..., Pat
     assert (result.processes[0].samples, result.boundaries) == ((0.0125,), ProcessBoundaries.UNKNOWN)
 
 
-def test_an_unknown_metric_is_quarantined_not_guessed(stored: Callable[..., Path]) -> None:
+def test_an_unknown_metric_is_unresolved_not_guessed(stored: Callable[..., Path]) -> None:
     document, _ = read(stored(a_record("goodness", 3.0), a_record("latency", 1.0)), "pytorch")
 
-    [kept] = document.unresolved
+    [unresolved] = document.unresolved
     assert list(named(document)) == ["vLLM benchmark(llama, 8) · latency"]
-    assert (kept.metric, kept.reason) == ("goodness", "the unit of goodness is unknown")
-    assert kept.result.processes[0].samples == (3.0,)
+    assert (unresolved.metric, unresolved.reason) == ("goodness", "the unit of goodness is unknown")
+    assert unresolved.result.processes[0].samples == (3.0,)
 
 
 @pytest.mark.parametrize(
@@ -187,17 +187,17 @@ def through_their_database(content: bytes) -> bytes:
 
 
 def round_trip(run: Run, tmp_path: Path) -> tuple[list[Run], list[str]]:
-    lost: list[str] = []
+    warnings: list[str] = []
     path = tmp_path / "ours.json"
-    path.write_bytes(through_their_database(b"".join(perfci_records.write([run], lost.append))))
-    return list(read_runs(path, "pytorch", run.project)), lost
+    path.write_bytes(through_their_database(b"".join(perfci_records.write([run], warnings.append))))
+    return list(read_runs(path, "pytorch", run.project)), warnings
 
 
 def test_a_run_comes_back_whole_even_from_their_database(tmp_path: Path) -> None:
-    found, lost = round_trip(a_full_run(), tmp_path)
+    reread, warnings = round_trip(a_full_run(), tmp_path)
 
-    assert found == [a_full_run()]
-    assert lost == [perfci_records.ROUNDED_NOTE, perfci_records.NO_VALUES_NOTE]
+    assert reread == [a_full_run()]
+    assert warnings == [perfci_records.ROUNDED_NOTE, perfci_records.NO_VALUES_NOTE]
 
 
 numbers = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e38, max_value=1e38)
@@ -208,7 +208,7 @@ numbers = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e38, max_
 def test_all_samples_come_back_bit_by_bit(
     tmp_path_factory: pytest.TempPathFactory, samples: list[list[float]]
 ) -> None:
-    processes = [a_process(*one, index=place) for place, one in enumerate(samples)]
+    processes = [a_process(*process_samples, index=place) for place, process_samples in enumerate(samples)]
 
     [run], _ = round_trip(a_run(a_result(a_series(), *processes)), tmp_path_factory.mktemp("trip"))
 
@@ -242,10 +242,10 @@ def test_a_damaged_record_of_ours_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_units_and_names_mean(name: str, unit: str, metric: Metric, of_one: float) -> None:
-    known = unit_conversion.identify_metric(name, unit)
+    known_metric = unit_conversion.identify_metric(name, unit)
 
-    assert known is not None
-    assert (known.metric, known.conversion.convert(1.0)) == (metric, of_one)
+    assert known_metric is not None
+    assert (known_metric.metric, known_metric.conversion.convert(1.0)) == (metric, of_one)
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_what_nobody_can_know_is_not_guessed(name: str, unit: str) -> None:
 
 
 def test_a_direction_that_is_said_makes_a_metric_known() -> None:
-    known = unit_conversion.identify_metric("cpu", "Percent", "lower")
+    known_metric = unit_conversion.identify_metric("cpu", "Percent", "lower")
 
-    assert known is not None
-    assert known.metric == Metric("cpu", "ratio", "lower")
+    assert known_metric is not None
+    assert known_metric.metric == Metric("cpu", "ratio", "lower")

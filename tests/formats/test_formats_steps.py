@@ -40,9 +40,9 @@ def test_a_line_every_ten_steps_gives_the_seconds_of_one_step() -> None:
 
 
 def test_keeps_what_else_a_step_says() -> None:
-    told = {"step": 3, "step_time": 0.5, "tokens": 512, "loss": 2.5, "data_time": 0.1, "memory": 1024}
+    fields = {"step": 3, "step_time": 0.5, "tokens": 512, "loss": 2.5, "data_time": 0.1, "memory": 1024}
 
-    (step,) = parse_steps(lines(told)).steps
+    (step,) = parse_steps(lines(fields)).steps
 
     assert step == TrainingStep(3, 0.5, 512.0, 2.5, 0.1, 1024.0)
 

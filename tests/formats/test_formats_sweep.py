@@ -169,19 +169,19 @@ FOREIGN = [
 def test_files_of_other_tools(tmp_path: Path, name: str, nth: int) -> None:
     path, format_name = tmp_path / "file.json", name.partition("/")[0]
 
-    told = 0
+    refusals = 0
     for changed in with_every_entry_odd(json.loads((FILES / name).read_text()), nth):
         path.write_text(json.dumps(changed))
-        told += sum(map(len, map(run_document.dump_run, runs_of(path, format_name))))
+        refusals += sum(map(len, map(run_document.dump_run, runs_of(path, format_name))))
 
-    assert told > 10_000 / nth
+    assert refusals > 10_000 / nth
 
 
 def runs_of(path: Path, format_name: str) -> list[Run]:
     """What is read must fit a run document; what nobody can read is one sentence."""
     try:
-        given = ImportDefaults(PROJECT, a_commit(), "box")
-        return [document.run for document in read_documents(path, format_name, given, lambda _: None)]
+        defaults = ImportDefaults(PROJECT, a_commit(), "box")
+        return [document.run for document in read_documents(path, format_name, defaults, lambda _: None)]
     except PerfciError:
         return []
 
@@ -190,11 +190,11 @@ def with_every_entry_odd(content: Any, nth: int) -> Iterator[Any]:
     """The same content again and again, each time with one entry replaced by one odd value."""
     content = copy.deepcopy(content)
     for place, (container, key) in enumerate(list(entries(content))):
-        kept = container[key]
-        for odd in itertools.islice(ODD, place % nth, None, nth):
-            container[key] = odd
+        original = container[key]
+        for odd_value in itertools.islice(ODD, place % nth, None, nth):
+            container[key] = odd_value
             yield content
-        container[key] = kept
+        container[key] = original
 
 
 def entries(content: Any) -> Iterator[tuple[Any, Any]]:
@@ -218,9 +218,11 @@ def read_and_store(store: Store, path: Path, format_name: str) -> bool:
     except PerfciError:
         return False
     with contextlib.suppress(GivenUpError), store.begin() as tx:
-        ingest_runs(tx, [(one.run, one.idempotency_key, one.body_hash) for one in documents])
-        for one in documents:
-            describe_benchmarks(tx, PROJECT, one.benchmark_sources)
+        ingest_runs(
+            tx, [(document.run, document.idempotency_key, document.body_hash) for document in documents]
+        )
+        for document in documents:
+            describe_benchmarks(tx, PROJECT, document.benchmark_sources)
         raise GivenUpError
     return True
 

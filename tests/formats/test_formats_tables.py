@@ -33,14 +33,16 @@ from tests.support.stored_runs import ingest_run
 CUSTOM, TABLE = FILES / "generic" / "custom.json", FILES / "csv" / "table.csv"
 
 
-def test_units_tell_which_way_is_good_and_the_rest_is_quarantined() -> None:
+def test_units_tell_which_way_is_good_and_the_rest_is_unresolved() -> None:
     document, _ = read(CUSTOM, "generic")
 
-    assert [(one.series.metric, one.summary and one.summary.value) for one in document.run.results] == [
+    assert [
+        (result.series.metric, result.summary and result.summary.value) for result in document.run.results
+    ] == [
         (Metric("value", "seconds", "lower"), 0.0125),
         (Metric("value", "bytes/s", "higher"), 250e6),
     ]
-    assert [one.reason for one in document.unresolved] == [
+    assert [result.reason for result in document.unresolved] == [
         "the direction (lower or higher is better) of cpu in Percent is unknown"
     ]
 
@@ -58,13 +60,13 @@ def test_a_value_that_is_no_number_is_said_and_kept_as_a_failure(tmp_path: Path)
 
     document, warnings = read(table, "csv")
 
-    assert [(name, one.status.value) for name, one in named(document).items()] == [
+    assert [(name, result.status.value) for name, result in named(document).items()] == [
         ("x · value", "ok"),
         ("y · value", "failed"),
         ("z · value", "failed"),
     ]
     assert "'y': the value 'fast' is not a finite number; treated as failed" in warnings
-    assert not any("'z'" in one for one in warnings)
+    assert not any("'z'" in result for result in warnings)
 
 
 def test_a_table_is_a_run_for_each_commit_and_other_columns_are_parameters() -> None:
@@ -99,39 +101,41 @@ def exported_and_read(store: Store, tmp_path: Path, *results: Result) -> list[Re
             newline="",
         )
     assert detect_format(path) == "csv"
-    [found] = read_runs(path, "csv", PROJECT)
-    assert (found.commit.sha, found.machine, found.variant) == (a_sha(1), run.machine, variant)
-    return list(found.results)
+    [reread] = read_runs(path, "csv", PROJECT)
+    assert (reread.commit.sha, reread.machine, reread.variant) == (a_sha(1), run.machine, variant)
+    return list(reread.results)
 
 
 def test_our_own_samples_come_back_with_their_processes(store: Store, tmp_path: Path) -> None:
     series = a_series(parameters={"n": "8", "dtype": "'bf16'"}, variant=a_variant(python="3.12"))
 
-    [found] = exported_and_read(
+    [result] = exported_and_read(
         store, tmp_path, a_result(series, *a_pair(0, 1.0, 1 / 3), a_process(2.0, 3.0, index=2))
     )
 
-    assert [(one.pair, one.role, one.samples) for one in found.processes] == [
+    assert [(process.pair, process.role, process.samples) for process in result.processes] == [
         (0, "base", (1.0,)),
         (0, "head", (1 / 3,)),
         (None, "history", (2.0, 3.0)),
     ]
-    assert (found.series.parameters, found.series.metric) == (series.parameters, series.metric)
+    assert (result.series.parameters, result.series.metric) == (series.parameters, series.metric)
 
 
 def test_a_name_that_a_spreadsheet_would_run_is_defused_and_comes_back(store: Store, tmp_path: Path) -> None:
     series = a_series('=HYPERLINK("x")', variant=a_variant(python="3.12"))
 
-    [found] = exported_and_read(store, tmp_path, a_result(series, a_process(1.0)))
+    [result] = exported_and_read(store, tmp_path, a_result(series, a_process(1.0)))
 
-    assert found.series.benchmark == series.benchmark
+    assert result.series.benchmark == series.benchmark
     assert '"\'=HYPERLINK(""x"")"' in (tmp_path / "export.csv").read_text()
 
 
 def test_one_value_a_row_is_a_summary() -> None:
     run = next(read_runs(TABLE, "csv", PROJECT))
 
-    assert {(one.boundaries, one.processes) for one in run.results} == {(ProcessBoundaries.UNKNOWN, ())}
+    assert {(result.boundaries, result.processes) for result in run.results} == {
+        (ProcessBoundaries.UNKNOWN, ())
+    }
 
 
 cells = st.text(
@@ -152,10 +156,10 @@ def test_any_name_and_number_survives_a_table(
     with closing(open_store(f"sqlite:///{folder}/perfci.db", create=True)) as store:
         series = a_series(benchmark, parameters={"p": parameter}, variant=a_variant(python="3.12"))
 
-        [found] = exported_and_read(store, folder, a_result(series, Process(0, samples=tuple(samples))))
+        [result] = exported_and_read(store, folder, a_result(series, Process(0, samples=tuple(samples))))
 
-    assert (found.series.benchmark.name, found.series.parameters) == (benchmark, (("p", parameter),))
-    assert found.processes[0].samples == tuple(samples)
+    assert (result.series.benchmark.name, result.series.parameters) == (benchmark, (("p", parameter),))
+    assert result.processes[0].samples == tuple(samples)
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,12 @@ def test_a_batch_is_sampled_iteration_by_iteration() -> None:
 
 
 def test_throughput_is_higher_better() -> None:
-    found = named(read(FOLDER / "throughput.json", "vllm")[0])
+    results = named(read(FOLDER / "throughput.json", "vllm")[0])
 
-    rates = {label: (one.series.metric.direction, one.processes[0].samples) for label, one in found.items()}
+    rates = {
+        label: (result.series.metric.direction, result.processes[0].samples)
+        for label, result in results.items()
+    }
     assert rates == {
         "throughput(throughput) · request_throughput": ("higher", (80.0,)),
         "throughput(throughput) · total_token_throughput": ("higher", (33040.0,)),
@@ -36,10 +39,10 @@ def test_throughput_is_higher_better() -> None:
 def test_requests_of_a_load_are_samples() -> None:
     document, warnings = read(FOLDER / "serve-detailed.json", "vllm", machine="h100")
 
-    found = {one.series.metric.name: one for one in document.run.results}
-    assert found["ttft"].processes[0].samples == (0.1, 0.2, 0.3)
-    assert found["tpot"].processes[0].samples == (0.02, 0.02, 0.05)
-    assert found["itl"].processes[0].samples == (0.01, 0.03, 0.02, 0.02, 0.05, 0.05)
+    results = {result.series.metric.name: result for result in document.run.results}
+    assert results["ttft"].processes[0].samples == (0.1, 0.2, 0.3)
+    assert results["tpot"].processes[0].samples == (0.02, 0.02, 0.05)
+    assert results["itl"].processes[0].samples == (0.01, 0.03, 0.02, 0.02, 0.05, 0.05)
     assert warnings == ["vllm does not say which commit it measured: assumed to be 00000001cc"]
 
 
@@ -47,11 +50,13 @@ def test_means_and_percentiles_are_shown_and_never_judged() -> None:
     document, _ = read(FOLDER / "serve-detailed.json", "vllm")
 
     shown = {
-        one.series.metric.name
-        for one in document.run.results
-        if one.processes[0].clock is Clock.INFORMATIONAL
+        result.series.metric.name
+        for result in document.run.results
+        if result.processes[0].clock is Clock.INFORMATIONAL
     }
-    assert shown == {f"{what}_{which}" for what in ("ttft", "tpot", "itl") for which in ("mean", "p99")}
+    assert shown == {
+        f"{quantity}_{statistic}" for quantity in ("ttft", "tpot", "itl") for statistic in ("mean", "p99")
+    }
 
 
 def test_the_load_is_the_parameters_and_metadata_the_variant() -> None:
@@ -69,14 +74,14 @@ def test_the_load_is_the_parameters_and_metadata_the_variant() -> None:
 
 def the_lines() -> tuple[list[Any], list[str]]:
     warnings: list[str] = []
-    given = ImportDefaults("acme/model", Commit("abcdef1"))
-    return list(read_documents(FOLDER / "serve.jsonl", "vllm", given, warnings.append)), warnings
+    defaults = ImportDefaults("acme/model", Commit("abcdef1"))
+    return list(read_documents(FOLDER / "serve.jsonl", "vllm", defaults, warnings.append)), warnings
 
 
 def test_without_requests_the_median_stands_in_and_cannot_be_compared() -> None:
     [document, _], warnings = the_lines()
 
-    [ttft] = [one for one in document.run.results if one.series.metric.name == "ttft"]
+    [ttft] = [result for result in document.run.results if result.series.metric.name == "ttft"]
     assert (ttft.summary.value, ttft.boundaries) == (0.2, ProcessBoundaries.UNKNOWN)
     assert any("give --save-detailed" in warning for warning in warnings)
 
@@ -84,7 +89,9 @@ def test_without_requests_the_median_stands_in_and_cannot_be_compared() -> None:
 def test_a_load_with_failed_requests_is_no_measurement() -> None:
     [_, failed], _ = the_lines()
 
-    assert {(one.status, one.reason) for one in failed.run.results} == {(Status.FAILED, "1 requests failed")}
+    assert {(result.status, result.reason) for result in failed.run.results} == {
+        (Status.FAILED, "1 requests failed")
+    }
 
 
 def changed(tmp_path: Path, **content: object) -> Path:
@@ -99,13 +106,13 @@ def changed(tmp_path: Path, **content: object) -> Path:
 def test_odd_arrays_are_read_as_far_as_they_go(tmp_path: Path, odd: dict[str, object]) -> None:
     document, _ = read(changed(tmp_path, **odd), "vllm")
 
-    assert "output_throughput" in {one.series.metric.name for one in document.run.results}
+    assert "output_throughput" in {result.series.metric.name for result in document.run.results}
 
 
 def test_requests_that_failed_are_no_samples(tmp_path: Path) -> None:
     document, _ = read(changed(tmp_path, errors=["", "timeout", ""]), "vllm")
 
-    [ttft] = [one for one in document.run.results if one.series.metric.name == "ttft"]
+    [ttft] = [result for result in document.run.results if result.series.metric.name == "ttft"]
     assert ttft.processes[0].samples == (0.1, 0.3)
 
 

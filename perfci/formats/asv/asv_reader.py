@@ -137,6 +137,7 @@ class _MachineFolderReader:
         self._series: dict[tuple[Machine, Variant], dict[tuple[str, str, NamedValues], Series]] = {}
 
     def read_run(self, file: PurePosixPath) -> ImportedRun:
+        """Read one result file."""
         source_name = "/".join(file.parts[-2:])
         body = self._tree.read_file(file)
         content = parse_results(body, source_name)

@@ -68,6 +68,10 @@ GRID_FLATTENED = (
 )
 
 
+SKIPPED_CELL: dict[str, Any] = {"result": math.nan}
+"""A cell that was not measured, which asv reads as skipped."""
+
+
 def write(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
     """Yield the folder as chunks of a tar archive."""
     buffer = io.BytesIO()
@@ -177,10 +181,7 @@ def _build_row(
         warn(GAPS_READ_AS_SKIPPED)
     _describe_benchmark(first, names, axes, benchmarks)
     columns: dict[str, Any] = {
-        name: [
-            cell_values[cell].get(name) if cell in cell_values else math.nan if name == "result" else None
-            for cell in grid
-        ]
+        name: [cell_values.get(cell, SKIPPED_CELL).get(name) for cell in grid]
         for name in COLUMNS
         if name.startswith("stats_") or name in ("result", "samples")
     }
@@ -214,7 +215,7 @@ def _build_cell(series: Series, measured: Sequence[tuple[Run, Result]], warn: _W
     good = [result for result in results if result.status is Status.OK]
     if not good:
         if all(result.status is Status.SKIPPED for result in results):
-            return {"result": math.nan}
+            return SKIPPED_CELL
         warn(REASONS_LOST)
         return {"result": None}
     processes = tuple(

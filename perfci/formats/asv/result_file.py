@@ -57,6 +57,7 @@ def parse_results(body: bytes, source_name: str) -> dict[str, Any]:
 
 
 def file_version(content: Mapping[str, Any]) -> object:
+    """Return the version of a result file; where none is stored, its keys decide."""
     return content.get("version", 2 if "result_columns" in content else 1)
 
 
