@@ -71,9 +71,9 @@ def trade_sentence(trade: Tradeoff) -> str:
     memory``
     """
     series = trade.gain.series
-    where = cell_name(get_benchmark_owner(series.benchmark.name) or series.benchmark.name, series.parameters)
+    cell = cell_name(get_benchmark_owner(series.benchmark.name) or series.benchmark.name, series.parameters)
     gain, loss = _metric_change_phrase(trade.gain), _metric_change_phrase(trade.cost)
-    return f"trade-off at {make_printable(where)}: {gain}, but {loss}"
+    return f"trade-off at {make_printable(cell)}: {gain}, but {loss}"
 
 
 def _metric_change_phrase(verdict: Verdict) -> str:

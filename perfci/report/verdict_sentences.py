@@ -132,9 +132,9 @@ def overview_sentence(
     scope = f"{format_count(series, 'series', 'series')} over {format_count(commits, 'commit')}"
     if open_regressions:
         worst = most_severe(open_regressions)
-        several = "Worst: " if len(open_regressions) > 1 else ""
+        prefix = "Worst: " if len(open_regressions) > 1 else ""
         return PageSummary(
-            format_count(len(open_regressions), "open regression"), f"{several}{verdict_sentence(worst)}"
+            format_count(len(open_regressions), "open regression"), f"{prefix}{verdict_sentence(worst)}"
         )
     if incidents:
         return PageSummary(
@@ -160,12 +160,12 @@ def trend_sentence(trend: Trend) -> PageSummary:
             return unavailable_sentence(trend.series, trend.dots[-1].reason)
         return PageSummary(f"{name} has no measured value yet", "".join(failures))
     if not trend.levels:
-        shown = format_quantity(trend.last_level, metric.unit, metric.name)
+        level = format_quantity(trend.last_level, metric.unit, metric.name)
         return PageSummary(
-            f"{name} was {shown} at {trend.measured_dots[-1].commit.sha[:10]}", "".join(failures)
+            f"{name} was {level} at {trend.measured_dots[-1].commit.sha[:10]}", "".join(failures)
         )
-    shown = format_quantity(trend.levels[-1].value, metric.unit, metric.name)
-    return PageSummary(f"{name} is at {shown}", "; ".join([*_change_history(trend), *failures]))
+    level = format_quantity(trend.levels[-1].value, metric.unit, metric.name)
+    return PageSummary(f"{name} is at {level}", "; ".join([*_change_history(trend), *failures]))
 
 
 def unavailable_sentence(series: Series, reason: str) -> PageSummary:

@@ -17,7 +17,7 @@ from perfci.measure.profiles import ProfiledCell, ProfileReport, ProfileRow
 from perfci.model import Commit, Status, Verdict, VerdictKind
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.runner.frozen_suite import Cell
-from tests.support.comment_forms import build_findings, hungrier, slower
+from tests.support.comment_forms import build_findings, more_memory, slower
 from tests.support.git_project import GitProject
 from tests.support.report_builders import a_series, a_verdict
 
@@ -129,7 +129,7 @@ def test_the_three_worst_slowdowns_are_chosen() -> None:
     times = [worse(f"time_{k}", 1.1 + k / 10) for k in range(4)]
     better = a_verdict(VerdictKind.IMPROVEMENT, 0.5, (0.4, 0.6), series=a_series("suite.faster"))
 
-    assert worst_slowdowns(build_findings([*times, hungrier(), better])) == [
+    assert worst_slowdowns(build_findings([*times, more_memory(), better])) == [
         "suite.time_3",
         "suite.time_2",
         "suite.time_1",

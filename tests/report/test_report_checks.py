@@ -23,12 +23,12 @@ from perfci.verdicts.goals.goal_verdict import GoalOutcome
 from perfci.verdicts.variants.variant_contrast import VariantRejection
 from tests.support.comment_forms import (
     build_findings,
-    dropped,
     failed,
     faster,
     goal,
     new,
     not_comparable,
+    removed,
     same,
     slower,
     thousand,
@@ -98,7 +98,7 @@ def test_only_what_is_decided_well_is_a_success(gate: GateMode) -> None:
     [
         (build_findings([faster(), *same(1)]), CheckState.PASSED),
         (build_findings([new(), *same(1)]), CheckState.PASSED),
-        (build_findings([dropped(), *same(1)]), CheckState.OPEN),
+        (build_findings([removed(), *same(1)]), CheckState.OPEN),
         (build_findings([failed(), *same(1)]), CheckState.WORSE),
         (build_findings([a_verdict(stage=Stage.SCREENING), *same(1)]), CheckState.OPEN),
         (build_findings(same(1), goals=[goal()]), CheckState.WORSE),

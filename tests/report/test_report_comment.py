@@ -38,8 +38,8 @@ from tests.support.comment_forms import (
     REGRESSIONS,
     build_findings,
     drifted,
-    dropped,
     new,
+    removed,
     same,
     slower,
     thousand,
@@ -133,7 +133,7 @@ def test_a_working_tree_is_measured_again_without_a_head() -> None:
         (build_findings(same(3)), False),
         (build_findings([new(), *same(1)]), False),
         (build_findings([undecided()]), True),
-        (build_findings([dropped()]), True),
+        (build_findings([removed()]), True),
         (REGRESSIONS, True),
         (
             build_findings(

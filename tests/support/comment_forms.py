@@ -1,6 +1,6 @@
-"""Every form of the comment on a pull request, as ``tests/expected`` has it.
+"""Every form of the pull request comment, whose expected text is in ``tests/expected``.
 
-``python -m tests.support.comment_forms`` writes the files again: read the difference before you commit it.
+``python -m tests.support.comment_forms`` writes these files again: review the changes before committing them.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from tests.support.report_builders import a_commit, a_series, a_verdict
 EXPECTED = Path(__file__).parents[1] / "expected"
 PAGE = "https://perf.example.com/acme/tiny-lm/compare/0011001100...0012001200"
 H200 = Machine(accelerator="NVIDIA H200", accelerators=1)
-NOTHING = {"ratio": None, "interval": None, "noise_floor": None, "mde": None, "pairs": 0}
+NO_ESTIMATE = {"ratio": None, "interval": None, "noise_floor": None, "mde": None, "pairs": 0}
 
 
-def on(machine: Machine, series: Series) -> Series:
+def on_machine(machine: Machine, series: Series) -> Series:
     return replace(series, machine=machine)
 
 
 def training(metric: str = "step_time", unit: str = "seconds", batch: int = 8) -> Series:
-    return on(H200, a_series("model.Gpt.measure_training", unit, metric, batch=batch, dtype="'bf16'"))
+    return on_machine(H200, a_series("model.Gpt.measure_training", unit, metric, batch=batch, dtype="'bf16'"))
 
 
-def build_findings(verdicts: list[Verdict], **more: object) -> Findings:
+def build_findings(verdicts: list[Verdict], **fields: object) -> Findings:
     return replace(
         Findings(
             verdicts,
@@ -45,7 +45,7 @@ def build_findings(verdicts: list[Verdict], **more: object) -> Findings:
             measurement_order="in turns",
             report_url=PAGE,
         ),
-        **more,
+        **fields,
     )  # type: ignore[arg-type]
 
 
@@ -56,7 +56,7 @@ def slower() -> Verdict:
     return a_verdict(series=training(), reason=reason)
 
 
-def hungrier() -> Verdict:
+def more_memory() -> Verdict:
     gib = 2.0**30
     return a_verdict(
         VerdictKind.REGRESSION,
@@ -71,15 +71,15 @@ def hungrier() -> Verdict:
 
 
 def faster() -> Verdict:
-    series = on(H200, a_series("model.Gpt.measure_generation", metric="ttft", batch=1))
+    series = on_machine(H200, a_series("model.Gpt.measure_generation", metric="ttft", batch=1))
     return a_verdict(VerdictKind.IMPROVEMENT, 0.871, (0.852, 0.89), series=series, levels=(0.0310, 0.0270))
 
 
 def same(count: int) -> list[Verdict]:
-    names = [on(H200, a_series(f"ops.time_{k:03}", batch=8)) for k in range(count)]
+    all_series = [on_machine(H200, a_series(f"ops.time_{k:03}", batch=8)) for k in range(count)]
     return [
-        a_verdict(VerdictKind.UNCHANGED, 1.003, (0.991, 1.014), series=one, levels=(0.002, 0.002006))
-        for one in names
+        a_verdict(VerdictKind.UNCHANGED, 1.003, (0.991, 1.014), series=series, levels=(0.002, 0.002006))
+        for series in all_series
     ]
 
 
@@ -103,33 +103,36 @@ def undecided(batch: int = 64, pairs_to_decide: int | None = 14) -> Verdict:
 def failed() -> Verdict:
     reason = "The base works and the head ended as oom (CUDA out of memory. Tried to allocate 2.00 GiB)."
     return a_verdict(
-        VerdictKind.FAILED, series=training(batch=64), levels=(0.101, None), reason=reason, **NOTHING
+        VerdictKind.FAILED, series=training(batch=64), levels=(0.101, None), reason=reason, **NO_ESTIMATE
     )
 
 
-def dropped() -> Verdict:
+def removed() -> Verdict:
     reason = "There is nothing to compare: the head was not measured."
-    series = on(H200, a_series("model.Gpt.measure_cold_start"))
-    return a_verdict(VerdictKind.MISSING, series=series, levels=(2.31, None), reason=reason, **NOTHING)
+    series = on_machine(H200, a_series("model.Gpt.measure_cold_start"))
+    return a_verdict(VerdictKind.MISSING, series=series, levels=(2.31, None), reason=reason, **NO_ESTIMATE)
 
 
 def new() -> Verdict:
     reason = "There is nothing to compare: the base was not measured."
-    series = on(H200, a_series("model.Gpt.measure_attention"))
-    return a_verdict(VerdictKind.MISSING, series=series, levels=(None, 0.0042), reason=reason, **NOTHING)
+    series = on_machine(H200, a_series("model.Gpt.measure_attention"))
+    return a_verdict(VerdictKind.MISSING, series=series, levels=(None, 0.0042), reason=reason, **NO_ESTIMATE)
 
 
 def not_comparable() -> Verdict:
     reason = "The samples carry no process boundaries, so they cannot be compared."
     return a_verdict(
-        VerdictKind.NOT_COMPARABLE, series=training(), levels=(None, None), reason=reason, **NOTHING
+        VerdictKind.NOT_COMPARABLE, series=training(), levels=(None, None), reason=reason, **NO_ESTIMATE
     )
 
 
 def thousand() -> list[Verdict]:
-    names = [on(H200, a_series(f"ops.time_{k:04}", batch=8)) for k in range(999)]
-    slow = [a_verdict(ratio=1.06 + k / 5000, interval=(1.04, 1.3), series=one) for k, one in enumerate(names)]
-    return [*slow, hungrier(), *same(200)]
+    all_series = [on_machine(H200, a_series(f"ops.time_{k:04}", batch=8)) for k in range(999)]
+    slowdowns = [
+        a_verdict(ratio=1.06 + k / 5000, interval=(1.04, 1.3), series=series)
+        for k, series in enumerate(all_series)
+    ]
+    return [*slowdowns, more_memory(), *same(200)]
 
 
 def goal() -> GoalVerdict:
@@ -153,23 +156,26 @@ def drifted() -> Verdict:
     return a_verdict(VerdictKind.REGRESSION, 1.095, (1.08, 1.11), series=training(batch=16), head=30)
 
 
-def ours() -> Verdict:
+def unchanged_on_head() -> Verdict:
     return a_verdict(
         VerdictKind.UNCHANGED, 1.002, (0.99, 1.01), series=training(batch=16), levels=(0.0124, 0.01242)
     )
 
 
-def everywhere() -> PooledVerdict:
+def pooled_regression() -> PooledVerdict:
     return PooledVerdict(PooledKind.WORSE, 20, 0.01, 1.015, Interval(1.012, 1.018), 0.002, 19)
 
 
-OBSERVED = (EnvironmentChange("driver", "550.54", "560.28"), EnvironmentChange("torch", "", "2.13.0"))
+ENVIRONMENT_CHANGES = (
+    EnvironmentChange("driver", "550.54", "560.28"),
+    EnvironmentChange("torch", "", "2.13.0"),
+)
 REGRESSIONS = build_findings(
-    [slower(), hungrier(), faster(), undecided(), *same(3)],
+    [slower(), more_memory(), faster(), undecided(), *same(3)],
     accept_command="/perfci accept 0012001200",
     profiled_cells=[slower().series.cell],
 )
-ANNOUNCED = [
+EXPECTED_CHANGES = [
     ExpectedChange("peak_allocated", 0.12, "the cache holds two layers"),
     ExpectedChange("step_time", 0.1, "more tokens in each"),
     ExpectedChange("ttft", 0.05, "the first token waits for all", is_authorized=False),
@@ -180,28 +186,34 @@ FORMS: dict[str, Callable[[], str]] = {
     "accepted": lambda: render_comment(
         replace(REGRESSIONS, acceptance="ada: the new attention needs it until #12 lands")
     ),
-    "announced": lambda: render_comment(replace(REGRESSIONS, expected_changes=ANNOUNCED)),
+    "expected-changes": lambda: render_comment(replace(REGRESSIONS, expected_changes=EXPECTED_CHANGES)),
     "inconclusive": lambda: render_comment(
         build_findings([undecided(), undecided(128, None)], spent_budget="20 min")
     ),
     "thousand-regressions": lambda: render_comment(build_findings(thousand())),
     "failed-head": lambda: render_comment(build_findings([failed(), *same(2)])),
-    "missing-benchmark": lambda: render_comment(build_findings([dropped(), new(), *same(2)])),
+    "missing-benchmark": lambda: render_comment(build_findings([removed(), new(), *same(2)])),
     "not-comparable": lambda: render_comment(
         build_findings([not_comparable()], measurement_order="recorded")
     ),
-    "environment": lambda: render_comment(build_findings([slower()], environment_changes=OBSERVED)),
-    "everywhere": lambda: render_comment(build_findings(same(2), pooled=everywhere())),
+    "environment": lambda: render_comment(
+        build_findings([slower()], environment_changes=ENVIRONMENT_CHANGES)
+    ),
+    "pooled-shift": lambda: render_comment(build_findings(same(2), pooled=pooled_regression())),
     "outdated": lambda: render_outdated(render_comment(build_findings([slower()])), a_commit(19)),
     "three-way": lambda: render_comment(
-        build_findings([slower(), ours()], main_drift=[drifted(), *same(1)], main_head=a_commit(30))
+        build_findings(
+            [slower(), unchanged_on_head()], main_drift=[drifted(), *same(1)], main_head=a_commit(30)
+        )
     ),
-    "goals-broken": lambda: render_comment(build_findings([slower(), hungrier()], goals=[goal()])),
+    "goals-broken": lambda: render_comment(build_findings([slower(), more_memory()], goals=[goal()])),
     "no-history": lambda: render_comment(
-        build_findings([replace(one, noise_floor=None) for one in [slower(), *same(2)]], report_url="")
+        build_findings(
+            [replace(verdict, noise_floor=None) for verdict in [slower(), *same(2)]], report_url=""
+        )
     ),
     "profiled": lambda: render_comment(build_findings([slower()], profiled_cells=[slower().series.cell])),
-    "alike": lambda: render_comment(
+    "identical-inputs": lambda: render_comment(
         build_findings([slower(), *same(2)], merge_base=False, report_url="", identical_inputs=True)
     ),
     "identical": lambda: render_not_measured(NotMeasuredReason.IDENTICAL, a_commit(17), a_commit(18)),

@@ -1,4 +1,4 @@
-"""Values to report on: a training step and its friends, with only what matters spelled out."""
+"""Build series, points, histories and verdicts to report on, with only what matters spelled out."""
 
 from __future__ import annotations
 

@@ -62,8 +62,8 @@ def value_range(trend: Trend) -> tuple[float, float]:
     low, high = min(*values, *lows, values[0]), max(*values, *highs, values[0])
     if 0 <= low < START_AT_ZERO_BELOW * high:
         return 0.0, high * 1.08
-    least = MIN_RELATIVE_SPAN * max(abs(low), abs(high)) or 1.0
-    padding = max((high - low) * 0.1, (least - (high - low)) / 2)
+    min_span = MIN_RELATIVE_SPAN * max(abs(low), abs(high)) or 1.0
+    padding = max((high - low) * 0.1, (min_span - (high - low)) / 2)
     start = low - padding
     return (max(0.0, start) if low >= 0 else start), high + padding
 
@@ -71,8 +71,8 @@ def value_range(trend: Trend) -> tuple[float, float]:
 def _trimmed_spread_bounds(trend: Trend) -> tuple[list[float], list[float]]:
     lows = sorted(dot.lo for dot in trend.measured_dots if dot.lo is not None)
     highs = sorted(dot.hi for dot in trend.measured_dots if dot.hi is not None)
-    cut = len(lows) // 20
-    return lows[cut:] or lows, highs[: len(highs) - cut] or highs
+    trimmed = len(lows) // 20
+    return lows[trimmed:] or lows, highs[: len(highs) - trimmed] or highs
 
 
 def tick_count(height: int) -> int:

@@ -129,17 +129,17 @@ def hide_levels_of_informational(trend: Trend) -> Trend:
 
 def keep_last_commits(trend: Trend, count: int) -> Trend:
     """Keep the last ``count`` commits and re-index them from zero; levels keep their values."""
-    cut = max(0, len(trend.dots) - count)
-    dots = tuple(replace(dot, index=dot.index - cut) for dot in trend.dots[cut:])
+    offset = max(0, len(trend.dots) - count)
+    dots = tuple(replace(dot, index=dot.index - offset) for dot in trend.dots[offset:])
     levels = tuple(
-        replace(level, first=max(0, level.first - cut), last=level.last - cut)
+        replace(level, first=max(0, level.first - offset), last=level.last - offset)
         for level in trend.levels
-        if level.last >= cut
+        if level.last >= offset
     )
     marks = tuple(
-        replace(mark, index=mark.index - cut, last_good_index=max(0, mark.last_good_index - cut))
+        replace(mark, index=mark.index - offset, last_good_index=max(0, mark.last_good_index - offset))
         for mark in trend.marks
-        if mark.index >= cut
+        if mark.index >= offset
     )
     return Trend(trend.series, dots, levels, marks)
 
@@ -153,16 +153,19 @@ def downsample(trend: Trend, max_dots: int) -> Trend:
     """
     if len(trend.dots) <= max_dots:
         return trend
-    size = math.ceil(len(trend.dots) / max_dots)
-    kept = {0, len(trend.dots) - 1} | {i for mark in trend.marks for i in (mark.index, mark.last_good_index)}
+    max_merged = math.ceil(len(trend.dots) / max_dots)
+    unmerged = {0, len(trend.dots) - 1}
+    for mark in trend.marks:
+        unmerged |= {mark.index, mark.last_good_index}
     groups: list[list[Dot]] = []
+    previous_mergeable = False
     for dot in trend.dots:
-        alone = dot.index in kept or dot.level is None
-        joins = groups and not alone and groups[-1][-1].index not in kept and groups[-1][-1].level is not None
-        if joins and len(groups[-1]) < size:
+        mergeable = dot.index not in unmerged and dot.level is not None
+        if mergeable and previous_mergeable and len(groups[-1]) < max_merged:
             groups[-1].append(dot)
         else:
             groups.append([dot])
+        previous_mergeable = mergeable
     return replace(trend, dots=tuple(_merge_dots(group) for group in groups))
 
 
@@ -208,16 +211,18 @@ def _spread(point: Point, level: float) -> tuple[float, float]:
 def _build_marks(
     series: Series, dots: Sequence[Dot], change_points: Iterable[ChangePoint], verdicts: Iterable[Verdict]
 ) -> tuple[ChangeMark, ...]:
-    where = {dot.commit.sha: dot.index for dot in dots}
-    latest = _decisive_verdicts(verdict for verdict in verdicts if _is_backward_comparison(verdict, where))
+    index_by_sha = {dot.commit.sha: dot.index for dot in dots}
+    latest = _decisive_verdicts(
+        verdict for verdict in verdicts if _is_backward_comparison(verdict, index_by_sha)
+    )
     marks = {
-        sha: _mark_from_verdict(verdict, where)
+        sha: _mark_from_verdict(verdict, index_by_sha)
         for sha, verdict in latest.items()
         if verdict.kind in CHANGE_KINDS
     }
     for change in change_points:
-        if change.commit in where and change.commit not in marks:
-            marks[change.commit] = _mark_from_change(series, change, latest.get(change.commit), where)
+        if change.commit in index_by_sha and change.commit not in marks:
+            marks[change.commit] = _mark_from_change(series, change, latest.get(change.commit), index_by_sha)
     return tuple(sorted(marks.values(), key=lambda mark: mark.index))
 
 
@@ -234,8 +239,8 @@ def _decisive_verdicts(verdicts: Iterable[Verdict]) -> dict[str, Verdict]:
     """Choose the verdict of each commit: confirmation outranks screening, then the last one wins."""
     verdict_by_commit: dict[str, Verdict] = {}
     for verdict in verdicts:
-        held = verdict_by_commit.get(verdict.head)
-        if held is None or verdict.stage is Stage.CONFIRMATION or held.stage is Stage.SCREENING:
+        previous = verdict_by_commit.get(verdict.head)
+        if previous is None or verdict.stage is Stage.CONFIRMATION or previous.stage is Stage.SCREENING:
             verdict_by_commit[verdict.head] = verdict
     return verdict_by_commit
 
@@ -252,11 +257,11 @@ def _mark_from_change(
 ) -> ChangeMark:
     index = index_by_sha[change.commit]
     kind = change_kind(1 + change.relative_change, series.metric.direction)
-    cleared = (
+    refuted = (
         verdict is not None and verdict.stage is Stage.CONFIRMATION and verdict.kind is VerdictKind.UNCHANGED
     )
     last_good = index_by_sha.get(change.last_good, max(0, index - 1))
-    state: MarkState = "refuted" if cleared else "candidate"
+    state: MarkState = "refuted" if refuted else "candidate"
     return ChangeMark(
         index, last_good, change.commit, change.last_good, 1 + change.relative_change, kind, state, verdict
     )

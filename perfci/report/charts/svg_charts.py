@@ -103,10 +103,10 @@ def render_interval_bar(verdict: Verdict, *, span: float, width: int = 168, heig
     """
     if verdict.ratio is None or verdict.ratio <= 0:
         return ""
-    reach, middle, y = math.log(span), width / 2, height / 2
+    log_span, middle, y = math.log(span), width / 2, height / 2
 
     def x(ratio: float) -> float:
-        share = math.log(max(ratio, 1e-12)) / reach
+        share = math.log(max(ratio, 1e-12)) / log_span
         return middle + (middle - 6) * max(-1.0, min(1.0, share))
 
     parts = []
@@ -117,16 +117,16 @@ def render_interval_bar(verdict: Verdict, *, span: float, width: int = 168, heig
     parts.append(
         f'<line class="pc-zero" x1="{format_px(middle)}" y1="1" x2="{format_px(middle)}" y2="{height - 1}"/>'
     )
-    shade = f"pc-{verdict_tone(verdict)}"
+    tone_class = f"pc-{verdict_tone(verdict)}"
     interval = verdict.interval or Interval(verdict.ratio, verdict.ratio)
     dashed = " pc-dashed" if verdict_tone(verdict) == "unsure" else ""
-    parts.append(svg_line(x(interval.lo), y, x(interval.hi), y, f"pc-line {shade}{dashed}"))
+    parts.append(svg_line(x(interval.lo), y, x(interval.hi), y, f"pc-line {tone_class}{dashed}"))
     parts += [
-        _arrow_head(x(end), y, end > 1, shade)
+        _arrow_head(x(end), y, end > 1, tone_class)
         for end in (interval.lo, interval.hi)
-        if abs(math.log(end)) > reach
+        if abs(math.log(end)) > log_span
     ]
-    parts.append(svg_circle(x(verdict.ratio), y, 3.5, shade))
+    parts.append(svg_circle(x(verdict.ratio), y, 3.5, tone_class))
     label = escape(_interval_label(verdict))
     return (
         f'<svg class="pc-interval" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
@@ -136,11 +136,13 @@ def render_interval_bar(verdict: Verdict, *, span: float, width: int = 168, heig
 
 def render_share_bar(shares: Sequence[tuple[str, int]], *, width: int = 320, height: int = 8) -> str:
     """Render counts as segments of one bar, each in the colour of its tone."""
-    total, x, parts = sum(count for _, count in shares) or 1, 0.0, []
-    for shade, count in shares:
+    total = sum(count for _, count in shares) or 1
+    x, parts = 0.0, []
+    for tone, count in shares:
         if count:
             end = x + width * count / total
-            parts.append(svg_rect(x, 0, max(x + 2, end - 2), height, f"pc-{shade}"))
+            # A gap of 2 px between segments, and at least 2 px for the smallest share.
+            parts.append(svg_rect(x, 0, max(x + 2, end - 2), height, f"pc-{tone}"))
             x = end
     return (
         f'<svg class="pc-shares" viewBox="0 0 {width} {height}" preserveAspectRatio="none"'
@@ -321,26 +323,27 @@ def _draw_failures(trend: Trend, frame: PlotFrame) -> Iterator[str]:
     y = frame.bottom + 13
     for dot in trend.dots:
         if dot.level is None:
-            x, shade = frame.x(dot.index), "pc-skipped" if dot.status.value == "skipped" else "pc-failed"
+            x = frame.x(dot.index)
+            css_class = "pc-skipped" if dot.status.value == "skipped" else "pc-failed"
             note = make_printable(dot.reason or dot.commit.subject, 90)
             title = escape(f"{status_label(dot.status)} · {dot.commit.sha[:10]} {note}")
             cross = f"M{format_px(x - 3.5)},{format_px(y - 3.5)}l7,7m0,-7l-7,7"
-            yield f'<path class="{shade}" d="{cross}"><title>{title}</title></path>'
+            yield f'<path class="{css_class}" d="{cross}"><title>{title}</title></path>'
 
 
 def _draw_change_flags(trend: Trend, frame: PlotFrame) -> Iterator[str]:
     """Draw a triangle per change above the plot, pointing the way the value moved, solid if confirmed."""
-    taken = -math.inf
+    last_label_end = -math.inf
     for mark in trend.marks:
         x = frame.x(mark.index)
         yield _flag_stem(mark, x, frame, trend)
         yield _flag_triangle(mark, x, 42, mark_sentence(mark, trend.series.metric))
         text = format_signed_percent(mark.ratio - 1)
-        half = len(text) * CHARACTER_WIDTH_PX / 2
-        if mark.state != "refuted" and x - half > taken + 4:
-            middle = min(max(x, frame.left + half), frame.right - half)
+        half_width = len(text) * CHARACTER_WIDTH_PX / 2
+        if mark.state != "refuted" and x - half_width > last_label_end + 4:
+            middle = min(max(x, frame.left + half_width), frame.right - half_width)
             yield svg_text(middle, 33, text, f"pc-middle pc-strong pc-{_mark_tone(mark)}")
-            taken = middle + half
+            last_label_end = middle + half_width
 
 
 def _flag_stem(mark: ChangeMark, x: float, frame: PlotFrame, trend: Trend) -> str:
@@ -383,9 +386,9 @@ def _interval_label(verdict: Verdict) -> str:
     return f"{estimate}, from {low} to {high}"
 
 
-def _arrow_head(x: float, y: float, right: bool, shade: str) -> str:
+def _arrow_head(x: float, y: float, right: bool, tone_class: str) -> str:
     tip = 5 if right else -5
-    return f'<path class="{shade}" d="M{format_px(x + tip)},{format_px(y)}l{-tip},-4v8Z"/>'
+    return f'<path class="{tone_class}" d="M{format_px(x + tip)},{format_px(y)}l{-tip},-4v8Z"/>'
 
 
 def _sparkline_path(runs: Iterable[Sequence[Dot]], frame: PlotFrame) -> str:

@@ -100,8 +100,8 @@ def disposition_sentence(budgeted: BudgetedIncident, pages_per_week: int) -> str
     if budgeted.is_expected:
         return "as expected: no alert"
     if budgeted.disposition is Disposition.PAGE:
-        gone = "" if budgeted.incident.ongoing else "; recovered since"
-        return f"alert {budgeted.page_number} of at most {pages_per_week} {week}{gone}"
+        recovered = "" if budgeted.incident.ongoing else "; recovered since"
+        return f"alert {budgeted.page_number} of at most {pages_per_week} {week}{recovered}"
     return {
         Disposition.HELD_BACK: _over_budget_phrase(pages_per_week, budgeted.week),
         Disposition.TOO_WEAK: "not alerted: evidence too weak for this many series",
@@ -167,9 +167,9 @@ def retest_command(retest: Retest) -> str:
 def creep_sentence(creep: Creep) -> str:
     """Describe the drift of a series since a release, and the part that its change points explain."""
     interval = f" {format_interval(creep.interval)}" if creep.interval else ""
-    how = "measured in new pairs" if creep.paired else "from nearby points"
+    method = "measured in new pairs" if creep.paired else "from nearby points"
     size = f"{format_signed_percent(creep.drift_ratio - 1)}{interval}"
-    drift = f"{series_name(creep.series)} drifted {size} since {creep.release}, {how}"
+    drift = f"{series_name(creep.series)} drifted {size} since {creep.release}, {method}"
     if abs(creep.total_ratio / creep.drift_ratio - 1) < 5e-4:
         return f"{drift}; no change point explains it"
     total = format_signed_percent(creep.total_ratio - 1)

@@ -110,13 +110,13 @@ def should_comment(findings: Findings) -> bool:
 def _headline(findings: Findings) -> str:
     headline = build_headline(findings)
     machines = list(dict.fromkeys(verdict.series.machine.label for verdict in findings.verdicts))
-    where = ""
+    machine = ""
     if len(machines) == 1:
-        where = f" on {code_span(machines[0])}"
+        machine = f" on {code_span(machines[0])}"
     elif machines:
-        where = f" on {len(machines)} kinds of machine"
+        machine = f" on {len(machines)} kinds of machine"
     trailing = f" ({headline.trailing})" if headline.trailing else ""
-    return f"{headline.lead}{where}{trailing}"
+    return f"{headline.lead}{machine}{trailing}"
 
 
 def _sides_line(findings: Findings) -> str:

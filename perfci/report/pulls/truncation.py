@@ -54,12 +54,15 @@ BLOCK_SEPARATOR = "\n\n"
 
 def _count_rows_within(block: CommentBlock, room: int) -> int:
     """Count the rows that fit into ``room`` bytes beyond the block without rows."""
-    bare = _byte_size(block, 0)
-    few, many = 0, len(block.rows)
-    while few < many:
-        half = (few + many + 1) // 2
-        few, many = (half, many) if _byte_size(block, half) - bare <= room else (few, half - 1)
-    return few
+    base_size = _byte_size(block, 0)
+    lowest, highest = 0, len(block.rows)
+    while lowest < highest:
+        middle = (lowest + highest + 1) // 2
+        if _byte_size(block, middle) - base_size <= room:
+            lowest = middle
+        else:
+            highest = middle - 1
+    return lowest
 
 
 def _byte_size(block: CommentBlock, count: int) -> int:
