@@ -87,7 +87,9 @@ NOTIFICATION_OR_HASH = (
 
 DIALECT = (
     Word("found", "what it holds: verdicts, change_points, row", allowed=r"(?i)not_?found|culprit_found"),
-    Word("told|tell|tells|telling", "notify, report, event, message", in_text=True),
+    Word(
+        "told|tell|tells|telling", "notify, report, event, message", allowed="messages.py:tell$", in_text=True
+    ),
     Word("say|says|saying|said", "message, text, notification"),
     Word("one", "a noun for the item", bare=True),
     Word("asked", "request, options, query"),
@@ -114,7 +116,7 @@ DIALECT = (
     Word("lines", "preprocessing (stats)", allowed=OUTSIDE_STATS),
     Word("evidence", "boundary test (stats)", bare=True, allowed=OUTSIDE_STATS),
     Word("lineups?", "variant session", in_text=True),
-    Word("family|families", "variant group", allowed="GaugeMetricFamily|CounterMetricFamily|listening"),
+    Word("family|families", "variant group", allowed="GaugeMetricFamily|CounterMetricFamily|listen_socket"),
     Word(r"climb\w*|ladders?", "ablation", in_text=True),
     Word("rungs?", "ablation step", in_text=True),
     Word("fallen", "rejected", in_text=True),
@@ -123,7 +125,7 @@ DIALECT = (
     Word("desks?", "worker", in_text=True),
     Word("stays?", "worker session", allowed="LONG_STAY"),
     Word("seats?", "slot", in_text=True),
-    Word(r"announc\w*|foretold", "expected change", in_text=True),
+    Word(r"announc\w*|foretold", "expected change", allowed=":announce_command$", in_text=True),
     Word("arrived", "expected change", allowed=":arrived_at$"),
     Word(r"quarantin\w*|suspensions?", "mute, unresolved unit", in_text=True),
     Word("expectations?|absences?|silence", "reporting schedule, missing data", bare=True),
