@@ -1,1 +1,1 @@
-"""Who may do what: pure checks over stored values, with no database, no request and no clock of their own."""
+"""Access decisions: pure checks of stored values, without database, request or clock."""

@@ -1,4 +1,4 @@
-"""Whether a job of GitHub is the one a project was bound to."""
+"""Check whether a GitHub job may write to the project that its repository is bound to."""
 
 from __future__ import annotations
 
@@ -20,27 +20,34 @@ COMMIT_SHA = re.compile(r"[0-9a-f]{40}")
 
 
 class RepositoryBinding(Protocol):
-    """The repository of a project; the store's own fits. ``workflow`` begins with .github where it is its
-    own.
-    """
+    """The binding of a project to a repository; ``workflow`` starts with .github for a file of its own."""
 
     @property
-    def repository_id(self) -> int: ...
+    def repository_id(self) -> int:
+        """GitHub's number of the repository."""
+
     @property
-    def owner_id(self) -> int: ...
+    def owner_id(self) -> int:
+        """GitHub's number of the repository's owner."""
+
     @property
-    def workflow(self) -> str: ...
+    def workflow(self) -> str:
+        """The workflow file that may upload."""
+
     @property
-    def environment(self) -> str: ...
+    def environment(self) -> str:
+        """The deployment environment that may upload; empty for any."""
+
     @property
-    def refs(self) -> Collection[str]: ...
+    def refs(self) -> Collection[str]:
+        """The refs whose jobs may write a history."""
 
 
 def admit_job(claims: JobClaims, binding: RepositoryBinding | None) -> JobGrant:
-    """What a job may write where a project is bound to it; else ``JobRefused``.
+    """Return the grant of a job in a bound project, or raise ``JobRefused``.
 
-    Names are given to others, numbers never: a repository that was renamed is the same one, another one
-    that took its name is not, and one that changed hands must be bound anew.
+    GitHub reuses names but never numbers: a renamed repository still matches, another one under its old
+    name does not, and one that was transferred must be bound again.
     """
     if binding is None:
         raise job_refusal(RefusalReason.UNBOUND)
@@ -69,9 +76,9 @@ def _pull_request_number(claims: JobClaims) -> int | None:
 
 
 def _is_workflow(claims: JobClaims, workflow: str) -> bool:
-    """Whether the file of the job is the bound one: what stands before the first @, if a ref follows.
+    """Whether the job's workflow file is the bound one: the part before the first @, followed by a ref.
 
-    Without the second half a file ``perf.yml@other.yml`` would pass for ``perf.yml``.
+    Without the check of the ref, ``perf.yml@other.yml`` would pass for ``perf.yml``.
     """
     file, _, ref = claims.job_workflow_ref.partition("@")
     whole = f"{claims.repository}/{workflow}" if workflow.startswith(".github/") else workflow

@@ -1,4 +1,4 @@
-"""What the token of one job of a CI system is good for: what that job measured, and nothing else."""
+"""What the token of one CI job may write: only what that job measured."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WORKFLOW_DISPATCH: Final = "workflow_dispatch"
 
 @dataclass(frozen=True, slots=True)
 class JobGrant:
-    """``baseline`` says whether this job may write to a history, ``event`` what started it."""
+    """The rights of a job: ``baseline`` allows it to write a history, ``event`` is what started it."""
 
     run_id: str
     attempt: int
@@ -41,16 +41,15 @@ class JobGrant:
 
     @property
     def can_backfill(self) -> bool:
-        """Whether it may bring other commits than its own: somebody who may write asked for them."""
+        """Whether the job may upload older commits: a person with write access started it by hand."""
         return self.baseline and self.event == WORKFLOW_DISPATCH
 
 
 def upload_refusal(grant: JobGrant, run: Run, *, history: bool) -> str:
-    """Why a run may not be written with the token of a job; nothing where it may.
+    """Return why a job's token may not upload a run, or None if it may.
 
-    A job that was started again may bring what an earlier attempt of the same run measured. For a pull
-    request GitHub names a merge that nobody measures, so its commits are taken as they come: they enter no
-    history.
+    A retried job may upload what an earlier attempt of the same run measured. For a pull request GitHub
+    names a merge commit that is never measured, so any commit is accepted: it enters no history.
     """
     origin = dict(run.origin)
     if origin.get("run_id") != grant.run_id or not _is_attempt(origin.get("attempt", ""), grant.attempt):
@@ -64,7 +63,7 @@ def upload_refusal(grant: JobGrant, run: Run, *, history: bool) -> str:
 
 
 def expected_change_refusal(grant: JobGrant, sha: str) -> str:
-    """Why the token of a job may not tell what was announced of a commit: only who writes its history may."""
+    """Return why a job's token may not record an expected change of a commit, or None if it may."""
     if not grant.baseline:
         return NO_BASELINE
     return (

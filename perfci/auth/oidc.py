@@ -1,8 +1,8 @@
-"""Whether a token proves which job of GitHub Actions it was given to: every check, in one order.
+"""Verify OIDC tokens of GitHub Actions: every check, in one order.
 
-What it proves is which workflow ran, not that its numbers are honest. GitHub's claims:
-https://docs.github.com/actions/reference/security/oidc. Its ``sub`` is never read: repositories shape it as
-they like.
+A token proves which workflow ran, not that its numbers are honest. GitHub's claims:
+https://docs.github.com/actions/reference/security/oidc. Its ``sub`` is never read: repositories can
+customise it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CLAIM_PATTERNS = {
 
 @dataclass(frozen=True, slots=True)
 class ExpectedIssuer:
-    """Who must have signed, and for whom: both are of our own configuration."""
+    """The expected issuer and audience of tokens, from the server's configuration."""
 
     issuer: str
     audience: str
@@ -53,7 +53,7 @@ class ExpectedIssuer:
 
 @dataclass(frozen=True, slots=True)
 class JobClaims:
-    """What GitHub says of a job. Its numbers are strings."""
+    """The claims of a job's token. Its numbers are strings."""
 
     jti: str
     expires_s: int
@@ -75,7 +75,7 @@ REQUIRED_TEXT_CLAIMS = tuple(
 
 
 def verify_token(token: str, expected: ExpectedIssuer, find_key: KeyLookup, now: datetime) -> JobClaims:
-    """The claims of a token that the issuer signed for this server and this moment; else ``JobRefused``."""
+    """Verify a token and return its claims, or raise ``JobRefused``."""
     header = _read_header(token, expected)
     claims = _verify_signature(token, _select_key(header, find_key, expected), expected)
     if claims.get("iss") != expected.issuer:
@@ -101,7 +101,7 @@ def _read_header(token: str, expected: ExpectedIssuer) -> Mapping[str, Any]:
 
 
 def _select_key(header: Mapping[str, Any], find_key: KeyLookup, expected: ExpectedIssuer) -> jwt.PyJWK:
-    """The key the token names, of those the issuer publishes; one that is not for this is none."""
+    """Select the issuer's public key that the token names; its type and use must fit."""
     public_key = find_key(header["kid"]) if header.get("kid") else None
     if public_key is None or any(
         public_key.get(name, value) != value for name, value in REQUIRED_KEY_FIELDS.items()
@@ -131,9 +131,7 @@ def _verify_signature(token: str, key: jwt.PyJWK, expected: ExpectedIssuer) -> M
 
 
 def _require_time(claims: Mapping[str, Any], now_s: float) -> None:
-    """Times are whole seconds, and all three must be there; a token that lives long was not made for one
-    job.
-    """
+    """Check the times of a token: all three are required, in whole seconds, and the lifetime is limited."""
     issued, begins, ends = (_read_seconds(claims, name) for name in ("iat", "nbf", "exp"))
     if now_s >= ends + LEEWAY_S:
         raise job_refusal(RefusalReason.EXPIRED)

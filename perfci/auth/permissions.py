@@ -1,4 +1,4 @@
-"""Who may do what with a project: one table of needs, and one function that decides."""
+"""Access control: one table of requirements, and one function that decides."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVERY_PROJECT_ID: Final = -1
 
 
 class AccessRequirement(StrEnum):
-    """What an address asks of the one who calls it."""
+    """The access that an operation requires."""
 
     PUBLIC = "public"  # anybody, always
     READ = "read"  # anybody for a public project, its members and tokens for a private one
@@ -27,7 +27,7 @@ class AccessRequirement(StrEnum):
 
 
 class ProjectRole(StrEnum):
-    """What a person is in a project; each may do what the one before it may."""
+    """The role of a user in a project; each includes the rights of the one before."""
 
     READER = "reader"
     SHERIFF = "sheriff"
@@ -39,7 +39,7 @@ RANKS = {role: rank for rank, role in enumerate(ProjectRole)}
 
 
 class Scope(StrEnum):
-    """What a token was made for; ``admin`` includes the others."""
+    """The purpose of a token; ``admin`` includes the others."""
 
     READ = "results:read"
     WRITE = "results:write"
@@ -72,22 +72,27 @@ SIGN_IN = "This needs authentication: send a bearer token, or log in."
 
 
 class ProjectAccess(Protocol):
-    """What of a project decides who may see it; the store's own project fits."""
+    """The fields of a project that decide access; ``store.projects.Project`` has them."""
 
     @property
-    def id(self) -> int: ...
+    def id(self) -> int:
+        """The row id of the project."""
+
     @property
-    def visibility(self) -> str: ...
+    def visibility(self) -> str:
+        """Whether the project is public or private."""
+
     @property
-    def archived(self) -> bool: ...
+    def archived(self) -> bool:
+        """Whether the project is archived."""
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who asks: nobody in particular, a person, a token, or the one at this machine.
+    """The caller: anonymous, a user, a token, or the local process.
 
-    ``name`` is what the audit log keeps ('token:ab12cd34ef56', 'user:github/123', 'local'); ``projects``
-    are the roles by project id, ``EVERYWHERE`` for all; None stands for an admin of everything.
+    ``name`` is the one in the audit log ('token:ab12cd34ef56', 'user:github/123', 'local'); ``projects``
+    holds the roles by project id, ``EVERYWHERE`` for all; None stands for an admin of everything.
     """
 
     kind: Literal["anonymous", "user", "token", "local"]
@@ -98,17 +103,19 @@ class Actor:
     grant: JobGrant | None = None  # what the token of a job of a CI system is good for
 
     def role_in(self, project_id: int) -> ProjectRole | None:
+        """Return the role of the actor in a project."""
         if self.projects is None:
             return ProjectRole.ADMIN
         held = [role for place in (project_id, EVERY_PROJECT_ID) if (role := self.projects.get(place))]
         return max(held, key=RANKS.__getitem__, default=None)
 
     def has_scope(self, scope: Scope) -> bool:
+        """Whether the actor has a scope; ``admin`` includes all others."""
         return bool(self.scopes & {scope, Scope.ADMIN})
 
     @property
     def visibility_key(self) -> str:
-        """What two callers share who see the same: it belongs into every ETag."""
+        """A key that is equal for callers with the same view; it is part of every ETag."""
         if self.projects is None:
             seen = "*"
         else:
@@ -125,15 +132,15 @@ READ_ONLY_LOCAL = Actor("local", "local", None, frozenset({Scope.READ}))
 
 @dataclass(frozen=True, slots=True)
 class AccessDecision:
+    """The outcome of an access check, with the HTTP status of a refusal."""
+
     allowed: bool
     status: int = 200
     reason: str = ""
 
 
 class AccessDenied(PerfciError):
-    """A caller whose credentials or request cannot be accepted, whatever he asks for; ``status`` is 401 or
-    403.
-    """
+    """An error for a caller whose credentials or request are invalid; ``status`` is 401 or 403."""
 
     def __init__(self, status: Literal[401, 403], reason: str) -> None:
         super().__init__(reason)
@@ -144,11 +151,11 @@ ALLOWED = AccessDecision(True)
 
 
 def authorize(actor: Actor, project: ProjectAccess | None, requirement: AccessRequirement) -> AccessDecision:
-    """Whether an actor may; ``project`` is None where none of that name exists, which answers as a private
-    one does.
+    """Decide whether an actor may act; ``project`` is None where none exists, which answers as a private
+    one.
 
-    A stranger to a private project learns nothing of it: 404 where a look would have been asked for, 401
-    (before the project counts) where only somebody known may act.
+    An outsider learns nothing of a private project: 404 for a read, and 401 (before the project is
+    considered) for what needs a login.
     """
     if requirement is AccessRequirement.PUBLIC:
         return ALLOWED
@@ -175,9 +182,7 @@ def authorize(actor: Actor, project: ProjectAccess | None, requirement: AccessRe
 
 
 def authorize_without_project(actor: Actor, requirement: AccessRequirement) -> AccessDecision:
-    """The part that no project changes, where its name comes with the body: a stranger's body is not even
-    read.
-    """
+    """Decide what no project changes, before a body that names the project is read."""
     if requirement in (AccessRequirement.PUBLIC, AccessRequirement.SERVER):
         return authorize(actor, None, requirement)
     if actor.kind == "anonymous" and requirement is not AccessRequirement.READ:
@@ -190,11 +195,12 @@ def authorize_without_project(actor: Actor, requirement: AccessRequirement) -> A
 
 
 def can_read(actor: Actor, project: ProjectAccess) -> bool:
+    """Whether an actor may read a project."""
     return authorize(actor, project, AccessRequirement.READ).allowed
 
 
 def can_grant(role: ProjectRole | None, scope: Scope) -> bool:
-    """Whether somebody of a role may hold a token of a scope: no token does more than its maker."""
+    """Whether a role may create a token with a scope: no token may do more than its creator."""
     least = {Scope.READ: ProjectRole.READER, Scope.WRITE: ProjectRole.ADMIN, Scope.ADMIN: ProjectRole.ADMIN}[
         scope
     ]

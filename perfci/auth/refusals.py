@@ -1,6 +1,4 @@
-"""Why a job of GitHub is not let in: a word for us, and a sentence that tells a stranger nothing of any
-project.
-"""
+"""Refusals of GitHub jobs: a reason for the log, and a public message that reveals no project."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from perfci.auth.permissions import AccessDenied
 
 
 class RefusalReason(StrEnum):
-    """What the log and the audit log keep."""
+    """The reason of a refusal, for the log and the audit log."""
 
     SIZE = "size"
     SHAPE = "shape"
@@ -73,7 +71,7 @@ REFUSAL_MESSAGES: Mapping[RefusalReason, str] = MappingProxyType(
 
 
 class JobRefused(AccessDenied):
-    """``reason`` is for us; the sentence is for whoever sent the token."""
+    """A refused job; ``reason`` is for the log, the message for the caller."""
 
     def __init__(self, reason: RefusalReason, status: Literal[401, 403], sentence: str) -> None:
         super().__init__(status, sentence)
@@ -81,7 +79,7 @@ class JobRefused(AccessDenied):
 
 
 def job_refusal(reason: RefusalReason, expected: str = "") -> JobRefused:
-    """The refusal for a reason; ``expected`` is what of our public configuration its sentence names."""
+    """Build the refusal for a reason; ``expected`` is the public configuration that its message names."""
     if reason not in REFUSAL_MESSAGES:
         return JobRefused(reason, 403, NOT_BOUND)
     return JobRefused(reason, 401, REFUSAL_MESSAGES[reason].format(expected))

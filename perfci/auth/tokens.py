@@ -1,4 +1,4 @@
-"""Tokens: made, told apart from typing errors, and kept as nothing but their hash."""
+"""Generate tokens with a checksum, and hash them for storage."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOKEN_IN_TEXT_PATTERN = re.compile(r"pfci[ura]_[0-9A-Za-z]+")
 
 @dataclass(frozen=True, slots=True)
 class GeneratedToken:
-    """A fresh token: ``text`` is shown once, to its maker only; ``hash`` and ``last4`` are stored."""
+    """A new token: ``text`` is shown once; ``hash`` and ``last4`` are stored."""
 
     text: str = field(repr=False)
     hash: str
@@ -35,15 +35,14 @@ class GeneratedToken:
 
 
 def make_token(kind: TokenKind, choice: Callable[[str], str] = secrets.choice) -> GeneratedToken:
+    """Generate a token of a kind."""
     body = f"pfci{kind}_" + "".join(choice(ALPHABET) for _ in range(SECRET_LENGTH))
     text = body + _checksum(body)
     return GeneratedToken(text, hash_token(text), text[-4:])
 
 
 def hash_if_valid(text: str) -> str | None:
-    """The hash to look a token up by; nothing where the text cannot be one, which costs no question to the
-    store.
-    """
+    """Hash a token to look it up; None if its form or checksum is wrong, which saves the query."""
     if not TOKEN_PATTERN.fullmatch(text) or not secrets.compare_digest(
         _checksum(text[:-CHECK_LENGTH]), text[-CHECK_LENGTH:]
     ):
@@ -52,11 +51,12 @@ def hash_if_valid(text: str) -> str | None:
 
 
 def hash_token(text: str) -> str:
+    """Hash the text of a token."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _checksum(body: str) -> str:
-    """The CRC-32 of what stands before it, so that a mistyped or cut token is refused without a look-up."""
+    """Compute the CRC-32 of a token's body, so that a mistyped or cut token is refused without a query."""
     number, digits = binascii.crc32(body.encode()), ""
     for _ in range(CHECK_LENGTH):
         number, digit = divmod(number, len(ALPHABET))

@@ -1,6 +1,4 @@
-"""``perfci.toml``, ``asv.conf.json`` and ``PERFCI_*`` become one frozen Config; nothing else reads the
-environment.
-"""
+"""Configuration: ``perfci.toml``, ``asv.conf.json`` and ``PERFCI_*`` variables become one frozen Config."""
 
 from __future__ import annotations
 

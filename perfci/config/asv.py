@@ -1,4 +1,4 @@
-"""What an ``asv.conf.json`` says, in our words."""
+"""Read ``asv.conf.json`` into perfci's settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perfci.model import PerfciError
 
 
 def load_asv_config(path: Path) -> dict[str, Any]:
-    """Take from an asv project what perfci has a place for, so that it runs unchanged."""
+    """Read the settings of an asv project that perfci has a place for, so that it runs unchanged."""
     values = _load_commented_json(path)
     matrix = values.get("matrix", {})
     requirements = matrix.get("req", {} if set(matrix) & {"env", "env_nobuild"} else matrix)
@@ -42,9 +42,7 @@ def _list_requirements(matrix: Mapping[str, Any]) -> list[str]:
 
 
 def _asv_commands(values: Mapping[str, Any], path: Path) -> list[str]:
-    """asv's own commands, told to install where perfci wants it; its default builds a wheel of the
-    project.
-    """
+    """Read asv's install commands, changed to install where perfci wants it; the default builds a wheel."""
     commands = [*(values.get("build_command") or []), *(values.get("install_command") or [])]
     if "build_command" in values or "install_command" in values:
         return [str(command) for command in commands]
@@ -53,7 +51,7 @@ def _asv_commands(values: Mapping[str, Any], path: Path) -> list[str]:
 
 
 def _load_commented_json(path: Path) -> dict[str, Any]:
-    """asv's configuration is JSON with ``//`` comments and trailing commas."""
+    """Load JSON with ``//`` comments and trailing commas, as asv allows."""
     text = re.sub(
         r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', lambda m: m.group(1) or "", path.read_text(), flags=re.S
     )

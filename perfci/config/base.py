@@ -1,4 +1,4 @@
-"""What every table of ``perfci.toml`` is: frozen, and strict about its keys."""
+"""The base of every table of ``perfci.toml``: frozen, without unknown keys."""
 
 from __future__ import annotations
 
@@ -6,4 +6,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class ConfigTable(BaseModel):
+    """A frozen table that rejects unknown keys."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)

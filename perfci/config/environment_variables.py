@@ -1,4 +1,4 @@
-"""``PERFCI_*``: what beats the file. A table's key is ``PERFCI_TABLE_KEY``; a list is separated by commas."""
+"""Read ``PERFCI_*`` variables, which override the file: ``PERFCI_TABLE_KEY``, lists separated by commas."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ SPECIAL_NAMES = {("store", "url"): "PERFCI_DB"}
 
 
 def variable_name(table: str, key: str) -> str:
+    """Return the name of the variable that overrides a key of a table."""
     return SPECIAL_NAMES.get((table, key), f"PERFCI_{table}_{key}".upper())
 
 
 def apply_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
-    """The settings of the file with those of the environment in their place; an empty variable says
-    nothing.
-    """
+    """Override settings of the file by environment variables; empty variables are ignored."""
     places = {
         variable_name(table, key): (table, key)
         for table in SERVICE_TABLES
@@ -44,6 +43,7 @@ def apply_environment(settings: Settings, environ: Mapping[str, str]) -> Setting
 
 
 def read_secrets(environ: Mapping[str, str]) -> Secrets:
+    """Read the secrets, which only the environment holds."""
     return Secrets.model_validate(
         {key: environ.get(f"PERFCI_{key.upper()}", "") for key in Secrets.model_fields}
     )

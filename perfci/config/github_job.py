@@ -1,4 +1,4 @@
-"""What GitHub Actions tells a job of itself: one frozen value, read from its variables."""
+"""Read the variables of a GitHub Actions job."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from perfci.model import NamedValues
 
 
 class GitHubJob(ConfigTable):
-    """A job as GitHub describes it to itself; ``ref`` is the branch that ``sha`` was pushed to:
-    ``refs/heads/main``.
+    """A job as GitHub describes it; ``ref`` is the branch ``sha`` was pushed to, as ``refs/heads/main``.
 
-    Source: https://docs.github.com/actions/reference/workflows-and-actions/variables. ``event`` is the file
-    with what happened, ``summary`` and ``outputs`` are the files a step appends to; ``token`` is only there
-    where a workflow hands it on.
+    Source: https://docs.github.com/actions/reference/workflows-and-actions/variables. ``event`` is the
+    file with the event, ``summary`` and ``outputs`` are the files a step appends to; ``token`` is only
+    set if the workflow passes it.
     """
 
     repository: str = ""
@@ -38,21 +37,22 @@ class GitHubJob(ConfigTable):
 
     @property
     def url(self) -> str:
-        """Where a person sees this run of the workflow."""
+        """The address of this workflow run's page."""
         return self.format_url(self.run_id, self.attempt or 1)
 
     def format_url(self, run_id: int | str, attempt: int | str) -> str:
+        """Format the address of a workflow run's page."""
         return f"{self.server_url}/{self.repository}/actions/runs/{run_id}/attempts/{attempt}"
 
     @property
     def origin(self) -> NamedValues:
-        """How a run that was measured here names where it comes from."""
+        """The origin stored with runs measured in this job."""
         places = {"run_id": self.run_id, "attempt": self.attempt, "job": self.job, "event": self.event_name}
         return tuple((name, value) for name, value in places.items() if value)
 
 
 def read_github_job(environ: Mapping[str, str]) -> GitHubJob | None:
-    """The job this process runs in; nothing outside of GitHub Actions."""
+    """Read the job this process runs in; None outside of GitHub Actions."""
     if environ.get("GITHUB_ACTIONS") != "true":
         return None
     values = {

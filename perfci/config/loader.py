@@ -1,4 +1,4 @@
-"""The files and the environment are read and joined."""
+"""Load and join the configuration files and the environment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RESERVED_PROJECTS = frozenset(
 
 
 class Config(ConfigTable):
-    """Everything that was configured, from every source, resolved once."""
+    """The configuration from every source."""
 
     root: Path
     settings: Settings
@@ -49,8 +49,8 @@ def load_config(
 ) -> Config:
     """Join the command line, the environment, the file and the defaults, in that order of precedence.
 
-    A project that nobody named is the repository: as its origin has it (``slug``), as GitHub tells a job
-    without a checkout, or else the folder.
+    Without a project name it is the repository: from its origin (``slug``), from GitHub's variables in a
+    job without a checkout, or else the folder.
     """
     environ = os.environ if environ is None else environ
     settings = apply_environment(_read_settings(root, file), environ)
@@ -76,13 +76,14 @@ def load_config(
 
 
 def load_project_tables(path: Path) -> dict[str, Any]:
-    """The tables of a file by which a project is judged, as they are written there."""
+    """Load the tables of a file that say how one project is judged, unparsed."""
     values = _read_toml(path)
     _parse_settings(values, path)
     return {name: values[name] for name in ProjectTables.model_fields if name in values}
 
 
 def check_project_name(name: str) -> str:
+    """Raise if a project name is not valid."""
     if name.lower() in RESERVED_PROJECTS or not name.strip() or len(name) > 200 or not name.isprintable():
         raise PerfciError(
             f"{name!r} cannot be a project's name; set another with --project or [project] name"

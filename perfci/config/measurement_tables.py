@@ -1,4 +1,4 @@
-"""The tables that say what is measured, how, and by which bars it is judged."""
+"""The tables about measuring and judging."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ from perfci.model import MetricClass
 
 
 class ProjectTable(ConfigTable):
+    """``[project]``: the name and its main branch."""
+
     name: str = ""
     branch: str = ""
 
 
 class SuiteTable(ConfigTable):
+    """``[suite]``: where the benchmarks are."""
+
     path: str = "benchmarks"
     source: Literal["worktree", "commit"] = "worktree"  # whose suite measures a commit
     timeout_s: float = Field(default=60.0, gt=0)
@@ -25,23 +29,24 @@ class SuiteTable(ConfigTable):
 
 
 class EnvironmentTable(ConfigTable):
-    python: str = ""  # the interpreter that measures; empty = the one that runs perfci
-    requirements: tuple[
-        str, ...
-    ] = ()  # what pip installs into a cached environment, e.g. "torch==2.13.0" or "-r req.txt"
-    lock_files: tuple[
-        str, ...
-    ] = ()  # files of the commit whose content decides whether an environment can be reused
-    build: tuple[
-        str, ...
-    ] = ()  # commands run in the commit's work tree; {target} is the folder they install into
-    paths: tuple[
-        str, ...
-    ] = ()  # folders of the work tree to import from; empty = src/ where it exists, else the root
+    """``[environment]``: how the project is built and installed."""
+
+    # The interpreter that measures; empty = the one that runs perfci.
+    python: str = ""
+    # What pip installs into a cached environment, e.g. "torch==2.13.0" or "-r req.txt".
+    requirements: tuple[str, ...] = ()
+    # Files of the commit whose content decides whether an environment can be reused.
+    lock_files: tuple[str, ...] = ()
+    # Commands run in the commit's work tree; {target} is the folder they install into.
+    build: tuple[str, ...] = ()
+    # Folders of the work tree to import from; empty = src/ where it exists, else the root.
+    paths: tuple[str, ...] = ()
     preload: tuple[str, ...] = ("torch", "torch._dynamo")
 
 
 class RunTable(ConfigTable):
+    """``[run]``: how benchmark processes are run."""
+
     rounds: int = Field(default=5, ge=1, le=1000)
     launch: Literal["auto", "fork", "spawn"] = "auto"
     threads: int = Field(default=1, ge=1)
@@ -49,6 +54,8 @@ class RunTable(ConfigTable):
 
 
 class JudgeTable(ConfigTable):
+    """``[judge]``: how verdicts are reached."""
+
     bar: float = Field(default=0.05, gt=0, lt=1)
     strict: bool = False
     max_pairs: int = Field(default=20, ge=5, le=200)
@@ -63,8 +70,8 @@ def _check_regex(text: str) -> str:
 
 
 class PolicyTable(ConfigTable):
-    """One ``[[policy]]``: how series whose cell and metric ``match`` are judged; what is left out stays as
-    it is.
+    """``[[policy]]``: how series whose cell and metric ``match`` are judged; missing keys keep their
+    values.
     """
 
     match: Annotated[str, Field(min_length=1), AfterValidator(_check_regex)]
@@ -79,7 +86,7 @@ ParameterValue = str | bool | int | FiniteFloat
 
 
 class GoalTable(ConfigTable):
-    """One ``[[goal]]``: requirements on the metrics of the benchmarks whose cell ``match`` finds."""
+    """``[[goal]]``: requirements on the metrics of the benchmarks whose cell ``match`` finds."""
 
     name: str = ""
     match: Annotated[str, AfterValidator(_check_regex)] = ""
@@ -104,7 +111,7 @@ class AblationTable(ConfigTable):
 
 
 class HistoryTable(ConfigTable):
-    """How change points become pages."""
+    """``[history]``: when change points page."""
 
     pages_per_week: int = Field(default=5, ge=0, le=1000)
     releases: str = "v*"  # tags of releases, with * and ?, that creep is measured against
@@ -128,9 +135,7 @@ DottedName = Annotated[str, AfterValidator(_check_dotted_name)]
 
 
 class ModelTable(ConfigTable):
-    """One ``[[model]]``: a ``perfci.bench.ModelBench`` for those who will not import us, its hooks by
-    dotted name.
-    """
+    """``[[model]]``: a ``perfci.bench.ModelBench`` without importing perfci; its hooks are dotted names."""
 
     name: Annotated[str, AfterValidator(_check_class_name)]
     build: DottedName
@@ -147,7 +152,7 @@ class ModelTable(ConfigTable):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What is given beside the hooks, as plain values."""
+        """The keys beside the hooks, as plain values."""
         values = self.model_dump(
             include={"params", "sla", "tokens_per_batch", "reference", "requests", "steps"}
         )
@@ -156,6 +161,6 @@ class ModelTable(ConfigTable):
 
     @property
     def hooks(self) -> dict[str, str]:
-        """The hooks that are given."""
+        """The configured hooks."""
         named = {hook: getattr(self, hook) for hook in ("build", "batch", "loss", "stream", "audio_seconds")}
         return {hook: dotted for hook, dotted in named.items() if dotted}

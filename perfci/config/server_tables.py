@@ -1,6 +1,4 @@
-"""The tables of the service: store, server, access, GitHub App, client, notifications, and how long data is
-kept.
-"""
+"""The tables of the service: store, server, access, GitHub App, client, notifications and retention."""
 
 from __future__ import annotations
 
@@ -12,6 +10,8 @@ from perfci.config.base import ConfigTable
 
 
 class StoreTable(ConfigTable):
+    """``[store]``: the database."""
+
     url: str = ""
     pool: int = Field(default=16, ge=1, le=1000)  # connections of one process to PostgreSQL
 
@@ -26,6 +26,8 @@ HttpAddress = Annotated[str, AfterValidator(_check_address)]
 
 
 class ServerTable(ConfigTable):
+    """``[server]``: the addresses and limits of the server."""
+
     host: str = "127.0.0.1"
     port: int = Field(default=8787, ge=0, le=65535)  # 0 picks a free one
     workers: int = Field(default=1, ge=1, le=64)  # processes; more than one is served by gunicorn
@@ -39,12 +41,13 @@ class ServerTable(ConfigTable):
     requests_per_minute: int = Field(default=600, ge=1)  # of one user, token or address, for each process
     log: Literal["text", "json"] = "text"
     worker: bool = True  # start the process that judges uploads
-    judge_every_s: float = Field(
-        default=1.0, gt=0, le=3600
-    )  # how long that process sleeps when nothing waits
+    # How long that process sleeps when nothing waits.
+    judge_every_s: float = Field(default=1.0, gt=0, le=3600)
 
 
 class AccessTable(ConfigTable):
+    """``[access]``: logins and tokens."""
+
     mode: Literal["local", "open", "github", "proxy"] = "local"
     proxy_header: str = Field(default="X-Forwarded-User", pattern=r"^[A-Za-z0-9-]+$")
     github_client_id: str = ""
@@ -55,8 +58,8 @@ class AccessTable(ConfigTable):
 
     @property
     def issuer(self) -> str:
-        """Who signs the tokens of GitHub's jobs: one address for github.com, and one of each GitHub
-        elsewhere.
+        """The issuer of GitHub's job tokens: one address for github.com, another for each GitHub
+        Enterprise.
         """
         if self.github_host == "https://github.com":
             return self.github_issuer or "https://token.actions.githubusercontent.com"
@@ -64,15 +67,18 @@ class AccessTable(ConfigTable):
 
 
 class AppTable(ConfigTable):
-    id: str = Field(
-        default="", pattern=r"^[A-Za-z0-9._-]*$"
-    )  # client id or number; empty = this server is no App
+    """``[app]``: the GitHub App."""
+
+    # Client id or number; empty = this server is no App.
+    id: str = Field(default="", pattern=r"^[A-Za-z0-9._-]*$")
     key_file: str = ""  # the private key, where PERFCI_APP_PRIVATE_KEY does not hold it
     api: HttpAddress = "https://api.github.com"
     gate: Literal["advisory", "block"] = "advisory"
 
 
 class ClientTable(ConfigTable):
+    """``[client]``: the server that clients upload to."""
+
     server: HttpAddress = ""
     spool: str = ".perfci/spool"  # where results wait to be sent, from the repository's root
     give_up_after_s: float = Field(default=30, ge=0)  # then `perfci flush` goes on
@@ -80,6 +86,8 @@ class ClientTable(ConfigTable):
 
 
 class NotifyTable(ConfigTable):
+    """``[notify]``: how notifications are sent."""
+
     smtp_host: str = ""
     smtp_port: int = Field(default=587, ge=1, le=65535)
     smtp_user: str = ""
@@ -90,11 +98,13 @@ class NotifyTable(ConfigTable):
 
 
 class RetentionTable(ConfigTable):
+    """``[retention]``: how long data is kept."""
+
     raw_days: int = Field(default=0, ge=0)  # then raw samples become summaries; 0 keeps them for ever
 
 
 class Secrets(ConfigTable):
-    """What only the environment tells, and no log, page or traceback shows."""
+    """Secrets from the environment; no log, page or traceback shows them."""
 
     token: SecretStr = SecretStr("")  # PERFCI_TOKEN: what the client logs in with
     github_client_secret: SecretStr = SecretStr("")

@@ -1,4 +1,4 @@
-"""All tables of ``perfci.toml`` as one value, and what is said of a wrong one."""
+"""All tables of ``perfci.toml`` as one value, and the messages about invalid ones."""
 
 from __future__ import annotations
 
@@ -56,9 +56,7 @@ class Settings(ConfigTable):
 
 
 class ProjectTables(ConfigTable):
-    """By what one project of a server is judged: a table that is given stands in for the server's whole
-    one.
-    """
+    """The tables that one project may override on a server, each as a whole."""
 
     judge: JudgeTable | None = None
     history: HistoryTable | None = None
@@ -66,6 +64,7 @@ class ProjectTables(ConfigTable):
 
 
 def parse_project_tables(values: Mapping[str, Any]) -> ProjectTables:
+    """Parse the override tables of a project."""
     try:
         return ProjectTables.model_validate(values)
     except ValidationError as error:
@@ -73,7 +72,7 @@ def parse_project_tables(values: Mapping[str, Any]) -> ProjectTables:
 
 
 def apply_project_tables(settings: Settings, tables: ProjectTables) -> Settings:
-    """The settings of a server as they are for one project."""
+    """Apply the override tables of a project to the settings of a server."""
     updates = {
         name: table for name in ProjectTables.model_fields if (table := getattr(tables, name)) is not None
     }
@@ -81,9 +80,9 @@ def apply_project_tables(settings: Settings, tables: ProjectTables) -> Settings:
 
 
 def format_validation_error(error: ValidationError) -> str:
-    first = min(
-        error.errors(), key=lambda item: item["type"] != "extra_forbidden"
-    )  # a misspelt key is missed as well
+    """Format a validation error with the key and the reason."""
+    # A misspelt key is an unknown key, and often a missing one too: name the unknown one.
+    first = min(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
     place = [str(part) for part in first["loc"]]
     if first["type"] == "missing":
         return f"{'.'.join(place)} is missing"

@@ -1,4 +1,4 @@
-"""What was measured and decided, remembered: tables, named queries and migrations."""
+"""The database of measurements and verdicts: tables, queries, writes and migrations."""
 
 from perfci.store.engine import Store, open_store
 from perfci.store.maintenance.integrity_checks import check

@@ -1,4 +1,4 @@
-"""Model values to columns and back, their identities, and the ids a store has already seen."""
+"""Convert model values to columns and back, and compute their identity hashes."""
 
 from __future__ import annotations
 
@@ -31,18 +31,20 @@ from perfci.store.tables.base import ABSENT
 
 
 def identity(*parts: object) -> str:
-    """Hash canonical JSON: equal values have equal identities, different ones different ones."""
+    """Compute the SHA-256 of the values as canonical JSON."""
     text = json.dumps(parts, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def machine_identity(machine: Machine) -> str:
+    """Compute the identity of a machine class."""
     return identity(
         machine.name, machine.cpu, machine.cores, machine.memory_gb, machine.accelerator, machine.accelerators
     )
 
 
 def series_identity(project: str, series: Series) -> str:
+    """Compute the identity of a series in a project."""
     metric, benchmark = series.metric, series.benchmark
     return identity(
         [project, benchmark.name, benchmark.version, series.parameters],
@@ -52,7 +54,7 @@ def series_identity(project: str, series: Series) -> str:
 
 
 def pack_samples(samples: Sequence[float]) -> bytes:
-    """Samples as little-endian float64, exact."""
+    """Pack samples as little-endian float64, exactly."""
     packed = array("d", samples)
     if sys.byteorder == "big":
         packed.byteswap()
@@ -60,6 +62,7 @@ def pack_samples(samples: Sequence[float]) -> bytes:
 
 
 def unpack_samples(blob: bytes) -> tuple[float, ...]:
+    """Unpack what ``pack_samples`` packed."""
     samples = array("d", blob)
     if sys.byteorder == "big":
         samples.byteswap()
@@ -67,8 +70,8 @@ def unpack_samples(blob: bytes) -> tuple[float, ...]:
 
 
 def replace_unstorable(text: str) -> str:
-    """What a dying program wrote may be no text at all: replace what no database takes, rather than lose
-    the rest.
+    """Replace NUL characters and lone surrogates, which no database stores: program output may be any
+    bytes.
     """
     if not text or (text.isascii() and "\x00" not in text):
         return text
@@ -76,18 +79,22 @@ def replace_unstorable(text: str) -> str:
 
 
 def none_to_absent(value: int | None) -> int:
+    """Convert None to ABSENT, so that unique keys can include the column."""
     return ABSENT if value is None else value
 
 
 def absent_to_none(value: int) -> int | None:
+    """Convert ABSENT to None."""
     return None if value == ABSENT else value
 
 
 def to_pairs(stored: Sequence[Sequence[str]]) -> NamedValues:
+    """Convert stored JSON lists to named values."""
     return tuple((name, value) for name, value in stored)
 
 
 def process_columns(process: Process) -> dict[str, Any]:
+    """Convert a process to its columns."""
     return {
         "index": process.index,
         "role": process.role.value,
@@ -115,7 +122,7 @@ STAGES = {member.value: member for member in Stage}
 
 
 def build_process(row: Any) -> Process:
-    """Read a process from any row that has the columns of ``processes``."""
+    """Build a process from any row that has the columns of ``processes``."""
     return Process(
         index=row.index,
         role=ROLES[row.role],
@@ -135,6 +142,7 @@ def build_process(row: Any) -> Process:
 
 
 def build_machine(row: Any) -> Machine:
+    """Build a machine from a row of ``machines``."""
     return Machine(
         cpu=row.cpu,
         cores=row.cores,
@@ -146,6 +154,7 @@ def build_machine(row: Any) -> Machine:
 
 
 def build_commit(row: Any) -> Commit:
+    """Build a commit from a row of ``commits``."""
     return Commit(
         sha=row.sha,
         subject=row.subject,
@@ -160,7 +169,7 @@ def build_commit(row: Any) -> Commit:
 
 
 def build_series(row: Any, machine: Machine, variant: Variant) -> Series:
-    """Read a series from a row of ``series`` that also has its benchmark's name and version."""
+    """Build a series from a row of ``series`` that also has its benchmark's name and version."""
     return Series(
         benchmark=Benchmark(row.name, row.version),
         parameters=to_pairs(row.parameters),
@@ -172,12 +181,14 @@ def build_series(row: Any, machine: Machine, variant: Variant) -> Series:
 
 
 def build_summary(row: Any) -> SampleSummary | None:
+    """Build the summary of a result that came without samples; None if there is none."""
     return (
         None if row.value is None else SampleSummary(row.value, row.ci_lo, row.ci_hi, row.q25, row.q75, row.n)
     )
 
 
 def build_verdict(row: Any, series: Series) -> Verdict:
+    """Build a verdict from a row of ``verdicts``."""
     return Verdict(
         kind=KINDS[row.kind],
         stage=STAGES[row.stage],

@@ -1,4 +1,4 @@
-"""The one place where the databases differ."""
+"""Everything that differs between SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -41,14 +41,13 @@ MAX_ROWS_PER_INSERT = 1000
 
 
 def is_sqlite(tx: Session | sa.Connection) -> bool:
+    """Whether a session or connection is of SQLite."""
     bind = tx.get_bind() if isinstance(tx, Session) else tx
     return bind.dialect.name == "sqlite"
 
 
 def insert_or_ignore(tx: Session, row: type[TableBase], *returning: str) -> Any:
-    """An INSERT that leaves alone what is there already under the same key; it answers columns of what it
-    added.
-    """
+    """Build an INSERT that skips existing keys and returns columns of the rows it added."""
     return _insert_or_ignore(tx.get_bind().dialect.name, cast(sa.Table, row.__table__), returning)
 
 
@@ -60,22 +59,22 @@ def _insert_or_ignore(dialect: str, table: sa.Table, returning: tuple[str, ...])
 
 
 def in_chunks(ids: Collection[IdT]) -> Iterator[Sequence[IdT]]:
-    """As many ids at a time as a query may name."""
+    """Yield ids in chunks that fit into one query."""
     ordered = sorted(ids)
     for start in range(0, len(ordered), CHUNK):
         yield ordered[start : start + CHUNK]
 
 
 def placeholders(count: int) -> str:
-    """Where values go in a statement for ``ask``."""
+    """Build the parameter list of a statement for ``execute_sql``."""
     return ", ".join("?" * count)
 
 
 def execute_sql(tx: Session, statement: str, parameters: Sequence[Any] = ()) -> Any:
-    """The driver's own answer to a statement with ? where values go: SQLAlchemy takes longer than the
-    database.
+    """Run SQL with ``?`` placeholders on the driver itself.
 
-    It is for what is asked with every upload.
+    It is for statements of every upload: SQLAlchemy takes longer to build them than the database to run
+    them.
     """
     with _wrap_driver_errors(tx):
         return _driver_connection(tx).execute(
@@ -86,9 +85,9 @@ def execute_sql(tx: Session, statement: str, parameters: Sequence[Any] = ()) -> 
 def insert_rows(
     tx: Session, table: sa.Table, rows: Sequence[Mapping[str, Any]], *returning: str, ignore: bool = False
 ) -> list[tuple[Any, ...]]:
-    """Add rows of the same columns in one statement and answer columns of those added, in no order.
+    """Insert rows with equal columns in one statement; return columns of the rows added, in no order.
 
-    ``ignore`` leaves alone what is there under the same key, and answers nothing of it.
+    With ``ignore``, rows whose key exists are skipped and not returned.
     """
     rows_added: list[tuple[Any, ...]] = []
     on_conflict = " ON CONFLICT DO NOTHING" if ignore else ""
@@ -105,7 +104,7 @@ def insert_rows(
 
 
 def new_ids(tx: Session, table: sa.Table, count: int) -> list[int]:
-    """Ids that no row of a table has or will be given: on SQLite the lock of this writer sees to that."""
+    """Reserve unused ids of a table; on SQLite the write lock keeps others from taking them."""
     if is_sqlite(tx):
         [first] = execute_sql(tx, f"SELECT coalesce(max(id), 0) + 1 FROM {table.name}").fetchone()
         return list(range(first, first + count))
@@ -114,7 +113,7 @@ def new_ids(tx: Session, table: sa.Table, count: int) -> list[int]:
 
 
 def bulk_insert(tx: Session, table: sa.Table, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Add rows of plain values, in the order of ``columns``."""
+    """Insert rows of plain values in the order of ``columns``; by COPY on PostgreSQL."""
     if not rows:
         return
     names = ", ".join(f'"{name}"' for name in columns)
@@ -134,7 +133,7 @@ def bulk_insert(tx: Session, table: sa.Table, columns: Sequence[str], rows: Sequ
 
 @functools.cache
 def postgresql_type_name(column_type: sa.types.TypeEngine[Any]) -> str:
-    """How PostgreSQL calls the type of a column, without its length."""
+    """Return PostgreSQL's name of a column type, without its length."""
     return str(column_type.compile(POSTGRESQL)).partition("(")[0].lower()
 
 
@@ -144,7 +143,7 @@ def _driver_connection(tx: Session) -> Any:
 
 @contextlib.contextmanager
 def _wrap_driver_errors(tx: Session) -> Iterator[None]:
-    """Errors of the driver that was used past SQLAlchemy, as if it had not been."""
+    """Raise errors of the driver as SQLAlchemy would."""
     try:
         yield
     except Exception as error:
@@ -159,15 +158,13 @@ def _wrap_driver_errors(tx: Session) -> Iterator[None]:
 
 
 def lock_for_migration(connection: sa.Connection) -> None:
-    """Let one migrate at a time, until the end of the transaction; on SQLite BEGIN IMMEDIATE has done so
-    already.
-    """
+    """Let one program migrate at a time; on SQLite, BEGIN IMMEDIATE has done so already."""
     if not is_sqlite(connection):
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:name)"), {"name": MIGRATION_LOCK_ID})
 
 
 def is_retryable(error: BaseException | None) -> bool:
-    """Whether the same transaction may well succeed if it is run again from its start."""
+    """Whether the same transaction may succeed if it is repeated from its start."""
     if isinstance(error, PendingRollbackError):
         return True  # the connection was lost before a commit was begun
     if not isinstance(error, DBAPIError):
@@ -178,7 +175,7 @@ def is_retryable(error: BaseException | None) -> bool:
 
 
 def is_foreign_key_violation(error: BaseException) -> bool:
-    """Whether a row was to point to one that is not there."""
+    """Whether a statement referred to a missing row."""
     if not isinstance(error, DBAPIError):
         return False
     name = getattr(error.orig, "sqlite_errorname", "")
@@ -186,17 +183,16 @@ def is_foreign_key_violation(error: BaseException) -> bool:
 
 
 def sqlstate_of(error: DBAPIError) -> str:
-    """The five letters by which PostgreSQL names what happened."""
+    """Return the SQLSTATE code of a PostgreSQL error, or an empty string."""
     return str(getattr(error.orig, "sqlstate", None) or "")
 
 
 @contextlib.contextmanager
 def writer_lock(database: Path) -> Iterator[None]:
-    """Queue for writing to a SQLite file: its own way of waiting is to sleep and look again, which starves
-    the unlucky.
+    """Queue for writing to a SQLite file, by a lock file beside it.
 
-    Who does not queue is still kept apart by the database itself, and so is everybody where no queue can be
-    made.
+    SQLite itself polls, which starves some writers. The queue is only for fairness: the database still
+    excludes writers that do not queue.
     """
     descriptor = os.open(
         database.with_name(database.name + "-turn"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666
@@ -209,7 +205,7 @@ def writer_lock(database: Path) -> Iterator[None]:
 
 
 def database_size(tx: Session) -> int:
-    """How many bytes the database takes."""
+    """Return the size of the database in bytes."""
     if is_sqlite(tx):
         query = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
     else:
@@ -218,7 +214,5 @@ def database_size(tx: Session) -> int:
 
 
 def execute_rowcount(tx: Session, statement: Any, values: Any = None) -> int:
-    """How many rows a statement wrote: a state changes by one conditional write, and this tells whether it
-    did.
-    """
+    """Run a statement and return how many rows it changed: 0 means that its condition no longer held."""
     return cast(sa.CursorResult[Any], tx.execute(statement, values)).rowcount

@@ -1,4 +1,4 @@
-"""Opening a database: the engine, its transactions, and one clear sentence for whatever is wrong with it."""
+"""Open a database: its engine, its transactions, and readable errors."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ SQLITE_HEADER = b"SQLite format 3\x00"
 
 
 class Store:
-    """An open database. ``begin`` writes, ``read`` reads; both hand out the session that every query
-    function takes.
+    """An open database. ``begin`` writes, ``read`` reads; both yield the session that query functions
+    take.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class Store:
 
     @property
     def display_name(self) -> str:
-        """How messages name this database: never with its password."""
+        """The name of this database in messages, without its password."""
         return self._display_name
 
     @contextlib.contextmanager
     def begin(self) -> Iterator[Session]:
-        """One write transaction: committed at the end of the block, undone by any exception in it."""
+        """Run a write transaction: committed at the end of the block, rolled back by any exception in it."""
         if self._read_only:
             raise PerfciError(f"The database {self._display_name} {SQLITE_ERROR_MESSAGES['SQLITE_READONLY']}")
         ids = IdCache(self._ids)
@@ -93,9 +93,7 @@ class Store:
 
     @contextlib.contextmanager
     def savepoint(self, tx: Session) -> Iterator[Session]:
-        """A part of a write transaction that an exception undoes alone, with the ids it learned and what it
-        touched.
-        """
+        """Run a part of a write transaction that an exception rolls back alone, with its cached ids."""
         around, touched = tx.info["ids"], set(tx.info.get(CHANGED_PROJECTS, ()))
         tx.info["ids"] = ids = IdCache(around)
         try:
@@ -110,9 +108,7 @@ class Store:
 
     @contextlib.contextmanager
     def _clear_stale_ids(self, ids: IdCache) -> Iterator[None]:
-        """Trust no remembered id once a row was missing: somebody restored the database under a running
-        program.
-        """
+        """Clear all cached ids when a row is missing: the database was restored under a running program."""
         try:
             yield
         except IntegrityError as error:
@@ -123,7 +119,7 @@ class Store:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Session]:
-        """One consistent view of the database, whatever others write meanwhile."""
+        """Run a read transaction: one consistent snapshot of the database."""
         info = {"ids": IdCache(self._ids), SERIES_CACHE: self._series}
         with (
             translate_errors(self._display_name),
@@ -133,14 +129,13 @@ class Store:
             yield tx
 
     def close(self) -> None:
+        """Close all connections."""
         self._engine.dispose()
 
 
 @contextlib.contextmanager
 def _named_savepoint(tx: Session) -> Iterator[None]:
-    """A savepoint by hand: SQLAlchemy's own takes a new name each time, which no database then recognises
-    again.
-    """
+    """Open a savepoint with a fixed name: SQLAlchemy's names change, which defeats statement caches."""
     execute = tx.connection().exec_driver_sql
     execute("SAVEPOINT part")
     try:
@@ -159,10 +154,10 @@ def _named_savepoint(tx: Session) -> Iterator[None]:
 
 
 def open_store(url: str, *, create: bool, durable: bool = False, pool: int = POOL_SIZE) -> Store:
-    """Open a database of the current schema; ``create`` makes an absent or empty one.
+    """Open a database of the current schema; with ``create``, make an absent or empty one.
 
-    ``durable`` is for servers, who promise others to have stored something: a commit of theirs survives a
-    power cut too, and they queue for their turn to write. PostgreSQL does both by itself.
+    ``durable`` is for servers: commits survive a power cut, and writers of a SQLite file queue.
+    PostgreSQL does both by itself.
     """
     address = parse_database_url(url)
     shown = format_address(address)
@@ -172,9 +167,8 @@ def open_store(url: str, *, create: bool, durable: bool = False, pool: int = POO
         with translate_errors(shown):
             current_schema = read_schema(engine, shown)
             if current_schema is None and create:
-                from perfci.store.schema import (
-                    migrate,
-                )  # Alembic takes long to import: only where it migrates
+                # Alembic takes long to import: only where it migrates.
+                from perfci.store.schema import migrate
 
                 migrate(engine)
                 current_schema = read_schema(engine, shown)
@@ -205,18 +199,19 @@ def parse_database_url(url: str) -> sa.URL:
 
 
 def sqlite_path(address: sa.URL) -> Path | None:
-    """The file of a SQLite database; nothing for one on a server."""
+    """Return the file of a SQLite database; None for PostgreSQL."""
     return Path(str(address.database)) if address.get_backend_name() == "sqlite" else None
 
 
 def format_address(address: sa.URL) -> str:
-    """How messages name a database: its file, or its address without the password."""
+    """Format a database address for messages: its file, or its address without the password."""
     return str(sqlite_path(address) or address.render_as_string(hide_password=True))
 
 
 def make_engine(
     address: sa.URL, *, read_only: bool = False, durable: bool = False, pool: int = POOL_SIZE
 ) -> sa.Engine:
+    """Make the SQLAlchemy engine of a database."""
     path = sqlite_path(address)
     if path is None:
         return _make_server_engine(address, pool)
@@ -255,8 +250,8 @@ def _mark_idle(_connection: object, record: sa.pool.ConnectionPoolEntry) -> None
 def _ping_if_idle(
     dialect: sa.Dialect, connection: Any, record: sa.pool.ConnectionPoolEntry, _proxy: object
 ) -> None:
-    """Replace the connections of a server that was restarted; to ask it every time takes as long as many a
-    question.
+    """Replace broken connections after an idle time: a ping before every use would cost as much as a
+    query.
     """
     if time.monotonic() - record.info.get(IDLE_SINCE, math.inf) > IDLE_PING_AFTER_S:
         try:
@@ -266,8 +261,8 @@ def _ping_if_idle(
 
 
 def read_schema(engine: sa.Engine, display_name: str) -> str | None:
-    """The migration a database stands at; nothing for an empty one. Raises for a database of somebody
-    else.
+    """Read the migration a database is at; None for an empty one. Raise for a database that is not
+    perfci's.
     """
     with engine.connect() as connection:
         tables = set(sa.inspect(connection).get_table_names())
@@ -281,10 +276,12 @@ def read_schema(engine: sa.Engine, display_name: str) -> str | None:
 
 
 def is_older_schema(schema: str | None) -> bool:
+    """Whether a schema needs an upgrade."""
     return schema is not None and schema < SCHEMA
 
 
 def require_not_newer(display_name: str, schema: str | None) -> None:
+    """Raise if a newer perfci made the database."""
     if schema is not None and schema > SCHEMA:
         raise PerfciError(
             f"The database {display_name} was made by a newer perfci "
@@ -293,9 +290,7 @@ def require_not_newer(display_name: str, schema: str | None) -> None:
 
 
 def prepare_file(address: sa.URL, *, create: bool) -> bool:
-    """Look at the file before SQLite does, whose own messages are terse; answer whether it can only be
-    read.
-    """
+    """Check a SQLite file, for better errors than SQLite's; return whether it is read-only."""
     path = sqlite_path(address)
     if path is None:
         return False
@@ -344,9 +339,7 @@ def _require_sqlite(path: Path) -> None:
 
 
 def _connect_read_only(path: Path) -> sqlite3.Connection:
-    """Open without writing anything, not even the side files; a log left beside it needs SQLite's usual
-    sharing.
-    """
+    """Connect without writing any side file; an existing write-ahead log needs SQLite's shared memory."""
     log = path.with_name(path.name + "-wal")
     mode = "mode=ro" if log.exists() and log.stat().st_size else "mode=ro&immutable=1"
     address = f"{path.resolve().as_uri()}?{mode}"
@@ -357,16 +350,14 @@ PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON")
 
 
 def _configure_sqlite(pragmas: Sequence[str], connection: Any, _record: object) -> None:
-    """Let ``_begin`` start transactions: the driver's own habit starts them too late and never for a
-    SELECT.
-    """
+    """Turn off the driver's own transactions: it begins them too late, and never for a SELECT."""
     connection.isolation_level = None
     for pragma in pragmas:
         _execute_when_free(connection, f"PRAGMA {pragma}")
 
 
 def _execute_when_free(connection: sqlite3.Connection, statement: str) -> None:
-    """SQLite itself does not wait for a writer where a new database is to begin its log."""
+    """Retry a statement while the database is locked: SQLite does not wait when it creates the log."""
     until = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
@@ -384,7 +375,7 @@ def _begin_transaction(connection: sa.Connection) -> None:
 
 @contextlib.contextmanager
 def translate_errors(display_name: str) -> Iterator[None]:
-    """Turn what a database says when it cannot go on into a sentence; a mistake of ours stays a traceback."""
+    """Turn operational errors of the database into a message; programming errors stay tracebacks."""
     try:
         yield
     except (DBAPIError, sqlite3.Error) as error:

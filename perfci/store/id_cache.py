@@ -1,4 +1,4 @@
-"""Cached row ids and keys of what a store keeps in memory beside its database."""
+"""Cache row ids, and name the keys under which a store keeps values beside its database."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from sqlalchemy.orm import Session
 
 
 class IdCache:
-    """Row ids by value, so that a hot writer asks the database only once for each.
+    """Row ids by value, so that frequent writers query each only once.
 
-    A transaction works on a view of its own, and so does each savepoint in it; what a view learned becomes
-    known around it only when it is kept, so a rolled-back row never leaves an id behind.
+    Each transaction and savepoint has a view of its own, merged into its parent on commit, so a
+    rolled-back row never leaves an id behind.
     """
 
     def __init__(self, parent: IdCache | None = None) -> None:
@@ -21,9 +21,7 @@ class IdCache:
         self._levels: tuple[dict[object, int], ...] = (*(parent._levels if parent else ()), self._added)
 
     def merge_into_parent(self) -> None:
-        """Tell the view around this one, or the store, what was learned; the store forgets what it learned
-        first.
-        """
+        """Add the new ids to the parent; the oldest ids of a full cache are dropped."""
         assert self._parent is not None
         parent_ids = self._parent._added
         parent_ids.update(self._added)
@@ -32,21 +30,24 @@ class IdCache:
                 parent_ids.pop(key, None)
 
     def clear(self) -> None:
-        """Unlearn everything, around this view too: the rows are not those of yesterday."""
+        """Remove all ids, of the parents too."""
         for level in self._levels:
             level.clear()
 
     def find(self, key: object) -> int | None:
+        """Find an id here or in a parent."""
         for level in self._levels:
             if (row_id := level.get(key)) is not None:
                 return row_id
         return None
 
     def add(self, key: object, row_id: int) -> int:
+        """Add an id and return it."""
         self._added[key] = row_id
         return row_id
 
     def get_or_add(self, key: object, find_or_add: Callable[[], int]) -> int:
+        """Return the cached id of a key, or call ``find_or_add`` and cache its answer."""
         row_id = self.find(key)
         return self.add(key, find_or_add()) if row_id is None else row_id
 
@@ -56,6 +57,7 @@ MAX_CACHED_IDS = 200_000
 
 
 def get_id_cache(tx: Session) -> IdCache:
+    """Return the id cache of a transaction."""
     cache: IdCache | None = tx.info.get("ids")
     if cache is None:
         cache = tx.info["ids"] = IdCache()

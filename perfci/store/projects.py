@@ -1,4 +1,4 @@
-"""Projects: which there are, who may see them, and the number that changes whenever anything in one does."""
+"""Store projects: their names, visibility, settings, and a version that grows with every change."""
 
 from __future__ import annotations
 
@@ -39,23 +39,24 @@ class Project:
 
     @property
     def public(self) -> bool:
+        """Whether anyone may read the project."""
         return self.visibility == PUBLIC
 
 
 def find_project(tx: Session, slug: str) -> Project | None:
-    """The project of this name, if there is one."""
+    """Find a project by name."""
     return next(_build_projects(tx.connection().execute(SELECT_BY_SLUG, {"slug": slug})), None)
 
 
 def load_projects(tx: Session) -> list[Project]:
-    """All projects by name."""
+    """Load all projects by name."""
     return sorted(
         _build_projects(tx.connection().execute(sa.select(PROJECTS))), key=lambda project: project.slug
     )
 
 
 def create_project(tx: Session, slug: str, visibility: str, at: datetime) -> Project:
-    """Add a project under a name nobody used before."""
+    """Add a project under a new name."""
     row = {"slug": slug, "visibility": _check_visibility(visibility), "created_at": at}
     added = tx.scalar(insert_or_ignore(tx, ProjectRow, "id"), row)
     if added is None:
@@ -64,7 +65,7 @@ def create_project(tx: Session, slug: str, visibility: str, at: datetime) -> Pro
 
 
 def update_project(tx: Session, project_id: int, **columns: Any) -> None:
-    """Change what is known of a project: ``visibility``, ``settings``, ``archived_at`` and so on."""
+    """Update columns of a project: ``visibility``, ``settings``, ``archived_at`` and so on."""
     if "visibility" in columns:
         _check_visibility(columns["visibility"])
     tx.execute(sa.update(core_table(ProjectRow)).where(ProjectRow.id == project_id).values(**columns))
@@ -72,16 +73,15 @@ def update_project(tx: Session, project_id: int, **columns: Any) -> None:
 
 
 def mark_changed(tx: Session, project_ids: Iterable[int]) -> None:
-    """Say that something in these projects changed: their versions grow once, at the end of this transaction.
+    """Mark projects as changed: their versions grow once, at the end of this transaction.
 
-    The row of a busy project is what all its writers meet at, so it is locked last and always in the same
-    order.
+    All writers of a busy project contend for its row, so it is locked last and always in the same order.
     """
     tx.info.setdefault(CHANGED_PROJECTS, set()).update(project_ids)
 
 
 def increment_versions(tx: Session) -> None:
-    """Let the versions grow of what was touched; the store calls this before it commits."""
+    """Increment the versions of the changed projects; the store calls this before each commit."""
     for project_id in sorted(tx.info.pop(CHANGED_PROJECTS, ())):
         execute_sql(tx, "UPDATE projects SET version = version + 1 WHERE id = ?", [project_id])
 

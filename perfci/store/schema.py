@@ -1,4 +1,4 @@
-"""The life of a database as a whole: migrate, check, back up."""
+"""Migrate a database to the current schema."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def migrate(engine: sa.Engine) -> None:
-    """Bring an empty or older database to the newest schema, in one transaction; one program at a time does
-    so.
-    """
+    """Migrate an empty or older database to the newest schema, in one transaction, one program at a time."""
     with engine.execution_options(perfci_begin="IMMEDIATE").begin() as connection:
         lock_for_migration(connection)
         config = Config()

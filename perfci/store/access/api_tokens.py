@@ -1,4 +1,4 @@
-"""The tokens of projects, known by their hashes. The caller owns the transaction ``tx``."""
+"""Store API tokens by their hashes. The caller owns the transaction ``tx``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOKENS = core_table(TokenRow)
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What is known of a token: everything but the token."""
+    """A stored API token; its secret text is never stored."""
 
     id: int
     uid: str
@@ -35,6 +35,7 @@ class Token:
     secret_hash: str = field(default="", repr=False)
 
     def is_valid(self, now: datetime) -> bool:
+        """Whether the token is neither revoked nor expired at ``now``."""
         return self.revoked_at is None and now < self.expires_at
 
 
@@ -50,6 +51,7 @@ def add_token(
     created_at: datetime,
     expires_at: datetime,
 ) -> None:
+    """Add an API token."""
     row = {
         "uid": uid,
         "project_id": project_id,
@@ -65,18 +67,20 @@ def add_token(
 
 
 def find_token_by_hash(tx: Session, secret_hash: str) -> Token | None:
+    """Find a token by the hash of its text."""
     row = tx.execute(sa.select(*TOKENS.c).where(TOKENS.c.secret_hash == secret_hash)).first()
     return _build_token(row) if row else None
 
 
 def find_token(tx: Session, project_id: int, uid: str) -> Token | None:
+    """Find a token of a project by its public id."""
     here = (TOKENS.c.project_id == project_id, TOKENS.c.uid == uid)
     row = tx.execute(sa.select(*TOKENS.c).where(*here)).first()
     return _build_token(row) if row else None
 
 
 def list_tokens(tx: Session, project_id: int, *, after: int = 0, limit: int | None = None) -> Sequence[Token]:
-    """The tokens of a project in the order they were made, revoked and expired ones as well."""
+    """List the tokens of a project in creation order, revoked and expired ones included."""
     query = (
         sa.select(*TOKENS.c)
         .where(TOKENS.c.project_id == project_id, TOKENS.c.id > after)
@@ -86,13 +90,13 @@ def list_tokens(tx: Session, project_id: int, *, after: int = 0, limit: int | No
 
 
 def revoke_token(tx: Session, project_id: int, uid: str, at: datetime) -> bool:
-    """Whether this call revoked it: a second one changes nothing."""
+    """Revoke a token; return False if it was revoked before or is not of this project."""
     live = (TOKENS.c.project_id == project_id, TOKENS.c.uid == uid, TOKENS.c.revoked_at.is_(None))
     return execute_rowcount(tx, sa.update(TOKENS).where(*live).values(revoked_at=at)) == 1
 
 
 def load_live_tokens_by_creator(tx: Session, actor: str, project_id: int) -> Sequence[Token]:
-    """What somebody made that still works here; for ABSENT, what he made anywhere."""
+    """Load the live tokens an actor made in a project; with ABSENT, in any project."""
     query = sa.select(*TOKENS.c).where(TOKENS.c.created_by == actor, TOKENS.c.revoked_at.is_(None))
     if project_id != ABSENT:
         query = query.where(TOKENS.c.project_id == project_id)
@@ -100,6 +104,7 @@ def load_live_tokens_by_creator(tx: Session, actor: str, project_id: int) -> Seq
 
 
 def record_token_use(tx: Session, token_id: int, at: datetime) -> None:
+    """Record when a token was last used."""
     tx.execute(sa.update(TOKENS).where(TOKENS.c.id == token_id).values(last_used_at=at))
 
 

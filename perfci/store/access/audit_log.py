@@ -1,4 +1,4 @@
-"""The audit log: who changed what, and when. A line is written by the transaction that makes the change."""
+"""Store the audit log. Each entry is written in the transaction that makes the change."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def add_entry(
     detail: Mapping[str, Any] | None = None,
     request_id: str = "",
 ) -> None:
-    """Write down one change; ``detail`` never holds a secret, only what was before and what is now."""
+    """Append an entry; ``detail`` holds the values before and after, never a secret."""
     row = {
         "at": at,
         "project_id": project_id,
@@ -57,9 +57,7 @@ def add_entry(
 def list_entries(
     tx: Session, project_id: int, *, before: int | None = None, limit: int = 100
 ) -> Sequence[AuditEntry]:
-    """What was done in a project, newest first, below the line ``before``; ABSENT asks for the server's own
-    lines.
-    """
+    """List the entries of a project, newest first, below the id ``before``; ABSENT lists the server's own."""
     columns = core_table(AuditRow).c
     query = (
         sa.select(*columns).where(columns.project_id == project_id).order_by(columns.id.desc()).limit(limit)
@@ -73,7 +71,7 @@ def list_entries(
 
 
 def has_entry_since(tx: Session, project_id: int, actor: str, action: str, since: datetime) -> bool:
-    """Whether a line of this kind was written since a moment: what happens often is told once a day."""
+    """Whether such an entry exists since a moment: frequent actions are logged once a day."""
     same = "project_id = ? AND actor = ? AND action = ? AND at >= ?"
     query = f"SELECT id FROM audit WHERE {same} ORDER BY id DESC LIMIT 1"
     return execute_sql(tx, query, (project_id, actor, action, as_ms(since))).fetchone() is not None

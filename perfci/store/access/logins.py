@@ -1,4 +1,4 @@
-"""Browsers that are logged in, and the keys that all processes of a server share."""
+"""Store browser logins and the secrets shared by all server processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOGINS, SECRETS = core_table(LoginRow), core_table(SecretRow)
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """``grant`` is what lets us ask the provider again, sealed by whoever asked the first time."""
+    """A browser login; ``grant`` is the provider's encrypted token, used to check the user again."""
 
     id: int
     user: User
@@ -38,12 +38,14 @@ def add_login(
     expires_at: datetime,
     grant: bytes = b"",
 ) -> None:
+    """Add a login under the hash of its cookie."""
     row = {"user_id": user_id, "secret_hash": secret_hash, "csrf": csrf, "grant": grant}
     moments = {"created_at": at, "seen_at": at, "checked_at": at, "expires_at": expires_at}
     tx.execute(sa.insert(LOGINS), row | moments)
 
 
 def find_login(tx: Session, secret_hash: str) -> Login | None:
+    """Find a login, with its user, by the hash of its cookie."""
     query = (
         sa.select(*USERS.c, *(column.label(f"login_{column.name}") for column in LOGINS.c))
         .join(LOGINS, LOGINS.c.user_id == USERS.c.id)
@@ -57,27 +59,32 @@ def find_login(tx: Session, secret_hash: str) -> Login | None:
 
 
 def record_login_check(tx: Session, login_id: int, at: datetime) -> None:
+    """Record when the provider last confirmed a login."""
     tx.execute(sa.update(LOGINS).where(LOGINS.c.id == login_id).values(checked_at=at))
 
 
 def end_login(tx: Session, login_id: int) -> None:
+    """End one login."""
     tx.execute(sa.delete(LOGINS).where(LOGINS.c.id == login_id))
 
 
 def end_user_logins(tx: Session, user_id: int) -> int:
+    """End all logins of a user; return how many there were."""
     return execute_rowcount(tx, sa.delete(LOGINS).where(LOGINS.c.user_id == user_id))
 
 
 def end_expired_logins(tx: Session, now: datetime) -> int:
+    """Delete the expired logins; return how many there were."""
     return execute_rowcount(tx, sa.delete(LOGINS).where(LOGINS.c.expires_at <= now))
 
 
 def find_secret(tx: Session, name: str) -> bytes | None:
+    """Find a secret of the server by name."""
     return tx.scalar(sa.select(SECRETS.c.value).where(SECRETS.c.name == name))
 
 
 def ensure_secret(tx: Session, name: str, make: Callable[[], bytes], at: datetime) -> bytes:
-    """A key of the whole server: whoever comes first makes it, and everybody uses that one."""
+    """Return a secret of the server; the first process to ask creates it."""
     secret = find_secret(tx, name)
     if secret is None:
         tx.execute(insert_or_ignore(tx, SecretRow), {"name": name, "value": make(), "created_at": at})

@@ -1,4 +1,4 @@
-"""People, and their roles in projects. The caller owns the transaction ``tx``."""
+"""Store users and their roles in projects. The caller owns the transaction ``tx``."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ USERS, MEMBERSHIPS = core_table(UserRow), core_table(MembershipRow)
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """``address`` names a person for ever: the provider and its number for him, which is never given to
-    another.
-    """
+    """A user; ``provider`` and ``subject`` identify the person, since names can change owners."""
 
     id: int
     provider: str
@@ -31,20 +29,25 @@ class User:
 
     @property
     def address(self) -> str:
+        """The permanent address: provider and the provider's number for the user."""
         return f"{self.provider}/{self.subject}"
 
     @property
     def actor(self) -> str:
+        """The name of this user in the audit log."""
         return f"user:{self.address}"
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectMember:
+    """A user with a role in a project."""
+
     user: User
     role: str
 
 
 def find_user(tx: Session, provider: str, subject: str) -> User | None:
+    """Find a user by the provider's number."""
     row = tx.execute(
         sa.select(*USERS.c).where(USERS.c.provider == provider, USERS.c.subject == subject)
     ).first()
@@ -52,7 +55,7 @@ def find_user(tx: Session, provider: str, subject: str) -> User | None:
 
 
 def ensure_user(tx: Session, provider: str, subject: str, name: str, at: datetime) -> User:
-    """The person of this number, added when new; a name that changed since is taken over."""
+    """Find or add a user by the provider's number, updating a changed name."""
     stored_user = find_user(tx, provider, subject)
     if stored_user is None:
         tx.execute(
@@ -67,13 +70,14 @@ def ensure_user(tx: Session, provider: str, subject: str, name: str, at: datetim
 
 
 def load_roles(tx: Session, user_id: int) -> dict[int, str]:
-    """The roles of a person by project id; ABSENT stands for all projects."""
+    """Load the roles of a user by project id; ABSENT stands for all projects."""
     columns = MEMBERSHIPS.c
     rows = tx.execute(sa.select(columns.project_id, columns.role).where(columns.user_id == user_id))
     return {row.project_id: row.role for row in rows}
 
 
 def load_members(tx: Session, project_id: int) -> Sequence[ProjectMember]:
+    """Load the members of a project."""
     query = (
         sa.select(*USERS.c, MEMBERSHIPS.c.role)
         .join(MEMBERSHIPS, MEMBERSHIPS.c.user_id == USERS.c.id)
@@ -86,7 +90,7 @@ def load_members(tx: Session, project_id: int) -> Sequence[ProjectMember]:
 
 
 def set_role(tx: Session, user_id: int, project_id: int, role: str) -> str | None:
-    """Give a person a role; the one he had before is answered."""
+    """Set the role of a user in a project; return the previous one."""
     before = load_roles(tx, user_id).get(project_id)
     if before is None:
         tx.execute(
@@ -98,10 +102,11 @@ def set_role(tx: Session, user_id: int, project_id: int, role: str) -> str | Non
 
 
 def remove_member(tx: Session, user_id: int, project_id: int) -> bool:
+    """Remove a user from a project; return False if the user was no member."""
     here = (MEMBERSHIPS.c.user_id == user_id, MEMBERSHIPS.c.project_id == project_id)
     return execute_rowcount(tx, sa.delete(MEMBERSHIPS).where(*here)) == 1
 
 
 def build_user(row: Any) -> User:
-    """Read a person from any row that has the columns of ``users``."""
+    """Build a user from any row that has the columns of ``users``."""
     return User(row.id, row.provider, row.subject, row.name, row.disabled_at is not None)

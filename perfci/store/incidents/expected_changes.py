@@ -1,6 +1,4 @@
-"""What pull requests and commits announced of changes that came to the main branch. The caller owns
-``tx``.
-"""
+"""Store the expected changes that commits of the main branch announced. The caller owns ``tx``."""
 
 from __future__ import annotations
 
@@ -21,9 +19,7 @@ EXPECTED_CHANGES = core_table(ExpectedChangeRow)
 
 @dataclass(frozen=True, slots=True)
 class ExpectedChangeRecord:
-    """``sha`` brought the change at ``arrived_at``; ``source`` is where it was announced: ``#12``, or a
-    commit.
-    """
+    """An expected change: ``sha`` brought it at ``arrived_at``; ``source`` is ``#12`` or a commit."""
 
     sha: str
     match: str
@@ -39,7 +35,7 @@ FIELDS = tuple(ExpectedChangeRecord.__dataclass_fields__)
 def add_expected_changes(
     tx: Session, project_id: int, changes: Sequence[ExpectedChangeRecord], actor: str, at: datetime
 ) -> int:
-    """How many of them nobody told before: of a commit, one name and one size of change the first stays."""
+    """Add expected changes; return how many are new. The first of equal ones stays."""
     statement = insert_or_ignore(tx, ExpectedChangeRow, "id")
     rows = [
         asdict(change) | {"project_id": project_id, "recorded_by": actor, "recorded_at": at}
@@ -50,7 +46,7 @@ def add_expected_changes(
 
 @dataclass(frozen=True, slots=True)
 class ExpectedChangeListItem:
-    """An announcement as a list shows it: who told it, and when."""
+    """An expected change with its author and time, as lists show it."""
 
     id: int
     record: ExpectedChangeRecord
@@ -61,7 +57,7 @@ class ExpectedChangeListItem:
 def list_expected_changes(
     tx: Session, project_id: int, *, before: int, limit: int
 ) -> list[ExpectedChangeListItem]:
-    """A page of them, last told first; ``before`` is the last id of the page before, 0 on the first."""
+    """List a page of expected changes, newest first, below the id ``before`` (0: from the start)."""
     query = sa.select(*EXPECTED_CHANGES.c).where(EXPECTED_CHANGES.c.project_id == project_id)
     query = query.where(EXPECTED_CHANGES.c.id < before) if before else query
     rows = tx.execute(query.order_by(EXPECTED_CHANGES.c.id.desc()).limit(limit))
@@ -77,7 +73,7 @@ def list_expected_changes(
 
 
 def load_expected_changes(tx: Session, project: str) -> list[ExpectedChangeRecord]:
-    """All of a project, in the order in which they were told."""
+    """Load all expected changes of a project in the order they were added."""
     query = sa.select(*(EXPECTED_CHANGES.c[name] for name in FIELDS)).order_by(EXPECTED_CHANGES.c.id)
     return [
         ExpectedChangeRecord(*row)

@@ -1,4 +1,4 @@
-"""Store and list which commit moved which series."""
+"""Store and list which commit changed which series."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ STATES_WITHOUT_IMPACT = (IncidentState.INVALID, IncidentState.ENVIRONMENT, Incid
 def save_impacts(
     tx: Session, project_id: int, incident_id: int, members: Sequence[IncidentMember], at: datetime
 ) -> None:
-    """Write into the ledger what a commit did to each series.
+    """Store what a commit did to each series.
 
-    A line stays though the level comes back later; where more points show that the step came with another
-    commit, the line of the same incident follows it.
+    A row stays though the level recovers later; where more points attribute the step to another commit,
+    the row of the same incident is updated.
     """
     if not members:
         return
@@ -64,7 +64,7 @@ def save_impacts(
 
 
 def set_impacts_accepted(tx: Session, incident_ids: Collection[int], accepted: bool) -> None:
-    """Whether people live with what these incidents did."""
+    """Mark the impacts of incidents as accepted or not."""
     for some in in_chunks(incident_ids):
         tx.execute(sa.update(IMPACTS).where(IMPACTS.c.incident_id.in_(some)).values(accepted=accepted))
 
@@ -81,10 +81,8 @@ def list_impacts(
     before: int | None = None,
     limit: int = 100,
 ) -> tuple[list[ImpactRecord], int | None]:
-    """What commits did, the last recorded first, and where the next page begins; what was no move is left
-    out.
-
-    ``worse`` asks for what got worse alone, or better alone.
+    """List a page of impacts, newest first, and the start of the next page; ``worse`` filters by
+    direction.
     """
     query = (
         sa.select(IMPACTS, INCIDENTS.c.number, INCIDENTS.c.state)

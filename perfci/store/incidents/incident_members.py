@@ -1,4 +1,4 @@
-"""The series of an incident, and the ledger of what each commit did to each. The caller owns ``tx``."""
+"""Store the member series of incidents. The caller owns ``tx``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FIELDS = [MEMBERS.c[name] for name in IncidentMember.__dataclass_fields__]
 def load_members_by_incident(
     tx: Session, incident_ids: Collection[int], *, include_dropped: bool = False
 ) -> dict[int, list[IncidentMember]]:
-    """The members of some incidents, largest move first; ``dropped`` adds those that are none any more."""
+    """Load the members of incidents, largest change first; ``include_dropped`` adds former members."""
     by_incident: dict[int, list[IncidentMember]] = {incident_id: [] for incident_id in incident_ids}
     query = sa.select(MEMBERS.c.incident_id, *FIELDS)
     query = query if include_dropped else query.where(MEMBERS.c.dropped_at.is_(None))
@@ -43,11 +43,12 @@ def load_members_by_incident(
 
 
 def load_members(tx: Session, incident_id: int) -> list[IncidentMember]:
+    """Load the members of one incident."""
     return load_members_by_incident(tx, [incident_id])[incident_id]
 
 
 def load_member_change_points(tx: Session, members: Sequence[IncidentMember]) -> list[ChangePoint]:
-    """Members as change points of their series."""
+    """Load members as change points of their series."""
     series = load_series_by_ids(tx, {member.series_id for member in members})
     return [member.to_change_point(series[member.series_id]) for member in members]
 
@@ -55,7 +56,7 @@ def load_member_change_points(tx: Session, members: Sequence[IncidentMember]) ->
 def add_members(
     tx: Session, incident_id: int, members: Sequence[IncidentMember], *, is_new_incident: bool = False
 ) -> None:
-    """Add members, or write anew what is known of those that are there; the ``first`` ones meet nobody."""
+    """Add members, or update existing ones; with ``is_new_incident`` none can exist."""
     if not members:
         return
     there = (
@@ -83,14 +84,14 @@ def add_members(
 
 
 def drop_members(tx: Session, incident_id: int, series_ids: Iterable[int], at: datetime) -> None:
-    """Members no more; that they were is kept."""
+    """Mark members as dropped; their rows stay."""
     for some in in_chunks(sorted(series_ids)):
         chosen = (MEMBERS.c.incident_id == incident_id, MEMBERS.c.series_id.in_(some))
         tx.execute(sa.update(MEMBERS).where(*chosen, MEMBERS.c.dropped_at.is_(None)).values(dropped_at=at))
 
 
 def load_member_benchmarks(tx: Session, incident_ids: Collection[int]) -> dict[int, set[tuple[str, str]]]:
-    """The benchmarks and metrics of the members of some incidents."""
+    """Load the benchmarks and metrics of the members of incidents."""
     benchmarks: dict[int, set[tuple[str, str]]] = defaultdict(set)
     query = (
         sa.select(MEMBERS.c.incident_id, BenchmarkRow.name, SeriesRow.metric)

@@ -1,4 +1,4 @@
-"""Incidents that people work on: find, list, add, change, and what became of each. The caller owns ``tx``."""
+"""Store incidents: find, list, add and update them, and their events. The caller owns ``tx``."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ MAX_NUMBER_ATTEMPTS = 20
 
 
 def find_incident(tx: Session, project_id: int, number: int) -> IncidentRecord | None:
-    """The incident that people call by this number."""
+    """Find an incident by its number."""
     return next(iter(_load_records(tx, _in_project(project_id), INCIDENTS.c.number == number)), None)
 
 
 def find_incidents(tx: Session, project_id: int, numbers: Collection[int]) -> dict[int, IncidentRecord]:
-    """Those of some incidents that are there, by number."""
+    """Find incidents by number; missing ones are left out."""
     records: dict[int, IncidentRecord] = {}
     for some in in_chunks(numbers):
         records |= {
@@ -71,21 +71,19 @@ def find_incidents(tx: Session, project_id: int, numbers: Collection[int]) -> di
 
 
 def find_by_derived_id(tx: Session, project_id: int, prefix: str) -> list[IncidentRecord]:
-    """The incidents whose derived id starts so: links that were sent before they had a number still lead
-    somewhere.
-    """
+    """Find incidents by a prefix of their derived id: old links, from before numbers, still work."""
     return _load_records(
         tx, _in_project(project_id), INCIDENTS.c.derived_id.startswith(prefix, autoescape=True)
     )
 
 
 def load_incidents(tx: Session, project_id: int) -> list[IncidentRecord]:
-    """All incidents that come from measurements, oldest first, settled ones and duplicates too."""
+    """Load all incidents that come from measurements, oldest first, closed ones and duplicates included."""
     return _load_records(tx, _in_project(project_id), INCIDENTS.c.kind != DATA_KIND)[::-1]
 
 
 def find_data_incident(tx: Session, project_id: int, key: str) -> IncidentRecord | None:
-    """The newest incident about the same missing data."""
+    """Find the newest incident about the same missing data."""
     return next(
         iter(
             _load_records(
@@ -97,19 +95,20 @@ def find_data_incident(tx: Session, project_id: int, key: str) -> IncidentRecord
 
 
 def load_missing_data_incidents(tx: Session, project_id: int) -> list[IncidentRecord]:
-    """The incidents about data that is still missing, newest first."""
+    """Load the incidents whose data is still missing, newest first."""
     return _load_records(
         tx, _in_project(project_id), INCIDENTS.c.kind == DATA_KIND, INCIDENTS.c.gone_at.is_(None)
     )
 
 
 def load_unpaged(tx: Session, project_id: int) -> list[IncidentRecord]:
-    """What asks for a person and has not done so before, oldest first."""
+    """Load the incidents that need a person and have not paged yet, oldest first."""
     fresh = INCIDENTS.c.paged_at.is_(None)
     return _load_records(tx, _in_project(project_id), SECTIONS["open"], fresh)[::-1]
 
 
 def load_in_states(tx: Session, project_id: int, states: Collection[IncidentState]) -> list[IncidentRecord]:
+    """Load the incidents of a project in some states."""
     return _load_records(
         tx, _in_project(project_id), INCIDENTS.c.state.in_([state.value for state in states])
     )
@@ -126,7 +125,7 @@ def list_incidents(
     before: int | None = None,
     limit: int = 100,
 ) -> list[IncidentRecord]:
-    """A page of incidents, newest number first; ``before`` is the last number of the page before."""
+    """List a page of incidents, newest number first, below the number ``before``."""
     chosen = [_in_project(project_id)]
     chosen += [INCIDENTS.c.state.in_([state.value for state in states])] if states else []
     chosen += [INCIDENTS.c.kind.in_(list(kinds))] if kinds else []
@@ -139,12 +138,12 @@ def list_incidents(
 def list_section(
     tx: Session, project_id: int, section: str, *, limit: int | None = None
 ) -> list[IncidentRecord]:
-    """What a page lists under one heading, newest number first."""
+    """List the incidents of one section of a page, newest number first."""
     return _load_records(tx, _in_project(project_id), SECTIONS[section], limit=limit)
 
 
 def load_open(tx: Session, project_id: int, *, limit: int) -> tuple[int, list[IncidentRecord]]:
-    """How many incidents are open, and the newest of them, in one question."""
+    """Count the open incidents and load the newest, in one query."""
     chosen = (_in_project(project_id), SECTIONS["open"])
     counted = sa.select(sa.func.count()).select_from(INCIDENTS).where(*chosen).scalar_subquery()
     query = sa.select(counted, *FIELDS).where(*chosen).order_by(INCIDENTS.c.number.desc()).limit(limit)
@@ -156,14 +155,14 @@ def load_open(tx: Session, project_id: int, *, limit: int) -> tuple[int, list[In
 
 
 def count_sections(tx: Session, project_id: int) -> dict[str, int]:
-    """How many incidents each heading has."""
+    """Count the incidents of each section."""
     counted = [sa.func.count(sa.case((condition, 1))).label(name) for name, condition in SECTIONS.items()]
     row = tx.execute(sa.select(*counted).where(_in_project(project_id))).one()
     return dict(zip(SECTIONS, row, strict=True))
 
 
 def load_paged_since(tx: Session, project_id: int, moment: datetime) -> list[IncidentRecord]:
-    """What asked for a person since then, without the words of the look, newest first."""
+    """Load the incidents that paged since a moment, without their detail, newest first."""
     plain = [column for column in FIELDS if column.name != "detail"]
     query = (
         sa.select(*plain)
@@ -174,7 +173,7 @@ def load_paged_since(tx: Session, project_id: int, moment: datetime) -> list[Inc
 
 
 def add_incident(tx: Session, project_id: int, columns: Mapping[str, Any]) -> IncidentRecord:
-    """Store an incident under the next number of its project."""
+    """Add an incident under the next number of its project."""
     highest = sa.select(sa.func.max(INCIDENTS.c.number)).where(_in_project(project_id))
     statement = insert_or_ignore(tx, IncidentRow)
     for _ in range(MAX_NUMBER_ATTEMPTS):
@@ -187,26 +186,26 @@ def add_incident(tx: Session, project_id: int, columns: Mapping[str, Any]) -> In
 
 
 def update_derived(tx: Session, incident_id: int, columns: Mapping[str, Any]) -> None:
-    """Write what a look found; it changes nothing that people decided, so their revision stays."""
+    """Store what an evaluation computed; it changes nothing people decided, so the revision stays."""
     tx.execute(sa.update(INCIDENTS).where(INCIDENTS.c.id == incident_id).values(**columns))
 
 
 def update_derived_if_unchanged(
     tx: Session, incident_id: int, revision: int, columns: Mapping[str, Any]
 ) -> bool:
-    """Write what a look found of an incident as it was read; False where a person was faster."""
+    """Store what an evaluation computed; return False if a person changed the incident meanwhile."""
     seen = sa.update(INCIDENTS).where(INCIDENTS.c.id == incident_id, INCIDENTS.c.revision == revision)
     return bool(execute_rowcount(tx, seen.values(**columns, revision=revision)))
 
 
 def update_incident(tx: Session, incident_id: int, revision: int, columns: Mapping[str, Any]) -> bool:
-    """Write what a person decided on an incident as he saw it; False where somebody was faster."""
+    """Store what a person decided at a revision; return False if the incident changed meanwhile."""
     changed = sa.update(INCIDENTS).where(INCIDENTS.c.id == incident_id, INCIDENTS.c.revision == revision)
     return bool(execute_rowcount(tx, changed.values(**columns, revision=INCIDENTS.c.revision + 1)))
 
 
 def update_incidents(tx: Session, revisions: Mapping[int, int], columns: Mapping[str, Any]) -> set[int]:
-    """The same change to many incidents, each as it was seen (id to revision); answers those that took it."""
+    """Apply one change to many incidents (id to revision); return the ids of those updated."""
     changed: set[int] = set()
     pair = sa.tuple_(INCIDENTS.c.id, INCIDENTS.c.revision)
     pairs = sorted(revisions.items())
@@ -218,7 +217,7 @@ def update_incidents(tx: Session, revisions: Mapping[int, int], columns: Mapping
 
 
 def add_events(tx: Session, events: Sequence[tuple[int, IncidentEvent]]) -> None:
-    """Append to the histories of incidents, given by id; nothing is ever taken out of one."""
+    """Append events to incidents, given by id; events are never removed."""
     if events:
         tx.execute(
             sa.insert(EVENTS), [{"incident_id": incident, **asdict(event)} for incident, event in events]
@@ -226,7 +225,7 @@ def add_events(tx: Session, events: Sequence[tuple[int, IncidentEvent]]) -> None
 
 
 def load_events(tx: Session, incident_id: int) -> list[IncidentEvent]:
-    """The history of one incident, oldest first."""
+    """Load the events of one incident, oldest first."""
     query = sa.select(EVENTS).where(EVENTS.c.incident_id == incident_id).order_by(EVENTS.c.id)
     return [
         IncidentEvent(row.at, row.actor, row.action, row.before, row.after, row.text)
@@ -235,7 +234,7 @@ def load_events(tx: Session, incident_id: int) -> list[IncidentEvent]:
 
 
 def save_evaluation(tx: Session, project_id: int, evaluation: EvaluationRecord) -> None:
-    """Replace what the last look found."""
+    """Replace the stored outcome of the last evaluation."""
     columns = asdict(evaluation)
     if not execute_rowcount(
         tx, sa.update(EVALUATIONS).where(EVALUATIONS.c.project_id == project_id).values(**columns)
@@ -244,10 +243,12 @@ def save_evaluation(tx: Session, project_id: int, evaluation: EvaluationRecord) 
 
 
 def has_evaluation(tx: Session, project_id: int) -> bool:
+    """Whether a project was ever evaluated."""
     return tx.scalar(sa.select(EVALUATIONS.c.id).where(EVALUATIONS.c.project_id == project_id)) is not None
 
 
 def load_last_evaluation(tx: Session, project_id: int) -> EvaluationRecord | None:
+    """Load the outcome of the last evaluation."""
     row = tx.execute(sa.select(EVALUATIONS).where(EVALUATIONS.c.project_id == project_id)).first()
     return (
         None

@@ -1,4 +1,4 @@
-"""Stored incidents as values: what is known of one, its members, its history, and who is told."""
+"""Stored incidents as values: the incident, its members, its events, mutes and impacts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OPEN_STATES = frozenset({IncidentState.NEW, IncidentState.INVESTIGATING, Inciden
 
 @dataclass(frozen=True, slots=True)
 class IncidentRecord:
-    """An incident as people know it; ``detail`` holds the words and suspects of the last look."""
+    """A stored incident; ``detail`` holds the texts and candidate commits of the last evaluation."""
 
     id: int
     number: int
@@ -73,7 +73,7 @@ class IncidentRecord:
 
 @dataclass(frozen=True, slots=True)
 class IncidentMember:
-    """One series of an incident and how it moved."""
+    """One series of an incident and how it changed."""
 
     series_id: int
     commit: str
@@ -90,12 +90,13 @@ class IncidentMember:
         return (self.commit, self.last_good, self.relative_change, self.before, self.after)
 
     def to_change_point(self, series: Series) -> ChangePoint:
+        """Build the change point of this member's series."""
         return ChangePoint(series, self.commit, self.last_good, self.relative_change, self.before, self.after)
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentEvent:
-    """One line of an incident's history: who did what, when."""
+    """One event of an incident: the actor, the action and its time."""
 
     at: datetime
     actor: str
@@ -107,7 +108,7 @@ class IncidentEvent:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRecord:
-    """What the last look found beside the incidents, each with its sentence and its command."""
+    """What the last evaluation found beside the incidents, each with its text and its command."""
 
     evaluated_at: datetime
     pages_per_week: int
@@ -117,7 +118,7 @@ class EvaluationRecord:
 
 @dataclass(frozen=True, slots=True)
 class ImpactRecord:
-    """This commit moved this series by so much."""
+    """The change of one series by one commit."""
 
     commit: str
     series: Series
@@ -132,7 +133,7 @@ class ImpactRecord:
 
 @dataclass(frozen=True, slots=True)
 class Mute:
-    """A benchmark that is watched and told to nobody."""
+    """A muted benchmark."""
 
     benchmark: str
     metric: str

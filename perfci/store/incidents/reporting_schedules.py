@@ -1,4 +1,4 @@
-"""How often each suite reports from each machine, and what its last reports held."""
+"""Store how often each suite reports from each machine, and what its last report held."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_RUNS = 200
 
 
 class ReportSource(NamedTuple):
-    """What reports: a suite on a machine for a branch."""
+    """The source of reports: a suite on a machine for a branch."""
 
     suite: str
     machine_id: int
@@ -35,13 +35,15 @@ class ReportSource(NamedTuple):
 
 
 class RunArrival(NamedTuple):
+    """The arrival of one run."""
+
     run_id: int
     arrived_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class ReportingSchedule:
-    """``every_s`` is absent while too little is known; ``series`` is how many the last report held."""
+    """How often a source reports; ``every_s`` is None until learned, ``series`` counts the last report."""
 
     id: int
     source: ReportSource
@@ -54,10 +56,9 @@ class ReportingSchedule:
 
 
 def load_arrivals(tx: Session, project_id: int) -> dict[ReportSource, list[RunArrival]]:
-    """The last runs of each source, oldest first, by when they arrived, or where that was not told were
-    measured.
+    """Load the last runs of each source, oldest first, by arrival time (else by measuring time).
 
-    Files read by hand say nothing of a cadence, and neither does what a pull request measured.
+    Imported files and runs of pull requests follow no schedule and are left out.
     """
     at = sa.func.coalesce(RunRow.received_at, RunRow.started_at)
     source = (RunRow.suite, RunRow.machine_id, CommitRow.branch)
@@ -81,7 +82,7 @@ def load_arrivals(tx: Session, project_id: int) -> dict[ReportSource, list[RunAr
 
 
 def load_reporting_schedules(tx: Session, project_id: int) -> list[ReportingSchedule]:
-    """All that a project expects, in a fixed order."""
+    """Load the reporting schedules of a project, in a fixed order."""
     machines = load_machines(tx)
     rows = tx.execute(sa.select(*COLUMNS).where(COLUMNS.project_id == project_id).order_by(COLUMNS.id))
     return [
@@ -107,7 +108,7 @@ def save_learned_schedule(
     series: int | None,
     last_run_at: datetime,
 ) -> None:
-    """Write down what reports show; a cadence that a person set stays."""
+    """Store a learned schedule; an interval that a person set stays."""
     key = {"project_id": project_id, **source._asdict()}
     tx.execute(
         insert_or_ignore(tx, ReportingScheduleRow), [{**key, "series": 0, "set_by": LEARNED, "muted": False}]
@@ -125,7 +126,7 @@ def save_learned_schedule(
 def set_reporting_schedule(
     tx: Session, project_id: int, row_id: int, *, every_s: float | None, muted: bool, actor: str
 ) -> bool:
-    """Let a person say how often a source reports; nothing for ``every_s`` lets it be learned again."""
+    """Set the interval of a source by hand; None for ``every_s`` lets it be learned again."""
     values = {"every_s": every_s, "muted": muted, "set_by": LEARNED if every_s is None else actor}
     its = sa.and_(COLUMNS.project_id == project_id, COLUMNS.id == row_id)
     statement = sa.update(core_table(ReportingScheduleRow)).where(its).values(**values)
@@ -133,13 +134,13 @@ def set_reporting_schedule(
 
 
 def load_latest_report_at(tx: Session) -> datetime | None:
-    """When anything reported last, in any project: no clock of this store was ever earlier than that."""
+    """Return the time of the latest report of any project: a lower bound of the current time."""
     latest: datetime | None = tx.scalar(sa.select(sa.func.max(COLUMNS.last_run_at)))
     return latest
 
 
 def load_run_series_statuses(tx: Session, run_ids: Collection[int]) -> Mapping[int, dict[int, Status]]:
-    """The series that runs held, by run, and how each ended."""
+    """Load the series of runs, by run, and the status of each."""
     statuses: dict[int, dict[int, Status]] = defaultdict(dict)
     for some in in_chunks(run_ids):
         query = sa.select(ResultRow.run_id, ResultRow.series_id, ResultRow.status).where(

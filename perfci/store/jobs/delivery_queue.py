@@ -1,6 +1,4 @@
-"""Where a project's messages go, and each message until it was sent. The caller owns the transaction
-``tx``.
-"""
+"""Store notification destinations and the queue of deliveries. The caller owns the transaction ``tx``."""
 
 from __future__ import annotations
 
@@ -29,8 +27,8 @@ WAITING, CLAIMED, SENT, FAILED = "waiting", "claimed", "sent", "failed"
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """``routes`` say of what it hears, ``quiet`` when it wants no message, ``digest`` when it wants all at
-    once.
+    """A destination: ``routes`` filter its messages, ``quiet`` holds its quiet hours, ``digest`` batches
+    them.
     """
 
     name: str
@@ -46,7 +44,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One message on its way; ``uid`` names it wherever it arrives, however often it is sent."""
+    """One queued message; ``uid`` identifies it to the receiver across retries."""
 
     id: int
     uid: str
@@ -68,7 +66,7 @@ class Delivery:
 
 
 def load_destinations(tx: Session, project_id: int) -> list[Destination]:
-    """The destinations of a project by name, those switched off too."""
+    """Load the destinations of a project by name, disabled ones included."""
     query = sa.select(DESTINATIONS).where(DESTINATIONS.c.project_id == project_id)
     return sorted(
         (_build_destination(row) for row in tx.execute(query).mappings()),
@@ -77,13 +75,14 @@ def load_destinations(tx: Session, project_id: int) -> list[Destination]:
 
 
 def find_destination(tx: Session, project_id: int, name: str) -> Destination | None:
+    """Find a destination by name."""
     return next(
         (destination for destination in load_destinations(tx, project_id) if destination.name == name), None
     )
 
 
 def save_destination(tx: Session, project_id: int, destination: Destination) -> bool:
-    """Add a destination, or change the one of this name; True where it is new."""
+    """Add or update a destination; return True if it is new."""
     columns = {key: value for key, value in asdict(destination).items() if key not in ("id", "name")}
     chosen = (DESTINATIONS.c.project_id == project_id, DESTINATIONS.c.name == destination.name)
     if execute_rowcount(tx, sa.update(DESTINATIONS).where(*chosen).values(**columns)):
@@ -95,7 +94,7 @@ def save_destination(tx: Session, project_id: int, destination: Destination) -> 
 
 
 def delete_destination(tx: Session, project_id: int, name: str) -> bool:
-    """Remove a destination with all that was still to be sent there."""
+    """Delete a destination and its queued deliveries."""
     destination = find_destination(tx, project_id, name)
     if destination is None:
         return False
@@ -111,7 +110,7 @@ def add_delivery(
     not_before: datetime,
     body: Mapping[str, Any],
 ) -> bool:
-    """Put a message on its way, once for this state of the incident; False where it is on its way already."""
+    """Queue a message, once for a state of an incident; return False if it is queued already."""
     row = {
         "uid": secrets.token_hex(16),
         "destination_id": destination_id,
@@ -125,20 +124,19 @@ def add_delivery(
 
 
 def load_due_deliveries(tx: Session, holder: str, now: datetime, limit: int = 100) -> list[Delivery]:
-    """What may be sent now, and what another holder of the lease had in hand when it went away; oldest
-    first.
-    """
+    """Load the deliveries that are due, those left by another lease holder included, oldest first."""
     waiting = sa.and_(DELIVERIES.c.state == WAITING, DELIVERIES.c.not_before <= now)
     orphaned = sa.and_(DELIVERIES.c.state == CLAIMED, DELIVERIES.c.claimed_by != holder)
     return _load_deliveries(tx, sa.or_(waiting, orphaned), DESTINATIONS.c.enabled, limit=limit)
 
 
 def load_batch(tx: Session, batch: str) -> list[Delivery]:
+    """Load the deliveries of one batch."""
     return _load_deliveries(tx, DELIVERIES.c.batch == batch, DELIVERIES.c.state == CLAIMED)
 
 
 def claim_deliveries(tx: Session, deliveries: Sequence[Delivery], holder: str, batch: str) -> list[Delivery]:
-    """Take messages to send them; those that somebody else took meanwhile are left out."""
+    """Claim deliveries for sending; those claimed by another holder meanwhile are left out."""
     mine = []
     for waiting in deliveries:
         chosen = (
@@ -153,13 +151,13 @@ def claim_deliveries(tx: Session, deliveries: Sequence[Delivery], holder: str, b
 
 
 def postpone_deliveries(tx: Session, deliveries: Collection[Delivery], until: datetime) -> None:
-    """Keep messages back that wait for their hour."""
+    """Postpone deliveries until a moment."""
     chosen = (DELIVERIES.c.id.in_([delivery.id for delivery in deliveries]), DELIVERIES.c.state == WAITING)
     tx.execute(sa.update(DELIVERIES).where(*chosen).values(not_before=until))
 
 
 def mark_sent(tx: Session, deliveries: Collection[Delivery], holder: str, at: datetime) -> int:
-    """One UPDATE for all that travelled together; those that somebody else took over meanwhile stay his."""
+    """Mark deliveries as sent; those another holder took over meanwhile are left out."""
     columns = {"state": SENT, "sent_at": at, "problem": ""}
     return execute_rowcount(
         tx, sa.update(DELIVERIES).where(_claimed_by(deliveries, holder)).values(**columns)
@@ -169,7 +167,7 @@ def mark_sent(tx: Session, deliveries: Collection[Delivery], holder: str, at: da
 def mark_failed(
     tx: Session, deliveries: Collection[Delivery], holder: str, problem: str, retry_at: datetime | None
 ) -> int:
-    """Another try later, or never."""
+    """Record a failed attempt, with the time of the next one or none."""
     state = FAILED if retry_at is None else WAITING
     columns: dict[str, Any] = {"state": state, "problem": problem, "attempts": DELIVERIES.c.attempts + 1}
     columns |= {} if retry_at is None else {"not_before": retry_at}
@@ -181,14 +179,14 @@ def mark_failed(
 def load_deliveries(
     tx: Session, project_id: int, *, incident_id: int | None = None, limit: int = 100
 ) -> list[Delivery]:
-    """What was and will be sent for a project, newest first."""
+    """Load the sent and queued deliveries of a project, newest first."""
     chosen = [DESTINATIONS.c.project_id == project_id]
     chosen += [DELIVERIES.c.incident_id == incident_id] if incident_id is not None else []
     return _load_deliveries(tx, *chosen, limit=limit, newest_first=True)
 
 
 def link_issue(tx: Session, incident_id: int, url: str) -> None:
-    """Remember which issue was opened for an incident, unless a person linked another one."""
+    """Link an incident to the issue opened for it, unless one is linked already."""
     chosen = (INCIDENTS.c.id == incident_id, INCIDENTS.c.issue_url == "")
     tx.execute(sa.update(INCIDENTS).where(*chosen).values(issue_url=url))
 

@@ -1,4 +1,4 @@
-"""Who does a piece of work that only one may do. No clock of any machine decides: a row counts beats."""
+"""Store leases: one holder per job. Expiry depends on heartbeats, not on clocks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from perfci.store.tables.jobs import LeaseRow
 
 
 class LeaseRecord(NamedTuple):
-    """Who holds a lease: ``token`` grows with each new holder, ``beat`` with each sign of life of this
-    one.
-    """
+    """A lease: ``token`` grows with each new holder, ``beat`` with each heartbeat."""
 
     holder: str
     token: int
@@ -23,6 +21,7 @@ class LeaseRecord(NamedTuple):
 
 
 def find_lease(tx: Session, name: str) -> LeaseRecord | None:
+    """Find a lease by name."""
     row = tx.execute(
         sa.select(LeaseRow.holder, LeaseRow.token, LeaseRow.beat).where(LeaseRow.name == name)
     ).first()
@@ -30,7 +29,7 @@ def find_lease(tx: Session, name: str) -> LeaseRecord | None:
 
 
 def claim_lease(tx: Session, name: str, holder: str) -> bool:
-    """Take a lease that nobody ever held, or that its holder gave back."""
+    """Claim a lease that is new or released; return whether that succeeded."""
     tx.execute(insert_or_ignore(tx, LeaseRow), {"name": name, "holder": holder, "token": 1, "beat": 0})
     given_back = sa.and_(LeaseRow.name == name, LeaseRow.holder == "")
     if _update_lease(tx, given_back, holder=holder, token=LeaseRow.token + 1, beat=0):
@@ -40,17 +39,18 @@ def claim_lease(tx: Session, name: str, holder: str) -> bool:
 
 
 def take_over_lease(tx: Session, name: str, seen: LeaseRecord, holder: str) -> bool:
-    """Take a lease from a holder who was not heard of since ``seen``."""
+    """Take over a lease without a heartbeat since ``seen``; return whether that succeeded."""
     return _update_lease(tx, _match_seen(name, seen), holder=holder, token=LeaseRow.token + 1, beat=0)
 
 
 def renew_lease(tx: Session, name: str, holder: str, token: int) -> bool:
-    """Give a sign of life; false when somebody else holds the lease by now."""
+    """Send a heartbeat; return False if another holder has the lease by now."""
     mine = sa.and_(LeaseRow.name == name, LeaseRow.holder == holder, LeaseRow.token == token)
     return _update_lease(tx, mine, beat=LeaseRow.beat + 1)
 
 
 def release_lease(tx: Session, name: str, holder: str, token: int) -> bool:
+    """Release a lease; return False if another holder has it by now."""
     mine = sa.and_(LeaseRow.name == name, LeaseRow.holder == holder, LeaseRow.token == token)
     return _update_lease(tx, mine, holder="")
 

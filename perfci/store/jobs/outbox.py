@@ -1,4 +1,4 @@
-"""Work that a transaction promised: written with what made it necessary, deleted with what it led to."""
+"""Store the outbox: work items written with the change that causes them, deleted with their result."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MAX_ATTEMPTS = 8
 
 @dataclass(frozen=True, slots=True)
 class OutboxItem:
-    """One promise: ``subject`` is the key of a run whose series are to be judged, the uid of a compared
-    session, or why the incidents are to be looked at again.
+    """A work item: ``subject`` is the key of a run to judge, the uid of a compared session, or the reason
+    of an evaluation.
     """
 
     id: int
@@ -38,20 +38,22 @@ class OutboxItem:
 
 
 def add_work(tx: Session, project_id: int, kind: WorkKind, subject: str, at: datetime) -> None:
+    """Add one work item, once."""
     add_work_items(tx, project_id, kind, [subject], at)
 
 
 def add_work_items(
     tx: Session, project_id: int, kind: WorkKind, subjects: Iterable[str], at: datetime
 ) -> None:
+    """Add work items of one kind, each once."""
     about = {"project_id": project_id, "kind": kind, "created_at": at, "problem": ""}
     insert_rows(tx, core_table(OutboxRow), [{**about, "subject": subject} for subject in subjects], "id")
 
 
 def load_due_work(tx: Session, kinds: Sequence[str], limit: int, now: datetime) -> list[OutboxItem]:
-    """What is due for the project that waits longest, oldest first.
+    """Load the due items of the project that waits longest, oldest first.
 
-    No row is remembered as passed: on a server a lower id may be committed after a higher one.
+    No position is remembered: on PostgreSQL a lower id may be committed after a higher one.
     """
     due = sa.and_(
         OutboxRow.kind.in_(kinds),
@@ -65,19 +67,19 @@ def load_due_work(tx: Session, kinds: Sequence[str], limit: int, now: datetime) 
 
 
 def delete_work(tx: Session, ids: Collection[int]) -> None:
-    """Forget exactly the work that was read; what came meanwhile stays."""
+    """Delete exactly the items that were read; newer ones stay."""
     for some in in_chunks(ids):
         tx.execute(sa.delete(core_table(OutboxRow)).where(OutboxRow.id.in_(some)))
 
 
 def postpone_work(tx: Session, work_id: int, problem: str, not_before: datetime) -> None:
-    """Try again later, and keep what went wrong."""
+    """Postpone an item after a failure and keep the error."""
     again = {"attempts": OutboxRow.attempts + 1, "problem": problem, "not_before": not_before}
     tx.execute(sa.update(core_table(OutboxRow)).where(OutboxRow.id == work_id).values(again))
 
 
 def load_oldest_created_at(tx: Session) -> datetime | None:
-    """Since when the work that waits longest waits."""
+    """Return the creation time of the oldest waiting item."""
     waits = sa.select(sa.func.min(OutboxRow.created_at, type_=core_table(OutboxRow).c.created_at.type))
     return tx.scalar(waits.where(OutboxRow.attempts < MAX_ATTEMPTS))
 

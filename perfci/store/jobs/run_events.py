@@ -1,4 +1,4 @@
-"""What GitHub told of runs of workflows, and what became of it. The caller owns the transaction ``tx``."""
+"""Store GitHub's events about workflow runs and pull requests, and their outcome. The caller owns ``tx``."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ WAITING, DONE, FAILED = "waiting", "done", "failed"
 
 @dataclass(frozen=True, slots=True)
 class RunEventPayload:
-    """A message of GitHub about a run of a workflow, or about a pull request: somebody wants to have it
-    accepted, or it was merged and announces something.
-    """
+    """A GitHub event about a workflow run, or a pull request's acceptance comment or merge."""
 
     delivery: str
     installation: int
@@ -34,7 +32,7 @@ class RunEventPayload:
 
 @dataclass(frozen=True, slots=True)
 class RunEvent:
-    """Such a message as it waits for a project, and how often it was tried to act upon it."""
+    """A stored event of a project and its number of attempts."""
 
     id: int
     project_id: int
@@ -47,7 +45,7 @@ class RunEvent:
 
 
 def add_run_event(tx: Session, project_id: int, payload: RunEventPayload, at: datetime) -> bool:
-    """Whether this is to be acted upon: it is new, or was given up and somebody had it told again."""
+    """Add an event; return True if it is to be handled: new, or redelivered after it was given up."""
     columns = {name: getattr(payload, name) for name in RunEventPayload.__dataclass_fields__}
     waits = {"state": WAITING, "not_before": at}
     row = columns | waits | {"project_id": project_id, "received_at": at}
@@ -63,34 +61,37 @@ def add_run_event(tx: Session, project_id: int, payload: RunEventPayload, at: da
 
 
 def has_run_event(tx: Session, project_id: int, number: int, action: str, since: datetime | None) -> bool:
-    """Whether GitHub told this since then (or ever), whatever became of it."""
+    """Whether an event was received since a moment (or ever), whatever its outcome."""
     about = [EVENTS.c.project_id == project_id, EVENTS.c.number == number, EVENTS.c.action == action]
     recent = [] if since is None else [EVENTS.c.received_at >= since]
     return tx.scalar(sa.select(EVENTS.c.id).where(*about, *recent).limit(1)) is not None
 
 
 def load_due_run_events(tx: Session, now: datetime, limit: int) -> list[RunEvent]:
-    """What is to be acted upon now, the oldest first."""
+    """Load the events that are due, oldest first."""
     return _load_run_events(tx, sa.and_(EVENTS.c.state == WAITING, EVENTS.c.not_before <= now), limit)
 
 
 def load_failed_run_events(tx: Session, limit: int = 100) -> list[RunEvent]:
+    """Load the events that were given up."""
     return _load_run_events(tx, EVENTS.c.state == FAILED, limit)
 
 
 def finish_run_event(tx: Session, event: RunEvent, problem: str = "") -> bool:
-    """Done; ``problem`` says why there was nothing to do. False where somebody else was faster."""
+    """Mark an event as done; ``problem`` says why nothing was done. Return False if another worker was
+    first.
+    """
     return _update_run_event(tx, event, {"state": DONE, "problem": problem})
 
 
 def postpone_run_event(tx: Session, event: RunEvent, problem: str, retry_at: datetime | None) -> bool:
-    """Another try later, or never."""
+    """Record a failed attempt, with the time of the next one or none."""
     state = {"state": FAILED} if retry_at is None else {"not_before": retry_at}
     return _update_run_event(tx, event, {"attempts": event.attempts + 1, "problem": problem} | state)
 
 
 def delete_old_run_events(tx: Session, before: datetime) -> int:
-    """Delete what ended and was received long ago: GitHub tells it no more."""
+    """Delete finished events received before a moment: GitHub does not send those again."""
     over = sa.and_(EVENTS.c.state != WAITING, EVENTS.c.received_at < before)
     return execute_rowcount(tx, sa.delete(EVENTS).where(over))
 

@@ -1,1 +1,1 @@
-"""Looking after a database: migrate, check, back up, restore, prune."""
+"""Maintain a database: migrate, check, back up, restore, prune."""

@@ -1,4 +1,4 @@
-"""Figures of a database as a whole, for those who watch over it: how much there is, and what waits."""
+"""Statistics of a database for monitoring: its size and its waiting work."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from perfci.store.tables.jobs import LeaseRow, OutboxRow
 
 @dataclass(frozen=True, slots=True)
 class DatabaseStats:
-    """``judge_beat`` grows while somebody judges; ages are in seconds, 0 where nothing waits."""
+    """Statistics of a database; ``judge_beat`` grows while a worker runs; ages are in seconds, 0 without
+    work.
+    """
 
     database_bytes: int
     outbox_waiting: int
@@ -36,6 +38,7 @@ class DatabaseStats:
 
 
 def load_database_stats(tx: Session, now: datetime) -> DatabaseStats:
+    """Load the statistics of a database."""
     stuck = sa.func.count().filter(OutboxRow.attempts >= outbox.MAX_ATTEMPTS)
     waiting, failed = tx.execute(sa.select(sa.func.count(), stuck).select_from(OutboxRow)).one()
     deliveries, events = _count_by_state(tx, DeliveryRow), _count_by_state(tx, RunEventRow)
@@ -58,12 +61,12 @@ def _count_by_state(tx: Session, row: type[DeliveryRow] | type[RunEventRow]) -> 
 
 
 def sqlite_file_of(url: str) -> Path | None:
-    """Where the database is on this machine's disk; nothing for one on a server."""
+    """Return the file of a SQLite database; None for PostgreSQL."""
     return sqlite_path(parse_database_url(url))
 
 
 def require_writable(store: Store, wait_s: float) -> None:
-    """Raise unless somebody could write within ``wait_s``; nothing is written."""
+    """Raise unless a write lock is available within ``wait_s`` seconds; nothing is written."""
     path = sqlite_file_of(store.url)
     if path is None:
         with store.read() as tx:

@@ -1,7 +1,7 @@
-"""A whole database as one file of plain lines, from either kind of database and into either.
+"""Dump a whole database to one file of JSON lines, and load it into a database of either kind.
 
-The first line says what it is; then each table has a line with its name and columns, followed by a line for
-each row; the last line says how many rows there were, so that a file that was cut off is told.
+The first line names the format; then each table has a line with its name and columns, followed by a line
+for each row; the last line holds the number of rows, which detects truncated files.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ ROWS_PER_CHUNK = 5000
 
 
 def write_dump(store: Store, path: Path) -> int:
-    """Write everything a store holds, as it is at this moment while others go on; answers the number of
-    rows.
-    """
+    """Write a consistent snapshot of the store to a file; return the number of rows."""
     unfinished = path.with_name(path.name + ".part")
     try:
         with store.read() as tx, gzip.open(unfinished, "wt", compresslevel=3) as file:
@@ -52,7 +50,7 @@ def write_dump(store: Store, path: Path) -> int:
 
 
 def load_dump(url: str, path: Path) -> int:
-    """Fill an absent or empty database from such a file, in one transaction; answers the number of rows."""
+    """Load a dump into an absent or empty database, in one transaction; return the number of rows."""
     with closing(open_store(url, create=True)) as store, store.begin() as tx:
         require_empty(store, tx)
         if is_sqlite(tx):
@@ -67,6 +65,7 @@ def load_dump(url: str, path: Path) -> int:
 
 
 def require_empty(store: Store, tx: Session) -> None:
+    """Raise if any table has rows."""
     filled = [
         table.name for table in _list_tables() if tx.execute(sa.select(1).select_from(table).limit(1)).first()
     ]

@@ -1,4 +1,4 @@
-"""Look for rows that cannot be right in a database."""
+"""Check a database for rows that cannot be right."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from perfci.store.tables.measurements import (
 
 
 def check(url: str) -> list[str]:
-    """Verify what must hold in every database; each sentence is something that does not."""
+    """Check what must hold in every database; return one sentence for each violation."""
     with contextlib.closing(open_store(url, create=False)) as store, store.read() as tx:
         rows = (
             _check_sqlite_file,

@@ -1,4 +1,4 @@
-"""What must hold of work, incidents and access beyond what the database itself enforces."""
+"""Check invariants of jobs, incidents and access that the database itself does not enforce."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from perfci.store.tables.measurements import BenchmarkRow, ProjectRow, RunRow, S
 
 
 def check_work_subjects(tx: Session) -> Iterator[str]:
-    """Outbox item for a run or a session that is not there can never be done."""
+    """Yield the outbox items whose run or session is missing."""
     for kind, subject in (("judge", RunRow.key), ("judge_pr", SessionRow.uid)):
         there = sa.exists().where(subject == OutboxRow.subject)
         for row_id, work_subject in tx.execute(
@@ -35,12 +35,14 @@ def check_work_subjects(tx: Session) -> Iterator[str]:
 
 
 def check_failed_work(tx: Session) -> Iterator[str]:
+    """Yield the outbox items that were given up."""
     given_up = sa.select(OutboxRow.id, OutboxRow.attempts, OutboxRow.problem)
     for row_id, attempts, problem in tx.execute(given_up.where(OutboxRow.attempts >= outbox.MAX_ATTEMPTS)):
         yield f"Outbox item {row_id} was given up after {attempts} attempts: {problem}"
 
 
 def check_failed_run_events(tx: Session) -> Iterator[str]:
+    """Yield the GitHub events that were given up."""
     for event in run_events.load_failed_run_events(tx):
         payload = event.payload
         yield (
@@ -51,7 +53,7 @@ def check_failed_run_events(tx: Session) -> Iterator[str]:
 
 
 def check_acceptance_ends(tx: Session) -> Iterator[str]:
-    """Only what was announced is accepted for good; whoever else accepts something names a day."""
+    """Yield the accepted incidents without an end date: only an expected change is accepted for good."""
     nothing_expected = ~sa.exists().where(ExpectedChangeRow.project_id == IncidentRow.project_id)
     accepted = IncidentRow.state == IncidentState.ACCEPTED.value
     without_end = sa.and_(IncidentRow.accepted_until.is_(None), IncidentRow.verified_at.is_(None))
@@ -60,7 +62,7 @@ def check_acceptance_ends(tx: Session) -> Iterator[str]:
 
 
 def check_incident_projects(tx: Session) -> Iterator[str]:
-    """An incident, its ledger and its messages stay within one project."""
+    """Yield members, impacts and deliveries that are of another project than their incident."""
     members = sa.select(IncidentMemberRow.incident_id).join(
         IncidentRow, IncidentMemberRow.incident_id == IncidentRow.id
     )
@@ -81,7 +83,7 @@ def check_incident_projects(tx: Session) -> Iterator[str]:
 
 
 def check_access_projects(tx: Session) -> Iterator[str]:
-    """Tokens and roles may be of no project, so no reference guards the project they name."""
+    """Yield tokens and roles of missing projects: ABSENT is allowed, so no foreign key guards them."""
     for row, what in ((TokenRow, "Token"), (MembershipRow, "Membership")):
         columns = core_table(row).c
         there = sa.exists().where(ProjectRow.id == columns.project_id)

@@ -1,4 +1,4 @@
-"""Looking after a database as a whole: upgrade it, check it, copy it."""
+"""Upgrade, check, back up and restore a database."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from perfci.store.maintenance.dump import load_dump, write_dump
 
 
 def upgrade(url: str) -> None:
-    """Bring a database that an older perfci made to this one's schema."""
+    """Migrate an older database to the current schema."""
     from perfci.store.schema import migrate  # Alembic takes long to import: only where it migrates
 
     address = parse_database_url(url)
@@ -42,9 +42,7 @@ def upgrade(url: str) -> None:
 
 
 def upgrade_if_older(url: str) -> None:
-    """The same for a database that is there and older; perfci asks so only about a store that is all its
-    own.
-    """
+    """Migrate a database if it is there and older; only for stores that perfci itself manages."""
     address = parse_database_url(url)
     path = sqlite_path(address)
     if path is not None and not path.exists():
@@ -60,10 +58,10 @@ def upgrade_if_older(url: str) -> None:
 
 
 def backup(url: str, path: Path) -> None:
-    """Write a consistent copy while others go on reading and writing; an existing file is never replaced.
+    """Write a consistent copy while others read and write; an existing file is never replaced.
 
-    A SQLite database becomes a database file; one on a server, or any whose copy is to be called ``*.gz``,
-    becomes a dump that either kind of database can be made from.
+    A SQLite database is copied to a database file; PostgreSQL, or a path that ends in ``.gz``, gives a
+    dump that either kind of database can load.
     """
     address = parse_database_url(url)
     source = sqlite_path(address)
@@ -82,7 +80,7 @@ def backup(url: str, path: Path) -> None:
 
 
 def restore(url: str, path: Path) -> None:
-    """Fill an absent or empty database from what ``backup`` wrote."""
+    """Load a backup into an absent or empty database."""
     if not path.exists():
         raise PerfciError(f"There is no file {path} to restore from.")
     with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Keep of old processes the one number they are judged by, instead of every sample."""
+"""Reduce old samples to the level that verdicts use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROCESSES, RESULTS, RUNS, SERIES, SESSIONS = (
 
 @dataclass(frozen=True, slots=True)
 class ReducedSamples:
-    """What one step did; ``last`` is where the next one goes on, 0 at the end."""
+    """The outcome of one step; ``last`` is where the next step starts, 0 at the end."""
 
     last_result_id: int
     processes: int = 0
@@ -45,11 +45,11 @@ def reduce_samples(
     after: int = 0,
     limit: int = 1000,
 ) -> ReducedSamples:
-    """Thin up to ``limit`` results of histories that began before a moment, the ones stored first.
+    """Reduce the samples of up to ``limit`` old results of histories, oldest first.
 
-    Nothing changes how a history is judged: its levels stay what they were, bit for bit. Kept whole are
-    processes that a verdict names as its evidence, comparisons, exact counts that differ, and CPU time with
-    its wall twin, whose samples say side by side which of the two is judged.
+    No level changes, bit for bit. Kept whole are processes that a verdict names as evidence, comparisons,
+    exact counts that differ, and CPU time with its wall time, whose samples decide which of the two is
+    judged.
     """
     result_ids = _select_results(tx, project_id, older_than, after, limit)
     if not result_ids:

@@ -1,1 +1,1 @@
-"""Named queries: one function a question, answered with model values or records."""
+"""Named queries: one function for each question, with model values or records as answers."""

@@ -1,4 +1,4 @@
-"""The order of commits along a branch, the same for every list, chart and judgement."""
+"""The order of commits along a branch, for every list, chart and verdict."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 def sort_commits(commits: Iterable[Commit]) -> list[Commit]:
-    """Oldest first: by position on the first-parent line; a commit without one (an import whose git is not
-    at hand) goes where its date falls between the others.
+    """Sort commits, oldest first, by position on the first-parent line.
+
+    A commit without a position (an import without its git repository) is placed by its date.
     """
     commits = list(commits)
     placed = sorted(
@@ -22,9 +23,8 @@ def sort_commits(commits: Iterable[Commit]) -> list[Commit]:
     keys: dict[Commit, tuple[datetime, int, str]] = {}
     latest = LONG_AGO
     for place, commit in enumerate(placed):
-        latest = max(
-            latest, commit.committed_at or LONG_AGO
-        )  # rebased commits may be dated before their parents
+        # Rebased commits may be dated before their parents.
+        latest = max(latest, commit.committed_at or LONG_AGO)
         keys[commit] = (latest, place, commit.sha)
     for commit in commits:
         if commit.position is None:

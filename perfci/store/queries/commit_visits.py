@@ -1,6 +1,4 @@
-"""Ask for parts of many histories at once: where and when commits were measured, and what came of some
-series there.
-"""
+"""Load where and when commits were measured, and the levels of some series there."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ class VisitRecord:
 
 
 def load_visits(tx: Session, project: str) -> list[VisitRecord]:
-    """Which sessions measured which commits of the line on which machines, the earliest first."""
+    """Load which sessions measured which commits of the main line on which machines, earliest first."""
     columns = (CommitRow.sha, RunRow.machine_id, SessionRow.uid, SessionRow.kind, SessionRow.rounds)
     started = sa.func.min(RunRow.started_at, type_=RunRow.started_at.type)
     query = (
@@ -59,7 +57,7 @@ def load_visits(tx: Session, project: str) -> list[VisitRecord]:
 def load_levels_at(
     tx: Session, project: str, shas: Collection[str], series: Collection[int]
 ) -> Iterator[CommitLevel]:
-    """What the results of some series came to at some commits, with the sha of each; no sample is read."""
+    """Load the levels of some series at some commits, with the sha of each, without reading samples."""
     names = _load_clean_shas(tx, project, shas)
     for chosen, wanted in _split_conditions(names, series):
         yield from ((names[row.commit_id], row) for row in load_levels(tx, chosen) if row.series_id in wanted)

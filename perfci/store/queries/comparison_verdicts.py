@@ -1,4 +1,4 @@
-"""The verdicts that stand between two commits, worst first: counted, and read a page at a time."""
+"""Count and list the current verdicts between two commits, worst first."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class CommitPair(NamedTuple):
 
 
 class RankedVerdict(NamedTuple):
-    """A verdict, and its place in the order of all."""
+    """A verdict and its rank in the order of severity."""
 
     rank: int
     record: VerdictRecord
 
 
 def count_ranked_verdicts(tx: Session, commits: CommitPair) -> dict[str, int]:
-    """How many of each kind stand, worst first."""
+    """Count the current verdicts of each kind, worst first."""
     query = (
         sa.select(VERDICTS.c.kind, sa.func.count().label("verdicts"))
         .where(*_match_commits(commits))
@@ -63,7 +63,7 @@ def count_ranked_verdicts(tx: Session, commits: CommitPair) -> dict[str, int]:
 def list_ranked_verdicts(
     tx: Session, commits: CommitPair, *, after: int = 0, limit: int
 ) -> list[RankedVerdict]:
-    """The verdicts after a place, worst first."""
+    """List a page of verdicts after a rank, worst first."""
     query = (
         sa.select(*VERDICTS.c, SESSIONS.c.uid.label("session_uid"), SORT_KEY.label("place"))
         .join(SESSIONS, VERDICTS.c.session_id == SESSIONS.c.id)

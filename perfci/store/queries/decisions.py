@@ -1,4 +1,4 @@
-"""How verdicts were reached: written beside each of them, and read to reach them again."""
+"""Store and load how verdicts were reached, so that they can be recomputed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from perfci.store.tables.measurements import DecisionRow, SessionRow, VerdictRow
 
 @dataclass(frozen=True, slots=True)
 class LookRecord:
-    """One look: what was there, what was answered, and what was known of the noise beforehand.
+    """One interim look at the pairs: the data, the answer and the noise prior.
 
-    ``spent`` counts the pairs that were measured, ``pairs`` those that could be used. ``tail`` is what the
-    interval left out on either side; absent where no statistics were needed. ``more`` is how many pairs
-    were to be bought.
+    ``spent`` counts the measured pairs, ``pairs`` the usable ones. ``tail`` is the error probability on
+    either side of the interval; None where no statistics were needed. ``more`` is how many pairs were
+    requested.
     """
 
     spent: int
@@ -40,9 +40,9 @@ class DecisionRecord:
     """How one verdict was reached.
 
     ``method`` is ``pairs`` (looks at pairs) or ``rounds`` (neighbours screened once). ``rule`` holds the
-    fields of the rule by name. Of comparisons of equals those up to the verdict ``known_until`` were known.
-    ``rate`` is the false discovery rate held over all such verdicts of the session, absent where none was.
-    ``made_by`` names the versions of what computed it.
+    fields of the rule by name. A/A runs up to the verdict ``aa_verdicts_until`` were known. ``rate`` is
+    the false discovery rate controlled over the verdicts of the session; None where none was. ``made_by``
+    names the versions of the software.
     """
 
     method: str
@@ -61,7 +61,7 @@ class AAResult(NamedTuple):
 
 
 def add_decisions(tx: Session, records: Mapping[int, DecisionRecord]) -> None:
-    """Store how verdicts were reached, by the id of each."""
+    """Store how verdicts were reached, by verdict id."""
     rows = [
         {
             "verdict_id": verdict_id,
@@ -79,7 +79,7 @@ def add_decisions(tx: Session, records: Mapping[int, DecisionRecord]) -> None:
 
 
 def load_decisions(tx: Session, project: str) -> dict[int, DecisionRecord]:
-    """How the verdicts of a project were reached, by the id of each verdict."""
+    """Load how the verdicts of a project were reached, by verdict id."""
     query = (
         sa.select(*core_table(DecisionRow).c)
         .join(VerdictRow, DecisionRow.verdict_id == VerdictRow.id)
@@ -99,7 +99,7 @@ def load_decisions(tx: Session, project: str) -> dict[int, DecisionRecord]:
 
 
 def load_latest_verdict_id(tx: Session) -> int:
-    """The id of the verdict given last, 0 before the first."""
+    """Return the id of the latest verdict; 0 before the first."""
     return tx.scalar(sa.select(sa.func.max(VerdictRow.id))) or 0
 
 

@@ -1,6 +1,4 @@
-"""How the history of each series ends: its newest commit, whether that has a value, and what it was read
-from.
-"""
+"""Load the end of each series' history: its newest commit, whether that has a value, and its clock."""
 
 from __future__ import annotations
 
@@ -41,7 +39,7 @@ time.
 
 
 class HistoryEnd(NamedTuple):
-    """What the runs of the newest commit of a series gave: the newest result, and the newest with a value."""
+    """The newest commit of a series with its newest result and its newest result with a value."""
 
     position: int
     sha: str
@@ -58,7 +56,7 @@ class _SeriesResults(NamedTuple):
 
 
 def load_stored_series(tx: Session, project: str, series: Mapping[int, Series]) -> list[StoredSeries]:
-    """The series by name with what was ever read of them, without asking about their histories."""
+    """Load the clocks of series without their histories, sorted by name."""
     traces = _load_series_results(tx, project, series)
     clocks = _load_clocks(
         tx, [trace.measured_result_id for trace in traces.values() if trace.measured_result_id is not None]
@@ -73,9 +71,7 @@ def load_stored_series(tx: Session, project: str, series: Mapping[int, Series]) 
 
 
 def load_series_records(tx: Session, project: str, stored: Sequence[StoredSeries]) -> list[SeriesRecord]:
-    """The same series with the ends of their histories, in as many queries for a thousand as for one
-    hundred.
-    """
+    """Load the ends of the histories of series, in a fixed number of queries."""
     points = count_series_commits(tx, project, [item.id for item in stored])
     ends = load_history_ends(tx, project, set(points))
     never = [item.id for item in stored if item.never_measured and item.id not in ends]
@@ -102,9 +98,7 @@ def load_series_records(tx: Session, project: str, stored: Sequence[StoredSeries
 
 
 def load_judged_series(tx: Session, project: str) -> dict[Series, int]:
-    """The series that verdicts may be given on, with their ids: those with a history that are no declared
-    witnesses.
-    """
+    """Load the series that verdicts may be given on: those with a history that are not informational."""
     series = load_project_series(tx, project)
     newest = _load_latest_measured(tx, project)
     unread = {
@@ -137,14 +131,14 @@ def _load_latest_measured(tx: Session, project: str) -> dict[int, tuple[int | No
 
 
 def count_series_commits(tx: Session, project: str, series_ids: Collection[int]) -> dict[int, int]:
-    """How many commits the history of each series has, of those that have one."""
+    """Count the commits in the history of each series that has one."""
     counted = sa.select(ResultRow.series_id, sa.func.count(sa.distinct(RunRow.commit_id)))
     query = in_history(counted).where(matches_project(SessionRow.project_id, project))
     return dict(tx.execute(_filter_series(series_ids, query).group_by(ResultRow.series_id)).all())
 
 
 def load_history_ends(tx: Session, project: str, series_ids: Collection[int]) -> dict[int, HistoryEnd]:
-    """The newest commit of each of these histories; most end within the newest few, so those are asked
+    """Load the newest commit of each history; most histories end within the newest commits, so those come
     first.
     """
     commits = load_commits(tx, matches_project(CommitRow.project_id, project))
@@ -193,7 +187,7 @@ def _filter_series(series_ids: Collection[int], query: Any, column: Any = Result
 
 
 def load_result_statuses(tx: Session, result_ids: Collection[int]) -> dict[int, tuple[Status, str]]:
-    """How results ended that gave no value, and why."""
+    """Load the status and reason of results without a value."""
     query = sa.select(ResultRow.id, ResultRow.status, ResultRow.reason)
     rows = (row for some in in_chunks(result_ids) for row in tx.execute(query.where(ResultRow.id.in_(some))))
     return {row_id: (Status(status), reason) for row_id, status, reason in rows}

@@ -1,4 +1,4 @@
-"""Rows to model values: the joins that every question over measurements shares."""
+"""Load measurements by condition: the joins and conversions that other queries share."""
 
 from __future__ import annotations
 
@@ -48,10 +48,12 @@ Condition = sa.ColumnElement[bool]
 
 
 def benchmark_in_project(project: str) -> Condition:
+    """Build the condition that a benchmark is of a project."""
     return matches_project(BenchmarkRow.project_id, project)
 
 
 def matches_project(column: Any, project: str) -> Condition:
+    """Build the condition that a project id column is that of a project."""
     condition: Condition = (
         column == sa.select(ProjectRow.id).where(ProjectRow.slug == project).scalar_subquery()
     )
@@ -70,7 +72,7 @@ def in_history(query: Any) -> Any:
 
 
 def load_points(tx: Session, condition: Condition) -> Iterator[tuple[int, Point]]:
-    """The history points made of the chosen results, by the id of their series, in no order."""
+    """Load the history points of the chosen results, by series id, in no order."""
     columns = (*core_table(ResultRow).c, RunRow.commit_id, RunRow.environment_id)
     ordered = in_history(sa.select(*columns)).where(condition).order_by(RunRow.started_at, ResultRow.id)
     rows = tx.connection().execute(ordered).all()
@@ -107,6 +109,7 @@ def _build_point(
 
 
 def load_processes(tx: Session, condition: Condition) -> dict[int, list[Process]]:
+    """Load the processes of the chosen results, by result id."""
     query = (
         sa.select(*core_table(ProcessRow).c)
         .join(ResultRow, ProcessRow.result_id == ResultRow.id)
@@ -121,6 +124,7 @@ def load_processes(tx: Session, condition: Condition) -> dict[int, list[Process]
 
 
 def load_results(tx: Session, condition: Condition) -> Iterator[Result]:
+    """Load the chosen results with their processes."""
     processes = load_processes(tx, condition)
     rows = tx.execute(sa.select(*core_table(ResultRow).c).where(condition).order_by(ResultRow.id)).all()
     series = load_series_by_ids(tx, {row.series_id for row in rows})
@@ -137,7 +141,7 @@ def load_results(tx: Session, condition: Condition) -> Iterator[Result]:
 
 
 def load_series_by_ids(tx: Session, ids: Iterable[int]) -> dict[int, Series]:
-    """Series never change, so readers share those that any of them has read."""
+    """Load series by id. Series never change, so all readers of a store share a cache."""
     cached: dict[int, Series] = tx.info.get(SERIES_CACHE, {})
     ordered = sorted(ids)
     missing = [row_id for row_id in ordered if row_id not in cached]
@@ -150,7 +154,7 @@ def load_series_by_ids(tx: Session, ids: Iterable[int]) -> dict[int, Series]:
 
 
 def load_project_series(tx: Session, project: str) -> dict[int, Series]:
-    """All series of a project: shared like those, and read in one question where any is new."""
+    """Load all series of a project, from the cache, or in one query if any is new."""
     cached: dict[int, Series] = tx.info.get(SERIES_CACHE, {})
     query = sa.select(SeriesRow.id).join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
     ids = list(tx.scalars(query.where(benchmark_in_project(project))))
@@ -169,6 +173,7 @@ def _cache_series(cache: dict[int, Series], loaded: dict[int, Series]) -> None:
 
 
 def load_series(tx: Session, *conditions: Condition) -> dict[int, Series]:
+    """Load the chosen series, by id."""
     query = (
         sa.select(*core_table(SeriesRow).c, BenchmarkRow.name, BenchmarkRow.version)
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
@@ -194,24 +199,27 @@ def build_verdict_record(row: Any, series: Series) -> VerdictRecord:
 
 
 def load_machines(tx: Session) -> dict[int, Machine]:
+    """Load all machine classes, by id."""
     return {
         row.id: conversions.build_machine(row) for row in tx.execute(sa.select(*core_table(MachineRow).c))
     }
 
 
 def load_variants(tx: Session) -> dict[int, Variant]:
+    """Load all variants, by id."""
     rows = tx.execute(sa.select(VariantRow.id, VariantRow.chosen))
     return {row_id: Variant(conversions.to_pairs(chosen)) for row_id, chosen in rows}
 
 
 def load_environments(tx: Session, ids: Collection[int]) -> dict[int, Environment]:
-    """Environments change with every driver and clock, so only those are read that are asked for."""
+    """Load environments by id; only those needed, since each driver or clock change adds one."""
     query = sa.select(EnvironmentRow.id, EnvironmentRow.observed)
     rows = (row for some in in_chunks(ids) for row in tx.execute(query.where(EnvironmentRow.id.in_(some))))
     return {row_id: Environment(conversions.to_pairs(observed)) for row_id, observed in rows}
 
 
 def load_commits_by_ids(tx: Session, ids: Collection[int]) -> dict[int, Commit]:
+    """Load commits by id."""
     commits: dict[int, Commit] = {}
     for some in in_chunks(ids):
         commits |= load_commits(tx, CommitRow.id.in_(some))
@@ -219,6 +227,7 @@ def load_commits_by_ids(tx: Session, ids: Collection[int]) -> dict[int, Commit]:
 
 
 def load_commits(tx: Session, *conditions: Condition) -> dict[int, Commit]:
+    """Load the chosen commits, by id."""
     rows = tx.connection().execute(sa.select(*core_table(CommitRow).c).where(*conditions))
     return {row.id: conversions.build_commit(row) for row in rows}
 
@@ -227,7 +236,7 @@ FULL_SHA_LENGTH = 40
 
 
 def sha_starts_with(column: Any, prefix: str) -> sa.ColumnElement[bool]:
-    """Whether the sha in a column begins like this: a range, which any index on the column answers."""
+    """Build the condition that a sha has a prefix: a range, which an index on the column answers."""
     whole = len(prefix) >= FULL_SHA_LENGTH
     condition: sa.ColumnElement[bool] = (
         column == prefix if whole else sa.and_(column >= prefix, column < prefix + "g")
@@ -245,9 +254,7 @@ def find_series_ids(tx: Session, identities: Collection[str]) -> dict[str, int]:
 
 
 def find_ids_of_series(tx: Session, project: str, series: Collection[Series]) -> dict[Series, int]:
-    """The ids of stored series; many are sooner found among all of their project than each by its
-    identity.
-    """
+    """Find the ids of stored series; many are found faster by loading all of their project."""
     if len(series) > MAX_SERIES_BY_IDENTITY:
         return {
             each_series: row_id
@@ -262,9 +269,7 @@ MAX_SERIES_BY_IDENTITY = 500
 
 
 def load_series_of_same_cells(tx: Session, project: str, series: Iterable[Series]) -> list[Series]:
-    """All series of the same benchmarks and parameters as some: an address has to tell a series apart from
-    these.
-    """
+    """Load all series with the same benchmarks and parameters, to make addresses unambiguous."""
     cells: dict[str, list[Any]] = defaultdict(list)
     for item in series:
         cells[item.benchmark.name].append(item.parameters)

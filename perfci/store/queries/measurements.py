@@ -1,4 +1,4 @@
-"""Ask what was measured and decided, one function per question. The caller owns the transaction ``tx``."""
+"""Query measurements and verdicts, one function per question. The caller owns the transaction ``tx``."""
 
 from __future__ import annotations
 
@@ -68,9 +68,7 @@ COMMITS_AT_ONCE = 32
 
 
 def load_project_records(tx: Session, only_slug: str | None = None) -> list[ProjectRecord]:
-    """All projects with how much is known of each, by name, or only one; nothing that was measured is read
-    for it.
-    """
+    """Load all projects by name, or only one, with their counts; no measurement is read."""
     chosen = [ProjectRow.slug == only_slug] if only_slug is not None else []
     rows = tx.execute(
         sa.select(ProjectRow.id, ProjectRow.slug).where(*chosen).order_by(ProjectRow.slug)
@@ -94,12 +92,14 @@ def load_project_records(tx: Session, only_slug: str | None = None) -> list[Proj
 
 
 def search_series(tx: Session, project: str, *, search: str = "") -> list[SeriesRecord]:
-    """The series of a project by name; ``search`` keeps those in which every one of its words occurs."""
+    """Load the series of a project whose names contain every word of ``search``, with the ends of
+    histories.
+    """
     return load_series_records(tx, project, search_stored_series(tx, project, search=search))
 
 
 def search_stored_series(tx: Session, project: str, *, search: str = "") -> list[StoredSeries]:
-    """The same without the ends of their histories."""
+    """Load the series of a project whose names contain every word of ``search``, without histories."""
     all_series = load_project_series(tx, project)
     matching = (
         {row_id: item for row_id, item in all_series.items() if matches_search(item, search)}
@@ -112,9 +112,9 @@ def search_stored_series(tx: Session, project: str, *, search: str = "") -> list
 def find_series(
     tx: Session, project: str, benchmark: str, metric: str = "", parameters: Mapping[str, str] | None = None
 ) -> list[SeriesRecord]:
-    """The series of one benchmark, those measured last first: the newest benchmark version leads.
+    """Find the series of one benchmark, those measured last first: the newest version leads.
 
-    A ``metric`` or ``parameters`` keep those of that metric or cell.
+    A ``metric`` or ``parameters`` keep only the series of that metric or cell.
     """
     named = [BenchmarkRow.name == benchmark, *([SeriesRow.metric == metric] if metric else [])]
     matching = {
@@ -135,12 +135,12 @@ def find_series(
 
 
 def load_history(tx: Session, series_id: int) -> list[Point]:
-    """All that is known of one series, oldest commit first."""
+    """Load the history of one series, oldest commit first."""
     return load_histories(tx, [series_id])[series_id]
 
 
 def load_histories(tx: Session, series_ids: Sequence[int]) -> dict[int, list[Point]]:
-    """The histories of several series in a handful of queries."""
+    """Load the histories of several series in a few queries."""
     by_series: dict[int, dict[Commit, Point]] = {series_id: {} for series_id in series_ids}
     for start in range(0, len(series_ids), CHUNK):
         for series_id, point in load_points(tx, ResultRow.series_id.in_(series_ids[start : start + CHUNK])):
@@ -152,12 +152,12 @@ def load_histories(tx: Session, series_ids: Sequence[int]) -> dict[int, list[Poi
 
 
 def load_latest_result_id(tx: Session) -> int:
-    """The id of the result that was stored last; 0 where there is none."""
+    """Return the id of the latest result; 0 if there is none."""
     return tx.scalar(sa.select(sa.func.max(ResultRow.id))) or 0
 
 
 def series_of_session(tx: Session, session_uid: str) -> list[int]:
-    """The series that a session measured."""
+    """Load the ids of the series that a session measured."""
     query = (
         sa.select(ResultRow.series_id)
         .join(RunRow, ResultRow.run_id == RunRow.id)
@@ -168,16 +168,14 @@ def series_of_session(tx: Session, session_uid: str) -> list[int]:
 
 
 def series_with_results_since(tx: Session, project: str, result_id: int) -> list[int]:
-    """The series of a project that got a result after this one was stored."""
+    """Load the ids of the series that got a result after the result with this id."""
     newer = sa.select(ResultRow.series_id).where(ResultRow.id > result_id)
     query = sa.select(SeriesRow.id).join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
     return sorted(tx.scalars(query.where(benchmark_in_project(project), SeriesRow.id.in_(newer))))
 
 
 def load_points_by_sha(tx: Session, project: str) -> Iterator[tuple[Series, Point]]:
-    """Every point of every history of a project, commit after commit in the order of their shas, few in
-    memory.
-    """
+    """Load every point of a project, commit by commit in the order of their shas, few at a time."""
     shas = (
         sa.select(CommitRow.id).where(matches_project(CommitRow.project_id, project)).order_by(CommitRow.sha)
     )
@@ -191,7 +189,7 @@ def load_points_by_sha(tx: Session, project: str) -> Iterator[tuple[Series, Poin
 
 
 def load_session_processes(tx: Session, session_uid: str) -> list[MeasuredProcess]:
-    """Everything a session measured, in the order it was stored."""
+    """Load all processes of a session in the order they were stored."""
     query = (
         sa.select(*core_table(ProcessRow).c, CommitRow.sha, ResultRow.series_id)
         .join(ResultRow, ProcessRow.result_id == ResultRow.id)
@@ -219,7 +217,7 @@ def load_verdict_records(
     current_only: bool = True,
     limit: int | None = None,
 ) -> list[VerdictRecord]:
-    """What was decided, newest first; superseded verdicts only on request."""
+    """Load verdicts, newest first; superseded ones only without ``current_only``."""
     query = (
         sa.select(*core_table(VerdictRow).c, SessionRow.uid.label("session_uid"))
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
@@ -238,7 +236,7 @@ def load_verdict_records(
 
 
 def load_change_points(tx: Session, project: str, series_id: int | None = None) -> list[ChangePoint]:
-    """The change points of a project, or of one series of it, in the order they were stored."""
+    """Load the change points of a project, or of one series, in the order they were stored."""
     query = (
         sa.select(*core_table(ChangePointRow).c)
         .join(SeriesRow, ChangePointRow.series_id == SeriesRow.id)
@@ -259,9 +257,7 @@ def load_change_points(tx: Session, project: str, series_id: int | None = None) 
 
 
 def load_commits_newest_first(tx: Session, project: str, *, limit: int | None = None) -> list[Commit]:
-    """The commits of a project, newest first along the line; of a ``limit`` no more are read than it
-    takes.
-    """
+    """Load the commits of a project, newest first; with a ``limit``, without reading all."""
     mine = matches_project(CommitRow.project_id, project)
     chosen = [mine] if limit is None else [mine, CommitRow.id.in_(_select_newest_commits(tx, mine, limit))]
     return sort_commits(load_commits(tx, *chosen).values())[::-1][:limit]
@@ -276,9 +272,7 @@ def _select_newest_commits(tx: Session, condition: Condition, limit: int) -> sa.
 
 
 def load_commits_by_sha(tx: Session, project: str, shas: Collection[str]) -> dict[str, Commit]:
-    """Some commits by their full sha; one that is not known is left out, a clean one beats a changed
-    working tree.
-    """
+    """Load commits by full sha; a clean commit is preferred to a dirty working tree."""
     commits: dict[str, Commit] = {}
     for some in in_chunks(shas):
         stored = load_commits(
@@ -289,7 +283,7 @@ def load_commits_by_sha(tx: Session, project: str, shas: Collection[str]) -> dic
 
 
 def find_commit(tx: Session, project: str, prefix: str) -> Commit | None:
-    """The commit whose sha starts so; a clean one is preferred to a changed working tree on top of it."""
+    """Find a commit by a prefix of its sha; a clean commit is preferred to a dirty working tree."""
     prefix = prefix.lower()
     if not prefix:
         return None
@@ -309,7 +303,7 @@ def find_commit(tx: Session, project: str, prefix: str) -> Commit | None:
 
 
 def load_runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
-    """The runs of one commit, newest first, with how many of their results failed."""
+    """Load the runs of a commit, newest first, with the number of failed results."""
     failed = ResultRow.status.not_in([Status.OK.value, Status.SKIPPED.value])
     query = (
         sa.select(
@@ -347,13 +341,14 @@ def load_runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
 
 
 def load_sessions(tx: Session, project: str) -> list[SessionRecord]:
-    """The sessions of a project, newest first."""
+    """Load the sessions of a project, newest first."""
     query = sa.select(*core_table(SessionRow).c).where(matches_project(SessionRow.project_id, project))
     newest_first = query.order_by(SessionRow.started_at.desc(), SessionRow.id.desc())
     return [build_session_record(row, project) for row in tx.execute(newest_first)]
 
 
 def build_session_record(row: Any, project: str) -> SessionRecord:
+    """Build a session record from a row of ``sessions``."""
     return SessionRecord(
         uid=row.uid,
         project=project,
@@ -368,7 +363,7 @@ def build_session_record(row: Any, project: str) -> SessionRecord:
 
 
 def load_run(tx: Session, run_id: int) -> Run:
-    """A whole run as it can be written to a document."""
+    """Load a whole run, as it is exported to a document."""
     query = (
         sa.select(*core_table(RunRow).c, SessionRow.uid, ProjectRow.slug)
         .join(SessionRow, RunRow.session_id == SessionRow.id)
@@ -407,7 +402,7 @@ def load_series_identities(tx: Session) -> Iterator[tuple[int, str, str, Series]
 
 
 def load_results_like(tx: Session, run: Run) -> Iterator[Result]:
-    """All stored results of the same session, commit and environment as this run's."""
+    """Load all stored results of the same session, commit and environment as a run's."""
     of_run = (
         SessionRow.uid == run.session,
         CommitRow.sha == run.commit.sha,

@@ -1,6 +1,4 @@
-"""Lists as the API pages through them: a row number where to go on, and never more rows than were asked
-for.
-"""
+"""Lists that the API pages through: each page starts at a row id and reads only its rows."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ from perfci.store.tables.measurements import (
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """What a list of runs is narrowed to; empty says nothing."""
+    """The filters of a list of runs; an empty one matches all."""
 
     commit: str = ""
     suite: str = ""
@@ -49,6 +47,8 @@ class RunFilter:
 
 @dataclass(frozen=True, slots=True)
 class RunListItem:
+    """A run as lists show it."""
+
     id: int
     key: str
     session: str
@@ -64,7 +64,7 @@ class RunListItem:
 
 @dataclass(frozen=True, slots=True)
 class SeriesListItem:
-    """A series under the name that the API calls it by."""
+    """A series with its public id."""
 
     id: int
     identity: str
@@ -73,6 +73,8 @@ class SeriesListItem:
 
 @dataclass(frozen=True, slots=True)
 class VerdictFilter:
+    """The filters of a list of verdicts; an empty one matches all."""
+
     base: str = ""
     head: str = ""
     kind: str = ""
@@ -84,7 +86,7 @@ class VerdictFilter:
 def load_runs_page(
     tx: Session, project_id: int, filters: RunFilter, *, before: int, limit: int
 ) -> list[RunListItem]:
-    """The runs of a project, those that arrived last first, below the row ``before`` (0: from the start)."""
+    """Load a page of runs, newest arrivals first, below the id ``before`` (0: from the start)."""
     narrowed = [
         *([sha_starts_with(CommitRow.sha, filters.commit)] if filters.commit else []),
         *([RunRow.suite == filters.suite] if filters.suite else []),
@@ -120,7 +122,7 @@ def load_runs_page(
 
 
 def find_run_id(tx: Session, project_id: int, key: str) -> int | None:
-    """The run of a project with this key."""
+    """Find a run of a project by its key."""
     query = sa.select(RunRow.id).join(SessionRow, RunRow.session_id == SessionRow.id)
     return tx.scalar(query.where(SessionRow.project_id == project_id, RunRow.key == key))
 
@@ -128,7 +130,7 @@ def find_run_id(tx: Session, project_id: int, key: str) -> int | None:
 def load_series_page(
     tx: Session, project_id: int, *, benchmark: str = "", metric: str = "", after: int, limit: int
 ) -> list[SeriesListItem]:
-    """The series of a project in the order they were first seen."""
+    """Load a page of series in the order they were first stored."""
     narrowed = [
         *([BenchmarkRow.name == benchmark] if benchmark else []),
         *([SeriesRow.metric == metric] if metric else []),
@@ -137,13 +139,14 @@ def load_series_page(
 
 
 def find_series_by_identity(tx: Session, project_id: int, identity: str) -> SeriesListItem | None:
+    """Find a series of a project by its public id."""
     return next(iter(_load_series_items(tx, project_id, SeriesRow.identity == identity, limit=1)), None)
 
 
 def load_commits_page(
     tx: Session, project_id: int, *, branch: str = "", before: int, limit: int
 ) -> list[tuple[int, Commit]]:
-    """The commits of a project, those that were seen last first."""
+    """Load a page of commits, newest arrivals first."""
     query = sa.select(*core_table(CommitRow).c).where(CommitRow.project_id == project_id)
     query = query.where(CommitRow.id < before) if before else query
     query = query.where(CommitRow.branch == branch) if branch else query
@@ -154,7 +157,7 @@ def load_commits_page(
 def load_machines_page(
     tx: Session, project_id: int, *, after: int, limit: int
 ) -> list[tuple[int, str, Machine]]:
-    """The machine classes that measured for a project."""
+    """Load a page of the machine classes used in a project."""
     rows = _list_used_rows(tx, project_id, core_table(MachineRow), RunRow.machine_id, after, limit)
     return [(row.id, row.identity, conversions.build_machine(row)) for row in rows]
 
@@ -162,7 +165,7 @@ def load_machines_page(
 def load_environments_page(
     tx: Session, project_id: int, *, after: int, limit: int
 ) -> list[tuple[int, str, Environment]]:
-    """The environments that were observed in a project."""
+    """Load a page of the environments observed in a project."""
     rows = _list_used_rows(tx, project_id, core_table(EnvironmentRow), RunRow.environment_id, after, limit)
     return [(row.id, row.identity, Environment(conversions.to_pairs(row.observed))) for row in rows]
 
@@ -170,7 +173,7 @@ def load_environments_page(
 def load_verdicts_page(
     tx: Session, project_id: int, filters: VerdictFilter, *, before: int, limit: int
 ) -> list[VerdictRecord]:
-    """What was decided in a project, newest first."""
+    """Load a page of verdicts, newest first."""
     narrowed = [
         *([sha_starts_with(VerdictRow.base, filters.base)] if filters.base else []),
         *([sha_starts_with(VerdictRow.head, filters.head)] if filters.head else []),
@@ -184,12 +187,13 @@ def load_verdicts_page(
 
 
 def find_verdict(tx: Session, project_id: int, verdict_id: int) -> VerdictRecord | None:
+    """Find a verdict of a project by its id."""
     conditions = (VerdictRow.project_id == project_id, VerdictRow.id == verdict_id)
     return next(iter(_load_verdicts(tx, *conditions, limit=1)), None)
 
 
 def load_evidence_processes(tx: Session, ids: Sequence[int], series: Series) -> list[MeasuredProcess]:
-    """The processes a verdict names as its evidence, in the order they were stored."""
+    """Load the processes that a verdict names as evidence, in the order they were stored."""
     query = (
         sa.select(*core_table(ProcessRow).c, CommitRow.sha)
         .join(ResultRow, ProcessRow.result_id == ResultRow.id)

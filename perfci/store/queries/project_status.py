@@ -1,4 +1,4 @@
-"""How a project stands: counted in the database, with rows of only what a page lists."""
+"""Load the status of a project, counted in the database; only listed rows are read."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ class UnmeasuredSeries:
 
 @dataclass(frozen=True, slots=True)
 class HeadStatus:
-    """What the newest measured commit has of the series that are still measured.
+    """The newest measured commit and the series that are expected there.
 
-    ``ended`` gave no value there, ``not_run`` are not there at all. One that another version replaced is no
-    longer expected, nor is one that never had a value.
+    ``measured`` counts those with a value, ``unmeasured`` gave none, ``not_run`` have no result at all. A
+    series replaced by a newer version, or that never had a value, is not expected.
     """
 
     head: Commit | None = None
@@ -86,9 +86,7 @@ class HeadStatus:
 
 @dataclass(frozen=True, slots=True)
 class DecisionCounts:
-    """How much was decided: commits where a level moved, verdicts that settled nothing, and whether there
-    are any.
-    """
+    """Counts of commits with confirmed changes and of undecided verdicts, and whether any verdict exists."""
 
     change_points: int = 0
     inconclusive: int = 0
@@ -96,6 +94,7 @@ class DecisionCounts:
 
 
 def load_head_status(tx: Session, project: str) -> HeadStatus:
+    """Load the status of the newest measured commit; an empty one before the first."""
     head = next(_measured_commits(tx, project), None)
     if head is None:
         return HeadStatus()
@@ -113,6 +112,7 @@ def load_head_status(tx: Session, project: str) -> HeadStatus:
 
 
 def count_decisions(tx: Session, project: str) -> DecisionCounts:
+    """Count the decisions of a project."""
     mine = (matches_project(VerdictRow.project_id, project), VerdictRow.superseded_by.is_(None))
     undecided = sa.select(sa.func.count()).where(*mine, VerdictRow.kind == VerdictKind.INCONCLUSIVE.value)
     compared = sa.select(VerdictRow.id).where(*mine).exists()
@@ -122,9 +122,7 @@ def count_decisions(tx: Session, project: str) -> DecisionCounts:
 
 
 def find_changed_series(tx: Session, project: str, max_largest: int) -> list[int]:
-    """The series with a confirmed change, the newest first, and those with the largest of all changes of a
-    level.
-    """
+    """Find the series with confirmed changes, newest first, and those with the largest changes."""
     confirmed = sa.select(VerdictRow.series_id).where(
         matches_project(VerdictRow.project_id, project), CONFIRMED
     )
@@ -136,7 +134,7 @@ def find_changed_series(tx: Session, project: str, max_largest: int) -> list[int
 
 
 def load_current_verdicts(tx: Session, series_ids: Collection[int]) -> list[Verdict]:
-    """What was decided about some series and stands, newest first."""
+    """Load the current verdicts of some series, newest first."""
     columns = core_table(VerdictRow).c
     query = sa.select(*columns).where(columns.superseded_by.is_(None))
     rows = [
@@ -150,7 +148,7 @@ def load_current_verdicts(tx: Session, series_ids: Collection[int]) -> list[Verd
 
 
 def load_change_points_of_series(tx: Session, series_ids: Collection[int]) -> list[ChangePoint]:
-    """The change points of some series, in the order they were stored."""
+    """Load the change points of some series in the order they were stored."""
     columns = core_table(ChangePointRow).c
     query = sa.select(*columns)
     rows = [

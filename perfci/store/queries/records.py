@@ -1,4 +1,4 @@
-"""What queries answer where the model has no word for it: rows of lists, with the ids that pages link to."""
+"""Records that queries return where the model has no type: rows of lists, with their ids."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ from perfci.model import (
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
-    """``state`` is ``running`` until the session has finished; an interrupted one stays running and is
-    resumed.
-    """
+    """A stored session; ``state`` stays ``running`` when it is interrupted, so that it can be resumed."""
 
     uid: str
     project: str
@@ -39,8 +37,10 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True)
 class ProjectRecord:
-    """``processes`` are those of the operating system, however many metrics each gave; ``never_measured``
-    counts the series that were tried and only ever skipped: metrics that no machine here can read.
+    """A project with its counts.
+
+    ``processes`` counts OS processes, however many metrics each gave; ``never_measured`` counts the
+    series whose results were all skipped: metrics that no machine here can read.
     """
 
     slug: str
@@ -54,10 +54,10 @@ class ProjectRecord:
 
 @dataclass(frozen=True, slots=True)
 class StoredSeries:
-    """A series and what was ever read of it, without its history.
+    """A stored series without its history.
 
-    ``never_measured`` says that it was tried and only ever skipped, in comparisons too; ``clock`` is what
-    the newest value was read from.
+    ``never_measured`` means that all its results were skipped, those of comparisons too; ``clock`` is
+    that of the newest value.
     """
 
     id: int
@@ -67,16 +67,16 @@ class StoredSeries:
 
     @property
     def is_informational(self) -> bool:
-        """Whether it was declared to be shown and never judged."""
+        """Whether the series is shown but never judged."""
         return self.clock is Clock.INFORMATIONAL
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesRecord(StoredSeries):
-    """A series and how its history ends.
+    """A series with the end of its history.
 
-    ``points`` counts its commits; status and reason are those of the newest of them, absent without a
-    history. Of one that was never measured they tell why.
+    ``points`` counts its commits; status and reason are those of the newest one, None without a history.
+    For a series that was never measured they are those of its last result.
     """
 
     points: int
@@ -102,6 +102,10 @@ class MeasuredProcess:
 
 @dataclass(frozen=True, slots=True)
 class VerdictRecord:
+    """A stored verdict with its session; ``superseded_by`` is the id of a newer verdict on the same
+    question.
+    """
+
     id: int
     verdict: Verdict
     session_uid: str
@@ -110,7 +114,7 @@ class VerdictRecord:
 
 
 class VerdictOutcome(NamedTuple):
-    """What was said once of two commits, superseded since or not."""
+    """The stage and kind of one verdict, current or superseded."""
 
     stage: Stage
     kind: VerdictKind
@@ -118,7 +122,7 @@ class VerdictOutcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VerdictCount:
-    """How many verdicts of one kind a series was given at one stage, by the runs of one suite."""
+    """How many verdicts of one stage and kind a series got in the runs of one suite."""
 
     series: Series
     suite: str
@@ -129,6 +133,8 @@ class VerdictCount:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
+    """A stored run with the number of its results."""
+
     id: int
     session_uid: str
     machine: Machine
@@ -143,7 +149,7 @@ class RunRecord:
 
 
 def matches_search(series: Series, search: str) -> bool:
-    """Whether every word of a search occurs in what names a series."""
+    """Whether every word of a search occurs in the names of a series."""
     parts = (series.cell, series.metric.name, series.metric.unit, series.machine.label, series.variant.label)
     haystack = " ".join(parts).lower()
     return all(word in haystack for word in search.lower().split())

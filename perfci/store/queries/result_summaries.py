@@ -1,6 +1,4 @@
-"""What results came to, without reading a sample: what histories are judged and two commits are compared
-by.
-"""
+"""Load and save the levels of results, which histories and comparisons use instead of samples."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ LEVEL = sa.func.coalesce(RESULTS.c.level, RESULTS.c.value)
 
 
 class LevelPair(NamedTuple):
-    """What one series came to at two commits; nothing where it was not measured, or to no avail."""
+    """The levels of one series at two commits; None where it has no value."""
 
     series_id: int
     identity: str
@@ -46,9 +44,9 @@ class LevelPair(NamedTuple):
 def load_level_pairs(
     tx: Session, project_id: int, base: str, head: str, *, after: int = 0
 ) -> list[LevelPair]:
-    """Every series that has a level at one of two commits, with both, in the order they were first seen.
+    """Load the levels of all series at two commits by series id, from after the id ``after``.
 
-    ``after`` leaves out the series up to this one.
+    The level of a commit measured several times is the median.
     """
     sides = [_load_commit_levels(tx, project_id, sha, after) for sha in (base, head)]
     identity_of = {series_id: identity for side in sides for series_id, identity in side}
@@ -79,9 +77,9 @@ def _load_commit_levels(
 
 
 class ResultLevel(NamedTuple):
-    """One result of a history with what it came to; ``clock`` is absent until that is worked out.
+    """One result of a history and its level; ``clock`` is None until the level is computed.
 
-    ``value`` is what a foreign tool left of it, ``started_at`` in milliseconds.
+    ``value`` is the value of a result without samples; ``started_at`` is in milliseconds.
     """
 
     id: int
@@ -98,26 +96,27 @@ class ResultLevel(NamedTuple):
 
     @property
     def result_summary(self) -> ResultSummary | None:
-        """What its processes came to, where that can be told without their samples."""
+        """The stored summary of the processes; None until it is computed."""
         return ResultSummary(self.level, conversions.CLOCKS[self.clock], self.spread) if self.clock else None
 
     @property
     def is_ok(self) -> bool:
+        """Whether the result has a value."""
         return self.status == Status.OK.value
 
     @property
     def is_summary_only(self) -> bool:
-        """Whether a foreign tool left a number of it, and no processes that are known apart."""
+        """Whether another tool gave only a value, without separate processes."""
         return self.value is not None and self.boundaries != ProcessBoundaries.PROCESS.value
 
 
 def load_levels_of_series(tx: Session, series_ids: Collection[int]) -> list[ResultLevel]:
-    """All results of the histories of some series."""
+    """Load all results of the histories of some series."""
     return [row for some in in_chunks(series_ids) for row in load_levels(tx, RESULTS.c.series_id.in_(some))]
 
 
 def load_levels(tx: Session, condition: Condition) -> list[ResultLevel]:
-    """The chosen results of histories, in no order."""
+    """Load the chosen results of histories, in no order."""
     columns = (
         RESULTS.c.id,
         RESULTS.c.series_id,
@@ -138,9 +137,7 @@ def load_levels(tx: Session, condition: Condition) -> list[ResultLevel]:
 
 
 def load_process_statuses(tx: Session, result_ids: Collection[int]) -> dict[int, set[tuple[Status, Clock]]]:
-    """How the processes of some results ended, and what each was to be read from; nothing of one without
-    processes.
-    """
+    """Load the status and clock of each process of some results; results without processes are left out."""
     query = sa.select(PROCESSES.c.result_id, PROCESSES.c.status, PROCESSES.c.clock).distinct()
     kinds: dict[int, set[tuple[Status, Clock]]] = defaultdict(set)
     for some in in_chunks(result_ids):
@@ -150,7 +147,7 @@ def load_process_statuses(tx: Session, result_ids: Collection[int]) -> dict[int,
 
 
 def load_processes_of_results(tx: Session, result_ids: Collection[int]) -> dict[int, list[Process]]:
-    """All processes of some results, whatever became of them."""
+    """Load all processes of some results, failed ones included."""
     processes: dict[int, list[Process]] = {}
     for some in in_chunks(result_ids):
         processes |= load_processes(tx, ResultRow.id.in_(some))
@@ -158,14 +155,14 @@ def load_processes_of_results(tx: Session, result_ids: Collection[int]) -> dict[
 
 
 def load_results_of_processes(tx: Session, process_ids: Sequence[int]) -> Iterator[ResultProcesses]:
-    """The results that these processes belong to, with all processes they have by now."""
+    """Load the results that these processes belong to, with all their processes."""
     return _load_result_processes(
         tx, RESULTS.c.id.in_(sa.select(PROCESSES.c.result_id).where(PROCESSES.c.id.in_(process_ids)))
     )
 
 
 def load_results_by_ids(tx: Session, result_ids: Collection[int]) -> Iterator[ResultProcesses]:
-    """Some results with all their processes."""
+    """Load results by id with all their processes."""
     for some in in_chunks(result_ids):
         yield from _load_result_processes(tx, RESULTS.c.id.in_(some))
 
@@ -184,7 +181,7 @@ def _load_result_processes(tx: Session, *conditions: sa.ColumnElement[bool]) -> 
 
 
 def save_result_summaries(tx: Session, summaries: Mapping[int, ResultSummary]) -> None:
-    """Keep what the processes of results came to."""
+    """Save the computed summaries of results."""
     came_to: dict[str, Any] = {name: sa.bindparam(f"new_{name}") for name in ("level", "clock", "spread")}
     statement = sa.update(RESULTS).where(RESULTS.c.id == sa.bindparam("result")).values(came_to)
     if summaries:

@@ -1,4 +1,4 @@
-"""What is asked when a run arrives or is sent on: whether it is here already, and what its session is for."""
+"""Look up runs, sessions and commits while a run is uploaded or forwarded."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from perfci.store.tables.measurements import CommitRow, ResultRow, RunRow, Sessi
 
 
 def find_run_by_key(tx: Session, key: str) -> int | None:
-    """The id of the run with this key."""
+    """Find the id of a run by its key."""
     return tx.scalar(sa.select(RunRow.id).where(RunRow.key == key))
 
 
 def has_commit(tx: Session, project_id: int, sha: str) -> bool:
-    """Whether anything was told of this commit before."""
+    """Whether a commit is stored."""
     return (
         execute_sql(
             tx, "SELECT 1 FROM commits WHERE project_id = ? AND sha = ?", [project_id, sha]
@@ -32,7 +32,7 @@ def has_commit(tx: Session, project_id: int, sha: str) -> bool:
 
 
 def load_session_kinds(tx: Session, uids: Collection[str]) -> dict[str, str]:
-    """What sessions are for, those of them that are known."""
+    """Load the kinds of sessions by uid; missing sessions are left out."""
     kinds: dict[str, str] = {}
     for some in in_chunks(uids):
         kinds |= dict(
@@ -44,7 +44,7 @@ def load_session_kinds(tx: Session, uids: Collection[str]) -> dict[str, str]:
 
 
 def load_session_run_ids(tx: Session, uid: str) -> list[int]:
-    """The runs of a session in the order in which they began."""
+    """Load the ids of the runs of a session in the order they started."""
     query = (
         sa.select(RunRow.id).join(SessionRow, RunRow.session_id == SessionRow.id).where(SessionRow.uid == uid)
     )
@@ -52,7 +52,7 @@ def load_session_run_ids(tx: Session, uid: str) -> list[int]:
 
 
 def find_later_sessions(tx: Session, uid: str, others: Collection[str]) -> set[str]:
-    """Which of some other sessions began to measure after this one."""
+    """Find which of some other sessions started after this one."""
     mine = sa.select(SessionRow.started_at).where(SessionRow.uid == uid).scalar_subquery()
     return set(
         tx.scalars(sa.select(SessionRow.uid).where(SessionRow.uid.in_(others), SessionRow.started_at > mine))
@@ -60,7 +60,7 @@ def find_later_sessions(tx: Session, uid: str, others: Collection[str]) -> set[s
 
 
 def load_session_origins(tx: Session, uid: str) -> list[NamedValues]:
-    """Where the runs of a session come from, each origin once."""
+    """Load the distinct origins of the runs of a session."""
     query = (
         sa.select(RunRow.origin)
         .join(SessionRow, RunRow.session_id == SessionRow.id)
@@ -70,7 +70,7 @@ def load_session_origins(tx: Session, uid: str) -> list[NamedValues]:
 
 
 def load_series_ids_of_runs(tx: Session, keys: Sequence[str]) -> list[int]:
-    """The series that some runs measured, by the keys the runs arrived under."""
+    """Load the ids of the series that runs measured, by the keys of the runs."""
     run_ids: set[int] = set()
     query = sa.select(ResultRow.series_id).join(RunRow, ResultRow.run_id == RunRow.id)
     for some in in_chunks(keys):
@@ -79,10 +79,9 @@ def load_series_ids_of_runs(tx: Session, keys: Sequence[str]) -> list[int]:
 
 
 def load_history_run_ids(tx: Session, project: str) -> list[list[int]]:
-    """The ids of the runs that make up the histories of a project, oldest commit first, those of one commit
-    together.
+    """Load the ids of the runs in a project's histories, oldest commit first.
 
-    What a pull request or an A/A run measured is no history of anything.
+    Runs of pull requests and A/A runs are in no history.
     """
     rows = tx.execute(
         sa.select(RunRow.id, RunRow.commit_id)

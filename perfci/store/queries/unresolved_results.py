@@ -1,4 +1,4 @@
-"""Results whose unit or direction nobody knows yet, kept as they came beside their run."""
+"""Store results whose unit or direction is unknown, as they arrived, beside their run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLUMNS = core_table(UnresolvedResultRow).c
 
 @dataclass(frozen=True, slots=True)
 class UnitAnswer:
-    """What somebody said of a metric; the same is believed of every later result of it from that format."""
+    """The unit and direction given for a metric; later results of it from that format use them too."""
 
     unit: str
     direction: Direction
@@ -28,8 +28,8 @@ class UnitAnswer:
 
 @dataclass(frozen=True, slots=True)
 class UnresolvedResult:
-    """``document`` holds ``found``, as the file had it, and ``result``, complete but for unit and
-    direction.
+    """A result without unit or direction; ``document`` holds the original (``found``) and the rest of the
+    ``result``.
     """
 
     id: int
@@ -46,7 +46,7 @@ class UnresolvedResult:
 def add_unresolved_results(
     tx: Session, run_key: str, format: str, results: Sequence[tuple[str, dict[str, Any], str]], at: datetime
 ) -> int:
-    """Keep (metric, document, reason) beside the run of this key, once; return how many were new."""
+    """Add (metric, document, reason) to the run of this key, once; return how many were new."""
     if not results:
         return 0
     run = tx.execute(
@@ -68,15 +68,14 @@ def add_unresolved_results(
 def list_unresolved_results(
     tx: Session, project_id: int, *, after: int = 0, limit: int = 100
 ) -> list[UnresolvedResult]:
-    """The results of a project that wait for a unit and a direction, oldest first, from behind the id
-    ``after``.
-    """
+    """List the unresolved results of a project, oldest first, after the id ``after``."""
     return _load_records(
         tx, COLUMNS.project_id == project_id, COLUMNS.resolved_at.is_(None), COLUMNS.id > after, limit=limit
     )
 
 
 def find_unresolved_result(tx: Session, project_id: int, row_id: int) -> UnresolvedResult | None:
+    """Find an unresolved result of a project by its id."""
     return next(
         iter(_load_records(tx, COLUMNS.project_id == project_id, COLUMNS.id == row_id, limit=1)), None
     )
@@ -85,19 +84,19 @@ def find_unresolved_result(tx: Session, project_id: int, row_id: int) -> Unresol
 def load_unresolved_of_metric(
     tx: Session, project_id: int, format: str | None, metric: str
 ) -> list[UnresolvedResult]:
-    """All that wait for the same answer, of one format or of any."""
+    """Load the unresolved results of a metric, of one format or of any."""
     conditions = [COLUMNS.metric == metric] + ([COLUMNS.format == format] if format else [])
     return _load_records(tx, COLUMNS.project_id == project_id, COLUMNS.resolved_at.is_(None), *conditions)
 
 
 def load_unit_answers(tx: Session, project_id: int) -> dict[tuple[str, str], UnitAnswer]:
-    """What was said of each (format, metric), the newest answer of each."""
+    """Load the newest answer for each (format, metric)."""
     records = _load_records(tx, COLUMNS.project_id == project_id, COLUMNS.resolved_at.is_not(None))
     return {(item.format, item.metric): UnitAnswer(**item.document["answer"]) for item in records}
 
 
 def mark_resolved(tx: Session, record: UnresolvedResult, answer: UnitAnswer, at: datetime) -> bool:
-    """Mark one as answered; False where somebody else was first."""
+    """Mark a result as resolved; return False if it was resolved meanwhile."""
     statement = (
         sa.update(core_table(UnresolvedResultRow))
         .where(COLUMNS.id == record.id, COLUMNS.resolved_at.is_(None))
@@ -107,7 +106,7 @@ def mark_resolved(tx: Session, record: UnresolvedResult, answer: UnitAnswer, at:
 
 
 def set_session_source(tx: Session, sessions: Sequence[str], source: str) -> None:
-    """Write down what is only approximately known of sessions measured elsewhere."""
+    """Store the source of sessions measured elsewhere."""
     if sessions:
         tx.execute(
             sa.update(core_table(SessionRow)).where(SessionRow.uid.in_(sessions)).values(source=source)

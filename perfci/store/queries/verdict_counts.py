@@ -1,4 +1,4 @@
-"""Count the verdicts ever given, superseded ones included: nothing that was said is left out."""
+"""Count all verdicts ever given, superseded ones included."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHANGED_KINDS = (VerdictKind.REGRESSION.value, VerdictKind.IMPROVEMENT.value)
 
 
 def count_aa_verdicts(tx: Session, project: str, since: datetime = EPOCH) -> list[VerdictCount]:
-    """How many verdicts of each stage and kind comparisons of equals were given, by series and suite."""
+    """Count the verdicts of A/A runs by series, suite, stage and kind."""
     suites = sa.select(RunRow.session_id, sa.func.min(RunRow.suite).label("suite")).group_by(
         RunRow.session_id
     )
@@ -48,9 +48,7 @@ def count_aa_verdicts(tx: Session, project: str, since: datetime = EPOCH) -> lis
 def load_verdict_sequences(
     tx: Session, project: str, since: datetime = EPOCH
 ) -> Iterator[list[VerdictOutcome]]:
-    """Every question about two commits that are no equals of which a move was ever told, with all that was
-    said of it in turn.
-    """
+    """Load the verdicts, oldest first, on each pair of different commits that ever had a change."""
     question = (VerdictRow.series_id, VerdictRow.base, VerdictRow.head)
     moved = aliased(VerdictRow)
     has_verdict = sa.exists().where(
@@ -78,7 +76,7 @@ def load_verdict_sequences(
 
 
 def count_aa_sessions(tx: Session, project: str, since: datetime = EPOCH) -> tuple[int, datetime | None]:
-    """How many comparisons of equals gave a verdict, and when the last one did."""
+    """Count the A/A sessions with a verdict, and return the time of the last one."""
     query = (
         sa.select(sa.func.count(VerdictRow.session_id.distinct()), _latest_created_at())
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
@@ -97,9 +95,7 @@ def _latest_created_at() -> Any:
 
 
 def _is_aa_verdict() -> Condition:
-    """Said by an A/A session, of a commit and itself or of two that look alike, or on the fresh pairs that
-    settled what such a session suspected.
-    """
+    """Build the condition that a verdict is of an A/A session, or of the confirmation of its candidate."""
     earlier, session = aliased(VerdictRow), aliased(SessionRow)
     was_candidate = (
         sa.exists()

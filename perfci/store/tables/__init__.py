@@ -1,1 +1,1 @@
-"""SQLAlchemy table classes, by subject."""
+"""The table classes, by subject."""

@@ -1,4 +1,4 @@
-"""The tables of who may do what, and of who did what."""
+"""Tables of users, roles, logins, tokens, the audit log and secrets."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from perfci.store.tables.base import ABSENT, Id, JsonText, TableBase, foreign_ke
 
 
 class UserRow(TableBase):
-    """``subject`` is the provider's number for a person, since names are given to others when somebody
-    leaves.
-    """
+    """A user; ``subject`` is the provider's number, since names can change owners."""
 
     __tablename__ = "users"
     __table_args__ = (UniqueConstraint("provider", "subject"),)
@@ -28,7 +26,7 @@ class UserRow(TableBase):
 
 
 class MembershipRow(TableBase):
-    """``project_id`` is ABSENT for a role in every project."""
+    """The role of a user in a project; ``project_id`` is ABSENT for all projects."""
 
     __tablename__ = "memberships"
     __table_args__ = (UniqueConstraint("user_id", "project_id"),)
@@ -40,9 +38,7 @@ class MembershipRow(TableBase):
 
 
 class LoginRow(TableBase):
-    """One browser that is logged in; of its cookie only a hash is kept, and the provider's grant only
-    sealed.
-    """
+    """A browser login: the hash of its cookie and the provider's encrypted grant."""
 
     __tablename__ = "logins"
 
@@ -58,8 +54,8 @@ class LoginRow(TableBase):
 
 
 class TokenRow(TableBase):
-    """``uid`` names a token in lists and addresses; of the token itself only a hash and the last letters
-    are kept.
+    """An API token: ``uid`` is its public id; of its text only a hash and the last four characters are
+    kept.
     """
 
     __tablename__ = "tokens"
@@ -79,7 +75,7 @@ class TokenRow(TableBase):
 
 
 class AuditRow(TableBase):
-    """Who changed what and when; the database refuses to edit or delete a line of it."""
+    """An audit log entry; triggers refuse to edit or delete it."""
 
     __tablename__ = "audit"
     __table_args__ = (Index("ix_audit_project", "project_id", "id"),)
@@ -95,7 +91,7 @@ class AuditRow(TableBase):
 
 
 class SecretRow(TableBase):
-    """A key that all server processes of one database share, made once."""
+    """A secret that all server processes of one database share."""
 
     __tablename__ = "secrets"
 

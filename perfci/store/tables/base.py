@@ -1,6 +1,4 @@
-"""Column types, keys and naming conventions that every table shares, portable between SQLite and
-PostgreSQL.
-"""
+"""Column types, keys and naming conventions of all tables, portable between SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -35,21 +33,23 @@ MILLISECOND = timedelta(milliseconds=1)
 
 
 def as_ms(moment: datetime) -> int:
-    """A moment as every database keeps it: whole milliseconds."""
+    """Convert a moment to whole milliseconds since the epoch."""
     since = moment - EPOCH
     return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
 
 
 class UtcMs(TypeDecorator[datetime]):
-    """A moment as whole UTC milliseconds, the same integer on every database."""
+    """A UTC moment in whole milliseconds, stored as an integer."""
 
     impl = BigInteger
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
+        """Convert a moment to milliseconds."""
         return None if value is None else as_ms(value)
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:
+        """Convert milliseconds to a UTC moment."""
         return None if value is None else EPOCH + value * MILLISECOND
 
 
@@ -57,22 +57,24 @@ as_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 class JsonText(TypeDecorator[Any]):
-    """A small JSON value as compact text, byte for byte the same on every database."""
+    """A small JSON value as compact text, byte for byte equal on every database."""
 
     impl = Text
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        """Convert a value to JSON text."""
         return None if value is None else as_json(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
+        """Convert JSON text to a value."""
         if value == "[]":  # most values are, and a list of thousands is read for one page
             return []
         return None if value is None else json.loads(value)
 
 
 def to_column_value(value: Any) -> Any:
-    """A value as the columns of these tables keep it, for statements that are written out for the driver."""
+    """Convert a value for SQL that bypasses SQLAlchemy's column types."""
     if isinstance(value, datetime):
         return as_ms(value)
     return as_json(value) if isinstance(value, (tuple, list, dict)) else value
@@ -82,9 +84,7 @@ Id = BigInteger().with_variant(Integer, "sqlite")
 
 
 class TableBase(DeclarativeBase):
-    """What all tables share: a numeric key that means nothing outside this database, and named
-    constraints.
-    """
+    """The base of all tables: a numeric primary key and named constraints."""
 
     metadata = MetaData(
         naming_convention={
@@ -103,17 +103,15 @@ class TableBase(DeclarativeBase):
 
 
 def primary_key() -> Mapped[int]:
-    """The number of a row."""
+    """Declare the numeric primary key."""
     return mapped_column(Id, primary_key=True)
 
 
 def foreign_key(column: str, *, index: bool = False, nullable: bool = False) -> Mapped[Any]:
-    """The number of a row of another table."""
+    """Declare a foreign key to a numeric primary key."""
     return mapped_column(Id, ForeignKey(column), index=index, nullable=nullable)
 
 
 def core_table(row: type[TableBase]) -> sa.Table:
-    """The plain table behind a mapped class: statements on it skip the object bookkeeping nobody needs
-    here.
-    """
+    """Return the plain table of a mapped class: statements on it skip the overhead of the ORM."""
     return cast(sa.Table, row.__table__)

@@ -1,6 +1,4 @@
-"""The tables of jobs elsewhere: which may write to a project, the tokens of theirs, what is told of their
-runs.
-"""
+"""Tables of GitHub: bound repositories, job tokens and workflow-run events."""
 
 from __future__ import annotations
 
@@ -14,9 +12,7 @@ from perfci.store.tables.base import JsonText, TableBase, foreign_key, primary_k
 
 
 class RepositoryRow(TableBase):
-    """What a project is bound to: GitHub's numbers, which are never given to another; ``slug`` is only
-    shown.
-    """
+    """The repository a project is bound to, by GitHub's permanent numbers; ``slug`` is only shown."""
 
     __tablename__ = "repositories"
 
@@ -34,7 +30,7 @@ class RepositoryRow(TableBase):
 
 
 class UsedTokenRow(TableBase):
-    """A foreign token that was exchanged, by the hash of its issuer and id, until it is over by itself."""
+    """A foreign token that was exchanged, by the hash of its issuer and id, until it expires."""
 
     __tablename__ = "used_tokens"
 
@@ -44,7 +40,7 @@ class UsedTokenRow(TableBase):
 
 
 class RunTokenRow(TableBase):
-    """The token of one job, by its hash, with what it is good for; gone once it is over."""
+    """The token of one CI job, by its hash, with its grant, until it expires."""
 
     __tablename__ = "run_tokens"
 
@@ -62,12 +58,10 @@ class RunTokenRow(TableBase):
 
 
 class RunEventRow(TableBase):
-    """What GitHub told of a run of a workflow, until it was acted upon and for a while after: it tells
-    nothing twice.
+    """A GitHub event, kept a while after it was handled to recognise duplicates.
 
-    ``delivery`` is GitHub's own name for the message; ``installation`` and ``number`` are GitHub's numbers,
-    this of the run or, where a comment asks to accept what it measured or it was merged, of the pull
-    request.
+    ``delivery`` is GitHub's id of the message; ``installation`` is GitHub's number, and ``number`` that
+    of the workflow run or, for acceptance comments and merges, of the pull request.
     """
 
     __tablename__ = "run_events"

@@ -1,4 +1,4 @@
-"""The tables of incidents: what asks for a person, what was done about it, and who was told."""
+"""Tables of incidents, mutes, expected changes, reporting schedules and notifications."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from perfci.store.tables.base import JsonText, TableBase, foreign_key, primary_k
 
 
 class IncidentRow(TableBase):
-    """``derived_id`` is what the statistics call it today; ``number`` is what people call it, for good.
+    """An incident; ``number`` is its permanent name, ``derived_id`` what the statistics compute today.
 
-    ``revision`` counts every change, so that two people never overwrite each other; ``state_number`` counts
-    the states people are told of. ``pinned`` says that a person set the edge or the members. ``say`` and
-    ``standing`` are what the last look decided about it, ``detail`` the words and suspects of that look;
-    ``paged_at`` is when it first asked for a person, ``triaged_at`` when one first answered.
+    ``revision`` counts every change, so that concurrent edits are detected; ``state_number`` counts the
+    states that are notified. ``pinned`` means that a person set the boundary or the members.
+    ``disposition`` and ``ongoing`` are results of the last evaluation, ``detail`` its texts and candidate
+    commits; ``paged_at`` is when the incident first paged, ``triaged_at`` when a person first answered.
     """
 
     __tablename__ = "incidents"
@@ -64,7 +64,7 @@ class IncidentRow(TableBase):
 
 
 class EvaluationRow(TableBase):
-    """What the last look at a project found beside its incidents: what to measure again, and what crept."""
+    """What the last evaluation of a project found beside its incidents: retests and slow drifts."""
 
     __tablename__ = "evaluations"
     __table_args__ = (UniqueConstraint("project_id"),)
@@ -78,6 +78,8 @@ class EvaluationRow(TableBase):
 
 
 class IncidentMemberRow(TableBase):
+    """A member series of an incident and how it changed."""
+
     __tablename__ = "incident_members"
     __table_args__ = (UniqueConstraint("incident_id", "series_id"),)
 
@@ -94,7 +96,7 @@ class IncidentMemberRow(TableBase):
 
 
 class IncidentEventRow(TableBase):
-    """One line of an incident's history."""
+    """One event of an incident."""
 
     __tablename__ = "incident_events"
 
@@ -109,7 +111,7 @@ class IncidentEventRow(TableBase):
 
 
 class ImpactRow(TableBase):
-    """This commit moved this series by so much; a later gain does not take the line away."""
+    """The change of one series by one commit; a later recovery does not remove the row."""
 
     __tablename__ = "impacts"
     __table_args__ = (
@@ -131,7 +133,7 @@ class ImpactRow(TableBase):
 
 
 class ExpectedChangeRow(TableBase):
-    """What was announced of a commit of the main branch; told by several ways it is one row."""
+    """An expected change of a commit of the main branch; announced several times, it is one row."""
 
     __tablename__ = "expected_changes"
     __table_args__ = (UniqueConstraint("project_id", "sha", "match", "change"),)
@@ -149,7 +151,7 @@ class ExpectedChangeRow(TableBase):
 
 
 class MutedBenchmarkRow(TableBase):
-    """A benchmark that cried wolf: watched, told to nobody, until it expires or is released."""
+    """A muted benchmark: judged without notifications until the mute expires or ends."""
 
     __tablename__ = "muted_benchmarks"
     __table_args__ = (Index("ix_muted_benchmarks_name", "project_id", "benchmark"),)
@@ -167,9 +169,7 @@ class MutedBenchmarkRow(TableBase):
 
 
 class ReportingScheduleRow(TableBase):
-    """How often a suite reports from a machine; ``every_s`` is unknown until it reported often enough to
-    tell.
-    """
+    """How often a suite reports from a machine; ``every_s`` is NULL until learned."""
 
     __tablename__ = "reporting_schedules"
     __table_args__ = (UniqueConstraint("project_id", "suite", "machine_id", "branch"),)
@@ -187,7 +187,7 @@ class ReportingScheduleRow(TableBase):
 
 
 class DestinationRow(TableBase):
-    """Where a project's messages go; ``secret`` signs them and is never answered."""
+    """A notification destination of a project; ``secret`` signs messages and is never shown."""
 
     __tablename__ = "destinations"
     __table_args__ = (UniqueConstraint("project_id", "name"),)
@@ -205,10 +205,10 @@ class DestinationRow(TableBase):
 
 
 class DeliveryRow(TableBase):
-    """One message to send; unique for an incident's state and a destination, so nobody is told twice.
+    """One message to send, unique for an incident's state and a destination, so that it is sent once.
 
-    Those of one ``batch`` travel as one message, and again as the same one where it is not known whether it
-    arrived.
+    Deliveries of one ``batch`` are sent as one message, and again as the same one if its arrival is
+    uncertain.
     """
 
     __tablename__ = "deliveries"

@@ -1,4 +1,4 @@
-"""The tables of work that waits: judging to do, who does it, results nobody could read yet."""
+"""Tables of waiting work: the outbox and leases."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from perfci.store.tables.base import TableBase, foreign_key, primary_key
 
 
 class OutboxRow(TableBase):
-    """Work promised in the transaction that made it necessary; whoever does it deletes the row with what it
-    wrote.
-    """
+    """A work item, written with the change that causes it and deleted with its result."""
 
     __tablename__ = "outbox"
     __table_args__ = (Index("ix_outbox_kind", "kind", "id"), Index("ix_outbox_project", "project_id", "id"))
@@ -29,9 +27,7 @@ class OutboxRow(TableBase):
 
 
 class LeaseRow(TableBase):
-    """``beat`` moves while the holder lives; ``token`` grows with each new holder, so an old one is told
-    apart.
-    """
+    """A lease: ``beat`` counts heartbeats, ``token`` counts holders, which tells an old holder apart."""
 
     __tablename__ = "leases"
 

@@ -1,4 +1,4 @@
-"""The tables: one class per word of the glossary, portable between SQLite and PostgreSQL."""
+"""Tables of measurements and verdicts, portable between SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from perfci.store.tables.base import JsonText, TableBase, foreign_key, primary_k
 
 
 class ProjectRow(TableBase):
-    """``version`` counts what changed in the project: every answer about it carries this number."""
+    """A project; ``version`` grows with every change and is part of every ETag."""
 
     __tablename__ = "projects"
 
@@ -32,7 +32,7 @@ class ProjectRow(TableBase):
 
 
 class CommitRow(TableBase):
-    """``dirty`` is part of the key: a changed working tree is never taken for the commit it started from."""
+    """A commit; ``dirty`` is part of the key, so a changed working tree is never taken for its commit."""
 
     __tablename__ = "commits"
     __table_args__ = (UniqueConstraint("project_id", "sha", "dirty"),)
@@ -51,6 +51,8 @@ class CommitRow(TableBase):
 
 
 class MachineRow(TableBase):
+    """A machine class."""
+
     __tablename__ = "machines"
 
     id: Mapped[int] = primary_key()
@@ -64,6 +66,8 @@ class MachineRow(TableBase):
 
 
 class EnvironmentRow(TableBase):
+    """An environment: the observed versions and settings of a machine."""
+
     __tablename__ = "environments"
 
     id: Mapped[int] = primary_key()
@@ -72,6 +76,8 @@ class EnvironmentRow(TableBase):
 
 
 class VariantRow(TableBase):
+    """A variant: the chosen options of a measurement."""
+
     __tablename__ = "variants"
 
     id: Mapped[int] = primary_key()
@@ -80,7 +86,7 @@ class VariantRow(TableBase):
 
 
 class BenchmarkRow(TableBase):
-    """``code`` and ``meta`` are kept per version: asv itself remembers only the latest."""
+    """A version of a benchmark with its code and settings; asv itself keeps only the latest."""
 
     __tablename__ = "benchmarks"
     __table_args__ = (UniqueConstraint("project_id", "name", "version"),)
@@ -94,8 +100,8 @@ class BenchmarkRow(TableBase):
 
 
 class SeriesRow(TableBase):
-    """``identity`` hashes project, benchmark, version, parameters, metric, machine, variant and harness:
-    all.
+    """A series; ``identity`` hashes project, benchmark, version, parameters, metric, machine, variant,
+    harness.
     """
 
     __tablename__ = "series"
@@ -113,9 +119,10 @@ class SeriesRow(TableBase):
 
 
 class SessionRow(TableBase):
-    """``seed`` is text: a random order may be drawn from more bits than a database integer holds.
+    """A measuring session.
 
-    ``source`` says where a session measured elsewhere came from, and what is only approximately known of it.
+    ``seed`` is text, since it may exceed a database integer. ``source`` describes the origin of a session
+    measured elsewhere, and what is only approximate in it.
     """
 
     __tablename__ = "sessions"
@@ -135,9 +142,9 @@ class SessionRow(TableBase):
 
 
 class RunRow(TableBase):
-    """``key`` makes the same run arrive once; ``body_hash`` tells whether it arrived with the same content.
+    """A run; ``key`` makes it unique, ``body_hash`` detects other content under the same key.
 
-    ``processes`` counts those of the operating system, whichever metrics each is stored with.
+    ``processes`` counts OS processes, whichever metrics each is stored with.
     """
 
     __tablename__ = "runs"
@@ -160,11 +167,10 @@ class RunRow(TableBase):
 
 
 class ResultRow(TableBase):
-    """``level`` is the one number its processes agree on, so that histories are judged without reading
-    samples.
+    """A result; ``level`` is its one number for verdicts, so that histories need no samples.
 
-    ``clock`` is what they were read from, empty where that differs and absent until the level is worked
-    out; ``spread`` reaches from the lowest sample to the highest.
+    ``clock`` is that of the processes, empty if they differ and NULL until the level is computed;
+    ``spread`` is the range from the lowest sample to the highest.
     """
 
     __tablename__ = "results"
@@ -190,9 +196,7 @@ class ResultRow(TableBase):
 
 
 class ProcessRow(TableBase):
-    """``samples`` are the raw numbers as packed little-endian float64: what went in comes out, bit for
-    bit.
-    """
+    """A process; ``samples`` are packed little-endian float64, exact."""
 
     __tablename__ = "processes"
     __table_args__ = (UniqueConstraint("result_id", "role", "pair", "round", "order", "index"),)
@@ -216,6 +220,8 @@ class ProcessRow(TableBase):
 
 
 class VerdictRow(TableBase):
+    """A verdict; superseded ones are kept."""
+
     __tablename__ = "verdicts"
     __table_args__ = (
         Index("ix_verdicts_question", "series_id", "base", "head"),
@@ -249,7 +255,7 @@ class VerdictRow(TableBase):
 
 
 class DecisionRow(TableBase):
-    """How one verdict was reached, kept so that it can be reached again from the samples."""
+    """How one verdict was reached, so that it can be recomputed from the samples."""
 
     __tablename__ = "decisions"
 
@@ -266,6 +272,8 @@ class DecisionRow(TableBase):
 
 
 class ChangePointRow(TableBase):
+    """A change point of a series."""
+
     __tablename__ = "change_points"
     __table_args__ = (Index("ix_change_points_sizes", "series_id", "relative_change"),)
 
@@ -279,7 +287,7 @@ class ChangePointRow(TableBase):
 
 
 class UnresolvedResultRow(TableBase):
-    """A metric whose unit or direction nobody named, kept as it came until somebody does."""
+    """A result whose unit or direction is unknown, kept as it arrived."""
 
     __tablename__ = "unresolved_results"
     __table_args__ = (Index("ix_unresolved_results_project", "project_id", "id"),)

@@ -1,1 +1,1 @@
-"""Writes: runs, processes and verdicts, alone or many in one commit."""
+"""Write runs, processes and verdicts, alone or many in one commit."""

@@ -1,8 +1,7 @@
-"""Add whole runs fast: rows as plain tuples, converted once by our own functions, in as few statements as
-can be.
+"""Insert whole runs fast: rows as plain tuples, in as few statements as possible.
 
-SQLAlchemy's way of binding costs three times what SQLite needs for the rows themselves, and PostgreSQL
-takes rows by COPY fifteen times as fast as one by one.
+Binding by SQLAlchemy costs three times what SQLite needs for the rows themselves, and PostgreSQL takes
+rows by COPY fifteen times as fast as one by one.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ NO_RESULT_SUMMARY = (None,) * 3
 def insert_runs(
     tx: Session, project_id: int, runs: Sequence[KeyedRun], received_at: datetime | None = None
 ) -> dict[str, int]:
-    """Add run rows, of sessions that are known, and answer their ids by key."""
+    """Insert the rows of runs whose sessions are stored; return their ids by key."""
     if not runs:
         return {}
     commits = row_ids.ensure_commit_ids(tx, project_id, list(dict.fromkeys(run.commit for run, _, _ in runs)))
@@ -109,8 +108,8 @@ def insert_results(
     results: Sequence[tuple[int, Result]],
     summarize: ProcessSummarizer | None = None,
 ) -> None:
-    """Add results of runs, by the ids of these, with all their processes, and what they came to where that
-    is told.
+    """Insert results, given with their run ids, and all their processes; ``summarize`` computes the
+    levels.
     """
     if not results:
         return
@@ -134,7 +133,7 @@ def insert_results(
 
 
 def update_process_count(tx: Session, run_id: int) -> None:
-    """Count anew the processes of a run that results were added to."""
+    """Recount the OS processes of a run after results were added."""
     cell = (SeriesRow.benchmark_id, SeriesRow.parameters)
     process = (ProcessRow.role, ProcessRow.pair, ProcessRow.round, ProcessRow.order, ProcessRow.index)
     distinct_processes = (
@@ -151,9 +150,7 @@ def update_process_count(tx: Session, run_id: int) -> None:
 
 
 def count_os_processes(measured: Iterable[tuple[Series, Sequence[Process]]]) -> int:
-    """The processes of the operating system behind what was measured; the metrics of a cell come from the
-    same ones.
-    """
+    """Count the OS processes behind results: all metrics of a cell come from the same processes."""
     cells: dict[Any, list[Sequence[Process]]] = defaultdict(list)
     for series, processes in measured:
         cells[series.benchmark.name, series.benchmark.version, series.parameters].append(processes)
@@ -169,7 +166,7 @@ def _distinct_processes(groups: Iterable[Sequence[Process]]) -> set[tuple[Any, .
 
 
 def _result_values(result: Result, summarize: ProcessSummarizer | None) -> tuple[Any, ...]:
-    """Values of one row; a result that failed, or that is summarized when it is first read, has no level."""
+    """Build one row of ``results``; without a summary, the level is computed when it is first read."""
     sample = result.summary
     sample_values: tuple[Any, ...] = NO_SUMMARY
     if sample:
@@ -189,7 +186,7 @@ def _result_values(result: Result, summarize: ProcessSummarizer | None) -> tuple
 
 
 def _process_values(process: Process) -> tuple[Any, ...]:
-    """The row of one process; there are hundreds in a run, so nothing is called that need not be."""
+    """Build one row of ``processes``; a run has hundreds, so this avoids function calls."""
     pair, round_, order, started_at = process.pair, process.round, process.order, process.started_at
     return (
         process.index,

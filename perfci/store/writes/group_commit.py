@@ -1,6 +1,4 @@
-"""Write what many ask for at once in one transaction: a commit to disk costs the same for one upload as for
-sixty.
-"""
+"""Group commit: write the jobs of many threads in one transaction, since a commit to disk costs the same."""
 
 from __future__ import annotations
 
@@ -39,15 +37,13 @@ MAX_ATTEMPTS = 3
 
 
 class StoreUnavailable(PerfciError):
-    """The database could not store anything now; whoever asked may ask again after ``retry_after``
-    seconds.
-    """
+    """The database cannot store anything now; callers may retry after ``retry_after`` seconds."""
 
     retry_after = RETRY_AFTER_S
 
 
 class StoreBusy(StoreUnavailable):
-    """More waits already than can be stored soon."""
+    """Too many jobs wait already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +72,10 @@ class _TransactionFailure(Exception):
 
 
 class GroupCommitter:
-    """One writing thread of a process, made where it is used: a thread does not survive a fork.
+    """One writing thread per process, started on first use, since threads do not survive a fork.
 
-    A bad job undoes only itself, by savepoints, and whoever submitted one is answered only after the commit
-    they all share. At most ``max_jobs`` jobs share one; the first waits ``wait_ms`` for others.
+    A failing job rolls back only itself, by savepoints, and callers get their answers after the shared
+    commit. At most ``max_jobs`` jobs share one; the first waits ``wait_ms`` for others.
     """
 
     def __init__(self, store: Store, *, max_jobs: int = 64, wait_ms: float = 2.0) -> None:
@@ -159,7 +155,7 @@ class GroupCommitter:
             return
 
     def _fail_batch(self, batch: Sequence[_QueuedJob], failure: _TransactionFailure) -> None:
-        """Try the jobs one by one where one of them may have spoilt it for all; else send them away."""
+        """Run the jobs one by one where one may have failed the transaction; else fail them all."""
         if failure.may_be_job_fault and len(batch) > 1:
             for job in batch:
                 self._commit_batch([job])
@@ -168,7 +164,7 @@ class GroupCommitter:
             job.future.set_exception(_public_error(failure.cause))
 
     def _run_transaction(self, batch: Sequence[_QueuedJob]) -> list[_JobOutcome]:
-        """One transaction; whatever stops it as a whole is a fault."""
+        """Run a batch in one transaction; raise ``_TransactionFailure`` if it fails as a whole."""
         in_a_job, committing = False, False
         try:
             with self._store.begin() as tx:
@@ -190,7 +186,7 @@ class GroupCommitter:
     def _run_jobs(
         self, tx: Session, run_batch: BatchFunction[Any, Any], items: Sequence[Any]
     ) -> list[_JobOutcome]:
-        """All at once, or each by itself where that fails: one of them may be the reason."""
+        """Run the jobs together, or one by one if that fails because of one of them."""
         if len(items) > 1 and run_batch is not _run_each:
             try:
                 return self._run_in_savepoint(tx, run_batch, items)
@@ -225,7 +221,7 @@ def _run_each(tx: Session, jobs: Sequence[Callable[[Session], Any]]) -> list[Any
 
 
 def _public_error(cause: Exception) -> Exception:
-    """How those who wait learn of a fault: one that may pass, or a mistake of ours as it is."""
+    """Convert an error for callers: temporary ones become ``StoreUnavailable``, others stay."""
     if isinstance(cause, PerfciError):
         return StoreUnavailable(str(cause))
     if isinstance(cause, DBAPIError):

@@ -1,4 +1,4 @@
-"""Remember: sessions, runs, processes, verdicts. The caller owns the transaction ``tx``."""
+"""Write sessions, runs, processes and results. The caller owns the transaction ``tx``."""
 
 from __future__ import annotations
 
@@ -57,9 +57,7 @@ memory.
 
 @dataclass(frozen=True, slots=True)
 class IngestCounts:
-    """What a bulk ingest added. ``values`` are results with a number, ``samples`` the raw ones behind
-    them.
-    """
+    """What an ingest added: ``values`` counts results with a value, ``samples`` their samples."""
 
     runs_new: int = 0
     runs_known: int = 0
@@ -85,7 +83,7 @@ def start_session(
     rounds: int,
     started_at: datetime,
 ) -> None:
-    """Open a session under a ``uid`` nobody used before."""
+    """Start a session under a new ``uid``."""
     if tx.scalar(sa.select(SessionRow.id).where(SessionRow.uid == uid)) is not None:
         raise PerfciError(f"The session {uid} exists already: every session needs a name of its own.")
     row = {
@@ -102,7 +100,7 @@ def start_session(
 
 
 def find_unfinished_session(tx: Session, project: str, spec_hash: str) -> SessionRecord | None:
-    """The newest session of the same plan that was interrupted: a run that starts again goes on with it."""
+    """Find the newest interrupted session with the same plan, to resume it."""
     row = tx.execute(
         sa.select(*core_table(SessionRow).c)
         .join(ProjectRow, SessionRow.project_id == ProjectRow.id)
@@ -114,13 +112,14 @@ def find_unfinished_session(tx: Session, project: str, spec_hash: str) -> Sessio
 
 
 def finish_session(tx: Session, uid: str, finished_at: datetime) -> None:
+    """Mark a session as finished."""
     session_id = row_ids.require_session_id(tx, uid)
     done = {"state": FINISHED, "finished_at": finished_at}
     tx.execute(sa.update(core_table(SessionRow)).where(SessionRow.id == session_id).values(done))
 
 
 def add_run(tx: Session, run: Run) -> int:
-    """Store a run of a started session, or find it again: a resumed run goes on where it stopped."""
+    """Store a run of a started session, or find it again to resume it; return its id."""
     project_id, key = row_ids.ensure_project_id(tx, run.project), _local_key(run)
     run_id = tx.scalar(sa.select(RunRow.id).where(RunRow.key == key))
     if run_id is None:
@@ -139,9 +138,7 @@ def add_run(tx: Session, run: Run) -> int:
 
 
 def add_processes(tx: Session, run_id: int, measured: Sequence[tuple[Series, Process]]) -> list[int]:
-    """Append what one finished OS process measured, one row per metric, and answer the ids in the same
-    order.
-    """
+    """Store the measurements of one finished OS process, one row per metric; return their ids in order."""
     if not measured:
         return []
     project_id = row_ids.load_run_project_id(tx, run_id)
@@ -171,7 +168,7 @@ def ingest_batch(
     received_at: datetime | None = None,
     summarize: ProcessSummarizer | None = None,
 ) -> set[str]:
-    """Store some whole runs of one project as one, and answer the keys of those that were not known."""
+    """Store whole runs of one project; return the keys of those that are new."""
     stored = (
         _store_batch(tx, batch, kind, "refuse", received_at, summarize) for batch in _split_batches(runs)
     )
@@ -203,7 +200,7 @@ def ingest_runs(
 def describe_benchmarks(
     tx: Session, project: str, descriptions: Mapping[Benchmark, tuple[str, Mapping[str, Any]]]
 ) -> None:
-    """Keep source code and settings of benchmark versions that have none yet."""
+    """Store the source code and settings of benchmark versions that have none yet."""
     project_id = row_ids.ensure_project_id(tx, project)
     for benchmark, (code, meta) in descriptions.items():
         row_id = row_ids.ensure_benchmark_id(tx, project_id, benchmark)
@@ -212,14 +209,12 @@ def describe_benchmarks(
 
 
 def upsert_commits(tx: Session, project: str, commits: Sequence[Commit]) -> None:
-    """Store commits, or complete what is known of them."""
+    """Store commits, or complete the stored ones."""
     row_ids.ensure_commit_ids(tx, row_ids.ensure_project_id(tx, project), commits)
 
 
 def _ensure_result_id(tx: Session, run_id: int, series_id: int, process: Process) -> int:
-    """Find or add the result a process belongs to; its status is ok once any process is ok, else the
-    latest.
-    """
+    """Find or add the result of a process; it is ok once any process is ok, else it has the latest status."""
     key = ("result", run_id, series_id)
     result_id = get_id_cache(tx).find(key)
     if result_id is None:
@@ -244,7 +239,7 @@ def _ensure_result_id(tx: Session, run_id: int, series_id: int, process: Process
 
 
 def _split_batches(runs: Iterable[KeyedRun]) -> Iterator[list[KeyedRun]]:
-    """Cut a stream into batches of one project in which no key comes twice."""
+    """Split runs into batches of one project without duplicate keys."""
     batch: list[KeyedRun] = []
     for run, key, body_hash in runs:
         same_project = not batch or batch[0][0].project == run.project
@@ -264,7 +259,7 @@ def _store_batch(
     received_at: datetime | None,
     summarize: ProcessSummarizer | None,
 ) -> Sequence[KeyedRun]:
-    """Store the runs of a batch that are not known yet, and answer them."""
+    """Store the new runs of a batch and return them."""
     project_id = row_ids.ensure_project_id(tx, batch[0][0].project)
     new = list(_select_new_runs(tx, batch, on_changed))
     row_ids.add_imported_sessions(tx, project_id, [run for run, _, _ in new], kind)
@@ -286,7 +281,7 @@ def _count_ingested(new: Sequence[Run], runs_known: int) -> IngestCounts:
 
 
 def _select_new_runs(tx: Session, batch: Sequence[KeyedRun], on_changed: str) -> Iterator[KeyedRun]:
-    """The runs of a batch that are not stored yet, a grown one reduced to what is new in it."""
+    """Yield the runs of a batch that are not stored yet; a run that has grown keeps only its new results."""
     stored_hashes = _load_body_hashes(
         tx, [key for run, key, _ in batch] + [_local_key(run) for run, _, _ in batch]
     )
@@ -313,13 +308,15 @@ def _load_body_hashes(tx: Session, keys: Sequence[str]) -> dict[str, str]:
 
 
 def _drop_stored_results(tx: Session, run: Run) -> Run:
-    """Drop the results that an earlier state of the same run brought already, equal in every field."""
+    """Drop the results that are stored already, equal in every field."""
     stored = set(measurements.load_results_like(tx, run))
     return replace(run, results=tuple(result for result in run.results if result not in stored))
 
 
 def _local_key(run: Run) -> str:
-    """The key of a run measured here: a session visits a commit on a machine in an environment once."""
+    """Compute the key of a run measured here: a session measures a commit on a machine and environment
+    once.
+    """
     return identity(
         "local",
         [run.session, run.commit.sha, run.commit.dirty, machine_identity(run.machine)],

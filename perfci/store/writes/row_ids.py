@@ -1,6 +1,4 @@
-"""Find or add the rows that measurements hang on: project, commit, machine, environment, variant,
-benchmark, series.
-"""
+"""Find or add the rows that measurements refer to: projects, commits, machines, environments, series."""
 
 from __future__ import annotations
 
@@ -34,15 +32,14 @@ SESSIONS = core_table(SessionRow)
 
 
 def ensure_project_id(tx: Session, slug: str) -> int:
+    """Find or add a project."""
     return get_id_cache(tx).get_or_add(
         ("project", slug), lambda: _find_or_add(tx, ProjectRow, {"slug": slug})
     )
 
 
 def load_run_project_id(tx: Session, run_id: int) -> int:
-    """The project a run was stored for; the ids a store has seen make this free for the run being
-    measured.
-    """
+    """Load the project id of a run; it is cached for the run being measured."""
 
     def find() -> int:
         query = sa.select(SessionRow.project_id).join(RunRow, RunRow.session_id == SessionRow.id)
@@ -55,6 +52,8 @@ def load_run_project_id(tx: Session, run_id: int) -> int:
 
 
 def require_session_id(tx: Session, uid: str) -> int:
+    """Find the id of a session; raise if it was not started."""
+
     def find() -> int:
         session_id = tx.scalar(sa.select(SessionRow.id).where(SessionRow.uid == uid))
         if session_id is None:
@@ -65,7 +64,7 @@ def require_session_id(tx: Session, uid: str) -> int:
 
 
 def add_imported_sessions(tx: Session, project: int, runs: Sequence[Run], kind: str) -> None:
-    """Add the sessions that finished runs from elsewhere belong to, each with the first run of it."""
+    """Add the sessions of finished runs from elsewhere; a session starts with its first run."""
     cache = get_id_cache(tx)
     new = {
         run.session: run for run in reversed(runs) if cache.find(("session", project, run.session)) is None
@@ -96,6 +95,8 @@ def add_imported_sessions(tx: Session, project: int, runs: Sequence[Run], kind: 
 
 
 def ensure_machine_id(tx: Session, machine: Machine) -> int:
+    """Find or add a machine class."""
+
     def find_or_add() -> int:
         row = {name: getattr(machine, name) for name in machine.__dataclass_fields__}
         return _find_or_add(tx, MachineRow, {"identity": machine_identity(machine)}, row)
@@ -104,6 +105,8 @@ def ensure_machine_id(tx: Session, machine: Machine) -> int:
 
 
 def ensure_environment_id(tx: Session, environment: Environment) -> int:
+    """Find or add an environment."""
+
     def find_or_add() -> int:
         key = {"identity": identity(environment.values)}
         return _find_or_add(tx, EnvironmentRow, key, {"observed": environment.values})
@@ -112,6 +115,8 @@ def ensure_environment_id(tx: Session, environment: Environment) -> int:
 
 
 def ensure_variant_id(tx: Session, variant: Variant) -> int:
+    """Find or add a variant."""
+
     def find_or_add() -> int:
         return _find_or_add(
             tx, VariantRow, {"identity": identity(variant.values)}, {"chosen": variant.values}
@@ -121,16 +126,18 @@ def ensure_variant_id(tx: Session, variant: Variant) -> int:
 
 
 def ensure_benchmark_id(tx: Session, project: int, benchmark: Benchmark) -> int:
+    """Find or add a benchmark version."""
     key = {"project_id": project, "name": benchmark.name, "version": benchmark.version}
     return get_id_cache(tx).get_or_add((project, benchmark), lambda: _find_or_add(tx, BenchmarkRow, key))
 
 
 def ensure_series_id(tx: Session, project: int, series: Series) -> int:
+    """Find or add one series."""
     return ensure_series_ids(tx, project, [series])[0]
 
 
 def ensure_series_ids(tx: Session, project: int, series: Sequence[Series]) -> list[int]:
-    """The ids of series, in their order; those nobody has measured before are added together."""
+    """Find or add series; return their ids in order. New ones are added together."""
     cache = get_id_cache(tx)
     # By object, since a run shares its machine and variant and comparing them for each series is slow.
     machines = {id(each.machine): each.machine for each in series}
@@ -165,9 +172,7 @@ def ensure_series_ids(tx: Session, project: int, series: Sequence[Series]) -> li
 
 
 def _add_series(tx: Session, project: int, new: Mapping[Any, Series]) -> dict[Any, int]:
-    """Find or add series in one order for all writers, so that two of them wait for each other and never in
-    a ring.
-    """
+    """Find or add series in one order for all writers, which prevents deadlocks."""
     slug = str(tx.scalar(sa.select(ProjectRow.slug).where(ProjectRow.id == project)))
     identities = {key: conversions.series_identity(slug, item) for key, item in new.items()}
     stored = find_series_ids(tx, identities.values())
@@ -196,7 +201,7 @@ def _add_series(tx: Session, project: int, new: Mapping[Any, Series]) -> dict[An
 def _ensure_benchmark_ids(
     tx: Session, project: int, benchmarks: Collection[Benchmark]
 ) -> dict[Benchmark, int]:
-    """Find or add benchmarks, those that are missing in one statement and one order."""
+    """Find or add benchmarks, the missing ones in one statement and one order."""
     ordered = sorted(benchmarks, key=lambda item: (item.name, item.version))
     rows = [{"project_id": project, "name": item.name, "version": item.version} for item in ordered]
     missing = [
@@ -208,7 +213,7 @@ def _ensure_benchmark_ids(
 
 
 def ensure_commit_ids(tx: Session, project: int, commits: Sequence[Commit]) -> dict[tuple[str, bool], int]:
-    """Add commits, or complete what is known of them, and answer their ids by (sha, dirty)."""
+    """Find, add or complete commits; return their ids by (sha, dirty)."""
     cache = get_id_cache(tx)
     commit_ids = {commit: cache.find((project, commit)) for commit in commits}
     if new := [commit for commit, row_id in commit_ids.items() if row_id is None]:
@@ -219,7 +224,7 @@ def ensure_commit_ids(tx: Session, project: int, commits: Sequence[Commit]) -> d
 
 
 def _add_commits(tx: Session, project: int, commits: Sequence[Commit]) -> dict[tuple[str, bool], int]:
-    """Add the commits nobody has added before, complete the others, and answer the ids of all."""
+    """Add new commits, complete stored ones, and return the ids of all."""
     by_key = {(commit.sha, commit.dirty): commit for commit in commits}
     rows = {key: {"project_id": project, **_commit_columns(by_key[key])} for key in sorted(by_key)}
     new = insert_rows(tx, COMMITS, list(rows.values()), "sha", "dirty", "id", ignore=True)
@@ -240,10 +245,10 @@ def _commit_columns(commit: Commit) -> dict[str, Any]:
 
 
 def _changed_commit_columns(row: Any, commit: Commit) -> dict[str, Any]:
-    """What a newer report of a commit changes.
+    """Compute the columns of a stored commit that a newer report changes.
 
-    What git alone knows (a subject, parents, a position) marks a report as coming from git: it may correct
-    the rest. Other reports, such as asv's with the author's date, only fill gaps.
+    A subject, parents or a position mark a report as coming from git, which may correct the rest. Other
+    reports, such as asv's with the author's date, only fill gaps.
     """
     from_git = bool(commit.subject or commit.parents or commit.position is not None)
     change = {}
@@ -258,9 +263,7 @@ def _changed_commit_columns(row: Any, commit: Commit) -> dict[str, Any]:
 def _find_or_add(
     tx: Session, row: type[TableBase], key: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
 ) -> int:
-    """Answer the id of the row with this key, adding it if need be; another writer may add it at the same
-    moment.
-    """
+    """Find or add the row with this key; another writer may add it at the same moment."""
     columns = core_table(row).c
     query = sa.select(columns.id).where(*(columns[name] == value for name, value in key.items()))
     row_id = tx.scalar(query)

@@ -27,7 +27,7 @@ from perfci.store.writes import row_ids
 def add_verdicts(
     tx: Session, project: str, session_uid: str, verdicts: Sequence[Verdict], created_at: datetime
 ) -> list[int]:
-    """Store what was decided; an older verdict on the same question is marked superseded, never edited."""
+    """Store verdicts; an older verdict on the same question is marked superseded, never edited."""
     project_id = row_ids.ensure_project_id(tx, project)
     common = {
         "project_id": project_id,
@@ -43,7 +43,7 @@ def add_verdicts(
 
 
 def save_change_points(tx: Session, project: str, changes: Mapping[Series, Sequence[ChangePoint]]) -> None:
-    """Set all the change points of some series; of those that are as they were nothing is written."""
+    """Replace the change points of some series; unchanged ones are not written."""
     ids_of = row_ids.ensure_series_ids(tx, row_ids.ensure_project_id(tx, project), list(changes))
     stored = _load_change_points(tx, ids_of)
     new = {
