@@ -12,7 +12,14 @@ from perfci.report.verdict_sentences import (
     trend_sentence,
     verdict_sentence,
 )
-from tests.support.report_builders import a_failure, a_history, a_point, a_series, a_verdict, one_of_each
+from tests.support.report_builders import (
+    a_failure,
+    a_history,
+    a_point,
+    a_series,
+    a_verdict,
+    one_verdict_per_kind,
+)
 
 
 def test_a_regression_says_by_how_much_and_how_noisy() -> None:
@@ -22,7 +29,7 @@ def test_a_regression_says_by_how_much_and_how_noisy() -> None:
 
 
 def test_every_kind_has_its_sentence() -> None:
-    assert [verdict_sentence(verdict) for verdict in one_of_each()[1:]] == [
+    assert [verdict_sentence(verdict) for verdict in one_verdict_per_kind()[1:]] == [
         "memory.peakmem_step needs 20.0 % less memory [17.0, 22.0], 10 pairs; noise floor 1.2 %",
         "train.time_data unchanged: +0.3 % [−0.9, +1.4], 10 pairs; minimum detectable effect 2.1 %",
         "inconclusive: serve.track_tokens(8) · throughput −3.1 % [−7.5, +1.2], 10 pairs; "
@@ -97,7 +104,7 @@ def test_candidates_are_counted_apart_from_confirmed_changes() -> None:
 
 
 def test_the_severest_verdict_leads() -> None:
-    assert [verdict.kind.value for verdict in rank_verdicts(reversed(one_of_each()))] == [
+    assert [verdict.kind.value for verdict in rank_verdicts(reversed(one_verdict_per_kind()))] == [
         "failed",
         "regression",
         "inconclusive",
@@ -148,7 +155,7 @@ def test_a_trend_reports_its_level_and_last_change() -> None:
 
 
 def test_a_trend_without_a_confirmed_change_says_so() -> None:
-    unchanged = build_trend(a_series(), a_history(by=1.0))
+    unchanged = build_trend(a_series(), a_history(factor=1.0))
     step = ChangePoint(a_series(), a_verdict().head, a_verdict().base, 0.18, 0.0124, 0.0147)
     candidate = build_trend(a_series(), a_history(), [step])
 

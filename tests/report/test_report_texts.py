@@ -6,7 +6,7 @@ import pytest
 
 from perfci.report.escaping import code_span, escape_csv_cell, make_printable
 from perfci.report.text_tables import align_table, format_comparison, format_verdict_table
-from tests.support.report_builders import EXPECTED, a_series, a_verdict, one_of_each
+from tests.support.report_builders import EXPECTED, a_series, a_verdict, one_verdict_per_kind
 
 HOSTILE = [
     "plain",
@@ -29,7 +29,9 @@ HOSTILE = [
 
 
 def test_the_terminal_table() -> None:
-    assert format_comparison(one_of_each()) == (EXPECTED / "comparison.txt").read_text(encoding="utf-8")
+    assert format_comparison(one_verdict_per_kind()) == (EXPECTED / "comparison.txt").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_both_levels_of_a_row_share_a_unit() -> None:

@@ -6,7 +6,7 @@ from perfci.model import Direction, Stage, VerdictKind
 from perfci.report.charts.series_trend import Trend, build_trend
 from perfci.report.charts.trend_ranking import find_largest_changes, find_open_regressions
 from perfci.report.serializers import serialize_trend, serialize_verdict
-from tests.support.report_builders import a_failure, a_history, a_series, a_verdict, one_of_each
+from tests.support.report_builders import a_failure, a_history, a_series, a_verdict, one_verdict_per_kind
 
 
 def trend_with_changes(
@@ -71,7 +71,7 @@ def test_changes_are_ranked_confirmed_first_then_by_size() -> None:
 
 
 def test_a_verdict_is_serialized_with_its_sentence() -> None:
-    fields = [serialize_verdict(verdict) for verdict in one_of_each()]
+    fields = [serialize_verdict(verdict) for verdict in one_verdict_per_kind()]
 
     assert json.loads(json.dumps(fields)) == fields
     assert fields[0]["verdict"] == "regression"

@@ -54,10 +54,10 @@ def a_failure(number: int, status: Status = Status.OOM, reason: str = "CUDA out 
 
 
 def a_history(
-    count: int = 30, *, step_at: int = 18, by: float = 1.183, start: float = 0.0124, seed: int = 1
+    count: int = 30, *, step_at: int = 18, factor: float = 1.183, start: float = 0.0124, seed: int = 1
 ) -> list[Point]:
     noise = random.Random(seed)
-    levels = [start * (by if number >= step_at else 1) for number in range(count)]
+    levels = [start * (factor if number >= step_at else 1) for number in range(count)]
     return [a_point(k, *(level * noise.gauss(1, 0.008) for _ in range(5))) for k, level in enumerate(levels)]
 
 
@@ -94,8 +94,8 @@ def a_verdict(
     )
 
 
-def one_of_each() -> list[Verdict]:
-    """A comparison in which every word occurs."""
+def one_verdict_per_kind() -> list[Verdict]:
+    """Build a comparison with one verdict of each kind."""
     nothing = {"ratio": None, "interval": None, "noise_floor": None, "mde": None, "pairs": 0}
     memory = a_series("memory.peakmem_step", "bytes", "peak_memory")
     data = a_series("train.time_data")

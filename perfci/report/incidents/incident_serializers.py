@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfci.model import ChangePoint, Retest
-from perfci.report.incidents import incident_text as words
+from perfci.report.incidents import incident_text
 from perfci.report.serializers import JsonFields, serialize_commit, serialize_series
 from perfci.verdicts.history.release_creep import Creep
 from perfci.verdicts.incidents.page_budget import BudgetedIncident
@@ -16,13 +16,13 @@ def serialize_incident_overview(
     budgeted_incidents: Sequence[BudgetedIncident],
     retests: Sequence[Retest],
     creeps: Sequence[Creep],
-    commits: words.CommitsBySha,
+    commits: incident_text.CommitsBySha,
     pages_per_week: int,
 ) -> JsonFields:
     """Serialize what ``perfci incidents list`` and the incidents page show."""
     return {
         "project": project,
-        "sentence": words.incidents_summary(budgeted_incidents, len(retests), len(creeps)),
+        "sentence": incident_text.incidents_summary(budgeted_incidents, len(retests), len(creeps)),
         "pages_per_week": pages_per_week,
         "incidents": [
             serialize_incident(budgeted, commits, pages_per_week) for budgeted in budgeted_incidents
@@ -33,7 +33,7 @@ def serialize_incident_overview(
 
 
 def serialize_incident(
-    budgeted: BudgetedIncident, commits: words.CommitsBySha, pages_per_week: int
+    budgeted: BudgetedIncident, commits: incident_text.CommitsBySha, pages_per_week: int
 ) -> JsonFields:
     """Serialize an incident with its members."""
     members = [serialize_member(change) for change in budgeted.incident.members]
@@ -41,7 +41,7 @@ def serialize_incident(
 
 
 def serialize_incident_summary(
-    budgeted: BudgetedIncident, commits: words.CommitsBySha, pages_per_week: int
+    budgeted: BudgetedIncident, commits: incident_text.CommitsBySha, pages_per_week: int
 ) -> JsonFields:
     """Serialize an incident without its members, which may be thousands."""
     incident = budgeted.incident
@@ -49,12 +49,12 @@ def serialize_incident_summary(
     return {
         "id": incident.id,
         "kind": incident.kind.value,
-        "sentence": words.incident_headline(incident, commits),
-        "explanation": words.incident_explanation(incident, commits),
+        "sentence": incident_text.incident_headline(incident, commits),
+        "explanation": incident_text.incident_explanation(incident, commits),
         "disposition": budgeted.disposition.value,
         "ongoing": incident.ongoing,
         "open": budgeted.is_open,
-        "disposition_text": words.disposition_sentence(budgeted, pages_per_week),
+        "disposition_text": incident_text.disposition_sentence(budgeted, pages_per_week),
         "week": budgeted.week or None,
         "last_good": incident.last_good,
         "commit": incident.commit,
@@ -78,7 +78,7 @@ def serialize_incident_summary(
             }
             for candidate in incident.candidates
         ],
-        "next_measurement": words.measure_command(incident) or None,
+        "next_measurement": incident_text.measure_command(incident) or None,
     }
 
 
@@ -86,7 +86,7 @@ def serialize_member(change: ChangePoint) -> JsonFields:
     """Serialize the change of one series of an incident."""
     return {
         "series": serialize_series(change.series),
-        "sentence": words.member_sentence(change),
+        "sentence": incident_text.member_sentence(change),
         "last_good": change.last_good,
         "commit": change.commit,
         "relative_change": change.relative_change,
@@ -102,7 +102,7 @@ def serialize_retest(retest: Retest) -> JsonFields:
         "base": retest.base,
         "head": retest.head,
         "reason": retest.reason,
-        "command": words.retest_command(retest),
+        "command": incident_text.retest_command(retest),
     }
 
 
@@ -110,7 +110,7 @@ def serialize_creep(creep: Creep) -> JsonFields:
     """Serialize the slow drift of a series since a release."""
     return {
         "series": serialize_series(creep.series),
-        "sentence": words.creep_sentence(creep),
+        "sentence": incident_text.creep_sentence(creep),
         "release": creep.release,
         "base": creep.base,
         "head": creep.head,
@@ -119,5 +119,5 @@ def serialize_creep(creep: Creep) -> JsonFields:
         "total": creep.total_ratio,
         "p_value": creep.p_value,
         "paired": creep.paired,
-        "command": words.creep_command(creep),
+        "command": incident_text.creep_command(creep),
     }

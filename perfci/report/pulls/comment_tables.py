@@ -42,8 +42,8 @@ def worse_blocks(findings: Findings) -> list[CommentBlock]:
         if rows:
             blocks.append(CommentBlock(f"**{name}**: {totals[name]:,} worse"))
             blocks.append(CommentBlock(columns.heading, [columns.render_row(verdict) for verdict in rows]))
-    places = {id(verdict) for verdict in shown}
-    rest = [verdict for verdict in worse if id(verdict) not in places]
+    shown_ids = {id(verdict) for verdict in shown}
+    rest = [verdict for verdict in worse if id(verdict) not in shown_ids]
     return [*blocks, *_table_blocks(rest, columns, f"{len(rest):,} more worse")]
 
 
@@ -56,43 +56,43 @@ def drift_blocks(findings: Findings) -> list[CommentBlock]:
     """Build the table of changes on main since the merge base, next to those of the pull request."""
     if findings.main_head is None:
         return []
-    moved = sort_by_attention(
+    changed = sort_by_attention(
         verdict for verdict in findings.main_drift if verdict.kind in {*CHANGE_KINDS, VerdictKind.FAILED}
     )
     title = f"**Main since the merge base** (now {code_span(findings.main_head.short_sha)})"
-    if not moved:
+    if not changed:
         return [CommentBlock(f"{title}: nothing changed on main.")]
     verdict_by_series = {verdict.series: verdict for verdict in findings.verdicts}
-    lines = [_drift_row(verdict_by_series.get(verdict.series), verdict) for verdict in moved[:MAX_ROWS]]
+    lines = [_drift_row(verdict_by_series.get(verdict.series), verdict) for verdict in changed[:MAX_ROWS]]
     heading = "| Benchmark | Metric | This pull request | Main |\n|---|---|---|---|"
     return [
-        CommentBlock(f"{title}: {format_count(len(moved), 'series', 'series')} changed on main."),
-        CommentBlock(heading, lines, hidden_rows=len(moved) - len(lines)),
+        CommentBlock(f"{title}: {format_count(len(changed), 'series', 'series')} changed on main."),
+        CommentBlock(heading, lines, hidden_rows=len(changed) - len(lines)),
     ]
 
 
 def folded_blocks(findings: Findings) -> list[CommentBlock]:
     """Build the folded tables of all other verdicts; expanded if there is no regression."""
-    unfolded, hardware = not _worse_verdicts(findings), _has_mixed_hardware(findings)
+    expanded, hardware = not _worse_verdicts(findings), _has_mixed_hardware(findings)
     better, inconclusive, missing, unchanged = (_verdicts_of_kinds(findings, kinds) for kinds in FOLDED_KINDS)
     return [
         *_table_blocks(
             better,
             comment_columns.change_columns(hardware=hardware),
             f"{len(better):,} better",
-            unfolded=unfolded,
+            expanded=expanded,
         ),
         *_table_blocks(
             inconclusive,
             comment_columns.inconclusive_columns(hardware=hardware),
             f"{len(inconclusive):,} inconclusive",
-            unfolded=unfolded,
+            expanded=expanded,
         ),
         *_table_blocks(
             missing,
             comment_columns.not_compared_columns(hardware=hardware),
             _missing_summary(missing),
-            unfolded=unfolded,
+            expanded=expanded,
         ),
         *_table_blocks(
             unchanged, comment_columns.unchanged_columns(hardware=hardware), f"{len(unchanged):,} unchanged"
@@ -135,8 +135,13 @@ def _worse_verdicts(findings: Findings) -> list[Verdict]:
 def _verdicts_of_kinds(findings: Findings, kinds: Iterable[VerdictKind]) -> list[Verdict]:
     """Select verdicts, removed benchmarks before new ones, then by section."""
     selected = sort_by_attention(verdict for verdict in findings.verdicts if verdict.kind in kinds)
-    places, sections = {name: place for place, name in enumerate(SECTIONS)}, _sections_by_series(findings)
-    return sorted(selected, key=lambda verdict: (_missing_rank(verdict), places[sections[verdict.series]]))
+    section_ranks, sections = (
+        {name: rank for rank, name in enumerate(SECTIONS)},
+        _sections_by_series(findings),
+    )
+    return sorted(
+        selected, key=lambda verdict: (_missing_rank(verdict), section_ranks[sections[verdict.series]])
+    )
 
 
 def _sections_by_series(findings: Findings) -> dict[Series, str]:
@@ -157,12 +162,12 @@ def _missing_summary(verdicts: Sequence[Verdict]) -> str:
 
 
 def _table_blocks(
-    verdicts: Sequence[Verdict], columns: VerdictColumns, summary: str, *, unfolded: bool = False
+    verdicts: Sequence[Verdict], columns: VerdictColumns, summary: str, *, expanded: bool = False
 ) -> list[CommentBlock]:
     lines = [columns.render_row(verdict) for verdict in verdicts[:MAX_FOLDED_ROWS]]
     if not lines:
         return []
-    return [CommentBlock(columns.heading, lines, summary, unfolded, hidden_rows=len(verdicts) - len(lines))]
+    return [CommentBlock(columns.heading, lines, summary, expanded, hidden_rows=len(verdicts) - len(lines))]
 
 
 def _has_mixed_hardware(findings: Findings) -> bool:
