@@ -31,9 +31,7 @@ def can_read(path: Path, head: bytes) -> bool:
 
 
 def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
-    """Yield one run, each entry a benchmark with one number; the free text of ``range`` and ``extra`` is
-    dropped.
-    """
+    """Yield one run, each entry a benchmark with one number; ``range`` and ``extra`` are dropped."""
     content, body = read_json(path)
     if not isinstance(content, list):
         raise PerfciError(f'{path} is not a generic file: expected a list of {{"name", "unit", "value"}}.')

@@ -18,9 +18,7 @@ class JsonTooLarge(PerfciError):
 
 
 def require_json_limits(raw: bytes, source_name: str) -> None:
-    """Refuse JSON of too many parts or nested too deep; invalid JSON passes: its reader explains it
-    better.
-    """
+    """Refuse JSON of too many parts or nested too deep; invalid JSON is left to its reader to refuse."""
     if any(sum(map(raw.count, marks)) > limit for marks, limit in MAX_COUNTS.items()):
         raise JsonTooLarge(f"{source_name} holds too many objects, lists or values.")
     try:

@@ -108,9 +108,7 @@ def _add_state(run: RunBuilder, name: str, state: Mapping[str, Any], path: Path,
 
 
 def _summaries_by_tag(state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Map tag and name to a value; newer files write whole numbers as text, as JSON has no 64-bit
-    integers.
-    """
+    """Map tag and name to a value. Newer files write whole numbers as text: JSON has no 64-bit integers."""
     stored = state.get("summaries")
     tagged = [
         (to_text(as_mapping(summary).get("tag")), as_mapping(summary).get("data"))

@@ -381,9 +381,7 @@ def _parse_run(body: bytes, source_name: str) -> Run:
 
 
 def _describe_first_error(error: ValidationError) -> str:
-    """Format ``results[3].processes[0].pair: Input should be a valid integer (found 'x'), and 2 more
-    errors``.
-    """
+    """Format ``results[3].processes[0].pair: Input should be a valid integer (found 'x'), and 2 more ...``."""
     errors = error.errors(include_url=False)
     place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in errors[0]["loc"]).lstrip(".")
     input_value = (

@@ -41,11 +41,11 @@ def test_what_is_not_said_is_said_by_options(custom: Path, capsys: pytest.Captur
 
     assert run_cli(["ingest", "custom.json", *options]) == 0
 
-    told = capsys.readouterr()
-    assert told.err == "  generic does not say which commit it measured: assumed to be 0123456789\n"
+    output = capsys.readouterr()
+    assert output.err == "  generic does not say which commit it measured: assumed to be 0123456789\n"
     assert run_cli(["export", "--project", "it", "--format", "perfci"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert [(one["benchmark"], one["unit"], one["direction"]) for one in document["results"]] == [
+    assert [(result["benchmark"], result["unit"], result["direction"]) for result in document["results"]] == [
         ("encode", "seconds", "lower"),
         ("cpu", "ratio", "higher"),
     ]
@@ -54,16 +54,16 @@ def test_what_is_not_said_is_said_by_options(custom: Path, capsys: pytest.Captur
 def test_a_value_of_unknown_unit_is_kept_unresolved(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["ingest", "custom.json", "--commit", SHA, "--machine", "box", "--json"]) == 0
 
-    told = capsys.readouterr()
+    output = capsys.readouterr()
     assert (
         "  value has an unresolved unit: the direction (lower or higher is better) of cpu in x is unknown\n"
-        in told.err
+        in output.err
     )
-    assert json.loads(told.out)[0]["unresolved"] == 1
+    assert json.loads(output.out)[0]["unresolved"] == 1
 
 
 @pytest.mark.parametrize(
-    ("option", "says"),
+    ("option", "message"),
     [
         (
             ["--commit", "main"],
@@ -73,10 +73,10 @@ def test_a_value_of_unknown_unit_is_kept_unresolved(custom: Path, capsys: pytest
     ],
 )
 def test_a_wrong_option_is_explained(
-    custom: Path, capsys: pytest.CaptureFixture[str], option: list[str], says: str
+    custom: Path, capsys: pytest.CaptureFixture[str], option: list[str], message: str
 ) -> None:
     assert run_cli(["ingest", "custom.json", *option]) == 2
-    assert says in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def git(*command: str) -> str:
@@ -118,7 +118,7 @@ def test_samples_are_a_question_of_csv(custom: Path, capsys: pytest.CaptureFixtu
 
 
 def sources(here: Path) -> list[str]:
-    """What is said of the sessions that were read."""
+    """Return the sources of the stored sessions."""
     with closing(sqlite3.connect(here / ".perfci" / "perfci.db")) as store:
         return [source for (source,) in store.execute("SELECT source FROM sessions")]
 
@@ -169,8 +169,8 @@ def test_the_level_of_what_was_read_is_kept(here: Path) -> None:
 
 def test_two_files_that_name_no_commit_are_compared(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     noise = [0.001 * (n % 5) for n in range(20)]
-    base = hyperfine(here / "base.json", *(1 + one for one in noise))
-    head = hyperfine(here / "head.json", *(1.3 + one for one in noise))
+    base = hyperfine(here / "base.json", *(1 + offset for offset in noise))
+    head = hyperfine(here / "head.json", *(1.3 + offset for offset in noise))
 
     assert run_cli(["compare", "--files", base, head, "--json", "verdicts.json"]) == 1
 

@@ -387,7 +387,7 @@ def test_an_import_is_counted_and_the_second_changes_nothing(folder: AsvFolder, 
 
 
 def everything_in(store: Store) -> str:
-    """All rows of all tables as text."""
+    """Return all rows of all tables as text."""
     with store.read() as tx:
         connection = tx.connection().connection.driver_connection
         assert connection is not None
@@ -458,7 +458,7 @@ def test_all_real_results_equal_what_asv_reads(django: Path, store: Store) -> No
 
 
 def assert_stored_equal_to_asv(store: Store, root: Path) -> int:
-    """Every stored run against asv's reading of the file it came from."""
+    """Compare every stored run with asv's reading of the file it came from."""
     with store.read() as tx:
         runs = [measurements.load_run(tx, number) for number in range(1, len(result_files(root)) + 1)]
     return sum(assert_equal_to_asv(run, root / dict(run.origin)["file"]) for run in runs)

@@ -1,4 +1,4 @@
-"""Results that asv itself measured a moment ago, in a repository made for it."""
+"""Results that asv measures during the test, in a temporary repository."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Memory:
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository of two commits whose suite asv has measured at both, in the environment of this test."""
+    """Return a repository of two commits, both measured by asv in the environment of this test."""
     folder = tmp_path_factory.mktemp("measured")
     (folder / "benchmarks").mkdir()
     (folder / "benchmarks" / "__init__.py").touch()
@@ -107,7 +107,7 @@ def measure(folder: Path) -> None:
 
 
 def asv(folder: Path, *command: str) -> int:
-    """Run asv with a home of its own, where it keeps what it knows of machines."""
+    """Run asv with its own home folder, where it stores facts about machines."""
     home = {**os.environ, "HOME": str(folder)}
     return subprocess.run(
         [sys.executable, "-m", "asv", *command], cwd=folder, env=home, capture_output=True

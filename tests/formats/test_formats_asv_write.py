@@ -1,4 +1,4 @@
-"""What perfci writes for asv: asv publishes it, and what comes back is the run less what asv cannot say."""
+"""Results written for asv: asv publishes them, and they are read back but for the documented losses."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def write_folder(runs: Iterable[Run], folder: Path, warn: WarnCallback) -> None:
 
 
 def written(folder: Path, *runs: Run) -> tuple[list[Run], list[str]]:
-    """The runs that are read from what was written, and what was said to be lost."""
+    """Write runs, and return the runs read back with the warnings."""
     warnings: list[str] = []
     write_folder(runs, folder, warnings.append)
     return list(read_runs(folder, "asv", PROJECT)), warnings
 
 
 def comparable(result: Result) -> tuple[Any, ...]:
-    """All of a result that asv can say."""
+    """Return the parts of a result that asv can store."""
     series = result.series
     samples = [sample for process in result.processes for sample in process.samples]
     return (series.benchmark, series.parameters, series.metric, result.status, samples, result.number)

@@ -1,4 +1,4 @@
-"""A hostile file of any format ends in one sentence, in bounded memory and without touching anything else."""
+"""A hostile file of any format is refused in one sentence, in bounded memory and without side effects."""
 
 from __future__ import annotations
 

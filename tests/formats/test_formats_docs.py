@@ -1,4 +1,4 @@
-"""docs/formats.md says what the code does."""
+"""docs/formats.md lists every format and every loss of an export."""
 
 from __future__ import annotations
 

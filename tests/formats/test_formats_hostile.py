@@ -1,4 +1,4 @@
-"""Files that are broken, foreign or malicious end in one sentence, and leave nothing half-written."""
+"""Damaged, foreign or malicious files are refused in one sentence, and nothing of them is stored."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def values(folder: AsvFolder) -> tuple[list[Any], list[str]]:
-    """The values that are read in spite of everything, and what is said about the rest."""
+    """Return the values that are read, and the warnings."""
     warnings: list[str] = []
     runs = list(read_runs(folder.path, "asv", PROJECT, warnings.append))
     return [result.summary and result.summary.value for run in runs for result in run.results], warnings

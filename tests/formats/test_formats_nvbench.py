@@ -1,4 +1,4 @@
-"""Files of nvbench, written after the code that writes them: it needs CUDA."""
+"""Files of nvbench, written by hand after its code, since it needs CUDA."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of PyTorch's benchmark database: theirs with the units of a table, ours whole."""
+"""Records of PyTorch's benchmark database: foreign ones get units from a table, perfci's are lossless."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ UPSTREAM = FILES / "pytorch" / "json-each-row.json"
 
 
 def a_record(name: str = "median_ttft_ms", *values: object, **changes: Any) -> dict[str, Any]:
-    """A record as vLLM's benchmarks write it, with what the uploader adds."""
+    """Build a record as vLLM's benchmarks write it, with the fields that the uploader adds."""
     return {
         "timestamp": 1_750_000_000,
         "schema_version": "v3",
@@ -176,7 +176,7 @@ def a_full_run() -> Run:
 
 
 def through_their_database(content: bytes) -> bytes:
-    """What comes back from ClickHouse: Float32 values, and maps of strings."""
+    """Convert records to what ClickHouse returns: Float32 values, and maps of strings."""
     records = json.loads(content)
     for record in records:
         values = record["metric"]["benchmark_values"]

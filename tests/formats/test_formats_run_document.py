@@ -34,7 +34,7 @@ from tests.support.builders import (
 
 
 def a_full_run() -> Run:
-    """A run that uses every field."""
+    """Build a run that uses every field."""
     machine, variant = (
         a_machine(accelerator="NVIDIA H200", accelerators=2, name="rack 4"),
         a_variant(python="3.12"),

@@ -1,4 +1,4 @@
-"""The lines a training script writes, read into steps; one bad line costs only itself."""
+"""The step log of a training script is parsed into steps; an invalid line does not affect the others."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ RUN = a_run(
 
 @pytest.fixture(params=[3, pytest.param(1, marks=pytest.mark.proof)])
 def nth(request: pytest.FixtureRequest) -> int:
-    """Which of the odd values a place meets: every one, or every nth."""
+    """Return the step through the odd values at each place: 1 for all of them, or n for every nth."""
     number: int = request.param
     return number
 
@@ -178,7 +178,7 @@ def test_files_of_other_tools(tmp_path: Path, name: str, nth: int) -> None:
 
 
 def runs_of(path: Path, format_name: str) -> list[Run]:
-    """What is read must fit a run document; what nobody can read is one sentence."""
+    """Read the runs of a file; each must fit a run document."""
     try:
         defaults = ImportDefaults(PROJECT, a_commit(), "box")
         return [document.run for document in read_documents(path, format_name, defaults, lambda _: None)]
@@ -187,7 +187,7 @@ def runs_of(path: Path, format_name: str) -> list[Run]:
 
 
 def with_every_entry_odd(content: Any, nth: int) -> Iterator[Any]:
-    """The same content again and again, each time with one entry replaced by one odd value."""
+    """Yield copies of the content, each with one entry replaced by one odd value."""
     content = copy.deepcopy(content)
     for place, (container, key) in enumerate(list(entries(content))):
         original = container[key]
@@ -198,7 +198,7 @@ def with_every_entry_odd(content: Any, nth: int) -> Iterator[Any]:
 
 
 def entries(content: Any) -> Iterator[tuple[Any, Any]]:
-    """Every entry of a JSON value as (its container, its key)."""
+    """Yield every entry of a JSON value as (its container, its key)."""
     keys = (
         list(content)
         if isinstance(content, dict)
@@ -212,7 +212,7 @@ def entries(content: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def read_and_store(store: Store, path: Path, format_name: str) -> bool:
-    """Read and store, then give the transaction up, so that the next file meets an empty database."""
+    """Read and store a file, then roll back, so that the database is empty for the next file."""
     try:
         documents = list(read_documents(path, format_name, ImportDefaults(PROJECT), lambda _: None))
     except PerfciError:
@@ -228,4 +228,4 @@ def read_and_store(store: Store, path: Path, format_name: str) -> bool:
 
 
 class GivenUpError(Exception):
-    """Undoes a transaction."""
+    """Rolls a transaction back."""

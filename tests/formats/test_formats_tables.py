@@ -1,4 +1,4 @@
-"""Generic JSON and CSV: whatever has a name, a unit and a value."""
+"""Generic JSON and CSV files with a name, a unit and a value in each entry."""
 
 from __future__ import annotations
 

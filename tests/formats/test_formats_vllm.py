@@ -1,4 +1,4 @@
-"""Files of vllm bench, written after the code that writes them: vLLM cannot run here."""
+"""Files of vllm bench, written by hand after its code, since vLLM needs models."""
 
 from __future__ import annotations
 

@@ -172,9 +172,7 @@ class _MachineFolderReader:
     def _new_benchmark_sources(
         self, measured: Sequence[tuple[str, AsvBenchmarkRow]]
     ) -> dict[Benchmark, tuple[str, dict[str, Any]]]:
-        """Return code and settings of each benchmark when its newest version, which alone has them,
-        occurs.
-        """
+        """Return code and settings of benchmarks seen first in their newest version, which alone has them."""
         new = {}
         for name, row in measured:
             entry = _as_mapping(self._benchmarks.get(name))
