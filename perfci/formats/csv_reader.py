@@ -140,49 +140,28 @@ def _add_series(run: RunBuilder, rows: Sequence[CsvRecord], defaults: ImportDefa
         number for sample_row in rows if (number := _parse_number(sample_row.get("value", ""))) is not None
     ]
     if known_metric is None:
-        run.add_unresolved(
-            benchmark,
-            parameters,
-            name,
-            numbers,
-            Clock.VALUE,
-            row,
-            unit_conversion.unresolved_reason(name, unit),
-        )
+        reason = unit_conversion.unresolved_reason(name, unit)
+        run.add_unresolved(benchmark, parameters, name, numbers, Clock.VALUE, row, reason)
         return
+    metric, convert = known_metric.metric, known_metric.conversion.convert
     status = row.get("status", "ok") or "ok"
     if status != Status.OK or not numbers:
-        ended = Status(status) if status in set(Status) and status != Status.OK else Status.FAILED
+        is_failure = status in set(Status) and status != Status.OK
+        failure = Status(status) if is_failure else Status.FAILED
         run.add_without_value(
-            benchmark, parameters, known_metric.metric, ended, "the table holds no value", version=version
+            benchmark, parameters, metric, failure, "the table holds no value", version=version
         )
     elif row.get("sample"):
-        run.add_processes(
-            benchmark,
-            parameters,
-            known_metric.metric,
-            _build_processes(rows, known_metric.conversion),
-            version=version,
-        )
+        processes = _build_processes(rows, known_metric.conversion)
+        run.add_processes(benchmark, parameters, metric, processes, version=version)
     elif len(rows) > 1:
-        run.add_samples(
-            benchmark,
-            parameters,
-            known_metric.metric,
-            map(known_metric.conversion.convert, numbers),
-            Clock.VALUE,
-            version=version,
-        )
+        samples = map(convert, numbers)
+        run.add_samples(benchmark, parameters, metric, samples, Clock.VALUE, version=version)
     else:
-        low, high = (_parse_number(row.get(name, "")) for name in ("ci_lo", "ci_hi"))
-        ends = [end if end is None else known_metric.conversion.convert(end) for end in (low, high)]
-        run.add_summary(
-            benchmark,
-            parameters,
-            known_metric.metric,
-            SampleSummary(known_metric.conversion.convert(numbers[0]), ends[0], ends[1]),
-            version=version,
-        )
+        bounds = [_parse_number(row.get(column, "")) for column in ("ci_lo", "ci_hi")]
+        ci_lo, ci_hi = [None if bound is None else convert(bound) for bound in bounds]
+        summary = SampleSummary(convert(numbers[0]), ci_lo, ci_hi)
+        run.add_summary(benchmark, parameters, metric, summary, version=version)
 
 
 def _build_processes(rows: Iterable[CsvRecord], scale: unit_conversion.UnitConversion) -> Iterator[Process]:

@@ -381,14 +381,15 @@ def _parse_run(body: bytes, source_name: str) -> Run:
 
 
 def _describe_first_error(error: ValidationError) -> str:
-    """Format ``results[3].processes[0].pair: Input should be a valid integer (found 'x'), and 2 more ...``."""
+    """Format the first error with its place and input, and the number of further errors.
+
+    For instance ``results[3].processes[0].pair: Input should be a valid integer (found 'x')``.
+    """
     errors = error.errors(include_url=False)
     place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in errors[0]["loc"]).lstrip(".")
-    input_value = (
-        ""
-        if errors[0]["type"] in ("json_invalid", "missing")
-        else f" (found {repr(errors[0]['input'])[:80]})"
-    )
+    input_value = ""
+    if errors[0]["type"] not in ("json_invalid", "missing"):
+        input_value = f" (found {repr(errors[0]['input'])[:80]})"
     more = f", and {len(errors) - 1} more errors" if len(errors) > 1 else ""
     return f"{place or 'document'}: {errors[0]['msg']}{input_value}{more}."
 
