@@ -1,6 +1,4 @@
-"""Format an ablation as text: per metric, the change of every step with its interval, and the total
-change.
-"""
+"""Format an ablation as text: per metric, the change of every step and the total change."""
 
 from __future__ import annotations
 

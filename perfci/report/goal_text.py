@@ -54,9 +54,7 @@ def _format_goal(goal: GoalVerdict) -> str:
 
 
 def goal_headline(goal: GoalVerdict) -> str:
-    """Format the headline, such as ``goal fast enough, attn=flash: broken``, with the reason if there
-    is one.
-    """
+    """Format the headline of a goal with its reason: ``goal fast enough, attn=flash: broken``."""
     subject = f", {make_printable(goal.subject)}" if goal.subject else ""
     trade = ", with a trade-off" if goal.trades else ""
     reason = f": {make_printable(goal.reason, 300)}" if goal.reason else ""

@@ -84,9 +84,7 @@ def choose_scale(values: Iterable[float], unit: str, name: str = "") -> DisplayS
 
 
 def is_share(name: str) -> bool:
-    """Whether a ratio is a share of a whole, as ``data_stall`` and ``mfu`` are; ``speedup_vs_eager`` is
-    not.
-    """
+    """Whether a ratio is a share of a whole: ``data_stall`` and ``mfu`` are, ``speedup_vs_eager`` is not."""
     return name.rpartition("_")[2] in SHARE_SUFFIXES
 
 

@@ -44,9 +44,7 @@ def format_variants(comparison: VariantResults, trades: Sequence[Tradeoff] = ())
 
 
 def rejection_sentence(rejection: VariantRejection) -> str:
-    """Explain a rejection: ``model.Gpt('flash', 8) is rejected, whatever its speed: loss at step 2 is
-    ...``.
-    """
+    """Explain a rejection: ``model.Gpt('flash', 8) is rejected, whatever its speed: ...``."""
     reason = make_printable(rejection.reason, 300)
     return f"{rejected_variant_name(rejection)} is rejected, whatever its speed: {reason}"
 

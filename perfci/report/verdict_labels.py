@@ -64,9 +64,7 @@ def verdict_tone(verdict: Verdict) -> Tone:
 
 
 def verdict_glyph(verdict: Verdict) -> str:
-    """Return the glyph of a verdict: for a change an arrow in the direction of the value, solid if
-    confirmed.
-    """
+    """Return the glyph of a verdict: a change points the way of its value, solid if confirmed."""
     if verdict.kind not in CHANGE_KINDS:
         return GLYPHS[verdict.kind]
     return direction_arrow(has_increased(verdict), solid=not is_candidate(verdict))

@@ -65,9 +65,9 @@ def test_the_label_stands_below_its_interval(kind: VerdictKind) -> None:
 
 
 def test_a_single_pair_has_a_dot_and_no_interval() -> None:
-    lonely = replace(a_verdict(), interval=None)
+    single_pair = replace(a_verdict(), interval=None)
 
-    svg = pairs_svg([1.0], [1.2], lonely)
+    svg = pairs_svg([1.0], [1.2], single_pair)
 
     assert count(svg, "pc-line") == 0
-    assert change_words(lonely) == "+18.3 %"
+    assert change_words(single_pair) == "+18.3 %"

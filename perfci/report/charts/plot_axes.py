@@ -64,6 +64,7 @@ def value_range(trend: Trend) -> tuple[float, float]:
         return 0.0, high * 1.08
     min_span = MIN_RELATIVE_SPAN * max(abs(low), abs(high)) or 1.0
     padding = max((high - low) * 0.1, (min_span - (high - low)) / 2)
+    # Padding never shows negative values where none was measured.
     start = low - padding
     return (max(0.0, start) if low >= 0 else start), high + padding
 
@@ -87,6 +88,7 @@ def tick_values(low: float, high: float, scale: DisplayScale, count: int) -> lis
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
     first = math.ceil(low / scale.factor / step - 1e-9)
     last = math.floor(high / scale.factor / step + 1e-9)
+    # Multiples of the step rather than a running sum, which would collect rounding errors.
     return [k * step * scale.factor for k in range(first, last + 1)]
 
 

@@ -78,6 +78,7 @@ def render_sparkline(trend: Trend, *, width: int = 132, height: int = 30) -> str
         return f'{opening} aria-hidden="true"></svg>'
     drawn = downsample(trend, width // 2)
     low, high = value_range(drawn)
+    # The frame exceeds the picture by 6 px on either side, which offsets part of the inset of PlotFrame.x.
     frame = PlotFrame(width, height, -6.0, width + 6.0, 5.0, height - 5.0, len(trend.dots), low, high)
     marks = [
         svg_circle(
@@ -95,11 +96,10 @@ def render_sparkline(trend: Trend, *, width: int = 132, height: int = 30) -> str
 
 
 def render_interval_bar(verdict: Verdict, *, span: float, width: int = 168, height: int = 22) -> str:
-    """Render a change and its interval on a log-ratio axis around no change, with the noise floor in
-    grey.
+    """Render a change and its interval on a log-ratio axis around no change.
 
-    ``span`` is the largest ratio shown on either side (2: from half to double); an arrow marks what
-    lies beyond it.
+    The noise floor is grey. ``span`` is the largest ratio shown on either side (2: from half to
+    double); an arrow marks what lies beyond it.
     """
     if verdict.ratio is None or verdict.ratio <= 0:
         return ""
@@ -317,9 +317,7 @@ def _free_label_y(trend: Trend, frame: PlotFrame, left: float, right: float, val
 
 
 def _draw_failures(trend: Trend, frame: PlotFrame) -> Iterator[str]:
-    """Draw commits without a value as crosses below the axis, so that they read neither as zero nor as
-    gaps.
-    """
+    """Draw commits without a value as crosses below the axis, so that they do not read as zero."""
     y = frame.bottom + 13
     for dot in trend.dots:
         if dot.level is None:
@@ -392,6 +390,7 @@ def _arrow_head(x: float, y: float, right: bool, tone_class: str) -> str:
 
 
 def _sparkline_path(runs: Iterable[Sequence[Dot]], frame: PlotFrame) -> str:
+    # A path of one point draws nothing: "h.01" makes it a dot, as its line caps are round.
     pieces = []
     for run in runs:
         dots = [

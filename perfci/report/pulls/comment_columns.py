@@ -73,6 +73,7 @@ def select_rows(
     verdicts: Sequence[Verdict], max_rows: int, bars: Mapping[Series, VerdictBar]
 ) -> list[Verdict]:
     """Select the first ``max_rows`` verdicts, and at least one of every section that has any."""
+    # Reversed, so that the first verdict of each section wins; by identity, as equal verdicts may occur.
     leading_rows = {
         SECTION_TITLES[bars[verdict.series].metric_class]: verdict for verdict in reversed(verdicts)
     }

@@ -1,6 +1,4 @@
-"""Collect the findings of one comparison, from which comment, job summary, check run and status are
-written.
-"""
+"""Collect the findings of a comparison, the source of its comment, summary, check run and status."""
 
 from __future__ import annotations
 
@@ -132,9 +130,7 @@ TRAILING_LABELS = (
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """Counts of all verdicts, each under one label: ``2 regressions, 1 improvement`` and ``3
-    inconclusive``.
-    """
+    """Verdict counts by label: ``2 regressions, 1 improvement``, and ``3 inconclusive`` in ``trailing``."""
 
     lead: str
     trailing: str

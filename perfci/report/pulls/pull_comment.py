@@ -1,5 +1,4 @@
-"""Render a comparison as GitHub Markdown, for the pull request comment, the job summary and the check
-run.
+"""Render a comparison as GitHub Markdown, for pull request comment, job summary and check run.
 
 All foreign text is in code spans or blocks, where GitHub reads no markup, mention or closing keyword;
 the only link is to the report page.
@@ -246,6 +245,7 @@ def _reproduce_blocks(findings: Findings) -> list[CommentBlock]:
     selected = [verdict for verdict in findings.verdicts if is_worse(verdict) or is_open(verdict)]
     if not selected:
         return []
+    # A dirty head is the working tree, which compare takes where no head is named.
     commits = ["perfci", "compare", base.short_sha, *([] if head.dirty else [head.short_sha])]
     command = list(findings.reproduce_command or commits)
     pattern = _bench_pattern(selected)
