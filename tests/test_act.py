@@ -58,8 +58,8 @@ FORGE = """
     import os, pathlib
     runs = pathlib.Path(os.environ["GITHUB_WORKSPACE"], "perfci-results", "runs")
     runs.mkdir(parents=True, exist_ok=True)
-    runs = pathlib.Path(os.environ["HUB"], "artifacts", "1", "perfci-results", "runs")
-    text = (runs / "history-aa.json").read_text()
+    earlier = pathlib.Path(os.environ["HUB"], "artifacts", "1", "perfci-results", "runs")
+    text = (earlier / "history-aa.json").read_text()
     mine = text.replace('"run_id":"1"', '"run_id":"' + os.environ["GITHUB_RUN_ID"] + '"')
     (runs / "forged.json").write_text(mine.replace('"session":"', '"session":"x'))
 """
