@@ -213,7 +213,7 @@ def project(here: Path) -> GitProject:
 
 def sentences(text: str) -> list[str]:
     """What does not depend on the clock or the machine."""
-    told = [line for line in text.splitlines() if ": " in line or " opens in " in line]
+    told = [line for line in text.splitlines() if re.search(": | opens in |no phases marked", line)]
     return [line for line in told if not line.startswith("kernels: ") and not re.search(r"\d %", line)]
 
 

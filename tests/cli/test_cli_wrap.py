@@ -111,11 +111,11 @@ def test_the_level_of_all_repetitions_is_kept(project: GitProject) -> None:
     assert stored(project, "distinct r.level", "s.metric = 'step_time'") == [(0.101,)]
 
 
-def test_what_follows_from_a_judged_metric_is_a_witness(project: GitProject) -> None:
+def test_what_follows_from_a_judged_metric_is_informational(project: GitProject) -> None:
     wrap(*TRAINED)
 
-    witnesses = {metric for (metric,) in stored(project, "s.metric", "p.clock = 'witness'")}
-    assert witnesses - {"peak_rss"} == {"tokens_per_s", "loss_at_last_step", "wall"}
+    informational = {metric for (metric,) in stored(project, "s.metric", "p.clock = 'informational'")}
+    assert informational - {"peak_rss"} == {"tokens_per_s", "loss_at_last_step", "wall"}
 
 
 def test_other_arguments_are_another_series_unless_it_has_a_name(project: GitProject) -> None:
