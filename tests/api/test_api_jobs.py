@@ -142,7 +142,7 @@ def test_a_job_tells_what_was_announced_of_its_own_commit_and_a_pull_request_of_
     told = [ask(json=said, headers=one.headers) for one in (pushed, proposed)]
     other = ask(json=said | {"commit": "f" * 40}, headers=pushed.headers)
 
-    assert [(one.status_code, one.json.get("kept")) for one in (*told, other)] == [
+    assert [(one.status_code, one.json.get("added")) for one in (*told, other)] == [
         (200, 1),
         (403, None),
         (403, None),

@@ -139,6 +139,6 @@ def test_answers_unknown_addresses_and_methods_with_problems(api: Api) -> None:
     assert (unknown.status_code, unknown.json["type"]) == (404, "/api/problems/not-found")
     assert (method.status_code, method.json["type"], method.headers["Allow"]) == (
         405,
-        "/api/problems/method",
+        "/api/problems/method-not-allowed",
         "GET, HEAD, POST",
     )

@@ -148,7 +148,7 @@ def test_of_two_people_the_second_is_told_and_loses_nothing_typed(
     second.get_by_role("button", name="Save").click()
 
     expect(second.get_by_role("alert")).to_have_text(
-        "Incident 1 was changed meanwhile and is investigating now (revision 2): look at it again. "
+        "Incident 1 was changed meanwhile and is investigating now (revision 2): reload it. "
         "What you typed is kept below: save it again if it still holds."
     )
     expect(second.get_by_label("Note")).to_have_value("the machine was hot\nthat night")
@@ -173,7 +173,7 @@ def test_an_undo_that_comes_too_late_changes_nothing(browser: Browser, page: Pag
     press(page, "u")
 
     expect(page.get_by_role("alert")).to_have_text(
-        f"Incident {number} was changed meanwhile and is invalid now (revision 3): look at it again."
+        f"Incident {number} was changed meanwhile and is invalid now (revision 3): reload it."
     )
     second.context.close()
 
@@ -186,7 +186,7 @@ def test_without_javascript_the_forms_do_the_same(browser: Browser, incidents: s
 
     page.get_by_role("button", name="Undo").click()
 
-    expect(page.locator(".log li").first).to_contain_text("Taken back invalid → new")
+    expect(page.locator(".log li").first).to_contain_text("Undone invalid → new")
     expect(page.get_by_role("button", name="Undo")).to_have_count(0)
     expect(page.get_by_role("button", name="Keyboard: ?")).to_have_count(0)
     page.context.close()
