@@ -15,7 +15,7 @@ from foreign_files import read_runs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.formats import run_document
+from perfci.formats import run_document, run_document_schema
 from perfci.formats.registry import detect_format
 from perfci.model import Clock, Machine, PerfciError, Process, ProcessBoundaries, Role, Run, Status
 from tests.support.builders import (
@@ -113,7 +113,7 @@ def test_what_a_dying_program_wrote_can_always_be_sent() -> None:
     [result] = run_document.read_run(run_document.dump_run(run).encode()).results
 
     assert result.processes[0].stderr_tail.endswith("x\ufffd ? end")
-    assert len(result.processes[0].stderr_tail) == run_document.MAX_TEXT_LENGTH
+    assert len(result.processes[0].stderr_tail) == run_document_schema.MAX_TEXT_LENGTH
 
 
 def test_absent_is_absent_and_zero_is_zero() -> None:
@@ -125,7 +125,7 @@ def test_absent_is_absent_and_zero_is_zero() -> None:
 
 
 def test_documents_fit_the_published_schema() -> None:
-    schema = run_document.RunDocument.model_json_schema()
+    schema = run_document_schema.RunDocument.model_json_schema()
 
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(json.loads(run_document.dump_run(a_full_run())), schema)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hashlib import sha256
 
 from perfci.auth.permissions import AccessRequirement
-from perfci.formats.run_document import RunDocument, dump_run, idempotency_key, run_from_document
+from perfci.formats.run_document import dump_run, idempotency_key, run_from_document
+from perfci.formats.run_document_schema import RunDocument
 from perfci.net.shapes.runs import (
     RunPage,
     RunQuery,
