@@ -13,7 +13,7 @@ from perfci.auth.refusals import RefusalReason, job_refusal
 BASELINE_EVENTS: Final = frozenset({"push", "schedule", WORKFLOW_DISPATCH})
 PULL_REQUEST: Final = "pull_request"
 ALLOWED_EVENTS: Final = BASELINE_EVENTS | {PULL_REQUEST}
-"""``pull_request_target`` is none of them: it runs with the rights of the base on what a stranger wrote."""
+"""Without ``pull_request_target``: it runs code of a stranger with the rights of the base repository."""
 
 MERGE_REF = re.compile(r"refs/pull/([1-9][0-9]{0,8})/merge")
 COMMIT_SHA = re.compile(r"[0-9a-f]{40}")

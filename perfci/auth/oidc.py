@@ -20,19 +20,19 @@ from perfci.auth.refusals import RefusalReason, job_refusal
 
 ALGORITHM: Final = "RS256"
 MAX_TOKEN_LENGTH = 16_384
-"""GitHub's tokens have some two thousand."""
+"""Characters a token may have; GitHub's have about 2,000."""
 LEEWAY_S = 30
 MAX_LIFETIME_S = 20 * 60
 MIN_KEY_BITS = 2048
 FORBIDDEN_HEADERS = frozenset({"jku", "jwk", "x5u", "x5c", "crit"})
-"""Headers by which a token would say with what it is to be checked; GitHub sends none of them."""
+"""Headers with which a token would choose its own verification key; GitHub sends none."""
 
 REQUIRED_KEY_FIELDS = {"kty": "RSA", "use": "sig", "alg": ALGORITHM}
-"""What a key that signs such tokens says of itself."""
+"""Fields that a signing key must have."""
 PUBLIC_KEY_FIELDS = ("kty", "n", "e")
 
 KeyLookup = Callable[[str], Mapping[str, Any] | None]
-"""The issuer's public key of an id, as a JWK."""
+"""Finds the public key of an issuer by key id, as a JWK."""
 
 CLAIM_PATTERNS = {
     "repository_id": re.compile(r"[1-9][0-9]{0,17}"),

@@ -35,7 +35,7 @@ class ProjectRole(StrEnum):
 
 
 RANKS = {role: rank for rank, role in enumerate(ProjectRole)}
-"""Roles in the order of what they may do."""
+"""Roles ordered by their rights."""
 
 
 class Scope(StrEnum):
@@ -125,9 +125,9 @@ class Actor:
 
 ANONYMOUS = Actor("anonymous", "", {}, frozenset({Scope.READ}))
 LOCAL = Actor("local", "local", None)
-"""The one at this machine, on a server that answers loopback only."""
+"""The local user of a server that listens on loopback only."""
 READ_ONLY_LOCAL = Actor("local", "local", None, frozenset({Scope.READ}))
-"""The same where the server only shows: everything is seen, nothing is changed."""
+"""The local user of a read-only server."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ NOT_BOUND: Final = (
     "its workflow and environment with `perfci project bind`, the events are push, schedule, "
     "workflow_dispatch and pull_request, and a token counts once. The audit log has the reason."
 )
-"""The same for a project that does not exist, is not bound, or is bound to another job."""
+"""One message for a project that does not exist, is not bound, or is bound to another job."""
 
 REFUSAL_MESSAGES: Mapping[RefusalReason, str] = MappingProxyType(
     {
@@ -67,7 +67,7 @@ REFUSAL_MESSAGES: Mapping[RefusalReason, str] = MappingProxyType(
         RefusalReason.LIFETIME: NOT_NOW,
     }
 )
-"""What is wrong with the token alone is told; what is wrong with it for a project is never told apart."""
+"""Faults of the token itself have messages of their own; faults for a project all share one."""
 
 
 class JobRefused(AccessDenied):

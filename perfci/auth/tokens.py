@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 TokenKind = Literal["u", "r", "a"]
-"""Of a user, of one CI run, of an agent: told by the prefix, so that a leaked one is recognised."""
+"""Prefixes of tokens of a user, a CI run and an agent, so that scanners recognise a leaked one."""
 
 JOB_TOKEN_PREFIX = "pfcir_"
-"""What the token of one CI run begins with."""
+"""The prefix of the token of a CI run."""
 
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 SECRET_LENGTH = 38  # base62: 226 bits, so a plain SHA-256 is enough at rest
 CHECK_LENGTH = 6  # base62 of a CRC-32 (62**6 > 2**32)
 TOKEN_PATTERN = re.compile(rf"pfci[ura]_[0-9A-Za-z]{{{SECRET_LENGTH + CHECK_LENGTH}}}")
 TOKEN_IN_TEXT_PATTERN = re.compile(r"pfci[ura]_[0-9A-Za-z]+")
-"""A token, or a piece of one, within a text that must not hold any."""
+"""Matches a token, or a part of one, in text."""
 
 
 @dataclass(frozen=True, slots=True)

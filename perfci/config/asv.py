@@ -32,7 +32,9 @@ def load_asv_config(path: Path) -> dict[str, Any]:
 
 
 def _list_requirements(matrix: Mapping[str, Any]) -> list[str]:
-    """One environment: the first value of each axis, as ``name==version`` (asv's ``pip+`` prefix dropped)."""
+    """List the requirements of one environment: the first value of each axis, without asv's ``pip+``
+    prefix.
+    """
     settings = []
     for name, versions in matrix.items():
         version = (versions or [""])[0] if isinstance(versions, list) else versions

@@ -13,13 +13,10 @@ from perfci.config.settings import Settings, format_validation_error
 from perfci.model import PerfciError
 
 SERVICE_TABLES = ("store", "server", "access", "app", "client", "notify", "retention")
-"""The tables of a service, which runs where nobody edits files; what is measured belongs into the
-repository.
-"""
+"""Tables of the service, which is configured without files; what is measured is set in the repository."""
 
-MISSPELLING_CUTOFF = (
-    0.9  # a misspelling; the variables that Kubernetes sets for a service of our name (0.82 at most) are not
-)
+MISSPELLING_CUTOFF = 0.9
+"""Similarity of a misspelling. Variables that Kubernetes sets for a service named perfci reach 0.82."""
 SPECIAL_NAMES = {("store", "url"): "PERFCI_DB"}
 
 

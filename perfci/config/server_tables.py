@@ -82,7 +82,7 @@ class ClientTable(ConfigTable):
     server: HttpAddress = ""
     spool: str = ".perfci/spool"  # where results wait to be sent, from the repository's root
     give_up_after_s: float = Field(default=30, ge=0)  # then `perfci flush` goes on
-    keep_days: float = Field(default=7, gt=0)  # what waits for longer is told, never dropped
+    keep_days: float = Field(default=7, gt=0)  # older ones are reported, never dropped
 
 
 class NotifyTable(ConfigTable):

@@ -18,14 +18,10 @@ from sqlalchemy.orm import Session
 from perfci.store.tables.base import TableBase, to_column_value
 
 MIGRATION_LOCK_ID = 7_205_759_403_792
-"""Names the advisory lock of migrations among all the locks of a PostgreSQL server; any number nobody else
-uses.
-"""
+"""The PostgreSQL advisory lock of migrations: an arbitrary number."""
 
 SERIALISATION_FAILURE, DEADLOCK = "40001", "40P01"
-"""What PostgreSQL says to one of two transactions that met;
-https://www.postgresql.org/docs/18/errcodes-appendix.html
-"""
+"""SQLSTATE codes of conflicting transactions; https://www.postgresql.org/docs/18/errcodes-appendix.html"""
 
 FOREIGN_KEY_VIOLATION = "23503"
 
@@ -37,7 +33,7 @@ CHUNK = 500
 IdT = TypeVar("IdT", int, str)
 
 MAX_ROWS_PER_INSERT = 1000
-"""Rows of one statement: with all their values well below the 32,766 that SQLite takes."""
+"""Rows of one statement: their values stay well below the 32,766 that SQLite takes."""
 
 
 def is_sqlite(tx: Session | sa.Connection) -> bool:

@@ -25,17 +25,15 @@ SCHEMA = "0016"
 """The newest migration, and the only schema this program reads and writes."""
 
 BUSY_TIMEOUT_S = 30.0
-"""How long a writer waits for another one before it gives up."""
+"""Seconds a writer waits for a lock."""
 
 POOL_SIZE = 16
-"""Connections one process keeps to a server; some processes together stay below PostgreSQL's own limit of
-100.
-"""
+"""Connections of one process to PostgreSQL, whose own limit of 100 several processes share."""
 
 CONNECT_TIMEOUT_S = 5
 
 IDLE_PING_AFTER_S = 1.0
-"""A connection that nobody used for so long is tried before it is used again."""
+"""Idle time in seconds after which a connection is checked before its next use."""
 
 IDLE_SINCE = "perfci rests since"
 
@@ -147,7 +145,7 @@ def _named_savepoint(tx: Session) -> Iterator[None]:
             execute("ROLLBACK TO SAVEPOINT part")
             execute("RELEASE SAVEPOINT part")
         except DBAPIError as lost:
-            # The whole transaction is gone, as SQLite does on a full disk: tell what the database said first.
+            # The whole transaction is gone, as SQLite does on a full disk: report its first error.
             raise (error if isinstance(error, DBAPIError) else lost) from None
         raise
     execute("RELEASE SAVEPOINT part")

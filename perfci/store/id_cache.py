@@ -53,7 +53,7 @@ class IdCache:
 
 
 MAX_CACHED_IDS = 200_000
-"""Ids a store remembers: those of some thousand series and their newest results, in some ten megabytes."""
+"""Ids a store caches: those of some thousand series and their newest results, in about 10 MB."""
 
 
 def get_id_cache(tx: Session) -> IdCache:
@@ -68,7 +68,7 @@ SERIES_CACHE = "series read"
 
 
 MAX_CACHED_SERIES = 50_000
-"""Series a store keeps at hand for readers: some hundred megabytes at most."""
+"""Series a store caches for readers, in at most some hundred MB."""
 
 
 CHANGED_PROJECTS = "touched projects"

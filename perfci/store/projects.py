@@ -21,7 +21,7 @@ PRIVATE = "private"
 
 PROJECTS = core_table(ProjectRow)
 SELECT_BY_SLUG = sa.select(PROJECTS).where(PROJECTS.c.slug == sa.bindparam("slug"))
-"""Asked with every request, so it is put together once."""
+"""Run for every request, so it is built once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,7 @@ from perfci.store.dialects import lock_for_migration
 from perfci.store.tables import access, github, incidents, jobs, measurements
 
 TABLE_MODULES = (measurements, access, jobs, incidents, github)
-"""The modules that together describe the newest schema; a comparison with the migrations needs all of them
-loaded.
-"""
+"""The modules that define all tables; comparing them with the migrations needs all of them imported."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 

@@ -20,7 +20,7 @@ from perfci.store.tables.incidents import ImpactRow
 from perfci.store.tables.measurements import SeriesRow
 
 STATES_WITHOUT_IMPACT = (IncidentState.INVALID, IncidentState.ENVIRONMENT, IncidentState.DUPLICATE)
-"""What is said of an incident whose commit did nothing, or has its line under another."""
+"""States of incidents whose commit changed nothing, or whose impact belongs to another incident."""
 
 
 def save_impacts(

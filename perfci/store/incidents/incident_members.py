@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -72,7 +72,11 @@ def add_members(
     ]
     if new:
         tx.execute(insert_or_ignore(tx, IncidentMemberRow), new)
-    old = [_prefix_names(asdict(member)) for member in members if member.series_id in existing_ids]
+    old = [
+        {f"new_{name}": value for name, value in asdict(member).items()}
+        for member in members
+        if member.series_id in existing_ids
+    ]
     if old:
         values: dict[str, Any] = {
             name: sa.bindparam(f"new_{name}")
@@ -104,7 +108,3 @@ def load_member_benchmarks(tx: Session, incident_ids: Collection[int]) -> dict[i
         for incident_id, name, metric in tx.execute(query.where(MEMBERS.c.incident_id.in_(some))):
             benchmarks[incident_id].add((name, metric))
     return benchmarks
-
-
-def _prefix_names(columns: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"new_{name}": value for name, value in columns.items()}

@@ -48,10 +48,10 @@ SECTIONS: Mapping[str, sa.ColumnElement[bool]] = {
     "snoozed": _SNOOZED,
     "rest": sa.not_(_LISTED),
 }
-"""Every incident is under exactly one of these headings."""
+"""Sections of the incidents page; every incident is in exactly one."""
 
 MAX_NUMBER_ATTEMPTS = 20
-"""Two writers may want the same next number; each round one of them gets it."""
+"""Attempts to take the next number: each round, one of the concurrent writers succeeds."""
 
 
 def find_incident(tx: Session, project_id: int, number: int) -> IncidentRecord | None:
@@ -267,7 +267,7 @@ FIELDS = [column for column in INCIDENTS.c if column.name != "project_id"]
 def _load_records(
     tx: Session, *conditions: sa.ColumnElement[bool], limit: int | None = None
 ) -> list[IncidentRecord]:
-    """Newest number first."""
+    """Load incidents, newest number first."""
     query = (
         sa.select(*FIELDS, OTHER.c.number.label("duplicate_number"))
         .outerjoin(OTHER, INCIDENTS.c.duplicate_of == OTHER.c.id)

@@ -10,16 +10,16 @@ from typing import Any
 from perfci.model import ChangePoint, IncidentState, Series
 
 DATA_KIND = "data"
-"""The kind of an incident that no change point made: something that should have been measured was not."""
+"""The kind of incidents about missing data, which no change point opens."""
 
 PAGE = "page"
-"""What is said of an incident that asks for a person."""
+"""The disposition of an incident that needs a person."""
 
 MONITORED = "monitored"
-"""What is said of one that would, were its benchmarks not quarantined."""
+"""The disposition of an incident whose benchmarks are all muted."""
 
 OPEN_STATES = frozenset({IncidentState.NEW, IncidentState.INVESTIGATING, IncidentState.CULPRIT_FOUND})
-"""States in which a person is still to do something."""
+"""States that still need a person."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ COLUMNS = core_table(ReportingScheduleRow).c
 LEARNED = "learned"
 
 MAX_RUNS = 200
-"""Runs of a suite on a machine that are looked at: the last ten reports, of twenty commits each."""
+"""Runs of a source that are considered: the last ten reports, of twenty commits each."""
 
 
 class ReportSource(NamedTuple):

@@ -40,7 +40,8 @@ def claim_lease(tx: Session, name: str, holder: str) -> bool:
 
 def take_over_lease(tx: Session, name: str, seen: LeaseRecord, holder: str) -> bool:
     """Take over a lease without a heartbeat since ``seen``; return whether that succeeded."""
-    return _update_lease(tx, _match_seen(name, seen), holder=holder, token=LeaseRow.token + 1, beat=0)
+    unchanged = sa.and_(LeaseRow.name == name, LeaseRow.token == seen.token, LeaseRow.beat == seen.beat)
+    return _update_lease(tx, unchanged, holder=holder, token=LeaseRow.token + 1, beat=0)
 
 
 def renew_lease(tx: Session, name: str, holder: str, token: int) -> bool:
@@ -53,10 +54,6 @@ def release_lease(tx: Session, name: str, holder: str, token: int) -> bool:
     """Release a lease; return False if another holder has it by now."""
     mine = sa.and_(LeaseRow.name == name, LeaseRow.holder == holder, LeaseRow.token == token)
     return _update_lease(tx, mine, holder="")
-
-
-def _match_seen(name: str, seen: LeaseRecord) -> sa.ColumnElement[bool]:
-    return sa.and_(LeaseRow.name == name, LeaseRow.token == seen.token, LeaseRow.beat == seen.beat)
 
 
 def _update_lease(tx: Session, condition: sa.ColumnElement[bool], **columns: object) -> bool:

@@ -18,7 +18,7 @@ from perfci.store.tables.measurements import ProjectRow
 WorkKind = Literal["judge", "judge_pr", "evaluate"]
 
 MAX_ATTEMPTS = 8
-"""After so many failures work is left lying with its problem, for a person to look at."""
+"""Failures after which a work item is given up and kept with its error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,19 @@ def load_due_work(tx: Session, kinds: Sequence[str], limit: int, now: datetime) 
     first = tx.scalar(sa.select(OutboxRow.project_id).where(due).order_by(OutboxRow.id).limit(1))
     if first is None:
         return []
-    return _load_work(tx, sa.and_(due, OutboxRow.project_id == first), limit)
+    query = (
+        sa.select(*core_table(OutboxRow).c, ProjectRow.slug)
+        .join(ProjectRow, OutboxRow.project_id == ProjectRow.id)
+        .where(due, OutboxRow.project_id == first)
+        .order_by(OutboxRow.id)
+        .limit(limit)
+    )
+    return [
+        OutboxItem(
+            row.id, row.project_id, row.slug, row.kind, row.subject, row.created_at, row.attempts, row.problem
+        )
+        for row in tx.execute(query)
+    ]
 
 
 def delete_work(tx: Session, ids: Collection[int]) -> None:
@@ -82,14 +94,3 @@ def load_oldest_created_at(tx: Session) -> datetime | None:
     """Return the creation time of the oldest waiting item."""
     waits = sa.select(sa.func.min(OutboxRow.created_at, type_=core_table(OutboxRow).c.created_at.type))
     return tx.scalar(waits.where(OutboxRow.attempts < MAX_ATTEMPTS))
-
-
-def _load_work(tx: Session, condition: sa.ColumnElement[bool], limit: int) -> list[OutboxItem]:
-    columns = (*core_table(OutboxRow).c, ProjectRow.slug)
-    query = sa.select(*columns).join(ProjectRow, OutboxRow.project_id == ProjectRow.id).where(condition)
-    return [
-        OutboxItem(
-            row.id, row.project_id, row.slug, row.kind, row.subject, row.created_at, row.attempts, row.problem
-        )
-        for row in tx.execute(query.order_by(OutboxRow.id).limit(limit))
-    ]

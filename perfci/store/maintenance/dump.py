@@ -25,7 +25,7 @@ from perfci.store.engine import SCHEMA, Store, open_store
 DUMP_FORMAT = "perfci.dump/1"
 
 ROWS_PER_CHUNK = 5000
-"""Rows held at once: a few MB, and enough that one statement for them costs nothing beside the rows."""
+"""Rows in memory at once: a few MB."""
 
 
 def write_dump(store: Store, path: Path) -> int:
@@ -86,7 +86,8 @@ def _load_lines(tx: Session, path: Path, lines: Iterator[str]) -> int:
             "restore it with the version that wrote it, then run `perfci db upgrade`."
         )
     tables = {table.name: table for table in _list_tables()}
-    rows, values = 0, _decode_lines(lines)
+    rows = 0
+    values = (json.loads(line) for line in lines)
     about = next(values, None)
     while isinstance(about, dict) and "table" in about:
         loaded, about = _load_table(tx, tables[about["table"]], about["columns"], values)
@@ -99,8 +100,9 @@ def _load_lines(tx: Session, path: Path, lines: Iterator[str]) -> int:
 def _load_table(
     tx: Session, table: sa.Table, columns: Sequence[str], values: Iterator[Any]
 ) -> tuple[int, Any]:
-    """Add the rows up to the next line that is none; PostgreSQL wants rows that point to each other
-    together.
+    """Insert the rows up to the next table's line, in chunks; return their number and that line.
+
+    Rows of a table that refers to itself go into one statement: PostgreSQL checks references at its end.
     """
     takes = [bool if isinstance(table.c[name].type, sa.Boolean) else _decode_value for name in columns]
     together = any(key.column.table is table for key in table.foreign_keys)
@@ -118,7 +120,7 @@ def _load_table(
 
 
 def _set_sequences(tx: Session) -> None:
-    """Let a server number new rows after those that came with a number."""
+    """Set the id sequences of PostgreSQL past the loaded rows."""
     if is_sqlite(tx):
         return
     for table in _list_tables():
@@ -128,7 +130,7 @@ def _set_sequences(tx: Session) -> None:
 
 
 def _list_tables() -> list[sa.Table]:
-    """All tables, those that are pointed to before those that point."""
+    """List all tables, referenced ones before those that refer to them."""
     from perfci.store.schema import TABLE_MODULES  # which loads Alembic
 
     return list(TABLE_MODULES[0].TableBase.metadata.sorted_tables)
@@ -139,10 +141,6 @@ def _read_rows(tx: Session, table: sa.Table) -> Iterator[Sequence[Any]]:
     (key,) = table.primary_key
     query = sa.text(f'SELECT {names} FROM {table.name} ORDER BY "{key.name}"')
     yield from tx.execute(query, execution_options={"yield_per": ROWS_PER_CHUNK})
-
-
-def _decode_lines(lines: Iterator[str]) -> Iterator[Any]:
-    return (json.loads(line) for line in lines)
 
 
 def _encode_line(value: Any) -> str:

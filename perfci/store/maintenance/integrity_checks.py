@@ -116,9 +116,7 @@ GUARD_TRIGGERS = {
     "audit_is_kept": "lines of the audit log",
     "audit_is_not_edited": "lines of the audit log",
 }
-"""The triggers that refuse to unsay a verdict, which the false-alarm meter rests on, or to forget who did
-what.
-"""
+"""Triggers that refuse to delete or edit verdicts and the audit log, and what each one guards."""
 
 
 def _check_triggers(tx: Session) -> Iterator[str]:

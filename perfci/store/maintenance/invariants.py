@@ -70,8 +70,8 @@ def check_incident_projects(tx: Session) -> Iterator[str]:
         _filter_other_project(members, IncidentMemberRow.series_id, IncidentRow.project_id)
     ):
         yield f"Incident {row_id} has a member of another project."
-    ledger = sa.select(ImpactRow.id)
-    for row_id in tx.scalars(_filter_other_project(ledger, ImpactRow.series_id, ImpactRow.project_id)):
+    impacts = sa.select(ImpactRow.id)
+    for row_id in tx.scalars(_filter_other_project(impacts, ImpactRow.series_id, ImpactRow.project_id)):
         yield f"Impact row {row_id} refers to a series of another project."
     deliveries = (
         sa.select(DeliveryRow.id)

@@ -19,7 +19,7 @@ from perfci.store.tables.base import core_table
 from perfci.store.tables.measurements import ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow, VerdictRow
 
 REDUCED_FLAG = "thinned"
-"""The flag of a process whose one sample is what its samples came to."""
+"""The flag of a process whose samples were reduced to one."""
 
 PROCESSES, RESULTS, RUNS, SERIES, SESSIONS = (
     core_table(row) for row in (ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow)
@@ -65,7 +65,7 @@ def reduce_samples(
 
 
 def _select_results(tx: Session, project_id: int, older_than: datetime, after: int, limit: int) -> list[int]:
-    """The results to look at; one that was looked at is never again, even if all of it had to be kept."""
+    """Select the results to reduce; each is considered once, even if it had to be kept whole."""
     twin = SERIES.alias()
     same_place = [twin.c[name] == SERIES.c[name] for name in ("benchmark_id", "parameters", "machine_id")]
     same_place += [twin.c[name] == SERIES.c[name] for name in ("variant_id", "harness")]
@@ -91,23 +91,21 @@ def _load_processes(tx: Session, result_ids: Sequence[int]) -> Sequence[Any]:
 
 
 def _load_evidence_ids(tx: Session, result_ids: Sequence[int]) -> set[int]:
-    """The processes that some verdict on these series rests on, superseded or not."""
+    """Load the evidence processes of all verdicts on these series, superseded or not."""
     series = sa.select(RESULTS.c.series_id).where(RESULTS.c.id.in_(result_ids))
     named = tx.scalars(sa.select(VerdictRow.evidence).where(VerdictRow.series_id.in_(series)))
     return {process_id for evidence in named for process_id in evidence}
 
 
 def _is_reducible(row: Any) -> bool:
-    """Whether there is anything to save, and one number says as much as all: of counts only where all are
-    equal.
-    """
+    """Whether one number can replace the samples; exact counts only if all are equal."""
     samples = conversions.unpack_samples(row.samples)
     counted = Clock(row.clock) is Clock.EXACT
     return len(samples) > 1 and Clock(row.clock) is not Clock.CPU and (not counted or len(set(samples)) == 1)
 
 
 def _save_spread(tx: Session, processes: Sequence[Any], result_ids: Collection[int]) -> None:
-    """Keep with a result how many samples it had, and their middle half."""
+    """Store the number of samples of a result and their quartiles."""
     samples: dict[int, list[float]] = defaultdict(list)
     for row in processes:
         if row.result_id in result_ids:
@@ -131,12 +129,15 @@ def _replace_samples(tx: Session, rows: Sequence[Any], compute_level: Callable[[
         {
             "process": row.id,
             "left": conversions.pack_samples([compute_level(conversions.build_process(row))]),
-            "told": [*row.flags, REDUCED_FLAG],
+            "new_flags": [*row.flags, REDUCED_FLAG],
         }
         for row in rows
     ]
     if changed:
-        left = {"samples": sa.bindparam("left"), "flags": sa.bindparam("told", type_=PROCESSES.c.flags.type)}
+        left = {
+            "samples": sa.bindparam("left"),
+            "flags": sa.bindparam("new_flags", type_=PROCESSES.c.flags.type),
+        }
         tx.connection().execute(
             sa.update(PROCESSES).where(PROCESSES.c.id == sa.bindparam("process")).values(left), changed
         )

@@ -64,8 +64,7 @@ def load_levels_at(
 
 
 MAX_SERIES_BY_ID = 2 * CHUNK
-"""Of so many series the results are found by series, of more by commit: most of a commit's results are
-wanted then.
+"""Up to this many series, results are found by series; of more by commit, most of whose results are needed.
 """
 
 
@@ -82,7 +81,7 @@ def _split_conditions(
 
 
 def _load_clean_shas(tx: Session, project: str, shas: Collection[str]) -> dict[int, str]:
-    """The commits by id, those of changed working trees left out."""
+    """Load commits by id, without dirty working trees."""
     clean = (matches_project(CommitRow.project_id, project), CommitRow.dirty.is_(False))
     rows = tx.execute(sa.select(CommitRow.id, CommitRow.sha).where(*clean))
     return {row_id: sha for row_id, sha in rows if sha in shas}

@@ -26,9 +26,7 @@ WORST_FIRST = (
 )
 
 RANK_STEP = 10**16
-"""A place is the rank of the verdict's kind and its id in one number, the rank first: no store has so many
-verdicts.
-"""
+"""The sort key is the severity of the kind times this, plus the verdict id, which stays below it."""
 
 RANK = sa.case({kind.value: rank for rank, kind in enumerate(WORST_FIRST)}, value=VERDICTS.c.kind)
 SORT_KEY = sa.cast(RANK, sa.BigInteger) * RANK_STEP + VERDICTS.c.id

@@ -33,9 +33,7 @@ LATEST_RESULT = sa.func.max(ResultRow.id)
 LATEST_MEASURED_RESULT = sa.func.max(sa.case((ResultRow.status == Status.OK.value, ResultRow.id)))
 
 FIRST_BATCH, BATCH_GROWTH = 2, 8
-"""How many commits are looked at for the ends of histories, newest first, and by what factor more each
-time.
-"""
+"""The first batch of commits searched for the ends of histories, newest first, and the growth of batches."""
 
 
 class HistoryEnd(NamedTuple):
@@ -48,7 +46,7 @@ class HistoryEnd(NamedTuple):
 
 
 class _SeriesResults(NamedTuple):
-    """What all sessions gave of one series, in its history or not."""
+    """The newest results of one series in all sessions, in its history or not."""
 
     result_id: int
     measured_result_id: int | None
@@ -113,9 +111,7 @@ def load_judged_series(tx: Session, project: str) -> dict[Series, int]:
 
 
 def _load_latest_measured(tx: Session, project: str) -> dict[int, tuple[int | None, str | None]]:
-    """Of every series with a history its newest measured result, and what that was read from where it is
-    known.
-    """
+    """Load the newest result with a value of every series with a history, and its clock if known."""
     mine = ResultRow.series_id == SeriesRow.id
     history = in_history(sa.select(ResultRow.id)).where(mine).correlate(SeriesRow).exists()
     ok = sa.select(ResultRow.id).where(mine, ResultRow.status == Status.OK.value).correlate(SeriesRow)
@@ -163,7 +159,7 @@ def load_history_ends(tx: Session, project: str, series_ids: Collection[int]) ->
 
 
 def _load_series_results(tx: Session, project: str, series_ids: Collection[int]) -> dict[int, _SeriesResults]:
-    """Each by itself from its newest result back: to group all results of all series takes thirty times as
+    """Load the newest results of series by one index lookup each: grouping all results takes 30 times as
     long.
     """
     of_series = sa.select(ResultRow.id).where(ResultRow.series_id == SeriesRow.id).correlate(SeriesRow)
@@ -182,7 +178,7 @@ def _load_series_results(tx: Session, project: str, series_ids: Collection[int])
 
 
 def _filter_series(series_ids: Collection[int], query: Any, column: Any = ResultRow.series_id) -> Any:
-    """Name the series one by one while they are few enough to be named."""
+    """Filter by series ids while they fit into one query."""
     return query.where(column.in_(series_ids)) if len(series_ids) <= CHUNK else query
 
 
@@ -194,7 +190,7 @@ def load_result_statuses(tx: Session, result_ids: Collection[int]) -> dict[int, 
 
 
 def _load_clocks(tx: Session, result_ids: Collection[int]) -> dict[int, Clock]:
-    """What the samples of results were read from; nothing where only a summary is known."""
+    """Load the clocks of results; those without processes are left out."""
     query = sa.select(ProcessRow.result_id, sa.func.max(ProcessRow.clock)).group_by(ProcessRow.result_id)
     measured = query.where(ProcessRow.status == Status.OK.value)
     rows = (

@@ -42,7 +42,7 @@ from perfci.store.tables.measurements import (
 )
 
 HISTORY_KINDS = ("history", "import")
-"""Sessions whose runs enter the history of a series; what a pull request or an A/A run measured does not."""
+"""Kinds of sessions whose runs enter histories; pull requests and A/A runs do not."""
 
 Condition = sa.ColumnElement[bool]
 
@@ -94,7 +94,7 @@ def _build_point(
     processes: Mapping[int, list[Process]],
     environments: Mapping[int, Environment],
 ) -> Point:
-    """Join what several runs say of one commit; of what cannot be joined the newest counts."""
+    """Join the results of several runs of a commit; what cannot be joined is that of the newest."""
     newest = next((row for row in reversed(results) if row.status == Status.OK), results[-1])
     kinds = {row.boundaries for row in results if row.status == Status.OK} or {newest.boundaries}
     return Point(
@@ -287,4 +287,4 @@ def load_series_of_same_cells(tx: Session, project: str, series: Iterable[Series
 
 
 BENCHMARKS_PER_QUERY = 50
-"""Benchmarks whose parameters are asked for together: a page names few, and their parameters mostly agree."""
+"""Benchmarks per query: a page names few, and their parameters mostly agree."""

@@ -74,10 +74,9 @@ def load_project_records(tx: Session, only_slug: str | None = None) -> list[Proj
         sa.select(ProjectRow.id, ProjectRow.slug).where(*chosen).order_by(ProjectRow.slug)
     ).all()
     ids = [row_id for row_id, _ in rows]
-    commits, series, never = (
-        _count_by_project(tx, query, ids)
-        for query in (_select_commits(), _select_series(), _select_never_measured())
-    )
+    commits = _count_by_project(tx, sa.select(CommitRow.project_id), ids)
+    series = _count_by_project(tx, _select_series(), ids)
+    never = _count_by_project(tx, _select_never_measured(), ids)
     measured = _load_run_totals(tx, ids)
     return [
         ProjectRecord(
@@ -264,7 +263,7 @@ def load_commits_newest_first(tx: Session, project: str, *, limit: int | None = 
 
 
 def _select_newest_commits(tx: Session, condition: Condition, limit: int) -> sa.Select[Any]:
-    """The ids of the commits that are newest by position; all, where some have none and only dates tell."""
+    """Select the ids of the newest commits by position; all, if some have none and need their dates."""
     if tx.scalar(sa.select(CommitRow.id).where(condition, CommitRow.position.is_(None)).limit(1)) is not None:
         return sa.select(CommitRow.id).where(condition)
     by_position = (CommitRow.position.desc(), CommitRow.sha.desc(), CommitRow.dirty.desc())
@@ -420,15 +419,11 @@ def load_results_like(tx: Session, run: Run) -> Iterator[Result]:
 
 
 def _count_by_project(tx: Session, by_project: sa.Select[Any], project_ids: Sequence[int]) -> dict[int, int]:
-    """The rows of a query under each project, which its first column names."""
+    """Count the rows of a query by project id, its first column."""
     key = by_project.selected_columns[0]
     return dict(
         tx.execute(by_project.where(key.in_(project_ids)).add_columns(sa.func.count()).group_by(key)).all()
     )
-
-
-def _select_commits() -> sa.Select[Any]:
-    return sa.select(CommitRow.project_id)
 
 
 def _select_series() -> sa.Select[Any]:
@@ -436,14 +431,14 @@ def _select_series() -> sa.Select[Any]:
 
 
 def _select_never_measured() -> sa.Select[Any]:
-    """The series that were tried and only ever skipped; of any other the first results say so already."""
+    """Select the project of each series whose results were all skipped."""
     of_series = sa.select(ResultRow.id).where(ResultRow.series_id == SeriesRow.id)
     other = of_series.where(ResultRow.status != Status.SKIPPED.value)
     return _select_series().where(of_series.exists(), ~other.exists())
 
 
 def _load_run_totals(tx: Session, project_ids: Sequence[int]) -> dict[int, tuple[int, int, datetime | None]]:
-    """How many runs each project has, of how many processes, and when the last of them ended."""
+    """Load the number of runs and processes of each project, and the end of the last run."""
     last = sa.func.max(sa.func.coalesce(RunRow.finished_at, RunRow.started_at), type_=RunRow.started_at.type)
     query = (
         sa.select(SessionRow.project_id, sa.func.count(), sa.func.sum(RunRow.processes), last)

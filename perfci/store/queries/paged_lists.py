@@ -227,7 +227,7 @@ def _load_series_items(
 def _list_used_rows(
     tx: Session, project_id: int, used_table: sa.Table, reference: Any, after: int, limit: int
 ) -> Sequence[Any]:
-    """Rows that some run of a project refers to."""
+    """List the rows that some run of a project refers to."""
     used = (
         sa.select(RunRow.id)
         .join(SessionRow, RunRow.session_id == SessionRow.id)

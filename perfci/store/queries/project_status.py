@@ -40,7 +40,7 @@ from perfci.store.tables.measurements import (
 )
 
 COMMIT_BATCH = 32
-"""Commits that are looked at for one that was measured: heads of pull requests may be newer."""
+"""Commits per query in the search for a measured one: heads of pull requests may be newer."""
 
 CONFIRMED = sa.and_(
     VerdictRow.superseded_by.is_(None),
@@ -56,7 +56,7 @@ CELL_COLUMNS = (
     SeriesRow.machine_id,
     SeriesRow.variant_id,
 )
-"""What the versions of a series share."""
+"""Columns that all versions of a series share."""
 
 CellKey = tuple[Any, ...]
 
@@ -177,7 +177,7 @@ def _select_change_points(column: Any, project: str) -> sa.Select[Any]:
 
 
 def _measured_commits(tx: Session, project: str) -> Iterator[Commit]:
-    """The commits of the line that something was measured of, newest first, few asked for at a time."""
+    """Yield the measured commits of the main line, newest first, in small batches."""
     for limit in (COMMIT_BATCH, None):
         newest_first = [
             item for item in load_commits_newest_first(tx, project, limit=limit) if not item.dirty
@@ -193,7 +193,7 @@ def _measured_commits(tx: Session, project: str) -> Iterator[Commit]:
 
 
 def _select_measured_shas() -> sa.Select[Any]:
-    """The shas of commits whose runs for the history have results."""
+    """Select the shas of commits with results in a history."""
     return (
         sa.select(CommitRow.sha)
         .distinct()
@@ -208,7 +208,7 @@ def _select_measured_shas() -> sa.Select[Any]:
 def _load_latest_results_at(
     tx: Session, of_commit: Sequence[Condition]
 ) -> dict[CellKey, tuple[int, int, int | None]]:
-    """The series of each cell that is there at a commit, its newest result, and the newest with a value."""
+    """Load the series of each cell at a commit with its newest result and its newest one with a value."""
     ends = in_history(
         sa.select(
             ResultRow.series_id, LATEST_RESULT.label("newest"), LATEST_MEASURED_RESULT.label("measured")
@@ -249,7 +249,7 @@ def _find_series_not_run(
 
 
 def _pick_latest_versions(tx: Session, project: str, versions: Collection[Sequence[int]]) -> list[int]:
-    """Of several versions the one that was measured last; only their ends are looked for."""
+    """Pick the version that was measured last; only the ends of histories are read."""
     ends = load_history_ends(tx, project, {row_id for ids in versions if len(ids) > 1 for row_id in ids})
     return [
         max(ids, key=lambda item: (ends[item].position, -item)) if len(ids) > 1 else ids[0]
@@ -258,7 +258,7 @@ def _pick_latest_versions(tx: Session, project: str, versions: Collection[Sequen
 
 
 def _filter_measured(tx: Session, series_ids: Collection[int]) -> list[int]:
-    """Those of which something but *skipped* is known."""
+    """Keep the series with any result that was not skipped."""
     tried = sa.select(ResultRow.id).where(
         ResultRow.series_id == SeriesRow.id, ResultRow.status != Status.SKIPPED.value
     )

@@ -24,7 +24,7 @@ RESULTS, RUNS, COMMITS, SESSIONS, SERIES = (
 PROCESSES = core_table(ProcessRow)
 
 MAX_ROWS_IN_MEMORY = 1000
-"""Processes in memory while levels are worked out."""
+"""Processes in memory while levels are computed."""
 
 ResultProcesses = tuple[int, list[Process]]
 """The id of a result, and its processes."""
@@ -60,7 +60,7 @@ def load_level_pairs(
 def _load_commit_levels(
     tx: Session, project_id: int, sha: str, after: int
 ) -> dict[tuple[int, str], list[float]]:
-    """The levels of one commit's history, several where it was measured several times."""
+    """Load the levels of one commit in histories, several if it was measured several times."""
     query = (
         sa.select(RESULTS.c.series_id, SERIES.c.identity, LEVEL)
         .join(SERIES, RESULTS.c.series_id == SERIES.c.id)
@@ -168,7 +168,7 @@ def load_results_by_ids(tx: Session, result_ids: Collection[int]) -> Iterator[Re
 
 
 def _load_result_processes(tx: Session, *conditions: sa.ColumnElement[bool]) -> Iterator[ResultProcesses]:
-    """Read as they are asked for: an import may hold millions of samples."""
+    """Yield processes as they are read: an import may hold millions of samples."""
     query = (
         sa.select(*PROCESSES.c)
         .join(RESULTS, PROCESSES.c.result_id == RESULTS.c.id)
@@ -182,14 +182,17 @@ def _load_result_processes(tx: Session, *conditions: sa.ColumnElement[bool]) -> 
 
 def save_result_summaries(tx: Session, summaries: Mapping[int, ResultSummary]) -> None:
     """Save the computed summaries of results."""
-    came_to: dict[str, Any] = {name: sa.bindparam(f"new_{name}") for name in ("level", "clock", "spread")}
-    statement = sa.update(RESULTS).where(RESULTS.c.id == sa.bindparam("result")).values(came_to)
-    if summaries:
-        tx.connection().execute(
-            statement, [_summary_parameters(key, summaries[key]) for key in sorted(summaries)]
-        )
-
-
-def _summary_parameters(result_id: int, summary: ResultSummary) -> dict[str, object]:
-    clock = summary.clock.value if summary.clock else ""
-    return {"result": result_id, "new_level": summary.level, "new_clock": clock, "new_spread": summary.spread}
+    if not summaries:
+        return
+    columns: dict[str, Any] = {name: sa.bindparam(f"new_{name}") for name in ("level", "clock", "spread")}
+    statement = sa.update(RESULTS).where(RESULTS.c.id == sa.bindparam("result")).values(columns)
+    parameters = [
+        {
+            "result": result_id,
+            "new_level": summary.level,
+            "new_clock": summary.clock.value if summary.clock else "",
+            "new_spread": summary.spread,
+        }
+        for result_id, summary in sorted(summaries.items())
+    ]
+    tx.connection().execute(statement, parameters)

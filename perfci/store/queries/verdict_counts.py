@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import groupby
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session, aliased
@@ -77,8 +76,9 @@ def load_verdict_sequences(
 
 def count_aa_sessions(tx: Session, project: str, since: datetime = EPOCH) -> tuple[int, datetime | None]:
     """Count the A/A sessions with a verdict, and return the time of the last one."""
+    latest = sa.func.max(VerdictRow.created_at, type_=VerdictRow.created_at.type)
     query = (
-        sa.select(sa.func.count(VerdictRow.session_id.distinct()), _latest_created_at())
+        sa.select(sa.func.count(VerdictRow.session_id.distinct()), latest)
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
         .where(
             matches_project(VerdictRow.project_id, project),
@@ -88,10 +88,6 @@ def count_aa_sessions(tx: Session, project: str, since: datetime = EPOCH) -> tup
     )
     count, last = tx.execute(query).one()
     return count, last
-
-
-def _latest_created_at() -> Any:
-    return sa.func.max(VerdictRow.created_at, type_=VerdictRow.created_at.type)
 
 
 def _is_aa_verdict() -> Condition:

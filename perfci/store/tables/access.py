@@ -48,7 +48,7 @@ class LoginRow(TableBase):
     csrf: Mapped[str]
     created_at: Mapped[datetime]
     expires_at: Mapped[datetime]
-    seen_at: Mapped[datetime]
+    seen_at: Mapped[datetime]  # written at login only; no query reads it
     checked_at: Mapped[datetime]
     grant: Mapped[bytes]
 

@@ -21,9 +21,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 ABSENT = -1
-"""Stands for "none" in columns of a unique constraint, where SQL would take two NULLs for different
-values.
-"""
+"""Stands for "none" in unique constraints, where SQL treats NULLs as different."""
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

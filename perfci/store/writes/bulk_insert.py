@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,7 +23,7 @@ from perfci.store.tables.measurements import ProcessRow, ResultRow, RunRow, Seri
 from perfci.store.writes import row_ids
 
 KeyedRun = tuple[Run, str, str]
-"""A run from elsewhere, its idempotency key, and the hash of the body it came in."""
+"""A run, its idempotency key, and the hash of the body it arrived in."""
 
 RESULT_COLUMNS = (
     "id",
@@ -64,7 +65,7 @@ PROCESS_COLUMNS = (
 RUNS = core_table(RunRow)
 
 ProcessSummarizer = Callable[[Sequence[Process]], ResultSummary | None]
-"""Tells what the processes of a result came to."""
+"""Computes the summary of a result from its processes."""
 
 NO_FLAGS = as_json(())
 
@@ -154,15 +155,17 @@ def count_os_processes(measured: Iterable[tuple[Series, Sequence[Process]]]) -> 
     cells: dict[Any, list[Sequence[Process]]] = defaultdict(list)
     for series, processes in measured:
         cells[series.benchmark.name, series.benchmark.version, series.parameters].append(processes)
-    return sum(
-        len(groups[0]) if len(groups) == 1 else len(_distinct_processes(groups)) for groups in cells.values()
-    )
-
-
-def _distinct_processes(groups: Iterable[Sequence[Process]]) -> set[tuple[Any, ...]]:
-    return {
-        (item.role._value_, item.pair, item.round, item.order, item.index) for some in groups for item in some
-    }
+    count = 0
+    for groups in cells.values():
+        if len(groups) == 1:
+            count += len(groups[0])
+            continue
+        distinct = {
+            (item.role._value_, item.pair, item.round, item.order, item.index)
+            for item in chain.from_iterable(groups)
+        }
+        count += len(distinct)
+    return count
 
 
 def _result_values(result: Result, summarize: ProcessSummarizer | None) -> tuple[Any, ...]:

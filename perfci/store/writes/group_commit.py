@@ -23,17 +23,17 @@ T = TypeVar("T")
 ItemT = TypeVar("ItemT")
 
 BatchFunction = Callable[[Session, Sequence[ItemT]], Sequence[T]]
-"""Does for many what was asked of each, and answers each in their order; it does so for one as well."""
+"""Handles many items at once and returns their answers in order."""
 
 MAX_QUEUED_JOBS = 512
-"""Jobs that may wait: about five seconds of work, after which telling somebody to come back is kinder."""
+"""Jobs that may wait: about five seconds of work; further callers get ``StoreBusy``."""
 
 log = logging.getLogger("perfci.store")
 
 RETRY_AFTER_S = 2.0
 
 MAX_ATTEMPTS = 3
-"""How often a transaction that met another one is run again before its jobs are sent away."""
+"""Attempts to run a transaction that conflicts with others."""
 
 
 class StoreUnavailable(PerfciError):
@@ -55,14 +55,14 @@ class _QueuedJob:
 
 @dataclass(frozen=True, slots=True)
 class _JobOutcome:
-    """What came of a job whose transaction is not committed yet."""
+    """The answer or error of a job, before the shared commit."""
 
     value: Any = None
     error: Exception | None = None
 
 
 class _TransactionFailure(Exception):
-    """A transaction failed as a whole; ``blame`` says whether one of its jobs may be the reason."""
+    """A transaction failed as a whole; ``may_be_job_fault`` says whether one job may be the reason."""
 
     def __init__(self, cause: Exception, *, can_retry: bool, may_be_job_fault: bool) -> None:
         super().__init__(str(cause))
@@ -123,7 +123,7 @@ class GroupCommitter:
             self._commit_batch(batch)
 
     def _next_batch(self) -> list[_QueuedJob]:
-        """The jobs of the next transaction; none at the end."""
+        """Wait for the jobs of the next transaction; return none at the end."""
         batch: list[_QueuedJob] = []
         until = 0.0
         while len(batch) < self._max_jobs:
