@@ -75,7 +75,8 @@ def test_what_stays_open_says_what_would_decide() -> None:
 
     assert result.is_perfect
     assert format_inconclusive(result, COMMITS) == [
-        f"inconclusive: train.time_step · time at {QUIET.short_sha} (Rename a variable), about 1 more pair would decide",
+        f"inconclusive: train.time_step · time at {QUIET.short_sha} (Rename a variable), about 1 "
+        f"more pair would decide",
         f"inconclusive: train.time_step · time at {SLOW.short_sha} (Sleep a little), "
         "and no reasonable number of pairs would decide it",
     ]

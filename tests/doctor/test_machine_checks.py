@@ -61,7 +61,8 @@ def test_says_nothing_of_niceness_where_the_kernel_has_no_such_switch(
             replace(QUIET, cores=4, quota_cores=1.5, stopped_share=0.034),
             warning(
                 "cores",
-                "4 cores, but the control group allows only the time of 1.5, which stopped it in 3% of the periods "
+                "4 cores, but the control group allows only the time of 1.5, which stopped it in 3% "
+                "of the periods "
                 "so far",
                 "give the container whole cores (--cpuset-cpus) instead of a share of their time (--cpus)",
             ),
@@ -143,7 +144,8 @@ def test_a_quarter_of_the_cores_may_be_busy(load: float | None, expected: Doctor
             warning(
                 "turbo",
                 "on: the clock depends on temperature and on the other cores",
-                "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo, or 0 > /sys/devices/system/cpu/cpufreq/boost",
+                "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo, or 0 > "
+                "/sys/devices/system/cpu/cpufreq/boost",
             ),
         ),
         (
@@ -154,9 +156,12 @@ def test_a_quarter_of_the_cores_may_be_busy(load: float | None, expected: Doctor
             check_niceness(autogroup=True),
             warning(
                 "niceness",
-                "the kernel shares the cores out by session (kernel.sched_autogroup_enabled is 1): work that somebody "
-                "starts with nice in another session takes as much from what is measured as if it were not nice",
-                "sudo sysctl kernel.sched_autogroup_enabled=0, or let nobody else work here while you measure",
+                "the kernel shares the cores out by session (kernel.sched_autogroup_enabled is 1): "
+                "work that somebody "
+                "starts with nice in another session takes as much from what is measured as if it "
+                "were not nice",
+                "sudo sysctl kernel.sched_autogroup_enabled=0, or let nobody else work here while "
+                "you measure",
             ),
         ),
         (check_lock(""), ok("lock", "nobody else measures on this machine")),

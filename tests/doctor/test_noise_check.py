@@ -41,7 +41,8 @@ JUDGE = JudgeTable()
             problem(
                 "noise",
                 "too noisy to detect 5%: 5 pairs see nothing; 10 pairs see 11.0%; 20 pairs see 5.0%",
-                "quieten the machine (see the warnings), judge by exact counts, or raise [judge] bar in perfci.toml",
+                "quieten the machine (see the warnings), judge by exact counts, or raise [judge] "
+                "bar in perfci.toml",
             ),
         ),
     ],

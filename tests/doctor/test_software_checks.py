@@ -117,7 +117,8 @@ def test_torch_sees_what_the_machine_has(
             warning(
                 "asv",
                 "asv_runner 0.2.5 knows time, track",
-                "install asv_runner==0.3.2 there: timings and versions of benchmarks shift between its releases",
+                "install asv_runner==0.3.2 there: timings and versions of benchmarks shift between "
+                "its releases",
             ),
         ),
         (
@@ -145,7 +146,8 @@ def test_asv_runner_is_the_one_perfci_is_written_for(facts: SoftwareFacts, expec
             PluginFacts("asv-bench-memray", "0.1.2", ("ray",)),
             problem(
                 "plugin",
-                "asv-bench-memray 0.1.2 is installed and never discovered: asv looks for names that begin with "
+                "asv-bench-memray 0.1.2 is installed and never discovered: asv looks for names that "
+                "begin with "
                 "asv_bench",
                 "have its author spell the distribution asv_bench_memray, with underscores",
             ),
@@ -156,7 +158,8 @@ def test_asv_runner_is_the_one_perfci_is_written_for(facts: SoftwareFacts, expec
             ),
             problem(
                 "plugin",
-                "asv_bench_memray 0.1.2 does not import, so its benchmarks do not exist: ray: ModuleNotFoundError: "
+                "asv_bench_memray 0.1.2 does not import, so its benchmarks do not exist: ray: "
+                "ModuleNotFoundError: "
                 "No module named 'memray'",
                 "make `import asv_bench_memray` work there, or uninstall asv_bench_memray",
             ),
@@ -226,7 +229,8 @@ COUNTER = ok("instructions", "perf events are allowed: instructions can be count
                 warning(
                     "GPU",
                     "NVML does not answer: NVML is read through nvidia-ml-py, which is not installed",
-                    "pip install nvidia-ml-py there: clocks, power, throttling and other users of the GPU are read "
+                    "pip install nvidia-ml-py there: clocks, power, throttling and other users of "
+                    "the GPU are read "
                     "by it",
                 ),
                 COUNTER,

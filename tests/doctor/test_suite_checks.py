@@ -82,7 +82,8 @@ def test_misses_the_plugin_that_a_name_belongs_to(name: str) -> None:
     assert overlooked(name) == [
         problem(
             "suite",
-            f"suite.{name} (line 7) is not measured: its type comes with a plugin that is not registered there",
+            f"suite.{name} (line 7) is not measured: its type comes with a plugin that is not "
+            f"registered there",
             "pip install asv_bench_perfci in the measured environment",
         )
     ]
@@ -160,7 +161,10 @@ def test_does_not_look_into_what_failed_to_import() -> None:
 
 
 def test_finds_a_helper_that_is_measured_because_it_is_imported() -> None:
-    source = "from timers import time_call as call, wait\nimport time_travel\ndef f(): from timers import time_late"
+    source = (
+        "from timers import time_call as call, wait\nimport time_travel\ndef f(): from timers "
+        "import time_late"
+    )
 
     imports = list_imported_names(source, "suite")
 
@@ -187,7 +191,8 @@ def test_tells_what_each_class_leaves_out_and_why() -> None:
     assert findings == [
         ok(
             "suite",
-            "a.Chat leaves out training, numerics: it defines no batch and no loss; stages: it defines no stream",
+            "a.Chat leaves out training, numerics: it defines no batch and no loss; stages: it "
+            "defines no stream",
         ),
         ok("suite", "a.Train leaves out stages: it defines no stream"),
     ]

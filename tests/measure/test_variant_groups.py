@@ -66,7 +66,8 @@ def test_refuses_an_axis_that_compares_nothing(text: str) -> None:
         VariantAxis.parse(text)
 
     assert str(error.value) == (
-        f"--vary {text!r}: a parameter and two or more different values were expected, such as attn=sdpa,flash"
+        f"--vary {text!r}: a parameter and two or more different values were expected, such as "
+        f"attn=sdpa,flash"
     )
 
 

@@ -1,7 +1,7 @@
 """A small language model with its suite, and one careless change at a time: which metrics have to say so.
 
-``base/`` is the repository before the change, ``<name>.patch`` the change. Metrics are named by the measuring function
-and themselves, ``training.step_time``, whichever clock judges them.
+``base/`` is the repository before the change, ``<name>.patch`` the change. Metrics are named by the
+measuring function and themselves, ``training.step_time``, whichever clock judges them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Mutant:
-    """``caught_in`` has to be convicted as a regression. ``may_move``, for the reason given, may; nothing else does."""
+    """``caught_in`` has to be convicted as a regression. ``may_move``, for the reason given, may; nothing
+    else does.
+    """
 
     name: str
     caught_in: frozenset[str]
@@ -79,7 +81,8 @@ MUTANTS = (
         ),
         {
             **_all(
-                "generation.ttft generation.tpot generation.tpot_growth generation.itl generation.itl_per_token "
+                "generation.ttft generation.tpot generation.tpot_growth generation.itl "
+                "generation.itl_per_token "
                 "generation.e2el stages.first_call stages.prefill stages.decode",
                 "answers use attention as well",
             ),

@@ -125,7 +125,9 @@ def test_too_few_points_are_never_separated_enough() -> None:
 
 
 def p_of(before: int, after: int, missed: int) -> float:
-    """How often chance leaves at most so many pairs in the wrong order: the highest ``before`` point passes them."""
+    """How often chance leaves at most so many pairs in the wrong order: the highest ``before`` point passes
+    them.
+    """
     passing, rest = divmod(missed, after)
     high = [after + 1.0] * passing + [rest - 0.5] * bool(rest)
     low = [-k - 1.0 for k in range(before - len(high))]

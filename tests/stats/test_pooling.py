@@ -17,7 +17,8 @@ def test_gives_the_figures_of_the_paper_by_hand() -> None:
 
     found = pool_shifts(centres, errors)
 
-    # weights 100, 100, 25: mean 17.5 / 225, Q = 1.3889 < 2, so nothing lies between and the fixed error stands
+    # weights 100, 100, 25: mean 17.5 / 225, Q = 1.3889 < 2, so nothing lies between and the fixed error
+    # stands
     assert (found.centre, found.between_sd, found.df) == (pytest.approx(17.5 / 225), 0.0, 2)
     assert found.error == pytest.approx(1 / 15)
 

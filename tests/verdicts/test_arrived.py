@@ -1,4 +1,6 @@
-"""What was announced of a commit that came to the main branch answers for what it made worse, and for no more."""
+"""What was announced of a commit that came to the main branch answers for what it made worse, and for no
+more.
+"""
 
 from __future__ import annotations
 

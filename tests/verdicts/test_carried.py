@@ -35,11 +35,13 @@ def told(base: Sequence[Process], head: Sequence[Process]) -> Verdict:
     [
         (
             told(side(1.0), side(1.2)),
-            "+20.0% over 8 pairs, interval +19.9% to +20.1%: beyond the bar of 5.0%, and half of it is excluded.",
+            "+20.0% over 8 pairs, interval +19.9% to +20.1%: beyond the bar of 5.0%, and half of it "
+            "is excluded.",
         ),
         (
             screen(TIME, "base", "head", side(1.0), side(0.8)),
-            "-20.0% over 8 pairs, interval -20.0% to -20.0%: beyond the bar of 5.0%, to be confirmed on fresh pairs.",
+            "-20.0% over 8 pairs, interval -20.0% to -20.0%: beyond the bar of 5.0%, to be "
+            "confirmed on fresh pairs.",
         ),
         (
             told(side(1.0), side(1.0)),

@@ -32,7 +32,9 @@ Pairs = tuple[Levels, Levels]
 
 @st.composite
 def pairs(draw: st.DrawFn, fewest: int = 2, most: int = 12, effects: tuple[float, ...] = EFFECTS) -> Pairs:
-    """Levels of both sides: one of several noises, now and then a mode or a hiccup, and a change of the head."""
+    """Levels of both sides: one of several noises, now and then a mode or a hiccup, and a change of the
+    head.
+    """
     number = draw(st.integers(fewest, most))
     sd = draw(st.sampled_from([0.0, 0.002, 0.01, 0.04]))
     effect = draw(st.sampled_from(effects))

@@ -27,7 +27,8 @@ WRONG = {
     "expected, such as 'step_time <= 0.67x', 'loss within 1%' or 'e2el_p90 <= 2 s'",
     "step_time == 1x": "the goal 'step_time == 1x' cannot be read; a metric, a comparison and a limit "
     "were expected, such as 'step_time <= 0.67x', 'loss within 1%' or 'e2el_p90 <= 2 s'",
-    "loss within 1": "the goal 'loss within 1' cannot be read; after 'within' a percentage was expected, such as 1%",
+    "loss within 1": "the goal 'loss within 1' cannot be read; after 'within' a percentage was "
+    "expected, such as 1%",
 }
 
 

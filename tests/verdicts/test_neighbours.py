@@ -1,4 +1,6 @@
-"""Which neighbouring commits of a session in rounds deserve fresh pairs, on a simulated machine with neighbours."""
+"""Which neighbouring commits of a session in rounds deserve fresh pairs, on a simulated machine with
+neighbours.
+"""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -31,9 +33,11 @@ Measured = dict[Series, dict[str, list[Process]]]
 
 @dataclass
 class Machine:
-    """A small machine: loaded, two neighbours come and go for 4 to 25 s each and swell what is measured by up to half.
+    """A small machine: loaded, two neighbours come and go for 4 to 25 s each and swell what is measured by
+    up to half.
 
-    Modelled on recordings of a two-core machine, where CPU time of a tiny training step had a spread of 7 to 13 %.
+    Modelled on recordings of a two-core machine, where CPU time of a tiny training step had a spread of 7
+    to 13 %.
     """
 
     rng: np.random.Generator

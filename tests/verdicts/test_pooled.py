@@ -17,7 +17,9 @@ from tests.support.builders import a_series
 
 
 def a_suite(effects: Sequence[float], *, seed: int, pairs: int = 5, sd: float = 0.01) -> str:
-    """What `perfci judge` says of benchmarks that became so much slower, with this noise from process to process."""
+    """What `perfci judge` says of benchmarks that became so much slower, with this noise from process to
+    process.
+    """
     rng = np.random.default_rng(seed)
     cases = []
     for k, effect in enumerate(effects):

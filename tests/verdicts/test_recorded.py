@@ -85,7 +85,8 @@ def test_says_why_numbers_tell_nothing_about_each_other() -> None:
 
     assert {verdict.kind for verdict in verdicts} == {VerdictKind.NOT_COMPARABLE}
     assert [verdict.reason for verdict in verdicts] == [
-        "Measured on two machines: the base on AMD EPYC, 2 cores, 23 GB, the head on Intel Xeon, 2 cores, 23 GB.",
+        "Measured on two machines: the base on AMD EPYC, 2 cores, 23 GB, the head on Intel Xeon, 2 "
+        "cores, 23 GB.",
         "The benchmark itself differs: its version is not the same on both sides.",
         "Only a summary was recorded, so its processes cannot be compared.",
     ]

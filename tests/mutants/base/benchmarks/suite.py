@@ -46,7 +46,7 @@ class Model(ModelBench):
 
 
 class Loader(Bench):
-    """How long a loop waits for its batches; what it does with them is no part of ``lm`` and always the same."""
+    """How long a loop waits for its batches; what it does with them is always the same."""
 
     STEPS, EPOCHS = 8, 3
 
