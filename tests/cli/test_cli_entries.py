@@ -99,7 +99,7 @@ def test_a_table_is_measured_like_a_suite(project: GitProject, capsys: pytest.Ca
     verdicts = json.loads(capsys.readouterr().out)["verdicts"]
     worse = {verdict["series"]["metric"]["name"] for verdict in verdicts if verdict["kind"] == "regression"}
     assert code == 0
-    assert {verdict["series"]["benchmark"]["name"] for verdict in verdicts} == {f"entries.gpt.{COUNTS}"}
+    assert {verdict["series"]["benchmark"]["name"] for verdict in verdicts} == {f"perfci_models.gpt.{COUNTS}"}
     assert {"flops", "parameter_bytes"} <= worse
     assert not (project.folder / "benchmarks").exists()
 
@@ -119,7 +119,10 @@ def test_a_name_that_leads_nowhere_fails_its_own_cells(
         "failed: LookupError: model 'gpt' in perfci.toml has stream = 'mypkg.net:streem', but mypkg.net"
         in err
     )
-    assert ended == {(f"entries.gpt.{COUNTS}", "ok"), ("entries.gpt.measure_stream_counts", "failed")}
+    assert ended == {
+        (f"perfci_models.gpt.{COUNTS}", "ok"),
+        ("perfci_models.gpt.measure_stream_counts", "failed"),
+    }
 
 
 @pytest.mark.slow
@@ -130,7 +133,8 @@ def test_the_version_follows_what_the_table_says_of_the_model(project: GitProjec
     more_cells = versions(project, TABLE.replace("[1, 8]", "[1, 8, 64]"))
 
     assert set(before) == {
-        f"entries.gpt.measure_{group}" for group in ("training", "step_counts", "numerics", "cold_start")
+        f"perfci_models.gpt.measure_{group}"
+        for group in ("training", "step_counts", "numerics", "cold_start")
     }
     assert not set(before.values()) & set(other.values())
     assert more_cells == before
@@ -142,7 +146,7 @@ def test_tables_join_a_suite_that_is_there_and_leave_its_folder_alone(project: G
 
     names = set(versions(project, TABLE))
 
-    assert {"suite.track_one", f"entries.gpt.{COUNTS}"} < names
+    assert {"suite.track_one", f"perfci_models.gpt.{COUNTS}"} < names
     assert [path.name for path in (project.folder / "benchmarks").iterdir()] == ["suite.py"]
 
 
@@ -224,7 +228,9 @@ def test_refuses_two_models_of_one_name(project: GitProject, capsys: pytest.Capt
 def test_refuses_to_take_the_place_of_a_module_of_the_suite(
     project: GitProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    project.write("benchmarks/entries.py", "def track_one(): return 1\n")
+    project.write("benchmarks/perfci_models.py", "def track_one(): return 1\n")
 
     assert run_cli(["run"]) == 2
-    assert "has a module entries.py, where perfci writes the [[model]] tables" in capsys.readouterr().err
+    assert (
+        "has a module perfci_models.py, where perfci writes the [[model]] tables" in capsys.readouterr().err
+    )
