@@ -164,9 +164,10 @@ def open_tree(path: Path) -> Iterator[FileTree]:
         return
     with tempfile.TemporaryFile(prefix="perfci-") as plain:
         with _translate_errors(str(path)), path.open("rb") as file, _open_decompressed(file) as content:
+            unpacked_bytes = 0
             while chunk := content.read(MIB):
-                plain.write(chunk)
-                if plain.tell() > MAX_ARCHIVE_BYTES:
+                unpacked_bytes += plain.write(chunk)
+                if unpacked_bytes > MAX_ARCHIVE_BYTES:
                     raise PerfciError(
                         f"The archive {path} unpacks to more than {MAX_ARCHIVE_BYTES // MIB} MiB."
                     )
