@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from perfci.cli.shared.json_filter import run_json_filter
 from perfci.cli.shared.options import global_options
+from perfci.cli.shared.stdin_json import run_json_filter
 from perfci.verdicts.json_filters import detect_document
 
 

@@ -26,7 +26,7 @@ from perfci.model import Commit, Status, VerdictKind
 from perfci.report.verdict_labels import verdict_glyph
 from perfci.report.verdict_sentences import verdict_sentence
 from perfci.service.expected_changes.save_changes import save_commit_trailers
-from perfci.service.incidents.local_incidents import evaluate_local_project
+from perfci.service.incidents.evaluate_local_project import evaluate_local_project
 from perfci.service.uploads.send_runs import load_session_runs, resolve_server, upload_runs
 from perfci.verdicts.expected_change import EXPECT_TRAILER
 

@@ -19,7 +19,7 @@ from perfci.cli.shared.durations import parse_days
 from perfci.cli.shared.options import global_options, json_option
 from perfci.model import PerfciError
 from perfci.net.shapes.access import NewToken, ScopeName, TokenShape
-from perfci.service.accounts.accounts import DEFAULT_TOKEN_DAYS, MAX_TOKEN_DAYS
+from perfci.service.accounts.projects_and_members import DEFAULT_TOKEN_DAYS, MAX_TOKEN_DAYS
 
 
 @click.group("token")

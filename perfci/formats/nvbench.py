@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from perfci.formats.input_files import MIB, read_bytes
+from perfci.formats.bounded_files import MIB, read_bytes
 from perfci.formats.protocol import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import cast
 
-from perfci.formats.input_files import read_bytes, read_head, refuse_executable_formats
+from perfci.formats.bounded_files import read_bytes, read_head, refuse_executable_formats
 from perfci.formats.protocol import FormatReader, FormatWriter, ImportDefaults, ImportedRun, WarnCallback
 from perfci.model import PerfciError
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from perfci.formats.input_files import MIB, decompress, read_bytes
+from perfci.formats.bounded_files import MIB, decompress, read_bytes
 from perfci.formats.json_limits import require_json_limits
 from perfci.formats.protocol import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_document_schema import (
@@ -61,7 +61,7 @@ def read_untrusted_run(body: bytes, source_name: str) -> Run:
     return _parse_run(body, source_name)
 
 
-def write(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
+def encode_runs(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
     """Write runs as documents, one on each line; the format is lossless, so there are no warnings."""
     for run in runs:
         yield dump_run(run).encode() + b"\n"

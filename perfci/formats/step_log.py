@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perfci.formats.input_files import read_bytes
+from perfci.formats.bounded_files import read_bytes
 
 STEP_FIELDS = ("step", "t", "step_time", "tokens", "loss", "data_time", "memory")
 

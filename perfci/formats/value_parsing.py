@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from perfci.formats.input_files import MIB, read_bytes
+from perfci.formats.bounded_files import MIB, read_bytes
 from perfci.model import Commit, NamedValues, PerfciError
 
 MAX_BYTES = 64 * MIB

@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.stats import noise_model
 from perfci.store import Store
-from perfci.store.queries.decisions import load_aa_results
 from perfci.store.queries.records import VerdictCount
 from perfci.store.queries.verdict_counts import count_aa_sessions, count_aa_verdicts, load_verdict_sequences
+from perfci.store.queries.verdict_derivations import load_aa_results
 from perfci.store.tables.base import EPOCH
 from perfci.verdicts.calibration import (
     Calibration,

@@ -13,7 +13,7 @@ import perfci
 from perfci.model import Measured, MetricClass, PerfciError, Process, Role, Series, Verdict
 from perfci.stats.location_shift import NoisePrior, Shift
 from perfci.store import Store
-from perfci.store.queries.decisions import (
+from perfci.store.queries.verdict_derivations import (
     AAResult,
     DecisionRecord,
     LookRecord,

@@ -13,9 +13,9 @@ from perfci.history.stored_samples import SessionSamples
 from perfci.model import Series, Verdict, VerdictKind
 from perfci.stats.location_shift import NoisePrior
 from perfci.store import Store
-from perfci.store.queries.decisions import AAResult, DecisionRecord, load_aa_results, load_decisions
 from perfci.store.queries.measurements import load_session_processes, load_sessions, load_verdict_records
 from perfci.store.queries.records import SessionRecord, VerdictRecord
+from perfci.store.queries.verdict_derivations import AAResult, DecisionRecord, load_aa_results, load_decisions
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
 from perfci.verdicts.compare.round_candidates import compute_pair_noise
 from perfci.verdicts.policy import Policy

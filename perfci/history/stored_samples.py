@@ -14,8 +14,8 @@ from perfci.history.judge_samples import (
     select_judged_sides,
 )
 from perfci.model import Measured, Process, Role, Series, Verdict
-from perfci.store.queries.decisions import DecisionRecord, LookRecord
 from perfci.store.queries.records import MeasuredProcess
+from perfci.store.queries.verdict_derivations import DecisionRecord, LookRecord
 from perfci.verdicts.compare.pairwise import Look, interim_analysis, screen
 from perfci.verdicts.judged_series import ProcessesByCommit, group_judged_by_commit
 from perfci.verdicts.rule import Rule

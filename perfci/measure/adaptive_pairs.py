@@ -24,7 +24,7 @@ from perfci.measure.questions import Question, plan_visits
 from perfci.model import Role, Series, Stage, Verdict
 from perfci.stats.group_sequential import next_look
 from perfci.stats.location_shift import NoisePrior, Shift
-from perfci.store.queries.decisions import DecisionRecord, LookRecord
+from perfci.store.queries.verdict_derivations import DecisionRecord, LookRecord
 from perfci.verdicts.compare.false_discovery import control_false_discoveries, is_exact_verdict
 from perfci.verdicts.compare.pairwise import Look, interim_analysis
 from perfci.verdicts.compare.special_cases import have_equal_counts

@@ -65,4 +65,4 @@ def plan_visits(questions: Sequence[Question], number: int, seed: int) -> Sequen
         group = cells_by_baseline.setdefault(question.round_cells[0], {})
         group.update(dict.fromkeys(question.round_cells))
     groups = [tuple(cells) for cells in cells_by_baseline.values()]
-    return (visit_plan.plan_variant_visit(head, groups, number, order, seed),)
+    return (visit_plan.plan_visit_of_variants(head, groups, number, order, seed),)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from perfci.history.judge_samples import DecisionKey, build_decision_key
 from perfci.measure.measurement_session import MeasurementSession
 from perfci.model import Verdict
-from perfci.store.queries.decisions import DecisionRecord, add_decisions
+from perfci.store.queries.verdict_derivations import DecisionRecord, add_decisions
 from perfci.store.writes.verdict_writes import add_verdicts
 
 

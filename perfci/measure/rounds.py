@@ -21,7 +21,7 @@ from perfci.model import Verdict
 from perfci.runner import visit_plan
 from perfci.stats.group_sequential import ALPHA
 from perfci.stats.location_shift import NoisePrior
-from perfci.store.queries.decisions import DecisionRecord
+from perfci.store.queries.verdict_derivations import DecisionRecord
 from perfci.verdicts.compare.noise_prior import PRIOR_DF
 from perfci.verdicts.compare.pairwise import Look, screen
 from perfci.verdicts.compare.round_candidates import compute_pair_noise, select_candidates

@@ -16,8 +16,8 @@ from typing import Any
 
 from perfci.model import PerfciError
 from perfci.runner.frozen_suite import FrozenSuite
+from perfci.runner.harness_socket import JsonLineReader, close_connection
 from perfci.runner.measurement_worker import MeasurementWorker, WorkerSettings
-from perfci.runner.worker_connection import JsonLineReader, close_connection
 
 HARNESS_VERSION = "perfci-1"
 """Version of the measuring method: another version is another series."""

@@ -21,9 +21,9 @@ from perfci.runner.cell_outcomes import (
     parse_outcome,
 )
 from perfci.runner.frozen_suite import Cell, FrozenSuite, parse_benchmarks
+from perfci.runner.harness_socket import JsonLineReader, close_connection
 from perfci.runner.prepare_commit import PreparedCommit
 from perfci.runner.turn_scheduler import TurnScheduler
-from perfci.runner.worker_connection import JsonLineReader, close_connection
 
 IMPORT_TIMEOUT_S = 600.0  # for importing torch, and for importing a commit with its suite
 

@@ -16,7 +16,7 @@ from perfci.stats.location import Floats, warmup_length
 from perfci.stats.location_shift import NoisePrior, Shift, shrink_error
 from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.compare.noise_prior import PairNoise, pooled_noise_prior
-from perfci.verdicts.compare.pooled_verdict import PooledVerdict, pool_benchmarks, wrap_single_shifts
+from perfci.verdicts.compare.pooled_verdict import PooledVerdict, build_benchmark_shifts, pool_benchmarks
 from perfci.verdicts.compare.side_costs import SideCosts
 from perfci.verdicts.compare.stopping_rule import plan_next_pairs
 from perfci.verdicts.rule import Rule
@@ -164,7 +164,7 @@ def _serialize_pools(
     """The pooled verdict of each group, every case counting once; nothing without groups."""
     shifts = {name: [shifts_by_case[k] for k in members] for name, members in _group_cases(cases).items()}
     pools = [
-        _serialize_pool(name, pool_benchmarks(wrap_single_shifts(group_shifts), rule.bar))
+        _serialize_pool(name, pool_benchmarks(build_benchmark_shifts(group_shifts), rule.bar))
         for name, group_shifts in shifts.items()
     ]
     return {"groups": pools} if pools else {}

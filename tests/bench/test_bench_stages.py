@@ -9,7 +9,7 @@ from fake_device import FakeDevice
 
 from perfci.bench.readings import Absent, Reading, build_report
 from perfci.bench.timers import stage_timers as stages_module
-from perfci.bench.timers.stage_timers import Stages, stage_metrics
+from perfci.bench.timers.stage_timers import Stages, declare_stage_metrics
 from perfci.model import Clock
 
 
@@ -211,7 +211,9 @@ def test_says_why_a_declared_stage_is_absent(cpu: FakeDevice) -> None:
     readings = stages.readings(("prefill", "postprocess"))
 
     assert readings["postprocess"] == Absent("no run entered the stage 'postprocess'")
-    assert build_report(stage_metrics("prefill", "postprocess"), readings)["metrics"][0]["samples"] == [1.0]
+    assert build_report(declare_stage_metrics("prefill", "postprocess"), readings)["metrics"][0][
+        "samples"
+    ] == [1.0]
 
 
 def test_drops_a_run_that_raised_and_can_go_on(cpu: FakeDevice) -> None:

@@ -10,7 +10,7 @@ from asv_builders import a_result_file, a_row
 from foreign_files import FILES
 
 from perfci.formats import run_document
-from perfci.formats.input_files import read_head
+from perfci.formats.bounded_files import read_head
 from perfci.formats.registry import HEAD_BYTES, READER_MODULES, detect_format, get_reader
 from perfci.model import PerfciError
 from tests.support.builders import a_run

@@ -16,7 +16,7 @@ import pytest
 from asv_builders import AsvFolder, a_result_file, a_row
 from foreign_files import read_runs
 
-from perfci.formats import input_files, run_document
+from perfci.formats import bounded_files, run_document
 from perfci.formats.registry import detect_format
 from perfci.model import PerfciError, Run
 from perfci.service.uploads.import_files import IngestReport, ingest_path
@@ -227,8 +227,8 @@ def test_a_truncated_archive_is_refused_whole(tmp_path: Path, store: Store, mode
 def test_an_archive_that_unpacks_without_end_is_refused(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(input_files, "MAX_ARCHIVE_BYTES", 3 * input_files.MIB)
-    archive = an_archive(tmp_path / "bomb.tar.xz", {"results/runner/a.txt": bytes(8 * input_files.MIB)})
+    monkeypatch.setattr(bounded_files, "MAX_ARCHIVE_BYTES", 3 * bounded_files.MIB)
+    archive = an_archive(tmp_path / "bomb.tar.xz", {"results/runner/a.txt": bytes(8 * bounded_files.MIB)})
 
     with pytest.raises(PerfciError, match=r"The archive .*bomb\.tar\.xz unpacks to more than 3 MiB"):
         ingest_path(store, archive, "auto", PROJECT)

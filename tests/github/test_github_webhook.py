@@ -17,8 +17,8 @@ from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
 from perfci.store import Store
 from perfci.store.access import audit_log, github_bindings
-from perfci.store.jobs import run_events
-from perfci.store.jobs.run_events import RunEventPayload
+from perfci.store.jobs import github_events
+from perfci.store.jobs.github_events import RunEventPayload
 from perfci_web import create_app
 from tests.support.builders import NOON as NOW
 from tests.support.databases import database_url as database_url
@@ -58,7 +58,7 @@ def served(store: Store, over: ExitStack, settings: Settings = SETTINGS, secrets
 
 def kept(store: Store) -> list[tuple[str, RunEventPayload]]:
     with store.read() as tx:
-        return [(one.project, one.payload) for one in run_events.load_due_run_events(tx, NOW, 100)]
+        return [(one.project, one.payload) for one in github_events.load_due_run_events(tx, NOW, 100)]
 
 
 @pytest.fixture

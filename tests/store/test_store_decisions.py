@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from perfci.store import Store
-from perfci.store.queries.decisions import (
+from perfci.store.queries.verdict_derivations import (
     AAResult,
     DecisionRecord,
     LookRecord,

@@ -16,8 +16,8 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Clock, Stage
 from perfci.store import check, engine, open_store, schema
-from perfci.store.queries import decisions
-from perfci.store.queries.decisions import DecisionRecord
+from perfci.store.queries import verdict_derivations
+from perfci.store.queries.verdict_derivations import DecisionRecord
 from perfci.store.tables.access import AuditRow
 from perfci.store.tables.github import RepositoryRow, RunEventRow, RunTokenRow, UsedTokenRow
 from perfci.store.tables.incidents import (
@@ -85,7 +85,7 @@ def fill(url: str) -> None:
         screened, confirmed = a_verdict(stage=Stage.SCREENING), a_verdict()
         verdict_ids = verdict_writes.add_verdicts(tx, PROJECT, "session-1", [screened, confirmed], NOON)
         record = DecisionRecord("pairs", {"bar": 0.05, "subject": "time"}, 0, ())
-        decisions.add_decisions(tx, {verdict_ids[0]: record})
+        verdict_derivations.add_decisions(tx, {verdict_ids[0]: record})
         replace_change_points(tx, PROJECT, a_series(), [a_change_point()])
         project_id = tx.scalar(sa.select(ProjectRow.id))
         series_id, run_id = tx.scalar(sa.select(SeriesRow.id)), tx.scalar(sa.select(RunRow.id))

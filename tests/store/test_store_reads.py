@@ -27,8 +27,8 @@ from perfci.model import (
 from perfci.store import Store
 from perfci.store.queries import measurements
 from perfci.store.queries.commit_order import sort_commits
-from perfci.store.queries.decisions import load_aa_results
 from perfci.store.queries.latest_results import load_judged_series
+from perfci.store.queries.verdict_derivations import load_aa_results
 from perfci.store.writes import ingest, verdict_writes
 from tests.support.builders import (
     NOON,

@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy.orm import Session
 
 from perfci.store import Store
-from perfci.store.jobs import run_events
-from perfci.store.jobs.run_events import RunEvent, RunEventPayload
+from perfci.store.jobs import github_events
+from perfci.store.jobs.github_events import RunEvent, RunEventPayload
 from perfci.store.projects import create_project
 from tests.support.builders import NOON, PROJECT
 
@@ -25,12 +25,12 @@ def project(store: Store) -> int:
 
 
 def waiting(tx: Session) -> list[RunEvent]:
-    return run_events.load_due_run_events(tx, NOON, 10)
+    return github_events.load_due_run_events(tx, NOON, 10)
 
 
 def test_keeps_a_message_once(store: Store, project: int) -> None:
     with store.begin() as tx:
-        added = [run_events.add_run_event(tx, project, TOLD, NOON) for _ in range(2)]
+        added = [github_events.add_run_event(tx, project, TOLD, NOON) for _ in range(2)]
 
         (event,) = waiting(tx)
 
@@ -43,19 +43,19 @@ def test_a_message_is_for_every_project_that_it_is_about(store: Store, project: 
         other = create_project(tx, "acme/other", "private", NOON).id
 
         for item in (project, other):
-            run_events.add_run_event(tx, item, TOLD, NOON)
+            github_events.add_run_event(tx, item, TOLD, NOON)
 
         assert [event.project for event in waiting(tx)] == [PROJECT, "acme/other"]
 
 
 def test_what_is_done_is_not_done_again(store: Store, project: int) -> None:
     with store.begin() as tx:
-        run_events.add_run_event(tx, project, TOLD, NOON)
+        github_events.add_run_event(tx, project, TOLD, NOON)
         (event,) = waiting(tx)
 
-        ended = [run_events.finish_run_event(tx, event), run_events.finish_run_event(tx, event)]
+        ended = [github_events.finish_run_event(tx, event), github_events.finish_run_event(tx, event)]
 
-        assert (ended, waiting(tx), run_events.add_run_event(tx, project, TOLD, NOON)) == (
+        assert (ended, waiting(tx), github_events.add_run_event(tx, project, TOLD, NOON)) == (
             [True, False],
             [],
             False,
@@ -64,24 +64,24 @@ def test_what_is_done_is_not_done_again(store: Store, project: int) -> None:
 
 def test_what_failed_waits_for_its_time(store: Store, project: int) -> None:
     with store.begin() as tx:
-        run_events.add_run_event(tx, project, TOLD, NOON)
+        github_events.add_run_event(tx, project, TOLD, NOON)
         (event,) = waiting(tx)
 
-        put_off = [run_events.postpone_run_event(tx, event, "no answer", NOON + SOON) for _ in range(2)]
+        put_off = [github_events.postpone_run_event(tx, event, "no answer", NOON + SOON) for _ in range(2)]
 
-        (later,) = run_events.load_due_run_events(tx, NOON + SOON, 10)
+        (later,) = github_events.load_due_run_events(tx, NOON + SOON, 10)
         assert (put_off, waiting(tx)) == ([True, False], [])
         assert (later.attempts, later.problem) == (1, "no answer")
 
 
 def test_what_was_given_up_begins_again_when_it_is_told_again(store: Store, project: int) -> None:
     with store.begin() as tx:
-        run_events.add_run_event(tx, project, TOLD, NOON)
+        github_events.add_run_event(tx, project, TOLD, NOON)
         (event,) = waiting(tx)
-        run_events.postpone_run_event(tx, event, "no permission", None)
-        (failed,) = run_events.load_failed_run_events(tx)
+        github_events.postpone_run_event(tx, event, "no permission", None)
+        (failed,) = github_events.load_failed_run_events(tx)
 
-        again = run_events.add_run_event(tx, project, TOLD, NOON)
+        again = github_events.add_run_event(tx, project, TOLD, NOON)
 
         (event,) = waiting(tx)
         assert (failed.problem, again, event.attempts, event.problem) == ("no permission", True, 0, "")
@@ -90,10 +90,10 @@ def test_what_was_given_up_begins_again_when_it_is_told_again(store: Store, proj
 def test_forgets_what_is_over_and_nothing_that_waits(store: Store, project: int) -> None:
     with store.begin() as tx:
         for delivery in ("a", "b"):
-            run_events.add_run_event(tx, project, replace(TOLD, delivery=delivery), NOON)
-        run_events.finish_run_event(tx, waiting(tx)[0])
+            github_events.add_run_event(tx, project, replace(TOLD, delivery=delivery), NOON)
+        github_events.finish_run_event(tx, waiting(tx)[0])
 
-        forgotten = [run_events.delete_old_run_events(tx, before) for before in (NOON, NOON + SOON)]
+        forgotten = [github_events.delete_old_run_events(tx, before) for before in (NOON, NOON + SOON)]
 
         assert forgotten == [0, 1]
         assert [event.payload.delivery for event in waiting(tx)] == ["b"]

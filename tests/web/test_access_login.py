@@ -18,7 +18,7 @@ from werkzeug.test import TestResponse
 from perfci.auth.permissions import LOCAL, ProjectRole
 from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
-from perfci.service.accounts import accounts
+from perfci.service.accounts import projects_and_members
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store, open_store
 from perfci.store.access import audit_log
@@ -87,7 +87,9 @@ class Site:
 
     def grant(self, role: ProjectRole) -> None:
         with self.store.begin() as tx:
-            accounts.set_member(tx, AuditContext(LOCAL, NOW), the(tx, SECRET).id, "github/583231", role)
+            projects_and_members.set_member(
+                tx, AuditContext(LOCAL, NOW), the(tx, SECRET).id, "github/583231", role
+            )
 
 
 @pytest.fixture

@@ -285,8 +285,8 @@ def test_places_are_told_once() -> None:
 def test_an_address_of_several_cells_means_none() -> None:
     records = [a_record(STEP_TIME), a_record(STEP_FP32)]
 
-    assert series.match_series(records, {}) == []
-    assert series.match_series(records, {"p.dtype": "'fp32'"}) == records[1:]
+    assert series.select_addressed_series(records, {}) == []
+    assert series.select_addressed_series(records, {"p.dtype": "'fp32'"}) == records[1:]
 
 
 def test_a_series_page_lists_commits_newest_first_with_their_change() -> None:

@@ -10,11 +10,11 @@ import torch
 
 from perfci.bench.model_context import ModelContext
 from perfci.bench.readings import Absent, Measurement
-from perfci.bench.timers.stage_timers import Stages, stage_metrics
+from perfci.bench.timers.stage_timers import Stages, declare_stage_metrics
 
 START_STAGES = ("load", "first_call")
 REQUEST_STAGES = ("prefill", "decode", "postprocess")
-METRICS = stage_metrics(*START_STAGES, *REQUEST_STAGES)
+METRICS = declare_stage_metrics(*START_STAGES, *REQUEST_STAGES)
 NO_POSTPROCESS = Absent("it defines no postprocess")
 
 

@@ -19,7 +19,7 @@ takes on an idle machine. It only matters to runs of less than a millisecond.
 """
 
 
-def stage_metrics(*names: str) -> tuple[Metric, ...]:
+def declare_stage_metrics(*names: str) -> tuple[Metric, ...]:
     """Declare the metrics of ``Stages.readings``: seconds of each stage, and its share of the whole."""
     seconds = [Metric(name, "seconds") for name in names]
     return (*seconds, *(Metric(f"{name}_share", "ratio") for name in names))

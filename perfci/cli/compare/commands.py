@@ -39,10 +39,10 @@ from perfci.report.goal_text import format_goals
 from perfci.report.pooled_text import format_pooled
 from perfci.report.pulls.comparison_findings import IDENTICAL_INPUTS_NOTE, Findings, compute_bars
 from perfci.report.pulls.pull_comment import render_comment
-from perfci.report.text_tables import format_comparison
+from perfci.report.verdict_table import format_comparison
 from perfci.runner.git_repository import GitRepository
-from perfci.service.incidents.local_incidents import evaluate_local_project
-from perfci.service.pulls.results_artifact import write_runs
+from perfci.service.incidents.evaluate_local_project import evaluate_local_project
+from perfci.service.pulls.artifact_files import write_runs
 from perfci.verdicts.goals.goal_verdict import GoalVerdict
 from perfci.verdicts.policy import Policy
 

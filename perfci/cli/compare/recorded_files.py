@@ -9,13 +9,13 @@ import click
 from perfci.cli.compare.comparison_options import ComparisonOptions, comparison_exit_code
 from perfci.cli.shared.context import current_config, write_json
 from perfci.measure.check_goals import build_goal_inputs, judge_goals, parse_goals, require_recorded_metrics
-from perfci.measure.compare_files import FileComparison, compare_files
+from perfci.measure.compare_recorded_files import FileComparison, compare_files
 from perfci.model import VerdictKind
 from perfci.policies import build_policy
 from perfci.report.goal_text import format_goals
 from perfci.report.pulls.comparison_findings import Findings, compute_bars
 from perfci.report.pulls.pull_comment import render_comment
-from perfci.report.text_tables import format_comparison
+from perfci.report.verdict_table import format_comparison
 from perfci.verdicts.goals.goal_verdict import GoalVerdict
 from perfci.verdicts.policy import Policy
 

@@ -36,6 +36,7 @@ from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.placeholder_comment import NotMeasuredReason
 from perfci.runner.git_repository import GitRepository
 from perfci.service.expected_changes.read_pulls import fetch_expected_changes_of_push
+from perfci.service.pulls.artifact_files import PullResults, read_results, write_results, write_runs
 from perfci.service.pulls.read_artifact import ARTIFACT_NAME
 from perfci.service.pulls.report_pull import (
     PullRef,
@@ -53,7 +54,6 @@ from perfci.service.pulls.report_pull import (
     report_to_pull,
     write_job_summary,
 )
-from perfci.service.pulls.results_artifact import PullResults, read_results, write_results, write_runs
 from perfci.service.uploads.send_runs import resolve_server, send_expected_changes
 
 PROFILES_FOLDER = "profiles"

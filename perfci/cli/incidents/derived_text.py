@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from perfci.report.incidents import incident_text as words
-from perfci.service.incidents.derive_incidents import ProjectEvaluation
+from perfci.service.incidents.compute_evaluation import ProjectEvaluation
 from perfci.verdicts.incidents.page_budget import BudgetedIncident
 
 

@@ -13,7 +13,7 @@ from perfci.report.number_format import (
     format_number,
     format_percent,
 )
-from perfci.report.text_tables import align_table
+from perfci.report.verdict_table import align_table
 
 MAX_ROWS_SHOWN = 10
 MAX_NAME_WIDTH = 88

@@ -19,7 +19,7 @@ from perfci.formats.asv.result_file import (
     parse_object,
     parse_results,
 )
-from perfci.formats.input_files import FileTree, FolderTree, is_archive, is_tar, open_tree
+from perfci.formats.bounded_files import FileTree, FolderTree, is_archive, is_tar, open_tree
 from perfci.formats.protocol import ImportDefaults, ImportedRun, WarnCallback
 from perfci.model import (
     Benchmark,

@@ -36,7 +36,7 @@ def run_cell(
     begin = time.perf_counter()
     if cell["param_idx"] is not None:
         benchmark.set_param_idx(cell["param_idx"])
-    benchmark.set_cache(read_cache(cell))
+    benchmark.set_cache(load_setup_cache(cell))
     measured = measure_cell(benchmark, cell, resident) | {"work_s": time.perf_counter() - begin}
     measured["interleaved"] = process_turns.was_offered
     wrong = find_foreign_code(request)
@@ -44,7 +44,7 @@ def run_cell(
     terminate_daemons()
 
 
-def read_cache(cell: JsonMessage) -> Any:
+def load_setup_cache(cell: JsonMessage) -> Any:
     if not cell["cache_dir"]:
         return None
     with open("cache.pickle", "rb") as file:

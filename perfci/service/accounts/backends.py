@@ -20,8 +20,8 @@ from perfci.net.shapes.access import (
     TokenShape,
 )
 from perfci.net.shapes.runs import ProjectShape, Visibility
-from perfci.service.accounts import accounts
-from perfci.service.accounts.accounts import register_project
+from perfci.service.accounts import projects_and_members
+from perfci.service.accounts.projects_and_members import register_project
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store
 from perfci.store.access import api_tokens as tokens
@@ -70,7 +70,9 @@ class StoreAccountsBackend:
     def change_project(self, name: str, change: ProjectPatch) -> ProjectShape:
         changes: dict[str, Any] = change.model_dump(mode="json", exclude_none=True)
         with self._store.begin() as tx:
-            accounts.change_project(tx, _build_local_context(), require_project(tx, name), **changes)
+            projects_and_members.change_project(
+                tx, _build_local_context(), require_project(tx, name), **changes
+            )
             return serialize_project(require_project(tx, name))
 
     def list_tokens(self, project_name: str | None) -> Sequence[TokenShape]:
@@ -83,14 +85,16 @@ class StoreAccountsBackend:
         scopes = {Scope(scope) for scope in request.scopes}
         with self._store.begin() as tx:
             where = None if project_name is None else require_project(tx, project_name)
-            issued = accounts.create_token(
+            issued = projects_and_members.create_token(
                 tx, _build_local_context(), where, request.name, scopes, request.days
             )
         return CreatedToken(token=serialize_token(issued.token), secret=issued.text)
 
     def revoke_token(self, project_name: str | None, uid: str) -> bool:
         with self._store.begin() as tx:
-            return accounts.revoke_token(tx, _build_local_context(), _get_project_id(tx, project_name), uid)
+            return projects_and_members.revoke_token(
+                tx, _build_local_context(), _get_project_id(tx, project_name), uid
+            )
 
     def list_members(self, project_name: str | None) -> Sequence[ProjectMemberShape]:
         with self._store.read() as tx:
@@ -101,11 +105,13 @@ class StoreAccountsBackend:
 
     def set_member(self, project_name: str | None, member: str, role: ProjectRole) -> None:
         with self._store.begin() as tx:
-            accounts.set_member(tx, _build_local_context(), _get_project_id(tx, project_name), member, role)
+            projects_and_members.set_member(
+                tx, _build_local_context(), _get_project_id(tx, project_name), member, role
+            )
 
     def remove_member(self, project_name: str | None, member: str) -> bool:
         with self._store.begin() as tx:
-            return accounts.remove_member(
+            return projects_and_members.remove_member(
                 tx, _build_local_context(), _get_project_id(tx, project_name), member
             )
 

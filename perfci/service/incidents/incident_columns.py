@@ -15,10 +15,10 @@ from perfci.report.incidents.incident_serializers import (
     serialize_retest,
 )
 from perfci.service.audit_context import SYSTEM_ACTOR
-from perfci.service.incidents.derive_incidents import ProjectEvaluation
+from perfci.service.incidents.compute_evaluation import ProjectEvaluation
 from perfci.store.incidents.records import MONITORED, PAGE, EvaluationRecord, IncidentEvent, IncidentRecord
+from perfci.verdicts.change_severity import compute_severity
 from perfci.verdicts.incidents.page_budget import BudgetedIncident
-from perfci.verdicts.log_cost import compute_log_cost
 
 
 def build_incident_columns(
@@ -42,7 +42,7 @@ def build_incident_columns(
         "last_good": incident.last_good,
         "commit": incident.commit,
         "headline": words.incident_headline(incident, evaluation.commits),
-        "severity": max((compute_log_cost(change) for change in incident.members), default=None),
+        "severity": max((compute_severity(change) for change in incident.members), default=None),
         "series_count": len({change.series for change in incident.members}),
         "disposition": MONITORED if silent else budgeted.disposition.value,
         "ongoing": incident.ongoing,
@@ -66,7 +66,7 @@ def apply_pinned_range(
     budgeted: BudgetedIncident, record: IncidentRecord, members: Sequence[ChangePoint]
 ) -> BudgetedIncident:
     """Replace the range and the members of an incident by those that a person set."""
-    ordered = tuple(sorted(members, key=lambda change: -abs(compute_log_cost(change))))
+    ordered = tuple(sorted(members, key=lambda change: -abs(compute_severity(change))))
     return replace(
         budgeted,
         incident=replace(

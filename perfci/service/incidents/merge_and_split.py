@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentState, PerfciError
 from perfci.service.audit_context import AuditContext
-from perfci.service.incidents.pin_members import (
+from perfci.service.incidents.manual_change_steps import (
     build_member_columns,
     finish_change,
     load_at_revision,

@@ -10,7 +10,7 @@ from perfci.history.step_evidence import BoundaryComparison, compare_boundaries
 from perfci.model import PerfciError
 from perfci.report.serializers import serialize_commit
 from perfci.service.audit_context import AuditContext
-from perfci.service.incidents.pin_members import (
+from perfci.service.incidents.manual_change_steps import (
     build_member_columns,
     finish_change,
     load_at_revision,

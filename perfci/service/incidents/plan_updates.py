@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.model import IncidentKind, IncidentState
 from perfci.service.audit_context import SYSTEM_ACTOR
 from perfci.service.incidents import accept_expected
-from perfci.service.incidents.derive_incidents import ProjectEvaluation
+from perfci.service.incidents.compute_evaluation import ProjectEvaluation
 from perfci.service.incidents.incident_columns import (
     apply_pinned_range,
     build_incident_columns,

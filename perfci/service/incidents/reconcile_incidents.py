@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentState
 from perfci.service.audit_context import SYSTEM_ACTOR
-from perfci.service.incidents.derive_incidents import ProjectEvaluation
+from perfci.service.incidents.compute_evaluation import ProjectEvaluation
 from perfci.service.incidents.incident_columns import build_evaluation_record
 from perfci.service.incidents.lifecycle_sweep import run_lifecycle_sweep
 from perfci.service.incidents.plan_updates import IncidentWrite, plan_writes

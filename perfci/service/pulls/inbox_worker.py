@@ -13,8 +13,8 @@ from perfci.github.errors import GitHubError
 from perfci.model import PerfciError
 from perfci.service.retry import compute_next_attempt
 from perfci.store import Store
-from perfci.store.jobs import run_events
-from perfci.store.jobs.run_events import RunEvent
+from perfci.store.jobs import github_events
+from perfci.store.jobs.github_events import RunEvent
 
 INBOX_RETENTION = timedelta(days=30)
 """Retention of processed events, which detect redeliveries (GitHub redelivers for 3 days)."""
@@ -34,7 +34,7 @@ class InboxWorker:
     def __call__(self, now: datetime) -> int:
         """Process the oldest due event; return how many were processed."""
         with self.store.read() as tx:
-            due = run_events.load_due_run_events(tx, now, 1)
+            due = github_events.load_due_run_events(tx, now, 1)
         for event in due:
             self._process_event(event, now)
         return len(due)
@@ -50,8 +50,8 @@ class InboxWorker:
         if skip_reason:
             log.info("%s: %s", _describe_event(event), skip_reason)
         with self.store.begin() as tx:
-            run_events.finish_run_event(tx, event, skip_reason)
-            run_events.delete_old_run_events(tx, now - INBOX_RETENTION)
+            github_events.finish_run_event(tx, event, skip_reason)
+            github_events.delete_old_run_events(tx, now - INBOX_RETENTION)
 
     def _postpone(self, event: RunEvent, error: Exception, now: datetime) -> None:
         later, foreseen = _compute_next_attempt(event, error, now), isinstance(error, PerfciError)
@@ -60,7 +60,7 @@ class InboxWorker:
         message = f"{_describe_event(event)} is {fate}: {problem}"
         log.log(logging.WARNING if later else logging.ERROR, "%s", message, exc_info=not foreseen)
         with self.store.begin() as tx:
-            run_events.postpone_run_event(tx, event, problem[:2000], later)
+            github_events.postpone_run_event(tx, event, problem[:2000], later)
 
 
 def _describe_event(event: RunEvent) -> str:

@@ -14,7 +14,7 @@ from perfci.github.accept_comment import is_accept_request
 from perfci.github.client import GitHubClient
 from perfci.service.pulls.webhook_receiver import ACCEPT_COMMENT, COMPLETED_ACTION, MERGED_PULL, is_bound_run
 from perfci.store.access.github_bindings import BoundRepository
-from perfci.store.jobs.run_events import RunEventPayload
+from perfci.store.jobs.github_events import RunEventPayload
 from perfci.verdicts.expected_change import parse_expected_changes
 
 MAX_AGE = timedelta(days=3)

@@ -11,7 +11,7 @@ from perfci.github.client import GitHubClient
 from perfci.github.downloads import DownloadLimits
 from perfci.github.shapes import Artifact
 from perfci.model import PerfciError
-from perfci.service.pulls.results_artifact import RESULTS_FILE, PullResults, parse_results
+from perfci.service.pulls.artifact_files import RESULTS_FILE, PullResults, parse_results
 
 ARTIFACT_NAME = "perfci-results"
 """Artifact that the measuring job leaves for the reporting one."""

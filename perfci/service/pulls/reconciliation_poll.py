@@ -17,8 +17,8 @@ from perfci.service.pulls.missed_deliveries import EVENT_SOURCES, EventSource, M
 from perfci.store import Store
 from perfci.store.access import github_bindings
 from perfci.store.access.github_bindings import ProjectBinding
-from perfci.store.jobs import run_events
-from perfci.store.jobs.run_events import RunEventPayload
+from perfci.store.jobs import github_events
+from perfci.store.jobs.github_events import RunEventPayload
 
 POLL_INTERVAL = timedelta(minutes=15)
 
@@ -64,7 +64,7 @@ class ReconciliationPoll:
                 return 0
             with self.store.begin() as tx:
                 added = sum(
-                    run_events.add_run_event(tx, project_id, payload, polled.now)
+                    github_events.add_run_event(tx, project_id, payload, polled.now)
                     for project_id, payload in missed
                 )
             log.info("recovered missed events of %s: %s (%d)", polled.slug, description, added)
@@ -81,7 +81,7 @@ class ReconciliationPoll:
                 for event in events
                 for binding in bound
                 if event.concerns(binding.repository)
-                and not run_events.has_run_event(
+                and not github_events.has_run_event(
                     tx, binding.project_id, event.payload.number, event.payload.action, event.at
                 )
             ]

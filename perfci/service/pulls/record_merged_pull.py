@@ -12,7 +12,7 @@ from perfci.service.expected_changes.save_changes import save_expected_changes
 from perfci.service.pulls.webhook_receiver import is_bound_repository
 from perfci.store import Store
 from perfci.store.access.github_bindings import BoundRepository
-from perfci.store.jobs.run_events import RunEventPayload
+from perfci.store.jobs.github_events import RunEventPayload
 from perfci.store.projects import Project
 
 

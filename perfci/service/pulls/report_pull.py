@@ -26,8 +26,8 @@ from perfci.report.pulls.comparison_findings import is_worse
 from perfci.report.pulls.placeholder_comment import NotMeasuredReason, render_not_measured, render_outdated
 from perfci.report.pulls.pull_comment import render_comment, should_comment
 from perfci.service.expected_changes.read_pulls import fetch_expected_changes
+from perfci.service.pulls.artifact_files import PullResults
 from perfci.service.pulls.read_artifact import find_newest_for_commit, read_artifact
-from perfci.service.pulls.results_artifact import PullResults
 
 MAX_CHECK_NAME_LENGTH = 100
 """Characters of a check's name; GitHub truncates longer ones in lists."""

@@ -14,8 +14,8 @@ from perfci.github.webhook_events import IssueCommentEvent, PullRequestEvent, We
 from perfci.service.accounts.repository_bindings import update_repository_name
 from perfci.store.access import github_bindings
 from perfci.store.access.github_bindings import BoundRepository
-from perfci.store.jobs import run_events
-from perfci.store.jobs.run_events import RunEventPayload
+from perfci.store.jobs import github_events
+from perfci.store.jobs.github_events import RunEventPayload
 from perfci.verdicts.expected_change import parse_expected_changes
 
 STARTED_ACTIONS, COMPLETED_ACTION = frozenset({"requested", "in_progress"}), "completed"
@@ -72,7 +72,7 @@ def _store_event(
         for binding in github_bindings.load_bindings_of_repository(tx, repository.id)
         if concerns(binding.repository)
     ]
-    new = [binding for binding in bound if run_events.add_run_event(tx, binding.project_id, payload, now)]
+    new = [binding for binding in bound if github_events.add_run_event(tx, binding.project_id, payload, now)]
     for binding in new:
         update_repository_name(tx, binding, repository.full_name, now, payload.delivery)
     return len(new)

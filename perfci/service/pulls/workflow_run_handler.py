@@ -18,6 +18,7 @@ from perfci.github.shapes import WorkflowRun
 from perfci.model import Commit, PerfciError
 from perfci.report.pulls.placeholder_comment import NotMeasuredReason
 from perfci.service.audit_context import AuditContext
+from perfci.service.pulls.artifact_files import PullResults
 from perfci.service.pulls.read_artifact import (
     ResultsArtifact,
     find_newest_for_commit,
@@ -32,12 +33,11 @@ from perfci.service.pulls.report_pull import (
     mark_comment_outdated,
     report_to_pull,
 )
-from perfci.service.pulls.results_artifact import PullResults
 from perfci.service.pulls.store_results import build_workflow_run_actor, store_artifact_runs
 from perfci.service.pulls.webhook_receiver import ACCEPT_COMMENT, MERGED_PULL, STARTED_ACTIONS, is_bound_run
 from perfci.store import Store
 from perfci.store.access import github_bindings
-from perfci.store.jobs.run_events import RunEvent, RunEventPayload
+from perfci.store.jobs.github_events import RunEvent, RunEventPayload
 from perfci.store.projects import Project, find_project
 
 UNMEASURED_CONCLUSIONS = frozenset({"action_required", "skipped", "stale"})

@@ -16,7 +16,7 @@ from perfci.service.audit_context import AuditContext
 from perfci.store.access import audit_log
 from perfci.store.jobs import outbox
 from perfci.store.projects import Project, mark_changed
-from perfci.store.queries import run_lookup
+from perfci.store.queries import upload_lookup
 from perfci.store.queries.loaders import HISTORY_KINDS
 from perfci.store.writes.group_commit import GroupCommitter
 from perfci.store.writes.ingest import ingest_batch
@@ -82,7 +82,7 @@ def _require_grant(tx: Session, actor: Actor, run: Run, kind: str) -> None:
         return
     if problem := upload_refusal(actor.grant, run, history=kind == KIND_HISTORY):
         raise AccessDenied(403, problem)
-    origins = run_lookup.load_session_origins(tx, run.session)
+    origins = upload_lookup.load_session_origins(tx, run.session)
     if any(dict(origin).get("run_id") != actor.grant.run_id for origin in origins):
         raise AccessDenied(403, OTHER_SESSION.format(run.session))
 
@@ -92,7 +92,7 @@ def _restrict_commit(tx: Session, commit: Commit, project: Project) -> Commit:
 
     Its position, branch and date are dropped, because they decide the order of histories.
     """
-    subject = "" if run_lookup.has_commit(tx, project.id, commit.sha) else commit.subject
+    subject = "" if upload_lookup.has_commit(tx, project.id, commit.sha) else commit.subject
     return Commit(commit.sha, subject=subject, dirty=commit.dirty)
 
 
@@ -123,7 +123,7 @@ def _collect_side_pairs(result: Result) -> tuple[set[int | None], set[int | None
 def _store_group(tx: Session, project: Project, kind: str, incoming: Sequence[IncomingRun]) -> set[str]:
     """Store runs of one project and kind and enqueue them; return the keys that were new."""
     admitted = [_admit_run(tx, upload, kind) for upload in incoming]
-    before = run_lookup.load_session_kinds(tx, {upload.run.session for upload in admitted})
+    before = upload_lookup.load_session_kinds(tx, {upload.run.session for upload in admitted})
     at = max(upload.context.at for upload in admitted)
     documents = [(upload.run, upload.key, upload.body_hash) for upload in admitted]
     stored = ingest_batch(tx, documents, kind=kind, received_at=at, summarize=summarize_result)

@@ -20,7 +20,7 @@ from perfci.net.shapes.expected_changes import NewExpectedChange, NewExpectedCha
 from perfci.net.spool_sender import FlushReport, FlushRetryPolicy, flush_spool
 from perfci.net.upload_spool import Spool
 from perfci.store import Store
-from perfci.store.queries import measurements, run_lookup
+from perfci.store.queries import measurements, upload_lookup
 from perfci.verdicts.incidents.expected_change_match import MergedExpectedChange
 
 
@@ -103,4 +103,4 @@ def read_runs(path: Path, project: str, warn: WarnCallback) -> Iterator[Run]:
 def load_session_runs(store: Store, uid: str) -> list[Run]:
     """Load the stored runs of a session."""
     with store.read() as tx:
-        return [measurements.load_run(tx, run_id) for run_id in run_lookup.load_session_run_ids(tx, uid)]
+        return [measurements.load_run(tx, run_id) for run_id in upload_lookup.load_session_run_ids(tx, uid)]

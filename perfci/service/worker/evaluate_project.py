@@ -14,14 +14,14 @@ from perfci.history.derive_change_points import SeriesHistories
 from perfci.history.uploaded_pairs import UploadedPairs, VerdictDecision
 from perfci.model import ChangePoint, Series
 from perfci.policies import LoadPolicies
-from perfci.service.incidents.derive_incidents import derive_evaluation
+from perfci.service.incidents.compute_evaluation import derive_evaluation
 from perfci.service.incidents.reconcile_incidents import reconcile_incidents
 from perfci.service.lease import Lease
 from perfci.store import Store
 from perfci.store.jobs import outbox
 from perfci.store.jobs.outbox import OutboxItem
 from perfci.store.projects import Project, find_project, mark_changed
-from perfci.store.queries import run_lookup
+from perfci.store.queries import upload_lookup
 from perfci.store.queries.result_summaries import save_result_summaries
 from perfci.store.writes.verdict_writes import save_change_points
 from perfci.verdicts.history.change_point_detection import SegmentationCache
@@ -74,7 +74,7 @@ class ProjectEvaluator:
             return _EvaluationInput(
                 project,
                 work,
-                SeriesHistories.load(tx, run_lookup.load_series_ids_of_runs(tx, runs)),
+                SeriesHistories.load(tx, upload_lookup.load_series_ids_of_runs(tx, runs)),
                 [UploadedPairs.load(tx, project.slug, uid) for uid in sessions],
             )
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import IncidentState
-from perfci.store.jobs import outbox, run_events
+from perfci.store.jobs import github_events, outbox
 from perfci.store.tables.access import MembershipRow, TokenRow
 from perfci.store.tables.base import ABSENT, core_table
 from perfci.store.tables.incidents import (
@@ -41,9 +41,9 @@ def check_failed_work(tx: Session) -> Iterator[str]:
         yield f"Outbox item {row_id} was given up after {attempts} attempts: {problem}"
 
 
-def check_failed_run_events(tx: Session) -> Iterator[str]:
+def check_abandoned_github_events(tx: Session) -> Iterator[str]:
     """Yield the GitHub events that were given up."""
-    for event in run_events.load_failed_run_events(tx):
+    for event in github_events.load_failed_run_events(tx):
         payload = event.payload
         yield (
             f"The GitHub event {payload.number} ({payload.action}) of {payload.repository} "
@@ -103,7 +103,7 @@ def _filter_other_project(query: Any, series_id: Any, project_id: Any) -> Any:
 CHECKS: tuple[Callable[[Session], Iterator[str]], ...] = (
     check_work_subjects,
     check_failed_work,
-    check_failed_run_events,
+    check_abandoned_github_events,
     check_acceptance_ends,
     check_incident_projects,
     check_access_projects,

@@ -17,7 +17,7 @@ from perfci.stats.group_sequential import ALPHA
 from perfci.stats.location import median
 from perfci.stats.location_shift import NoisePrior, Shift
 from perfci.stats.power import minimum_detectable_effect
-from perfci.verdicts.compare.comparison_case import ComparisonCase
+from perfci.verdicts.compare.comparison_terms import ComparisonCase
 from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.compare.noise_prior import PRIOR_DF
 from perfci.verdicts.compare.process_modes import summarize_modes

@@ -97,7 +97,7 @@ def combine_by_benchmark(series_shifts: Iterable[tuple[Series, Shift]]) -> list[
     ]
 
 
-def wrap_single_shifts(shifts: Iterable[Shift]) -> list[BenchmarkShift]:
+def build_benchmark_shifts(shifts: Iterable[Shift]) -> list[BenchmarkShift]:
     """Benchmark shifts from shifts that are one benchmark each."""
     return [_average_within_process([shift]) for shift in shifts if _has_known_error(shift)]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from perfci.model import Clock, Interval, Process, ProcessBoundaries, Status, Verdict, VerdictKind
 from perfci.stats.location import median
-from perfci.verdicts.compare.comparison_case import ComparisonCase
+from perfci.verdicts.compare.comparison_terms import ComparisonCase
 from perfci.verdicts.compare.reason_text import (
     add_disqualified_note,
     format_disqualified,

@@ -20,11 +20,11 @@ from perfci.model import (
     Verdict,
     VerdictKind,
 )
+from perfci.verdicts.change_severity import compute_severity
 from perfci.verdicts.history.environment_changes import find_environment_coincidence
 from perfci.verdicts.history.step_estimate import MIN_LEVEL_POINTS, LevelPoint, StepEstimate, estimate_step
 from perfci.verdicts.history.step_reversals import find_mode_switches, find_reversals
 from perfci.verdicts.incidents.range_grouping import WeightedRange, compute_likelihood_drop
-from perfci.verdicts.log_cost import compute_log_cost
 from perfci.verdicts.rule import MOVE_KINDS, RuleLookup, default_rule
 
 
@@ -181,7 +181,7 @@ def unexplained_step(change: ChangePoint, context: HistoryContext) -> ExplainedS
     return ExplainedStep(
         change,
         WeightedRange(*_position_range(change, positions), MIN_EVIDENCE),
-        compute_log_cost(change),
+        compute_severity(change),
         CODE_CAUSE,
     )
 
@@ -230,7 +230,7 @@ def _explain_series_steps(
         if not {sha, reversal.commit} & switches
     }
     returning = {reversal.commit for reversal in reversals.values()}
-    log_costs = [compute_log_cost(step) for step in steps]
+    log_costs = [compute_severity(step) for step in steps]
     for k, step in enumerate(steps):
         if step.commit in returning:
             continue

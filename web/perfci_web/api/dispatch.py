@@ -27,7 +27,7 @@ from perfci.net.jwks import IssuerKeys
 from perfci.net.shapes import RequestShape
 from perfci.net.shapes.problem_details import InvalidField
 from perfci.report.escaping import make_printable
-from perfci.service.accounts.accounts import ensure_project
+from perfci.service.accounts.projects_and_members import ensure_project
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store
 from perfci.store.projects import Project, find_project

@@ -14,7 +14,7 @@ from perfci.policies import ProjectPolicies
 from perfci.report.incidents import incident_text as words
 from perfci.report.incidents import notification_text
 from perfci.report.verdict_labels import Tone
-from perfci.service.incidents.derive_incidents import ProjectEvaluation, derive_open_incidents
+from perfci.service.incidents.compute_evaluation import ProjectEvaluation, derive_open_incidents
 from perfci.service.incidents.incident_columns import build_evaluation_record, build_incident_record
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_members import load_member_change_points, load_members_by_incident

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from perfci.auth.permissions import AccessRequirement, authorize
 from perfci.report.incidents.incident_serializers import serialize_incident_overview
 from perfci.service.incidents.alert_quality import compute_alert_quality
-from perfci.service.incidents.derive_incidents import ProjectEvaluation, derive_evaluation
+from perfci.service.incidents.compute_evaluation import ProjectEvaluation, derive_evaluation
 from perfci.service.incidents.serialize_incidents import (
     load_incident_detail,
     load_incident_overview,

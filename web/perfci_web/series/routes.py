@@ -82,7 +82,7 @@ def _find_series(
     candidates = [record for record in records if record.series.metric.name == metric]
     if not candidates:
         raise _benchmark_not_found(tx, project, f"{benchmark} · {metric}")
-    matches = view.match_series(candidates, request.args)
+    matches = view.select_addressed_series(candidates, request.args)
     if not matches:
         links = project_links(project, (record.series for record in candidates))
         offers = [

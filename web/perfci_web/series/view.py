@@ -101,7 +101,7 @@ class SeriesView:
         return self.trend.series
 
 
-def match_series(records: Sequence[SeriesRecord], query: Mapping[str, str]) -> list[SeriesRecord]:
+def select_addressed_series(records: Sequence[SeriesRecord], query: Mapping[str, str]) -> list[SeriesRecord]:
     """Return the series that match an address, latest first; none if they differ in parameters."""
     matches = [record for record in records if matches_query(record.series, query)]
     return matches if len({record.series.parameters for record in matches}) == 1 else []

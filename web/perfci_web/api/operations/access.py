@@ -16,7 +16,7 @@ from perfci.net.shapes.access import (
     TokenPage,
 )
 from perfci.net.shapes.runs import ProjectShape
-from perfci.service.accounts import accounts
+from perfci.service.accounts import projects_and_members
 from perfci.service.accounts.backends import serialize_member, serialize_project, serialize_token
 from perfci.store.access import api_tokens, audit_log, users
 from perfci.store.projects import find_project
@@ -45,7 +45,7 @@ def create_token(call: Call) -> Reply:
     request: NewToken = call.body
     scopes = {Scope(name) for name in request.scopes}
     created = call.group_commit.submit(
-        lambda tx: accounts.create_token(
+        lambda tx: projects_and_members.create_token(
             tx, call.audit_context, call.required_project, request.name, scopes, request.days
         )
     )
@@ -54,7 +54,9 @@ def create_token(call: Call) -> Reply:
 
 def revoke_token(call: Call) -> Reply:
     removed = call.group_commit.submit(
-        lambda tx: accounts.revoke_token(tx, call.audit_context, call.required_project.id, call.path["uid"])
+        lambda tx: projects_and_members.revoke_token(
+            tx, call.audit_context, call.required_project.id, call.path["uid"]
+        )
     )
     if not removed:
         raise ProblemError("not-found", NO_TOKEN)
@@ -71,7 +73,7 @@ def set_member(call: Call) -> Reply:
     request: RoleAssignment = call.body
     address, role = call.path["member"], ProjectRole(request.role)
     member = call.group_commit.submit(
-        lambda tx: accounts.set_member(
+        lambda tx: projects_and_members.set_member(
             tx, call.audit_context, call.required_project.id, address, role, request.name or ""
         )
     )
@@ -80,7 +82,7 @@ def set_member(call: Call) -> Reply:
 
 def remove_member(call: Call) -> Reply:
     removed = call.group_commit.submit(
-        lambda tx: accounts.remove_member(
+        lambda tx: projects_and_members.remove_member(
             tx, call.audit_context, call.required_project.id, call.path["member"]
         )
     )
@@ -93,7 +95,9 @@ def change_project(call: Call) -> Reply:
     request: ProjectPatch = call.body
     changes = request.model_dump(mode="json", exclude_none=True)
     call.group_commit.submit(
-        lambda tx: accounts.change_project(tx, call.audit_context, call.required_project, **changes)
+        lambda tx: projects_and_members.change_project(
+            tx, call.audit_context, call.required_project, **changes
+        )
     )
     with call.store.read() as tx:
         project = find_project(tx, call.required_project.slug)

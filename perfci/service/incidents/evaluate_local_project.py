@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from perfci.config import Config
 from perfci.policies import build_policy
-from perfci.service.incidents.derive_incidents import derive_evaluation
+from perfci.service.incidents.compute_evaluation import derive_evaluation
 from perfci.service.incidents.reconcile_incidents import ReconcileResult, reconcile_incidents
 from perfci.store import Store
 from perfci.store.projects import find_project

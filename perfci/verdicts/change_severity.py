@@ -7,7 +7,7 @@ import math
 from perfci.model import ChangePoint
 
 
-def compute_log_cost(change: ChangePoint) -> float:
+def compute_severity(change: ChangePoint) -> float:
     """Log shift of a step, positive where things got worse; infinite where no ratio exists, as from
     zero."""
     worse = (change.after > change.before) == (change.series.metric.direction == "lower")

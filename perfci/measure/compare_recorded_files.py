@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from perfci.formats import run_document
-from perfci.formats.input_files import read_bytes
+from perfci.formats.bounded_files import read_bytes
 from perfci.formats.protocol import ImportDefaults
 from perfci.formats.registry import detect_format, read_documents
 from perfci.history.judge_samples import PairedProcesses
