@@ -61,7 +61,7 @@ def read_untrusted_run(body: bytes, source_name: str) -> Run:
     return _parse_run(body, source_name)
 
 
-def encode_runs(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
+def write(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
     """Write runs as documents, one on each line; the format is lossless, so there are no warnings."""
     for run in runs:
         yield dump_run(run).encode() + b"\n"
