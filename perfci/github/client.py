@@ -141,9 +141,9 @@ class GitHubClient:
         )
         pages = self._requester.iter_pages(ask.LIST_CHECKS, where, query)
         return (
-            one
+            check_run
             for page in pages
-            for one in self._parse(shapes.CheckRuns, ask.LIST_CHECKS, where, page).check_runs
+            for check_run in self._parse(shapes.CheckRuns, ask.LIST_CHECKS, where, page).check_runs
         )
 
     def create_check(self, repository: str, check: Mapping[str, Any]) -> shapes.CheckRun:
@@ -186,9 +186,9 @@ class GitHubClient:
         where, operation = repository_path_values(repository), ask.LIST_WORKFLOW_RUNS
         pages = self._requester.iter_pages(operation, where, query)
         return (
-            one
+            run
             for page in pages
-            for one in self._parse(shapes.WorkflowRuns, operation, where, page).workflow_runs
+            for run in self._parse(shapes.WorkflowRuns, operation, where, page).workflow_runs
         )
 
     def list_run_artifacts(self, repository: str, run: int, name: str) -> tuple[shapes.Artifact, ...]:
@@ -201,7 +201,9 @@ class GitHubClient:
         where = repository_path_values(repository)
         pages = self._requester.iter_pages(ask.LIST_REPOSITORY_ARTIFACTS, where, {"name": name})
         shape, operation = shapes.Artifacts, ask.LIST_REPOSITORY_ARTIFACTS
-        return (one for page in pages for one in self._parse(shape, operation, where, page).artifacts)
+        return (
+            artifact for page in pages for artifact in self._parse(shape, operation, where, page).artifacts
+        )
 
     def download_artifact(self, repository: str, artifact: int, limits: DownloadLimits) -> bytes:
         """An artifact as a zip, which whoever opened the pull request may have written."""
