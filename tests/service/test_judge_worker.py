@@ -261,14 +261,14 @@ def test_one_bad_upload_holds_up_nobody_and_is_kept_with_its_problem(
     good, bad = a_run(a_result(), session="good"), a_run(a_result(), commit=a_commit(2), session="bad")
     upload(group, store, good, bad)
     broken = run_document.idempotency_key(bad)
-    whole = evaluate_project.run_lookup.load_series_ids_of_runs
+    whole = evaluate_project.upload_lookup.load_series_ids_of_runs
 
     def fails(tx: object, keys: list[str]) -> list[int]:
         if broken in keys:
             raise ZeroDivisionError("no level")
         return whole(tx, keys)  # type: ignore[arg-type]
 
-    with patch.object(evaluate_project.run_lookup, "load_series_ids_of_runs", fails):
+    with patch.object(evaluate_project.upload_lookup, "load_series_ids_of_runs", fails):
         a_worker(store).drain()
 
     with store.read() as tx:
