@@ -133,11 +133,10 @@ INSIDE: dict[str, dict[str, set[str]]] = {
     "service": {
         "accounts": set(),
         "uploads": {"accounts"},
-        "expected_changes": {"accounts"},
         "notify": set(),
-        "incidents": {"expected_changes", "notify"},
+        "incidents": {"notify"},
         "missing_data": {"incidents", "notify"},
-        "pulls": {"accounts", "uploads", "expected_changes"},
+        "pulls": {"accounts", "uploads"},
         "worker": {"uploads", "notify", "incidents", "missing_data", "pulls"},
     },
     "report": {"charts": set(), "pulls": {"charts"}, "incidents": set()},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -25,13 +24,8 @@ from perfci.measure.open_session import open_workbench, prepare_scope
 from perfci.model import Commit, Status, VerdictKind
 from perfci.report.verdict_labels import verdict_glyph
 from perfci.report.verdict_sentences import verdict_sentence
-from perfci.service.expected_changes.save_changes import save_commit_trailers
 from perfci.service.incidents.evaluate_local_project import evaluate_local_project
 from perfci.service.uploads.send_runs import load_session_runs, resolve_server, upload_runs
-from perfci.verdicts.expected_change import EXPECT_TRAILER
-
-MAX_COMMITS = 1000
-"""Commits whose messages are searched for expected changes, the newest."""
 
 
 @click.command("run")
@@ -76,8 +70,6 @@ def command(
         count = rounds or config.settings.run.rounds
         with open_locked_store(config, "perfci run", progress, no_wait=no_wait) as store:
             result = run_range(store, workbench, config, subject, count, progress, confirm=confirm)
-            messages = repository.find_messages(commits[-1].sha, EXPECT_TRAILER, MAX_COMMITS)
-            save_commit_trailers(store, config.project, messages, datetime.now(UTC))
             evaluate_local_project(store, config)
             uids = result.sessions if address else ()
             runs = [run for uid in uids for run in load_session_runs(store, uid)]

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -102,27 +102,6 @@ class GitRepository:
     def first_parent_commits(self, revision: str) -> list[Commit]:
         """List the first-parent commits that lead to a revision, oldest first."""
         return self._log_commits(["--first-parent", "--reverse", self.resolve(revision)])
-
-    def find_messages(self, revision: str, pattern: str, limit: int) -> list[tuple[Commit, str]]:
-        """Find first-parent commits with a line that matches, newest first, each with its whole message.
-
-        ``pattern`` is a basic regular expression, matched in any case; ``limit`` is the maximal number of
-        commits.
-        """
-        arguments = (
-            "log",
-            "-z",
-            "--first-parent",
-            "--basic-regexp",
-            "--regexp-ignore-case",
-            f"--max-count={limit}",
-            f"--grep=^{pattern}",
-        )
-        log = self._run_git(*arguments, f"--format={LOG_FORMAT}%x00%B%x00", self.resolve(revision), "--")
-        return [
-            (_parse_commit("\0".join(fields), ""), message)
-            for *fields, message in _split_records(log.split("\0"))
-        ]
 
     def tags(self) -> dict[str, tuple[str, ...]]:
         """The tags of every commit that has one."""
@@ -262,12 +241,6 @@ def parse_slug(url: str) -> str:
     """``git@github.com:owner/name.git`` and ``https://host/owner/name`` -> ``owner/name``."""
     match = re.search(r"[:/]([\w.-]+/[\w.-]+?)(?:\.git)?/?$", url.strip())
     return match.group(1) if match and "://" not in match.group(1) else ""
-
-
-def _split_records(fields: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Split a log with NUL after each field and each commit into records of eight fields."""
-    width = LOG_FORMAT.count("%x00") + 2
-    return (fields[at : at + width] for at in range(0, len(fields) - width, width + 1))
 
 
 def _parse_commit(line: str, branch: str) -> Commit:

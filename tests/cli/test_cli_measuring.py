@@ -52,32 +52,6 @@ def test_run_finds_the_commit_that_needs_more(
     assert rows(project, "select count(*) from processes where role = 'history'") == [(12,)]
 
 
-@pytest.mark.parametrize(
-    ("size", "told"),
-    [
-        (20, ["▲ #1  accepted", "as expected: no alert", "expected, declared in {}: the buffer holds more"]),
-        (3, ["▲ #1  new", "larger than expected: {} declared +3.0 %; suite.track_bytes · peak"]),
-    ],
-)
-def test_what_the_message_of_a_commit_announces_is_accepted(
-    here: Path, capsys: pytest.CaptureFixture[str], size: int, told: list[str]
-) -> None:
-    project = GitProject(here)
-    for number in range(6):
-        trailer = f"\n\nPerfci-Expect: peak +{size}% the buffer holds more" if number == 3 else ""
-        size_b = 1000 if number < 3 else 1200
-        project.commit(f"Commit {number}{trailer}", thing=f"BYTES = {size_b}\n", benchmarks__suite=SUITE)
-    sha = project.git("rev-parse", "HEAD~2")
-
-    run_cli(["run", "HEAD~5..HEAD", "--rounds", "2"])
-    capsys.readouterr()
-    run_cli(["incidents", "show", "1"])
-
-    out = capsys.readouterr().out
-    for line in told:
-        assert line.format(sha[:10]) in out
-
-
 def test_the_level_of_every_commit_is_kept_as_it_is_measured(project: GitProject) -> None:
     run_cli(["run", "HEAD~1..HEAD", "--rounds", "2"])
 

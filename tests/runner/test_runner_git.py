@@ -130,23 +130,3 @@ def test_knows_the_tags_of_commits_annotated_or_not(project: GitProject) -> None
 
     assert repository.tags() == {first: ("release/1", "v1.0")}
     assert [commit.tags for commit in repository.first_parent_commits("main")] == [("release/1", "v1.0"), ()]
-
-
-def test_reads_whole_messages_that_have_a_line(project: GitProject) -> None:
-    project.commit("First", thing="A = 1\n")
-    first = project.commit("Second\n\nperfci-expect: peak +3% it holds more", thing="A = 2\n")
-    project.git("checkout", "--quiet", "-b", "side")
-    project.commit("On the side\n\nPerfci-Expect: peak +9% not on the line", side="B = 1\n")
-    project.git("checkout", "--quiet", "main")
-    project.git("merge", "--quiet", "--no-ff", "-m", "Merge side\n\n  Perfci-Expect: a quotation", "side")
-    last = project.commit(
-        "Last\n\nPerfci-Expect: time +1% slower\nPerfci-Expect: peak -1% less", thing="A = 3\n"
-    )
-    project.git("config", "grep.patternType", "fixed")
-
-    found = GitRepository(project.folder).find_messages("main", "Perfci-Expect:", 9)
-
-    assert [(one.sha, one.subject) for one, _ in found] == [(last, "Last"), (first, "Second")]
-    assert found[0][1] == "Last\n\nPerfci-Expect: time +1% slower\nPerfci-Expect: peak -1% less\n"
-    assert len(GitRepository(project.folder).find_messages("main", "Perfci-Expect:", 1)) == 1
-    assert GitRepository(project.folder).find_messages("main", "Signed-off-by:", 9) == []

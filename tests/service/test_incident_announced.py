@@ -16,7 +16,7 @@ from perfci.formats import run_document
 from perfci.model import IncidentState
 from perfci.policies import load_project_policies
 from perfci.service.audit_context import AuditContext
-from perfci.service.expected_changes.save_changes import save_expected_changes
+from perfci.service.expected_changes import save_expected_changes
 from perfci.service.incidents.merge_and_split import split_members
 from perfci.service.incidents.state_changes import IncidentUpdate
 from perfci.service.incidents.triage import update_incident

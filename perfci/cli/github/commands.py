@@ -35,7 +35,7 @@ from perfci.report.pulls.check_result import GateMode
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.placeholder_comment import NotMeasuredReason
 from perfci.runner.git_repository import GitRepository
-from perfci.service.expected_changes.read_pulls import fetch_expected_changes_of_push
+from perfci.service.expected_changes import fetch_expected_changes_of_push
 from perfci.service.pulls.artifact_files import PullResults, read_results, write_results, write_runs
 from perfci.service.pulls.read_artifact import ARTIFACT_NAME
 from perfci.service.pulls.report_pull import (

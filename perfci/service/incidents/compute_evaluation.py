@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.config import HistoryTable
 from perfci.history.evaluation_inputs import ProjectSnapshot
 from perfci.model import Commit, Incident, Retest
-from perfci.service.expected_changes.save_changes import load_merged_expected_changes
+from perfci.service.expected_changes import load_merged_expected_changes
 from perfci.verdicts.history.recent_jumps import find_jumps, list_retests
 from perfci.verdicts.history.release_creep import Creep, find_creeps
 from perfci.verdicts.incidents.expected_change_match import match_expected_changes

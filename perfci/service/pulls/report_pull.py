@@ -25,7 +25,7 @@ from perfci.report.pulls.check_result import (
 from perfci.report.pulls.comparison_findings import is_worse
 from perfci.report.pulls.placeholder_comment import NotMeasuredReason, render_not_measured, render_outdated
 from perfci.report.pulls.pull_comment import render_comment, should_comment
-from perfci.service.expected_changes.read_pulls import fetch_expected_changes
+from perfci.service.expected_changes import fetch_expected_changes
 from perfci.service.pulls.artifact_files import PullResults
 from perfci.service.pulls.read_artifact import find_newest_for_commit, read_artifact
 

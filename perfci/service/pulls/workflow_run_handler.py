@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
+from perfci.auth.permissions import Actor, ProjectRole, Scope
 from perfci.config import Config, Settings
 from perfci.github.app_auth import AppKey, GitHubApp
 from perfci.github.client import GitHubClient
@@ -18,6 +19,11 @@ from perfci.github.shapes import WorkflowRun
 from perfci.model import Commit, PerfciError
 from perfci.report.pulls.placeholder_comment import NotMeasuredReason
 from perfci.service.audit_context import AuditContext
+from perfci.service.expected_changes import (
+    fetch_expected_changes_of_merge,
+    is_merged_into,
+    save_expected_changes,
+)
 from perfci.service.pulls.artifact_files import PullResults
 from perfci.service.pulls.read_artifact import (
     ResultsArtifact,
@@ -25,7 +31,6 @@ from perfci.service.pulls.read_artifact import (
     find_newest_for_run,
     read_artifact,
 )
-from perfci.service.pulls.record_merged_pull import record_merged_pull
 from perfci.service.pulls.report_pull import (
     PullRef,
     build_missing_results,
@@ -34,9 +39,16 @@ from perfci.service.pulls.report_pull import (
     report_to_pull,
 )
 from perfci.service.pulls.store_results import build_workflow_run_actor, store_artifact_runs
-from perfci.service.pulls.webhook_receiver import ACCEPT_COMMENT, MERGED_PULL, STARTED_ACTIONS, is_bound_run
+from perfci.service.pulls.webhook_receiver import (
+    ACCEPT_COMMENT,
+    MERGED_PULL,
+    STARTED_ACTIONS,
+    is_bound_repository,
+    is_bound_run,
+)
 from perfci.store import Store
 from perfci.store.access import github_bindings
+from perfci.store.access.github_bindings import BoundRepository
 from perfci.store.jobs.github_events import RunEvent, RunEventPayload
 from perfci.store.projects import Project, find_project
 
@@ -88,7 +100,7 @@ class WorkflowRunHandler:
             self.app.open_installation_client(event.payload.installation, [bound.repository_id]),
         )
         if payload.action == MERGED_PULL:
-            return record_merged_pull(self.store, client, payload, project, bound, now)
+            return _save_merged_pull(self.store, client, payload, project, bound, now)
         ran = _fetch_workflow_run(client, payload)
         if ran is None:
             return "No results of the newest commit are kept: they have to be measured again."
@@ -160,6 +172,30 @@ class WorkflowRunHandler:
     @cached_property
     def _author(self) -> CommentAuthor:
         return self.app.comment_author()
+
+
+def _save_merged_pull(
+    store: Store,
+    client: GitHubClient,
+    payload: RunEventPayload,
+    project: Project,
+    bound: BoundRepository,
+    now: datetime,
+) -> str:
+    """Save the expected changes of a merged pull request; return why there was nothing to save."""
+    pull = client.get_pull(payload.repository, payload.number)
+    if pull.base.repo is None or not is_bound_repository(pull.base.repo, bound):
+        return "The project is bound to another repository by now."
+    if pull.merge_commit_sha is None or not is_merged_into(pull, bound.refs):
+        return f"{payload.repository}#{payload.number} is merged into no branch whose history is kept."
+    changes = fetch_expected_changes_of_merge(client, payload.repository, pull, pull.merge_commit_sha)
+    if not any(change.expected.is_authorized for change in changes):
+        return "No expected change by an author with write access."
+    repository = f"github-repository/{bound.repository_id}"
+    actor = Actor("token", repository, {project.id: ProjectRole.ADMIN}, frozenset({Scope.WRITE}))
+    with store.begin() as tx:
+        save_expected_changes(tx, project, changes, AuditContext(actor, now, payload.delivery))
+    return ""
 
 
 def _fetch_workflow_run(client: GitHubClient, payload: RunEventPayload) -> WorkflowRun | None:

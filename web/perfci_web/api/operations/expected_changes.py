@@ -11,7 +11,7 @@ from perfci.net.shapes.expected_changes import (
     ExpectedChangeShape,
     NewExpectedChanges,
 )
-from perfci.service.expected_changes.save_changes import save_expected_changes
+from perfci.service.expected_changes import save_expected_changes
 from perfci.store.incidents import expected_changes
 from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.incidents.expected_change_match import MergedExpectedChange

@@ -1,15 +1,25 @@
-"""Read the expected changes of pull requests from GitHub."""
+"""Expected changes of merged pull requests: read them from GitHub, save and load them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+
+from sqlalchemy.orm import Session as Transaction
 
 from perfci.github import accept_comment
 from perfci.github.client import GitHubClient
 from perfci.github.shapes import PullRequest
+from perfci.service.audit_context import AuditContext
+from perfci.store.incidents import expected_changes
+from perfci.store.incidents.expected_changes import ExpectedChangeRecord
+from perfci.store.jobs import outbox
+from perfci.store.projects import Project, mark_changed
 from perfci.verdicts.expected_change import ExpectedChange, parse_expected_changes
 from perfci.verdicts.incidents.expected_change_match import MergedExpectedChange
+
+AUDIT_ACTION = "expected_change.record"
+"""Audit action of saved expected changes."""
 
 
 def fetch_expected_changes(client: GitHubClient, repository: str, pull: PullRequest) -> list[ExpectedChange]:
@@ -47,3 +57,41 @@ def fetch_expected_changes_of_merge(
     """Fetch the expected changes of a merged pull request; they belong to its merge commit ``sha``."""
     changes = fetch_expected_changes(client, repository, pull)
     return [MergedExpectedChange(sha, change, f"#{pull.number}", pull.merged_at) for change in changes]
+
+
+def load_merged_expected_changes(tx: Transaction, project: str) -> list[MergedExpectedChange]:
+    """Load the expected changes of all commits of a project."""
+    return [
+        MergedExpectedChange(
+            record.sha,
+            ExpectedChange(record.match, record.change, record.reason),
+            record.source,
+            record.merged_at,
+        )
+        for record in expected_changes.load_expected_changes(tx, project)
+    ]
+
+
+def save_expected_changes(
+    tx: Transaction, project: Project, changes: Sequence[MergedExpectedChange], context: AuditContext
+) -> int:
+    """Save authorized expected changes, audit them and enqueue an evaluation; return how many were new."""
+    authorized = [change for change in changes if change.expected.is_authorized]
+    records = [
+        ExpectedChangeRecord(
+            change.sha,
+            change.expected.match,
+            change.expected.change,
+            change.expected.reason,
+            change.source,
+            change.merged_at,
+        )
+        for change in authorized
+    ]
+    added = expected_changes.add_expected_changes(tx, project.id, records, context.actor.name, context.at)
+    if added:
+        outbox.add_work(tx, project.id, "evaluate", "expected_changes", context.at)
+        sources = sorted({f"{change.source} at {change.sha[:12]}" for change in authorized})
+        context.record(tx, AUDIT_ACTION, ", ".join(sources), project.id, {"expected_changes": added})
+        mark_changed(tx, [project.id])
+    return added

@@ -1,1 +1,0 @@
-"""Expected changes: performance changes declared in pull requests or commit messages."""
