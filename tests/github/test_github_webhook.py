@@ -321,7 +321,7 @@ def test_a_login_is_neither_needed_nor_looked_at(store: Store, ended: dict[str, 
 
 def test_says_when_it_cannot_keep_it(app: Flask, store: Store, ended: dict[str, Any]) -> None:
     a_bound_project(store, NOW)
-    app.extensions["perfci"].group_commit().close()
+    app.extensions["perfci"].group_commit.close()
 
     answer = post(app, "workflow_run", ended)
 

@@ -14,6 +14,7 @@ from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
 from perfci.policies import load_project_policies
 from perfci.store import Store
+from perfci.store.writes.group_commit import GroupCommitter
 from perfci_web import (
     github_webhook,
     health_checks,
@@ -39,7 +40,7 @@ from perfci_web.not_found import PageNotFound
 from perfci_web.overview import routes as overview
 from perfci_web.series import routes as series
 from perfci_web.static_files import register_assets
-from perfci_web.web_context import EXTENSION_KEY, LazyGroupCommit, WebContext
+from perfci_web.web_context import EXTENSION_KEY, WebContext
 
 
 def create_app(
@@ -63,7 +64,7 @@ def create_app(
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.url_map.strict_slashes = True
-    group_commit = LazyGroupCommit(store)
+    group_commit = GroupCommitter(store)
     authenticator = build_authenticator(
         store, settings, secrets, writable=not read_only, clock=clock, group_commit=group_commit
     )

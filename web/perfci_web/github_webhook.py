@@ -30,7 +30,7 @@ DELIVERY_ID_PATTERN = re.compile(r"[0-9A-Za-z-]{1,64}")
 
 def init_app(
     app: Flask,
-    group_commit: Callable[[], GroupCommitter],
+    group_commit: GroupCommitter,
     settings: Settings,
     secrets: Secrets,
     clock: Callable[[], datetime],
@@ -52,7 +52,7 @@ def init_app(
                 )
             event = _parse_event(request, raw.body)
             delivery = _require_header(request, "X-GitHub-Delivery", DELIVERY_ID_PATTERN)
-        return _store_event(group_commit(), event, delivery, clock())
+        return _store_event(group_commit, event, delivery, clock())
 
     app.add_url_rule(
         WEBHOOK_PATH, "github.webhook", webhook, methods=["POST"], provide_automatic_options=False

@@ -85,8 +85,7 @@ class GroupCommitter:
         self._waiting: queue.Queue[_QueuedJob | None] = queue.Queue(MAX_QUEUED_JOBS)
         self._lock = threading.Lock()
         self._closed = False
-        self._writer = threading.Thread(target=self._run_writer, name="perfci-writer", daemon=True)
-        self._writer.start()
+        self._writer: threading.Thread | None = None
 
     def submit(self, job: Callable[[Session], T]) -> T:
         """Run a job in the next transaction; answer what it answered, or raise what it raised, once that is
@@ -101,6 +100,9 @@ class GroupCommitter:
         with self._lock:
             if self._closed:
                 raise StoreUnavailable("The server is stopping: send it again in a moment.")
+            if self._writer is None:
+                self._writer = threading.Thread(target=self._run_writer, name="perfci-writer", daemon=True)
+                self._writer.start()
             try:
                 self._waiting.put_nowait(job)
             except queue.Full:
@@ -114,6 +116,8 @@ class GroupCommitter:
         """Store what waits and end the thread; nothing is taken any more."""
         with self._lock:
             closed, self._closed = self._closed, True
+        if self._writer is None:
+            return
         if not closed:
             self._waiting.put(None)
         self._writer.join()

@@ -31,14 +31,13 @@ from perfci.service.accounts.projects_and_members import ensure_project
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store
 from perfci.store.projects import Project, find_project
-from perfci.store.writes.group_commit import StoreUnavailable
+from perfci.store.writes.group_commit import GroupCommitter, StoreUnavailable
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.etags import build_etag, matches_etag
 from perfci_web.api.operation import Operation
 from perfci_web.api.problems import KIND_BY_STATUS, ProblemError, convert_validation_error
 from perfci_web.api.rate_limit import RateLimiter
 from perfci_web.api.request_body import BodyReader, RawBody, parse_body
-from perfci_web.web_context import LazyGroupCommit
 
 NO_BODY = RawBody(b"", 0)
 
@@ -52,7 +51,7 @@ class ApiContext:
     """What all operations share: the store, the clock, the limits and the table of operations."""
 
     store: Store
-    group_commit: LazyGroupCommit
+    group_commit: GroupCommitter
     operations: tuple[Operation, ...]
     identify: Callable[[Request], Actor]
     clock: Callable[[], datetime]
@@ -83,7 +82,7 @@ def handle_request(
         raw = stack.enter_context(context.body_reader.read_body(request)) if operation.body else NO_BODY
         call = Call(
             store=context.store,
-            group_commit=context.group_commit(),
+            group_commit=context.group_commit,
             actor=actor,
             project=project,
             path=path,
@@ -148,7 +147,7 @@ def _require_project(
         and authorize(audit_context.actor, None, AccessRequirement.SERVER).allowed
     ):
         name = check_project_name(slug)
-        project = context.group_commit().submit(lambda tx: ensure_project(tx, audit_context, name))
+        project = context.group_commit.submit(lambda tx: ensure_project(tx, audit_context, name))
     _require_allowed(authorize(audit_context.actor, project, need))
     assert project is not None
     if need is AccessRequirement.WRITE_RESULTS and audit_context.actor.kind != "local":

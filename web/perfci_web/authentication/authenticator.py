@@ -90,7 +90,7 @@ def build_authenticator(
     *,
     writable: bool,
     clock: Callable[[], datetime],
-    group_commit: Callable[[], GroupCommitter],
+    group_commit: GroupCommitter,
 ) -> Authenticator:
     """Build the authenticator of a server; ``PerfciError`` where its settings lack something for their
     mode.
@@ -114,7 +114,7 @@ class Authenticator:
         store: Store,
         auth_settings: AuthSettings,
         clock: Callable[[], datetime],
-        group_commit: Callable[[], GroupCommitter],
+        group_commit: GroupCommitter,
         github: GitHubLogin | None = None,
         secret_key: str = "",
     ) -> None:
@@ -248,7 +248,7 @@ class Authenticator:
 
     def submit(self, job: Callable[[Session], T]) -> T:
         """Run a job in the writer of this process and wait for its commit."""
-        return self._group().submit(job)
+        return self._group.submit(job)
 
     def end_login(self, request: Request) -> None:
         """Delete the login of this browser."""
@@ -282,7 +282,7 @@ class Authenticator:
 
     def _submit_quietly(self, job: Callable[[Session], None]) -> None:
         with contextlib.suppress(PerfciError):
-            self._group().submit(job)
+            self._group.submit(job)
 
 
 def _end_login(tx: Session, login: logins.Login, actor: Actor, now: datetime) -> None:

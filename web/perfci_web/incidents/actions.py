@@ -116,10 +116,8 @@ def change_selected(project: str) -> PageResponse:
     typed = changed_form_values(form)
     try:
         update = parse_change(form)
-        result: BulkResult = (
-            web_context()
-            .group_commit()
-            .submit(lambda tx: update_incidents(tx, _find_project(tx, project), revisions, update, context))
+        result: BulkResult = web_context().group_commit.submit(
+            lambda tx: update_incidents(tx, _find_project(tx, project), revisions, update, context)
         )
     except PerfciError as error:
         return render_list(project, RejectedForm(str(error), typed, frozenset(revisions))), 409
@@ -135,7 +133,7 @@ def _submit_change(project: str, number: int, job: Callable[[Session, Project], 
     """
     typed = changed_form_values(request.form)
     try:
-        web_context().group_commit().submit(lambda tx: job(tx, _find_project(tx, project)))
+        web_context().group_commit.submit(lambda tx: job(tx, _find_project(tx, project)))
     except PerfciError as error:
         kept = f" {TYPED_TEXT_KEPT}" if isinstance(error, StaleRevision) and typed else ""
         return render_incident(project, number, RejectedForm(f"{error}{kept}", typed)), 409
