@@ -18,7 +18,7 @@ from perfci.cli.shared.context import write_json
 from perfci.cli.shared.durations import parse_days
 from perfci.cli.shared.options import global_options, json_option
 from perfci.model import PerfciError
-from perfci.net.shapes.access import NewToken, ScopeName, TokenShape
+from perfci.net.shapes.projects import NewToken, ScopeName, TokenShape
 from perfci.service.accounts.projects_and_members import DEFAULT_TOKEN_DAYS, MAX_TOKEN_DAYS
 
 

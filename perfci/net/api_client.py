@@ -9,59 +9,51 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from perfci.model import PerfciError
-from perfci.net.shapes import Page
-from perfci.net.shapes.access import (
+from perfci.net.shapes import Page, ProblemDetails
+from perfci.net.shapes.incidents import IncidentDetailShape, IncidentPage, IncidentPatch, IncidentShape
+from perfci.net.shapes.projects import (
     CreatedToken,
+    NewProject,
+    NewRepositoryBinding,
     NewToken,
     ProjectMemberPage,
     ProjectMemberShape,
+    ProjectPage,
     ProjectPatch,
+    ProjectShape,
+    RepositoryBindingShape,
     RoleAssignment,
     TokenPage,
     TokenShape,
-)
-from perfci.net.shapes.expected_changes import (
-    AddedExpectedChanges,
-    ExpectedChangePage,
-    ExpectedChangeShape,
-    NewExpectedChanges,
-)
-from perfci.net.shapes.github_jobs import NewRepositoryBinding, RepositoryBindingShape
-from perfci.net.shapes.incidents import IncidentDetailShape, IncidentPage, IncidentPatch, IncidentShape
-from perfci.net.shapes.problem_details import ProblemDetails
-from perfci.net.shapes.reporting_schedules import (
-    ReportingScheduleChange,
-    ReportingSchedulePage,
-    ReportingScheduleShape,
-)
-from perfci.net.shapes.runs import (
-    NewProject,
-    ProjectPage,
-    ProjectShape,
-    RunPage,
-    RunShape,
-    UploadReceipt,
     Visibility,
 )
-from perfci.net.shapes.series import (
+from perfci.net.shapes.results import (
     CommitPage,
     CommitShape,
     EnvironmentPage,
     EnvironmentShape,
     MachinePage,
     MachineShape,
+    MetricMeaning,
+    ReportingScheduleChange,
+    ReportingSchedulePage,
+    ReportingScheduleShape,
+    ResolvedResults,
+    RunPage,
+    RunShape,
     SeriesPage,
     SeriesPointsShape,
     SeriesShape,
-)
-from perfci.net.shapes.unresolved_results import (
-    MetricMeaning,
-    ResolvedResults,
     UnresolvedResultPage,
     UnresolvedResultShape,
+    UploadReceipt,
 )
 from perfci.net.shapes.verdicts import (
+    AddedExpectedChanges,
     ComparisonPage,
+    ExpectedChangePage,
+    ExpectedChangeShape,
+    NewExpectedChanges,
     ResultSummaryPage,
     ResultSummaryShape,
     VerdictDetailShape,

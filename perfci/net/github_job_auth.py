@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from perfci.net.api_client import API_PREFIX, ApiError, error_from_response
 from perfci.net.shapes import Shape
-from perfci.net.shapes.github_jobs import CreatedJobToken, IdTokenExchange
+from perfci.net.shapes.projects import CreatedJobToken, IdTokenExchange
 
 T = TypeVar("T", bound=BaseModel)
 AuthFlow = Generator[httpx.Request, httpx.Response, None]

@@ -13,7 +13,7 @@ from api_client import NOW, Api
 from perfci.auth.grants import JobGrant, expected_change_refusal
 from perfci.net.api_client import ApiClient, ApiError
 from perfci.net.http_client import open_http_client
-from perfci.net.shapes.expected_changes import ExpectedChangeShape, NewExpectedChange, NewExpectedChanges
+from perfci.net.shapes.verdicts import ExpectedChangeShape, NewExpectedChange, NewExpectedChanges
 from perfci.store import Store
 from perfci.store.jobs import outbox
 from perfci.store.projects import create_project

@@ -12,7 +12,7 @@ from api_client import NOW, Api
 
 from perfci.net.api_client import ApiClient, ApiError
 from perfci.net.http_client import open_http_client
-from perfci.net.shapes.reporting_schedules import ReportingScheduleChange
+from perfci.net.shapes.results import ReportingScheduleChange
 from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
 from perfci.store import Store
 from perfci.store.conversions import series_identity

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from perfci.net.shapes.incidents import IncidentPatch
-from perfci.net.shapes.runs import RunQuery
+from perfci.net.shapes.results import RunQuery
 from perfci_web.api.problems import ProblemError
 from perfci_web.api.request_body import parse_body
 

@@ -10,7 +10,7 @@ from perfci.cli.shared.durations import parse_duration
 from perfci.cli.shared.options import global_options, json_option
 from perfci.cli.shared.project_transaction import local_audit_context, read_from_project, write_to_project
 from perfci.model import PerfciError
-from perfci.net.shapes.reporting_schedules import ReportingScheduleChange
+from perfci.net.shapes.results import ReportingScheduleChange
 from perfci.service.incidents.mute_benchmarks import set_reporting_schedule
 from perfci.store.incidents.reporting_schedules import ReportingSchedule, load_reporting_schedules
 

@@ -20,8 +20,7 @@ from perfci.cli.shared.context import write_json
 from perfci.cli.shared.options import global_options, json_option
 from perfci.config import check_project_name, load_project_tables
 from perfci.model import PerfciError
-from perfci.net.shapes.access import ProjectPatch
-from perfci.net.shapes.runs import Visibility
+from perfci.net.shapes.projects import ProjectPatch, Visibility
 from perfci.store.projects import PRIVATE, PUBLIC
 
 VISIBILITY_CHOICE = click.Choice([PUBLIC, PRIVATE])

@@ -70,3 +70,24 @@ class Page(Shape):
 
     items: tuple[Any, ...]
     next: str | None = None
+
+
+class InvalidField(Shape):
+    """One thing that is wrong, and where: ``results[3].unit`` of a body, ``limit`` of a query."""
+
+    location: str
+    message: str
+
+
+class ProblemDetails(Shape):
+    """``type`` is a page that explains the word, ``detail`` one sentence, ``instance`` the request's id in
+    the logs.
+    """
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    errors: tuple[InvalidField, ...] = ()
+    revision: int | None = None

@@ -1,4 +1,4 @@
-"""Verdicts and comparisons as they travel."""
+"""Verdicts, comparisons and expected changes as they travel."""
 
 from __future__ import annotations
 
@@ -7,8 +7,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from perfci.net.shapes import Cursor, HexKey, Page, PageQuery, RequestShape, Shape
-from perfci.net.shapes.series import OptionalShaPrefix, SeriesShape
+from perfci.net.shapes import (
+    VISIBLE_LINE_PATTERN,
+    AwareTimestamp,
+    Cursor,
+    HexKey,
+    Page,
+    PageQuery,
+    RequestShape,
+    Shape,
+)
+from perfci.net.shapes.results import OptionalShaPrefix, SeriesShape
 
 MAX_RESULT_SUMMARIES = 10_000
 
@@ -106,3 +115,48 @@ class ResultSummaryPage(Page):
     """Of all series in the history of two commits, compared or not: to be looked at, not to be judged by."""
 
     items: tuple[ResultSummaryShape, ...]
+
+
+FullSha = Annotated[str, Field(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$")]
+
+
+class ExpectedChangeShape(Shape):
+    """``commit`` brought the change at ``arrived_at``; ``source`` is where it was announced."""
+
+    commit: str
+    match: str
+    relative_change: float
+    reason: str
+    source: str
+    recorded_by: str
+    recorded_at: datetime
+    merged_at: datetime | None = None
+
+
+class ExpectedChangePage(Page):
+    items: tuple[ExpectedChangeShape, ...]
+
+
+class NewExpectedChange(RequestShape):
+    """``match`` names a metric, a benchmark or both, with ``*``; ``change`` is that of the value: 0.03 is 3 %
+    more.
+    """
+
+    match: Annotated[str, Field(min_length=1, max_length=200, pattern=VISIBLE_LINE_PATTERN)]
+    relative_change: Annotated[float, Field(ge=-10_000, le=10_000)]
+    reason: Annotated[str, Field(min_length=1, max_length=500, pattern=VISIBLE_LINE_PATTERN)]
+
+
+class NewExpectedChanges(RequestShape):
+    """What ``source`` (a pull request such as ``#12``) announced of the commit that it became."""
+
+    commit: FullSha
+    source: Annotated[str, Field(min_length=1, max_length=100, pattern=VISIBLE_LINE_PATTERN)]
+    merged_at: AwareTimestamp | None = None
+    items: Annotated[tuple[NewExpectedChange, ...], Field(min_length=1, max_length=20)]
+
+
+class AddedExpectedChanges(Shape):
+    """How many of them nobody told before."""
+
+    added: int

@@ -11,15 +11,16 @@ from sqlalchemy.orm import Session
 from perfci.auth.permissions import EVERY_PROJECT_ID, LOCAL, ProjectRole, Scope
 from perfci.model import PerfciError
 from perfci.net.api_client import ApiClient, ApiError
-from perfci.net.shapes.access import (
+from perfci.net.shapes.projects import (
     CreatedToken,
     NewToken,
     ProjectMemberShape,
     ProjectPatch,
+    ProjectShape,
     RoleAssignment,
     TokenShape,
+    Visibility,
 )
-from perfci.net.shapes.runs import ProjectShape, Visibility
 from perfci.service.accounts import projects_and_members
 from perfci.service.accounts.projects_and_members import register_project
 from perfci.service.audit_context import AuditContext

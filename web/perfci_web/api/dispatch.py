@@ -24,8 +24,7 @@ from perfci.auth.permissions import (
 from perfci.config import Settings, check_project_name
 from perfci.model import PerfciError
 from perfci.net.jwks import IssuerKeys
-from perfci.net.shapes import RequestShape
-from perfci.net.shapes.problem_details import InvalidField
+from perfci.net.shapes import InvalidField, RequestShape
 from perfci.report.escaping import make_printable
 from perfci.service.accounts.projects_and_members import ensure_project
 from perfci.service.audit_context import AuditContext

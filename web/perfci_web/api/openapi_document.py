@@ -12,7 +12,7 @@ from pydantic.json_schema import models_json_schema
 
 from perfci import __version__
 from perfci.auth.permissions import AccessRequirement
-from perfci.net.shapes.problem_details import ProblemDetails
+from perfci.net.shapes import ProblemDetails
 from perfci_web.api.operation import AnswerType, Operation, StreamedAnswer
 from perfci_web.api.path_parameters import SCHEMAS
 from perfci_web.api.problems import MEDIA_TYPE, PROBLEM_KINDS

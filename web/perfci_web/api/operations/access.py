@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfci.auth.permissions import AccessRequirement, ProjectRole, Scope
 from perfci.net.shapes import PageQuery
-from perfci.net.shapes.access import (
+from perfci.net.shapes.projects import (
     AuditEntryPage,
     AuditEntryShape,
     CreatedToken,
@@ -12,10 +12,10 @@ from perfci.net.shapes.access import (
     ProjectMemberPage,
     ProjectMemberShape,
     ProjectPatch,
+    ProjectShape,
     RoleAssignment,
     TokenPage,
 )
-from perfci.net.shapes.runs import ProjectShape
 from perfci.service.accounts import projects_and_members
 from perfci.service.accounts.backends import serialize_member, serialize_project, serialize_token
 from perfci.store.access import api_tokens, audit_log, users

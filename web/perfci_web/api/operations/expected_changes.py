@@ -5,7 +5,7 @@ from __future__ import annotations
 from perfci.auth.grants import expected_change_refusal
 from perfci.auth.permissions import AccessDenied, AccessRequirement
 from perfci.net.shapes import PageQuery
-from perfci.net.shapes.expected_changes import (
+from perfci.net.shapes.verdicts import (
     AddedExpectedChanges,
     ExpectedChangePage,
     ExpectedChangeShape,

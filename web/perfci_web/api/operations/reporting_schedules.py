@@ -5,11 +5,7 @@ from __future__ import annotations
 from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement
-from perfci.net.shapes.reporting_schedules import (
-    ReportingScheduleChange,
-    ReportingSchedulePage,
-    ReportingScheduleShape,
-)
+from perfci.net.shapes.results import ReportingScheduleChange, ReportingSchedulePage, ReportingScheduleShape
 from perfci.service.incidents.mute_benchmarks import set_reporting_schedule
 from perfci.store.incidents.reporting_schedules import ReportingSchedule, load_reporting_schedules
 from perfci_web.api.calls import Call, Reply

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from perfci.auth.permissions import AccessRequirement
 from perfci.model import Commit, Machine, Point
 from perfci.net.shapes import PageQuery, Shape
-from perfci.net.shapes import series as shapes
+from perfci.net.shapes import results as shapes
 from perfci.report.charts.series_trend import build_trend, downsample
 from perfci.report.serializers import serialize_series, serialize_trend
 from perfci.store.queries import measurements, paged_lists

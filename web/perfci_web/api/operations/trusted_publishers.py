@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfci.auth.permissions import AccessRequirement
 from perfci.net.jwks import IssuerUnavailable
-from perfci.net.shapes.github_jobs import (
+from perfci.net.shapes.projects import (
     CreatedJobToken,
     IdTokenExchange,
     NewRepositoryBinding,

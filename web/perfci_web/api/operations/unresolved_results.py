@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement
 from perfci.net.shapes import PageQuery
-from perfci.net.shapes.unresolved_results import (
+from perfci.net.shapes.results import (
     MetricMeaning,
     ResolvedResults,
     UnresolvedResultPage,

@@ -1,12 +1,13 @@
-"""Series with their points, and what they hang on: commits, machines, environments."""
+"""Runs, series with their points and what they hang on, and reporting schedules, as they travel."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
+from perfci.model import Direction
 from perfci.net.shapes import (
     VISIBLE_LINE_PATTERN,
     AwareTimestamp,
@@ -145,3 +146,98 @@ class EnvironmentShape(Shape):
 
 class EnvironmentPage(Page):
     items: tuple[EnvironmentShape, ...]
+
+
+class RunShape(Shape):
+    """A run as a list shows it; the whole of it is a ``perfci.run/1`` document under its key."""
+
+    key: str
+    session: str
+    kind: str
+    commit: str
+    dirty: bool
+    machine: str
+    suite: str
+    harness: str
+    started_at: datetime
+    finished_at: datetime | None = None
+
+
+class RunQuery(PageQuery):
+    commit: OptionalShaPrefix = ""
+    suite: SearchText = ""
+    session: SearchText = ""
+    since: AwareTimestamp | None = None
+    until: AwareTimestamp | None = None
+
+
+class RunPage(Page):
+    items: tuple[RunShape, ...]
+
+
+class UploadReceipt(Shape):
+    """What became of an upload; ``stored`` is false where the same run with the same content was there
+    already.
+    """
+
+    key: HexKey
+    project: str
+    stored: bool
+    results: int
+    samples: int
+
+
+class UnresolvedResultShape(Shape):
+    """``found`` is what the file says of it, ``reason`` what it does not say."""
+
+    id: int
+    run: HexKey
+    format: str
+    metric: str
+    benchmark: str
+    reason: str
+    created_at: datetime
+    raw_result: dict[str, Any]
+
+
+class UnresolvedResultPage(Page):
+    items: tuple[UnresolvedResultShape, ...]
+
+
+class MetricMeaning(RequestShape):
+    """What a metric means: said once, believed of all its results from that format."""
+
+    unit: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")]
+    direction: Direction
+
+
+class ResolvedResults(Shape):
+    """How many waiting results of that metric are judged now."""
+
+    resolved: int
+
+
+class ReportingScheduleShape(Shape):
+    """``every_s`` is absent while too little is known; ``set_by`` is ``learned``, or who said it."""
+
+    id: int
+    suite: str
+    machine: str
+    branch: str
+    set_by: str
+    series_count: int
+    muted: bool
+    every_s: float | None = None
+    last_run_at: datetime | None = None
+
+
+class ReportingSchedulePage(Shape):
+    items: tuple[ReportingScheduleShape, ...]
+
+
+class ReportingScheduleChange(RequestShape):
+    """What a person says of one; no ``every_s`` lets it be learned again, ``muted`` expects nothing."""
+
+    id: Annotated[int, Field(ge=1, lt=2**63)]
+    every_s: Annotated[float, Field(ge=60, le=366 * 86400)] | None = None
+    muted: bool = False
