@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pytest
 
-from perfci.config.environment_variables import SERVICE_TABLES, variable_name
+from perfci.config.loader import SERVICE_TABLES, variable_name
 from perfci.config.settings import Settings
 
 ROOT = Path(__file__).parent.parent

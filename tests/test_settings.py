@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from perfci.config import Secrets, load_config
-from perfci.config.environment_variables import SERVICE_TABLES, variable_name
+from perfci.config.loader import SERVICE_TABLES, variable_name
 from perfci.config.settings import Settings
 from perfci.model import PerfciError
 

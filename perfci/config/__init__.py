@@ -9,17 +9,18 @@ from perfci.config.loader import (
     load_config,
     load_project_tables,
 )
-from perfci.config.measurement_tables import (
+from perfci.config.settings import ProjectTables, Settings, apply_project_tables, parse_project_tables
+from perfci.config.tables import (
     AblationTable,
+    AccessTable,
     EnvironmentTable,
     HistoryTable,
     JudgeTable,
     ModelTable,
     RunTable,
+    Secrets,
     SuiteTable,
 )
-from perfci.config.server_tables import AccessTable, Secrets
-from perfci.config.settings import ProjectTables, Settings, apply_project_tables, parse_project_tables
 
 __all__ = [
     "RESERVED_PROJECTS",

@@ -15,6 +15,8 @@ def load_asv_config(path: Path) -> dict[str, Any]:
     """Read the settings of an asv project that perfci has a place for, so that it runs unchanged."""
     values = _load_commented_json(path)
     matrix = values.get("matrix", {})
+    # Older files have the requirements at the top of the matrix, without "req":
+    # https://asv.readthedocs.io/en/stable/asv.conf.json.html#matrix
     requirements = matrix.get("req", {} if set(matrix) & {"env", "env_nobuild"} else matrix)
     suite = {"path": str(values.get("benchmark_dir", "benchmarks"))}
     timeout = values.get("default_benchmark_timeout")
@@ -26,7 +28,7 @@ def load_asv_config(path: Path) -> dict[str, Any]:
         "suite": suite | ({"timeout_s": float(timeout)} if timeout else {}),
         "environment": {
             "requirements": tuple(_list_requirements(requirements)),
-            "build": tuple(_asv_commands(values, path)),
+            "build": tuple(_list_commands(values, path)),
         },
     }
 
@@ -43,7 +45,7 @@ def _list_requirements(matrix: Mapping[str, Any]) -> list[str]:
     return settings
 
 
-def _asv_commands(values: Mapping[str, Any], path: Path) -> list[str]:
+def _list_commands(values: Mapping[str, Any], path: Path) -> list[str]:
     """Read asv's install commands, changed to install where perfci wants it; the default builds a wheel."""
     commands = [*(values.get("build_command") or []), *(values.get("install_command") or [])]
     if "build_command" in values or "install_command" in values:
@@ -54,6 +56,7 @@ def _asv_commands(values: Mapping[str, Any], path: Path) -> list[str]:
 
 def _load_commented_json(path: Path) -> dict[str, Any]:
     """Load JSON with ``//`` comments and trailing commas, as asv allows."""
+    # Strings are matched first and kept, so that "https://..." does not begin a comment.
     text = re.sub(
         r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', lambda m: m.group(1) or "", path.read_text(), flags=re.S
     )

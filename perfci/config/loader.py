@@ -1,22 +1,21 @@
-"""Load and join the configuration files and the environment."""
+"""Load the files and the ``PERFCI_*`` variables, and join them into one configuration."""
 
 from __future__ import annotations
 
+import difflib
 import os
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 from pydantic import ValidationError
 
 from perfci.config.asv import load_asv_config
-from perfci.config.base import ConfigTable
-from perfci.config.environment_variables import apply_environment, read_secrets
 from perfci.config.github_job import GitHubJob, read_github_job
-from perfci.config.server_tables import Secrets
 from perfci.config.settings import ProjectTables, Settings, format_validation_error
+from perfci.config.tables import ConfigTable, Secrets
 from perfci.model import PerfciError
 
 CONFIG_NAME = "perfci.toml"
@@ -24,6 +23,13 @@ ASV_CONFIG_NAME = "asv.conf.json"
 RESERVED_PROJECTS = frozenset(
     {"api", "x", "embed", "badge", "static", "healthz", "readyz", "metrics", "login"}
 )
+
+SERVICE_TABLES = ("store", "server", "access", "app", "client", "notify", "retention")
+"""Tables of the service, which is configured without files; what is measured is set in the repository."""
+
+MISSPELLING_CUTOFF = 0.9
+"""Similarity of a misspelling. Variables that Kubernetes sets for a service named perfci reach 0.82."""
+SPECIAL_NAMES = {("store", "url"): "PERFCI_DB"}
 
 
 class Config(ConfigTable):
@@ -53,7 +59,7 @@ def load_config(
     job without a checkout, or else the folder.
     """
     environ = os.environ if environ is None else environ
-    settings = apply_environment(_read_settings(root, file), environ)
+    settings = _apply_environment(_read_settings(root, file), environ)
     url = (
         db
         or environ.get("PERFCI_DB", "")
@@ -67,10 +73,13 @@ def load_config(
     return Config(
         root=root,
         settings=settings,
-        database_url=_to_database_url(url),
+        # A bare path is a SQLite file.
+        database_url=url if "://" in url else f"sqlite:///{Path(url).absolute()}",
         project=check_project_name(name),
         lock_path=Path(lock),
-        secrets=read_secrets(environ),
+        secrets=Secrets.model_validate(
+            {key: environ.get(f"PERFCI_{key.upper()}", "") for key in Secrets.model_fields}
+        ),
         github=job,
     )
 
@@ -89,11 +98,6 @@ def check_project_name(name: str) -> str:
             f"{name!r} cannot be a project's name; set another with --project or [project] name"
         )
     return name
-
-
-def _to_database_url(text: str) -> str:
-    """Accept a bare file path where a database URL is expected."""
-    return text if "://" in text else f"sqlite:///{Path(text).absolute()}"
 
 
 def _read_settings(root: Path, file: Path | None) -> Settings:
@@ -125,3 +129,41 @@ def _parse_settings(values: dict[str, Any], path: Path) -> Settings:
                 f"{path}: two [[{kind}]] tables are called {twice[0]!r}; every {kind} needs its own name"
             )
     return settings
+
+
+def variable_name(table: str, key: str) -> str:
+    """Return the name of the variable that overrides a key of a table."""
+    return SPECIAL_NAMES.get((table, key), f"PERFCI_{table}_{key}".upper())
+
+
+def _apply_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
+    """Override settings of the file by environment variables; empty variables are ignored."""
+    places = {
+        variable_name(table, key): (table, key)
+        for table in SERVICE_TABLES
+        for key in type(getattr(settings, table)).model_fields
+    }
+    _reject_misspelled(environ, list(places))
+    for name, (table, key) in places.items():
+        if (table, key) in SPECIAL_NAMES or not (text := environ.get(name, "").strip()):
+            continue
+        before: ConfigTable = getattr(settings, table)
+        is_list = get_origin(type(before).model_fields[key].annotation) is tuple
+        value = [part.strip() for part in text.split(",") if part.strip()] if is_list else text
+        try:
+            after = type(before).model_validate({**before.model_dump(), key: value})
+        except ValidationError as error:
+            raise PerfciError(f"{name}: {format_validation_error(error)}") from None
+        settings = settings.model_copy(update={table: after})
+    return settings
+
+
+def _reject_misspelled(environ: Mapping[str, str], variable_names: Sequence[str]) -> None:
+    # Kubernetes sets PERFCI_SERVER_PORT and the like in every pod beside a service named perfci
+    # (https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables): an unknown
+    # variable is only an error where it nearly is one of ours.
+    prefixes = tuple(f"PERFCI_{table}_".upper() for table in SERVICE_TABLES)
+    for name in sorted(environ.keys() - set(variable_names)):
+        if name.startswith(prefixes):
+            for close in difflib.get_close_matches(name, variable_names, n=1, cutoff=MISSPELLING_CUTOFF):
+                raise PerfciError(f"unknown variable {name}; did you mean {close}?")

@@ -8,27 +8,25 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from perfci.config.base import ConfigTable
-from perfci.config.measurement_tables import (
+from perfci.config.tables import (
     AblationTable,
+    AccessTable,
+    AppTable,
+    ClientTable,
+    ConfigTable,
     EnvironmentTable,
     GoalTable,
     HistoryTable,
     JudgeTable,
     ModelTable,
+    NotifyTable,
     PolicyTable,
     ProjectTable,
-    RunTable,
-    SuiteTable,
-)
-from perfci.config.server_tables import (
-    AccessTable,
-    AppTable,
-    ClientTable,
-    NotifyTable,
     RetentionTable,
+    RunTable,
     ServerTable,
     StoreTable,
+    SuiteTable,
 )
 from perfci.model import PerfciError
 
@@ -88,13 +86,13 @@ def format_validation_error(error: ValidationError) -> str:
         return f"{'.'.join(place)} is missing"
     if first["type"] != "extra_forbidden":
         return f"{'.'.join(place)}: {first['msg'].removeprefix('Value error, ')}, found {first['input']!r}"
-    keys = sorted(_list_keys(place[:-1]))
+    keys = sorted(_keys_of_table(place[:-1]))
     close = difflib.get_close_matches(place[-1], keys, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(keys)}"
     return f"unknown key {'.'.join(place)!r}; {hint}"
 
 
-def _list_keys(place: list[str]) -> list[str]:
+def _keys_of_table(place: list[str]) -> list[str]:
     table: type[BaseModel] = Settings
     for name in place:
         field = table.model_fields.get(name)  # none for the number of one of several tables

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from perfci.config.measurement_tables import EnvironmentTable
+from perfci.config.tables import EnvironmentTable
 from perfci.runner import environment_parent
 from tests.support import environment_fork_server
 
