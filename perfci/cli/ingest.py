@@ -13,7 +13,7 @@ from perfci.cli.shared.context import current_config, open_store_to_write, write
 from perfci.cli.shared.options import global_options, json_option
 from perfci.formats.protocol import ImportDefaults
 from perfci.formats.registry import READER_MODULES
-from perfci.history.derive_change_points import update_change_points
+from perfci.history.series_histories import update_change_points
 from perfci.model import Commit, Direction, PerfciError
 from perfci.policies import build_policy
 from perfci.report.number_format import format_count

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.history.derive_change_points import SeriesHistories
+from perfci.history.series_histories import SeriesHistories
 from perfci.model import ChangePoint, Series
 from perfci.store.queries.loaders import load_project_series
 from perfci.store.queries.measurements import load_change_points

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.history.series_points import JudgedHistories
+from perfci.history.series_histories import JudgedHistories
 from perfci.stats.location import median
 from perfci.store.incidents.records import IncidentMember
 from perfci.store.queries.loaders import load_series_by_ids

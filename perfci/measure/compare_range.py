@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfci.config import Config
-from perfci.history.derive_change_points import update_change_points
 from perfci.history.judge_samples import build_decision_key
+from perfci.history.series_histories import update_change_points
 from perfci.measure.confirmation import ConfirmationResult, confirm_changes
 from perfci.measure.measurement_session import SessionScope
 from perfci.measure.open_session import open_session

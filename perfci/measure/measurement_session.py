@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.history.result_summaries import save_summaries
+from perfci.history.series_histories import save_summaries
 from perfci.measure.session_readings import SessionReadings
 from perfci.model import Benchmark, Commit, Measured, Metric, NamedValues, Process, Run, Series, Status
 from perfci.runner.cell_outcomes import CellOutcome, Discovery, MeasuredMetric

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from perfci.config import Config
 from perfci.formats.step_log import StepLog, TrainingStep, read_steps
-from perfci.history.derive_change_points import update_change_points
-from perfci.history.result_summaries import save_summaries
+from perfci.history.series_histories import save_summaries, update_change_points
 from perfci.model import (
     Benchmark,
     ChangePoint,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perfci.history.derive_change_points import update_change_points
+from perfci.history.series_histories import update_change_points
 from perfci.model import ChangePoint, ProcessBoundaries, Series
 from perfci.store import Store, open_store
 from perfci.store.queries import measurements

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.history.evaluation_inputs import group_by_series
-from perfci.history.series_points import JudgedHistories
+from perfci.history.project_snapshot import group_by_series
+from perfci.history.series_histories import JudgedHistories
 from perfci.model import ChangePoint, Point, Series, Verdict
 from perfci.report.charts.series_trend import Dot, Trend, build_dots, build_level_dot, build_trend_from_dots
 from perfci.store.conversions import STATUSES

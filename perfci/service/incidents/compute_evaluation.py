@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.config import HistoryTable
-from perfci.history.evaluation_inputs import ProjectSnapshot
+from perfci.history.project_snapshot import ProjectSnapshot
 from perfci.model import Commit, Incident, Retest
 from perfci.service.expected_changes import load_merged_expected_changes
 from perfci.verdicts.history.recent_jumps import find_jumps, list_retests

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.history.series_points import JudgedHistories
+from perfci.history.series_histories import JudgedHistories
 from perfci.model import Commit, IncidentState
 from perfci.service.audit_context import SYSTEM_ACTOR
 from perfci.service.incidents.alert_quality import find_noisy_benchmarks, mute_noisy_benchmarks

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.history.visit_index import VisitIndex
+from perfci.history.project_snapshot import VisitIndex
 from perfci.model import Commit, Incident, IncidentKind, PerfciError
 from perfci.report.incidents import incident_text as words
 from perfci.service.audit_context import AuditContext

@@ -10,7 +10,7 @@ from datetime import datetime
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.history import uploaded_pairs
-from perfci.history.derive_change_points import SeriesHistories
+from perfci.history.series_histories import SeriesHistories
 from perfci.history.uploaded_pairs import UploadedPairs, VerdictDecision
 from perfci.model import ChangePoint, Series
 from perfci.policies import LoadPolicies

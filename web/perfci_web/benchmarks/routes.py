@@ -8,7 +8,7 @@ from typing import Any
 from flask import Blueprint, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
-from perfci.history.series_points import JudgedHistories
+from perfci.history.series_histories import JudgedHistories
 from perfci.model import Series
 from perfci.net.url_segments import encode_segment
 from perfci.store.incidents.mutes import load_mutes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, redirect, render_template, request
 from werkzeug.wrappers import Response as BaseResponse
 
-from perfci.history.series_points import JudgedHistories
+from perfci.history.series_histories import JudgedHistories
 from perfci.store.queries import measurements, project_status
 from perfci.store.queries.loaders import load_series_of_same_cells
 from perfci_web.incidents.list_view import load_open_incidents

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from perfci.history.derive_change_points import SeriesHistories
+from perfci.history.series_histories import SeriesHistories
 from perfci.model import (
     CPU_METRIC_PREFIX,
     ChangePoint,

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TypeVar
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.history.series_points import JudgedPoint, build_judged_points, select_judged_series
-from perfci.history.visit_index import VisitIndex
-from perfci.model import ChangePoint, Environment, Machine, Process, Series, Verdict
-from perfci.store.queries.commit_visits import CommitLevel, load_levels_at, load_visits
+from perfci.history.series_histories import JudgedPoint, build_judged_points, select_judged_series
+from perfci.model import ChangePoint, Commit, Environment, Machine, Process, Series, Verdict
+from perfci.store.queries.commit_visits import VisitRecord, load_levels_at, load_visits
 from perfci.store.queries.latest_results import load_judged_series
 from perfci.store.queries.loaders import load_environments
 from perfci.store.queries.measurements import (
@@ -26,7 +27,12 @@ from perfci.store.queries.result_summaries import ResultLevel
 from perfci.verdicts.history.recent_jumps import NEWEST_POINTS
 from perfci.verdicts.history.release_creep import RELEASE_SIDE_POINTS, CreepHistory, Release
 from perfci.verdicts.history.step_estimate import MAX_SIDE_POINTS, LevelPoint
-from perfci.verdicts.incidents.step_causes import HistoryContext, add_confirmed_steps, group_confirmations
+from perfci.verdicts.incidents.step_causes import (
+    HistoryContext,
+    SessionVisit,
+    add_confirmed_steps,
+    group_confirmations,
+)
 from perfci.verdicts.policy import Policy
 
 RELEASE_REACH_FACTOR = 3
@@ -68,6 +74,7 @@ class ProjectSnapshot:
             around[change.series].update(
                 self.visit_index.find_nearby(change.commit, change.series.machine, MAX_SIDE_POINTS)
             )
+        patterns = [re.compile(expression) for expression in canaries]
         return HistoryContext(
             self.project,
             self.visit_index.commits,
@@ -76,14 +83,14 @@ class ProjectSnapshot:
             visits=self.visit_index.visits,
             series_counts=Counter((series.machine, series.metric.unit) for series in self.series),
             rules=self.policy.rule_for,
-            is_canary=_build_matcher(canaries),
+            is_canary=lambda series: any(pattern.search(series.label) for pattern in patterns),
         )
 
     def load_newest_points(self) -> dict[Series, list[LevelPoint]]:
         """The newest points of every judged series, oldest first."""
         ends = {
             machine: self.visit_index.find_newest(machine, MAX_SIDE_POINTS + NEWEST_POINTS)
-            for machine in self._machines()
+            for machine in {series.machine for series in self.series}
         }
         shas = {series: ends[series.machine] for series in self.series}
         points = self._load_points(shas)
@@ -101,17 +108,18 @@ class ProjectSnapshot:
         """Every judged series with its points around each release."""
         if not releases:
             return []
+        machines = {series.machine for series in self.series}
         near = {
             (release, machine): frozenset(
                 self.visit_index.find_nearby(release.sha, machine, RELEASE_REACH_FACTOR * RELEASE_SIDE_POINTS)
             )
             for release in releases
-            for machine in self._machines()
+            for machine in machines
         }
         steps, verdicts = group_by_series(self.changes), group_by_series(self.verdicts)
         near_any = {
             machine: frozenset[str]().union(*(near[release, machine] for release in releases))
-            for machine in self._machines()
+            for machine in machines
         }
         points = self._load_seen_points({series: near_any[series.machine] for series in newest})
         return [
@@ -128,9 +136,6 @@ class ProjectSnapshot:
             for series in newest
         ]
 
-    def _machines(self) -> set[Machine]:
-        return {series.machine for series in self.series}
-
     def _load_seen_points(
         self, shas_by_series: Mapping[Series, Collection[str]]
     ) -> dict[Series, list[LevelPoint]]:
@@ -146,10 +151,23 @@ class ProjectSnapshot:
         ids = {series: self.series[series] for series in shas_by_series if series in self.series}
         # By row id, since a Series is slow to hash and this is looked up for every row.
         shas_by_id = {row_id: frozenset(shas_by_series[series]) for series, row_id in ids.items()}
-        shas = frozenset[str]().union(*shas_by_id.values())
-        rows = load_levels_at(self.tx, self.project, shas, shas_by_id)
-        return _LoadedPoints.load(
-            self.tx, [(sha, row) for sha, row in rows if sha in shas_by_id[row.series_id]]
+        any_sha = frozenset[str]().union(*shas_by_id.values())
+        rows = [
+            (sha, row)
+            for sha, row in load_levels_at(self.tx, self.project, any_sha, shas_by_id)
+            if sha in shas_by_id[row.series_id]
+        ]
+        judged = build_judged_points(self.tx, [row for _, row in rows if not row.is_summary_only]).points
+        shas = {row.commit_id: sha for sha, row in rows}
+        summary_only: dict[int, dict[str, ResultLevel]] = defaultdict(dict)
+        # Oldest first, so that the newest summary of a commit is kept.
+        for sha, row in sorted(rows, key=lambda item: item[1].started_at):
+            if row.is_summary_only:
+                summary_only[row.series_id][sha] = row
+        return _LoadedPoints(
+            {row_id: {shas[point.commit_id]: point for point in points} for row_id, points in judged.items()},
+            summary_only,
+            load_environments(self.tx, {row.environment_id for _, row in rows}),
         )
 
     def _load_samples(
@@ -177,21 +195,6 @@ class _LoadedPoints:
     measured: Mapping[int, Mapping[str, JudgedPoint]]
     summary_only: Mapping[int, Mapping[str, ResultLevel]]
     environments: Mapping[int, Environment]
-
-    @classmethod
-    def load(cls, tx: Transaction, rows: Sequence[CommitLevel]) -> _LoadedPoints:
-        shas = {row.commit_id: sha for sha, row in rows}
-        judged = build_judged_points(tx, [row for _, row in rows if not row.is_summary_only]).points
-        summary_only: dict[int, dict[str, ResultLevel]] = defaultdict(dict)
-        # Oldest first, so that the newest summary of a commit is kept.
-        for sha, row in sorted(rows, key=lambda item: item[1].started_at):
-            if row.is_summary_only:
-                summary_only[row.series_id][sha] = row
-        return cls(
-            {row_id: {shas[point.commit_id]: point for point in points} for row_id, points in judged.items()},
-            summary_only,
-            load_environments(tx, {row.environment_id for _, row in rows}),
-        )
 
     def merge_points(self, series_id: int, positions: Mapping[str, int]) -> list[LevelPoint]:
         """The points of a series that have a level, in the order of the line.
@@ -221,6 +224,82 @@ def group_by_series(items: Iterable[T]) -> dict[Series, list[T]]:
     return groups
 
 
-def _build_matcher(expressions: Sequence[str]) -> Callable[[Series], bool]:
-    patterns = [re.compile(expression) for expression in expressions]
-    return lambda series: any(pattern.search(series.label) for pattern in patterns)
+class VisitIndex:
+    """The line of commits, oldest first, and the sessions that visited them.
+
+    The line holds the commits measured for the history and their first-parent ancestors. The heads of pull
+    requests are stored as well, but are not on the line.
+    """
+
+    def __init__(self, newest_first: Sequence[Commit], records: Iterable[VisitRecord]) -> None:
+        records = list(records)
+        clean = {commit.sha: commit for commit in newest_first if not commit.dirty}
+        on_the_line: set[str] = set()
+        for sha in {record.sha for record in records}:
+            while sha in clean and sha not in on_the_line:
+                on_the_line.add(sha)
+                sha = next(iter(clean[sha].parents), "")
+        self.by_sha = {commit.sha: commit for commit in newest_first}
+        self.commits = [
+            commit for commit in reversed(newest_first) if not commit.dirty and commit.sha in on_the_line
+        ]
+        self.positions = {commit.sha: at for at, commit in enumerate(self.commits)}
+        self.visits = _group_visits(records)
+        self.weekly_numbers = _number_commits(records)
+        self._positions_by_machine: dict[Machine, list[int]] = defaultdict(list)
+        for (sha, machine), _ in self.visits.items():
+            if sha in self.positions:
+                self._positions_by_machine[machine].append(self.positions[sha])
+        for places in self._positions_by_machine.values():
+            places.sort()  # find_nearby searches them by bisection
+
+    def find_nearby(self, sha: str, machine: Machine, reach: int) -> list[str]:
+        """The shas measured on a machine around a commit, ``reach`` on either side of it."""
+        places = self._positions_by_machine.get(machine, [])
+        middle = bisect_left(places, self.positions.get(sha, -1))
+        return [self.commits[at].sha for at in places[max(0, middle - reach) : middle + reach + 1]]
+
+    def find_newest(self, machine: Machine, count: int) -> list[str]:
+        """The newest ``count`` shas measured on a machine, oldest first."""
+        return [self.commits[at].sha for at in self._positions_by_machine.get(machine, [])[-count:]]
+
+    def find_releases(self, pattern: str, tags: Mapping[str, Collection[str]] | None = None) -> list[Release]:
+        """The commits of the line with a tag that matches, oldest first.
+
+        Of several tags the first by name counts.
+        """
+        releases = []
+        for commit in self.commits:
+            commit_tags = commit.tags if tags is None else tags.get(commit.sha, ())
+            matching = sorted(tag for tag in commit_tags if fnmatchcase(tag, pattern))
+            if matching:
+                releases.append(Release(matching[0], commit.sha))
+        return releases
+
+
+def _group_visits(records: Sequence[VisitRecord]) -> dict[tuple[str, Machine], list[SessionVisit]]:
+    """Group visits by commit and machine.
+
+    An imported history is one session whose commits are visits of their own.
+    """
+    commits = Counter(record.session for record in records)
+    visits: dict[tuple[str, Machine], list[SessionVisit]] = defaultdict(list)
+    for record in records:
+        name = record.session
+        if record.kind == "import" and commits[name] > 1:
+            name = f"{name} at {record.sha[:10]}"
+        visit = SessionVisit(name, record.started_at, interleaved=record.rounds > 1)
+        visits[record.sha, record.machine].append(visit)
+    return visits
+
+
+def _number_commits(records: Iterable[VisitRecord]) -> dict[str, int]:
+    """Each commit's number among those first measured in its week, from one."""
+    counts: Counter[tuple[int, int]] = Counter()
+    numbers: dict[str, int] = {}
+    for record in sorted(records, key=lambda record: (record.started_at, record.sha)):
+        if record.sha not in numbers:
+            week = record.started_at.isocalendar()[:2]
+            counts[week] += 1
+            numbers[record.sha] = counts[week]
+    return numbers

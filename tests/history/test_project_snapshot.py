@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from perfci.history.visit_index import VisitIndex
+from perfci.history.project_snapshot import VisitIndex
 from perfci.store.queries.commit_visits import VisitRecord
 from tests.support.builders import NOON, a_commit, a_machine, a_sha
 

@@ -1,0 +1,307 @@
+"""Histories of series: the points they are judged by, and the change points derived from these."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sqlalchemy.orm import Session as Transaction
+
+from perfci.model import ChangePoint, Clock, Commit, Process, ResultSummary, Series, Status
+from perfci.store.queries.commit_order import sort_commits
+from perfci.store.queries.loaders import load_commits_by_ids, load_series_by_ids
+from perfci.store.queries.measurements import load_histories
+from perfci.store.queries.result_summaries import (
+    ResultLevel,
+    ResultProcesses,
+    load_levels_of_series,
+    load_process_statuses,
+    load_processes_of_results,
+    load_results_by_ids,
+    load_results_of_processes,
+    save_result_summaries,
+)
+from perfci.store.writes.verdict_writes import save_change_points
+from perfci.verdicts.history.change_point_detection import (
+    LevelHistory,
+    SegmentationCache,
+    find_change_points_of_levels,
+    segment_histories,
+)
+from perfci.verdicts.judged_series import StatusAndClock, find_cpu_twins, select_judged_by_status
+from perfci.verdicts.policy import Policy
+from perfci.verdicts.process_levels import is_clearly_cpu_bound, is_cpu_bound, summarize_result
+
+ReadingSet = frozenset[StatusAndClock]
+"""The statuses and clocks of a set of processes."""
+
+OK_READINGS: Mapping[Clock | None, ReadingSet] = {clock: frozenset({(Status.OK, clock)}) for clock in Clock}
+"""The readings of a result whose processes all succeeded, by their clock."""
+
+SEGMENTATION_CACHE = SegmentationCache()
+"""Segmentations this process has computed before: they only save time in the next evaluation."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesHistories:
+    """Series with all their levels: everything that is read before change points are computed.
+
+    ``judged`` are the series that verdicts are given on, ``repeating`` those of which every point repeats
+    exactly, and ``summary_only`` those without stored processes. ``summaries`` are the result summaries
+    computed while loading, by result id; the caller may save them.
+    """
+
+    levels_by_series: Mapping[Series, LevelHistory]
+    judged: Sequence[Series]
+    repeating: Collection[Series]
+    summary_only: Collection[Series]
+    summaries: Mapping[int, ResultSummary]
+
+    @classmethod
+    def load(cls, tx: Transaction, series_ids: Collection[int]) -> SeriesHistories:
+        """Read the whole histories of these series."""
+        histories = JudgedHistories.load(tx, series_ids)
+        ids = {series: row_id for row_id, series in load_series_by_ids(tx, series_ids).items()}
+        points = {series: histories.points[row_id] for series, row_id in ids.items()}
+        summaries = {series: [point.summary for point in points[series] if point.summary] for series in ids}
+        repeating = {series for series in ids if all(summary.repeats for summary in summaries[series])}
+        return cls(
+            {series: histories.get_levels(row_id) for series, row_id in ids.items()},
+            histories.select_judged(tx, ids),
+            repeating,
+            {series for series in ids if not any(point.readings for point in points[series])},
+            histories.summaries,
+        )
+
+    def find_change_points(
+        self, policy: Policy, cache: SegmentationCache | None = None
+    ) -> dict[Series, list[ChangePoint]]:
+        """The change points by series; informational metrics and series outside the policy have none."""
+        judged = {series: self.levels_by_series[series] for series in self.judged if policy.is_judged(series)}
+        measured = {series: levels for series, levels in judged.items() if series not in self.summary_only}
+        summarised = {series: levels for series, levels in judged.items() if series in self.summary_only}
+        return (
+            {series: [] for series in sorted(self.levels_by_series, key=lambda series: series.label)}
+            | find_change_points_of_levels(
+                measured, self.repeating.__contains__, rules=policy.rule_for, cache=cache
+            )
+            | segment_histories(summarised, rules=policy.rule_for, cache=cache)
+        )
+
+
+def update_change_points(
+    tx: Transaction,
+    project: str,
+    series_ids: Collection[int],
+    policy: Policy,
+    cache: SegmentationCache = SEGMENTATION_CACHE,
+) -> dict[Series, list[ChangePoint]]:
+    """Derive and store the change points of these series, with the summaries computed on the way."""
+    histories = SeriesHistories.load(tx, series_ids)
+    changes = histories.find_change_points(policy, cache)
+    save_result_summaries(tx, histories.summaries)
+    save_change_points(tx, project, changes)
+    return changes
+
+
+PointKey = tuple[int, int]
+"""A series id and a commit id."""
+
+
+class JudgedPoint(NamedTuple):
+    """All results of a series at one commit together; ``summary`` is None where no process succeeded."""
+
+    commit_id: int
+    environment_id: int
+    status: str
+    level: float | None
+    summary: ResultSummary | None
+    readings: ReadingSet
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedPoints:
+    """Points by series id, unordered, and the summaries that were computed for them, by result id."""
+
+    points: Mapping[int, Sequence[JudgedPoint]]
+    summaries: Mapping[int, ResultSummary]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedHistories:
+    """The whole histories of series by id, oldest commit first, with the commits by id."""
+
+    points: Mapping[int, Sequence[JudgedPoint]]
+    commits: Mapping[int, Commit]
+    summaries: Mapping[int, ResultSummary]
+
+    @classmethod
+    def load(cls, tx: Transaction, series_ids: Collection[int]) -> JudgedHistories:
+        """Read the histories of these series."""
+        judged = build_judged_points(tx, load_levels_of_series(tx, series_ids))
+        commits = load_commits_by_ids(
+            tx, {point.commit_id for points in judged.points.values() for point in points}
+        )
+        row_ids = {commit: row_id for row_id, commit in commits.items()}
+        orders: dict[frozenset[int], list[int]] = {}
+        histories = {}
+        for series_id in series_ids:
+            points = {point.commit_id: point for point in judged.points.get(series_id, ())}
+            commit_ids = frozenset(points)
+            # Most series are measured at the same commits, which are sorted once for all of them.
+            if commit_ids not in orders:
+                in_order = sort_commits(commits[commit_id] for commit_id in commit_ids)
+                orders[commit_ids] = [row_ids[commit] for commit in in_order]
+            histories[series_id] = [points[commit_id] for commit_id in orders[commit_ids]]
+        return cls(histories, commits, judged.summaries)
+
+    def get_commit_levels(self, series_id: int) -> list[tuple[Commit, float | None]]:
+        """Every commit with its level; one that failed has none."""
+        return [(self.commits[point.commit_id], point.level) for point in self.points[series_id]]
+
+    def get_levels(self, series_id: int) -> list[tuple[str, float]]:
+        """Sha and level of every commit that has one."""
+        return [
+            (self.commits[point.commit_id].sha, point.level)
+            for point in self.points[series_id]
+            if point.level is not None
+        ]
+
+    def select_judged(self, tx: Transaction, series: Mapping[Series, int]) -> list[Series]:
+        """The series that verdicts are given on, by all their points."""
+
+        def load_samples(unsure: Collection[Series]) -> dict[Series, list[Process]]:
+            histories = load_histories(tx, [series[item] for item in unsure])
+            return {
+                item: [process for point in histories[series[item]] for process in point.processes]
+                for item in unsure
+            }
+
+        points = {item: self.points[row_id] for item, row_id in series.items()}
+        return select_judged_series(points, load_samples)
+
+    def has_flagged_commit(self, series_id: int) -> bool:
+        """Whether at some commit every successful process is flagged, so that it has no level."""
+        return any(
+            point.summary is not None and point.summary.level is None for point in self.points[series_id]
+        )
+
+
+def build_judged_points(tx: Transaction, rows: Sequence[ResultLevel]) -> JudgedPoints:
+    """Join the results of each series and commit."""
+    # A result that was stored before summaries were has no clock: its summary is computed from its samples.
+    computed = compute_summaries(
+        load_results_by_ids(tx, [row.id for row in rows if row.clock is None and row.is_ok])
+    )
+    summaries: dict[int, ResultSummary] = {}
+    groups: dict[PointKey, list[ResultLevel]] = defaultdict(list)
+    for row in rows:
+        groups[row.series_id, row.commit_id].append(row)
+        summary = row.result_summary or computed.get(row.id)
+        if summary and summary.clock:
+            summaries[row.id] = summary
+    # The processes of a failure tell nothing more where other results of the series have a summary.
+    summarized_series = {row.series_id for row in rows if row.id in summaries}
+    to_read = {
+        row.id
+        for row in rows
+        if row.id not in summaries and (row.is_ok or row.series_id not in summarized_series)
+    }
+    # Most commits have one result with a summary, which is a point by itself; only the others read processes.
+    to_join = {key: group for key, group in groups.items() if len(group) > 1 or group[0].id in to_read}
+    joined = _join_results(tx, to_join, summaries, to_read) if to_join else {}
+    points: dict[int, list[JudgedPoint]] = defaultdict(list)
+    for key, group in groups.items():
+        point = joined.get(key)
+        if point is None:
+            summary = summaries.get(group[0].id)
+            point = _build_point(group[0], summary, OK_READINGS[summary.clock] if summary else ReadingSet())
+        points[group[0].series_id].append(point)
+    return JudgedPoints(points, computed)
+
+
+def compute_summaries(results: Iterable[ResultProcesses]) -> dict[int, ResultSummary]:
+    """The summaries of these results by id; a result without a successful process has none."""
+    summaries = {result_id: summarize_result(processes) for result_id, processes in results}
+    return {result_id: summary for result_id, summary in summaries.items() if summary is not None}
+
+
+def save_summaries(tx: Transaction, process_ids: Sequence[int]) -> None:
+    """Save the summaries of the results that these processes belong to."""
+    save_result_summaries(tx, compute_summaries(load_results_of_processes(tx, process_ids)))
+
+
+def _join_results(
+    tx: Transaction,
+    groups: Mapping[PointKey, Sequence[ResultLevel]],
+    summaries: Mapping[int, ResultSummary],
+    to_read: Collection[int],
+) -> dict[PointKey, JudgedPoint]:
+    """Join the results of a series at one commit into a point: with several all their processes count alike.
+
+    The newest successful result gives what is not computed from the processes.
+    """
+    rows = [row for group in groups.values() for row in group]
+    readings = {row.id: OK_READINGS[summaries[row.id].clock] for row in rows if row.id in summaries}
+    for result_id, statuses in load_process_statuses(tx, to_read).items():
+        readings[result_id] = frozenset(statuses)
+    successful = {row_id for row_id, ends in readings.items() if any(end is Status.OK for end, _ in ends)}
+    usable = {key: [row.id for row in group if row.id in successful] for key, group in groups.items()}
+    # The summary of the only usable result is the point's; several have one only after they are joined.
+    known_summaries = {
+        key: summaries[ids[0]] for key, ids in usable.items() if len(ids) == 1 and ids[0] in summaries
+    }
+    processes = load_processes_of_results(
+        tx, [row_id for key, ids in usable.items() if key not in known_summaries for row_id in ids]
+    )
+    points = {}
+    for key, group in groups.items():
+        newest = max(group, key=lambda row: (row.is_ok, row.started_at, row.id))
+        summary = known_summaries.get(key) or summarize_result(
+            [process for row_id in usable[key] for process in processes[row_id]]
+        )
+        every_reading = ReadingSet().union(*(readings.get(row.id, ()) for row in group))
+        points[key] = _build_point(newest, summary, every_reading)
+    return points
+
+
+def _build_point(row: ResultLevel, summary: ResultSummary | None, readings: ReadingSet) -> JudgedPoint:
+    level = row.value if summary is None or summary.level is None else summary.level
+    return JudgedPoint(row.commit_id, row.environment_id, row.status, level, summary, readings)
+
+
+LoadSamples = Callable[[Collection[Series]], Mapping[Series, Sequence[Process]]]
+"""Reads all processes of some series."""
+
+
+def select_judged_series(
+    points: Mapping[Series, Iterable[JudgedPoint]], load_samples: LoadSamples
+) -> list[Series]:
+    """The series that verdicts are given on.
+
+    Samples are loaded only for CPU times that may be mostly waiting.
+    """
+    readings = {
+        series: ReadingSet().union(*{point.readings for point in series_points})
+        for series, series_points in points.items()
+    }
+    wall_by_cpu = find_cpu_twins(readings)
+    unsure = [
+        cpu
+        for cpu, wall in wall_by_cpu.items()
+        if not is_clearly_cpu_bound(_get_levels_by_commit(points[cpu]), _get_levels_by_commit(points[wall]))
+    ]
+    samples = load_samples({*unsure, *(wall_by_cpu[cpu] for cpu in unsure)}) if unsure else {}
+    waiting = {cpu for cpu in unsure if not is_cpu_bound(samples[cpu], samples[wall_by_cpu[cpu]])}
+    return select_judged_by_status(readings, lambda cpu, wall: cpu not in waiting)
+
+
+def _get_levels_by_commit(points: Iterable[JudgedPoint]) -> dict[int, float]:
+    """The level of the processes by commit id."""
+    return {
+        point.commit_id: point.summary.level
+        for point in points
+        if point.summary and point.summary.level is not None
+    }
