@@ -3,26 +3,119 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import groupby
+from functools import partial
+from itertools import groupby, islice, takewhile
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from perfci.auth.github_jobs import PULL_REQUEST
+from perfci.github.accept_comment import is_accept_request
 from perfci.github.app_auth import GitHubApp
+from perfci.github.client import GitHubClient
 from perfci.model import PerfciError
-from perfci.service.pulls.missed_deliveries import EVENT_SOURCES, EventSource, MissedEvent, PolledRepository
+from perfci.service.pulls.webhook_receiver import ACCEPT_COMMENT, COMPLETED_ACTION, MERGED_PULL, is_bound_run
 from perfci.store import Store
 from perfci.store.access import github_bindings
-from perfci.store.access.github_bindings import ProjectBinding
+from perfci.store.access.github_bindings import BoundRepository, ProjectBinding
 from perfci.store.jobs import github_events
 from perfci.store.jobs.github_events import RunEventPayload
+from perfci.verdicts.expected_change import parse_expected_changes
 
 POLL_INTERVAL = timedelta(minutes=15)
 
+MAX_AGE = timedelta(days=3)
+"""Maximum age of an event, equal to the redelivery period of GitHub."""
+
+DELIVERY_GRACE = timedelta(minutes=5)
+"""Newer events may still be delivered."""
+
+MAX_LISTED = 1000
+"""Comments or pull requests of one poll, in ten requests."""
+
+PULL_COMMENT_URL = re.compile(r"https?://.+/pull/(\d+)#issuecomment-\d+")
+"""URL of a comment on a pull request, in contrast to one on an issue."""
+
 log = logging.getLogger("perfci.github")
+
+
+@dataclass(frozen=True, slots=True)
+class PolledRepository:
+    """A polled repository with the client of an App installation and the time of the poll."""
+
+    client: GitHubClient
+    slug: str
+    installation: int
+    now: datetime
+
+    @property
+    def since(self) -> datetime:
+        return self.now - MAX_AGE
+
+    def is_due(self, at: datetime) -> bool:
+        return self.since < at <= self.now - DELIVERY_GRACE
+
+    def build_payload(self, delivery: str, number: int, action: str) -> RunEventPayload:
+        return RunEventPayload(f"missed-{delivery}", self.installation, self.slug, number, action)
+
+
+@dataclass(frozen=True, slots=True)
+class MissedEvent:
+    """An event that should have been delivered since ``at``, and the bindings it concerns."""
+
+    payload: RunEventPayload
+    at: datetime | None
+    concerns: Callable[[BoundRepository], bool] = lambda _: True
+
+
+def list_ended_runs(polled: PolledRepository) -> Iterator[MissedEvent]:
+    """List completed workflow runs of pull requests; each attempt is an event of its own."""
+    listed = polled.client.list_completed_runs(polled.slug, PULL_REQUEST)
+    for run in takewhile(lambda run: _is_after(run.created_at, polled.since), listed):
+        if not _is_after(run.updated_at, polled.now - DELIVERY_GRACE):
+            payload = polled.build_payload(f"{run.id}-{run.run_attempt}", run.id, COMPLETED_ACTION)
+            yield MissedEvent(payload, run.run_started_at, partial(is_bound_run, run))
+
+
+def list_acceptances(polled: PolledRepository) -> Iterator[MissedEvent]:
+    """List acceptance comments on pull requests; deleted comments are not found."""
+    for comment in islice(polled.client.list_comments_since(polled.slug, polled.since), MAX_LISTED):
+        pull = PULL_COMMENT_URL.fullmatch(comment.html_url)
+        at = comment.updated_at
+        if pull and at and polled.is_due(at) and is_accept_request(comment.body):
+            yield MissedEvent(
+                polled.build_payload(
+                    f"comment-{comment.id}-{at.timestamp():.0f}", int(pull[1]), ACCEPT_COMMENT
+                ),
+                at,
+            )
+
+
+def list_merges(polled: PolledRepository) -> Iterator[MissedEvent]:
+    """List merged pull requests with expected changes."""
+    listed = islice(polled.client.list_closed_pulls(polled.slug), MAX_LISTED)
+    for pull in takewhile(lambda pull: _is_after(pull.updated_at, polled.since), listed):
+        if pull.merged_at and polled.is_due(pull.merged_at) and parse_expected_changes(pull.body or ""):
+            yield MissedEvent(
+                polled.build_payload(f"merge-{pull.number}", pull.number, MERGED_PULL), pull.merged_at
+            )
+
+
+EventSource = Callable[[PolledRepository], Iterator[MissedEvent]]
+
+EVENT_SOURCES: Mapping[str, EventSource] = {
+    "completed runs": list_ended_runs,
+    "acceptance comments": list_acceptances,
+    "merged expected changes": list_merges,
+}
+
+
+def _is_after(at: datetime | None, then: datetime) -> bool:
+    return at is not None and at > then
 
 
 @dataclass(frozen=True, slots=True)
