@@ -1,9 +1,10 @@
 """Change points of series that grow: appending points gives what a run from scratch gives.
 
-``segmentation`` proposes boundaries and ``boundary_pruning`` removes those the points do not
-support. Both keep their intermediate results with the series, so an update starts at the first
-point that changed. When the estimated noise of a series changes, which is rare
-(``preprocessing.LOG_SIGMA_STEP``), all of it is computed again.
+``segmentation`` proposes boundaries. Backward elimination then removes the weakest one that its
+points do not support (``boundary_test``), until all that are left pass. Both keep their
+intermediate results with the series, so an update starts at the first point that changed. When the
+estimated noise of a series changes, which is rare (``segmentation.LOG_SIGMA_STEP``), all of it is
+computed again.
 """
 
 from __future__ import annotations
@@ -11,15 +12,33 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
-from perfci.stats import preprocessing
-from perfci.stats.boundary_pruning import LevelStep, prune_boundaries
-from perfci.stats.boundary_test import BoundaryTest, BoundaryTestCache
+from perfci.stats.boundary_test import (
+    MAX_SIDE_POINTS,
+    MAX_SPIKE_POINTS,
+    BoundaryTest,
+    BoundaryTestCache,
+    RemovedBoundary,
+    boundary_span,
+    sort_points,
+)
 from perfci.stats.location import Floats
-from perfci.stats.preprocessing import PreprocessedSeries
-from perfci.stats.segmentation import EMPTY_PARTITION, Partition, extend_partitions
+from perfci.stats.noise_model import ar1_inflation
+from perfci.stats.segmentation import (
+    CLIP_REACH,
+    EMPTY_PARTITION,
+    MIN_SEGMENT_POINTS,
+    Partition,
+    PreprocessedSeries,
+    batch_by_key,
+    clip_spikes,
+    count_unaffected_medians,
+    extend_partitions,
+    preprocess_series,
+)
 
 MIN_POINTS = 8
 """A shorter series has no change points: three points a side leave nothing to estimate the noise
@@ -28,23 +47,40 @@ from."""
 SERIES_PER_BATCH = 1024
 """Series whose intermediate arrays are held at once: some tens of megabytes at 500 points each."""
 
+RELOCATION_REACH = 2 * CLIP_REACH
+"""Farthest a boundary is moved: spikes that clipping pulled in lie within this many points."""
+
+MIN_RELOCATION_GAIN = 0.5
+"""A boundary moves where that lowers the sum of absolute distances from both levels by half of the
+step or more."""
+
+MAX_AUTOCORRELATION = 0.6
+"""Cap of the lag-1 autocorrelation: neighbours more alike than this mean a drifting level."""
+
+MAX_ERROR_INFLATION = math.sqrt(ar1_inflation(MAX_AUTOCORRELATION))
+"""Largest widening of standard errors: what passes with it needs no estimate of the
+autocorrelation."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelStep:
+    """The level moves at ``index``, the first point of the new level, by the log ratio ``size``."""
+
+    index: int
+    size: float
+
 
 @dataclass(frozen=True, slots=True)
 class SegmentedSeries:
     """A series of shape (n,), its steps of at least ``bar`` (0: every step), and what an update
     needs."""
 
-    values: Floats
+    values: Floats = field(default_factory=lambda: np.empty(0))
     bar: float = 0.05
     steps: tuple[LevelStep, ...] = ()
     _preprocessed: PreprocessedSeries | None = None
     _partition: Partition = EMPTY_PARTITION
     _test_cache: BoundaryTestCache = field(default_factory=BoundaryTestCache)
-
-    @classmethod
-    def from_values(cls, values: Sequence[float] = (), bar: float = 0.05) -> SegmentedSeries:
-        """Segment values from scratch."""
-        return update_segmentations([cls(np.empty(0), bar)], [values])[0]
 
     @property
     def change_points(self) -> list[tuple[int, float]]:
@@ -62,7 +98,7 @@ def detect_change_points_in_many(
     series: Sequence[Sequence[float]], min_effect: float = 0.05
 ) -> list[list[tuple[int, float]]]:
     """Detect the change points of many series; each is independent, batches only save time."""
-    empty, results = SegmentedSeries(np.empty(0), min_effect), []
+    empty, results = SegmentedSeries(bar=min_effect), []
     for start in range(0, len(series), SERIES_PER_BATCH):
         batch = series[start : start + SERIES_PER_BATCH]
         results += [
@@ -81,39 +117,33 @@ def update_segmentations(
     returned as it is.
     """
     arrays = [_validate_values(raw) for raw in values]
-    unchanged = [
+    equal_points = [
         _common_prefix_length(old.values, array) for old, array in zip(previous, arrays, strict=True)
     ]
-    updated = [
-        SegmentedSeries(array, old.bar) if len(array) < MIN_POINTS else old
-        for old, array in zip(previous, arrays, strict=True)
-    ]
-    changed = [
-        k
-        for k, array in enumerate(arrays)
-        if len(array) >= MIN_POINTS and not unchanged[k] == len(array) == len(previous[k].values)
-    ]
-    preprocessed = preprocessing.preprocess_series(
-        [arrays[k] for k in changed], [(previous[k]._preprocessed, unchanged[k]) for k in changed]
+    updated, changed = list(previous), []
+    for k, (old, array) in enumerate(zip(previous, arrays, strict=True)):
+        if len(array) < MIN_POINTS:
+            updated[k] = SegmentedSeries(array, old.bar)
+        elif not equal_points[k] == len(array) == len(old.values):
+            changed.append(k)
+    preprocessed = preprocess_series(
+        [arrays[k] for k in changed], [(previous[k]._preprocessed, equal_points[k]) for k in changed]
     )
-    reusable = [
-        _reusable_prefix_length(previous[k]._preprocessed, series, unchanged[k])
-        for k, series in zip(changed, preprocessed, strict=True)
-    ]
+    # leading points whose clipped values are the same: none if the noise or the scale differs
+    reusable = []
+    for k, series in zip(changed, preprocessed, strict=True):
+        before = previous[k]._preprocessed
+        has_same_units = before is not None and (before.sigma, before.scale) == (series.sigma, series.scale)
+        reusable.append(count_unaffected_medians(equal_points[k], CLIP_REACH) if has_same_units else 0)
     partitions = _update_partitions([previous[k]._partition for k in changed], preprocessed, reusable)
     for k, series, prefix, partition in zip(changed, preprocessed, reusable, partitions, strict=True):
-        old = previous[k]
-        test = BoundaryTest(
-            series.logs,
-            partition.cumulative_sums,
-            series.sigma,
-            old.bar,
-            old._test_cache,
-            # in other units (no reusable prefix) equal values have other test statistics
-            unchanged[k] if prefix else 0,
-        )
+        bar, test_cache = previous[k].bar, previous[k]._test_cache
+        # in other units (no reusable prefix) equal values have other test statistics
+        unchanged_points = equal_points[k] if prefix else 0
+        sums = partition.cumulative_sums
+        test = BoundaryTest(series.logs, sums, series.sigma, bar, test_cache, unchanged_points)
         steps = prune_boundaries(test, partition.boundaries)
-        updated[k] = SegmentedSeries(arrays[k], old.bar, steps, series, partition, test.cache)
+        updated[k] = SegmentedSeries(arrays[k], bar, steps, series, partition, test.cache)
     return updated
 
 
@@ -136,30 +166,149 @@ def _common_prefix_length(old: Floats, new: Floats) -> int:
     return int(differs.argmax()) if differs.any() else size
 
 
-def _reusable_prefix_length(
-    old: PreprocessedSeries | None, new: PreprocessedSeries, prefix_length: int
-) -> int:
-    """Number of leading points whose clipped values are the same: 0 if the noise or the scale
-    differs."""
-    if old is None or (old.sigma, old.scale) != (new.sigma, new.scale):
-        return 0
-    return preprocessing.count_unaffected_medians(prefix_length, preprocessing.CLIP_REACH)
-
-
 def _update_partitions(
     previous: Sequence[Partition], preprocessed: Sequence[PreprocessedSeries], reusable: Sequence[int]
 ) -> list[Partition]:
     """Extend each partition by the clipped values after its reusable prefix."""
     new_points: dict[int, Floats] = {}
-    for batch in preprocessing.batch_by_key(
-        [(line.point_count, reusable[k]) for k, line in enumerate(preprocessed)]
-    ):
-        new_points |= zip(
-            batch,
-            preprocessing.clip_spikes([preprocessed[k] for k in batch], reusable[batch[0]]),
-            strict=True,
-        )
+    for batch in batch_by_key([(len(line.logs), reusable[k]) for k, line in enumerate(preprocessed)]):
+        clipped = clip_spikes([preprocessed[k] for k in batch], reusable[batch[0]])
+        new_points |= zip(batch, clipped, strict=True)
     return extend_partitions(
         [partition.truncate(reusable[k]) for k, partition in enumerate(previous)],
         [new_points[k] for k in range(len(preprocessed))],
     )
+
+
+def prune_boundaries(test: BoundaryTest, candidates: Sequence[int]) -> tuple[LevelStep, ...]:
+    """Remove the weakest boundary until all that are left pass; its neighbours are tested again
+    each time.
+
+    First as if neighbouring points were independent, which costs no pass over the whole series;
+    then with standard errors widened by the autocorrelation of what is left.
+    """
+    kept = _prune_assuming_independence(test, _replay_removals(test, candidates))
+    # only these first removals are replayed: the second phase depends on the whole series
+    test.cache.point_count, test.cache.candidates = len(test.logs), candidates
+    while kept and (least := _weakest_boundary(test, kept)) is not None:
+        kept.remove(least)
+    return _locate_steps(test, kept)
+
+
+def _replay_removals(test: BoundaryTest, candidates: Sequence[int]) -> list[int]:
+    """Repeat the removals of the previous run as far as appended points cannot change them.
+
+    Appended points change only the statistics of the last boundary and the mode switches. As long
+    as no mode switch differs, and the last boundary is no weaker against the one that was removed
+    instead, the removals come in the same order and need no new test.
+    """
+    previous, edges = test.previous, [0, *candidates, len(test.logs)]
+    if (
+        not previous.removed
+        or test.unchanged_points != previous.point_count
+        or candidates != previous.candidates
+        or not _has_same_mode_switches(test)
+    ):
+        return edges[1:-1]
+    test.cache.statistics |= {
+        span: statistics for span, statistics in previous.statistics.items() if span[2] < previous.point_count
+    }
+    checked_edges: list[int] = []
+    for removal in previous.removed:
+        last_boundary, strength = edges[-2], removal.strength
+        if last_boundary + MAX_SIDE_POINTS >= previous.point_count:
+            if last_boundary - edges[-3] <= MAX_SPIKE_POINTS:
+                break
+            if edges[-3:] != checked_edges:
+                checked_edges, last_proof = edges[-3:], test.compute_strength(edges, len(edges) - 2)
+            strength = last_proof
+            if (
+                strength >= min(removal.next_strength, 1.0)
+                if removal.boundary == last_boundary
+                else strength < removal.strength
+            ):
+                break
+        test.cache.removed.append(
+            removal._replace(strength=strength) if removal.boundary == last_boundary else removal
+        )
+        edges.remove(removal.boundary)
+    return edges[1:-1]
+
+
+def _has_same_mode_switches(test: BoundaryTest) -> bool:
+    """Whether appended points leave every mode switch as it was; copies the reusable ones."""
+    points, reusable = test.previous.point_count, {}
+    for span, switch in test.previous.mode_switches.items():
+        if switch.end < points or (switch.is_final and span[2] < points):
+            reusable[span] = switch
+        elif span[2] < points and test.is_mode_switch(span) != switch.is_switch:
+            return False
+    test.cache.mode_switches |= reusable
+    return True
+
+
+def _prune_assuming_independence(test: BoundaryTest, boundaries: Sequence[int]) -> list[int]:
+    """Boundaries that pass as if neighbouring points were independent."""
+    edges = [0, *boundaries, len(test.logs)]
+    strengths = [test.compute_strength(edges, k) for k in range(1, len(edges) - 1)]
+    while strengths and (lowest := min(strengths)) < 1:
+        weakest = strengths.index(lowest)
+        del strengths[weakest]
+        next_strength = min(strengths, default=math.inf) if weakest == len(strengths) else math.inf
+        test.cache.removed.append(RemovedBoundary(edges.pop(weakest + 1), lowest, next_strength))
+        # the boundary before the previous one is rejected where a spike follows it, which may now be longer
+        neighbours = 2 if edges[weakest] - edges[weakest - 1] <= MAX_SPIKE_POINTS else 1
+        for k in range(max(weakest - neighbours, 0), min(weakest + 1, len(strengths))):
+            strengths[k] = test.compute_strength(edges, k + 1)
+    return edges[1:-1]
+
+
+def _weakest_boundary(test: BoundaryTest, boundaries: Sequence[int]) -> int | None:
+    """The weakest boundary that fails with autocorrelated noise; None where all pass."""
+    edges = [0, *boundaries, len(test.logs)]
+    inner = range(1, len(edges) - 1)
+    if all(test.compute_strength(edges, k, MAX_ERROR_INFLATION) >= 1 for k in inner):
+        return None
+    wider = math.sqrt(_variance_inflation(test.clipped, boundaries))
+    strengths = [test.compute_strength(edges, k, wider) for k in inner]
+    lowest = min(strengths)
+    return boundaries[strengths.index(lowest)] if lowest < 1 else None
+
+
+def _variance_inflation(clipped: Floats, boundaries: Sequence[int]) -> float:
+    """Factor by which autocorrelation widens the variance of a mean of neighbouring points.
+
+    With r the lag-1 autocorrelation of the residuals around k levels in n points, corrected for the
+    share that estimating the levels hides (Kendall 1954): r + k (1 + 3 r) / n.
+    """
+    edges = [0, *boundaries, len(clipped)]
+    parts = [clipped[start:end] for start, end in pairwise(edges)]
+    residuals = np.concatenate([part - sort_points(part)[1] for part in parts])
+    r = float((residuals[1:] * residuals[:-1]).mean() / max(float((residuals**2).mean()), 1e-12))
+    # estimating a level from few points makes their residuals look less correlated than they are
+    hidden = (len(boundaries) + 1) * (1 + 3 * max(r, 0.0)) / len(clipped)
+    return ar1_inflation(min(max(r + hidden, 0.0), MAX_AUTOCORRELATION))
+
+
+def _locate_steps(test: BoundaryTest, boundaries: Sequence[int]) -> tuple[LevelStep, ...]:
+    """Place each boundary where the unclipped values separate best, by absolute distance from both
+    levels.
+
+    Segmentation works on clipped values: a spike just before a step is pulled towards the level
+    after it, which can shift the boundary by a few points.
+    """
+    edges = [0, *boundaries, len(test.logs)]
+    steps: list[LevelStep] = []
+    for k, boundary in enumerate(boundaries, 1):
+        statistics = test.get_statistics(boundary_span(edges, k))
+        after_last = (steps[-1].index if steps else 0) + MIN_SEGMENT_POINTS
+        first = min(max(after_last, boundary - RELOCATION_REACH), boundary)
+        last = max(min(edges[k + 1] - MIN_SEGMENT_POINTS, boundary + RELOCATION_REACH), boundary)
+        near = test.logs[first:last]
+        excess = np.abs(near - statistics.before) - np.abs(near - statistics.after)
+        costs = np.concatenate([[0.0], np.cumsum(excess)])
+        best = int(costs.argmin())
+        gain = costs[boundary - first] - costs[best]
+        is_better = gain > MIN_RELOCATION_GAIN * abs(statistics.after - statistics.before)
+        steps.append(LevelStep(first + best if is_better else boundary, statistics.size))
+    return tuple(steps)

@@ -1,25 +1,48 @@
-"""Optimal partitioning of a series into segments of constant level, extendable point by point.
+"""Segmentation: from the values of series to the boundaries that their least-squares partition proposes.
 
-Least squares on clipped log values in units of the noise, solved exactly (Jackson et al. 2005).
-With S the cumulative sums, the cost F of the best partition of the first t points is
+Values become logarithms, their noise is estimated and spikes are clipped. The clipped values in
+units of the noise are partitioned into segments of constant level, exactly (Jackson et al. 2005).
+With S their cumulative sums, the cost F of the best partition of the first t points is
 
     F(t) = min over s <= t - 3 of  F(s) - (S(t) - S(s))^2 / (t - s) + [s > 0] p(t),    F(0) = 0
 
 where p(t) = 6 log(max(t, 150)); the sum of squares common to all partitions is left out. F(t)
 depends on the first t points only, so a grown series continues at its first new point.
+
+Series of equal length are processed as the rows of one array. Every number depends on its own row
+only, by the same operations whatever the batch and wherever an update starts: so an update of a
+grown series gives exactly the numbers of a run from scratch.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perfci.stats.location import Floats
-from perfci.stats.preprocessing import ROWS_PER_BATCH
+from perfci.stats.location import MAD_TO_SIGMA, Floats
+
+CLIP_SIGMAS = 3.0
+"""Points further from the running median are clipped to this distance, so that spikes form no level
+(Huber 1964)."""
+
+NOISE_REACH, CLIP_REACH = 5, 3
+"""Neighbours either side in a running median: spikes of up to five (three) points do not move it."""
+
+MIN_SIGMA = 5e-4
+"""Smallest noise assumed of any series: 0.05 %."""
+
+LOG_SIGMA_STEP = 0.1
+"""The noise is rounded to a scale with steps of 10 %, so that a new point seldom changes the
+clipped values of all others. The error of at most 5 % equals that of a median absolute deviation of
+500 points (1.16 / sqrt(n))."""
+
+ROWS_PER_BATCH = 64
+"""Series per batch: enough to amortise a numpy call, few enough to stay in the cache."""
 
 MIN_SEGMENT_POINTS = 3
 """Shortest segment; one or two points are a spike (docs/design/statistics.md)."""
@@ -32,7 +55,112 @@ points up to the next boundary, so later points do not raise the penalty of earl
 MIN_PENALTY_POINTS = 150
 """A shorter series pays the penalty of this length, so that its first levels need as much evidence
 as later ones; the length within which mode switches are searched for
-(``mode_switching.SWITCH_WINDOW``)."""
+(``boundary_test.SWITCH_WINDOW``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreprocessedSeries:
+    """One series as log values of shape (n,), the running medians its noise was estimated from, and
+    the noise."""
+
+    logs: Floats
+    running_medians: Floats
+    sigma: float
+    scale: float
+    """Divisor of values that have no logarithm; 0 where they have one."""
+
+
+def preprocess_series(
+    values: Sequence[Floats], previous: Sequence[tuple[PreprocessedSeries | None, int]]
+) -> list[PreprocessedSeries]:
+    """Preprocess series of at least eight points each.
+
+    ``previous[k]`` is the earlier result for series k, if any, and how many leading points are
+    equal.
+    """
+    logs, scales, prefixes = [], [], []
+    for row, (series, equal_points) in zip(values, previous, strict=True):
+        scale = 0.0 if (row > 0).all() else _typical_size(row)
+        logs.append(row / scale if scale else np.log(row))
+        scales.append(scale)
+        prefixes.append(equal_points if series is not None and series.scale == scale else 0)
+    results: dict[int, PreprocessedSeries] = {}
+    for batch in batch_by_key([(len(row), prefix) for row, prefix in zip(logs, prefixes, strict=True)]):
+        rows = np.stack([logs[k] for k in batch])
+        first = count_unaffected_medians(prefixes[batch[0]], NOISE_REACH)
+        medians = running_median(rows, NOISE_REACH, first)
+        if first:
+            copied = [series.running_medians[:first] for k in batch if (series := previous[k][0]) is not None]
+            medians = np.hstack([np.stack(copied), medians])
+        for row, k, sigma in zip(range(len(batch)), batch, estimate_noise(rows, medians), strict=True):
+            results[k] = PreprocessedSeries(rows[row], medians[row], float(sigma), scales[k])
+    return [results[k] for k in range(len(logs))]
+
+
+def batch_by_key(keys: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """Indices grouped by key, in the order of the keys, at most ``ROWS_PER_BATCH`` to a group."""
+    places_by_key: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for place, key in enumerate(keys):
+        places_by_key[key].append(place)
+    return [
+        places[k : k + ROWS_PER_BATCH]
+        for _, places in sorted(places_by_key.items())
+        for k in range(0, len(places), ROWS_PER_BATCH)
+    ]
+
+
+def _typical_size(values: Floats) -> float:
+    """Divisor of values with zeros or negatives: a difference still reads as a share of it."""
+    size = np.abs(values)
+    return float(np.median(size)) or float(size.max()) or 1.0
+
+
+def estimate_noise(logs: Floats, running_medians: Floats) -> Floats:
+    """Point-to-point noise of each row, which neither steps nor spikes inflate; shape (rows,).
+
+    The larger of 1.4826 median |x[i + 1] - x[i]| / sqrt(2) and 1.4826 MAD around the running
+    median, rounded to the scale of ``LOG_SIGMA_STEP``.
+    """
+    steps, residuals = logs[:, 1:] - logs[:, :-1], logs - running_medians
+    difference_sigma = MAD_TO_SIGMA * _row_medians(np.abs(steps, out=steps)) / math.sqrt(2)
+    residuals -= _row_medians(residuals)[:, None]
+    spread_sigma = MAD_TO_SIGMA * _row_medians(np.abs(residuals, out=residuals))
+    # rounded to steps of 10 %: a changed noise makes the whole series be computed again
+    marks = np.rint(
+        np.log(np.maximum(np.maximum(difference_sigma, spread_sigma) / MIN_SIGMA, 1.0)) / LOG_SIGMA_STEP
+    )
+    return np.asarray(MIN_SIGMA * np.exp(LOG_SIGMA_STEP * marks))
+
+
+def _row_medians(rows: Floats) -> Floats:
+    """Median of every row, whose order is destroyed: six times as fast as ``np.median``, which
+    copies."""
+    half, odd = divmod(rows.shape[1], 2)
+    rows.partition(half, axis=1)
+    return rows[:, half].copy() if odd else (rows[:, :half].max(axis=1) + rows[:, half]) / 2
+
+
+def running_median(rows: Floats, reach: int, first: int = 0) -> Floats:
+    """Median of each point from ``first`` on with its ``reach`` neighbours on either side, ends
+    mirrored."""
+    before = rows[:, reach:0:-1] if first == 0 else rows[:, first - reach : first]
+    padded = np.hstack([before, rows[:, first:], rows[:, -2 : -reach - 2 : -1]])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1, axis=1)
+    return np.asarray(np.partition(windows, reach, axis=-1)[..., reach])
+
+
+def count_unaffected_medians(prefix_length: int, reach: int) -> int:
+    """Number of leading running medians that see only points of the equal prefix."""
+    return prefix_length - reach if prefix_length >= 2 * reach else 0
+
+
+def clip_spikes(series: Sequence[PreprocessedSeries], first: int) -> Floats:
+    """Values from ``first`` on in units of the noise, clipped; shape (rows, n - first), series
+    equally long."""
+    logs, sigmas = np.stack([line.logs for line in series]), np.array([[line.sigma] for line in series])
+    medians, reach = running_median(logs, CLIP_REACH, first), CLIP_SIGMAS * sigmas
+    clipped = np.clip(logs[:, first:], medians - reach, medians + reach)
+    return np.asarray((clipped - logs[:, :1]) / sigmas)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ bars = st.sampled_from([0.0, 0.05])
 
 
 def whole(values: Sequence[float], bar: float) -> SegmentedSeries:
-    return SegmentedSeries.from_values(values, bar)
+    return update_segmentations([SegmentedSeries(bar=bar)], [values])[0]
 
 
 def same(one: SegmentedSeries, other: SegmentedSeries) -> bool:
@@ -72,7 +72,7 @@ def same(one: SegmentedSeries, other: SegmentedSeries) -> bool:
 @properties
 @given(lines(), bars)
 def test_point_by_point_comes_to_what_the_whole_comes_to(values: list[float], bar: float) -> None:
-    line = SegmentedSeries.from_values((), bar)
+    line = SegmentedSeries(bar=bar)
 
     for end, value in enumerate(values, 1):
         line = append(line, value)
@@ -85,7 +85,7 @@ def test_point_by_point_comes_to_what_the_whole_comes_to(values: list[float], ba
 def test_points_may_arrive_in_any_order(values: list[float], bar: float, data: st.DataObject) -> None:
     """Each lands where it belongs among those that are there."""
     arriving = data.draw(st.permutations(range(len(values))))
-    line, there = SegmentedSeries.from_values((), bar), list[int]()
+    line, there = SegmentedSeries(bar=bar), list[int]()
 
     for place in arriving:
         at = sum(other < place for other in there)
@@ -121,14 +121,14 @@ def test_points_may_be_corrected_and_taken_back(values: list[float], bar: float,
 
 
 def test_a_line_that_did_not_change_is_not_looked_at() -> None:
-    line = SegmentedSeries.from_values([1.0, 1.1] * 20)
+    line = whole([1.0, 1.1] * 20, 0.05)
 
     assert update_segmentations([line], [list(line.values)]) == [line]
     assert update_segmentations([line], [list(line.values)])[0] is line
 
 
 def test_what_was_found_stays_as_it_was() -> None:
-    line = SegmentedSeries.from_values([1.0, 1.01, 0.99] * 10 + [1.3, 1.31, 1.29])
+    line = whole([1.0, 1.01, 0.99] * 10 + [1.3, 1.31, 1.29], 0.05)
     before = line.change_points
 
     append(append(line, 1.0), 1.0)

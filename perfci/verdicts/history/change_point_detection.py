@@ -43,7 +43,7 @@ class SegmentationCache:
     ) -> dict[Series, list[tuple[int, float]]]:
         """Steps of each history of at least ``bar``, as (index, after/before - 1); unchanged ones
         come from the cache."""
-        empty = SegmentedSeries.from_values((), bar)
+        empty = SegmentedSeries(bar=bar)
         previous = [self._segmented.pop((series, bar), empty) for series in histories]
         lines = update_segmentations(
             previous, [[level for _, level in levels] for levels in histories.values()]

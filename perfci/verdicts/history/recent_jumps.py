@@ -12,7 +12,7 @@ import numpy as np
 
 from perfci.model import ChangePoint, Retest, Series, Stage, Verdict
 from perfci.stats.location import MAD_TO_SIGMA
-from perfci.stats.preprocessing import MIN_SIGMA
+from perfci.stats.segmentation import MIN_SIGMA
 from perfci.verdicts.history.step_estimate import MAX_SIDE_POINTS, LevelPoint
 from perfci.verdicts.rule import RuleLookup, default_rule
 

@@ -12,7 +12,7 @@ from perfci.model import Environment
 from perfci.stats.location import MAD_TO_SIGMA, Floats
 from perfci.stats.location_shift import estimate_unpaired_shift
 from perfci.stats.noise_model import ar1_inflation
-from perfci.stats.preprocessing import MIN_SIGMA
+from perfci.stats.segmentation import MIN_SIGMA
 
 MAX_SIDE_POINTS = 15
 """Points either side that estimate a step; what lies further back belongs to another time."""

@@ -1,15 +1,13 @@
-"""The small rooms: noise floors and priors, power, false discoveries, ranks."""
+"""The small rooms: noise floors and priors, power, false discoveries."""
 
 import math
 
 import numpy as np
 import pytest
-from scipy.stats import mannwhitneyu
 
 from perfci.stats import fdr, noise_model
 from perfci.stats.location_shift import Shift
 from perfci.stats.power import estimate_pairs_to_decide, minimum_detectable_effect, predictive_probability
-from perfci.stats.rank_tests import auc, critical_separation, rank_separation
 
 
 def test_the_floor_is_what_equal_commits_showed() -> None:
@@ -103,32 +101,3 @@ def test_benjamini_and_hochberg_s_own_example() -> None:
 def test_order_does_not_matter_and_nothing_gives_nothing() -> None:
     assert fdr.benjamini_hochberg([0.9, 0.001, 0.02]) == [False, True, True]
     assert fdr.benjamini_hochberg([]) == []
-
-
-def test_auc_counts_ties_half() -> None:
-    assert auc([1, 2, 3], [4, 5]) == 1.0
-    assert auc([1, 2], [1, 2]) == 0.5
-    assert auc([], [1]) == 0.5
-    assert rank_separation([4, 5], [1, 2, 3]) == 1.0
-
-
-@pytest.mark.parametrize(("before", "after"), [(3, 17), (4, 11), (8, 8), (12, 40)])
-def test_the_least_separation_is_the_first_that_chance_seldom_reaches(before: int, after: int) -> None:
-    """The lowest ``missed`` of the pairs in the wrong order: scipy's exact test of such samples agrees."""
-    missed = round((1 - critical_separation(before, after, 1e-3)) * before * after)
-
-    assert p_of(before, after, missed) <= 1e-3 < p_of(before, after, missed + 1)
-
-
-def test_too_few_points_are_never_separated_enough() -> None:
-    assert critical_separation(3, 5, 1e-3) > 1
-
-
-def p_of(before: int, after: int, missed: int) -> float:
-    """How often chance leaves at most so many pairs in the wrong order: the highest ``before`` point passes
-    them.
-    """
-    passing, rest = divmod(missed, after)
-    high = [after + 1.0] * passing + [rest - 0.5] * bool(rest)
-    low = [-k - 1.0 for k in range(before - len(high))]
-    return float(mannwhitneyu([*low, *high], np.arange(after), alternative="less", method="exact").pvalue)

@@ -1,0 +1,110 @@
+"""The test of one boundary: its points on both sides, ranks, mode switching."""
+
+import numpy as np
+import pytest
+from scipy.stats import mannwhitneyu
+
+from perfci.stats.boundary_test import (
+    classify_mode_switch,
+    compute_boundary_statistics,
+    critical_separation,
+    rank_separation,
+    sort_points,
+)
+
+RNG = np.random.default_rng(5)
+BEFORE, AFTER = RNG.normal(0.0, 0.01, 20), RNG.normal(0.1, 0.01, 20)
+
+
+def test_a_clear_step_is_more_than_proven() -> None:
+    found = compute_boundary_statistics(BEFORE, AFTER, reach=15, sigma=0.01, min_size=0.05)
+
+    assert found.size == pytest.approx(0.1, abs=0.01)
+    assert found.strength > 1
+    assert found.z_score > found.required_z_score
+
+
+def test_the_order_of_the_points_matters_only_to_which_are_nearest() -> None:
+    one = compute_boundary_statistics(BEFORE, AFTER, reach=20, sigma=0.01, min_size=0.05)
+    other = compute_boundary_statistics(BEFORE[::-1], AFTER[::-1], reach=20, sigma=0.01, min_size=0.05)
+
+    assert one == other
+
+
+def test_a_short_side_needs_more_sigmas() -> None:
+    short, long = (
+        compute_boundary_statistics(BEFORE, AFTER[:n], reach=15, sigma=0.01, min_size=0.05).required_z_score
+        for n in (4, 5)
+    )
+
+    assert short > long
+
+
+@pytest.mark.parametrize("points", [BEFORE, BEFORE[:7], BEFORE[:1]])
+def test_the_middle_is_the_median(points: np.ndarray) -> None:
+    assert sort_points(points)[1] == np.median(points)
+
+
+def test_rank_separation_counts_ties_half() -> None:
+    assert rank_separation([1, 2, 3], [4, 5]) == 1.0
+    assert rank_separation([1, 2], [1, 2]) == 0.5
+    assert rank_separation([], [1]) == 0.5
+    assert rank_separation([4, 5], [1, 2, 3]) == 1.0
+
+
+@pytest.mark.parametrize(("before", "after"), [(3, 17), (4, 11), (8, 8), (12, 40)])
+def test_the_least_separation_is_the_first_that_chance_seldom_reaches(before: int, after: int) -> None:
+    """The lowest ``missed`` of the pairs in the wrong order: scipy's exact test of such samples agrees."""
+    missed = round((1 - critical_separation(before, after, 1e-3)) * before * after)
+
+    assert p_of(before, after, missed) <= 1e-3 < p_of(before, after, missed + 1)
+
+
+def test_too_few_points_are_never_separated_enough() -> None:
+    assert critical_separation(3, 5, 1e-3) > 1
+
+
+def p_of(before: int, after: int, missed: int) -> float:
+    """How often chance leaves at most so many pairs in the wrong order: the highest ``before`` point passes
+    them.
+    """
+    passing, rest = divmod(missed, after)
+    high = [after + 1.0] * passing + [rest - 0.5] * bool(rest)
+    low = [-k - 1.0 for k in range(before - len(high))]
+    return float(mannwhitneyu([*low, *high], np.arange(after), alternative="less", method="exact").pvalue)
+
+
+def line(*stays: tuple[float, int]) -> np.ndarray:
+    return np.concatenate([np.full(length, level) for level, length in stays])
+
+
+def test_one_more_stay_at_a_level_that_was_there_before_is_a_hop() -> None:
+    logs = line((0.0, 10), (0.1, 8), (0.0, 10), (0.1, 8), (0.0, 10), (0.1, 8))
+
+    found = classify_mode_switch(logs, 46, 0.0, 0.1)
+
+    assert (found.is_switch, found.is_final) == (True, False)
+
+
+def test_a_hop_is_settled_when_the_machine_has_hopped_back() -> None:
+    logs = line((0.0, 10), (0.1, 8), (0.0, 10), (0.1, 8), (0.0, 10), (0.1, 8), (0.0, 5))
+
+    assert classify_mode_switch(logs, 46, 0.0, 0.1).is_final
+
+
+def test_a_stay_much_longer_than_the_others_is_a_new_level() -> None:
+    logs = line((0.0, 10), (0.1, 8), (0.0, 10), (0.1, 8), (0.0, 10), (0.1, 40))
+
+    assert not classify_mode_switch(logs, 46, 0.0, 0.1).is_switch
+
+
+def test_a_single_point_at_a_level_is_no_stay() -> None:
+    logs = line((0.0, 10), (0.1, 1), (0.0, 10), (0.1, 1), (0.0, 10), (0.1, 8))
+
+    assert not classify_mode_switch(logs, 32, 0.0, 0.1).is_switch
+
+
+def test_a_level_that_was_never_there_before_is_no_hop_for_good() -> None:
+    found = classify_mode_switch(line((0.0, 30), (0.1, 8)), 30, 0.0, 0.1)
+
+    assert (found.is_switch, found.is_final) == (False, True)
