@@ -21,7 +21,7 @@ from perfci.service.pulls.reconciliation_poll import POLL_INTERVAL, Reconciliati
 from perfci.service.pulls.workflow_run_handler import WorkflowRunHandler, build_app
 from perfci.service.uploads.retention import RetentionJob
 from perfci.service.worker.judge_worker import JudgeWorker
-from perfci.service.worker.leased_loop import INBOX_LEASE, NOTIFICATION_LEASE, POLL_LEASE, LeasedLoop
+from perfci.service.worker.lease import INBOX_LEASE, NOTIFICATION_LEASE, POLL_LEASE, LeasedLoop
 from perfci.service.worker.periodic_jobs import PeriodicJobs
 from perfci.store import Store
 

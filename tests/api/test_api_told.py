@@ -15,7 +15,7 @@ from perfci.policies import ProjectPolicies
 from perfci.service.notify.deliver_notifications import deliver_notifications
 from perfci.service.notify.senders import SenderConfig
 from perfci.service.worker.judge_worker import JudgeWorker
-from perfci.service.worker.leased_loop import NOTIFICATION_LEASE, LeasedLoop
+from perfci.service.worker.lease import NOTIFICATION_LEASE, LeasedLoop
 from perfci.store import Store
 from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha
 from tests.support.notification_receivers import a_hook

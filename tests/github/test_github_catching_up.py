@@ -10,7 +10,7 @@ import pytest
 from test_github_announcing import BODY, MERGE, merged
 
 from perfci.service.pulls.reconciliation_poll import ReconciliationPoll
-from perfci.service.worker.leased_loop import POLL_LEASE, LeasedLoop
+from perfci.service.worker.lease import POLL_LEASE, LeasedLoop
 from perfci.store import Store
 from perfci.store.incidents import expected_changes
 from perfci.store.projects import find_project, update_project

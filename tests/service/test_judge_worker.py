@@ -20,8 +20,7 @@ from perfci.policies import load_project_policies
 from perfci.service.accounts.projects_and_members import change_project
 from perfci.service.audit_context import AuditContext
 from perfci.service.uploads.receive_runs import IncomingRun, store_run
-from perfci.service.worker import evaluate_project
-from perfci.service.worker.evaluate_project import ProjectEvaluator
+from perfci.service.worker import judge_worker
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store
 from perfci.store.incidents import incident_store
@@ -209,7 +208,7 @@ def test_the_same_upload_judged_again_is_one_verdict(group: GroupCommitter, stor
     aa = a_run(a_result(None, *(entry for pair in pairs for entry in pair)), session="aa")
     upload(group, store, aa)
     with patch.object(
-        evaluate_project.outbox, "delete_work"
+        judge_worker.outbox, "delete_work"
     ):  # as if it died between the verdict and the end of the work
         worker = a_worker(store)
         worker.run_once()
@@ -225,7 +224,7 @@ def test_a_killed_look_is_done_again_with_the_same_result(group: GroupCommitter,
     upload(group, store, *a_step())
     worker = a_worker(store)
     with (
-        patch.object(ProjectEvaluator, "_finish_work", side_effect=KeyboardInterrupt),
+        patch.object(judge_worker.outbox, "delete_work", side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
     ):
         worker.run_once()
@@ -261,14 +260,14 @@ def test_one_bad_upload_holds_up_nobody_and_is_kept_with_its_problem(
     good, bad = a_run(a_result(), session="good"), a_run(a_result(), commit=a_commit(2), session="bad")
     upload(group, store, good, bad)
     broken = run_document.idempotency_key(bad)
-    whole = evaluate_project.upload_lookup.load_series_ids_of_runs
+    whole = judge_worker.upload_lookup.load_series_ids_of_runs
 
     def fails(tx: object, keys: list[str]) -> list[int]:
         if broken in keys:
             raise ZeroDivisionError("no level")
         return whole(tx, keys)  # type: ignore[arg-type]
 
-    with patch.object(evaluate_project.upload_lookup, "load_series_ids_of_runs", fails):
+    with patch.object(judge_worker.upload_lookup, "load_series_ids_of_runs", fails):
         a_worker(store).drain()
 
     with store.read() as tx:
@@ -281,13 +280,13 @@ def test_one_bad_upload_holds_up_nobody_and_is_kept_with_its_problem(
 def test_what_came_while_it_judged_is_left_for_the_next_look(group: GroupCommitter, store: Store) -> None:
     first, second = a_step()[:2]
     upload(group, store, first)
-    finish = ProjectEvaluator._finish_work
+    reconcile = judge_worker.reconcile_incidents
 
-    def late(looks: ProjectEvaluator, *look: object) -> None:
+    def late(*arguments: object) -> None:
+        reconcile(*arguments)  # type: ignore[arg-type]
         upload(group, store, second)
-        finish(looks, *look)  # type: ignore[arg-type]
 
-    with patch.object(ProjectEvaluator, "_finish_work", late):
+    with patch.object(judge_worker, "reconcile_incidents", late):
         a_worker(store).run_once()
 
     with store.read() as tx:
@@ -307,12 +306,12 @@ def test_rests_as_long_as_it_worked(group: GroupCommitter, store: Store) -> None
                 self.set()
             return self.is_set()
 
-    def looked(looking: ProjectEvaluator, work: Sequence[OutboxItem]) -> None:
+    def looked(looking: JudgeWorker, work: Sequence[OutboxItem]) -> None:
         now[0] += timedelta(seconds=0.3)
         original(looking, work)
 
-    original = ProjectEvaluator.evaluate
-    with patch.object(ProjectEvaluator, "evaluate", looked):
+    original = JudgeWorker._evaluate_project
+    with patch.object(JudgeWorker, "_evaluate_project", looked):
         JudgeWorker(store, partial(load_project_policies, Settings()), clock=lambda: now[0]).run(
             Stop(), interval_s=1.0
         )

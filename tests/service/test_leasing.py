@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfci.service.lease import Lease, LeaseLost
+from perfci.service.worker.lease import Lease, LeaseLost
 from perfci.store import Store
 from perfci.store.jobs import leases
 from tests.support.databases import database_url as database_url

@@ -24,7 +24,7 @@ from perfci.model import Commit, Role, Run
 from perfci.service.pulls.artifact_files import PullResults, write_results
 from perfci.service.pulls.inbox_worker import InboxWorker
 from perfci.service.pulls.workflow_run_handler import WorkflowRunHandler
-from perfci.service.worker.leased_loop import INBOX_LEASE, LeasedLoop
+from perfci.service.worker.lease import INBOX_LEASE, LeasedLoop
 from perfci.store import Store
 from perfci.store.projects import find_project
 from perfci.store.queries import measurements, paged_lists

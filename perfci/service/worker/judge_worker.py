@@ -1,24 +1,33 @@
-"""The judge worker: process the outbox of uploads outside of the server, so that uploads stay fast."""
+"""The judge worker: evaluate projects with new uploads outside of the server, so that uploads stay fast."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session as Transaction
 
+from perfci.history import uploaded_pairs
+from perfci.history.series_histories import SeriesHistories
+from perfci.history.uploaded_pairs import UploadedPairs
 from perfci.model import PerfciError
 from perfci.policies import LoadPolicies
 from perfci.service.gc_tuning import tune_gc
-from perfci.service.lease import Lease, LeaseLost
-from perfci.service.worker.evaluate_project import ProjectEvaluator
+from perfci.service.incidents.compute_evaluation import derive_evaluation
+from perfci.service.incidents.reconcile_incidents import reconcile_incidents
+from perfci.service.worker.lease import Lease, LeaseLost
 from perfci.store import Store
 from perfci.store.jobs import outbox
 from perfci.store.jobs.outbox import OutboxItem
+from perfci.store.projects import find_project, mark_changed
+from perfci.store.queries import upload_lookup
+from perfci.store.queries.result_summaries import save_result_summaries
+from perfci.store.writes.verdict_writes import save_change_points
 from perfci.verdicts.history.change_point_detection import SegmentationCache
 
 JUDGE_LEASE = "judge"
@@ -45,13 +54,10 @@ class JudgeWorker:
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     periodic_jobs: Sequence[PeriodicJob] = ()
     lease: Lease = field(init=False)
-    _evaluator: ProjectEvaluator = field(init=False)
+    _segmentation_cache: SegmentationCache = field(init=False, default_factory=SegmentationCache)
 
     def __post_init__(self) -> None:
         self.lease = Lease(self.store, JUDGE_LEASE)
-        self._evaluator = ProjectEvaluator(
-            self.store, self.lease, self.load_policies, SegmentationCache(), self.clock
-        )
 
     def run(self, stop: threading.Event, interval_s: float = 1.0) -> None:
         """Work until ``stop`` is set; an unreachable database is retried.
@@ -107,7 +113,7 @@ class JudgeWorker:
     def _evaluate(self, work: Sequence[OutboxItem]) -> None:
         """Process all items together or, after a failure, one by one to isolate bad uploads."""
         try:
-            self._evaluator.evaluate(work)
+            self._evaluate_project(work)
         except Exception as error:
             if isinstance(error, LeaseLost) or isinstance(error.__cause__, SQLAlchemyError):
                 raise  # a failure of the lease or the database, not of the work
@@ -116,9 +122,46 @@ class JudgeWorker:
                     self._evaluate([item])
                 return
             log.exception("work %s on %s failed", work[0].id, work[0].project)
-            self._postpone(work[0], error)
+            later = self.clock() + timedelta(minutes=2 ** work[0].attempts)
+            with self.store.begin() as tx:
+                outbox.postpone_work(tx, work[0].id, f"{type(error).__name__}: {error}"[:2000], later)
 
-    def _postpone(self, work: OutboxItem, error: Exception) -> None:
-        later = self.clock() + timedelta(minutes=2**work.attempts)
+    def _evaluate_project(self, work: Sequence[OutboxItem]) -> None:
+        """Process the work of one project: read, compute without a transaction, write the results.
+
+        Change points are stored before incidents are derived, because these read them from the store. The
+        items are deleted last; after a crash before that they are repeated.
+        """
+        runs = [item.subject for item in work if item.kind == "judge"]
+        sessions = dict.fromkeys(item.subject for item in work if item.kind == "judge_pr")
+        with self.lease.keep_alive():
+            with self.store.read() as tx:
+                project = find_project(tx, work[0].project)
+                assert project is not None  # a foreign key of the outbox
+                histories = SeriesHistories.load(tx, upload_lookup.load_series_ids_of_runs(tx, runs))
+                uploads = [UploadedPairs.load(tx, project.slug, uid) for uid in sessions]
+            policies = self.load_policies(project)
+            changes = histories.find_change_points(policies.policy, self._segmentation_cache)
+            verdicts = {pairs.uid: pairs.judge(policies.policy) for pairs in uploads}
+            now = self.clock()
+            with self._begin_leased() as tx:
+                save_change_points(tx, project.slug, changes)
+                save_result_summaries(tx, histories.summaries)
+                for uid, decisions in verdicts.items():
+                    if decisions:
+                        uploaded_pairs.save_verdicts(tx, project.slug, uid, decisions, now)
+            with self.store.read() as tx:
+                evaluation = derive_evaluation(tx, project.slug, policies.policy, policies.history)
+            reconcile_incidents(
+                self.store, project, policies.policy, evaluation, self.clock(), self._begin_leased
+            )
+        with self._begin_leased() as tx:
+            outbox.delete_work(tx, [item.id for item in work])
+            mark_changed(tx, [project.id])
+
+    @contextlib.contextmanager
+    def _begin_leased(self) -> Iterator[Transaction]:
+        """Open a write transaction that fails if the lease was lost."""
         with self.store.begin() as tx:
-            outbox.postpone_work(tx, work.id, f"{type(error).__name__}: {error}"[:2000], later)
+            self.lease.renew_in_transaction(tx)
+            yield tx

@@ -1,13 +1,15 @@
-"""Leases in the database: one process at a time does a piece of work, independent of wall clocks."""
+"""Leases in the database: one process at a time does a piece of work, once or in a loop."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import secrets
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 
 from sqlalchemy.orm import Session as Transaction
 
@@ -15,6 +17,9 @@ from perfci.model import PerfciError
 from perfci.store import Store
 from perfci.store.jobs import leases
 from perfci.store.jobs.leases import LeaseRecord
+
+NOTIFICATION_LEASE, INBOX_LEASE, POLL_LEASE = "deliver", "inbox", "reconciliation"
+"""Lease names of notifications, of received GitHub events and of the reconciliation poll."""
 
 TTL_S = 10.0
 """Seconds without a heartbeat after which another process may take over."""
@@ -24,6 +29,8 @@ HEARTBEATS_PER_TTL = 3
 
 POLL_INTERVAL_S = 0.2
 """Seconds between two polls of a process that waits for the lease."""
+
+log = logging.getLogger("perfci.worker")
 
 
 class LeaseLost(PerfciError):
@@ -55,14 +62,23 @@ class Lease:
             return self._renew()
         with self._store.read() as tx:
             record = leases.find_lease(tx, self._name)
-        if record is None or not record.holder:
-            return self._acquire(lambda tx: leases.claim_lease(tx, self._name, self._holder))
-        if self._observed is None or self._observed[0] != record:
-            self._observed = record, self._monotonic()
-            return False
-        if self._monotonic() - self._observed[1] < self._ttl_s:
-            return False
-        return self._acquire(lambda tx: leases.take_over_lease(tx, self._name, record, self._holder))
+        other = record if record is not None and record.holder else None
+        if other is not None:
+            if self._observed is None or self._observed[0] != other:
+                self._observed = other, self._monotonic()
+                return False
+            if self._monotonic() - self._observed[1] < self._ttl_s:
+                return False
+        with self._store.begin() as tx:
+            if other is None:
+                is_acquired = leases.claim_lease(tx, self._name, self._holder)
+            else:
+                is_acquired = leases.take_over_lease(tx, self._name, other, self._holder)
+            record = leases.find_lease(tx, self._name)
+        self._observed = None
+        if is_acquired and record is not None:
+            self._token, self._renewed_at = record.token, self._monotonic()
+        return is_acquired
 
     def acquire_when_free(self, sleep: Callable[[float], object] = time.sleep) -> bool:
         """Wait until the lease is free or expired; return False once its holder sends a heartbeat."""
@@ -120,11 +136,49 @@ class Lease:
             self._token = None
         return mine
 
-    def _acquire(self, attempt: Callable[[Transaction], bool]) -> bool:
-        with self._store.begin() as tx:
-            mine = attempt(tx)
-            record = leases.find_lease(tx, self._name)
-        self._observed = None
-        if mine and record is not None:
-            self._token, self._renewed_at = record.token, self._monotonic()
-        return mine
+
+class LeasedLoop:
+    """Calls ``work`` while this process holds a lease; ``work`` returns how many items it processed.
+
+    Recurring work has a thread of its own, so that slow receivers delay nothing else.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        lease: str,
+        work: Callable[[datetime], int],
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        interval_s: float = 1.0,
+    ) -> None:
+        self._work, self._clock, self._interval_s = work, clock, interval_s
+        self._lease = Lease(store, lease)
+
+    def run(self, stop: threading.Event) -> None:
+        """Work until ``stop`` is set; an unreachable database is retried."""
+        while not stop.is_set():
+            try:
+                processed = self.run_once()
+            except PerfciError as error:
+                log.warning("%s", error)
+                processed = 0
+            if not processed:
+                stop.wait(self._interval_s)
+        self._lease.release()
+
+    def drain(self) -> int:
+        """Work until nothing is due; return the number of items, 0 if another process works."""
+        if not self._lease.acquire_when_free():
+            return 0
+        done = 0
+        while processed := self.run_once():
+            done += processed
+        self._lease.release()
+        return done
+
+    def run_once(self) -> int:
+        """Process due items if this process holds the lease; return how many."""
+        if not self._lease.acquire_or_renew():
+            return 0
+        with self._lease.keep_alive():
+            return self._work(self._clock())
