@@ -78,21 +78,17 @@ class Shift:
         reach = self._margin(tail)
         return self.centre - self.extra_below - reach, self.centre + self.extra_above + reach
 
-    def p_above(self, null: float) -> float:
-        """One-sided p-value of the shift being at most ``null``."""
-        return self._p_value(self.centre - self.extra_below - null)
-
-    def p_below(self, null: float) -> float:
-        """One-sided p-value of the shift being at least ``null``."""
-        return self._p_value(null - self.centre - self.extra_above)
+    def p_value(self, null: float = 0.0) -> float:
+        """Two-sided p-value of the shift being no larger than ``null`` in either direction; 1 without a
+        known error."""
+        if self.df <= 0 or not math.isfinite(self.error):
+            return 1.0
+        distances = self.centre - self.extra_below - null, -null - self.centre - self.extra_above
+        return min(1.0, *(2 * float(stdtr(self.df, -distance / self.error)) for distance in distances))
 
     def _margin(self, tail: float) -> float:
         is_known = self.df > 0 and math.isfinite(self.error)
         return float(-stdtrit(self.df, tail)) * self.error if is_known else math.inf
-
-    def _p_value(self, distance: float) -> float:
-        is_known = self.df > 0 and math.isfinite(self.error)
-        return float(stdtr(self.df, -distance / self.error)) if is_known else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,30 +122,19 @@ def unpaired_shift(base: Floats, head: Floats) -> Shift:
     """Shift of two independent sides by Welch (1947), outliers dropped.
 
     With s^2 / n of either side, the variance is their sum V, its degrees of freedom V^2 / sum((s^2
-    / n)^2 / (n - 1)). The centre is combined with that of Hodges & Lehmann, see
-    ``_combine_mean_and_hodges_lehmann``.
+    / n)^2 / (n - 1)). The centre is the smaller of the mean and the shift of Hodges & Lehmann
+    (1963), their difference added to the error in squares. On normal data both agree. Where a few
+    processes with heavy tails pull them apart, a t interval would trust the mean alone, and a
+    handful of processes cannot say which of the two is right.
     """
     kept_base, kept_head = _drop_outliers(base, head)
-    share_base = _floored_variance(kept_base) / len(kept_base)
-    share_head = _floored_variance(kept_head) / len(kept_head)
+    share_base, share_head = (_floored_variance(side) / len(side) for side in (kept_base, kept_head))
     total = share_base + share_head
     df = total**2 / (share_base**2 / max(len(kept_base) - 1, 1) + share_head**2 / max(len(kept_head) - 1, 1))
     mean = float(kept_head.mean() - kept_base.mean())
-    ranked = float(np.median(np.subtract.outer(head, base)))
-    return _combine_mean_and_hodges_lehmann(
-        mean, ranked, Shift(mean, math.sqrt(total), df, min(len(base), len(head)), "unpaired")
-    )
-
-
-def _combine_mean_and_hodges_lehmann(mean: float, hodges_lehmann: float, shift: Shift) -> Shift:
-    """Take the smaller of the mean and the shift of Hodges & Lehmann (1963), their difference added to
-    the error in squares.
-
-    On normal data both agree. Where a few processes with heavy tails pull them apart, a t interval
-    would trust the mean alone, and a handful of processes cannot say which of the two is right.
-    """
-    smaller = min(mean, hodges_lehmann, key=abs)
-    return replace(shift, centre=smaller, error=math.hypot(shift.error, mean - hodges_lehmann))
+    hodges_lehmann = float(np.median(np.subtract.outer(head, base)))
+    error = math.hypot(math.sqrt(total), mean - hodges_lehmann)
+    return Shift(min(mean, hodges_lehmann, key=abs), error, df, min(len(base), len(head)), "unpaired")
 
 
 def paired_shift(base: Floats, head: Floats) -> Shift:
@@ -308,30 +293,22 @@ def shrink_error(shift: Shift, prior: NoisePrior | None) -> Shift:
     """Shrink the standard error towards a prior: the moderated t of Smyth (2004).
 
     With own variance s^2 on d and prior variance s0^2 on d0 degrees of freedom: (d s^2 + d0 s0^2) /
-    (d + d0) on d + d0. A prior that the pairs contradict beyond chance is left out (Evans &
-    Moshonov 2006), so a wrong prior cannot overrule them.
+    (d + d0) on d + d0. A prior that the pairs contradict beyond chance, by the F distribution, is left
+    out (Evans & Moshonov 2006), so a wrong prior cannot overrule them.
     """
     if prior is None or prior.df <= 0:
         return shift
     prior_error = prior.sd / math.sqrt(shift.pairs)
     if shift.df <= 0 or not math.isfinite(shift.error):
         return replace(shift, error=prior_error, df=prior.df)
-    if _is_contradicted(shift, prior_error, prior.df):
+    if prior_error <= 0:
+        return shift
+    ratio = (shift.error / prior_error) ** 2
+    if min(fdtr(shift.df, prior.df, ratio), fdtrc(shift.df, prior.df, ratio)) < STRICT_TEST_LEVEL / 2:
         return shift
     df = shift.df + prior.df
-    return replace(
-        shift, error=math.sqrt((shift.df * shift.error**2 + prior.df * prior_error**2) / df), df=df
-    )
-
-
-def _is_contradicted(shift: Shift, prior_error: float, prior_df: float) -> bool:
-    """Whether own and prior variance differ by more than chance, by the F distribution."""
-    if prior_error <= 0:
-        return True
-    ratio = (shift.error / prior_error) ** 2
-    return (
-        float(min(fdtr(shift.df, prior_df, ratio), fdtrc(shift.df, prior_df, ratio))) < STRICT_TEST_LEVEL / 2
-    )
+    variance = (shift.df * shift.error**2 + prior.df * prior_error**2) / df
+    return replace(shift, error=math.sqrt(variance), df=df)
 
 
 def _blend_paired_and_unpaired(base: Floats, head: Floats) -> Shift:
@@ -365,17 +342,18 @@ def _correlation_p_value(base: Floats, head: Floats) -> float:
 
 
 def _drop_outliers(base: Floats, head: Floats) -> tuple[Floats, Floats]:
-    """Drop processes far above the others of their side: disturbances only slow a process down."""
-    residuals = np.concatenate([base - np.median(base), head - np.median(head)])
-    limit = OUTLIER_SIGMAS * _robust_sigma(residuals, centres=2)
-    return _drop_slow_outliers(base, limit), _drop_slow_outliers(head, limit)
+    """Drop processes far above the others of their side: disturbances only slow a process down.
 
-
-def _drop_slow_outliers(side: Floats, limit: float) -> Floats:
-    """Drop what lies above the limit, unless that is more than a fifth or leaves fewer than two."""
-    near = side - np.median(side) <= limit
-    few = np.count_nonzero(~near) <= OUTLIER_SHARE * len(side)
-    return side[near] if few and np.count_nonzero(near) >= 2 else side
+    No side loses more than a fifth, nor all but one.
+    """
+    residuals = [side - np.median(side) for side in (base, head)]
+    limit = OUTLIER_SIGMAS * _robust_sigma(np.concatenate(residuals), centres=2)
+    kept = []
+    for side, distances in zip((base, head), residuals, strict=True):
+        near = distances <= limit
+        few = np.count_nonzero(~near) <= OUTLIER_SHARE * len(side)
+        kept.append(side[near] if few and np.count_nonzero(near) >= 2 else side)
+    return kept[0], kept[1]
 
 
 def _inlier_pairs(ratios: Floats) -> np.ndarray:

@@ -92,8 +92,9 @@ def preprocess_series(
         if first:
             copied = [series.running_medians[:first] for k in batch if (series := previous[k][0]) is not None]
             medians = np.hstack([np.stack(copied), medians])
-        for row, k, sigma in zip(range(len(batch)), batch, estimate_noise(rows, medians), strict=True):
-            results[k] = PreprocessedSeries(rows[row], medians[row], float(sigma), scales[k])
+        sigmas = estimate_noise(rows, medians)
+        for place, k in enumerate(batch):
+            results[k] = PreprocessedSeries(rows[place], medians[place], float(sigmas[place]), scales[k])
     return [results[k] for k in range(len(logs))]
 
 

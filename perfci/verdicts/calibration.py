@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from perfci.model import MetricClass, Series, Stage, VerdictKind
-from perfci.stats.proportion import clopper_pearson_interval
+from perfci.stats.multiple_comparisons import clopper_pearson_interval
 from perfci.verdicts.rule import MOVE_KINDS
 
 StagedKind = tuple[Stage, VerdictKind]

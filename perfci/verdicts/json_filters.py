@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from perfci.model import MetricClass, PerfciError, VerdictKind
-from perfci.stats import fdr
 from perfci.stats.incremental_segmentation import detect_change_points_in_many
 from perfci.stats.location import Floats, warmup_length
 from perfci.stats.location_shift import NoisePrior, Shift, shrink_error
+from perfci.stats.multiple_comparisons import benjamini_hochberg
 from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.compare.noise_prior import PairNoise, pooled_noise_prior
 from perfci.verdicts.compare.pooled_verdict import PooledVerdict, build_benchmark_shifts, pool_benchmarks
@@ -76,7 +76,7 @@ def _compare_cases(
     ]
     for members in _group_cases(cases).values():
         tested = [answers[k]["p_value"] for k in members]
-        for k, accepted in zip(members, fdr.benjamini_hochberg(tested), strict=True):
+        for k, accepted in zip(members, benjamini_hochberg(tested), strict=True):
             if not accepted and answers[k]["confident"]:
                 answers[k] |= {"confident": False, "verdict": VerdictKind.INCONCLUSIVE.value}
     return answers
@@ -134,7 +134,7 @@ def _answer_compare(case: ParsedCase, shift: Shift, rule: Rule) -> Document:
         "confident": kind is VerdictKind.REGRESSION,
         "verdict": kind.value,
         **_serialize_shift(shift),
-        "p_value": limits.p_value(shift),
+        "p_value": shift.p_value(limits.null),
         "pairs": case.costs.pairs,
     }
 

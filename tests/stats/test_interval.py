@@ -148,7 +148,7 @@ def test_one_pair_has_a_shift_and_no_interval() -> None:
 
     assert found.centre == pytest.approx(0.1)
     assert found.half_width() == np.inf
-    assert found.p_above(0.0) == 1.0
+    assert found.p_value() == 1.0
 
 
 def test_what_is_known_of_the_spread_gives_one_pair_an_interval() -> None:

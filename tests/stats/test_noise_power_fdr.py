@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from perfci.stats import fdr, noise_model
+from perfci.stats import noise_model
 from perfci.stats.location_shift import Shift
+from perfci.stats.multiple_comparisons import benjamini_hochberg
 from perfci.stats.power import estimate_pairs_to_decide, minimum_detectable_effect, predictive_probability
 
 
@@ -95,9 +96,9 @@ def test_benjamini_and_hochberg_s_own_example() -> None:
         0.5719,
     ]
 
-    assert sum(fdr.benjamini_hochberg([*p_values, 0.6528, 0.7590, 1.0])) == 4
+    assert sum(benjamini_hochberg([*p_values, 0.6528, 0.7590, 1.0])) == 4
 
 
 def test_order_does_not_matter_and_nothing_gives_nothing() -> None:
-    assert fdr.benjamini_hochberg([0.9, 0.001, 0.02]) == [False, True, True]
-    assert fdr.benjamini_hochberg([]) == []
+    assert benjamini_hochberg([0.9, 0.001, 0.02]) == [False, True, True]
+    assert benjamini_hochberg([]) == []

@@ -3,7 +3,7 @@
 import numpy as np
 
 from perfci.model import Clock, Interval, Process, Stage, Verdict, VerdictKind
-from perfci.stats import fdr
+from perfci.stats.multiple_comparisons import DEFAULT_FDR
 from perfci.verdicts.compare.false_discovery import control_false_discoveries
 from perfci.verdicts.compare.pairwise import confirm
 from tests.support.builders import a_process, a_series, a_verdict
@@ -27,7 +27,7 @@ def test_a_lower_rate_asks_for_stronger_evidence() -> None:
     base, head = side(1.0, 6, sd=0.02), side(1.08, 6, sd=0.02, seed=2)
 
     alone = confirm(TIME, "base", "head", base, head)
-    (among,) = control_false_discoveries([alone], fdr.DEFAULT_FDR / 1000)
+    (among,) = control_false_discoveries([alone], DEFAULT_FDR / 1000)
 
     assert alone.kind is VerdictKind.REGRESSION
     assert among.kind is VerdictKind.INCONCLUSIVE

@@ -71,7 +71,3 @@ class DecisionLimits:
         return estimate_pairs_to_decide(
             shift, distance - self.null if distance >= self.bar else self.equivalence - distance
         )
-
-    def p_value(self, shift: Shift) -> float:
-        """Two-sided p-value of the shift being no larger than ``null`` in either direction."""
-        return min(1.0, 2 * min(shift.p_above(self.null), shift.p_below(-self.null)))

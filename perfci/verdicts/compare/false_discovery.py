@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from perfci.model import Verdict, VerdictKind
-from perfci.stats import fdr
+from perfci.stats.multiple_comparisons import DEFAULT_FDR, benjamini_hochberg
 from perfci.stats.power import estimate_pairs_to_p_value
 from perfci.verdicts.compare.reason_text import format_more_pairs
 from perfci.verdicts.rule import MOVE_KINDS
@@ -22,7 +22,7 @@ HELD_BACK_TEXT = (
 """Appended to the reason of a move that is held back."""
 
 
-def control_false_discoveries(verdicts: Sequence[Verdict], rate: float = fdr.DEFAULT_FDR) -> list[Verdict]:
+def control_false_discoveries(verdicts: Sequence[Verdict], rate: float = DEFAULT_FDR) -> list[Verdict]:
     """Turn moves that Benjamini & Hochberg (1995) do not accept into *inconclusive*.
 
     Exact values are certain and no part of the group: many certain changes would make room for
@@ -33,7 +33,7 @@ def control_false_discoveries(verdicts: Sequence[Verdict], rate: float = fdr.DEF
         for verdict in verdicts
         if verdict.p_value is not None and not is_exact_verdict(verdict)
     ]
-    accepted = [p for p, ok in zip(tested, fdr.benjamini_hochberg(tested, rate), strict=True) if ok]
+    accepted = [p for p, ok in zip(tested, benjamini_hochberg(tested, rate), strict=True) if ok]
     threshold, target_p_value = max(accepted, default=0.0), rate * (len(accepted) + 1) / max(len(tested), 1)
     return [
         verdict if is_exact_verdict(verdict) else _hold_back(verdict, threshold, target_p_value)

@@ -153,7 +153,7 @@ def _statistical_verdict(
         pairs=sides.pairs,
         pairs_to_decide=_estimate_more_pairs(case, shift) if kind is VerdictKind.INCONCLUSIVE else 0,
         # of the confirming limits at every stage, so that p-values of one group are comparable
-        p_value=min(1.0, case.limits.p_value(shift) * ALPHA / tail),
+        p_value=min(1.0, shift.p_value(case.limits.null) * ALPHA / tail),
     )
     modes = summarize_modes(case.series, sides.base, sides.head)
     sentences = [format_reason(verdict, case.rule, math.expm1(limits.bar)), *([modes.text] if modes else [])]

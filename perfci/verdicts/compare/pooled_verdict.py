@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from perfci.model import Interval, MetricClass, Series, Stage
 from perfci.stats.location_shift import Shift
-from perfci.stats.random_effects import PooledShift, is_one_sided, pool_shifts
+from perfci.stats.multiple_comparisons import PooledShift, is_one_sided, pool_shifts
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.process_levels import key_without_metric
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perfci.model import ChangePoint, Interval, Series, Verdict, VerdictKind
-from perfci.stats import fdr
 from perfci.stats.location_shift import Shift, estimate_unpaired_shift
+from perfci.stats.multiple_comparisons import benjamini_hochberg
 from perfci.verdicts.change_severity import compute_severity
 from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.history.step_estimate import MIN_LEVEL_POINTS, LevelPoint
@@ -76,7 +76,7 @@ def find_creeps(
     1995).
     """
     tested = [result for history in histories for result in _find_series_creeps(history, positions, rules)]
-    accepted = fdr.benjamini_hochberg([creep.p_value for creep, _ in tested])
+    accepted = benjamini_hochberg([creep.p_value for creep, _ in tested])
     worse = [
         creep
         for (creep, is_worse), is_accepted in zip(tested, accepted, strict=True)
@@ -147,7 +147,7 @@ def _build_creep(
         ratios[0],
         interval,
         ratios[1],
-        limits.p_value(drift),
+        drift.p_value(limits.null),
         paired,
     )
     return creep, limits.classify(drift) is VerdictKind.REGRESSION

@@ -100,7 +100,7 @@ def _shift_p_value(sides: Sequence[Floats]) -> float:
         return 1.0
     error = shift.error * math.sqrt(_estimate_variance_inflation(sides))
     scaled = type(shift)(shift.centre, error, shift.df, shift.pairs, shift.method)
-    return min(1.0, 2 * min(scaled.p_above(0.0), scaled.p_below(0.0)))
+    return scaled.p_value()
 
 
 def _estimate_variance_inflation(sides: Sequence[Floats]) -> float:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
-from perfci.stats.random_effects import is_one_sided, pool_shifts
+from perfci.stats.multiple_comparisons import clopper_pearson_interval, is_one_sided, pool_shifts
 
 SHIFTS = st.lists(st.floats(-0.2, 0.2), min_size=2, max_size=30)
 
@@ -71,3 +72,51 @@ def test_four_of_four_may_be_chance_and_five_of_five_are_not() -> None:
     assert not is_one_sided([0.1] * 14 + [-0.1] * 6)
     assert is_one_sided([-0.1] * 15 + [0.1] * 5)
     assert not is_one_sided([0.0] * 20)
+
+
+@pytest.mark.parametrize(
+    ("hits", "trials", "low", "high"),
+    [
+        (0, 300, 0.0, 0.0122),  # the rule of three, a little above: 1 - 0.025 ** (1 / 300)
+        (1, 10, 0.0025, 0.4450),  # Clopper & Pearson (1934), read from their chart's curves
+        (5, 10, 0.1871, 0.8129),
+        (10, 10, 0.6915, 1.0),
+    ],
+)
+def test_is_the_interval_of_clopper_and_pearson(hits: int, trials: int, low: float, high: float) -> None:
+    assert clopper_pearson_interval(hits, trials) == (
+        pytest.approx(low, abs=5e-5),
+        pytest.approx(high, abs=5e-5),
+    )
+
+
+def test_nothing_tried_says_nothing() -> None:
+    assert clopper_pearson_interval(0, 0) == (0.0, 1.0)
+
+
+def test_more_hits_than_trials_are_refused() -> None:
+    with pytest.raises(ValueError, match="between 0 and 3 hits, found 4"):
+        clopper_pearson_interval(4, 3)
+
+
+@given(st.data())
+def test_each_end_leaves_half_the_error_outside(data: st.DataObject) -> None:
+    trials = data.draw(st.integers(1, 5000))
+    hits = data.draw(st.integers(0, trials))
+
+    low, high = clopper_pearson_interval(hits, trials)
+
+    assert 0 <= low <= hits / trials <= high <= 1
+    assert hits == 0 or binom.sf(hits - 1, trials, low) == pytest.approx(0.025, rel=1e-6)
+    assert hits == trials or binom.cdf(hits, trials, high) == pytest.approx(0.025, rel=1e-6)
+
+
+@given(trials=st.integers(1, 60), share=st.floats(0, 1))
+def test_covers_the_truth_in_95_of_100(trials: int, share: float) -> None:
+    covering = [
+        k for k in range(trials + 1) if (ends := clopper_pearson_interval(k, trials))[0] <= share <= ends[1]
+    ]
+
+    assert (
+        np.exp(binom.logpmf(covering, trials, share)).sum() >= 0.95 - 1e-9
+    )  # pmf itself overflows at 1e-300
