@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
 from perfci.github.client import GitHubClient
 from perfci.github.errors import GitHubError
 from perfci.github.operations import require_full_sha
-from perfci.github.shapes import Comment
 
 ACCEPT_COMMAND = "/perfci accept"
 ACCEPT_PATTERN = re.compile(re.escape(ACCEPT_COMMAND) + r" +([0-9a-f]{10,64}) +(\S.{,499})")
@@ -37,18 +35,15 @@ def accept_command(head: str) -> str:
 
 def find_acceptance(client: GitHubClient, repository: str, pull: int, head: str) -> Acceptance | None:
     """The newest valid accept command: not deleted, and about this commit."""
+    head = require_full_sha(head)
     has_write_access = cache(lambda login: can_write(client, repository, login))
     for comment in reversed(list(client.list_comments(repository, pull))):
-        if (acceptance := _parse_acceptance(comment, require_full_sha(head), has_write_access)) is not None:
-            return acceptance
+        match = ACCEPT_PATTERN.match(comment.body)
+        if match is None or comment.user is None or not head.startswith(match[1]):
+            continue
+        if has_write_access(comment.user.login):
+            return Acceptance(comment.user.login, match[2].strip())
     return None
-
-
-def _parse_acceptance(comment: Comment, head: str, can_write: Callable[[str], bool]) -> Acceptance | None:
-    match = ACCEPT_PATTERN.match(comment.body)
-    if match is None or comment.user is None or not head.startswith(match[1]):
-        return None
-    return Acceptance(comment.user.login, match[2].strip()) if can_write(comment.user.login) else None
 
 
 def can_write(client: GitHubClient, repository: str, login: str) -> bool:

@@ -51,9 +51,13 @@ def read_archive(archive: bytes) -> dict[str, bytes]:
         with ZipFile(io.BytesIO(archive)) as opened:
             entries = opened.infolist()
             _check_entries(entries, entry_count, len(archive))
-            return _read_entries(
-                opened, [entry for entry in entries if KNOWN_FILES.fullmatch(entry.filename)]
-            )
+            contents: dict[str, bytes] = {}
+            left = MAX_TOTAL_BYTES
+            for entry in entries:
+                if KNOWN_FILES.fullmatch(entry.filename):
+                    contents[entry.filename] = _inflate_entry(opened, entry, left)
+                    left -= len(contents[entry.filename])
+            return contents
     except (
         zipfile.BadZipFile,
         zlib.error,
@@ -108,15 +112,6 @@ def _check_entry(entry: ZipInfo) -> None:
         raise _invalid_artifact("it is encrypted")
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise _invalid_artifact("it is packed in another way than GitHub packs")
-
-
-def _read_entries(opened: ZipFile, entries: Sequence[ZipInfo]) -> dict[str, bytes]:
-    contents: dict[str, bytes] = {}
-    left = MAX_TOTAL_BYTES
-    for entry in entries:
-        contents[entry.filename] = _inflate_entry(opened, entry, left)
-        left -= len(contents[entry.filename])
-    return contents
 
 
 def _inflate_entry(opened: ZipFile, entry: ZipInfo, remaining_bytes: int) -> bytes:

@@ -10,9 +10,8 @@ import httpx
 
 from perfci.github import operations as ask
 from perfci.github import shapes
-from perfci.github.downloads import DownloadLimits
 from perfci.github.operations import GitHubOperation, repository_path_values, require_full_sha
-from perfci.github.requester import GitHubRequester, GitHubRetryPolicy, PathValues
+from perfci.github.requester import DownloadLimits, GitHubRequester, GitHubRetryPolicy, PathValues
 from perfci.model import PerfciError
 from perfci.net.http_client import open_http_client
 

@@ -1,13 +1,29 @@
-"""Bring a pull request to the state that a report wants; doing it twice changes nothing."""
+"""Write a report onto its pull request: the check, or a commit status in its place, and one comment that is
+edited in place.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from perfci.github.client import GitHubClient
-from perfci.github.publish_check import publish_check
-from perfci.github.publish_comment import publish_comment
-from perfci.github.pull_report import CommentAuthor, PullReport, ReportOutdated
+from perfci.github.errors import GitHubError
+from perfci.github.pull_report import (
+    MAX_STATUS_LENGTH,
+    CheckReport,
+    CommentAuthor,
+    PullReport,
+    ReportOutdated,
+    comment_marker,
+    commit_marker,
+)
+from perfci.github.shapes import CheckRun, Comment
+from perfci.model import PerfciError
+
+STATE_OF_CONCLUSION = {"success": "success", "neutral": "success", "skipped": "success", "failure": "failure"}
+"""A status knows neither neutral nor timed out: advice passes with its text, what broke is an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,19 +36,184 @@ class DeliveryResult:
 
 
 def deliver_report(client: GitHubClient, author: CommentAuthor, report: PullReport) -> DeliveryResult:
-    """The check first, because it may stop a merge; whatever is lost on the way, the next run finds and
-    completes.
+    """Write the check and the comment of a report, unless the pull request has another head by now.
+
+    What is lost on the way is completed by the next delivery.
     """
-    _require_current_head(client, report)
-    check_url, checked = publish_check(client, author, report.repository, report.head_sha, report.check)
-    comment_url, commented = publish_comment(client, author, report)
-    return DeliveryResult(comment_url, check_url, (*checked, *commented))
-
-
-def _require_current_head(client: GitHubClient, report: PullReport) -> None:
     head = client.get_pull(report.repository, report.pull).head.sha
     if head != report.head_sha:
         raise ReportOutdated(
             f"{report.repository}#{report.pull} is at {head[:12]} by now and this report is about "
             f"{report.head_sha[:12]}: nothing was written. The newer commit gets its own report."
         )
+    # The check first: it may stop a merge.
+    check_url, checked = _publish_check(client, author, report)
+    comment_url, commented = _publish_comment(client, author, report)
+    return DeliveryResult(comment_url, check_url, (*checked, *commented))
+
+
+def mark_comment_outdated(
+    client: GitHubClient,
+    author: CommentAuthor,
+    repository: str,
+    pull: int,
+    key: str,
+    head: str,
+    mark_outdated: Callable[[str], str],
+) -> str:
+    """Where a comment on another commit than the head stands, told to be of the past; nowhere, where there is
+    none.
+    """
+    for comment in _list_own_comments(client, author, repository, pull, key)[:1]:
+        first, second, text = [*comment.body.replace("\r", "").split("\n", 2), "", ""][:3]
+        if second == commit_marker(head):
+            return ""
+        body = f"{first}\n{second}\n{mark_outdated(text)}"
+        if not _is_same_text(comment.body, body):
+            client.update_comment(repository, comment.id, body)
+        return comment.html_url
+    return ""
+
+
+def _publish_check(client: GitHubClient, author: CommentAuthor, report: PullReport) -> tuple[str, list[str]]:
+    """Return where the check is, and what had to be written for it."""
+    try:
+        return _publish_check_run(client, author, report)
+    except GitHubError as error:
+        if not error.lacks_permission:
+            raise
+        refused = error
+    # Only Apps, the token of a workflow among them, may write checks: for others a commit status has to do.
+    # https://docs.github.com/rest/checks/runs#create-a-check-run
+    try:
+        return _publish_status(client, report)
+    except GitHubError as error:
+        if not error.lacks_permission:
+            raise
+        raise GitHubError(f"{refused} Without it a commit status would do, but: {error}", 403) from None
+
+
+def _publish_check_run(
+    client: GitHubClient, author: CommentAuthor, report: PullReport
+) -> tuple[str, list[str]]:
+    check = report.check
+    existing = _find_newest_check(client, author, report)
+    body = _check_run_body(check)
+    if existing is None or (existing.status == "completed" and check.state != "completed"):
+        # A check that ended does not begin again: another one of its name takes its place.
+        made = client.create_check(report.repository, {"head_sha": report.head_sha} | body)
+        return made.html_url or "", [check.name]
+    output = existing.output
+    written = (existing.status, existing.conclusion, output.title, output.summary)
+    if written == (check.state, check.conclusion, check.title, check.summary) and (
+        check.details_url in ("", existing.details_url)
+    ):
+        return existing.html_url or "", []
+    return client.update_check(report.repository, existing.id, body).html_url or "", [check.name]
+
+
+def _find_newest_check(client: GitHubClient, author: CommentAuthor, report: PullReport) -> CheckRun | None:
+    """Ids of checks grow; another App may use our names and ids, and its checks are not ours to change."""
+    check = report.check
+    ours = [
+        candidate
+        for candidate in client.list_checks(report.repository, report.head_sha, check.name)
+        if candidate.name == check.name
+        and candidate.external_id == check.external_id
+        and candidate.head_sha == report.head_sha
+        and (author.app_id is None or (candidate.app is not None and candidate.app.id == author.app_id))
+    ]
+    return max(ours, key=lambda candidate: candidate.id, default=None)
+
+
+def _check_run_body(check: CheckReport) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "name": check.name,
+        "external_id": check.external_id,
+        "status": check.state,
+        "output": {"title": check.title, "summary": check.summary},
+    }
+    if check.conclusion is not None:
+        fields["conclusion"] = check.conclusion
+    if check.details_url:
+        fields["details_url"] = check.details_url
+    return fields
+
+
+def _publish_status(client: GitHubClient, report: PullReport) -> tuple[str, list[str]]:
+    check = report.check
+    state = "pending"
+    if check.conclusion is not None:
+        state = check.status or STATE_OF_CONCLUSION.get(check.conclusion, "error")
+    line = check.status_text or check.title
+    if len(line) > MAX_STATUS_LENGTH:
+        line = line[: MAX_STATUS_LENGTH - 1] + "…"
+    # GitHub shows the newest status of a name, whoever set it; they come newest first.
+    statuses = client.list_statuses(report.repository, report.head_sha)
+    newest = next((status for status in statuses if status.context == check.name), None)
+    if newest is not None:
+        written = (newest.state, newest.description, newest.target_url or "")
+        if written == (state, line, check.details_url):
+            return newest.url, []
+    fields = {"state": state, "context": check.name, "description": line}
+    if check.details_url:
+        fields["target_url"] = check.details_url
+    made = client.create_status(report.repository, report.head_sha, fields)
+    return made.url, [f"{check.name} as a commit status"]
+
+
+def _publish_comment(
+    client: GitHubClient, author: CommentAuthor, report: PullReport
+) -> tuple[str, list[str]]:
+    """Return where the comment is (nowhere, where there is none), and what had to be written for it."""
+    ours = _list_own_comments(client, author, report.repository, report.pull, report.key)
+    if not ours:
+        return _create_comment(client, author, report) if report.may_create_comment else ("", [])
+    # Two senders at once may both have seen no comment and written one each; the first of them stays.
+    first, *others = ours
+    written = []
+    if not _is_same_text(first.body, report.comment_body):
+        client.update_comment(report.repository, first.id, report.comment_body)
+        written.append("comment")
+    for other in others:
+        client.delete_comment(report.repository, other.id)
+        written.append("second comment deleted")
+    return first.html_url, written
+
+
+def _list_own_comments(
+    client: GitHubClient, author: CommentAuthor, repository: str, pull: int, key: str
+) -> list[Comment]:
+    """The oldest first. Anybody can type the mark, and text of users may stand in others of ours: it comes
+    first.
+    """
+    comments = [
+        comment
+        for comment in client.list_comments(repository, pull)
+        if comment.body.startswith(comment_marker(key)) and _is_by(comment, author)
+    ]
+    return sorted(comments, key=lambda comment: comment.id)
+
+
+def _create_comment(client: GitHubClient, author: CommentAuthor, report: PullReport) -> tuple[str, list[str]]:
+    """Delete a comment that the next run would not recognise, and so would duplicate."""
+    made = client.create_comment(report.repository, report.pull, report.comment_body)
+    if not _is_by(made, author):
+        client.delete_comment(report.repository, made.id)
+        login = made.user.login if made.user else "nobody"
+        raise PerfciError(
+            f"Comments with this token appear as {login}, and {author.login} was expected: the next run "
+            f"would not find its own comment. Name {login} as the author."
+        )
+    return made.html_url, ["comment"]
+
+
+def _is_by(comment: Comment, author: CommentAuthor) -> bool:
+    return comment.user is not None and comment.user.login.lower() == author.login.lower()
+
+
+def _is_same_text(left: str, right: str) -> bool:
+    """Line ends, and blanks at the end of a line, are no difference that a reader sees."""
+    return [line.rstrip() for line in left.strip().splitlines()] == [
+        line.rstrip() for line in right.strip().splitlines()
+    ]

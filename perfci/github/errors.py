@@ -70,31 +70,29 @@ def error_from_response(
     operation: GitHubOperation, path_values: Mapping[str, str | int], response: httpx.Response, now: float
 ) -> GitHubError:
     """The answer as an exception that speaks to whoever asked."""
-    message = _error_message(response)
-    aim, status_text = (
-        operation.describe(path_values),
-        f"{response.status_code} {message or response.reason_phrase}".rstrip(),
-    )
+    try:
+        message = str(parse_payload(ErrorBody, response.content))
+    except UnexpectedPayload:
+        message = ""
+    aim = operation.describe(path_values)
+    status_text = f"{response.status_code} {message or response.reason_phrase}".rstrip()
     if is_rate_limit(response, message):
         return _rate_limit_error(aim, status_text, response, now)
     needs = _permission_hint(operation, response)
     sentence = {
         401: f"GitHub does not take the token that was to {aim} ({status_text}): it is wrong, has ended, "
-        "or was "
-        "revoked. "
-        "Give a new one.",
+        "or was revoked. Give a new one.",
         403: f"GitHub refused to {aim}: {status_text}.{needs}",
+        # GitHub hides what a token may not see as if it did not exist:
+        # https://docs.github.com/rest/using-the-rest-api/troubleshooting-the-rest-api#404-not-found-for-an-existing-resource
         404: f"GitHub has nothing there to {aim} ({status_text}): it does not exist, or the token may "
-        "not see "
-        f"it.{needs}",
+        f"not see it.{needs}",
     }.get(response.status_code, f"GitHub refused to {aim}: {status_text}.")
     if response.is_redirect:
         sentence = f"GitHub moved it to another address, so perfci did not {aim}: use its current name."
     elif response.is_server_error:
-        sentence = (
-            f"GitHub could not {aim}: {status_text}. Try again later; www.githubstatus.com says how "
-            "GitHub is."
-        )
+        sentence = f"GitHub could not {aim}: {status_text}. "
+        sentence += "Try again later; www.githubstatus.com says how GitHub is."
     return GitHubError(sentence, response.status_code, retry_after_s=_retry_after(response))
 
 
@@ -111,19 +109,14 @@ def is_rate_limit(response: httpx.Response, message: str) -> bool:
 def _rate_limit_error(action: str, status_text: str, response: httpx.Response, now: float) -> GitHubError:
     after_s = _retry_after(response)
     if after_s is None:
-        after_s = max(1.0, _quota_reset_at(response) - now) if _is_quota_spent(response) else SECONDARY_WAIT_S
+        # A spent quota names its end; a secondary limit, which counts bursts, names nothing.
+        reset_at = _parse_seconds(response.headers.get("x-ratelimit-reset", "")) or 0.0
+        is_quota_spent = response.headers.get("x-ratelimit-remaining") == "0" and reset_at > 0
+        after_s = max(1.0, reset_at - now) if is_quota_spent else SECONDARY_WAIT_S
     until = datetime.fromtimestamp(now + after_s, UTC)
     moment = f"{until:%Y-%m-%d %H:%M:%S} UTC"
     sentence = f"GitHub rate limit: perfci can {action} after {moment}: {status_text}. Try again then."
     return GitHubError(sentence, response.status_code, is_rate_limited=True, retry_after_s=after_s)
-
-
-def _is_quota_spent(answer: httpx.Response) -> bool:
-    return answer.headers.get("x-ratelimit-remaining") == "0" and _quota_reset_at(answer) > 0
-
-
-def _quota_reset_at(answer: httpx.Response) -> float:
-    return _parse_seconds(answer.headers.get("x-ratelimit-reset", "")) or 0.0
 
 
 def _retry_after(answer: httpx.Response) -> float | None:
@@ -138,24 +131,15 @@ def _parse_seconds(text: str) -> float | None:
 
 def _permission_hint(operation: GitHubOperation, answer: httpx.Response) -> str:
     """GitHub names the permission for some tokens; else it is the one that its documentation names."""
+    # "issues=write, pull_requests=write; contents=read" is two permissions together, or a third alone.
     named = answer.headers.get("x-accepted-github-permissions", "")
-    needs = (
-        [" and ".join(_format_permissions(part)) for part in named.split(";")]
-        if named
-        else operation.permissions
-    )
+    needs = list(operation.permissions)
+    if named:
+        needs = []
+        for together in named.split(";"):
+            parts = [part.strip().replace("=", ": ") for part in together.split(",")]
+            needs.append(" and ".join(parts))
     return f" The token needs the permission {_printable(' or '.join(needs))}." if needs else ""
-
-
-def _format_permissions(permissions: str) -> list[str]:
-    return [part.strip().replace("=", ": ") for part in permissions.split(",")]
-
-
-def _error_message(answer: httpx.Response) -> str:
-    try:
-        return str(parse_payload(ErrorBody, answer.content))
-    except UnexpectedPayload:
-        return ""
 
 
 def _printable(text: str) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from perfci.github.client import GitHubClient
 from perfci.github.pull_report import ReportOutdated
-from perfci.github.shapes import PullRequest, RepositoryRef, WorkflowRun
+from perfci.github.shapes import PullRequest, WorkflowRun
 
 
 def find_pulls_of_run(client: GitHubClient, run: WorkflowRun) -> list[PullRequest]:
@@ -24,7 +24,7 @@ def find_pulls_of_run(client: GitHubClient, run: WorkflowRun) -> list[PullReques
     pulls = [
         pull
         for pull in client.list_open_pulls(repository, owner, run.head_branch)
-        if _is_pull_from(pull, head)
+        if pull.head.repo is not None and pull.head.repo.id == head.id
     ]
     if not pulls:
         raise ReportOutdated(f"No open pull request of {repository} comes from {owner}:{run.head_branch}.")
@@ -32,11 +32,6 @@ def find_pulls_of_run(client: GitHubClient, run: WorkflowRun) -> list[PullReques
     if not still:
         raise ReportOutdated(
             f"{repository}#{pulls[0].number} is at {pulls[0].head.sha[:12]} by now and workflow run "
-            f"{run.id} measured "
-            f"{run.head_sha[:12]}: its result is not shown."
+            f"{run.id} measured {run.head_sha[:12]}: its result is not shown."
         )
     return still
-
-
-def _is_pull_from(pull: PullRequest, head: RepositoryRef) -> bool:
-    return pull.head.repo is not None and pull.head.repo.id == head.id

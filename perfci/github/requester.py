@@ -1,4 +1,6 @@
-"""One request of GitHub's API at a time: with the token, within the limits, again where that harms nobody."""
+"""Send requests to GitHub with the token and within its limits, again where that harms nobody, and fetch the
+files that it keeps elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,6 @@ from typing import Any, TypeVar
 
 import httpx
 
-from perfci.github.downloads import DownloadLimits, download_file
 from perfci.github.errors import GitHubError, GitHubNoResponse, GitHubUnreachable, error_from_response
 from perfci.github.operations import GitHubOperation
 from perfci.model import PerfciError
@@ -24,6 +25,14 @@ MAX_PAGES = 30
 """GitHub names no more than 3000 files, and takes no more than 2500 comments."""
 
 NOT_SENT_ERRORS = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadLimits:
+    """What perfci takes of a file that anybody may have written."""
+
+    max_bytes: int
+    timeout_s: float = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +53,7 @@ class GitHubRetryPolicy:
 
 
 class GitHubRequester:
-    """``door`` knows the address and no token: that is added to requests of the API and of nothing else."""
+    """``http`` knows the address and no token: that is added to requests of the API and of nothing else."""
 
     def __init__(
         self, http: httpx.Client, token: Callable[[], str], retry_policy: GitHubRetryPolicy | None = None
@@ -93,9 +102,7 @@ class GitHubRequester:
             response = self._send_once(operation, path_values, request)
             if response.status_code != 302:
                 raise error_from_response(operation, path_values, response, self.retry_policy.now())
-            return download_file(
-                self._http, response.headers.get("location", ""), file_label, limits, self.retry_policy.now
-            )
+            return self._fetch_file(response.headers.get("location", ""), file_label, limits)
 
         return self._retry(operation, send_once)
 
@@ -120,10 +127,17 @@ class GitHubRequester:
     def _build_request(
         self, operation: GitHubOperation, url: str, query: Mapping[str, Any] | None = None, body: Any = None
     ) -> httpx.Request:
+        token = self._token()
+        # httpx would quote a header that it cannot send in its error, and with it the token.
+        if not token.isascii() or not token.isprintable() or " " in token or not token:
+            raise PerfciError(
+                "The token for GitHub is empty or holds a character that no token has: a blank, a line's end "
+                "or a letter with an accent. Give it as GitHub showed it."
+            )
         headers = {
             "Accept": "application/vnd.github+json",
             "X-GitHub-Api-Version": API_VERSION,
-            "Authorization": f"Bearer {_require_sendable(self._token())}",
+            "Authorization": f"Bearer {token}",
         }
         return self._http.build_request(
             operation.method, url, params=query or None, json=body, headers=headers
@@ -142,8 +156,7 @@ class GitHubRequester:
         except httpx.HTTPError as error:
             raise GitHubNoResponse(
                 f"{request.url.host} was to {operation.describe(path_values)} and did not answer: "
-                f"{_error_text(error)}. "
-                "It may be done or not; asking again finds out."
+                f"{_error_text(error)}. It may be done or not; asking again finds out."
             ) from error
 
     def _retry(self, operation: GitHubOperation, send_once: Callable[[], T]) -> T:
@@ -177,6 +190,47 @@ class GitHubRequester:
         retry_after_s = error.retry_after_s if isinstance(error, GitHubError) else None
         return max(retry_after_s or 0.0, self.retry_policy.backoff_s(attempt))
 
+    def _fetch_file(self, url: str, file_label: str, limits: DownloadLimits) -> bytes:
+        # The address is as good as a key to the file, so no sentence tells more of it than the host.
+        target = httpx.URL(url)
+        # https, but where GitHub itself is asked without it.
+        if not target.host or target.scheme not in ("https", self._http.base_url.scheme):
+            raise PerfciError(f"GitHub named no https address to fetch {file_label} from.")
+        request = self._http.build_request("GET", target, headers={"Accept-Encoding": "identity"})
+        deadline = self.retry_policy.now() + limits.timeout_s
+        try:
+            response = self._http.send(request, stream=True)
+            try:
+                if response.status_code != 200:
+                    raise GitHubError(
+                        f"{target.host} did not hand over {file_label}: {response.status_code}. "
+                        "Try again later.",
+                        503,
+                    )
+                return self._read_file(response, file_label, limits, deadline)
+            finally:
+                response.close()
+        except httpx.HTTPError as error:
+            raise GitHubNoResponse(
+                f"{target.host} broke off {file_label} ({type(error).__name__}). Try again later."
+            ) from None
+
+    def _read_file(
+        self, response: httpx.Response, file_label: str, limits: DownloadLimits, deadline: float
+    ) -> bytes:
+        content = bytearray()
+        for piece in response.iter_raw():
+            content += piece
+            if len(content) > limits.max_bytes:
+                raise PerfciError(
+                    f"{file_label} is larger than {limits.max_bytes:,} bytes, the most that perfci takes."
+                )
+            if self.retry_policy.now() > deadline:
+                raise PerfciError(
+                    f"{file_label} did not come within {limits.timeout_s:g} s; perfci gave up on it."
+                )
+        return bytes(content)
+
     def _require_same_host(self, url: str) -> str:
         """A link to the next page goes to the same API: the token must not reach another host."""
         base, target = self._http.base_url, httpx.URL(url)
@@ -188,16 +242,6 @@ class GitHubRequester:
                 "Give the address that it calls its own."
             )
         return url
-
-
-def _require_sendable(token: str) -> str:
-    """A header that cannot be sent would be shown by whoever refuses to send it."""
-    if not token.isascii() or not token.isprintable() or " " in token or not token:
-        raise PerfciError(
-            "The token for GitHub is empty or holds a character that no token has: a blank, a line's end "
-            "or a letter with an accent. Give it as GitHub showed it."
-        )
-    return token
 
 
 def _error_text(error: Exception) -> str:

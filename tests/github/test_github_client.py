@@ -6,9 +6,8 @@ import pytest
 from httpx import Response
 
 from perfci.github.client import GitHubClient, open_github_client
-from perfci.github.downloads import DownloadLimits
 from perfci.github.errors import GitHubError, GitHubNoResponse, GitHubUnreachable
-from perfci.github.requester import GitHubRetryPolicy
+from perfci.github.requester import DownloadLimits, GitHubRetryPolicy
 from perfci.model import PerfciError
 from tests.support.stateful_github import STORE, Dropped, FakeGitHub, Grant, Told, Unmade, comment, pull
 

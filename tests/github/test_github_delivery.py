@@ -7,9 +7,8 @@ import dataclasses
 import pytest
 
 from perfci.github.client import GitHubClient
-from perfci.github.deliver_report import deliver_report
+from perfci.github.deliver_report import deliver_report, mark_comment_outdated
 from perfci.github.errors import GitHubError, GitHubNoResponse
-from perfci.github.publish_comment import mark_comment_outdated
 from perfci.github.pull_report import (
     CheckConclusion,
     CheckReport,

@@ -24,9 +24,9 @@ from perfci.github.webhook_events import (
     PushEvent,
     WebhookEvent,
     WorkflowRunEvent,
+    has_valid_signature,
     parse_event,
 )
-from perfci.github.webhook_signature import has_valid_signature
 from perfci.model import PerfciError
 from tests.support.npm_packages import EXAMPLES, asked_of_npm, content
 from tests.support.stateful_github import HEAD, FakeGitHub, pull

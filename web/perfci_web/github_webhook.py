@@ -10,8 +10,7 @@ from flask import Flask, Request, Response, request
 
 from perfci.config import Secrets, Settings
 from perfci.github import webhook_events
-from perfci.github.webhook_events import PullRequestEvent, WebhookEvent
-from perfci.github.webhook_signature import has_valid_signature
+from perfci.github.webhook_events import PullRequestEvent, WebhookEvent, has_valid_signature
 from perfci.model import PerfciError
 from perfci.service.pulls.webhook_receiver import receive_event
 from perfci.store.writes.group_commit import GroupCommitter, StoreUnavailable

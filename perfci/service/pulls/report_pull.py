@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from perfci.config.github_job import GitHubJob
-from perfci.github import accept_comment, publish_comment, webhook_events
+from perfci.github import accept_comment, deliver_report, webhook_events
 from perfci.github.client import GitHubClient
-from perfci.github.deliver_report import DeliveryResult, deliver_report
+from perfci.github.deliver_report import DeliveryResult
 from perfci.github.find_pulls import find_pulls_of_run
 from perfci.github.pull_report import CheckReport, CommentAuthor, PullReport
 from perfci.github.webhook_events import IssueCommentEvent, PullRequestEvent, PushEvent, WorkflowRunEvent
@@ -112,7 +112,7 @@ def is_run_in_progress(job: GitHubJob) -> bool:
 def mark_comment_outdated(client: GitHubClient, author: CommentAuthor, pull: PullRef, key: str) -> str:
     """Mark a comment about an older commit as outdated; return its URL."""
     newer = Commit(pull.head)
-    return publish_comment.mark_comment_outdated(
+    return deliver_report.mark_comment_outdated(
         client,
         author,
         pull.repository,
@@ -141,7 +141,9 @@ def report_to_pull(
             f"{pull.head[:12]}: nothing was written"
         )
     results = _apply_expected_changes(client, pull, results)
-    return deliver_report(client, author, build_pull_report(pull, key, results, gate, page_url, log_url))
+    return deliver_report.deliver_report(
+        client, author, build_pull_report(pull, key, results, gate, page_url, log_url)
+    )
 
 
 def build_pull_report(
