@@ -18,7 +18,7 @@ from perfci.model import Commit, Direction, PerfciError
 from perfci.policies import build_policy
 from perfci.report.number_format import format_count
 from perfci.runner.git_repository import GitRepository
-from perfci.service.incidents.evaluate_local_project import evaluate_local_project
+from perfci.service.incidents.reconcile_incidents import evaluate_local_project
 from perfci.service.uploads.import_files import ingest_path
 from perfci.service.uploads.unresolved_units import parse_metric_unit
 from perfci.store.queries.measurements import (

@@ -24,7 +24,7 @@ from perfci.measure.open_session import open_workbench, prepare_scope
 from perfci.model import Commit, Status, VerdictKind
 from perfci.report.verdict_labels import verdict_glyph
 from perfci.report.verdict_sentences import verdict_sentence
-from perfci.service.incidents.evaluate_local_project import evaluate_local_project
+from perfci.service.incidents.reconcile_incidents import evaluate_local_project
 from perfci.service.uploads.send_runs import load_session_runs, resolve_server, upload_runs
 
 

@@ -1,4 +1,4 @@
-"""Expected changes of merged pull requests: read them from GitHub, save and load them."""
+"""Expected changes of merged pull requests: read them from GitHub and save them."""
 
 from __future__ import annotations
 
@@ -57,19 +57,6 @@ def fetch_expected_changes_of_merge(
     """Fetch the expected changes of a merged pull request; they belong to its merge commit ``sha``."""
     changes = fetch_expected_changes(client, repository, pull)
     return [MergedExpectedChange(sha, change, f"#{pull.number}", pull.merged_at) for change in changes]
-
-
-def load_merged_expected_changes(tx: Transaction, project: str) -> list[MergedExpectedChange]:
-    """Load the expected changes of all commits of a project."""
-    return [
-        MergedExpectedChange(
-            record.sha,
-            ExpectedChange(record.match, record.change, record.reason),
-            record.source,
-            record.merged_at,
-        )
-        for record in expected_changes.load_expected_changes(tx, project)
-    ]
 
 
 def save_expected_changes(

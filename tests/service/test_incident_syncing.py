@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 
 from perfci.model import IncidentKind, IncidentState
 from perfci.service.incidents import reconcile_incidents as reconciliation
-from perfci.service.incidents.plan_updates import NO_LONGER_SEEN, IncidentWrite, plan_writes
-from perfci.service.incidents.reconcile_incidents import reconcile_incidents
+from perfci.service.incidents.plan_updates import NO_LONGER_SEEN, IncidentWrite
+from perfci.service.incidents.reconcile_incidents import plan_writes, reconcile_incidents
 from perfci.service.incidents.state_changes import IncidentUpdate
 from perfci.service.incidents.triage import update_incident
 from perfci.store import Store, open_store

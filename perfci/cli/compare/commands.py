@@ -41,7 +41,7 @@ from perfci.report.pulls.comparison_findings import IDENTICAL_INPUTS_NOTE, Findi
 from perfci.report.pulls.pull_comment import render_comment
 from perfci.report.verdict_table import format_comparison
 from perfci.runner.git_repository import GitRepository
-from perfci.service.incidents.evaluate_local_project import evaluate_local_project
+from perfci.service.incidents.reconcile_incidents import evaluate_local_project
 from perfci.service.pulls.artifact_files import write_runs
 from perfci.verdicts.goals.goal_verdict import GoalVerdict
 from perfci.verdicts.policy import Policy

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.config import HistoryTable
 from perfci.history.project_snapshot import ProjectSnapshot
-from perfci.model import Commit, Incident, Retest
-from perfci.service.expected_changes import load_merged_expected_changes
+from perfci.model import Commit, Incident, IncidentState, Retest
+from perfci.report.incidents import incident_text as words
+from perfci.report.incidents.incident_serializers import (
+    serialize_creep,
+    serialize_incident_summary,
+    serialize_retest,
+)
+from perfci.store.incidents.expected_changes import load_expected_changes
+from perfci.store.incidents.records import MONITORED, PAGE, EvaluationRecord, IncidentRecord
+from perfci.verdicts.change_severity import compute_severity
+from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.history.recent_jumps import find_jumps, list_retests
 from perfci.verdicts.history.release_creep import Creep, find_creeps
-from perfci.verdicts.incidents.expected_change_match import match_expected_changes
+from perfci.verdicts.incidents.expected_change_match import MergedExpectedChange, match_expected_changes
 from perfci.verdicts.incidents.incident_builder import build_bad_session_incidents, build_incidents
 from perfci.verdicts.incidents.page_budget import PAGING_KINDS, BudgetedIncident, allocate_pages
 from perfci.verdicts.incidents.step_causes import HistoryContext
@@ -33,6 +44,55 @@ class ProjectEvaluation:
     creeps: Sequence[Creep]
     commits: Mapping[str, Commit]
     pages_per_week: int
+
+    def build_incident_columns(self, budgeted: BudgetedIncident, *, muted: bool = False) -> dict[str, Any]:
+        """Build the columns of an incident, with its texts and without its members.
+
+        A ``muted`` incident that would page is stored as monitored.
+        """
+        incident = budgeted.incident
+        detail = serialize_incident_summary(budgeted, self.commits, self.pages_per_week)
+        detail["largest"] = words.member_sentence(incident.members[0]) if incident.members else ""
+        if sentence := words.expected_change_sentence(budgeted):
+            detail["expected_change"] = sentence
+        silent = muted and budgeted.disposition.value == PAGE
+        if silent:
+            detail["disposition_text"] = "its benchmarks are muted: no notifications"
+            detail["open"] = False
+        return {
+            "derived_id": incident.id,
+            "kind": incident.kind.value,
+            "last_good": incident.last_good,
+            "commit": incident.commit,
+            "headline": words.incident_headline(incident, self.commits),
+            "severity": max((compute_severity(change) for change in incident.members), default=None),
+            "series_count": len({change.series for change in incident.members}),
+            "disposition": MONITORED if silent else budgeted.disposition.value,
+            "ongoing": incident.ongoing,
+            "measured_at": incident.measured_at,
+            "detail": detail,
+        }
+
+    def build_incident_record(self, budgeted: BudgetedIncident, now: datetime) -> IncidentRecord:
+        """Build the record of an incident that is not stored."""
+        return IncidentRecord(
+            id=0,
+            number=0,
+            state=IncidentState.ACCEPTED if budgeted.is_expected else IncidentState.NEW,
+            revision=1,
+            state_number=1,
+            first_seen=now,
+            changed_at=now,
+            **self.build_incident_columns(budgeted),
+        )
+
+    def build_record(self, now: datetime) -> EvaluationRecord:
+        """Build the record of the evaluation: its retests and slow drifts."""
+        retests = tuple(
+            serialize_retest(retest) | {"sentence": words.retest_sentence(retest)} for retest in self.retests
+        )
+        creeps = tuple(serialize_creep(creep) for creep in self.creeps)
+        return EvaluationRecord(now, self.pages_per_week, retests, creeps)
 
 
 def derive_evaluation(
@@ -75,18 +135,21 @@ def _budget_incidents(
     move_context: HistoryContext,
     history: HistoryTable,
 ) -> list[BudgetedIncident]:
-    numbers, asking = (
-        snapshot.visit_index.weekly_numbers,
-        [incident for incident in derived if incident.kind in PAGING_KINDS],
-    )
-    expectation_by_incident = match_expected_changes(
-        asking, load_merged_expected_changes(snapshot.tx, snapshot.project), snapshot.changes, move_context
-    )
-    series, pages = len(snapshot.series), history.pages_per_week
+    """Decide which incidents page, after those that were expected."""
+    merged = [
+        MergedExpectedChange(
+            record.sha,
+            ExpectedChange(record.match, record.change, record.reason),
+            record.source,
+            record.merged_at,
+        )
+        for record in load_expected_changes(snapshot.tx, snapshot.project)
+    ]
+    paging = [incident for incident in derived if incident.kind in PAGING_KINDS]
     return allocate_pages(
         derived,
-        numbers,
-        series_count=series,
-        pages_per_week=pages,
-        expected_change_matches=expectation_by_incident,
+        snapshot.visit_index.weekly_numbers,
+        series_count=len(snapshot.series),
+        pages_per_week=history.pages_per_week,
+        expected_change_matches=match_expected_changes(paging, merged, snapshot.changes, move_context),
     )

@@ -1,35 +1,35 @@
-"""Plan the writes that bring stored incidents in line with an evaluation, without writing."""
+"""Plan the write of one incident: what brings its stored record in line with an evaluation."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.model import IncidentKind, IncidentState
+from perfci.model import ChangePoint, IncidentKind, IncidentState
+from perfci.report.incidents import incident_text as words
 from perfci.service.audit_context import SYSTEM_ACTOR
-from perfci.service.incidents import accept_expected
 from perfci.service.incidents.compute_evaluation import ProjectEvaluation
-from perfci.service.incidents.incident_columns import (
-    apply_pinned_range,
-    build_incident_columns,
-    build_sync_events,
-)
-from perfci.service.incidents.match_incidents import DerivedIncident, StoredIncident, match_incidents
 from perfci.store.incidents import incident_store as stored
-from perfci.store.incidents.incident_members import load_member_change_points, load_members_by_incident
-from perfci.store.incidents.mutes import load_mutes
+from perfci.store.incidents.incident_members import load_member_change_points
 from perfci.store.incidents.records import IncidentEvent, IncidentMember, IncidentRecord, Mute
-from perfci.store.projects import Project
-from perfci.store.queries.loaders import find_ids_of_series
-from perfci.verdicts.incidents.page_budget import BudgetedIncident
+from perfci.verdicts.change_severity import compute_severity
+from perfci.verdicts.incidents.page_budget import PAGING_KINDS, BudgetedIncident
 
 NO_LONGER_SEEN = "no longer seen after more points"
+UNEXPECTED_CHANGE_REASON = "the regression is not the expected change"
 COMMIT_KINDS = (IncidentKind.REGRESSION, IncidentKind.MIXED, IncidentKind.IMPROVEMENT)
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedIncident:
+    """A derived incident, or a part of one, with its members by series id."""
+
+    budgeted: BudgetedIncident
+    members: Mapping[int, IncidentMember]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,68 +53,27 @@ class IncidentWrite:
         return 1 + len(self.members) + len(self.dropped) + len(self.moves)
 
 
-def plan_writes(
-    tx: Transaction, project: Project, evaluation: ProjectEvaluation, now: datetime
-) -> list[IncidentWrite]:
-    """Plan the writes of all changed incidents, the oldest first."""
-    return _WritePlanner(tx, project, evaluation, now, load_mutes(tx, project.id, now)).plan()
+@dataclass(frozen=True, slots=True)
+class StateDecision:
+    """State columns and events to write for an incident, if any."""
+
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    events: tuple[IncidentEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class _WritePlanner:
-    """Compares one evaluation with the stored incidents."""
+class UpdatePlanner:
+    """Plans the writes of single incidents after one evaluation."""
 
     tx: Transaction
-    project: Project
     evaluation: ProjectEvaluation
-    now: datetime
     mutes: Sequence[Mute]
+    now: datetime
 
-    def plan(self) -> list[IncidentWrite]:
-        records = stored.load_incidents(self.tx, self.project.id)
-        members = load_members_by_incident(self.tx, [record.id for record in records], include_dropped=True)
-        place = {sha: -at for at, sha in enumerate(self.evaluation.commits)}
-        kept_ones = [_build_stored_incident(record, members[record.id]) for record in records]
-        pairs = match_incidents(self._collect_derived(), kept_ones, place)
-        parts: dict[int, list[DerivedIncident]] = defaultdict(list)
-        for derived, stored_incident in pairs:
-            if stored_incident is not None:
-                parts[stored_incident.record.id].append(derived)
-        steps: list[IncidentWrite | None] = [
-            self._plan_new(derived) for derived, stored_incident in pairs if stored_incident is None
-        ]
-        steps += [
-            self._plan_existing(record, members[record.id], parts[record.id])
-            for record in records
-            if record.id in parts
-        ]
-        steps += [
-            self._plan_disappeared(record)
-            for record in records
-            if record.id not in parts and record.gone_at is None
-        ]
-        return [step for step in steps if step is not None]
-
-    def _collect_derived(self) -> list[DerivedIncident]:
-        """Collect derived incidents; a series is one member, with its largest change."""
-        moved = {
-            change.series for budgeted in self.evaluation.incidents for change in budgeted.incident.members
-        }
-        ids = find_ids_of_series(self.tx, self.project.slug, moved)
-        derived = []
-        for budgeted in reversed(self.evaluation.incidents):
-            members: dict[int, IncidentMember] = {}
-            for change in budgeted.incident.members:
-                row_id = ids[change.series]
-                move = (change.commit, change.last_good, change.relative_change, change.before, change.after)
-                members.setdefault(row_id, IncidentMember(row_id, *move))
-            derived.append(DerivedIncident(budgeted, members))
-        return derived
-
-    def _plan_new(self, derived: DerivedIncident) -> IncidentWrite:
+    def plan_new(self, derived: DerivedIncident) -> IncidentWrite:
         budgeted, members = derived.budgeted, list(derived.members.values())
-        columns = build_incident_columns(budgeted, self.evaluation, muted=self._is_muted(budgeted))
-        decided = accept_expected.decide_new(budgeted, self.now)
+        columns = self._build_columns(budgeted)
+        decided = _decide_new(budgeted, self.now)
         columns |= {
             "state": IncidentState.NEW.value,
             "first_seen": self.now,
@@ -128,64 +87,84 @@ class _WritePlanner:
             None, columns, [event, *decided.events], members, moves=_select_commit_moves(budgeted, members)
         )
 
-    def _plan_existing(
+    def plan_existing(
         self,
         record: IncidentRecord,
         stored_members: Sequence[IncidentMember],
         parts: Sequence[DerivedIncident],
     ) -> IncidentWrite | None:
         """Plan the write of a stored incident, None if nothing changed."""
-        budgeted, members = parts[0].budgeted, dict(parts[0].members)
-        # Of the parts of a split incident, the one that was expected least decides.
-        least_expected = min((part.budgeted for part in parts), key=lambda budgeted: budgeted.is_expected)
-        decided = accept_expected.decide_existing(self.tx, record, least_expected, self.now)
-        for part in parts[1:]:
-            members |= {k: member for k, member in part.members.items() if k not in members}
+        budgeted = parts[0].budgeted
+        members: dict[int, IncidentMember] = {}
+        for part in parts:
+            for series_id, member in part.members.items():
+                members.setdefault(series_id, member)
         had = {member.series_id: member for member in stored_members if member.dropped_at is None}
         if record.pinned:
             members = {k: had[k] for k in had.keys() - members.keys()} | members
-            budgeted = apply_pinned_range(
-                budgeted, record, load_member_change_points(self.tx, list(members.values()))
-            )
+            change_points = load_member_change_points(self.tx, list(members.values()))
+            budgeted = _apply_pinned_range(budgeted, record, change_points)
         moved = [
             member
             for k, member in members.items()
             if k not in had or had[k].move_values != member.move_values
         ]
         dropped = frozenset(had.keys() - members.keys())
-        different = self._find_changed_columns(record, budgeted)
-        if not different and not moved and not dropped and not decided.columns:
+        columns = self._find_changed_columns(record, budgeted)
+        decided = self._decide_existing(record, parts)
+        if "gone_at" in columns and record.state is IncidentState.INVALID and record.reason == NO_LONGER_SEEN:
+            anew = _decide_new(budgeted, self.now)
+            # The state number stays, so that no second notification is sent.
+            reopened = {"state": IncidentState.NEW.value, "reason": "", "changed_at": self.now}
+            decided = StateDecision({**reopened, **anew.columns}, (*decided.events, *anew.events))
+        if not columns and not moved and not dropped and not decided.columns:
             return None
-        events, again = (
-            [*build_sync_events(record, different, self.now), *decided.events],
-            dict(decided.columns),
-        )
-        if (
-            "gone_at" in different
-            and record.state is IncidentState.INVALID
-            and record.reason == NO_LONGER_SEEN
-        ):
-            anew = accept_expected.decide_new(budgeted, self.now)
-            again = {
-                "state": IncidentState.NEW.value,
-                "reason": "",
-                "changed_at": self.now,
-            }  # the state number stays, so that no second notification is sent
-            again, events = {**again, **anew.columns}, [*events, *anew.events]
         return IncidentWrite(
             record,
-            different | again,
-            events,
+            {**columns, **decided.columns},
+            [*_build_sync_events(record, columns, self.now), *decided.events],
             moved,
             dropped,
             _select_commit_moves(budgeted, moved),
-            bumps_revision=bool(again),
+            bumps_revision=bool(decided.columns),
         )
 
-    def _find_changed_columns(self, record: IncidentRecord, budgeted: BudgetedIncident) -> dict[str, Any]:
-        columns = build_incident_columns(budgeted, self.evaluation, muted=self._is_muted(budgeted)) | {
-            "gone_at": None
+    def _decide_existing(self, record: IncidentRecord, parts: Sequence[DerivedIncident]) -> StateDecision:
+        """Decide the state of a stored incident after an evaluation; keep decisions of people.
+
+        Expected changes are accepted, and no longer when the regression turns out larger, unless a person
+        has triaged or regrouped the incident.
+        """
+        # Of the parts of a split incident, the one that was expected least decides.
+        budgeted = min((part.budgeted for part in parts), key=lambda budgeted: budgeted.is_expected)
+        sentence = words.expected_change_sentence(budgeted)
+        if budgeted.is_expected:
+            if record.state is IncidentState.NEW and all(
+                event.actor == SYSTEM_ACTOR for event in stored.load_events(self.tx, record.id)
+            ):
+                return self._build_transition(record, IncidentState.ACCEPTED, sentence)
+            return StateDecision()
+        is_auto_accepted = (
+            record.state is IncidentState.ACCEPTED and record.triaged_at is None and not record.pinned
+        )
+        if is_auto_accepted and budgeted.incident.kind in PAGING_KINDS:
+            return self._build_transition(record, IncidentState.NEW, sentence or UNEXPECTED_CHANGE_REASON)
+        if budgeted.expected_change_match is not None and not record.detail.get("expected_change"):
+            return StateDecision(events=(IncidentEvent(self.now, SYSTEM_ACTOR, "expected", text=sentence),))
+        return StateDecision()
+
+    def _build_transition(self, record: IncidentRecord, state: IncidentState, reason: str) -> StateDecision:
+        columns = {
+            "state": state.value,
+            "state_number": record.state_number + 1,
+            "reason": reason,
+            "changed_at": self.now,
         }
+        event = IncidentEvent(self.now, SYSTEM_ACTOR, "state", record.state, state, reason)
+        return StateDecision(columns, (event,))
+
+    def _find_changed_columns(self, record: IncidentRecord, budgeted: BudgetedIncident) -> dict[str, Any]:
+        columns = self._build_columns(budgeted) | {"gone_at": None}
         if record.pinned:
             columns["derived_id"] = record.derived_id
             columns["detail"] |= {
@@ -193,7 +172,7 @@ class _WritePlanner:
             }
         return {name: value for name, value in columns.items() if getattr(record, name) != value}
 
-    def _plan_disappeared(self, record: IncidentRecord) -> IncidentWrite:
+    def plan_disappeared(self, record: IncidentRecord) -> IncidentWrite:
         """Plan the write of an incident no longer derived: invalid if untouched, else kept with an event."""
         if record.state is IncidentState.NEW and record.triaged_at is None and not record.pinned:
             event = IncidentEvent(
@@ -206,18 +185,14 @@ class _WritePlanner:
         event = IncidentEvent(self.now, SYSTEM_ACTOR, "sync", "seen", "gone", NO_LONGER_SEEN)
         return IncidentWrite(record, {"gone_at": self.now}, [event], gone=True)
 
-    def _is_muted(self, budgeted: BudgetedIncident) -> bool:
-        """Return whether all changed series are muted."""
-        names = {(mute.benchmark, mute.metric) for mute in self.mutes}
+    def _build_columns(self, budgeted: BudgetedIncident) -> dict[str, Any]:
+        """Build the columns of an incident; it is muted when all its changed series are."""
+        mutes = {(mute.benchmark, mute.metric) for mute in self.mutes}
         moved = {
             (change.series.benchmark.name, change.series.metric.name) for change in budgeted.incident.members
         }
-        return bool(names) and all((name, "") in names or (name, metric) in names for name, metric in moved)
-
-
-def _build_stored_incident(record: IncidentRecord, members: Sequence[IncidentMember]) -> StoredIncident:
-    dropped = frozenset(member.series_id for member in members if member.dropped_at)
-    return StoredIncident(record, frozenset(member.series_id for member in members) - dropped, dropped)
+        muted = bool(mutes) and all((name, "") in mutes or (name, metric) in mutes for name, metric in moved)
+        return self.evaluation.build_incident_columns(budgeted, muted=muted)
 
 
 def _select_commit_moves(
@@ -225,3 +200,44 @@ def _select_commit_moves(
 ) -> Sequence[IncidentMember]:
     """Select the changes recorded as commit impact: those attributed to a commit with enough evidence."""
     return members if budgeted.incident.kind in COMMIT_KINDS and budgeted.incident.settled else ()
+
+
+def _decide_new(budgeted: BudgetedIncident, now: datetime) -> StateDecision:
+    """Decide the initial state of an incident: accepted, or new with a note on the expected change."""
+    sentence = words.expected_change_sentence(budgeted)
+    if budgeted.is_expected:
+        event = IncidentEvent(now, SYSTEM_ACTOR, "state", IncidentState.NEW, IncidentState.ACCEPTED, sentence)
+        return StateDecision({"state": IncidentState.ACCEPTED.value, "reason": sentence}, (event,))
+    return StateDecision(
+        events=(IncidentEvent(now, SYSTEM_ACTOR, "expected", text=sentence),) if sentence else ()
+    )
+
+
+def _apply_pinned_range(
+    budgeted: BudgetedIncident, record: IncidentRecord, members: Sequence[ChangePoint]
+) -> BudgetedIncident:
+    """Replace the range and the members of an incident by those that a person set."""
+    ordered = tuple(sorted(members, key=lambda change: -abs(compute_severity(change))))
+    return replace(
+        budgeted,
+        incident=replace(
+            budgeted.incident, members=ordered, last_good=record.last_good, commit=record.commit
+        ),
+    )
+
+
+def _build_sync_events(
+    record: IncidentRecord, changed_columns: Mapping[str, Any], now: datetime
+) -> list[IncidentEvent]:
+    """Build the history events of changed columns; a changed text alone is no event."""
+    changes = []
+    if "kind" in changed_columns:
+        changes.append((record.kind, changed_columns["kind"], changed_columns.get("headline", "")))
+    if "commit" in changed_columns or "last_good" in changed_columns:
+        last_good = changed_columns.get("last_good", record.last_good)
+        commit = changed_columns.get("commit", record.commit)
+        before = f"{record.last_good[:10]}..{record.commit[:10]}"
+        changes.append((before, f"{last_good[:10]}..{commit[:10]}", "more points show the range better"))
+    if "gone_at" in changed_columns:
+        changes.append(("gone", "seen", "seen again"))
+    return [IncidentEvent(now, SYSTEM_ACTOR, "sync", *change) for change in changes]

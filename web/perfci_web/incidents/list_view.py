@@ -15,7 +15,6 @@ from perfci.report.incidents import incident_text as words
 from perfci.report.incidents import notification_text
 from perfci.report.verdict_labels import Tone
 from perfci.service.incidents.compute_evaluation import ProjectEvaluation, derive_open_incidents
-from perfci.service.incidents.incident_columns import build_evaluation_record, build_incident_record
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_members import load_member_change_points, load_members_by_incident
 from perfci.store.incidents.records import DATA_KIND, EvaluationRecord, IncidentRecord
@@ -130,7 +129,7 @@ def load_open_incidents(tx: Session, project_record: Project, standards: Project
     count, records = stored.load_open(tx, project_record.id, limit=MAX_IN_SECTION)
     if not records and not stored.has_evaluation(tx, project_record.id):
         evaluation = derive_open_incidents(tx, project_record.slug, standards.policy, standards.history)
-        derived = [build_incident_record(incident, evaluation, EPOCH) for incident in evaluation.incidents]
+        derived = [evaluation.build_incident_record(incident, EPOCH) for incident in evaluation.incidents]
         records = [record for record in derived if record.is_open]
         count = len(records)
     strongest = sort_by_evidence(records)[:MAX_ON_OVERVIEW]
@@ -141,7 +140,7 @@ def build_preview(evaluation: ProjectEvaluation, now: datetime) -> IncidentListV
     """Build the list from an evaluation that was not stored: an imported history, an older database."""
     sections: dict[str, list[IncidentEntry]] = {name: [] for name in SECTION_TITLES}
     for budgeted in evaluation.incidents:
-        record = build_incident_record(budgeted, evaluation, now)
+        record = evaluation.build_incident_record(budgeted, now)
         if record.is_open:
             sections["open"].append(IncidentEntry(record, budgeted.incident.members[:MAX_MEMBERS]))
         else:
@@ -149,7 +148,7 @@ def build_preview(evaluation: ProjectEvaluation, now: datetime) -> IncidentListV
     open_entries = {entry.record.derived_id: entry for entry in sections["open"]}
     strongest_first = sort_by_evidence([entry.record for entry in sections["open"]])
     sections["open"] = [open_entries[record.derived_id] for record in strongest_first]
-    evaluation_record = build_evaluation_record(evaluation, now)
+    evaluation_record = evaluation.build_record(now)
     counts = {name: len(entries) for name, entries in sections.items()}
     sentence = words.format_incident_counts(
         counts, len(evaluation_record.retests), len(evaluation_record.creeps)
