@@ -418,6 +418,15 @@ class ChangePoint:
     before: float
     after: float
 
+    @property
+    def log_cost(self) -> float:
+        """Log shift of the level, positive where things got worse; infinite where no ratio exists, as from
+        zero."""
+        worse = (self.after > self.before) == (self.series.metric.direction == "lower")
+        possible = self.before > 0 and self.after > 0
+        size = abs(math.log(self.after / self.before)) if possible else math.inf
+        return size if worse else -size
+
 
 @dataclass(frozen=True, slots=True)
 class CandidateCommit:

@@ -16,7 +16,6 @@ from perfci.model import Commit, Verdict
 from perfci.report import calibration_text, number_format, verdict_labels, verdict_sentences
 from perfci.report.charts import svg_charts
 from perfci.report.escaping import MAX_NAME_LENGTH, make_printable
-from perfci.verdicts.change_severity import compute_severity
 from perfci_web import static_files
 from perfci_web.middleware import style_nonce
 from perfci_web.overview.view import CoverageShare
@@ -39,7 +38,6 @@ def init_app(app: Flask, clock: Callable[[], datetime]) -> None:
         "duration": number_format.format_duration,
         "glyph": verdict_labels.verdict_glyph,
         "interval": verdict_sentences.format_interval,
-        "log_cost": compute_severity,
         "moment": format_moment,
         "percent": number_format.format_percent,
         "printable": make_printable,

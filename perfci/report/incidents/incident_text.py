@@ -11,7 +11,6 @@ from perfci.report.escaping import make_printable, series_name
 from perfci.report.number_format import format_count, format_signed_percent
 from perfci.report.verdict_labels import Tone
 from perfci.report.verdict_sentences import format_interval, level_change_phrase
-from perfci.verdicts.change_severity import compute_severity
 from perfci.verdicts.history.release_creep import Creep
 from perfci.verdicts.incidents.page_budget import BudgetedIncident, Disposition
 from perfci.verdicts.incidents.step_causes import is_next_commit
@@ -252,7 +251,7 @@ def format_incident_counts(counts: Mapping[str, int], retests: int, creeps: int)
 
 def _change_phrase(incident: Incident) -> str:
     count = len({change.series for change in incident.members})
-    worse = len({change.series for change in incident.members if compute_severity(change) > 0})
+    worse = len({change.series for change in incident.members if change.log_cost > 0})
     series = format_count(count, "series", "series")
     if incident.kind is IncidentKind.REGRESSION:
         return f"{series} got worse"

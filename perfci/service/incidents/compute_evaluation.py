@@ -20,7 +20,6 @@ from perfci.report.incidents.incident_serializers import (
 )
 from perfci.store.incidents.expected_changes import load_expected_changes
 from perfci.store.incidents.records import MONITORED, PAGE, EvaluationRecord, IncidentRecord
-from perfci.verdicts.change_severity import compute_severity
 from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.history.recent_jumps import find_jumps, list_retests
 from perfci.verdicts.history.release_creep import Creep, find_creeps
@@ -65,7 +64,7 @@ class ProjectEvaluation:
             "last_good": incident.last_good,
             "commit": incident.commit,
             "headline": words.incident_headline(incident, self.commits),
-            "severity": max((compute_severity(change) for change in incident.members), default=None),
+            "severity": max((change.log_cost for change in incident.members), default=None),
             "series_count": len({change.series for change in incident.members}),
             "disposition": MONITORED if silent else budgeted.disposition.value,
             "ongoing": incident.ongoing,

@@ -21,7 +21,6 @@ from perfci.store.incidents.incident_members import load_members
 from perfci.store.incidents.records import DATA_KIND, IncidentEvent, IncidentMember, IncidentRecord
 from perfci.store.projects import Project, mark_changed
 from perfci.store.queries.loaders import load_series_by_ids
-from perfci.verdicts.change_severity import compute_severity
 from perfci.verdicts.policy import Policy
 
 FIX_VERIFICATION_POINTS = 3
@@ -105,9 +104,9 @@ def _is_fix_holding(tx: Transaction, record: IncidentRecord, policy: Policy) -> 
     """Return whether the fix holds by the bar of each series; None while too few points are newer."""
     moved = load_members(tx, record.id)
     series = load_series_by_ids(tx, {member.series_id for member in moved})
-    worse = [
-        member for member in moved if compute_severity(member.to_change_point(series[member.series_id])) > 0
-    ][:MAX_VERIFIED_SERIES]
+    worse = [member for member in moved if member.to_change_point(series[member.series_id]).log_cost > 0][
+        :MAX_VERIFIED_SERIES
+    ]
     lines = JudgedHistories.load(tx, [member.series_id for member in worse])
     backs = []
     for member in worse:

@@ -17,7 +17,6 @@ from perfci.store.incidents.incident_members import load_member_change_points, l
 from perfci.store.incidents.records import DATA_KIND, IncidentMember, IncidentRecord
 from perfci.store.projects import Project, mark_changed
 from perfci.store.queries import commit_visits, measurements
-from perfci.verdicts.change_severity import compute_severity
 
 
 def load_visit_index(tx: Transaction, project: Project) -> VisitIndex:
@@ -59,7 +58,7 @@ def build_member_columns(
     """Build the range and text columns of an incident after its members or boundary changed."""
     moved: Sequence[IncidentMember] = load_members(tx, record.id)
     change_points = tuple(
-        sorted(load_member_change_points(tx, moved), key=lambda change: -abs(compute_severity(change)))
+        sorted(load_member_change_points(tx, moved), key=lambda change: -abs(change.log_cost))
     )
     incident = Incident(record.derived_id, IncidentKind(record.kind), last_good, commit, change_points)
     largest = words.largest_change_sentence(incident) if change_points else ""
@@ -68,7 +67,7 @@ def build_member_columns(
         "commit": commit,
         "headline": words.incident_headline(incident, commits),
         "series_count": len(moved),
-        "severity": max((compute_severity(change) for change in change_points), default=None),
+        "severity": max((change.log_cost for change in change_points), default=None),
         "detail": {**record.detail, "largest": largest, "next_measurement": None},
     }
 

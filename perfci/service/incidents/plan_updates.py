@@ -16,7 +16,6 @@ from perfci.service.incidents.compute_evaluation import ProjectEvaluation
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_members import load_member_change_points
 from perfci.store.incidents.records import IncidentEvent, IncidentMember, IncidentRecord, Mute
-from perfci.verdicts.change_severity import compute_severity
 from perfci.verdicts.incidents.page_budget import PAGING_KINDS, BudgetedIncident
 
 NO_LONGER_SEEN = "no longer seen after more points"
@@ -217,7 +216,7 @@ def _apply_pinned_range(
     budgeted: BudgetedIncident, record: IncidentRecord, members: Sequence[ChangePoint]
 ) -> BudgetedIncident:
     """Replace the range and the members of an incident by those that a person set."""
-    ordered = tuple(sorted(members, key=lambda change: -abs(compute_severity(change))))
+    ordered = tuple(sorted(members, key=lambda change: -abs(change.log_cost)))
     return replace(
         budgeted,
         incident=replace(

@@ -17,7 +17,6 @@ import numpy as np
 from perfci.model import ChangePoint, Interval, Series, Verdict, VerdictKind
 from perfci.stats.location_shift import Shift, estimate_unpaired_shift
 from perfci.stats.multiple_comparisons import benjamini_hochberg
-from perfci.verdicts.change_severity import compute_severity
 from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.history.step_estimate import MIN_LEVEL_POINTS, LevelPoint
 from perfci.verdicts.rule import RuleLookup, default_rule
@@ -104,7 +103,7 @@ def _find_series_creeps(
     results = []
     for release, nearby in history.release_points.items():
         steps = [step for step in history.steps if positions[release.sha] < positions.get(step.commit, -1)]
-        explained = sum(compute_severity(step) for step in steps)
+        explained = sum(step.log_cost for step in steps)
         paired_shift = _shift_from_pairs(history, release, current[-1].sha, positions)
         shift = paired_shift or _measure_shift(
             history, release, nearby, current, positions, min_log_cost=explained + limits.bar / 2

@@ -20,7 +20,6 @@ from perfci.model import (
     Verdict,
     VerdictKind,
 )
-from perfci.verdicts.change_severity import compute_severity
 from perfci.verdicts.history.environment_changes import find_environment_coincidence
 from perfci.verdicts.history.step_estimate import MIN_LEVEL_POINTS, LevelPoint, StepEstimate, estimate_step
 from perfci.verdicts.history.step_reversals import find_mode_switches, find_reversals
@@ -181,7 +180,7 @@ def unexplained_step(change: ChangePoint, context: HistoryContext) -> ExplainedS
     return ExplainedStep(
         change,
         WeightedRange(*_position_range(change, positions), MIN_EVIDENCE),
-        compute_severity(change),
+        change.log_cost,
         CODE_CAUSE,
     )
 
@@ -230,7 +229,7 @@ def _explain_series_steps(
         if not {sha, reversal.commit} & switches
     }
     returning = {reversal.commit for reversal in reversals.values()}
-    log_costs = [compute_severity(step) for step in steps]
+    log_costs = [step.log_cost for step in steps]
     for k, step in enumerate(steps):
         if step.commit in returning:
             continue

@@ -15,7 +15,6 @@ from perfci.store.incidents.impact import list_impacts
 from perfci.store.incidents.records import ImpactRecord
 from perfci.store.projects import Project
 from perfci.store.queries.measurements import load_commits_by_sha
-from perfci.verdicts.change_severity import compute_severity
 
 PAGE_SIZE = 100
 """Rows of one page."""
@@ -106,4 +105,4 @@ def _build_row(impact: ImpactRecord) -> ImpactTableRow:
     change = ChangePoint(
         impact.series, impact.commit, "", impact.relative_change, impact.before, impact.after
     )
-    return ImpactTableRow(impact, compute_severity(change) > 0)
+    return ImpactTableRow(impact, change.log_cost > 0)

@@ -13,7 +13,6 @@ from perfci.service.incidents.state_changes import ALLOWED_TRANSITIONS
 from perfci.service.incidents.undo_change import find_undoable_change
 from perfci.store.incidents.records import DATA_KIND, IncidentEvent, IncidentMember, IncidentRecord
 from perfci.store.jobs.delivery_queue import Delivery
-from perfci.verdicts.change_severity import compute_severity
 from perfci_web.incidents.list_view import IncidentEntry
 
 MAX_MEMBERS = 200
@@ -103,7 +102,7 @@ def candidate_commits(page: IncidentView) -> Sequence[Mapping[str, Any]]:
 
 def _build_row(member: IncidentMember, series: Series, identity: str) -> IncidentSeriesRow:
     change = member.to_change_point(series)
-    return IncidentSeriesRow(change, identity, compute_severity(change) > 0)
+    return IncidentSeriesRow(change, identity, change.log_cost > 0)
 
 
 def _build_history_entry(event: IncidentEvent) -> HistoryEntry:
