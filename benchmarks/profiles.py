@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from perfci.bench import Absent, Bench, Measurement, Metric, Reading, informational, metrics
+from perfci.bench.profiles.profile_tables import TimeShare
 from perfci.bench.profiles.profiler import profile_work
-from perfci.bench.profiles.time_shares import TimeShare
 
 from . import generation, training
 from .workload_sizes import GENERATION, SIZES

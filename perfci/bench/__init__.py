@@ -7,7 +7,7 @@ from perfci.bench.base_class import Bench
 from perfci.bench.memory_use.peak_memory import peak_allocated_bytes, peak_tensor_bytes
 from perfci.bench.model_bench import ModelBench
 from perfci.bench.readings import Absent, Measurement, Reading, exact, informational, metrics, skip_exception
-from perfci.bench.timers.clocks import cpu_clock, wall_clock
+from perfci.bench.timers.timed_blocks import cpu_clock, wall_clock
 from perfci.model import Clock, Metric
 
 __all__ = [

@@ -11,7 +11,7 @@ import functools
 import hashlib
 import inspect
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,16 +34,11 @@ class Bench:
         if isinstance(cls.params, dict):
             cls.param_names = tuple(cls.params)
             cls.params = tuple(list(values) for values in cls.params.values())
-        for name, function in _measure_methods(cls):
-            for metric in function.metrics:
+        for name in dir(cls):
+            function = getattr(cls, name) if name.startswith("measure_") else None
+            for metric in getattr(function, "metrics", ()):
                 track = _build_track_method(cls, name, function, metric)
                 setattr(cls, track.__name__, track)
-
-
-def _measure_methods(cls: type) -> Iterator[tuple[str, Any]]:
-    for name in dir(cls):
-        if name.startswith("measure_") and hasattr(getattr(cls, name), "metrics"):
-            yield name, getattr(cls, name)
 
 
 def _build_track_method(cls: type, name: str, function: Any, metric: Metric) -> Callable[..., Any]:

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 from perfci.bench.base_class import Bench
 from perfci.bench.devices.torch_devices import Device, this_device
 from perfci.bench.model_context import BenchmarkSource, ModelContext
-from perfci.bench.phase_markers import ProfiledWork
 from perfci.bench.readings import Measurement, metrics, skip_exception
+from perfci.bench.timers.stage_timers import ProfiledWork
 from perfci.model import Metric
 
 Parameters = Mapping[str, Any]
@@ -31,7 +31,6 @@ HOOK_NAMES = (
     "optimizer",
     "autocast",
 )
-GROUP_NOT_CHOSEN = "not listed in its groups"
 VERSIONED_SETTINGS = ("tokens_per_batch", "sla", "reference", "requests", "steps", "tolerance")
 
 
@@ -88,13 +87,16 @@ class ModelBench(Bench, ABC):
     """Reason by name of each metric group that the hooks do not allow: filled in for every class."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        reasons = {group.name: _missing_reason(cls, group) for group in _metric_groups()}
+        omitted = {}
         for group in _metric_groups():
-            method = _build_measure_method(cls, group) if not reasons[group.name] else None
+            is_chosen = not cls.groups or group.name in cls.groups
+            missing = [hook for hook in group.required_hooks if getattr(cls, hook) is None]
+            if is_chosen and missing:
+                omitted[group.name] = f"it defines no {' and no '.join(missing)}"
+            # None hides the method that a base class with more hooks or groups has.
+            method = _build_measure_method(cls, group) if is_chosen and not missing else None
             setattr(cls, f"measure_{group.name}", method)
-        cls.omitted = {
-            name: reason for name, reason in reasons.items() if reason and reason != GROUP_NOT_CHOSEN
-        }
+        cls.omitted = omitted
         super().__init_subclass__(**kwargs)
 
     @abstractmethod
@@ -209,13 +211,6 @@ def _metric_groups() -> tuple[MetricGroup, ...]:
         MetricGroup("stages", streams, stages.METRICS, stages.measure),
         MetricGroup("cold_start", (), cold_start.METRICS, cold_start.measure),
     )
-
-
-def _missing_reason(cls: type[ModelBench], group: MetricGroup) -> str:
-    if cls.groups and group.name not in cls.groups:
-        return GROUP_NOT_CHOSEN
-    missing = [hook for hook in group.required_hooks if getattr(cls, hook) is None]
-    return f"it defines no {' and no '.join(missing)}" if missing else ""
 
 
 def _build_measure_method(cls: type[ModelBench], group: MetricGroup) -> Any:

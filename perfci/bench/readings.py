@@ -127,7 +127,11 @@ def check_declared(declared: Iterable[Metric]) -> None:
 
 def build_report(declared: Sequence[Metric], returned: Measurement | Mapping[str, Any]) -> dict[str, Any]:
     """Check returned readings against the declaration and build the plain mapping that the harness reads."""
-    measured = returned if isinstance(returned, Measurement) else Measurement(_require_mapping(returned))
+    if not isinstance(returned, Measurement | Mapping):
+        raise ValueError(
+            f"the benchmark returned {type(returned).__name__}; a mapping of metrics to readings was expected"
+        )
+    measured = returned if isinstance(returned, Measurement) else Measurement(returned)
     names = [metric.name for metric in declared]
     missing = [name for name in names if name not in measured.readings]
     unknown = [name for name in measured.readings if name not in names]
@@ -141,23 +145,14 @@ def build_report(declared: Sequence[Metric], returned: Measurement | Mapping[str
     return {"metrics": rows, "flags": list(measured.flags)}
 
 
-def _require_mapping(value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise ValueError(
-            f"the benchmark returned {type(value).__name__}; a mapping of metrics to readings was expected"
-        )
-    return value
-
-
 def _metric_rows(metric: Metric, value: Any) -> list[dict[str, Any]]:
     fields = {"name": metric.name, "unit": metric.unit, "direction": metric.direction}
     if isinstance(value, Absent):
         return [{**fields, "status": "skipped", "reason": value.reason}]
-    reading = (
-        value
-        if isinstance(value, Reading)
-        else Reading(value if isinstance(value, list | tuple) else (value,))
-    )
+    if isinstance(value, Reading):
+        reading = value
+    else:
+        reading = Reading(value if isinstance(value, list | tuple) else (value,))
     rows = [_sample_row(fields, reading.samples, reading.clock, reading.number)]
     if reading.cpu:
         rows.append(

@@ -22,7 +22,6 @@ from torch.autograd import DeviceType
 
 from perfci.bench import Absent, ModelBench
 from perfci.bench.devices.torch_devices import this_device
-from perfci.bench.phase_markers import PhaseMarker
 from perfci.bench.profiles import line_sampler
 from perfci.bench.profiles.line_sampler import sample_lines
 from perfci.bench.profiles.profile_tables import (
@@ -31,6 +30,7 @@ from perfci.bench.profiles.profile_tables import (
     PHASE_PREFIX,
     WAIT_RANGE,
     RecordedTables,
+    TimeShare,
     build_tables,
 )
 from perfci.bench.profiles.profiler import (
@@ -40,7 +40,7 @@ from perfci.bench.profiles.profiler import (
     profile_work,
     run_nvtx_ranges,
 )
-from perfci.bench.profiles.time_shares import TimeShare
+from perfci.bench.timers.stage_timers import PhaseMarker
 
 HERE = {str(Path(__file__).parent): "tests"}
 

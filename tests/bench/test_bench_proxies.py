@@ -24,9 +24,9 @@ from perfci.bench.call_counts import (
     fake_tensors,
 )
 from perfci.bench.call_counts import instruction_counter as counter_of_instructions
+from perfci.bench.call_counts.count_call import count_kernel_launches, count_launch_events
 from perfci.bench.call_counts.graph_counts import GraphCounts, count_generated_kernels, count_graphs
 from perfci.bench.call_counts.instruction_counter import count_instructions
-from perfci.bench.call_counts.kernel_launches import count_kernel_launches, count_launch_events
 from perfci.bench.memory_use.storage_tracker import tensor_storage_bytes
 from perfci.bench.readings import UNITS, Absent, Reading
 from perfci.model import Clock, PerfciError

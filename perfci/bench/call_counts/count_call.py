@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from perfci.bench.call_counts.instruction_counter import count_instructions
-from perfci.bench.call_counts.kernel_launches import count_kernel_launches
 from perfci.bench.memory_use.peak_memory import fake_peak_bytes
 from perfci.bench.readings import Absent, Reading, exact
 from perfci.bench.timers.timed_blocks import gc_disabled
@@ -18,6 +17,15 @@ if TYPE_CHECKING:
     from perfci.bench.call_counts.operator_counter import OperatorCounter
     from perfci.bench.devices.torch_devices import Device
     from perfci.bench.memory_use.storage_tracker import StorageTracker
+
+LAUNCH_CALLS = (
+    "cudaLaunchKernel",
+    "cuLaunchKernel",
+    "hipLaunchKernel",
+    "hipModuleLaunchKernel",
+    "hipExtModuleLaunchKernel",
+)
+GRAPH_LAUNCH_CALLS = ("cudaGraphLaunch", "hipGraphLaunch")
 
 NOT_NAMED_READING = Absent("the benchmark did not pass what this counts")
 
@@ -46,7 +54,16 @@ class CallCounts:
 
     def readings(self) -> dict[str, Reading | Absent]:
         """Return what a ``measure_*`` function declared with ``COUNT_METRICS`` returns."""
-        return {field.name: _count_reading(field.name, getattr(self, field.name)) for field in fields(self)}
+        readings: dict[str, Reading | Absent] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Absent):
+                readings[field.name] = value
+            elif field.name == "instructions":  # the one count that does not repeat exactly
+                readings[field.name] = Reading((float(value),), Clock.VALUE)
+            else:
+                readings[field.name] = exact(value)
+        return readings
 
 
 METRIC_UNITS = {"flops": "FLOP", "instructions": "instructions"}
@@ -56,12 +73,6 @@ COUNT_METRICS: tuple[Metric, ...] = tuple(
     for field in fields(CallCounts)
 )
 """To declare with ``@metrics(*COUNT_METRICS)``. Lower is better, but no one alone is an improvement."""
-
-
-def _count_reading(name: str, value: int | Absent) -> Reading | Absent:
-    if isinstance(value, Absent):
-        return value
-    return Reading((float(value),), Clock.VALUE) if name == "instructions" else exact(value)
 
 
 def count_call(
@@ -168,3 +179,25 @@ def _held_bytes(tensors: Any) -> int | Absent:
     return tensor_storage_bytes(
         tensors if not isinstance(tensors, Iterable) or isinstance(tensors, dict) else list(tensors)
     )
+
+
+def count_kernel_launches(function: Callable[[], object], device: Device) -> int | Absent:
+    """Count driver calls that launch a kernel or a captured graph of kernels (one launch).
+
+    Copies and fills by the copy engines are not counted. The function runs once for the profiler.
+    """
+    if device.kind not in ("cuda", "rocm"):
+        return Absent(f"kernels are launched on CUDA and ROCm devices; this one is {device.name}")
+    from torch.profiler import ProfilerActivity, profile
+
+    device.synchronize()
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
+        function()
+        device.synchronize()
+    return count_launch_events(event.name for event in profiler.events())
+
+
+def count_launch_events(names: Iterable[str]) -> int:
+    """Count the events of the host that launch kernels, by their names."""
+    # cudaLaunchKernel has variants with a suffix: ExC, Ex, _v2.
+    return sum(name.startswith(LAUNCH_CALLS + GRAPH_LAUNCH_CALLS) for name in names)

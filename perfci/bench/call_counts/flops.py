@@ -96,11 +96,16 @@ def create_flop_counter() -> Any:
 
     The hooks attribute operations to modules, which is not needed here; they also run operators of their own.
     """
+    import torch
     from torch.utils.flop_counter import FlopCounterMode
 
-    made = FlopCounterMode(display=False, custom_mapping=_attention_formulas())
-    made.mod_tracker = _NullModuleTracker()
-    return made
+    aten = torch.ops.aten
+    fused = ("flash_attention_for_cpu", "flash_attention", "efficient_attention", "cudnn_attention")
+    forward = {getattr(aten, f"_scaled_dot_product_{name}"): _forward_flops for name in fused}
+    backward = {getattr(aten, f"_scaled_dot_product_{name}_backward"): _backward_flops for name in fused}
+    counter = FlopCounterMode(display=False, custom_mapping={**forward, **backward})
+    counter.mod_tracker = _NullModuleTracker()
+    return counter
 
 
 class _NullModuleTracker:
@@ -111,16 +116,6 @@ class _NullModuleTracker:
     def __enter__(self) -> None: ...
 
     def __exit__(self, *_: object) -> None: ...
-
-
-def _attention_formulas() -> dict[Any, Callable[..., int]]:
-    import torch
-
-    fused = ("flash_attention_for_cpu", "flash_attention", "efficient_attention", "cudnn_attention")
-    aten = torch.ops.aten
-    forward = {getattr(aten, f"_scaled_dot_product_{name}"): _forward_flops for name in fused}
-    backward = {getattr(aten, f"_scaled_dot_product_{name}_backward"): _backward_flops for name in fused}
-    return {**forward, **backward}
 
 
 def _forward_flops(query: Any, key: Any, value: Any, *_: object, **__: object) -> int:

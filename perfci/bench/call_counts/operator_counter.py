@@ -116,15 +116,10 @@ def upcast_bytes(func: Any, inputs: list[Any], result: Any) -> int:
     if not floats or func.is_view or func._overloadpacket in SCALED_PRODUCTS:
         return 0
     outputs = list_tensors(result[:1] if isinstance(result, tuple) else result)
-    return sum(
-        tensor_bytes(tensor)
-        for tensor in outputs
-        if _is_wider(tensor, min(floats)) and not any(tensor is source for source in inputs)
-    )
-
-
-def _is_wider(tensor: Any, element_size: int) -> bool:
-    return bool(tensor.is_floating_point() and tensor.element_size() > element_size)
+    narrowest = min(floats)
+    wider = [t for t in outputs if t.is_floating_point() and t.element_size() > narrowest]
+    # An operator that writes in place, or into out=, returns a tensor that it was given.
+    return sum(tensor_bytes(tensor) for tensor in wider if all(tensor is not source for source in inputs))
 
 
 def device_copy(func: Any, args: Any, kwargs: Any, result: Any) -> tuple[Any, Any, bool] | None:

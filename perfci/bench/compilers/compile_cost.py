@@ -94,9 +94,14 @@ def _compile_in_child(
     name: str, work: Callable[[], CompilationResult], caches: str, cap_s: float
 ) -> CompilationResult:
     start = start_child if fork_obstacle() or count_compile_events() else fork_child
+    variables = {
+        "TORCHINDUCTOR_CACHE_DIR": os.path.join(caches, "inductor"),
+        "TRITON_CACHE_DIR": os.path.join(caches, "triton"),
+        "CUDA_CACHE_PATH": os.path.join(caches, "driver"),
+    }
     children: list[ChildProcess] = []
     with kill_children_on_exit(children):
-        children.append(start(name, work, _cache_variables(caches)))
+        children.append(start(name, work, variables))
         try:
             compilation: CompilationResult = wait_for_results(children, cap_s)[0]
         except RuntimeError as error:
@@ -106,11 +111,6 @@ def _compile_in_child(
 
             raise SkipNotImplemented(f"inductor has no compiler here: {error}") from error
     return compilation
-
-
-def _cache_variables(folder: str) -> dict[str, str]:
-    inductor, triton, driver = (os.path.join(folder, name) for name in ("inductor", "triton", "driver"))
-    return {"TORCHINDUCTOR_CACHE_DIR": inductor, "TRITON_CACHE_DIR": triton, "CUDA_CACHE_PATH": driver}
 
 
 def _compile_isolated(

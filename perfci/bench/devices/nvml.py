@@ -183,14 +183,14 @@ def _stop_sampler(sampler: subprocess.Popen[str], sampled: GpuSamples) -> None:
     except subprocess.TimeoutExpired:
         sampler.kill()
         output, errors = "", "it did not stop when asked to"
-    answer = json.loads(output) if output else _empty_answer(errors)
-    sampled.samples.update(answer["samples"])
-    sampled.missing_reasons.update(answer["reasons"])
-
-
-def _empty_answer(errors: str) -> dict[str, Any]:
-    reason = f"the NVML sampler failed: {(errors.strip().splitlines() or ['it was killed'])[-1]}"
-    return {"samples": {}, "reasons": dict.fromkeys([*SAMPLED_QUERIES, "sm_active"], reason)}
+    if output:
+        answer = json.loads(output)
+        sampled.samples.update(answer["samples"])
+        sampled.missing_reasons.update(answer["reasons"])
+    else:
+        last_line = (errors.strip().splitlines() or ["it was killed"])[-1]
+        reason = f"the NVML sampler failed: {last_line}"
+        sampled.missing_reasons.update(dict.fromkeys([*SAMPLED_QUERIES, "sm_active"], reason))
 
 
 def sample_until_stopped(gpu: Gpu, interval_s: float, should_stop: Callable[[float], bool]) -> GpuSamples:

@@ -37,7 +37,11 @@ def measure(context: ModelContext) -> Measurement:
     with tempfile.TemporaryDirectory(prefix="perfci-cold-") as caches:
         cold = _run_cold_start(context, caches)
         warm = _run_cold_start(context, caches) if cold["compile"] else None
-    read_span = functools.partial(_span_reading, host=context.device.kind == "cpu")
+    judges_cpu = context.device.kind == "cpu"
+
+    def read_span(span: tuple[float, float]) -> Reading:
+        return Reading((span[0],), Clock.WALL, cpu=(span[1],) if judges_cpu else ())
+
     return Measurement(
         {
             "cold_start_time": read_span(cold["start"]),
@@ -48,10 +52,6 @@ def measure(context: ModelContext) -> Measurement:
             "compile_time": Reading((cold["compile"],), Clock.WALL) if warm else NOT_COMPILED_READING,
         }
     )
-
-
-def _span_reading(span: tuple[float, float], *, host: bool) -> Reading:
-    return Reading((span[0],), Clock.WALL, cpu=(span[1],) if host else ())
 
 
 def _run_cold_start(context: ModelContext, caches: str) -> dict[str, Any]:
@@ -96,7 +96,11 @@ def run_to_first_output(
     spans: dict[str, Any] = {
         name: (after[0] - before[0], after[1] - before[1]) for name, (before, after) in pairs
     }
-    return {**spans, "start": (moments[-1][0] - started_at, moments[-1][1]), "compile": _compile_seconds()}
+    spans["start"] = (moments[-1][0] - started_at, moments[-1][1])
+    # Seconds that dynamo recorded for compiling whole frames, backend included.
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    compile_ns = dynamo.cumulative_time_spent_ns.get("entire_frame_compile", 0) if dynamo else 0
+    return {**spans, "compile": float(compile_ns / 1e9)}
 
 
 def _find_parameters(benchmark: Any, parameters_text: str) -> dict[str, Any]:
@@ -121,9 +125,3 @@ def _produce_output(context: ModelContext, model: Any) -> None:
         with context.autocast():
             loss = context.loss(model, context.require_batch()(0))
         loss.backward()
-
-
-def _compile_seconds() -> float:
-    """Seconds that dynamo recorded for compiling whole frames, backend included; 0 where it is not loaded."""
-    dynamo = sys.modules.get("torch._dynamo.utils")
-    return float(dynamo.cumulative_time_spent_ns.get("entire_frame_compile", 0) / 1e9) if dynamo else 0.0

@@ -10,9 +10,9 @@ from perfci.bench.compilers.compile_caches import cache_flags
 from perfci.bench.devices.device_monitor import CONDITION_METRICS, monitor_device
 from perfci.bench.devices.energy_meter import joules_per_call
 from perfci.bench.model_context import ModelContext
-from perfci.bench.phase_markers import PhaseMarker, ProfiledWork
 from perfci.bench.readings import Absent, Measurement, Reading
 from perfci.bench.streams.stream_requests import GENERATION_METRICS, measure_stream
+from perfci.bench.timers.stage_timers import PhaseMarker, ProfiledWork
 from perfci.model import Metric
 
 METRICS = (*GENERATION_METRICS, Metric("token_energy", "joules/token"), *CONDITION_METRICS)

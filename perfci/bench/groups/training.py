@@ -15,9 +15,8 @@ from perfci.bench.groups.numerics import require_parity
 from perfci.bench.groups.training_loop import TrainingLoop
 from perfci.bench.memory_use.peak_memory import MEMORY_METRICS, allocator_readings
 from perfci.bench.model_context import ModelContext
-from perfci.bench.phase_markers import ProfiledWork
 from perfci.bench.readings import Absent, Measurement, Reading, informational
-from perfci.bench.timers.stage_timers import Stages
+from perfci.bench.timers.stage_timers import ProfiledWork, Stages
 from perfci.bench.timers.timed_blocks import Timing, time_blocks
 from perfci.model import Clock, Metric
 

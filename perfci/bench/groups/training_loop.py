@@ -8,7 +8,7 @@ import torch
 
 from perfci.bench.devices.number_formats import gradient_scaler
 from perfci.bench.model_context import ModelContext
-from perfci.bench.phase_markers import PhaseMarker, no_phase
+from perfci.bench.timers.stage_timers import PhaseMarker, no_phase
 
 RESIDENT_BATCHES = 2
 """Batches kept on the device, so that a timed step never waits for data."""

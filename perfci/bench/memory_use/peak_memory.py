@@ -109,17 +109,13 @@ def allocator_readings(
     device.reset_peaks()
     peaks = _run_and_read_stats(device, function)
     after = _run_and_read_stats(device, function)
-    readings = {name: _peak_reading(device, peaks, key) for name, key in ALLOCATOR_PEAKS.items()}
-    return {
-        **readings,
-        "rounding_bytes": _difference_reading(
-            readings["peak_allocated_bytes"], readings["peak_requested_bytes"]
-        ),
-        "fragmentation": _fragmentation_reading(
-            readings["peak_active_bytes"], readings["peak_reserved_bytes"]
-        ),
-        **{name: _event_reading(device, peaks, after, name) for name in ALLOCATOR_EVENTS},
-    }
+    readings = _peak_readings(device, peaks)
+    for name in ALLOCATOR_EVENTS:
+        if name in after:
+            readings[name] = exact(after[name] - peaks[name])
+        else:
+            readings[name] = Absent(f"the allocator of {device.name} keeps no {name}")
+    return readings
 
 
 _METRIC_NAMES = [metric.name for metric in MEMORY_METRICS]
@@ -131,29 +127,19 @@ def _run_and_read_stats(device: Device, function: Callable[[], object]) -> dict[
     return dict(device.memory_stats() or {})
 
 
-def _peak_reading(device: Device, stats: dict[str, int], key: str) -> Reading | Absent:
-    return (
-        Reading((float(stats[key]),))
-        if key in stats
-        else Absent(f"the allocator of {device.name} keeps no {key}")
-    )
-
-
-def _difference_reading(whole: Reading | Absent, part: Reading | Absent) -> Reading | Absent:
-    if isinstance(whole, Absent) or isinstance(part, Absent):
-        return Absent("the allocator does not report requested bytes")
-    return Reading((whole.samples[0] - part.samples[0],))
-
-
-def _fragmentation_reading(active: Reading | Absent, reserved: Reading | Absent) -> Reading | Absent:
-    if isinstance(active, Absent) or isinstance(reserved, Absent) or not reserved.samples[0]:
-        return Absent("the allocator reserved nothing, or does not report how much")
-    return Reading((1 - active.samples[0] / reserved.samples[0],))
-
-
-def _event_reading(
-    device: Device, before: dict[str, int], after: dict[str, int], name: str
-) -> Reading | Absent:
-    if name not in after:
-        return Absent(f"the allocator of {device.name} keeps no {name}")
-    return exact(after[name] - before[name])
+def _peak_readings(device: Device, stats: dict[str, int]) -> dict[str, Reading | Absent]:
+    """The allocator's peaks, and what follows from two of them."""
+    readings: dict[str, Reading | Absent] = {}
+    for name, key in ALLOCATOR_PEAKS.items():
+        if key in stats:
+            readings[name] = Reading((float(stats[key]),))
+        else:
+            readings[name] = Absent(f"the allocator of {device.name} keeps no {key}")
+    allocated, reserved, active, requested, _ = (stats.get(key) for key in ALLOCATOR_PEAKS.values())
+    readings["rounding_bytes"] = Absent("the allocator does not report requested bytes")
+    if allocated is not None and requested is not None:
+        readings["rounding_bytes"] = Reading((float(allocated - requested),))
+    readings["fragmentation"] = Absent("the allocator reserved nothing, or does not report how much")
+    if active is not None and reserved:
+        readings["fragmentation"] = Reading((1 - active / reserved,))
+    return readings

@@ -35,22 +35,19 @@ class CommunicationCounter(TorchDispatchMode):  # type: ignore[misc]
         name = func._schema.name.partition("::")[2]
         if func.namespace in NAMESPACES and name not in NO_PAYLOAD:
             self.operations += 1
-            self.sent_bytes += 0 if name.startswith("recv") else _tensor_bytes(_sent_tensors(func, args))
+            self.sent_bytes += 0 if name.startswith("recv") else _sent_bytes(func, args)
         return func(*args, **(kwargs or {}))
 
 
-def _sent_tensors(func: Any, args: Any) -> Any:
-    """The argument that holds what is sent: the one called input, where results have one of their own."""
+def _sent_bytes(func: Any, args: Any) -> int:
+    """Bytes in the argument that is sent: the one called input, where results have one of their own."""
     named = [
         value
         for declared, value in zip(func._schema.arguments, args, strict=False)
         if "input" in declared.name
     ]
-    return named[0] if named else args[0]
-
-
-def _tensor_bytes(tree: Any) -> int:
-    return sum(leaf.nbytes for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor))
+    sent = named[0] if named else args[0]
+    return sum(leaf.nbytes for leaf in tree_leaves(sent) if isinstance(leaf, torch.Tensor))
 
 
 def communication_seconds(step: Callable[[], object], device: Device | None = None) -> float:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 
-from perfci.bench.profiles.time_shares import MAX_ROWS, TimeShare
+from perfci.bench.profiles.profile_tables import MAX_ROWS, TimeShare
 
 INTERVAL_S = 0.001
 SWITCH_INTERVAL_S = 0.0001

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch.autograd import DeviceType
-
-from perfci.bench.profiles.time_shares import TimeShare, sum_shares
 
 PHASE_PREFIX = "perfci: "
 CALL_RANGE = PHASE_PREFIX + "one call"
@@ -17,6 +16,21 @@ OUTSIDE_PHASES = "(outside any phase)"
 STEP_PREFIX = "ProfilerStep"
 
 MICROSECOND = 1e-6
+
+MAX_ROWS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class TimeShare:
+    """Seconds of a kernel, operator, phase or line in one call, and their share of the total.
+
+    ``calls`` says how often it ran in one call; a line is sampled and not counted.
+    """
+
+    name: str
+    seconds: float
+    share: float
+    calls: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +67,34 @@ def build_tables(events: Sequence[Any]) -> RecordedTables:
     operators = [
         event
         for event in host
-        if not event.name.startswith((PHASE_PREFIX, STEP_PREFIX)) and not _is_device_wait(event)
+        if not event.name.startswith((PHASE_PREFIX, STEP_PREFIX))
+        # perfci's own wait for the device at the end of a call is none of the benchmark's.
+        and all(outer.name != WAIT_RANGE for outer in _enclosing_events(event))
     ]
+    host_parts = [(event.name, float(event.self_cpu_time_total) * MICROSECOND) for event in operators]
     kernels = [event for event in inside if not _is_host_event(event) and not event.is_user_annotation]
     whole_s = _sum_seconds(_duration_s(call) for call in calls)
     return RecordedTables(
         seconds=whole_s / len(calls),
         phases=sum_shares(_exclusive_phases(ranges), whole_s, len(calls)) if len(ranges) > len(calls) else (),
         device_phases=_shares_of_sum(_kernels_by_phase(host, ranges), len(calls)),
-        operators=_shares_of_sum([(event.name, _self_duration_s(event)) for event in operators], len(calls)),
+        operators=_shares_of_sum(host_parts, len(calls)),
         kernels=_shares_of_sum([(event.name, _duration_s(event)) for event in kernels], len(calls)),
         in_operators=_covered_seconds(event for event in operators if not event.is_user_annotation) / whole_s,
         busy=_covered_seconds(kernels) / whole_s,
+    )
+
+
+def sum_shares(parts: Iterable[tuple[str, float]], total_s: float, calls: int) -> tuple[TimeShare, ...]:
+    """Sum the seconds of parts of one name over so many calls; what took no time has no share."""
+    seconds: dict[str, float] = defaultdict(float)
+    counts: Counter[str] = Counter()
+    for name, part_s in parts:
+        seconds[name] += part_s
+        counts[name] += 1
+    largest = sorted(((took, name) for name, took in seconds.items() if took > 0), reverse=True)[:MAX_ROWS]
+    return tuple(
+        TimeShare(name, took / calls, took / total_s, counts[name] / calls) for took, name in largest
     )
 
 
@@ -98,11 +128,6 @@ def _phase_name(event: Any) -> str:
     return OUTSIDE_PHASES if event.name == CALL_RANGE else str(event.name.removeprefix(PHASE_PREFIX))
 
 
-def _is_device_wait(event: Any) -> bool:
-    """Whether this is perfci's own wait for the device at the end of a call."""
-    return any(outer.name == WAIT_RANGE for outer in _enclosing_events(event))
-
-
 def _enclosing_events(event: Any) -> Iterator[Any]:
     outer = event.cpu_parent
     while outer is not None:
@@ -120,10 +145,6 @@ def _contains(outer: Any, event: Any) -> bool:
 
 def _duration_s(event: Any) -> float:
     return float(event.time_range.end - event.time_range.start) * MICROSECOND
-
-
-def _self_duration_s(event: Any) -> float:
-    return float(event.self_cpu_time_total) * MICROSECOND
 
 
 def _covered_seconds(events: Iterable[Any]) -> float:

@@ -14,11 +14,10 @@ import torch
 from torch.profiler import ProfilerActivity, record_function
 
 from perfci.bench.devices.torch_devices import Device, this_device
-from perfci.bench.phase_markers import ProfiledWork, no_phase
 from perfci.bench.profiles.line_sampler import sample_lines
-from perfci.bench.profiles.profile_tables import CALL_RANGE, PHASE_PREFIX, WAIT_RANGE, build_tables
-from perfci.bench.profiles.time_shares import TimeShare
+from perfci.bench.profiles.profile_tables import CALL_RANGE, PHASE_PREFIX, WAIT_RANGE, TimeShare, build_tables
 from perfci.bench.readings import Absent, skip_exception
+from perfci.bench.timers.stage_timers import ProfiledWork, no_phase
 
 WARMUP_CALLS = 3
 WARMUP_S = 5.0

@@ -155,7 +155,13 @@ def tpot_slope(traces: Sequence[RequestTrace]) -> float | None:
     1950), which a few stalls cannot turn. None where no request has ``MIN_GAPS`` gaps. It may be negative
     and has no ratio: judge ``tpot_growth``.
     """
-    slopes = [slope for trace in traces for slope in _slopes(trace)]
+    slopes: list[float] = []
+    for trace in traces:
+        paces = _seconds_per_token(trace)
+        if len(paces) < MIN_GAPS:
+            continue
+        later = paces[(len(paces) + 1) // 2 :]
+        slopes += [(b - a) / (there - here) for (here, a), (there, b) in zip(paces, later, strict=False)]
     return median(slopes) if slopes else None
 
 
@@ -171,14 +177,6 @@ def tpot_growth(trace: RequestTrace) -> float | None:
     quarter = len(paces) // 4
     first, last = median(paces[:quarter]), median(paces[-quarter:])
     return last / first if first > 0 else None
-
-
-def _slopes(trace: RequestTrace) -> list[float]:
-    paces = _seconds_per_token(trace)
-    if len(paces) < MIN_GAPS:
-        return []
-    later = paces[(len(paces) + 1) // 2 :]
-    return [(b - a) / (there - here) for (here, a), (there, b) in zip(paces, later, strict=False)]
 
 
 def _seconds_per_token(trace: RequestTrace) -> list[tuple[int, float]]:
@@ -236,9 +234,13 @@ def percentile(values: Sequence[float], quantile: float) -> Percentile | None:
     if n < required_samples(quantile):
         return None
     ordered = sorted(values)
+    place = quantile * (n - 1)
+    below = math.floor(place)
+    above = min(below + 1, n - 1)
+    estimate = ordered[below] + (place - below) * (ordered[above] - ordered[below])
     low, high = _bound_ranks(n, quantile)
     return Percentile(
-        _interpolate(ordered, quantile),
+        min(estimate, ordered[above]),  # rounding may lift it above its upper neighbour
         None if low is None else ordered[low - 1],
         None if high is None else ordered[high - 1],
         n,
@@ -263,13 +265,6 @@ def required_samples(quantile: float) -> int:
     return n
 
 
-def _interpolate(ordered: Sequence[float], quantile: float) -> float:
-    place = quantile * (len(ordered) - 1)
-    below = math.floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    return min(ordered[below] + (place - below) * (ordered[above] - ordered[below]), ordered[above])
-
-
 @functools.lru_cache(maxsize=64)
 def _bound_ranks(n: int, quantile: float) -> tuple[int | None, int | None]:
     """Ranks (from 1) of the order statistics around a percentile, each exceeded with at most 2.5 %."""
@@ -277,17 +272,15 @@ def _bound_ranks(n: int, quantile: float) -> tuple[int | None, int | None]:
     below = 0.0  # P[Binomial(n, quantile) < rank]
     low = high = None
     for rank in range(1, n + 1):
-        below += _binomial_probability(n, rank - 1, quantile)
+        k = rank - 1
+        # By logarithms: the binomial coefficient of a thousand requests is beyond a float.
+        choose = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+        below += math.exp(choose + k * math.log(quantile) + (n - k) * math.log1p(-quantile))
         if below <= tail:
             low = rank
         if high is None and 1 - below <= tail:
             high = rank
     return low, high
-
-
-def _binomial_probability(n: int, k: int, p: float) -> float:
-    choose = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-    return math.exp(choose + k * math.log(p) + (n - k) * math.log1p(-p))
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,22 +319,21 @@ def parse_sla(spec: Mapping[str, float]) -> tuple[SlaObjective, ...]:
     """
     if not spec:
         raise ValueError('an SLA needs at least one objective, such as {"e2el_p90": 2.0}')
-    return tuple(_parse_objective(name, limit) for name, limit in spec.items())
-
-
-def _parse_objective(name: str, limit: float) -> SlaObjective:
-    match = re.fullmatch(r"([a-z0-9]+?)(?:_p([1-9][0-9]?))?", name)
-    if match is None or match[1] not in SLA_METRICS:
-        metrics = ", ".join(SLA_METRICS)
-        raise ValueError(
-            f"the SLA names {name!r}; known are {metrics}, each also with _p50, _p90, _p99 behind it"
-        )
-    if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 < limit < math.inf:
-        raise ValueError(
-            f"the SLA limits {name} to {limit!r}; a positive number of seconds (or a ratio) was expected"
-        )
-    required_share = int(match[2]) / 100 if match[2] else 1.0
-    return SlaObjective(name, match[1], float(limit), required_share)
+    objectives = []
+    for name, limit in spec.items():
+        match = re.fullmatch(r"([a-z0-9]+?)(?:_p([1-9][0-9]?))?", name)
+        if match is None or match[1] not in SLA_METRICS:
+            metrics = ", ".join(SLA_METRICS)
+            raise ValueError(
+                f"the SLA names {name!r}; known are {metrics}, each also with _p50, _p90, _p99 behind it"
+            )
+        if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 < limit < math.inf:
+            raise ValueError(
+                f"the SLA limits {name} to {limit!r}; a positive number of seconds (or a ratio) was expected"
+            )
+        required_share = int(match[2]) / 100 if match[2] else 1.0
+        objectives.append(SlaObjective(name, match[1], float(limit), required_share))
+    return tuple(objectives)
 
 
 def sla_attainment(traces: Sequence[RequestTrace], sla: Sequence[SlaObjective]) -> float:

@@ -107,7 +107,11 @@ def serve(request: StreamRequest, arrivals: Sequence[float] | int) -> ServedRequ
         worked = _build_recording(request.device, pairs)
         return ServedRequests(worked, worked)
     start = perf_counter()
-    pairs = [_send_at(start + arrival, request) for arrival in arrivals]
+    pairs = []
+    for arrival in arrivals:
+        while (early := start + arrival - perf_counter()) > 0:
+            time.sleep(early)
+        pairs.append(request())
     worked = _build_recording(request.device, pairs)
     seen = [
         replace(trace, sent_at=start + arrival) for trace, arrival in zip(worked.wall, arrivals, strict=True)
@@ -115,12 +119,6 @@ def serve(request: StreamRequest, arrivals: Sequence[float] | int) -> ServedRequ
     return ServedRequests(
         RecordedRequests(tuple(seen), queue_traces(worked.cpu, arrivals) if worked.cpu else ()), worked
     )
-
-
-def _send_at(moment: float, request: StreamRequest) -> tuple[RequestTrace, RequestTrace]:
-    while (early := moment - perf_counter()) > 0:
-        time.sleep(early)
-    return request()
 
 
 def _build_recording(device: Device, pairs: Sequence[tuple[RequestTrace, RequestTrace]]) -> RecordedRequests:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter, process_time
+from typing import Any
 
 from perfci.bench.devices.torch_devices import Device, this_device
 from perfci.bench.readings import Absent, Reading, informational
@@ -17,6 +19,21 @@ CONTEXT_OVERHEAD_S = 10e-6
 """What the interpreter may need around one ``with stages(...)``, beside that share: five times the 2 us it
 takes on an idle machine. It only matters to runs of less than a millisecond.
 """
+
+PhaseMarker = Callable[[str], contextlib.AbstractContextManager[Any]]
+"""Opens a named phase: a stage timer, a range of a profiler, or nothing while the step is timed as a
+whole.
+"""
+
+ProfiledWork = Callable[[PhaseMarker], object]
+"""Work to profile: called with the marker that opens a named phase around each part of it."""
+
+_NULL_CONTEXT = contextlib.nullcontext()
+
+
+def no_phase(phase: str) -> contextlib.AbstractContextManager[None]:
+    """Open nothing. One shared context manager, so that a timed step does not pay for making one."""
+    return _NULL_CONTEXT
 
 
 def declare_stage_metrics(*names: str) -> tuple[Metric, ...]:

@@ -1,4 +1,4 @@
-"""Time a function in blocks: warmed up to a state, one synchronise per block, stopped by evidence."""
+"""Time a function: by clocks that wait for the accelerator, in blocks that are stopped by evidence."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import functools
 import gc
 import math
 import statistics
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,28 @@ BLOCK_S = 0.01
 """How long a block lasts at least: 1000 launches of 10 us, 20 000 steps of a device event's 0.5 us clock,
 and long enough for the ten-thousandth part that ``torch.utils.benchmark`` allows its timer's own cost.
 """
+
+
+def wall_clock() -> float:
+    """Read wall time once the accelerator has finished what was queued.
+
+    A launch returns before its kernel ends: a clock that does not wait measures launches. Nothing can be
+    queued before CUDA (ROCm, XPU) is initialised, so this clock never initialises it: a process that reads
+    it may still fork.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        for backend in (torch.cuda, torch.xpu):
+            if backend.is_initialized():
+                backend.synchronize()
+        if torch.backends.mps.is_available():
+            torch.mps.synchronize()
+    return perf_counter()
+
+
+def cpu_clock() -> float:
+    """Read the CPU seconds of all threads of this process: time that a neighbour used is not in it."""
+    return process_time()
 
 
 @dataclass(frozen=True, slots=True)
