@@ -12,8 +12,8 @@ from pathlib import Path
 from perfci.config import Config, load_config
 from perfci.demo.sample_repository import make_sample_repository
 from perfci.measure.compare_range import run_range
+from perfci.measure.measurement_session import SessionProgress
 from perfci.measure.open_session import open_workbench, prepare_scope
-from perfci.measure.progress import SessionProgress
 from perfci.model import Commit, Process, Series, Verdict
 from perfci.runner.git_repository import GitRepository, ensure_private_folder
 from perfci.runner.locks import machine_lock

@@ -143,6 +143,7 @@ class AdaptivePairing:
         for question in open_questions:
             by_commits.setdefault((question.base, question.head), []).append(question)
         for (base, head), questions in by_commits.items():
+            # Numbers are unique in a session, since one number stands for one pair of commits.
             number = 1 + max(self._pair_commits, default=-1)
             self._pair_commits[number] = {Role.BASE: base, Role.HEAD: head}
             self.session.measure_interleaved(plan_visits(questions, number, self.session.seed))
@@ -177,6 +178,7 @@ class AdaptivePairing:
         spent = len(self._find_complete_pairs(question))
         judged = [self._judge_series(question, series, both, spent) for series, both in sides.items()]
         self._result.verdicts[question] = [verdict for verdict, _ in judged]
+        # Pairs that gave no judged series (all failed, or none is to be judged) would give none again.
         if not judged:
             return 0 if spent else self.policy.default.looks[0]
         needed = max(pairs for _, pairs in judged)

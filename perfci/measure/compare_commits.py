@@ -7,19 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfci.config import Config
-from perfci.measure.adaptive_pairs import AdaptivePairing
+from perfci.measure.adaptive_pairs import AdaptivePairing, PairingResult
 from perfci.measure.confirmation import build_look_callback, confirm_changes
-from perfci.measure.measurement_session import SessionScope
+from perfci.measure.measurement_session import MeasurementSession, SessionProgress, SessionScope
 from perfci.measure.open_session import open_session
-from perfci.measure.progress import SessionProgress
 from perfci.measure.questions import Question
-from perfci.measure.record_decisions import record_verdicts
 from perfci.model import ALTERNATING_FLAG, Commit, EnvironmentChange, Stage, Status, Verdict
 from perfci.policies import build_policy
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.store import Store
 from perfci.verdicts.compare.pooled_verdict import PooledVerdict, pool_series_shifts
 from perfci.verdicts.history.environment_changes import diff_environments
+from perfci.verdicts.policy import Policy
 from perfci.verdicts.rule import MOVE_KINDS
 
 
@@ -87,15 +86,11 @@ def run_comparison(
         on_message=progress.report,
     )
     questions = [Question(base.sha, head.sha, cell) for cell in scope.cells]
-    progress.start_stage("pairs", 2 * policy.default.looks[0] * len(questions))
     deadline = None if budget_s is None else time.monotonic() + budget_s
-    pairing = AdaptivePairing(
-        session, questions, policy, Stage.SCREENING, deadline, build_look_callback(progress)
-    )
-    screening = pairing.measure_until_decided()
+    screening = _screen(session, questions, policy, deadline, progress)
     hit_deadline = deadline is not None and time.monotonic() >= deadline
     screened = screening.list_verdicts()
-    record_verdicts(session, screened, screening.decisions)
+    session.record_verdicts(screened, screening.decisions)
     candidates = [verdict for verdict in screened if verdict.kind in MOVE_KINDS]
     confirmation = confirm_changes(session, scope, candidates, policy, progress)
     session.finish()
@@ -114,3 +109,18 @@ def run_comparison(
         confirmation_session=confirmation.session,
         identical_inputs=identical_inputs,
     )
+
+
+def _screen(
+    session: MeasurementSession,
+    questions: Sequence[Question],
+    policy: Policy,
+    deadline: float | None,
+    progress: SessionProgress,
+) -> PairingResult:
+    """Take the planned looks at every question until each is decided."""
+    progress.start_stage("pairs", 2 * policy.default.looks[0] * len(questions))
+    pairing = AdaptivePairing(
+        session, questions, policy, Stage.SCREENING, deadline, build_look_callback(progress)
+    )
+    return pairing.measure_until_decided()

@@ -9,10 +9,8 @@ from perfci.config import Config
 from perfci.history.judge_samples import build_decision_key
 from perfci.history.series_histories import update_change_points
 from perfci.measure.confirmation import ConfirmationResult, confirm_changes
-from perfci.measure.measurement_session import SessionScope
+from perfci.measure.measurement_session import SessionProgress, SessionScope
 from perfci.measure.open_session import open_session
-from perfci.measure.progress import SessionProgress
-from perfci.measure.record_decisions import record_verdicts
 from perfci.measure.rounds import measure_rounds, pair_neighbours, screen_neighbours
 from perfci.model import Status, Verdict
 from perfci.policies import build_policy
@@ -61,7 +59,7 @@ def run_range(
     measure_rounds(session, scope, rounds, progress)
     policy = build_policy(config)
     screening = screen_neighbours(session.readings, pair_neighbours(scope), policy)
-    record_verdicts(session, screening.verdicts, screening.decisions)
+    session.record_verdicts(screening.verdicts, screening.decisions)
     with store.begin() as tx:
         update_change_points(tx, config.project, series_of_session(tx, session.uid), policy)
     confirmation = ConfirmationResult()

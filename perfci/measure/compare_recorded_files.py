@@ -69,7 +69,9 @@ def _read_runs(path: Path, on_message: OnMessage) -> list[Run]:
     if name == "perfci":
         runs = [run_document.read_run(path)]
     else:
-        defaults = ImportDefaults("files", None if path.is_dir() else _build_content_commit(path))
+        # For a file that names no commit the hash of its content tells the two files apart.
+        commit = None if path.is_dir() else Commit(sha256(read_bytes(path)).hexdigest()[:40])
+        defaults = ImportDefaults("files", commit)
         runs = [document.run for document in read_documents(path, name, defaults, on_message)]
     shas = list(dict.fromkeys(run.commit.sha for run in runs))
     if not runs:
@@ -87,8 +89,3 @@ def _describe_results(results: dict[SeriesKey, RecordedSeries]) -> str:
     if not names:
         return "nothing"
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-def _build_content_commit(path: Path) -> Commit:
-    """A stand-in commit for a file that names none: the hash of its content tells the two files apart."""
-    return Commit(sha256(read_bytes(path)).hexdigest()[:40])

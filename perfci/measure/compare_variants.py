@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 from perfci.config import Config
 from perfci.measure.adaptive_pairs import AdaptivePairing
 from perfci.measure.confirmation import build_look_callback, measure_fresh_pairs
-from perfci.measure.measurement_session import SessionScope
+from perfci.measure.measurement_session import SessionProgress, SessionScope
 from perfci.measure.open_session import open_session
-from perfci.measure.progress import SessionProgress
 from perfci.measure.questions import Question
 from perfci.measure.variant_groups import VariantGroup
 from perfci.measure.variant_session import VariantPolicy, VariantSession, select_variant_cells

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfci.measure.adaptive_pairs import AdaptivePairing, OnLook, PairingResult
-from perfci.measure.measurement_session import MeasurementSession, SessionScope
+from perfci.measure.measurement_session import MeasurementSession, SessionProgress, SessionScope
 from perfci.measure.open_session import open_session
-from perfci.measure.progress import SessionProgress
 from perfci.measure.questions import Question
-from perfci.measure.record_decisions import record_verdicts
 from perfci.model import Stage, Status, Verdict
 from perfci.report.number_format import format_count
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
@@ -39,7 +37,7 @@ def confirm_changes(
     questions = build_questions(candidates, scope)
     fresh, result = measure_fresh_pairs(session, scope, questions, policy, progress)
     verdicts = control_false_discoveries(result.list_verdicts(), FALSE_DISCOVERY_RATE)
-    record_verdicts(fresh, verdicts, result.decisions, false_discovery_rate=FALSE_DISCOVERY_RATE)
+    fresh.record_verdicts(verdicts, result.decisions, false_discovery_rate=FALSE_DISCOVERY_RATE)
     fresh.finish()
     return ConfirmationResult(fresh.uid, verdicts, fresh.statuses)
 
@@ -54,6 +52,7 @@ def measure_fresh_pairs(
     """Measure fresh pairs of the questions, by fresh processes in a session of their own."""
     progress.start_stage("fresh pairs", 2 * policy.default.looks[0] * len(questions))
     progress.report(f"confirming {format_count(len(questions), 'candidate change')} on fresh pairs")
+    # Fresh parents have another memory layout, so that the screening's is no part of what is confirmed.
     session.workbench.restart_environments()
     fresh = open_session(
         session.store,

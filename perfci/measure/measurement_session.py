@@ -1,24 +1,38 @@
-"""Measure the visits of a plan and commit every process to the store the moment it has ended."""
+"""Measure the visits of a plan, and store every process the moment it has ended."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Protocol
 
 from sqlalchemy.orm import Session as Transaction
 
+from perfci.history.judge_samples import DecisionKey, build_decision_key
 from perfci.history.series_histories import save_summaries
-from perfci.measure.session_readings import SessionReadings
-from perfci.model import Benchmark, Commit, Measured, Metric, NamedValues, Process, Run, Series, Status
+from perfci.model import (
+    Benchmark,
+    Commit,
+    Measured,
+    Metric,
+    NamedValues,
+    Process,
+    Run,
+    Series,
+    Status,
+    Verdict,
+)
 from perfci.runner.cell_outcomes import CellOutcome, Discovery, MeasuredMetric
 from perfci.runner.frozen_suite import Cell, DiscoveredBenchmark
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.runner.visit_plan import CommitVisit
 from perfci.store import Store
 from perfci.store.queries.measurements import load_session_processes
+from perfci.store.queries.verdict_derivations import DecisionRecord, add_decisions
 from perfci.store.writes.ingest import add_processes, add_run, finish_session, start_session, upsert_commits
+from perfci.store.writes.verdict_writes import add_verdicts
 
 OnProcess = Callable[[CommitVisit, CellOutcome], None]
 """Called after each process with the visit it belongs to and how it ended."""
@@ -31,6 +45,55 @@ class SessionScope:
     commits: Mapping[str, Commit]
     discovery: Discovery
     cells: tuple[Cell, ...]
+
+
+class SessionProgress(Protocol):
+    """Receives the messages, stages and processes of a session. Totals count processes."""
+
+    def report(self, line: str) -> None: ...
+    def start_stage(self, name: str, total: int) -> None: ...
+    def set_remaining(self, remaining: int) -> None: ...
+    def report_step(self, line: str) -> None: ...
+    def report_process(self, visit: CommitVisit, outcome: CellOutcome) -> None: ...
+
+
+@dataclass(slots=True)
+class SessionReadings:
+    """The stored processes of one session, each under its row id.
+
+    One process counts once for each metric it gave.
+    """
+
+    processes_by_sha: dict[str, list[Measured]] = field(default_factory=dict)
+    processes_by_id: dict[int, Process] = field(default_factory=dict)
+    _row_ids: dict[tuple[str, Series], list[int]] = field(default_factory=dict)  # by sha and series
+    _by_cell: dict[tuple[str, str], list[Measured]] = field(default_factory=dict)  # by sha and cell name
+
+    def __len__(self) -> int:
+        return len(self.processes_by_id)
+
+    def add(self, sha: str, row_id: int, series: Series, process: Process) -> None:
+        """Index one stored process."""
+        self.processes_by_sha.setdefault(sha, []).append((series, process))
+        self._by_cell.setdefault((sha, series.cell), []).append((series, process))
+        self._row_ids.setdefault((sha, series), []).append(row_id)
+        self.processes_by_id[row_id] = process
+
+    def get_commit_processes(self, sha: str) -> Sequence[Measured]:
+        """All processes of one commit, in the order they were stored."""
+        return self.processes_by_sha.get(sha, ())
+
+    def get_cell_processes(self, sha: str, cell: Cell) -> Sequence[Measured]:
+        """The processes of one cell at one commit."""
+        return self._by_cell.get((sha, cell.name), ())
+
+    def get_row_ids(self, sha: str, series: Series) -> Sequence[int]:
+        """The rows of one series at one commit."""
+        return self._row_ids.get((sha, series), ())
+
+    def list_processes(self) -> Iterator[Process]:
+        """Every process of the session, commit by commit."""
+        return (process for rows in self.processes_by_sha.values() for _, process in rows)
 
 
 @dataclass
@@ -69,6 +132,27 @@ class MeasurementSession:
         """Mark the session as complete, so that it is not resumed."""
         with self.store.begin() as tx:
             finish_session(tx, self.uid, datetime.now(UTC))
+
+    def record_verdicts(
+        self,
+        verdicts: Sequence[Verdict],
+        decisions: Mapping[DecisionKey, DecisionRecord],
+        *,
+        false_discovery_rate: float | None = None,
+    ) -> None:
+        """Store verdicts and how each was reached; one on fresh pairs supersedes that of its screening.
+
+        A verdict without a single complete pair has no decision. ``false_discovery_rate`` is the rate to
+        which the verdicts were controlled together.
+        """
+        with self.store.begin() as tx:
+            row_ids = add_verdicts(tx, self.project, self.uid, list(verdicts), datetime.now(UTC))
+            records = {}
+            for row_id, verdict in zip(row_ids, verdicts, strict=True):
+                decision = decisions.get(build_decision_key(verdict))
+                if decision is not None:
+                    records[row_id] = replace(decision, rate=false_discovery_rate)
+            add_decisions(tx, records)
 
     def measure_visit(self, visit: CommitVisit, cells: Sequence[Cell] | None = None) -> None:
         """Visit one commit; each process is in the database before the next one starts."""
@@ -153,26 +237,23 @@ class MeasurementSession:
                 variant=self.workbench.variant(visit.sha),
                 harness=self.workbench.harness,
             )
-            yield series, _build_process(visit, index, outcome, metric)
-
-
-def _build_process(visit: CommitVisit, index: int, outcome: CellOutcome, metric: MeasuredMetric) -> Process:
-    return Process(
-        index=index,
-        role=visit.role_of(outcome.cell),
-        status=metric.status,
-        samples=metric.samples,
-        clock=metric.clock,
-        pair=visit.pair,
-        round=visit.round,
-        order=visit.order,
-        started_at=outcome.started_at,
-        duration_s=outcome.duration_s,
-        reason=metric.reason,
-        exit_code=outcome.exit_code,
-        stderr_tail=outcome.stderr_tail,
-        flags=outcome.flags,
-    )
+            process = Process(
+                index=index,
+                role=visit.role_of(outcome.cell),
+                status=metric.status,
+                samples=metric.samples,
+                clock=metric.clock,
+                pair=visit.pair,
+                round=visit.round,
+                order=visit.order,
+                started_at=outcome.started_at,
+                duration_s=outcome.duration_s,
+                reason=metric.reason,
+                exit_code=outcome.exit_code,
+                stderr_tail=outcome.stderr_tail,
+                flags=outcome.flags,
+            )
+            yield series, process
 
 
 def _build_failed_metrics(benchmark: DiscoveredBenchmark, outcome: CellOutcome) -> Iterable[MeasuredMetric]:

@@ -39,10 +39,12 @@ def prepare_scope(
 
     Raise where the suite does not import or no benchmark matches.
     """
-    workbench.prepare(
-        commits,
-        lambda commit, failure: on_message(_format_build_failure(commit, failure)) if failure else None,
-    )
+
+    def report_build(commit: Commit, failure: str) -> None:
+        if failure:
+            on_message(f"commit {commit.short_sha} ({commit.subject}) cannot be built: {failure}")
+
+    workbench.prepare(commits, report_build)
     discovery = _discover_benchmarks(workbench, commits)
     if not discovery.benchmarks and discovery.errors:
         module, error = discovery.errors[0]
@@ -53,6 +55,7 @@ def prepare_scope(
     if not cells:
         raise PerfciError(_format_no_match(bench, discovery, workbench))
     for omission in discovery.omissions:
+        # Of a selection only the classes it holds: the rest was left out on purpose.
         if not bench or any(cell.benchmark.startswith(omission.owner + ".") for cell in cells):
             on_message(str(omission))
     return SessionScope({commit.sha: commit for commit in commits}, discovery, tuple(cells))
@@ -73,10 +76,6 @@ def _discover_benchmarks(workbench: MeasurementRunner, commits: Sequence[Commit]
     if discovery is None:
         raise failure or PerfciError("there is no commit to measure")
     return discovery
-
-
-def _format_build_failure(commit: Commit, failure: str) -> str:
-    return f"commit {commit.short_sha} ({commit.subject}) cannot be built: {failure}"
 
 
 def _format_no_match(bench: str, discovery: Discovery, workbench: MeasurementRunner) -> str:
@@ -111,6 +110,7 @@ def open_session(
         uid, seed = unfinished.uid, unfinished.seed
     else:
         uid = f"{kind}-{spec[:8]}-{count}-{secrets.token_hex(4)}"
+        # From the uid alone, so that whoever reads the session can draw its order again.
         seed = int.from_bytes(hashlib.sha256(uid.encode()).digest()[:4], "big")
     session = MeasurementSession(store, workbench, project, uid, seed, scope, on_process)
     if unfinished:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from perfci.model import Commit, PerfciError, Status
-from perfci.runner.cell_outcomes import CellOutcome
 from perfci.runner.frozen_suite import Cell
 from perfci.runner.measurement_runner import MeasurementRunner
 
@@ -72,7 +71,12 @@ def profile_cells(
     if out is not None:
         _remove_old_profiles(out, folders.values())
     for outcome in workbench.profile(commit.sha, cells, folders):
-        yield _build_profiled_cell(outcome, folders.get(outcome.cell.name))
+        folder = folders.get(outcome.cell.name)
+        if outcome.status is not Status.OK or folder is None:
+            yield ProfiledCell(outcome.cell, outcome.status, outcome.reason)
+        else:
+            tables = parse_tables((folder / TABLES_FILE).read_text())
+            yield ProfiledCell(outcome.cell, Status.OK, "", folder=folder, tables=tables)
 
 
 def folder_name(cell: Cell) -> str:
@@ -80,6 +84,7 @@ def folder_name(cell: Cell) -> str:
 
     With a hash where characters are lost.
     """
+    # Parameters are stored as Python literals, so texts have quotes.
     values = [value.strip("'\"") for _, value in cell.parameters]
     words = [re.sub(r"[^A-Za-z0-9._+=]+", "_", word) for word in (cell.benchmark, *values)]
     plain = "-".join(words)
@@ -103,24 +108,15 @@ def _remove_old_profiles(out: Path, folders: Iterable[Path]) -> None:
         ) from None
 
 
-def _build_profiled_cell(outcome: CellOutcome, folder: Path | None) -> ProfiledCell:
-    if outcome.status is not Status.OK or folder is None:
-        return ProfiledCell(outcome.cell, outcome.status, outcome.reason)
-    tables = parse_tables((folder / TABLES_FILE).read_text())
-    return ProfiledCell(outcome.cell, Status.OK, "", folder=folder, tables=tables)
-
-
 def parse_tables(text: str) -> ProfileReport:
     """Parse ``profile.json``, in which an absent table is an object with a ``reason``."""
     report = json.loads(text)
     tables = ("phases", "device_phases", "kernels", "operators", "lines")
     missing = {name: report[name]["reason"] for name in (*tables, "busy") if isinstance(report[name], dict)}
-    rows: dict[str, Any] = {name: () if name in missing else _parse_rows(report[name]) for name in tables}
+    rows: dict[str, Any] = {
+        name: () if name in missing else tuple(ProfileRow(**row) for row in report[name]) for name in tables
+    }
     scalars = {name: report[name] for name in ("device", "kind", "calls", "seconds", "in_operators")}
     return ProfileReport(
         **scalars, **rows, busy=None if "busy" in missing else report["busy"], missing=missing
     )
-
-
-def _parse_rows(rows: Sequence[Mapping[str, Any]]) -> tuple[ProfileRow, ...]:
-    return tuple(ProfileRow(**row) for row in rows)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from perfci.measure.session_readings import SessionReadings
+from perfci.measure.measurement_session import SessionReadings
 from perfci.model import Measured, Role, Series
 from perfci.runner import visit_plan
 from perfci.runner.frozen_suite import Cell
@@ -56,7 +56,7 @@ class Question:
 def plan_visits(questions: Sequence[Question], number: int, seed: int) -> Sequence[visit_plan.CommitVisit]:
     """Plan one more pair of questions that share their commits, or are about variants of one commit."""
     base, head = questions[0].base, questions[0].head
-    order = 2 * number
+    order = 2 * number  # a pair takes two places in the order of visits
     if questions[0].base_cell is None:
         cells = [question.cell for question in questions]
         return visit_plan.plan_pair(base, head, cells, number, order, seed)

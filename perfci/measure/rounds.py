@@ -14,9 +14,12 @@ from perfci.history.judge_samples import (
     build_decision_record,
     build_look_record,
 )
-from perfci.measure.measurement_session import MeasurementSession, SessionScope
-from perfci.measure.progress import SessionProgress
-from perfci.measure.session_readings import SessionReadings
+from perfci.measure.measurement_session import (
+    MeasurementSession,
+    SessionProgress,
+    SessionReadings,
+    SessionScope,
+)
 from perfci.model import Verdict
 from perfci.runner import visit_plan
 from perfci.stats.group_sequential import ALPHA
@@ -81,44 +84,28 @@ def screen_neighbours(readings: SessionReadings, pairs: NeighbourPairs, policy: 
     measured = {series: by_sha for series, by_sha in judged.items() if policy.is_judged(series)}
     rules = {series: policy.rule_for(series) for series in measured}
     noise_sds = {series: prior.sd for series, prior in compute_pair_noise(measured, pairs).items()}
-    verdicts = [
-        screen(
-            series,
-            base,
-            head,
-            by_sha.get(base, []),
-            by_sha.get(head, []),
-            rule=rules[series],
-            prior_sd=noise_sds.get(series),
-        )
-        for series, by_sha in measured.items()
-        for base, head in pairs
-        if base in by_sha or head in by_sha
-    ]
-    decisions = {
-        build_decision_key(verdict): _build_decision(
-            verdict, rules[verdict.series], noise_sds.get(verdict.series)
-        )
-        for verdict in verdicts
-    }
+    verdicts: list[Verdict] = []
+    decisions: dict[DecisionKey, DecisionRecord] = {}
+    for series, by_sha in measured.items():
+        rule, noise_sd = rules[series], noise_sds.get(series)
+        for base, head in pairs:
+            if base not in by_sha and head not in by_sha:
+                continue
+            sides = by_sha.get(base, []), by_sha.get(head, [])
+            verdict = screen(series, base, head, *sides, rule=rule, prior_sd=noise_sd)
+            decisions[build_decision_key(verdict)] = _build_decision(verdict, rule, noise_sd)
+            row_ids = (*readings.get_row_ids(base, series), *readings.get_row_ids(head, series))
+            verdicts.append(replace(verdict, evidence=row_ids))
     selected = [
         candidate.verdict for candidate in select_candidates(measured, pairs, rules=rules.__getitem__)
     ]
+    # Selection sees steps of the whole range, a verdict only two neighbours: either makes a candidate.
     keys = {build_decision_key(verdict) for verdict in selected}
     moved = [v for v in verdicts if v.kind in MOVE_KINDS and build_decision_key(v) not in keys]
-    return ScreeningResult(
-        [_attach_evidence(readings, verdict) for verdict in verdicts], [*selected, *moved], decisions
-    )
+    return ScreeningResult(verdicts, [*selected, *moved], decisions)
 
 
 def _build_decision(verdict: Verdict, rule: Rule, noise_sd: float | None) -> DecisionRecord:
     prior = NoisePrior(noise_sd, PRIOR_DF) if noise_sd else None
     look_record = build_look_record(Look(verdict, tail=ALPHA), verdict.pairs, prior)
     return build_decision_record(METHOD_ROUNDS, rule, [look_record])
-
-
-def _attach_evidence(readings: SessionReadings, verdict: Verdict) -> Verdict:
-    row_ids = [
-        row_id for sha in (verdict.base, verdict.head) for row_id in readings.get_row_ids(sha, verdict.series)
-    ]
-    return replace(verdict, evidence=tuple(row_ids))

@@ -239,6 +239,7 @@ class _ScriptSession:
         with self._store.begin() as tx:
             if not self.uid:
                 uid = f"wrap-{secrets.token_hex(8)}"
+                # The uid as specification: a wrapped script is never resumed.
                 start_session(tx, self._config.project, uid, "history", uid, 0, self._repeat, end.started_at)
                 self._run_id = add_run(tx, self._build_run(uid, end))
                 self.uid = uid

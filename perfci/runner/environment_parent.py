@@ -16,8 +16,12 @@ from typing import Any
 
 from perfci.model import PerfciError
 from perfci.runner.frozen_suite import FrozenSuite
-from perfci.runner.harness_socket import JsonLineReader, close_connection
-from perfci.runner.measurement_worker import MeasurementWorker, WorkerSettings
+from perfci.runner.measurement_worker import (
+    JsonLineReader,
+    MeasurementWorker,
+    WorkerSettings,
+    close_connection,
+)
 
 HARNESS_VERSION = "perfci-1"
 """Version of the measuring method: another version is another series."""
@@ -86,6 +90,7 @@ class EnvironmentParent:
     def _open_worker(self) -> socket.socket:
         connection, child_socket = socket.socketpair()
         with child_socket:
+            # A descriptor travels beside at least one byte of data (unix(7), SCM_RIGHTS).
             socket.send_fds(self._socket, [b"d"], [child_socket.fileno()])
         return connection
 
@@ -100,7 +105,7 @@ class EnvironmentParent:
                     pass_fds=[child_socket.fileno()],
                     env=env,
                     cwd=self._scratch,
-                    start_new_session=True,
+                    start_new_session=True,  # Ctrl-C reaches perfci alone, which ends what it started
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=log,

@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,7 +95,9 @@ def freeze_suite(folder: Path, private_folder: Path) -> FrozenSuite:
             target = partial / folder.name / file.relative_to(folder)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(file, target)
-        _ensure_package(partial / folder.name)
+        package_file = partial / folder.name / "__init__.py"
+        if not package_file.exists():  # asv walks packages: without this file it would see no module
+            package_file.touch()
         frozen.parent.parent.mkdir(parents=True, exist_ok=True)
         try:
             partial.rename(frozen.parent)
@@ -106,14 +108,9 @@ def freeze_suite(folder: Path, private_folder: Path) -> FrozenSuite:
 
 def _list_files(folder: Path) -> Iterator[Path]:
     for path, folders, names in os.walk(folder):
+        # Assigned in place: os.walk descends into what is left of its own list.
         folders[:] = [name for name in folders if name not in IGNORED_NAMES]
         yield from (Path(path) / name for name in names if not name.endswith((".pyc", ".pyo")))
-
-
-def _ensure_package(folder: Path) -> None:
-    """asv walks packages; a suite folder without ``__init__.py`` would hide its modules."""
-    if not (folder / "__init__.py").exists():
-        (folder / "__init__.py").touch()
 
 
 def parse_benchmarks(messages: Iterable[Mapping[str, Any]]) -> dict[str, DiscoveredBenchmark]:
@@ -123,7 +120,10 @@ def parse_benchmarks(messages: Iterable[Mapping[str, Any]]) -> dict[str, Discove
             name=message["name"],
             version=str(message["version"]),
             type=message["type"],
-            metrics=tuple(_parse_metric(metric) for metric in message["metrics"]),
+            metrics=tuple(
+                DeclaredMetric(Metric(row["name"], row["unit"], row["direction"]), Clock(row["clock"]))
+                for row in message["metrics"]
+            ),
             param_names=tuple(message["param_names"]),
             params=tuple(tuple(values) for values in message["params"]),
             timeout_s=message["timeout_s"],
@@ -132,12 +132,6 @@ def parse_benchmarks(messages: Iterable[Mapping[str, Any]]) -> dict[str, Discove
         )
         for message in messages
     }
-
-
-def _parse_metric(message: Mapping[str, Any]) -> DeclaredMetric:
-    return DeclaredMetric(
-        Metric(message["name"], message["unit"], message["direction"]), Clock(message["clock"])
-    )
 
 
 def expand_cells(benchmarks: Iterable[DiscoveredBenchmark], pattern: str, timeout_s: float) -> list[Cell]:
@@ -153,8 +147,11 @@ def expand_cells(benchmarks: Iterable[DiscoveredBenchmark], pattern: str, timeou
 def _expand_grid(benchmark: DiscoveredBenchmark, default_timeout_s: float) -> Iterator[Cell]:
     timeout_s = benchmark.timeout_s or default_timeout_s
     cache_timeout_s = benchmark.setup_cache_timeout_s or max(timeout_s, 600.0)
+    # asv allows fewer names than parameters, and more.
+    names = [*benchmark.param_names]
+    names += [f"param{i + 1}" for i in range(len(names), len(benchmark.params))]
     for index, values in enumerate(itertools.product(*benchmark.params)):
-        parameters = tuple(zip(_parameter_names(benchmark), values, strict=True))
+        parameters = tuple(zip(names, values, strict=False))
         yield Cell(
             benchmark.name,
             index if values else None,
@@ -163,8 +160,3 @@ def _expand_grid(benchmark: DiscoveredBenchmark, default_timeout_s: float) -> It
             benchmark.setup_cache_key,
             cache_timeout_s,
         )
-
-
-def _parameter_names(benchmark: DiscoveredBenchmark) -> Sequence[str]:
-    names = benchmark.param_names[: len(benchmark.params)]
-    return [*names, *(f"param{i + 1}" for i in range(len(names), len(benchmark.params)))]

@@ -141,6 +141,7 @@ class GitRepository:
             tree = self._write_tree(head.sha)
         if tree == self._run_git("rev-parse", head.sha + "^{tree}"):
             return head
+        # The date of HEAD, not of now: equal changes get one sha, and so one build.
         when = (head.committed_at or datetime.now(UTC)).isoformat()
         identity = {
             f"GIT_{role}_{field}": value
@@ -165,6 +166,7 @@ class GitRepository:
         if not (tree / ".git").exists():
             shutil.rmtree(tree, ignore_errors=True)
             clone = self._private_clone()
+            # A tree whose folder was deleted by hand is still registered, and could not be added again.
             _run_git(clone, "worktree", "prune")
             quietly = ("-c", "core.hooksPath=/dev/null")  # a hook of the user must not run here
             _run_git(clone, *quietly, "worktree", "add", "--detach", "--force", "--quiet", str(tree), sha)
@@ -264,6 +266,8 @@ def _run_git(folder: Path, *arguments: str, env: dict[str, str] | None = None) -
     try:
         out = Git(str(folder)).execute(
             ["git", *arguments],
+            # https://git-scm.com/docs/git#_environment_variables: ask for no password, and take no
+            # lock for refreshing the user's index, which their own git may need meanwhile.
             env={"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", **(env or {})},
             strip_newline_in_stdout=True,
         )

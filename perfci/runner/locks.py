@@ -30,6 +30,7 @@ def machine_lock(
             on_wait(f"waiting for {holder}, so that two measurements do not disturb each other")
             while not _try_lock(handle):
                 time.sleep(0.5)
+        # The note is for the message of others only; the lock itself is the kernel's.
         os.ftruncate(handle, 0)
         since = datetime.now(UTC).isoformat(timespec="seconds")
         os.pwrite(handle, json.dumps({"pid": os.getpid(), "owner": owner, "since": since}).encode(), 0)
@@ -51,6 +52,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 def _open_lock(path: Path) -> int:
     try:
+        # In a folder that everybody may write a link could make us truncate another's file: O_NOFOLLOW.
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     except OSError as error:
         raise PerfciError(

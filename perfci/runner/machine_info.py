@@ -16,7 +16,7 @@ def describe_machine() -> Machine:
     names, _ = _query_nvidia_smi()
     return Machine(
         cpu=_cpu_model(),
-        cores=len(os.sched_getaffinity(0)),
+        cores=len(os.sched_getaffinity(0)),  # a container may use fewer than the machine has
         memory_gb=round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         accelerator=names[0] if names else "",
         accelerators=len(names),
@@ -31,7 +31,7 @@ def describe_environment(*, python: str, torch: str) -> Environment:
         "torch": torch,
         "driver": driver,
         "kernel": platform.release(),
-        "libc": _libc_version(),
+        "libc": " ".join(platform.libc_ver()).strip(),
     }
     return Environment(to_named_values({name: value for name, value in seen.items() if value}))
 
@@ -45,10 +45,6 @@ def _cpu_model() -> str:
         (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
         platform.machine(),
     )
-
-
-def _libc_version() -> str:
-    return " ".join(platform.libc_ver()).strip()
 
 
 def _query_nvidia_smi() -> tuple[list[str], str]:

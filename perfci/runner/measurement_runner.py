@@ -110,6 +110,7 @@ class MeasurementRunner:
         The k-th cell of a row is measured at the k-th commit.
         """
         used: Counter[EnvironmentParent] = Counter()
+        # Another core for each visit, so that what is peculiar to one core is not part of every pair.
         core = random.choice(sorted(os.sched_getaffinity(0)))
         sessions = []
         for place, prepared in enumerate(self._prepared[sha] for sha in shas):

@@ -1,7 +1,8 @@
-"""Workers of a measured environment: visit one commit after another, or several beside each other."""
+"""Workers of a measured environment: talk to each over its socket, one commit after another or by turns."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -21,7 +22,6 @@ from perfci.runner.cell_outcomes import (
     parse_outcome,
 )
 from perfci.runner.frozen_suite import Cell, FrozenSuite, parse_benchmarks
-from perfci.runner.harness_socket import JsonLineReader, close_connection
 from perfci.runner.prepare_commit import PreparedCommit
 from perfci.runner.turn_scheduler import TurnScheduler
 
@@ -46,6 +46,38 @@ class WorkerSettings:
     launch: str
     variables: Mapping[str, str]
     exit_reason: Callable[[], str]
+
+
+def close_connection(connection: socket.socket) -> None:
+    """Shut a connection down for both sides, even where other processes hold a copy of the socket."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
+
+
+class JsonLineReader:
+    """Messages from a socket, one line of JSON each; reading stays interruptible by Ctrl-C."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._rest = b""
+
+    @property
+    def has_message(self) -> bool:
+        """Whether a whole message was received already."""
+        return b"\n" in self._rest
+
+    def read_message(self) -> dict[str, Any] | None:
+        """Read the next message; None where the other side has hung up."""
+        while b"\n" not in self._rest:
+            select.select([self._connection], [], [])
+            piece = self._connection.recv(1 << 16)
+            if not piece:
+                return None
+            self._rest += piece
+        line, _, self._rest = self._rest.partition(b"\n")
+        message: dict[str, Any] = json.loads(line)
+        return message
 
 
 class MeasurementWorker:
@@ -185,11 +217,18 @@ def run_interleaved(
 def _run_turns(sessions: Sequence[WorkerSession]) -> None:
     """Start the next cell of every session and schedule the turns until all have ended."""
     with ExitStack() as sockets:
-        participants = [sockets.enter_context(_start_next_cell(session)) for session in sessions]
+        participants = []
+        for session in sessions:
+            connection, cell_socket = socket.socketpair()
+            participants.append(sockets.enter_context(connection))
+            # Our copy of the cell's end is closed once it was sent: the cell's end shows as a hang-up.
+            with cell_socket:
+                session.start_next_cell(cell_socket)
         scheduler = TurnScheduler(participants)
         running = {
             session.worker.connection: session.worker for session in sessions if not session.ended_reason
         }
+        # A message that was read along with an earlier one would not make select return.
         while running := {conn: worker for conn, worker in running.items() if not worker.has_message}:
             ready, _, _ = select.select([*scheduler.participants, *running], [], [])
             for connection in ready:
@@ -197,13 +236,6 @@ def _run_turns(sessions: Sequence[WorkerSession]) -> None:
                     del running[connection]
                 else:
                     scheduler.handle_message(connection)
-
-
-def _start_next_cell(session: WorkerSession) -> socket.socket:
-    connection, cell_socket = socket.socketpair()
-    with cell_socket:
-        session.start_next_cell(cell_socket)
-    return connection
 
 
 def _cell_message(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from perfci.config import ModelTable
@@ -47,12 +47,10 @@ def freeze_suite_with_models(folder: Path, models: Sequence[ModelTable], private
 
 def render_models_module(models: Sequence[ModelTable]) -> str:
     """One ModelBench for each table; its hooks' text holds their dotted names, which the version follows."""
-    return MODULE_HEADER + "".join(
-        f"\n\nclass {model.name}(ModelBench):\n{''.join(_render_class_body(model))}" for model in models
-    )
-
-
-def _render_class_body(model: ModelTable) -> Iterator[str]:
-    yield from (f"    {name} = {value!r}\n" for name, value in model.options.items())
-    for hook, dotted in model.hooks.items():
-        yield HOOK_TEMPLATE.format(hook=hook, model=model.name, dotted=dotted)
+    parts = [MODULE_HEADER]
+    for model in models:
+        parts.append(f"\n\nclass {model.name}(ModelBench):\n")
+        parts += [f"    {name} = {value!r}\n" for name, value in model.options.items()]
+        for hook, dotted in model.hooks.items():
+            parts.append(HOOK_TEMPLATE.format(hook=hook, model=model.name, dotted=dotted))
+    return "".join(parts)

@@ -120,7 +120,7 @@ def _runner_requirement() -> str:
 def _read_lock_file(tree: Path, name: str) -> str:
     try:
         return (tree / name).read_text()
-    except OSError:
+    except OSError:  # a commit without the file has another environment, and is measured all the same
         return ""
 
 
@@ -154,27 +154,15 @@ def _run_build_command(
     """Run one command in asv's notation: ``in-dir=DIR``, ``NAME=value`` and ``return-code=any`` may come
     first.
     """
-    env_dir = str(Path(python).parent.parent)
-    wheels = [str(path) for path in cache.glob("*.whl")]
     places = {
         "target": str(target),
         "build_dir": str(tree),
         "build_cache_dir": str(cache),
-        "env_dir": env_dir,
+        "env_dir": str(Path(python).parent.parent),
         "conf_dir": str(root),
         "commit": sha,
-        "wheel_file": wheels[0] if len(wheels) == 1 else "",
     }
-    if "{wheel_file}" in command and len(wheels) != 1:
-        raise BuildFailed(
-            f"build: {len(wheels)} wheels in the cache where {{wheel_file}} needs exactly one", ""
-        )
-    try:
-        words = [word.format(**places) for word in shlex.split(command)]
-    except (KeyError, IndexError, ValueError) as error:
-        raise PerfciError(
-            f"[environment] build: {command!r} has a placeholder that is not known: {error}"
-        ) from None
+    words = _fill_placeholders(command, places, [str(path) for path in cache.glob("*.whl")])
     folder, variables, any_code = tree, {"PIP_TARGET": str(target)}, False
     while words and "=" in words[0] and not words[0].startswith("-"):
         name, _, value = words.pop(0).partition("=")
@@ -187,6 +175,21 @@ def _run_build_command(
     if words:
         argv = [python if words[0] in ("python", "python3") else words[0], *words[1:]]
         _run_step(argv, folder, variables, "build", any_code=any_code)
+
+
+def _fill_placeholders(command: str, places: dict[str, str], wheels: Sequence[str]) -> list[str]:
+    """Split a command into words, with asv's placeholders filled in; ``{wheel_file}`` is the one wheel."""
+    if "{wheel_file}" in command and len(wheels) != 1:
+        raise BuildFailed(
+            f"build: {len(wheels)} wheels in the cache where {{wheel_file}} needs exactly one", ""
+        )
+    wheel_file = wheels[0] if len(wheels) == 1 else ""
+    try:
+        return [word.format(**places, wheel_file=wheel_file) for word in shlex.split(command)]
+    except (KeyError, IndexError, ValueError) as error:
+        raise PerfciError(
+            f"[environment] build: {command!r} has a placeholder that is not known: {error}"
+        ) from None
 
 
 def _run_step(

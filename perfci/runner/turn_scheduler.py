@@ -67,5 +67,5 @@ def _send(participant: socket.socket, message: bytes) -> None:
 def _receive(participant: socket.socket, size: int) -> bytes:
     try:
         return participant.recv(size, socket.MSG_WAITALL)
-    except OSError:
+    except OSError:  # a process that ended with data unread resets the connection
         return b""

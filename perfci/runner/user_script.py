@@ -122,6 +122,8 @@ def run_script(script: Script, variables: Mapping[str, str], *, output: int | No
     """
     started_at, begin = datetime.now(UTC), time.monotonic()
     process = subprocess.Popen(
+        # A small interpreter in between, which exec replaces: Popen itself cannot set the signal, except by
+        # preexec_fn, which is unsafe in a process with threads.
         [sys.executable, "-S", "-E", "-c", LAUNCH_CODE, str(os.getpid()), script.program, *script.command],
         env={**os.environ, **variables},
         stdin=subprocess.DEVNULL,
@@ -136,15 +138,13 @@ def run_script(script: Script, variables: Mapping[str, str], *, output: int | No
         status, usage = _interrupt(process)
     finally:
         _signal_group(process.pid, signal.SIGKILL)
+    # wait4 has reaped it: without a code here Popen would warn of a process that still runs.
     process.returncode = os.waitstatus_to_exitcode(status)
-    peak = usage.ru_maxrss * 1024 if usage.ru_maxrss > _own_peak_kb() else None
+    # A process starts with the peak of the one that forked it: below perfci's own, its peak is unknown.
+    # VmHWM is that of this program alone; our own ru_maxrss would include the peak of our parents.
+    own_peak_kb = int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
+    peak = usage.ru_maxrss * 1024 if usage.ru_maxrss > own_peak_kb else None
     return ScriptResult(process.returncode, interrupted, started_at, time.monotonic() - begin, peak)
-
-
-def _own_peak_kb() -> int:
-    """Peak memory, in KiB, that a child process starts with: that of this program, not of its parents."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0])
 
 
 def _wait_for(process: subprocess.Popen[bytes]) -> tuple[int, resource.struct_rusage]:

@@ -10,9 +10,8 @@ import pytest
 
 from perfci.history.judge_samples import NoisePriors
 from perfci.measure.adaptive_pairs import AdaptivePairing
-from perfci.measure.measurement_session import MeasurementSession
+from perfci.measure.measurement_session import MeasurementSession, SessionReadings
 from perfci.measure.questions import Question
-from perfci.measure.session_readings import SessionReadings
 from perfci.model import Clock, Process, Stage, VerdictKind
 from perfci.runner.frozen_suite import Cell
 from perfci.runner.visit_plan import CommitVisit

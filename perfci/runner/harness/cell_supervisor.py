@@ -1,4 +1,4 @@
-"""One cell supervised: a fresh process under a wall clock, and how it ended."""
+"""One cell supervised: a fresh process, forked or spawned, under a wall clock, and how it ended."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ from .processes import (
     wait_for_exit,
 )
 from .run_cell import run_cell
+from .suite_discovery import load_suite
 from .turn_slots import TurnSlot
 
 LEFTOVER_GRACE_S = 1.5
@@ -116,19 +117,19 @@ def run_in_child(
         pid = os.fork()
         if pid == 0:
             run_as_child(lambda: run_cell_child(work, report, folder, log, me))
+        # The limit moves while the cell waits for its turns, so it is computed anew after each wait.
         ended, status = False, 0
         while not ended and (left := begin + timeout_s + waited_s() - time.monotonic()) > 0:
             ended, status = wait_for_exit(pid, time.monotonic() + max(left, RECHECK_S))
         duration = time.monotonic() - begin
-        leaked = (
-            [describe_process(left) for left in list_leftovers(LEFTOVER_GRACE_S, earlier_children)]
-            if ended and status == 0
-            else []
-        )
+        leaked = []
+        if ended and status == 0:
+            leaked = [describe_process(left) for left in list_leftovers(LEFTOVER_GRACE_S, earlier_children)]
+        # Only after the leftovers were listed: this ends those that are of the cell's group.
         kill_group(pid)
         if not ended:
             status = reap(pid)
-        kill_orphans()
+        kill_orphans()  # those that left the group, in a session of their own
         report.seek(0)
         outcome = read_report(report.read())
     kills_after = count_oom_kills()
@@ -175,6 +176,20 @@ def spawn_cell(
         os.set_inheritable(handle, True)
     arguments = json.dumps({"cell": cell, "request": request, **handles})
     os.execv(sys.executable, [sys.executable, os.path.dirname(os.path.abspath(__file__)), "cell", arguments])
+
+
+def run_spawned_cell(arguments: JsonMessage) -> None:
+    """In that process: import the suite and run the cell, supervised by the commit parent as if forked."""
+
+    def work(report: ReportFile) -> None:
+        suite = load_suite(arguments["request"])
+        slot = TurnSlot(*arguments["slot"]) if arguments["slot"] else None
+        benchmark = suite.benchmarks[arguments["cell"]["benchmark"]]
+        run_cell(benchmark, arguments["cell"], arguments["request"], slot, report)
+
+    with os.fdopen(arguments["report"], "w+b") as report:
+        report_or_fail(work, report)
+        os._exit(0)
 
 
 def classify_exit(

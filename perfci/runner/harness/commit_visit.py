@@ -28,7 +28,7 @@ def run_visit(request: JsonMessage, control: socket.socket, parent: int) -> None
         {"event": "suite", "benchmarks": descriptions, "errors": suite.errors, "omissions": suite.omissions},
     )
     launch, spawn_reason = choose_launch(request)
-    gc.freeze()
+    gc.freeze()  # cells must not copy pages by counting references in what the imports left
     for cell in request["cells"]:
         may_start, slot = wait_for_start(control)
         if not may_start:

@@ -25,7 +25,7 @@ from .processes import (
 )
 from .suite_discovery import try_import
 
-MADV_COLLAPSE = 25
+MADV_COLLAPSE = 25  # of <asm-generic/mman-common.h>, which Python's mmap does not name
 HUGE_PAGE = 2 << 20
 
 
@@ -67,10 +67,7 @@ def run_worker(control: socket.socket, parent: int) -> None:
             kill_group(pid)
             status = reap(pid)
         kill_orphans()
-        send(
-            control,
-            {"event": "visit_ended", "timed_out": not ended, "status": status},
-        )
+        send(control, {"event": "visit_ended", "timed_out": not ended, "status": status})
 
 
 def import_and_describe(preload: list[str]) -> JsonMessage:
@@ -105,6 +102,7 @@ def collapse_huge_pages() -> None:
     with open("/proc/self/maps") as maps:
         regions = [line.split() for line in maps]
     for region in regions:
+        # proc_pid_maps(5): a line without a sixth field is anonymous memory.
         private = region[1] == "rw-p" and (len(region) == 5 or region[5] == "[heap]")
         start, end = (int(address, 16) for address in region[0].split("-"))
         start, end = -(-start // HUGE_PAGE) * HUGE_PAGE, end // HUGE_PAGE * HUGE_PAGE

@@ -49,10 +49,10 @@ def take_interleaved_samples(
     All take the same number of calls: the first one of a turn finds cold caches, and a mean over twice as
     many calls would be less of it.
     """
+    # By the class: on the instance the method is this very function.
     _, number = type(benchmark).benchmark_timing(benchmark, timer, 1, 1, max_time=max_time, **limits)
-    single_calls = (
-        benchmark.number == 0 and benchmark._setups
-    )  # then asv times single calls, each set up anew
+    # Then asv times single calls, each set up anew.
+    single_calls = benchmark.number == 0 and benchmark._setups
     calls = process_turns.agree_on_number(calls_per_turn(timer) if single_calls else 1)
     number = process_turns.agree_on_number(number)
     samples: list[float] = []

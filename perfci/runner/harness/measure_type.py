@@ -1,4 +1,7 @@
-"""The benchmark type of perfci: a ``measure_*`` function runs once and gives several metrics."""
+"""The benchmark type of perfci: a ``measure_*`` function runs once and gives several metrics.
+
+A module of its own, since its base class imports asv_runner, which the harness does only after the preload.
+"""
 
 from __future__ import annotations
 

@@ -58,6 +58,7 @@ def outcome_without_result(status: str, reason: str) -> JsonMessage:
 def redirect_output(path: str) -> Iterator[None]:
     """Send what an import prints into a file."""
     with open(path, "wb") as file:
+        # The descriptors, not sys.stdout: libraries written in C print as well.
         for fd in (1, 2):
             os.dup2(file.fileno(), fd)
     yield

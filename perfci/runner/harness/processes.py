@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection
 
 from .messages import flush_output
 
+# Of <linux/prctl.h>; see prctl(2).
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -34,6 +35,7 @@ def run_as_child(work: Callable[[], None]) -> None:
 
 def wait_for_exit(pid: int, deadline: float, connection: socket.socket | None = None) -> tuple[bool, int]:
     """Wait for a child by the wall clock. When ``connection`` hangs up, end everything and leave."""
+    # A pidfd becomes readable when the process ends (pidfd_open(2)), so that one poll sees both ends.
     poll = select.poll()
     handle = os.pidfd_open(pid)
     try:
@@ -65,7 +67,7 @@ def kill_group(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)  # it may not have made its own group yet
 
 
 def kill_orphans() -> None:
@@ -146,6 +148,7 @@ def list_children() -> list[int]:
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             with contextlib.suppress(OSError), open(f"/proc/{entry}/stat") as file:
+                # proc_pid_stat(5): the name stands in brackets and may hold brackets and spaces itself.
                 if file.read().rpartition(")")[2].split()[1] == me:
                     children.append(int(entry))
     return children

@@ -41,7 +41,7 @@ def run_cell(
     measured["interleaved"] = process_turns.was_offered
     wrong = find_foreign_code(request)
     write_report(report, {"status": "failed", "reason": wrong} if wrong else measured)
-    terminate_daemons()
+    terminate_daemons()  # else they would count as processes that the benchmark left behind
 
 
 def load_setup_cache(cell: JsonMessage) -> Any:
@@ -208,7 +208,7 @@ def reset_peak_memory() -> int | None:
     """Forget the peak inherited through the fork, and return the resident bytes the peak is counted from."""
     try:
         with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")
+            file.write("5")  # proc_pid_clear_refs(5): reset VmHWM to the current resident size
     except OSError:
         return None
     return read_memory_status("VmRSS")

@@ -98,6 +98,7 @@ class ProcessTurns:
         """Between two samples: let the others take one of theirs."""
         if self._slot is not None:
             self.was_offered = True
+            # Decided once, and not at the start: threads show only when they have computed.
             if self._core is not None and time.process_time() >= THREAD_CHECK_S:
                 move_to_shared_core(self._core)
                 self._core = None
