@@ -38,7 +38,7 @@ class DetectionScore:
 def score_verdicts(planted: Sequence[PlantedChange], verdicts: Iterable[Verdict]) -> DetectionScore:
     """Score verdicts: a change is detected only at its own commit, benchmark and direction."""
     settled = [v for v in verdicts if v.stage is Stage.CONFIRMATION]
-    alarms = {_verdict_key(v): v for v in settled if v.kind in ALARM_KINDS}
+    alarms = {(v.head, v.series.benchmark.name, v.kind): v for v in settled if v.kind in ALARM_KINDS}
     expected = {(p.sha, p.benchmark, VerdictKind(p.kind)): p for p in planted}
     return DetectionScore(
         detections=[(p, alarms.get(place)) for place, p in expected.items()],
@@ -86,10 +86,6 @@ def _format_pairs_to_decide(verdict: Verdict) -> str:
     if verdict.pairs_to_decide is None:
         return "and no reasonable number of pairs would decide it"
     return f"about {format_count(verdict.pairs_to_decide, 'more pair')} would decide"
-
-
-def _verdict_key(verdict: Verdict) -> tuple[str, str, VerdictKind]:
-    return (verdict.head, verdict.series.benchmark.name, verdict.kind)
 
 
 def _planted_row(

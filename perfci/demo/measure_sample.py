@@ -45,7 +45,7 @@ def prepare_sample_repository(folder: Path, *, fresh: bool) -> GitRepository:
         shutil.rmtree(partial, ignore_errors=True)
         partial.parent.mkdir(parents=True, exist_ok=True)
         make_sample_repository(partial)
-        partial.rename(tree)
+        partial.rename(tree)  # in one step: an interrupted demo leaves no half repository
     return GitRepository(tree)
 
 
@@ -58,7 +58,9 @@ def measure_sample(repository: GitRepository, config: Config, watcher: SessionPr
     """Measure what is not yet measured; False if a finished session exists already."""
     upgrade_if_older(config.database_url)
     with closing(open_store(config.database_url, create=True)) as store:
-        if _has_finished_session(store, config.project):
+        with store.read() as tx:
+            sessions = load_sessions(tx, config.project)
+        if any(session.kind == "history" and session.state == "finished" for session in sessions):
             return False
         commits = repository.first_parent_commits("HEAD")
         with open_workbench(repository, config, None, smoke=True) as workbench:
@@ -79,11 +81,6 @@ def load_demo_results(repository: GitRepository, config: Config) -> DemoResults:
     return DemoResults(
         commits, verdicts, compute_noise_floors(measured, line), minimum_detectable_effects(measured, line)
     )
-
-
-def _has_finished_session(store: Store, project: str) -> bool:
-    with store.read() as tx:
-        return any(s.kind == "history" and s.state == "finished" for s in load_sessions(tx, project))
 
 
 def _load_judged_processes(store: Store, project: str) -> dict[Series, dict[str, list[Process]]]:

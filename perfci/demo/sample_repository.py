@@ -16,7 +16,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from perfci.model import PerfciError
 
@@ -85,14 +85,17 @@ def make_sample_repository(folder: Path) -> None:
 
 def read_planted_changes(repo: Path) -> list[PlantedChange]:
     """Read the planted changes from the repository's notes, oldest commit first."""
-    return [
-        PlantedChange(
-            sha, subject, row["benchmark"], row["metric"], KIND_OF_EFFECT[row["change"]], row["about"]
-        )
-        for sha, text in _read_log(repo, "%s%x00%N")
-        for subject, _, note in [text.partition("\0")]
-        for row in _parse_note(note)
-    ]
+    changes = []
+    for sha, text in _read_log(repo, "%s%x00%N"):
+        subject, _, note = text.partition("\0")
+        rows = json.loads(note) if note.strip() else []
+        changes += [
+            PlantedChange(
+                sha, subject, row["benchmark"], row["metric"], KIND_OF_EFFECT[row["change"]], row["about"]
+            )
+            for row in rows
+        ]
+    return changes
 
 
 def _format_note(subject: str) -> str:
@@ -106,11 +109,6 @@ def _format_note(subject: str) -> str:
         for benchmark, change, relative_change in PLANTED_CHANGES[subject]
     ]
     return json.dumps(rows, indent=1)
-
-
-def _parse_note(note: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = json.loads(note) if note.strip() else []
-    return rows
 
 
 def _read_log(repo: Path, log_format: str) -> list[tuple[str, str]]:

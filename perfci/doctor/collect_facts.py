@@ -87,30 +87,29 @@ def read_git_version() -> str:
 def read_machine_facts(root: Path = Path("/")) -> MachineFacts:
     """Read the facts that Linux shows below ``/proc`` and ``/sys``."""
     quota, stopped = _read_quota(root)
+    load_averages = _read_text(root / "proc/loadavg").split()
+    autogroup = _read_text(root / "proc/sys/kernel/sched_autogroup_enabled")
+    governor_files = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
+    governors = {_read_text(file) for file in governor_files} - {""}
     return MachineFacts(
         cores=len(os.sched_getaffinity(0)),
         quota_cores=quota,
         stopped_share=stopped,
         memory=_read_memory(root),
-        load=_read_first_number(root / "proc/loadavg"),
+        load=float(load_averages[0]) if load_averages else None,  # of the last minute, see proc_loadavg(5)
         clock=_read_text(root / "sys/devices/system/clocksource/clocksource0/current_clocksource"),
-        governors=_read_governors(root),
+        governors=tuple(sorted(governors)),
         turbo=_read_turbo(root),
-        autogroup=_read_autogroup(root),
+        autogroup=autogroup == "1" if autogroup else None,
     )
-
-
-def _read_autogroup(root: Path) -> bool | None:
-    text = _read_text(root / "proc/sys/kernel/sched_autogroup_enabled")
-    return text == "1" if text else None
 
 
 def _read_quota(root: Path) -> tuple[float | None, float | None]:
     """The tightest CPU quota in cores of the control groups around this process, and how often it ran out."""
     quotas: list[tuple[float, float | None]] = []
     for folder in _list_cgroup_folders(root, "cpu"):
-        quota, _, period = _read_text(folder / "cpu.max").partition(" ")
-        # The files of control groups version 1.
+        quota, _, period = _read_text(folder / "cpu.max").partition(" ")  # "max 100000" without a limit
+        # The files of control groups version 1, whose quota is -1 without a limit.
         quota = quota or _read_text(folder / "cpu.cfs_quota_us")
         period = period or _read_text(folder / "cpu.cfs_period_us")
         if quota.isdigit() and period.isdigit():
@@ -136,6 +135,7 @@ def _read_memory(root: Path) -> int | None:
 def _list_cgroup_folders(root: Path, controller: str) -> Iterator[Path]:
     """The folders of this process's control group and all above it, of version 2 or 1."""
     for line in _read_text(root / "proc/self/cgroup").splitlines():
+        # cgroups(7): version 2 has one line without controllers, version 1 a line and a mount for each set.
         _, controllers, group = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
             continue
@@ -144,22 +144,13 @@ def _list_cgroup_folders(root: Path, controller: str) -> Iterator[Path]:
         yield from (path for path in (folder, *folder.parents) if path.is_relative_to(top))
 
 
-def _read_governors(root: Path) -> tuple[str, ...]:
-    files = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
-    return tuple(sorted({_read_text(file) for file in files} - {""}))
-
-
 def _read_turbo(root: Path) -> bool | None:
     cpu = root / "sys/devices/system/cpu"
+    # Intel's driver has a switch that turns turbo off, acpi-cpufreq one that allows it.
     off, boost = _read_text(cpu / "intel_pstate/no_turbo"), _read_text(cpu / "cpufreq/boost")
     if off:
         return off == "0"
     return boost == "1" if boost else None
-
-
-def _read_first_number(path: Path) -> float | None:
-    words = _read_text(path).split()
-    return float(words[0]) if words else None
 
 
 def _read_text(path: Path) -> str:

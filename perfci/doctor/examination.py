@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -13,6 +13,7 @@ from perfci.doctor import collect_facts, machine_checks, noise_check, software_c
 from perfci.doctor import suite_checks as suite
 from perfci.doctor.findings import DoctorFinding, ok, problem, warning
 from perfci.model import Commit, PerfciError
+from perfci.runner.cell_outcomes import Discovery
 from perfci.runner.frozen_suite import expand_cells
 from perfci.runner.git_repository import GitRepository
 from perfci.runner.locks import machine_lock
@@ -102,7 +103,7 @@ def check_environment(
 
 
 def check_suite(target: DoctorTarget, repository: GitRepository, commit: Commit) -> Iterator[DoctorFinding]:
-    """Check that every benchmark of the suite is discovered."""
+    """Check that every benchmark of the suite is discovered, and that none was lost since the last run."""
     settings = target.config.settings
     folder = target.suite if target.suite is not None else repository.root / settings.suite.path
     try:
@@ -116,11 +117,20 @@ def check_suite(target: DoctorTarget, repository: GitRepository, commit: Commit)
             "suite", str(error), "a suite is what `perfci init` writes, or any folder of asv benchmarks"
         )
         return
+    yield from check_discovery(discovery, sources, settings.suite.timeout_s)
+    versions = {benchmark.name: benchmark.version for benchmark in discovery.benchmarks.values()}
+    yield from suite.check_lost_benchmarks(versions, collect_facts.load_recorded_suite(target.config, name))
+
+
+def check_discovery(
+    discovery: Discovery, sources: Mapping[str, str], timeout_s: float
+) -> Iterator[DoctorFinding]:
+    """Check what was discovered against what is written in the modules of the suite."""
     benchmarks = discovery.benchmarks
     yield from suite.check_modules(discovery.errors)
     yield suite.check_benchmark_count(
         {benchmark.name: benchmark.type for benchmark in benchmarks.values()},
-        len(expand_cells(benchmarks.values(), "", settings.suite.timeout_s)),
+        len(expand_cells(benchmarks.values(), "", timeout_s)),
     )
     written: list[suite.WrittenFunction] = []
     imported: list[str] = []
@@ -135,8 +145,6 @@ def check_suite(target: DoctorTarget, repository: GitRepository, commit: Commit)
         for omission in discovery.omissions
         for group in omission.omitted_metrics
     )
-    versions = {benchmark.name: benchmark.version for benchmark in benchmarks.values()}
-    yield from suite.check_lost_benchmarks(versions, collect_facts.load_recorded_suite(target.config, name))
 
 
 def run_noise_check(

@@ -73,9 +73,11 @@ def check_noise(measurement: AAMeasurement, judge: JudgeTable) -> list[DoctorFin
 
 def check_detectable_effect(smallest_effects: dict[int, float], judge: JudgeTable) -> DoctorFinding:
     """Judge the smallest detectable effects, ratios minus one by number of pairs, against the bar."""
-    forecast = "; ".join(
-        f"{pairs} pairs see {_format_effect(effect)}" for pairs, effect in smallest_effects.items()
-    )
+    visible = {
+        pairs: f"{effect:.1%}" if math.isfinite(effect) else "nothing"
+        for pairs, effect in smallest_effects.items()
+    }
+    forecast = "; ".join(f"{pairs} pairs see {text}" for pairs, text in visible.items())
     bar = f"{judge.bar:.0%}"
     enough = [pairs for pairs, effect in smallest_effects.items() if effect <= judge.bar]
     if not enough:
@@ -106,10 +108,6 @@ def compute_detectable_effect(shift: Shift, pairs: int, judge: JudgeTable) -> fl
     excluded = DecisionLimits.from_rule(Rule(bar=judge.bar)).null
     effect = minimum_detectable_effect(error, df, 0.0, excluded)
     return math.expm1(effect) if effect < math.log(1e3) else math.inf
-
-
-def _format_effect(effect: float) -> str:
-    return f"{effect:.1%}" if math.isfinite(effect) else "nothing"
 
 
 def measure_aa_pairs(

@@ -110,7 +110,8 @@ def check_torch(torch: TorchFacts, gpus: tuple[str, ...]) -> DoctorFinding:
         return problem("torch", f"importing torch fails: {torch.error}", "repair or reinstall torch there")
     if not torch.version:
         return warning("torch", "torch is not installed there", "install it, unless nothing measured uses it")
-    sentence = f"{torch.version}, {torch.build} build, {_describe_devices(torch)}"
+    devices = f"sees {format_names(list(torch.devices))}" if torch.devices else "sees no accelerator"
+    sentence = f"{torch.version}, {torch.build} build, {devices}"
     if parse_version(torch.version)[:2] < MIN_TORCH:
         return problem("torch", sentence, f"install torch {'.'.join(map(str, MIN_TORCH))} or newer")
     if gpus and not torch.devices:
@@ -121,10 +122,6 @@ def check_torch(torch: TorchFacts, gpus: tuple[str, ...]) -> DoctorFinding:
         )
         return problem("torch", f"{sentence}, although the driver lists {format_names(list(gpus))}", advice)
     return ok("torch", sentence)
-
-
-def _describe_devices(torch: TorchFacts) -> str:
-    return f"sees {format_names(list(torch.devices))}" if torch.devices else "sees no accelerator"
 
 
 def check_asv(facts: SoftwareFacts, expected: str) -> DoctorFinding:
@@ -193,21 +190,17 @@ def check_gpu(bench: BenchFacts) -> Iterator[DoctorFinding]:
         )
         yield warning("GPU", f"NVML does not answer: {bench.nvml_error}", advice)
         return
-    harmful = {"shared_gpu": _report_shared_gpu, "throttled": _report_throttled_gpu}
-    flags = [flag.split(": ", 1) for flag in bench.gpu_flags]
-    findings = [harmful[kind](detail) for kind, detail in flags if kind in harmful]
-    yield from findings or [ok("GPU", "NVML answers; it is not slowed down, and nobody else uses it")]
-
-
-def _report_shared_gpu(detail: str) -> DoctorFinding:
-    return problem(
-        "GPU", f"somebody else uses it: {detail}", "end that program: nothing measured beside it is judged"
-    )
-
-
-def _report_throttled_gpu(detail: str) -> DoctorFinding:
-    advice = "cool it, raise its power limit, or lock its clocks with nvidia-smi -lgc"
-    return problem("GPU", f"slowed down although it is idle: {detail}", advice)
+    is_harmless = True
+    for kind, detail in (flag.split(": ", 1) for flag in bench.gpu_flags):
+        if kind == "shared_gpu":
+            advice = "end that program: nothing measured beside it is judged"
+            yield problem("GPU", f"somebody else uses it: {detail}", advice)
+        elif kind == "throttled":
+            advice = "cool it, raise its power limit, or lock its clocks with nvidia-smi -lgc"
+            yield problem("GPU", f"slowed down although it is idle: {detail}", advice)
+        is_harmless &= kind not in ("shared_gpu", "throttled")
+    if is_harmless:
+        yield ok("GPU", "NVML answers; it is not slowed down, and nobody else uses it")
 
 
 def check_counters(error: str) -> DoctorFinding:

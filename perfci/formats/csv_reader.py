@@ -8,7 +8,6 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -30,7 +29,6 @@ from perfci.formats.value_parsing import (
 )
 from perfci.model import (
     Clock,
-    Commit,
     Machine,
     NamedValues,
     PerfciError,
@@ -51,6 +49,9 @@ SAMPLE_ONLY_COLUMNS = tuple(name for name in SAMPLE_COLUMNS if name not in CSV_C
 MAX_CELL_LENGTH = 1_000_000
 """In characters; Python's own limit is 131,072, which a cell of many parameters may pass."""
 
+FORMULA_ESCAPE = re.compile(r"\A'(?=[=+\-@\t\r])")
+"""The apostrophe that keeps a spreadsheet from running a name as a formula (OWASP, *CSV Injection*)."""
+
 CsvRecord = dict[str, str]
 
 
@@ -69,14 +70,15 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
         groups[row.get("commit", ""), row.get("machine", ""), row.get("variant", "")].append(row)
     if not groups:
         raise PerfciError(f"{path} holds no row with a benchmark and a value.")
-    for (_, machine, variant), rows in groups.items():
+    for (commit, machine, variant), rows in groups.items():
+        committed_at = parse_time(rows[0].get("committed_at") or None)
         run = RunBuilder(
             TOOL,
             str(path),
             defaults,
             warn,
-            started_at=_parse_commit_time(rows[0]) or file_modified_at(path),
-            commit=_parse_commit(rows[0]),
+            started_at=committed_at or file_modified_at(path),
+            commit=parse_commit(commit, committed_at=committed_at),
             machine=_parse_machine(machine),
             variant=_parse_pairs(variant, "variant"),
         )
@@ -99,26 +101,18 @@ def _read_rows(body: bytes, path: Path, warn: WarnCallback) -> Iterator[CsvRecor
                 f"{path} has no column {missing[0]}: expected a header with {' and '.join(REQUIRED_COLUMNS)}."
             )
         for row in reader:
+            # DictReader fills missing cells with None, and puts further ones under restkey.
             if None in row.values() or "" in row:
                 warn("a row with more or fewer cells than the header was skipped")
-            else:
-                yield _warn_of_bad_value(
-                    {name.strip(): _unescape_cell(cell) for name, cell in row.items()}, warn
-                )
+                continue
+            record = {name.strip(): FORMULA_ESCAPE.sub("", cell) for name, cell in row.items()}
+            value = record["value"].strip()
+            if value and _parse_number(value) is None:
+                subject = f"{record['benchmark'][:60]!a}: the value {value[:40]!a}"
+                warn(f"{subject} is not a finite number; treated as failed")
+            yield record
     except csv.Error as error:
         raise PerfciError(f"{path}, line {reader.line_num}, is damaged: {error}.") from error
-
-
-def _warn_of_bad_value(row: CsvRecord, warn: WarnCallback) -> CsvRecord:
-    """Return the row, with a warning if its value is not a finite number."""
-    if (value := row["value"].strip()) and _parse_number(value) is None:
-        warn(f"{row['benchmark'][:60]!a}: the value {value[:40]!a} is not a finite number; treated as failed")
-    return row
-
-
-def _unescape_cell(cell: str) -> str:
-    """Remove the apostrophe that keeps a spreadsheet from running a name as a formula."""
-    return cell[1:] if re.match(r"'[=+\-@\t\r]", cell) else cell
 
 
 def _group_by_series(rows: Iterable[CsvRecord]) -> dict[tuple[str, ...], list[CsvRecord]]:
@@ -220,14 +214,6 @@ def _parse_machine(cell: str) -> Machine | None:
         accelerators=_parse_whole(fields.get("accelerators", "")) or 0,
         name=fields.get("name", ""),
     )
-
-
-def _parse_commit(row: CsvRecord) -> Commit | None:
-    return parse_commit(row.get("commit"), committed_at=_parse_commit_time(row))
-
-
-def _parse_commit_time(row: CsvRecord) -> datetime | None:
-    return parse_time(row.get("committed_at") or None)
 
 
 def _parse_number(cell: str) -> float | None:

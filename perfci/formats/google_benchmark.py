@@ -94,7 +94,11 @@ def _group_repetitions(rows: Iterable[object]) -> dict[tuple[str, NamedValues], 
     """Group the repetitions by benchmark and parameters; aggregate rows are dropped."""
     repetitions: dict[tuple[str, NamedValues], list[Mapping[str, Any]]] = defaultdict(list)
     for row in map(as_mapping, rows):
-        if not _is_aggregate(row):
+        name_suffix = to_text(row.get("name")).rpartition("_")[2]
+        is_aggregate = row.get("run_type") == "aggregate" or (
+            "run_type" not in row and name_suffix in AGGREGATES
+        )
+        if not is_aggregate:
             repetitions[_parse_name(row)].append(row)
     return repetitions
 
@@ -110,19 +114,20 @@ def _add_benchmark(
             name, parameters, Metric("time", "seconds"), status, message or "the benchmark gave no reason"
         )
         return
+    number = parse_count(good[0].get("iterations"), 2**63)
     scale = unit_conversion.find_conversion(to_text(good[0].get("time_unit")) or "ns")
     for field, (metric, clock) in CLOCKS.items():
         values = _finite_values(good, field)
         if values and scale is not None:
             seconds = map(scale.convert, values)
-            run.add_samples(
-                name,
-                parameters,
-                Metric(metric, "seconds"),
-                seconds,
-                clock,
-                number=parse_count(good[0].get("iterations"), 2**63),
-            )
+            run.add_samples(name, parameters, Metric(metric, "seconds"), seconds, clock, number=number)
+    _add_counters(run, name, parameters, good)
+
+
+def _add_counters(
+    run: RunBuilder, name: str, parameters: NamedValues, good: Sequence[Mapping[str, Any]]
+) -> None:
+    """Add user counters, which stand among the fields of a row as if they were its own."""
     for field in dict.fromkeys(field for row in good for field in row if field not in KNOWN_FIELDS):
         if field in RATES:
             run.add_samples(name, parameters, RATES[field], _finite_values(good, field), Clock.INFORMATIONAL)
@@ -142,11 +147,6 @@ def _add_benchmark(
 
 def _finite_values(rows: Iterable[Mapping[str, Any]], field: str) -> list[float]:
     return [number for row in rows if (number := parse_finite(row.get(field))) is not None]
-
-
-def _is_aggregate(row: Mapping[str, Any]) -> bool:
-    name_suffix = to_text(row.get("name")).rpartition("_")[2]
-    return row.get("run_type") == "aggregate" or ("run_type" not in row and name_suffix in AGGREGATES)
 
 
 def _parse_name(row: Mapping[str, Any]) -> tuple[str, NamedValues]:

@@ -24,7 +24,7 @@ from perfci.formats.value_parsing import (
     to_pairs,
     to_text,
 )
-from perfci.model import Clock, Machine, Metric, NamedValues, PerfciError, SampleSummary, Status
+from perfci.model import Clock, Machine, Metric, PerfciError, SampleSummary, Status
 
 ON_CHANGED_BODY: Literal["refuse", "add"] = "refuse"
 
@@ -79,7 +79,8 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
 
 
 def _add_state(run: RunBuilder, name: str, state: Mapping[str, Any], path: Path, warn: WarnCallback) -> None:
-    parameters = _read_parameters(state)
+    axes = map(as_mapping, as_list(state.get("axis_values")))
+    parameters = to_pairs({to_text(axis.get("name")): axis.get("value") for axis in axes})
     if state.get("is_skipped") is True:
         return run.add_without_value(
             name,
@@ -149,7 +150,7 @@ def _read_samples(summary: Mapping[str, Any], path: Path, warn: WarnCallback) ->
     samples = array.array("f")
     body = read_bytes(samples_file, MAX_BINARY_BYTES)
     samples.frombytes(body[: len(body) // samples.itemsize * samples.itemsize])
-    if sys.byteorder == "big":
+    if sys.byteorder == "big":  # nvbench writes the bytes of its own, little-endian machine
         samples.byteswap()
     if len(samples) != size:
         warn(f"{samples_file.name} holds {len(samples)} samples, but {size:g} were expected; skipped")
@@ -164,12 +165,3 @@ def _find_beside(folder: Path, name: PurePosixPath) -> Path | None:
         return candidate if inside and candidate.is_file() else None
     except (OSError, ValueError):  # a name too long, or with a zero character
         return None
-
-
-def _read_parameters(state: Mapping[str, Any]) -> NamedValues:
-    return to_pairs(
-        {
-            to_text(as_mapping(axis).get("name")): as_mapping(axis).get("value")
-            for axis in as_list(state.get("axis_values"))
-        }
-    )

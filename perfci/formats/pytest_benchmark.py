@@ -29,6 +29,8 @@ TOOL = "pytest-benchmark"
 CPU_TIMERS = ("process_time", "thread_time")
 """Timers that count CPU seconds; all others measure wall-clock time."""
 
+ENVIRONMENT_FIELDS = ("python_version", "python_compiler", "machine", "system", "release")
+
 
 def can_read(path: Path, head: bytes) -> bool:
     return b'"machine_info"' in head and b'"commit_info"' in head
@@ -40,10 +42,9 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
     content = as_mapping(content)
     if not isinstance(content.get("benchmarks"), list):
         raise PerfciError(f"{path} is not a file of {TOOL}: it has no list of benchmarks.")
-    commit_info, machine_info = (
-        as_mapping(content.get("commit_info")),
-        as_mapping(content.get("machine_info")),
-    )
+    commit_info = as_mapping(content.get("commit_info"))
+    machine_info = as_mapping(content.get("machine_info"))
+    versions = {name: machine_info.get(name) for name in ENVIRONMENT_FIELDS}
     branch = to_text(commit_info.get("branch"))
     commit = parse_commit(
         commit_info.get("id"),
@@ -59,7 +60,7 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
         started_at=parse_time(content.get("datetime")) or file_modified_at(path),
         commit=commit,
         machine=_parse_machine(machine_info),
-        environment=_read_environment(machine_info, content.get("version")),
+        environment=to_pairs(versions | {TOOL: content.get("version")}),
         variant=_read_variant(machine_info),
     )
     if commit and commit.dirty:
@@ -104,11 +105,6 @@ def _parse_machine(info: Mapping[str, Any]) -> Machine | None:
     cpu = as_mapping(info.get("cpu"))
     brand = to_text(cpu.get("brand_raw")) or to_text(cpu.get("brand"))
     return Machine(cpu=brand, cores=parse_count(cpu.get("count"))) if brand else None
-
-
-def _read_environment(info: Mapping[str, Any], version: object) -> NamedValues:
-    names = ("python_version", "python_compiler", "machine", "system", "release")
-    return to_pairs({name: info.get(name) for name in names} | {TOOL: version})
 
 
 def _read_variant(info: Mapping[str, Any]) -> NamedValues:

@@ -67,10 +67,17 @@ class RunBuilder:
     ) -> None:
         self._tool, self._source_name, self._warn = tool, source_name, warn
         self._defaults, self._started_at = defaults, started_at
-        self._commit = _require_commit(commit or defaults.commit, source_name)
-        self._machine = (
-            _sanitize_machine(machine) if machine else Machine(name=defaults.machine or UNKNOWN_MACHINE)
-        )
+        assumed_commit = commit or defaults.commit
+        if assumed_commit is None:
+            raise PerfciError(
+                f"{source_name} does not say which commit it measured: "
+                "give --commit SHA, or ingest it inside the repository."
+            )
+        self._commit = assumed_commit
+        self._machine = Machine(name=defaults.machine or UNKNOWN_MACHINE)
+        if machine:
+            texts = {name: sanitize_text(getattr(machine, name)) for name in ("cpu", "accelerator", "name")}
+            self._machine = replace(machine, **texts)  # type: ignore[arg-type]
         self._environment = Environment(_sanitize_pairs(environment))
         self._variant = Variant(_sanitize_pairs(variant))
         self._results: dict[Series, Result] = {}
@@ -269,11 +276,6 @@ def _sanitize_pairs(values: NamedValues) -> NamedValues:
     return tuple((name, sanitize_text(value)) for name, value in values if _is_name(name))[:MAX_PARAMETERS]
 
 
-def _sanitize_machine(machine: Machine) -> Machine:
-    texts = {name: sanitize_text(getattr(machine, name)) for name in ("cpu", "accelerator", "name")}
-    return replace(machine, **texts)  # type: ignore[arg-type]
-
-
 def _merge_results(existing: Result, new: Result) -> Result:
     """Merge a repeated series: processes are appended; without processes the last summary is kept."""
     if new.status is not Status.OK:
@@ -298,15 +300,6 @@ def _summarize(processes: Iterable[Process], boundaries: ProcessBoundaries) -> S
     if not samples or boundaries is ProcessBoundaries.PROCESS:
         return None
     return SampleSummary(median(samples), n=len(samples))
-
-
-def _require_commit(commit: Commit | None, source_name: str) -> Commit:
-    if commit is None:
-        raise PerfciError(
-            f"{source_name} does not say which commit it measured: "
-            "give --commit SHA, or ingest it inside the repository."
-        )
-    return commit
 
 
 def _hash_parts(*parts: str) -> str:

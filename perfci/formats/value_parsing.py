@@ -42,7 +42,10 @@ def parse_json(body: bytes, source_name: str) -> Any:
     try:
         content = json.loads(body)
         if UNSAFE_ESCAPES.search(body):
-            _require_storable_text(content)
+            text = json.dumps(content, ensure_ascii=False)
+            if "\\u0000" in text:
+                raise ValueError("it holds a zero character")
+            text.encode()  # a lone surrogate raises, and that is a ValueError
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise PerfciError(f"{source_name} is not readable JSON: {reason}.") from error
@@ -135,10 +138,3 @@ def parse_commit(sha: object, **fields: Any) -> Commit | None:
     if not SHA_PATTERN.fullmatch(sha_text):
         return None
     return Commit(sha_text, **{**fields, "branch": sanitize_text(fields.get("branch", ""))})
-
-
-def _require_storable_text(content: Any) -> None:
-    text = json.dumps(content, ensure_ascii=False)
-    if "\\u0000" in text:
-        raise ValueError("it holds a zero character")
-    text.encode()  # a lone surrogate raises, and that is a ValueError

@@ -115,7 +115,10 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
             environment=to_pairs({"tokenizer": content.get("tokenizer_id"), "label": content.get("label")}),
             variant=_read_variant(content) if read is _read_serve else (),
         )
-        read(run, content, _read_parameters(content, path), warn)
+        # Files of latency and throughput do not say their load, so their name is the parameter.
+        load = to_pairs({name: content.get(name) for name in LOAD_FIELDS})
+        parameters = load if "model_id" in content else (("file", path.name.split(".json")[0]),)
+        read(run, content, parameters, warn)
         yield run.build(json.dumps(content, sort_keys=True).encode())
 
 
@@ -221,12 +224,6 @@ def _failed_requests_reason(content: Mapping[str, Any]) -> str:
     if failed is None and requested is not None and completed is not None:
         failed = requested - completed
     return f"{failed:g} requests failed" if failed and failed > 0 else ""
-
-
-def _read_parameters(content: Mapping[str, Any], path: Path) -> NamedValues:
-    """Return the load; files of latency and throughput lack it, so their name is the parameter."""
-    named = {name: content.get(name) for name in LOAD_FIELDS}
-    return to_pairs(named) if "model_id" in content else (("file", path.name.split(".json")[0]),)
 
 
 def _read_variant(content: Mapping[str, Any]) -> NamedValues:

@@ -21,6 +21,7 @@ from perfci.formats.asv.result_file import (
 )
 from perfci.formats.bounded_files import FileTree, FolderTree, is_archive, is_tar, open_tree
 from perfci.formats.protocol import ImportDefaults, ImportedRun, WarnCallback
+from perfci.formats.value_parsing import as_mapping, to_text
 from perfci.model import (
     Benchmark,
     Commit,
@@ -77,15 +78,19 @@ def build_variant(content: Mapping[str, Any]) -> Variant:
 
     An environment name that does not follow from these is kept, so that different environments stay apart.
     """
-    name, python = _to_text(content.get("env_name")), _to_text(content.get("python"))
-    tool = _environment_tool(name)
+    name, python = to_text(content.get("env_name")), to_text(content.get("python"))
+    # "conda-py3.8-numpy" begins with its tool; older asv wrote names without one, "py3.8-numpy".
+    has_tool = "-py" in name and not name.startswith("py")
+    tool = name.partition("-py")[0] if has_tool else ""
+    # asv may write the path of the interpreter, which differs between runners.
+    versions = PYTHON.findall(python) if "/" in python else []
     requirements = sorted(
-        (key, _to_text(value)) for key, value in _as_mapping(content.get("requirements")).items()
+        (key, to_text(value)) for key, value in as_mapping(content.get("requirements")).items()
     )
-    env_vars = sorted((key, _to_text(value)) for key, value in _as_mapping(content.get("env_vars")).items())
+    env_vars = sorted((key, to_text(value)) for key, value in as_mapping(content.get("env_vars")).items())
     # The name that asv derives from these, to see whether the stored one holds anything else.
     chosen = [("environment_type", tool)] if tool else []
-    chosen += [("python", _python_version(python))] if python else []
+    chosen += [("python", versions[-1] if versions else python)] if python else []
     chosen += requirements + [(f"env {key}", value) for key, value in env_vars]
     parts = [tool] if tool else []
     parts += [f"py{python}"] + [key + value for key, value in requirements + env_vars]
@@ -95,7 +100,7 @@ def build_variant(content: Mapping[str, Any]) -> Variant:
 
 def parse_memory_gb(ram: object) -> int | None:
     """Parse main memory as whole GB from bytes or kilobytes (written by asv) or text such as ``16 GB``."""
-    match = re.fullmatch(r"\s*(\d{1,18}(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", _to_text(ram), re.IGNORECASE)
+    match = re.fullmatch(r"\s*(\d{1,18}(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", to_text(ram), re.IGNORECASE)
     if not match:
         return None
     amount, unit = float(match[1]), match[2].lower()
@@ -165,7 +170,7 @@ class _MachineFolderReader:
             ),
         )
         key = _hash_parts(
-            self._project, HARNESS, machine.name, run.commit.sha, _to_text(content.get("env_name"))
+            self._project, HARNESS, machine.name, run.commit.sha, to_text(content.get("env_name"))
         )
         return ImportedRun(run, key, sha256(body).hexdigest(), self._new_benchmark_sources(measured))
 
@@ -175,12 +180,12 @@ class _MachineFolderReader:
         """Return code and settings of benchmarks seen first in their newest version, which alone has them."""
         new = {}
         for name, row in measured:
-            entry = _as_mapping(self._benchmarks.get(name))
+            entry = as_mapping(self._benchmarks.get(name))
             if name not in self._sourced and row.version and entry.get("version") == row.version:
                 settings = {
                     key: value for key, value in entry.items() if key not in ("code", "name", "version")
                 }
-                new[Benchmark(name, row.version)] = (_to_text(entry.get("code")), settings)
+                new[Benchmark(name, row.version)] = (to_text(entry.get("code")), settings)
                 self._sourced.add(name)
         return new
 
@@ -201,9 +206,9 @@ class _MachineFolderReader:
                 f"{source_name} was measured on {params['machine']}, but lies in the folder of {named}."
             )
         facts = self._machine_json if isinstance(named, str) else params
-        core_count = _to_text(facts.get("num_cpu"))
+        core_count = to_text(facts.get("num_cpu"))
         return Machine(
-            cpu=_to_text(facts.get("cpu")),
+            cpu=to_text(facts.get("cpu")),
             cores=int(core_count) if core_count.isdecimal() and len(core_count) < 7 else None,
             memory_gb=parse_memory_gb(facts.get("ram")),
             name=params["machine"],
@@ -211,12 +216,12 @@ class _MachineFolderReader:
 
     def _build_environment(self, content: Mapping[str, Any]) -> Environment:
         """Build the observed environment, including keys added to machine.json by hand (a driver version)."""
-        chosen = {*HARDWARE, "python", *_as_mapping(content.get("requirements"))}
+        chosen = {*HARDWARE, "python", *as_mapping(content.get("requirements"))}
         facts = {**self._machine_json, **content["params"], "env_name": content.get("env_name")}
-        if "/" in _to_text(content.get("python")):
+        if "/" in to_text(content.get("python")):
             facts["interpreter"] = content["python"]
         return Environment(
-            tuple((name, _to_text(facts[name])) for name in sorted(facts) if name not in chosen)
+            tuple((name, to_text(facts[name])) for name in sorted(facts) if name not in chosen)
         )
 
     def _read_results(
@@ -243,30 +248,9 @@ class _MachineFolderReader:
                 yield result
 
 
-def _environment_tool(env_name: str) -> str:
-    """Return ``conda`` of ``conda-py3.8-numpy``; environment names of older asv have no tool."""
-    return env_name.partition("-py")[0] if "-py" in env_name and not env_name.startswith("py") else ""
-
-
-def _python_version(python: str) -> str:
-    """Return the Python version, extracted from an interpreter's path, which differs between runners."""
-    versions = PYTHON.findall(python)
-    return versions[-1] if "/" in python and versions else python
-
-
 def sanitize_file_name(name: str) -> str:
     """Replace the characters that asv replaces in an environment's name (``asv.util.sanitize_filename``)."""
     return re.sub(r'[<>:"/\\^|?*\x00-\x1f]', "_", name)
-
-
-def _to_text(value: object) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-
-
-def _as_mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _hash_parts(*parts: str) -> str:

@@ -102,7 +102,10 @@ def iter_files(runs: Iterable[Run], warn: WarnCallback) -> Iterator[tuple[PurePo
                 continue
             name, environment_name = _machine_name(machine), _environment_name(variant)
             machines[name] = machine
-            path = PurePosixPath(name, f"{group[0].commit.sha[:8]}-{_shorten_name(environment_name)}.json")
+            file_part = environment_name
+            if len(file_part) > MAX_ENVIRONMENT_NAME:
+                file_part = "env-" + hashlib.md5(file_part.encode(), usedforsecurity=False).hexdigest()
+            path = PurePosixPath(name, f"{group[0].commit.sha[:8]}-{file_part}.json")
             yield path, _dump_json(_build_result_file(group, name, environment_name, benchmarks, warn_once))
     for name, machine in machines.items():
         warn_once(MACHINES_BY_NAME)
@@ -134,16 +137,7 @@ def _build_result_file(
     python, requirements, env_vars = _split_variant(newest.variant)
     if any(run.environment.values for run in runs):
         warn(ENVIRONMENT_LOST)
-    merged: dict[Series, list[tuple[Run, Result]]] = defaultdict(list)
-    for run in runs:
-        for result in run.results:
-            merged[result.series].append((run, result))
-    rows: dict[tuple[str, str], list[Series]] = defaultdict(list)
-    for series in merged:
-        rows[_asv_benchmark_name(series), series.benchmark.version].append(series)
-    newest_of = {name: (name, version) for name, version in rows}
-    if len(newest_of) < len(rows):
-        warn(VERSIONS_LOST)
+    cells = _group_by_benchmark(runs, warn)
     return {
         "commit_hash": newest.commit.sha,
         "env_name": environment_name,
@@ -153,12 +147,29 @@ def _build_result_file(
         "requirements": requirements,
         "env_vars": env_vars,
         "result_columns": list(COLUMNS),
-        "results": {
-            name: _build_row([(series, merged[series]) for series in rows[key]], benchmarks, warn)
-            for name, key in newest_of.items()
-        },
+        "results": {name: _build_row(cells[name], benchmarks, warn) for name in cells},
         "durations": {},
         "version": 2,
+    }
+
+
+def _group_by_benchmark(
+    runs: Iterable[Run], warn: _WarnOnce
+) -> dict[str, list[tuple[Series, list[tuple[Run, Result]]]]]:
+    """Group the results by the name that asv gives a benchmark, each series with all its results."""
+    merged: dict[Series, list[tuple[Run, Result]]] = defaultdict(list)
+    for run in runs:
+        for result in run.results:
+            merged[result.series].append((run, result))
+    rows: dict[tuple[str, str], list[Series]] = defaultdict(list)
+    for series in merged:
+        rows[_asv_benchmark_name(series), series.benchmark.version].append(series)
+    last_version_of = dict(rows.keys())
+    if len(last_version_of) < len(rows):
+        warn(VERSIONS_LOST)
+    return {
+        name: [(series, merged[series]) for series in rows[name, version]]
+        for name, version in last_version_of.items()
     }
 
 
@@ -313,12 +324,6 @@ def _environment_name(variant: Variant) -> str:
     parts = [tool] if (tool := chosen.get("environment_type", "")) else []
     parts += [f"py{python}"] + [name + value for name, value in (*requirements.items(), *env_vars.items())]
     return sanitize_file_name("-".join(parts))
-
-
-def _shorten_name(name: str) -> str:
-    if len(name) <= MAX_ENVIRONMENT_NAME:
-        return name
-    return "env-" + hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()
 
 
 def _machine_name(machine: Machine) -> str:

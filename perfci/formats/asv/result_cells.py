@@ -13,7 +13,6 @@ from perfci.formats.protocol import WarnCallback
 from perfci.formats.value_parsing import as_mapping, parse_finite, to_text
 from perfci.model import (
     Clock,
-    Direction,
     Metric,
     NamedValues,
     Process,
@@ -57,18 +56,18 @@ def describe_benchmark(name: str, entry: object) -> BenchmarkDescription:
     guessed_type, guessed_unit = _guess_type(name)
     kind, unit, names = fields.get("type"), fields.get("unit"), fields.get("param_names")
     kind = kind if isinstance(kind, str) and kind else guessed_type
+    # asv has no direction: suites set one of two attributes of the benchmark's function.
+    higher = fields.get("direction") == "higher" or fields.get("higher_is_better") is True
     perfci_fields = as_mapping(fields.get("perfci"))
     return BenchmarkDescription(
         original_name=to_text(perfci_fields.get("benchmark")),
         metric=Metric(
             name=to_text(perfci_fields.get("metric")) or METRIC_NAMES.get(kind, kind),
             unit=unit if isinstance(unit, str) and unit else guessed_unit,
-            direction=_parse_direction(fields),
+            direction="higher" if higher else "lower",
         ),
         clock=Clock.WALL if kind == "time" else Clock.VALUE,
-        parameter_names=tuple(str(parameter_name) for parameter_name in names)
-        if isinstance(names, list)
-        else (),
+        parameter_names=tuple(map(str, names)) if isinstance(names, list) else (),
     )
 
 
@@ -160,9 +159,3 @@ def _guess_type(name: str) -> tuple[str, str]:
     return next(
         ((kind, unit) for start, kind, unit in TYPE_GUESSES if function.startswith(start)), ("track", "unit")
     )
-
-
-def _parse_direction(entry: Mapping[str, Any]) -> Direction:
-    """Parse the direction, which asv lacks: suites set one of two attributes of the benchmark's function."""
-    higher = entry.get("direction") == "higher" or entry.get("higher_is_better") is True
-    return "higher" if higher else "lower"

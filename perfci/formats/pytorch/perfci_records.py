@@ -132,16 +132,17 @@ def _build_metrics(result: Result, warn: WarnCallback) -> Iterator[dict[str, Any
 
 
 def _exact_values(values: Sequence[float], warn: WarnCallback) -> dict[str, str]:
-    if all(map(_is_float32, values)):
+    if all(map(is_float32, values)):
         return {}
     warn(ROUNDED_NOTE)
     return {"exact": _dump_json(values)}
 
 
-def _is_float32(value: float) -> bool:
+def is_float32(value: float) -> bool:
+    """Whether a number keeps its value in the Float32 of that database."""
     try:
         return bool(struct.unpack("f", struct.pack("f", value))[0] == value)
-    except OverflowError:
+    except OverflowError:  # no Float32 is that large
         return False
 
 

@@ -6,7 +6,6 @@ https://github.com/pytorch/pytorch/wiki/PyTorch-OSS-benchmark-infra
 from __future__ import annotations
 
 import json
-import struct
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -66,15 +65,12 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
     jobs: dict[tuple[str, ...], list[Mapping[str, Any]]] = defaultdict(list)
     for record in records:
         if not perfci_records.is_perfci_record(record):
-            jobs[_job_key(record)].append(record)
+            job = [to_text(record.get(name)) for name in ("head_sha", "workflow_id", "run_attempt", "job_id")]
+            runner = json.dumps(as_list(record.get("runners"))[:1], sort_keys=True)
+            jobs[*job, runner].append(record)
     for group in jobs.values():
         if document := _build_run(group, path, defaults, warn):
             yield document
-
-
-def _job_key(record: Mapping[str, Any]) -> tuple[str, ...]:
-    job = [to_text(record.get(name)) for name in ("head_sha", "workflow_id", "run_attempt", "job_id")]
-    return (*job, json.dumps(as_list(record.get("runners"))[:1], sort_keys=True))
 
 
 def _build_run(
@@ -134,12 +130,7 @@ def _add_record(run: RunBuilder, record: Mapping[str, Any], warn: WarnCallback) 
 def _is_possibly_rounded(value: object) -> bool:
     """Whether a number above ``FLOAT32_EXACT`` is a Float32, so that the database may have rounded it."""
     number = parse_finite(value)
-    if number is None or abs(number) <= FLOAT32_EXACT:
-        return False
-    try:
-        return bool(struct.unpack("f", struct.pack("f", number))[0] == number)
-    except OverflowError:  # no Float32 is that large
-        return False
+    return number is not None and abs(number) > FLOAT32_EXACT and perfci_records.is_float32(number)
 
 
 def _read_parameters(record: Mapping[str, Any]) -> NamedValues:

@@ -40,9 +40,8 @@ def load_suite(request: JsonMessage) -> LoadedSuite:
         os.pathsep
     )
     os.environ.update(request["variables"])
-    _aux.update_sys_path(
-        request["suite"]
-    )  # an importer that finds the suite's folder by its name, before sys.path
+    # Adds an importer for this one folder; its parent may hold a version of the project itself.
+    _aux.update_sys_path(request["suite"])
     suite = LoadedSuite()
     for module in import_suite_modules(os.path.basename(request["suite"]), suite.errors):
         try:
