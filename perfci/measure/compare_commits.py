@@ -17,7 +17,7 @@ from perfci.policies import build_policy
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.store import Store
 from perfci.verdicts.compare.pooled_verdict import PooledVerdict, pool_series_shifts
-from perfci.verdicts.history.environment_changes import diff_environments
+from perfci.verdicts.history.step_estimate import diff_environments
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.rule import MOVE_KINDS
 

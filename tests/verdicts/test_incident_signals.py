@@ -12,9 +12,9 @@ from perfci.model import Interval, VerdictKind
 from perfci.verdicts.history.recent_jumps import Jump, find_jumps, list_retests
 from perfci.verdicts.history.release_creep import Creep, CreepHistory, Release, find_creeps
 from perfci.verdicts.history.step_estimate import estimate_step
-from perfci.verdicts.incidents.bad_sessions import SessionJump, find_bad_sessions
-from perfci.verdicts.incidents.incident_builder import build_bad_session_incidents
-from perfci.verdicts.incidents.range_grouping import WeightedRange, group_ranges
+from perfci.verdicts.incidents.incident_builder import build_bad_session_incidents, group_ranges
+from perfci.verdicts.incidents.machine_shifts import SessionJump, find_bad_sessions
+from perfci.verdicts.incidents.step_causes import WeightedRange
 from tests.support.builders import a_change_point, a_series, a_sha, a_verdict
 from tests.support.level_histories import LENGTH, found_in, known_of, seen_levels, stepping
 

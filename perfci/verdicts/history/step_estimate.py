@@ -1,16 +1,18 @@
-"""Evidence for a change point from the points around it, and the uncertainty of its position."""
+"""Evidence around a change point: size and position of the step, the environment, steps that undo it."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from perfci.model import Environment
+from perfci.model import ChangePoint, Environment, EnvironmentChange
 from perfci.stats.location import MAD_TO_SIGMA, Floats
-from perfci.stats.location_shift import estimate_unpaired_shift
+from perfci.stats.location_shift import Shift, estimate_unpaired_shift
 from perfci.stats.noise_model import ar1_inflation
 from perfci.stats.segmentation import MIN_SIGMA
 
@@ -26,6 +28,18 @@ BAI_FACTOR = 11.0
 
 MIN_P_VALUE = 2.0**-52
 """Smallest p-value used: float rounding makes anything smaller meaningless."""
+
+MAX_CHANGE_SHARE = 0.2
+"""A value that changes at more than one boundary in five (a host name, a timestamp) coincides with
+steps by chance and explains nothing."""
+
+MAX_REVERSAL_COMMITS = 8
+"""A level gone within eight commits is a note: observed reverts came after four to six
+(docs/design/statistics.md)."""
+
+MIN_SWITCHES = 4
+"""Steps to and fro between two levels that make them modes of the machine
+(docs/design/statistics.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +71,12 @@ class StepEstimate:
         """Points by which the step may have come earlier or later."""
         return 0 if self.exact else int(BAI_FACTOR / self.sigmas**2) if self.sigmas else MAX_SIDE_POINTS
 
-    @property
-    def log_evidence(self) -> float:
-        """-log p."""
-        return -math.log(max(self.p_value, MIN_P_VALUE))
+    def likely_indices(self, point_count: int) -> range:
+        """Points at which the step may have come, of so many in its history."""
+        return range(
+            max(1, self.index - self.position_uncertainty),
+            min(point_count, self.index + self.position_uncertainty + 1),
+        )
 
 
 def estimate_step(
@@ -81,34 +97,132 @@ def estimate_step(
     if any(point.level <= 0 for point in (*before, *after)):
         return StepEstimate(index, end - index, 0.0, 1.0, exact=False)
     sides = [np.log([point.level for point in side]) for side in (before, after)]
-    size = abs(float(np.median(sides[1]) - np.median(sides[0])))
-    return StepEstimate(index, end - index, size / _point_noise(sides), _shift_p_value(sides), exact=False)
-
-
-def _point_noise(sides: Sequence[Floats]) -> float:
-    """Noise of one point around the median of its own side, as a robust sigma."""
-    residuals = np.concatenate([side - np.median(side) for side in sides])
-    return max(MAD_TO_SIGMA * float(np.median(np.abs(residuals))), MIN_SIGMA)
+    medians = [np.median(side) for side in sides]
+    residuals = np.concatenate([side - middle for side, middle in zip(sides, medians, strict=True)])
+    noise = max(MAD_TO_SIGMA * float(np.median(np.abs(residuals))), MIN_SIGMA)
+    sigmas = abs(float(medians[1] - medians[0])) / noise
+    return StepEstimate(index, end - index, sigmas, _shift_p_value(sides), exact=False)
 
 
 def _shift_p_value(sides: Sequence[Floats]) -> float:
-    """Two-sided p-value of no shift, the error widened by sqrt((1 + r) / (1 - r)) for
-    autocorrelation r."""
+    """Two-sided p-value of no shift, the error widened by sqrt((1 + r) / (1 - r)).
+
+    r is the lag-1 autocorrelation of the residuals, between 0 and 0.9.
+    """
     before, after = sides
     shift = estimate_unpaired_shift(before, after)
     if shift.df <= 0 or not math.isfinite(shift.error):
         return 1.0
-    error = shift.error * math.sqrt(_estimate_variance_inflation(sides))
-    scaled = type(shift)(shift.centre, error, shift.df, shift.pairs, shift.method)
-    return scaled.p_value()
-
-
-def _estimate_variance_inflation(sides: Sequence[Floats]) -> float:
-    """(1 + r) / (1 - r) with the lag-1 autocorrelation of the residuals, r between 0 and 0.9."""
     residuals = [side - side.mean() for side in sides if len(side) > 2]
     squares = sum(float((residual**2).sum()) for residual in residuals)
-    if squares <= 0:
-        return 1.0
-    r = sum(float((residual[1:] * residual[:-1]).sum()) for residual in residuals) / squares
-    r = min(max(r, 0.0), 0.9)
-    return ar1_inflation(r)
+    inflation = 1.0
+    if squares > 0:
+        r = sum(float((residual[1:] * residual[:-1]).sum()) for residual in residuals) / squares
+        inflation = ar1_inflation(min(max(r, 0.0), 0.9))
+    error = shift.error * math.sqrt(inflation)
+    return Shift(shift.centre, error, shift.df, shift.pairs, shift.method).p_value()
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentCoincidence:
+    """An environment that changed where a step may have been; ``ambiguous`` where that is not the
+    only position."""
+
+    changes: tuple[EnvironmentChange, ...]
+    ambiguous: bool
+
+
+def diff_environments(before: Environment, after: Environment) -> tuple[EnvironmentChange, ...]:
+    """Values that differ, in the order of their names."""
+    old, new = dict(before.values), dict(after.values)
+    return tuple(
+        EnvironmentChange(name, old.get(name, ""), new.get(name, ""))
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name, "") != new.get(name, "")
+    )
+
+
+def find_environment_coincidence(
+    points: Sequence[LevelPoint], step: StepEstimate, has_commits_between: bool
+) -> EnvironmentCoincidence | None:
+    """Environment changes that coincide with a step; ``has_commits_between`` says that unmeasured
+    commits lie between its points.
+
+    A change at the boundary itself explains the step. With commits left out in between, or with a
+    change at another likely position of the step only, code and environment cannot be separated.
+    """
+    stable_names = _find_stable_names(points)
+    changes = _changes_at(points, step.index, stable_names)
+    if changes:
+        return EnvironmentCoincidence(changes, ambiguous=has_commits_between)
+    candidates = sorted(
+        (k for k in step.likely_indices(len(points)) if _changes_at(points, k, stable_names)),
+        key=lambda k: (abs(k - step.index), k),
+    )
+    return (
+        EnvironmentCoincidence(_changes_at(points, candidates[0], stable_names), ambiguous=True)
+        if candidates
+        else None
+    )
+
+
+def _changes_at(
+    points: Sequence[LevelPoint], index: int, stable_names: frozenset[str]
+) -> tuple[EnvironmentChange, ...]:
+    before, after = points[index - 1].environment, points[index].environment
+    if before == after:
+        return ()
+    return tuple(change for change in diff_environments(before, after) if change.name in stable_names)
+
+
+def _find_stable_names(points: Sequence[LevelPoint]) -> frozenset[str]:
+    """Names of values that rarely change; a single change always counts."""
+    counts: Counter[str] = Counter()
+    for before, after in itertools.pairwise(points):
+        if before.environment != after.environment:
+            counts.update(change.name for change in diff_environments(before.environment, after.environment))
+    limit = max(1.0, MAX_CHANGE_SHARE * (len(points) - 1))
+    return frozenset(name for name, count in counts.items() if count <= limit)
+
+
+def find_mode_switches(steps: Sequence[ChangePoint]) -> set[str]:
+    """Commits at which a series, its ``steps`` in order, switches between two recurring levels."""
+    commits: set[str] = set()
+    chain: list[ChangePoint] = []
+    for step in steps:
+        # returned to within a third of the step, as segmentation separates modes
+        tolerance = _log_distance(chain[-1].before, chain[-1].after) / 3 if chain else 0.0
+        chain = [*chain, step] if chain and _is_reversal(chain[-1], step, tolerance) else [step]
+        if len(chain) >= MIN_SWITCHES:
+            commits |= {link.commit for link in chain}
+    return commits
+
+
+def find_reversals(
+    steps: Sequence[ChangePoint], positions: Mapping[str, int], tolerance: float
+) -> dict[str, ChangePoint]:
+    """Steps undone by the next within ``MAX_REVERSAL_COMMITS``: sha of the step to the step that
+    undid it.
+
+    ``tolerance`` is the log shift up to which a level counts as returned.
+    """
+    reversals: dict[str, ChangePoint] = {}
+    used: set[str] = set()
+    for step, following in itertools.pairwise(steps):
+        is_soon = positions.get(following.commit, 0) - positions.get(step.commit, 0) <= MAX_REVERSAL_COMMITS
+        if is_soon and step.commit not in used and _is_reversal(step, following, tolerance):
+            reversals[step.commit] = following
+            used.add(following.commit)
+    return reversals
+
+
+def _is_reversal(step: ChangePoint, following: ChangePoint, tolerance: float) -> bool:
+    opposite = (step.after - step.before) * (following.after - following.before) < 0
+    return opposite and _log_distance(step.before, following.after) <= tolerance
+
+
+def _log_distance(first: float, second: float) -> float:
+    """Absolute log ratio of two levels; infinite between zero and another value."""
+    if first > 0 and second > 0:
+        return abs(math.log(second / first))
+    return 0.0 if first == second else math.inf

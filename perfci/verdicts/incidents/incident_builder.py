@@ -11,16 +11,23 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
 
+import numpy as np
+
 from perfci.model import CandidateCommit, ChangePoint, Commit, Incident, IncidentKind, Machine
+from perfci.stats.location import Floats
 from perfci.verdicts.history.recent_jumps import Jump
-from perfci.verdicts.incidents.bad_sessions import SessionJump, find_bad_sessions
-from perfci.verdicts.incidents.range_grouping import compute_commit_scores, find_common_range, group_ranges
-from perfci.verdicts.incidents.shared_shifts import blame_bad_sessions, split_shared_steps
+from perfci.verdicts.incidents.machine_shifts import (
+    SessionJump,
+    blame_bad_sessions,
+    find_bad_sessions,
+    split_shared_steps,
+)
 from perfci.verdicts.incidents.step_causes import (
     CODE_CAUSE,
     ExplainedStep,
     HistoryContext,
     StepCause,
+    WeightedRange,
     explain_steps,
     step_order,
     unexplained_step,
@@ -32,24 +39,26 @@ MAX_CANDIDATE_COMMITS = 10
 BLAMELESS_KINDS = frozenset({IncidentKind.ENVIRONMENT, IncidentKind.MACHINE})
 """Kinds that blame no commit."""
 
-
 ANSWERED_CAUSES = frozenset({"mode_switching", "reverted"})
 """Causes about which comparing two commits would say nothing new."""
+
+TIE_TOLERANCE = 1 - 1e-9
+"""Relative rounding error of two equal sums."""
 
 
 def build_incidents(changes: Sequence[ChangePoint], context: HistoryContext) -> list[Incident]:
     """Incidents of all change points, each point in exactly one; newest range first, then by
     evidence."""
     positions = {commit.sha: at for at, commit in enumerate(context.commits)}
-    explained = blame_bad_sessions(explain_steps(changes, context), context)
-    incidents = [
-        _build_incident(part_cause, part, context)
-        for cause, steps in _group_by_cause(explained).items()
-        for group in _group_by_range(steps)
-        for part_cause, part in (
-            split_shared_steps(group, context) if cause == CODE_CAUSE else [(cause, group)]
-        )
-    ]
+    steps_by_cause: dict[StepCause, list[ExplainedStep]] = defaultdict(list)
+    for step in blame_bad_sessions(explain_steps(changes, context), context):
+        steps_by_cause[step.cause].append(step)
+    incidents = []
+    for cause, steps in steps_by_cause.items():
+        for indices in group_ranges([step.commit_range for step in steps]):
+            group = [steps[k] for k in indices]
+            parts = split_shared_steps(group, context) if cause == CODE_CAUSE else [(cause, group)]
+            incidents += [_build_incident(part_cause, part, context) for part_cause, part in parts]
     return sorted(
         incidents, key=lambda incident: (-positions.get(incident.commit, -1), incident.p_value, incident.id)
     )
@@ -86,39 +95,49 @@ def build_bad_session_incidents(
     return incidents, others
 
 
-def _group_by_cause(steps: Sequence[ExplainedStep]) -> dict[StepCause, list[ExplainedStep]]:
-    steps_by_cause: dict[StepCause, list[ExplainedStep]] = defaultdict(list)
-    for step in steps:
-        steps_by_cause[step.cause].append(step)
-    return steps_by_cause
+def group_ranges(weighted_ranges: Sequence[WeightedRange]) -> list[list[int]]:
+    """Split ranges into groups that have a commit in common, the one with most evidence first.
+
+    Greedy: the commit with the highest score takes all ranges that may contain it, then the next.
+    Chains of overlapping ranges are not one group, or a series measured monthly would join a
+    month's incidents. Indices of a group are ascending and do not depend on the order of the input.
+    """
+    remaining = sorted(range(len(weighted_ranges)), key=weighted_ranges.__getitem__)
+    groups = []
+    while remaining:
+        score = compute_commit_scores([weighted_ranges[k] for k in remaining])
+        start = min(lo for k in remaining for lo, _, _ in weighted_ranges[k].likelihoods)
+        position = start + 1 + int(np.flatnonzero(score >= score.max() * TIE_TOLERANCE)[0])
+        groups.append(sorted(k for k in remaining if weighted_ranges[k].may_contain(position)))
+        remaining = [k for k in remaining if not weighted_ranges[k].may_contain(position)]
+    return groups
 
 
-def _group_by_range(steps: Sequence[ExplainedStep]) -> list[list[ExplainedStep]]:
-    return [
-        [steps[k] for k in positions] for positions in group_ranges([step.commit_range for step in steps])
-    ]
+def compute_commit_scores(weighted_ranges: Sequence[WeightedRange]) -> Floats:
+    """Evidence for each commit, shape (commits,), from the one after the earliest start of a range."""
+    ranges = [likelihood for weighted_range in weighted_ranges for likelihood in weighted_range.likelihoods]
+    start, end = min(lo for lo, _, _ in ranges), max(hi for _, hi, _ in ranges)
+    steps = np.zeros(end - start + 1)
+    np.add.at(steps, [lo - start for lo, _, _ in ranges], [share for _, _, share in ranges])
+    np.add.at(steps, [hi - start for _, hi, _ in ranges], [-share for _, _, share in ranges])
+    return np.asarray(np.cumsum(steps)[:-1])
 
 
 def _build_incident(cause: StepCause, steps: Sequence[ExplainedStep], context: HistoryContext) -> Incident:
-    first, last = find_common_range([step.commit_range for step in steps])
-    largest = sorted(steps, key=lambda step: (-abs(step.log_cost), *step_order(step)))
+    first, last = _common_range([step.commit_range for step in steps])
+    largest = sorted(steps, key=lambda step: (-abs(step.change.log_cost), *step_order(step)))
     reversals = [step.reversal for step in largest if step.reversal is not None]
-    worse = [step for step in steps if step.log_cost > 0]
-    kind = cause.kind or _incident_kind(len(worse), len(steps))
+    worse = [step for step in steps if step.change.log_cost > 0]
+    kind = cause.kind or (IncidentKind.MIXED if worse else IncidentKind.IMPROVEMENT)
+    if cause.kind is None and len(worse) == len(steps):
+        kind = IncidentKind.REGRESSION
     verdicts = [step.verdict for step in steps if step.verdict]
-    good = _sha_at(
-        context.commits,
-        first,
-        [*(step.change.last_good for step in steps), *(verdict.base for verdict in verdicts)],
-    )
-    bad = _sha_at(
-        context.commits,
-        last,
-        [*(step.change.commit for step in steps), *(verdict.head for verdict in verdicts)],
-    )
+    bases = [*(step.change.last_good for step in steps), *(verdict.base for verdict in verdicts)]
+    heads = [*(step.change.commit for step in steps), *(verdict.head for verdict in verdicts)]
+    good, bad = _sha_at(context.commits, first, bases), _sha_at(context.commits, last, heads)
+    is_unanswered = cause.name not in ANSWERED_CAUSES and not verdicts
     decisive = worse or steps
     visits = [visit for step in steps if (visit := context.first_visit(step.change))]
-    ambiguous = any(step.ambiguous for step in steps)
     return Incident(
         id=compute_incident_id(context.project, good, bad, kind, cause),
         kind=kind,
@@ -128,24 +147,23 @@ def _build_incident(cause: StepCause, steps: Sequence[ExplainedStep], context: H
         candidates=() if kind in BLAMELESS_KINDS else _rank_candidates(steps, first, last, context.commits),
         cause=cause.name,
         environment_changes=cause.environment_changes,
-        ambiguous=ambiguous,
+        ambiguous=any(step.ambiguous for step in steps),
         reverted_by=cause.reverted_by,
         sessions=tuple(sorted({visit.session for visit in visits})),
         p_value=min(step.p_value for step in decisive),
         settled=any(step.is_settled for step in decisive),
         confirmed_count=sum(step.is_confirmed for step in steps),
         ongoing=any(step.ongoing for step in worse) and cause.kind is None,
-        pair_to_measure=(good, bad)
-        if cause.name not in ANSWERED_CAUSES and not any(step.verdict for step in steps)
-        else None,
+        pair_to_measure=(good, bad) if is_unanswered else None,
         measured_at=min((visit.started_at for visit in visits), default=None),
     )
 
 
-def _incident_kind(worse_count: int, step_count: int) -> IncidentKind:
-    if worse_count == step_count:
-        return IncidentKind.REGRESSION
-    return IncidentKind.MIXED if worse_count else IncidentKind.IMPROVEMENT
+def _common_range(weighted_ranges: Sequence[WeightedRange]) -> tuple[int, int]:
+    """Intersection of all ranges, or their union where it is empty."""
+    starts = [weighted_range.first for weighted_range in weighted_ranges]
+    ends = [weighted_range.last for weighted_range in weighted_ranges]
+    return (max(starts), min(ends)) if max(starts) < min(ends) else (min(starts), max(ends))
 
 
 def _rank_candidates(

@@ -20,10 +20,16 @@ from perfci.model import (
     Verdict,
     VerdictKind,
 )
-from perfci.verdicts.history.environment_changes import find_environment_coincidence
-from perfci.verdicts.history.step_estimate import MIN_LEVEL_POINTS, LevelPoint, StepEstimate, estimate_step
-from perfci.verdicts.history.step_reversals import find_mode_switches, find_reversals
-from perfci.verdicts.incidents.range_grouping import WeightedRange, compute_likelihood_drop
+from perfci.verdicts.history.step_estimate import (
+    MIN_LEVEL_POINTS,
+    MIN_P_VALUE,
+    LevelPoint,
+    StepEstimate,
+    estimate_step,
+    find_environment_coincidence,
+    find_mode_switches,
+    find_reversals,
+)
 from perfci.verdicts.rule import MOVE_KINDS, RuleLookup, default_rule
 
 
@@ -54,29 +60,6 @@ class HistoryContext:
     rules: RuleLookup = default_rule
     is_canary: Callable[[Series], bool] = lambda series: False
 
-    def is_measured_apart(self, change: ChangePoint) -> bool:
-        """Whether no interleaved session measured both sides of a step."""
-        sides = [
-            {
-                visit.session
-                for visit in self.visits.get((sha, change.series.machine), ())
-                if visit.interleaved
-            }
-            for sha in (change.last_good, change.commit)
-        ]
-        return not sides[0] & sides[1]
-
-    def is_seen_only_in(self, step: ExplainedStep, visit: SessionVisit) -> bool:
-        """Whether only this session measured the new level."""
-        if step.estimate is None:
-            return False
-        series = step.change.series
-        level = self.points[series][step.estimate.index : step.estimate.index + step.estimate.points_after]
-        visits = (self.visits.get((point.sha, series.machine), ()) for point in level)
-        return all(
-            {point.session for point in session_visits} == {visit.session} for session_visits in visits
-        )
-
     def first_visit(self, change: ChangePoint) -> SessionVisit | None:
         """The first session that measured the new level."""
         visits = self.visits.get((change.commit, change.series.machine), ())
@@ -102,14 +85,39 @@ MIN_EVIDENCE = math.log(2)
 """Least evidence of a step, log 2: that of one toss of a coin."""
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class WeightedRange:
+    """The commits after position ``first`` and up to position ``last``, one of which moved
+    something.
+
+    ``weight`` is the evidence that it moved. ``adjacent`` are ranges (first, last, likelihood
+    ratio) before and after in which it may have moved as well.
+    """
+
+    first: int
+    last: int
+    weight: float = 1.0
+    adjacent: tuple[tuple[int, int, float], ...] = ()
+
+    @property
+    def likelihoods(self) -> tuple[tuple[int, int, float], ...]:
+        """(first, last, weight per commit) of each range; commits of a range are equally likely,
+        weights sum to ``weight``."""
+        ranges = ((self.first, self.last, 1.0), *self.adjacent)
+        total = sum(share for _, _, share in ranges)
+        return tuple((lo, hi, self.weight * share / total / (hi - lo)) for lo, hi, share in ranges if hi > lo)
+
+    def may_contain(self, position: int) -> bool:
+        """Whether the commit at a position may be the cause."""
+        return any(lo < position <= hi for lo, hi, _ in self.likelihoods)
+
+
 @dataclass(frozen=True, slots=True)
 class ExplainedStep:
-    """A change point with its evidence; ``log_cost`` is its log shift, positive where things got
-    worse."""
+    """A change point with its evidence."""
 
     change: ChangePoint
     commit_range: WeightedRange
-    log_cost: float
     cause: StepCause
     estimate: StepEstimate | None = None
     verdict: Verdict | None = None
@@ -123,16 +131,6 @@ class ExplainedStep:
         return self.verdict is not None and self.verdict.kind in MOVE_KINDS
 
     @property
-    def is_refuted(self) -> bool:
-        """Whether fresh pairs found no difference."""
-        return self.verdict is not None and self.verdict.kind is VerdictKind.UNCHANGED
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether its values repeat exactly."""
-        return self.estimate is not None and self.estimate.exact
-
-    @property
     def reported_change(self) -> ChangePoint:
         """The change point with the size that fresh pairs measured, so that all pages show one
         number."""
@@ -143,11 +141,9 @@ class ExplainedStep:
     @property
     def is_settled(self) -> bool:
         """Whether three points, fresh pairs or an exact count support it."""
-        return (
-            self.is_confirmed
-            or self.is_exact
-            or (self.estimate is not None and self.estimate.points_after >= MIN_LEVEL_POINTS)
-        )
+        if self.is_confirmed or self.estimate is None:
+            return self.is_confirmed
+        return self.estimate.exact or self.estimate.points_after >= MIN_LEVEL_POINTS
 
     @property
     def p_value(self) -> float:
@@ -177,12 +173,7 @@ def explain_steps(changes: Sequence[ChangePoint], context: HistoryContext) -> li
 def unexplained_step(change: ChangePoint, context: HistoryContext) -> ExplainedStep:
     """A step without evidence around it."""
     positions = {commit.sha: at for at, commit in enumerate(context.commits)}
-    return ExplainedStep(
-        change,
-        WeightedRange(*_position_range(change, positions), MIN_EVIDENCE),
-        change.log_cost,
-        CODE_CAUSE,
-    )
+    return ExplainedStep(change, WeightedRange(*_position_range(change, positions), MIN_EVIDENCE), CODE_CAUSE)
 
 
 def group_confirmations(verdicts: Iterable[Verdict]) -> dict[Series, list[Verdict]]:
@@ -229,7 +220,6 @@ def _explain_series_steps(
         if not {sha, reversal.commit} & switches
     }
     returning = {reversal.commit for reversal in reversals.values()}
-    log_costs = [step.log_cost for step in steps]
     for k, step in enumerate(steps):
         if step.commit in returning:
             continue
@@ -239,21 +229,18 @@ def _explain_series_steps(
         if verdict and verdict.kind in MOVE_KINDS:
             # fresh pairs may have narrowed the range to some of its commits
             first, last = positions[verdict.base], positions[verdict.head]
+        # no later steps brought the level back to within half the bar
+        totals = itertools.accumulate(later.log_cost for later in steps[k:])
         explained = ExplainedStep(
             step,
-            WeightedRange(first, last, MIN_EVIDENCE)
-            if estimate is None
-            else _weighted_range(estimate, first, last, points, positions),
-            log_costs[k],
+            _weighted_range(estimate, first, last, points, positions),
             CODE_CAUSE,
             estimate,
             verdict,
-            ongoing=_is_ongoing(log_costs[k:], bar),
+            ongoing=all(math.isnan(total) or total > bar / 2 for total in totals),
             reversal=reversals.get(step.commit),
         )
-        yield _explain_step(
-            explained, points, step.commit in switches, _are_adjacent(step, context.commits, positions)
-        )
+        yield _find_cause(explained, step.commit in switches, context, positions)
 
 
 def _position_range(step: ChangePoint, positions: Mapping[str, int]) -> tuple[int, int]:
@@ -278,7 +265,57 @@ def _find_verdict(
     return next(iter([*moved, *whole]), None)
 
 
-def _are_adjacent(step: ChangePoint, commits: Sequence[Commit], positions: Mapping[str, int]) -> bool:
+def _weighted_range(
+    step: StepEstimate | None,
+    first: int,
+    last: int,
+    points: Sequence[LevelPoint],
+    positions: Mapping[str, int],
+) -> WeightedRange:
+    """Range of commits that may contain the step, with the ranges beside it at their likelihoods.
+
+    A step k points off its best position has the likelihood ratio exp(-k sigmas^2 / 2).
+    """
+    if step is None:
+        return WeightedRange(first, last, MIN_EVIDENCE)
+    adjacent = []
+    for k in step.likely_indices(len(points)):
+        before, after = positions.get(points[k - 1].sha, -1), positions.get(points[k].sha, -1)
+        if k != step.index and -1 < before < after:
+            adjacent.append((before, after, math.exp(-abs(k - step.index) * step.sigmas**2 / 2)))
+    evidence = -math.log(max(step.p_value, MIN_P_VALUE))
+    return WeightedRange(first, last, max(evidence, MIN_EVIDENCE), tuple(adjacent))
+
+
+def _find_cause(
+    step: ExplainedStep, is_mode_switch: bool, context: HistoryContext, positions: Mapping[str, int]
+) -> ExplainedStep:
+    """Find the cause of a step, code last; fresh pairs, measured in one environment, outrank all
+    other evidence."""
+    if is_mode_switch:
+        return replace(step, cause=StepCause(IncidentKind.MACHINE, "mode_switching"))
+    if step.reversal is not None:
+        return replace(
+            step, cause=StepCause(IncidentKind.RESOLVED, "reverted", reverted_by=step.reversal.commit)
+        )
+    is_refuted = step.verdict is not None and step.verdict.kind is VerdictKind.UNCHANGED
+    if step.estimate is not None and not step.is_confirmed:
+        points = context.points.get(step.change.series, ())
+        is_adjacent = step.commit_range.last == step.commit_range.first + 1
+        coincidence = find_environment_coincidence(
+            points,
+            step.estimate,
+            not (is_adjacent and _has_no_commit_between(step.change, context.commits, positions)),
+        )
+        if coincidence:
+            cause = StepCause(IncidentKind.ENVIRONMENT, "environment", coincidence.changes)
+            return replace(step, cause=cause, ambiguous=coincidence.ambiguous and not is_refuted)
+    return replace(step, cause=StepCause(IncidentKind.MACHINE, "refuted")) if is_refuted else step
+
+
+def _has_no_commit_between(
+    step: ChangePoint, commits: Sequence[Commit], positions: Mapping[str, int]
+) -> bool:
     """Whether no commit is known to lie between the two points."""
     if step.commit not in positions or step.last_good not in positions:
         return True
@@ -291,54 +328,6 @@ def is_next_commit(before: Commit, commit: Commit) -> bool:
     if before.sha in commit.parents:
         return True
     return before.position is not None and commit.position == before.position + 1
-
-
-def _explain_step(
-    step: ExplainedStep, points: Sequence[LevelPoint], is_mode_switch: bool, is_adjacent: bool
-) -> ExplainedStep:
-    """Find the cause of a step, code last; fresh pairs, measured in one environment, outrank all
-    other evidence."""
-    if is_mode_switch:
-        return replace(step, cause=StepCause(IncidentKind.MACHINE, "mode_switching"))
-    if step.reversal is not None:
-        return replace(
-            step, cause=StepCause(IncidentKind.RESOLVED, "reverted", reverted_by=step.reversal.commit)
-        )
-    has_commits_between = step.commit_range.last - step.commit_range.first - 1 or not is_adjacent
-    coincidence = (
-        find_environment_coincidence(points, step.estimate, has_commits_between > 0)
-        if step.estimate and not step.is_confirmed
-        else None
-    )
-    if coincidence:
-        cause = StepCause(IncidentKind.ENVIRONMENT, "environment", coincidence.changes)
-        return replace(step, cause=cause, ambiguous=coincidence.ambiguous and not step.is_refuted)
-    return replace(step, cause=StepCause(IncidentKind.MACHINE, "refuted")) if step.is_refuted else step
-
-
-def _is_ongoing(log_costs: Sequence[float], bar: float) -> bool:
-    """Whether no later steps brought the level back to within half the bar."""
-    return all(math.isnan(total) or total > bar / 2 for total in itertools.accumulate(log_costs))
-
-
-def _weighted_range(
-    step: StepEstimate, first: int, last: int, points: Sequence[LevelPoint], positions: Mapping[str, int]
-) -> WeightedRange:
-    """Range of commits that may contain the step, with the ranges beside it at their likelihoods."""
-    positions_on_line = [positions.get(point.sha, -1) for point in points]
-    adjacent = [
-        (
-            positions_on_line[k - 1],
-            positions_on_line[k],
-            compute_likelihood_drop(step.sigmas, abs(k - step.index)),
-        )
-        for k in range(
-            max(1, step.index - step.position_uncertainty),
-            min(len(points), step.index + step.position_uncertainty + 1),
-        )
-        if k != step.index and -1 < positions_on_line[k - 1] < positions_on_line[k]
-    ]
-    return WeightedRange(first, last, max(step.log_evidence, MIN_EVIDENCE), tuple(adjacent))
 
 
 def step_order(step: ExplainedStep) -> tuple[object, ...]:

@@ -1,0 +1,216 @@
+"""Shifts that the machine caused and no code explains: shared with a canary, shared by most unrelated
+benchmarks, or of a bad session.
+
+A change of code mostly slows things down: of the changes MongoDB confirmed in a year 63 were
+regressions and 17 improvements (ICPE 2020), so about one in five points the other way. And its
+effect is still there in the next run. A session whose jumps point both ways, or are gone in the
+next run, had a disturbed machine.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from scipy.special import bdtrc
+
+from perfci.model import IncidentKind, Machine, Series
+from perfci.verdicts.incidents.step_causes import (
+    CODE_CAUSE,
+    ExplainedStep,
+    HistoryContext,
+    SessionVisit,
+    StepCause,
+)
+
+MAX_LOG_RATIO = math.log(2)
+"""Two shifts within a factor of two are similar: beyond it more than the shared part would be left
+to explain."""
+
+MIN_UNRELATED_SUITES = 3
+"""Two suites may share the code that got slower. Three or more, with most of the machine's series
+in one unit moving by the same size at once, point to the machine."""
+
+MINORITY_DIRECTION_SHARE = 17 / 80
+"""Share of jumps in the rarer direction that changes of code produce (MongoDB, ICPE 2020)."""
+
+MISSED_STEP_SHARE = 0.05
+"""Share of true jumps that the next run misses; small because of the size bar
+(docs/design/statistics.md)."""
+
+TEST_LEVEL = 0.05
+"""Code is ruled out where it would produce such jumps in fewer than one of twenty sessions, the
+usual level."""
+
+MIN_JUMPS = 4
+"""Fewer jumps are examined one by one: fresh pairs for three cost less than an explanation."""
+
+StepsByCause = list[tuple[StepCause, list[ExplainedStep]]]
+"""Causes, each with its steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionJump:
+    """A series that stood out in a session; ``persists`` tells whether the next run saw it, None
+    without one."""
+
+    series: Series
+    session: str
+    worse: bool
+    persists: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BadSession:
+    """A session on a machine whose jumps no code explains: ``is_balanced`` in sign,
+    ``is_transient``, or both."""
+
+    session: str
+    machine: Machine
+    jump_count: int
+    worse_count: int
+    vanished_count: int
+    is_balanced: bool
+    is_transient: bool
+
+
+def find_bad_sessions(jumps: Sequence[SessionJump]) -> list[BadSession]:
+    """Sessions with a disturbed machine, by name."""
+    jumps_by_session: dict[tuple[str, Machine], list[SessionJump]] = defaultdict(list)
+    for jump in jumps:
+        jumps_by_session[jump.session, jump.series.machine].append(jump)
+    sessions = [
+        _assess_session(name, machine, own_jumps) for (name, machine), own_jumps in jumps_by_session.items()
+    ]
+    bad_sessions = [
+        session
+        for session in sessions
+        if session.jump_count >= MIN_JUMPS and (session.is_balanced or session.is_transient)
+    ]
+    return sorted(bad_sessions, key=lambda session: (session.session, session.machine.label))
+
+
+def _assess_session(session: str, machine: Machine, jumps: Sequence[SessionJump]) -> BadSession:
+    worse = sum(jump.worse for jump in jumps)
+    remeasured = [jump for jump in jumps if jump.persists is not None]
+    vanished = sum(jump.persists is False for jump in remeasured)
+    minority = min(worse, len(jumps) - worse)
+    return BadSession(
+        session,
+        machine,
+        len(jumps),
+        worse,
+        vanished,
+        is_balanced=_binomial_upper_tail(minority, len(jumps), MINORITY_DIRECTION_SHARE) <= TEST_LEVEL,
+        is_transient=2 * vanished > len(remeasured)
+        and _binomial_upper_tail(vanished, len(remeasured), MISSED_STEP_SHARE) <= TEST_LEVEL,
+    )
+
+
+def _binomial_upper_tail(count: int, trials: int, probability: float) -> float:
+    """P(X >= count) of a binomial distribution."""
+    return float(bdtrc(count - 1, trials, probability))
+
+
+def blame_bad_sessions(steps: Sequence[ExplainedStep], context: HistoryContext) -> list[ExplainedStep]:
+    """Set the cause of steps seen only in a session with a disturbed machine.
+
+    A level that later sessions saw as well is not the session's.
+    """
+    visits = [_find_blamable_session(step, context) for step in steps]
+    jumps = [
+        SessionJump(step.change.series, visit.session, step.change.log_cost > 0)
+        for step, visit in zip(steps, visits, strict=True)
+        if visit
+    ]
+    suites: dict[tuple[str, Machine], set[str]] = defaultdict(set)
+    for jump in jumps:
+        suites[jump.session, jump.series.machine].add(_suite_name(jump.series))
+    bad_sessions = {(session.session, session.machine) for session in find_bad_sessions(jumps)}
+    bad_sessions = {key for key in bad_sessions if len(suites[key]) >= MIN_UNRELATED_SUITES}
+    return [
+        replace(step, cause=StepCause(IncidentKind.MACHINE, "bad_session", session=visit.session))
+        if visit and (visit.session, step.change.series.machine) in bad_sessions
+        else step
+        for step, visit in zip(steps, visits, strict=True)
+    ]
+
+
+def _find_blamable_session(step: ExplainedStep, context: HistoryContext) -> SessionVisit | None:
+    """The one session whose machine may have caused a step; None where code did, or several
+    sessions saw the new level."""
+    visit = context.first_visit(step.change)
+    if visit is None or step.estimate is None or not _may_be_machine(step, context):
+        return None
+    series = step.change.series
+    level = context.points[series][step.estimate.index : step.estimate.index + step.estimate.points_after]
+    for point in level:
+        visits = context.visits.get((point.sha, series.machine), ())
+        if {point_visit.session for point_visit in visits} != {visit.session}:
+            return None
+    return visit
+
+
+def split_shared_steps(steps: Sequence[ExplainedStep], context: HistoryContext) -> StepsByCause:
+    """Split one group of steps into what its machines share and what is left for the code."""
+    parts: StepsByCause = []
+    remaining = list(steps)
+    for machine in sorted({step.change.series.machine for step in steps}, key=repr):
+        for unit in sorted({step.change.series.metric.unit for step in steps}):
+            candidates = [
+                step
+                for step in remaining
+                if step.change.series.machine == machine and step.change.series.metric.unit == unit
+            ]
+            series_count = context.series_counts.get((machine, unit), 0)
+            cause_name, shared = _find_shared_steps(candidates, context, series_count)
+            if shared:
+                parts.append((StepCause(IncidentKind.MACHINE, cause_name), shared))
+                remaining = [
+                    step for step in remaining if not any(step is shared_step for shared_step in shared)
+                ]
+    return [*parts, (CODE_CAUSE, remaining)] if remaining else parts
+
+
+def _find_shared_steps(
+    steps: Sequence[ExplainedStep], context: HistoryContext, series_count: int
+) -> tuple[str, list[ExplainedStep]]:
+    """Steps similar to that of a canary, which no commit touches, and the canary itself; without
+    one, similar steps of most series of a machine, in suites unrelated to each other."""
+    movable = [step for step in steps if _may_be_machine(step, context)]
+    canaries = [step for step in steps if context.is_canary(step.change.series)]
+    references = canaries or [step for step in movable if math.isfinite(step.change.log_cost)]
+    if not references:
+        return "", []
+    size = statistics.median(step.change.log_cost for step in references)
+    similar = [step for step in movable if _is_similar(step.change.log_cost, size)]
+    if canaries:
+        return "canary", [step for step in steps if step in canaries or step in similar]
+    suites = {_suite_name(step.change.series) for step in similar}
+    is_shared = len(suites) >= MIN_UNRELATED_SUITES and 2 * len(similar) > series_count > 0
+    return "machine_wide", similar if is_shared else []
+
+
+def _may_be_machine(step: ExplainedStep, context: HistoryContext) -> bool:
+    """Whether the machine may be the cause: not confirmed on fresh pairs, not exact, and measured
+    apart, in no interleaved session that measured both sides."""
+    is_exact = step.estimate is not None and step.estimate.exact
+    if step.cause != CODE_CAUSE or step.is_confirmed or is_exact:
+        return False
+    commits = step.change.last_good, step.change.commit
+    visits = [context.visits.get((sha, step.change.series.machine), ()) for sha in commits]
+    before, after = ({visit.session for visit in side if visit.interleaved} for side in visits)
+    return not before & after
+
+
+def _is_similar(first: float, second: float) -> bool:
+    same_sign = first * second > 0 and math.isfinite(first) and math.isfinite(second)
+    return same_sign and abs(math.log(first / second)) <= MAX_LOG_RATIO
+
+
+def _suite_name(series: Series) -> str:
+    """File a benchmark comes from: ``training`` of ``training.Step.time_step``."""
+    return series.benchmark.name.partition(".")[0]
