@@ -27,7 +27,6 @@ from perfci.store import Store, open_store
 from perfci.store.dialects import postgresql_type_name
 from perfci.store.engine import parse_database_url
 from perfci.store.tables.base import TableBase
-from perfci.store.writes import bulk_insert
 from perfci.store.writes import ingest as writes
 from perfci.verdicts.process_levels import summarize_result
 from tests.support.builders import (
@@ -47,12 +46,12 @@ BENCHMARKS, PROCESSES, SAMPLES = 100, 5, 4
 
 GROUP, TURNS = 32, 16
 
-RUN = tuple(column.name for column in bulk_insert.RUNS.columns)
+RUN = tuple(column.name for column in writes.RUNS.columns)
 
 TABLES = {
     "runs": RUN,
-    "results": bulk_insert.RESULT_COLUMNS,
-    "processes": ("id", *bulk_insert.PROCESS_COLUMNS),
+    "results": writes.RESULT_COLUMNS,
+    "processes": ("id", *writes.PROCESS_COLUMNS),
 }
 
 

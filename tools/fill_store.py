@@ -17,11 +17,11 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Variant
-from perfci.store import Store, dialects, open_store
-from perfci.store.tables import base as base_module
-from perfci.store.tables.base import as_ms
+from perfci.store import Store, open_store
+from perfci.store.columns import as_ms
+from perfci.store.database import bulk_insert, new_ids
 from perfci.store.tables.measurements import ProcessRow, ResultRow, VerdictRow
-from perfci.store.writes import bulk_insert, row_ids
+from perfci.store.writes import ingest, row_ids
 from tests.support.builders import NOON, PROJECT, a_commit, a_machine, a_run, a_series
 from tests.support.stored_runs import ingest_run
 
@@ -30,7 +30,7 @@ PROCESSES, SAMPLES = 5, 4
 PER_COMMIT = SERIES * PROCESSES * SAMPLES
 """Samples of a commit."""
 
-RESULTS, PROCESSES_TABLE = bulk_insert.core_table(ResultRow), bulk_insert.core_table(ProcessRow)
+RESULTS, PROCESSES_TABLE = ResultRow.__table__, ProcessRow.__table__
 VERDICT = (
     "project_id",
     "session_id",
@@ -83,7 +83,7 @@ def decide(tx: Session, base: int, head: int) -> None:
     question = ("unchanged", "confirmation", commit_sha(base), commit_sha(head))
     told = (*question, 1.0, 0.99, 1.01, 1.0, 1.0, 0.01, 0.02, 5, "", "[]")
     rows = [(project_id, session_id, series_id, *told, as_ms(NOON)) for series_id in range(1, SERIES + 1)]
-    dialects.bulk_insert(tx, base_module.core_table(VerdictRow), VERDICT, rows)
+    bulk_insert(tx, VerdictRow.__table__, VERDICT, rows)
 
 
 def _add_commit(tx: Session, number: int, levels: Sequence[float], dice: random.Random) -> None:
@@ -92,15 +92,15 @@ def _add_commit(tx: Session, number: int, levels: Sequence[float], dice: random.
     )
     empty = a_run(commit=commit, session=f"session-{number}", suite="none")
     ingest_run(tx, empty, f"{number}", "body", kind="history")
-    run = tx.execute(sa.select(bulk_insert.RUNS).where(bulk_insert.RUNS.c.key == f"{number}")).one()
+    run = tx.execute(sa.select(ingest.RUNS).where(ingest.RUNS.c.key == f"{number}")).one()
     for suite, first in enumerate(range(0, len(levels), SUITE)):
         cells = range(first, min(first + SUITE, len(levels)))
-        run_id = dialects.new_ids(tx, bulk_insert.RUNS, 1)[0]
+        run_id = new_ids(tx, ingest.RUNS, 1)[0]
         started = as_ms(NOON) + 3_600_000 * number + suite
         named = {"id": run_id, "suite": f"suite_{suite:02}", "key": f"{number}-{suite}"}
         changed = {**named, "started_at": started, "processes": len(cells) * PROCESSES}
         row = {**run._mapping, "origin": "{}", **changed}
-        dialects.bulk_insert(tx, bulk_insert.RUNS, list(row), [list(row.values())])
+        bulk_insert(tx, ingest.RUNS, list(row), [list(row.values())])
         _add_results(
             tx, run_id, cells, [levels[cell] * dice.gauss(1.0, 0.01) for cell in cells], started, dice
         )
@@ -112,12 +112,10 @@ def _add_results(
     machine, variant = a_machine(), Variant()
     series = [a_series(f"Step.time_{cell:05}", machine=machine, variant=variant) for cell in cells]
     series_ids = row_ids.ensure_series_ids(tx, row_ids.ensure_project_id(tx, PROJECT), series)
-    result_ids = dialects.new_ids(tx, RESULTS, len(cells))
-    dialects.bulk_insert(
-        tx, RESULTS, bulk_insert.RESULT_COLUMNS, _results(run_id, series_ids, result_ids, levels)
-    )
-    dialects.bulk_insert(
-        tx, PROCESSES_TABLE, bulk_insert.PROCESS_COLUMNS, list(_processes(result_ids, levels, started, dice))
+    result_ids = new_ids(tx, RESULTS, len(cells))
+    bulk_insert(tx, RESULTS, ingest.RESULT_COLUMNS, _results(run_id, series_ids, result_ids, levels))
+    bulk_insert(
+        tx, PROCESSES_TABLE, ingest.PROCESS_COLUMNS, list(_processes(result_ids, levels, started, dice))
     )
 
 

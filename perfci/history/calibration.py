@@ -11,10 +11,10 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.stats import noise_model
 from perfci.store import Store
+from perfci.store.columns import EPOCH
 from perfci.store.queries.records import VerdictCount
 from perfci.store.queries.verdict_counts import count_aa_sessions, count_aa_verdicts, load_verdict_sequences
 from perfci.store.queries.verdict_derivations import load_aa_results
-from perfci.store.tables.base import EPOCH
 from perfci.verdicts.calibration import (
     Calibration,
     CalibrationWindow,

@@ -31,7 +31,8 @@ from perfci.runner.visit_plan import CommitVisit
 from perfci.store import Store
 from perfci.store.queries.measurements import load_session_processes
 from perfci.store.queries.verdict_derivations import DecisionRecord, add_decisions
-from perfci.store.writes.ingest import add_processes, add_run, finish_session, start_session, upsert_commits
+from perfci.store.writes.measured_sessions import add_processes, add_run, finish_session, start_session
+from perfci.store.writes.row_ids import upsert_commits
 from perfci.store.writes.verdict_writes import add_verdicts
 
 OnProcess = Callable[[CommitVisit, CellOutcome], None]

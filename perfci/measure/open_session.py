@@ -17,7 +17,7 @@ from perfci.runner.git_repository import GitRepository
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.store import Store
 from perfci.store.queries.measurements import load_sessions
-from perfci.store.writes.ingest import find_unfinished_session
+from perfci.store.writes.measured_sessions import find_unfinished_session
 
 OnMessage = Callable[[str], None]
 """Called with a line about the preparation, for a terminal or a log."""

@@ -34,7 +34,7 @@ from perfci.runner.user_script import Script, ScriptResult, read_interpreter_ver
 from perfci.stats.location import MIN_WARMUP_SAMPLES, WARMUP_SIGMAS, warmup_length
 from perfci.store import Store
 from perfci.store.queries.loaders import load_project_series
-from perfci.store.writes.ingest import add_processes, add_run, finish_session, start_session
+from perfci.store.writes.measured_sessions import add_processes, add_run, finish_session, start_session
 from perfci.verdicts.process_levels import process_level
 
 HARNESS = "wrap-1"

@@ -1,6 +1,7 @@
 """The database of measurements and verdicts: tables, queries, writes and migrations."""
 
-from perfci.store.engine import Store, open_store
+from perfci.store.database import Store
+from perfci.store.engine import open_store
 from perfci.store.maintenance.integrity_checks import check
 from perfci.store.maintenance.operations import backup, restore, upgrade, upgrade_if_older
 

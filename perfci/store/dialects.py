@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import functools
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -15,7 +15,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, PendingRollbackError
 from sqlalchemy.orm import Session
 
-from perfci.store.tables.base import TableBase, to_column_value
+from perfci.store.tables.base import TableBase
 
 MIGRATION_LOCK_ID = 7_205_759_403_792
 """The PostgreSQL advisory lock of migrations: an arbitrary number."""
@@ -32,9 +32,6 @@ CHUNK = 500
 
 IdT = TypeVar("IdT", int, str)
 
-MAX_ROWS_PER_INSERT = 1000
-"""Rows of one statement: their values stay well below the 32,766 that SQLite takes."""
-
 
 def is_sqlite(tx: Session | sa.Connection) -> bool:
     """Whether a session or connection is of SQLite."""
@@ -44,14 +41,9 @@ def is_sqlite(tx: Session | sa.Connection) -> bool:
 
 def insert_or_ignore(tx: Session, row: type[TableBase], *returning: str) -> Any:
     """Build an INSERT that skips existing keys and returns columns of the rows it added."""
-    return _insert_or_ignore(tx.get_bind().dialect.name, cast(sa.Table, row.__table__), returning)
-
-
-@functools.cache
-def _insert_or_ignore(dialect: str, table: sa.Table, returning: tuple[str, ...]) -> Any:
-    dialects: dict[str, Callable[[Any], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
-    statement = dialects[dialect](table).on_conflict_do_nothing()
-    return statement.returning(*(table.c[name] for name in returning)) if returning else statement
+    insert: Any = sqlite.insert if is_sqlite(tx) else postgresql.insert
+    statement = insert(row.__table__).on_conflict_do_nothing()
+    return statement.returning(*(row.__table__.c[name] for name in returning)) if returning else statement
 
 
 def in_chunks(ids: Collection[IdT]) -> Iterator[Sequence[IdT]]:
@@ -61,96 +53,10 @@ def in_chunks(ids: Collection[IdT]) -> Iterator[Sequence[IdT]]:
         yield ordered[start : start + CHUNK]
 
 
-def placeholders(count: int) -> str:
-    """Build the parameter list of a statement for ``execute_sql``."""
-    return ", ".join("?" * count)
-
-
-def execute_sql(tx: Session, statement: str, parameters: Sequence[Any] = ()) -> Any:
-    """Run SQL with ``?`` placeholders on the driver itself.
-
-    It is for statements of every upload: SQLAlchemy takes longer to build them than the database to run
-    them.
-    """
-    with _wrap_driver_errors(tx):
-        return _driver_connection(tx).execute(
-            statement if is_sqlite(tx) else statement.replace("?", "%s"), parameters
-        )
-
-
-def insert_rows(
-    tx: Session, table: sa.Table, rows: Sequence[Mapping[str, Any]], *returning: str, ignore: bool = False
-) -> list[tuple[Any, ...]]:
-    """Insert rows with equal columns in one statement; return columns of the rows added, in no order.
-
-    With ``ignore``, rows whose key exists are skipped and not returned.
-    """
-    rows_added: list[tuple[Any, ...]] = []
-    on_conflict = " ON CONFLICT DO NOTHING" if ignore else ""
-    for start in range(0, len(rows), MAX_ROWS_PER_INSERT):
-        some = rows[start : start + MAX_ROWS_PER_INSERT]
-        names = ", ".join(f'"{name}"' for name in some[0])
-        all_places = ", ".join([f"({placeholders(len(some[0]))})"] * len(some))
-        answered = ", ".join(returning)
-        insert = f"INSERT INTO {table.name} ({names}) VALUES {all_places}{on_conflict} RETURNING {answered}"
-        rows_added += execute_sql(
-            tx, insert, [to_column_value(value) for row in some for value in row.values()]
-        ).fetchall()
-    return rows_added
-
-
-def new_ids(tx: Session, table: sa.Table, count: int) -> list[int]:
-    """Reserve unused ids of a table; on SQLite the write lock keeps others from taking them."""
-    if is_sqlite(tx):
-        [first] = execute_sql(tx, f"SELECT coalesce(max(id), 0) + 1 FROM {table.name}").fetchone()
-        return list(range(first, first + count))
-    drawn = f"SELECT nextval('{table.name}_id_seq') FROM generate_series(1, {count:d})"
-    return [row_id for (row_id,) in execute_sql(tx, drawn).fetchall()]
-
-
-def bulk_insert(tx: Session, table: sa.Table, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Insert rows of plain values in the order of ``columns``; by COPY on PostgreSQL."""
-    if not rows:
-        return
-    names = ", ".join(f'"{name}"' for name in columns)
-    with _wrap_driver_errors(tx):
-        if is_sqlite(tx):
-            _driver_connection(tx).executemany(
-                f"INSERT INTO {table.name} ({names}) VALUES ({placeholders(len(columns))})", rows
-            )
-            return
-        # The text format takes four times as long to write.
-        binary = f"COPY {table.name} ({names}) FROM STDIN (FORMAT BINARY)"
-        with _driver_connection(tx).cursor() as cursor, cursor.copy(binary) as copy:
-            copy.set_types([postgresql_type_name(table.c[name].type) for name in columns])
-            for row in rows:
-                copy.write_row(row)
-
-
 @functools.cache
 def postgresql_type_name(column_type: sa.types.TypeEngine[Any]) -> str:
     """Return PostgreSQL's name of a column type, without its length."""
     return str(column_type.compile(POSTGRESQL)).partition("(")[0].lower()
-
-
-def _driver_connection(tx: Session) -> Any:
-    return tx.connection().connection.driver_connection
-
-
-@contextlib.contextmanager
-def _wrap_driver_errors(tx: Session) -> Iterator[None]:
-    """Raise errors of the driver as SQLAlchemy would."""
-    try:
-        yield
-    except Exception as error:
-        dialect: Any = tx.get_bind().dialect
-        base = dialect.dbapi.Error
-        if not isinstance(error, base):
-            raise
-        lost = dialect.is_disconnect(error, tx.connection().connection, None)
-        raise DBAPIError.instance(
-            "(by the driver)", None, error, base, connection_invalidated=lost
-        ) from error
 
 
 def lock_for_migration(connection: sa.Connection) -> None:

@@ -1,25 +1,26 @@
-"""Open a database: its engine, its transactions, and readable errors."""
+"""Open or make a database: its address, its file, its engine and its schema."""
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError, IntegrityError, InvalidatePoolError, OperationalError, SQLAlchemyError
-from sqlalchemy.orm import Session
+from sqlalchemy.exc import InvalidatePoolError, SQLAlchemyError
 
-from perfci.model import PerfciError, Series
-from perfci.store.dialects import is_foreign_key_violation, writer_lock
-from perfci.store.id_cache import CHANGED_PROJECTS, SERIES_CACHE, IdCache
-from perfci.store.projects import increment_versions
+from perfci.model import PerfciError
+from perfci.store.database import (
+    SQLITE_ERROR_MESSAGES,
+    Store,
+    begin_sqlite_transaction,
+    translate_errors,
+)
 
 SCHEMA = "0016"
 """The newest migration, and the only schema this program reads and writes."""
@@ -38,117 +39,6 @@ IDLE_PING_AFTER_S = 1.0
 IDLE_SINCE = "perfci rests since"
 
 SQLITE_HEADER = b"SQLite format 3\x00"
-
-
-class Store:
-    """An open database. ``begin`` writes, ``read`` reads; both yield the session that query functions
-    take.
-    """
-
-    def __init__(
-        self,
-        url: str,
-        display_name: str,
-        engine: sa.Engine,
-        *,
-        read_only: bool = False,
-        queue_path: Path | None = None,
-    ) -> None:
-        self.url = url
-        self._display_name = display_name
-        self._engine = engine
-        self._writing = engine.execution_options(perfci_begin="IMMEDIATE")
-        on_server = engine.dialect.name != "sqlite"  # SQLite's reads are always of one moment
-        self._reading = engine.execution_options(isolation_level="REPEATABLE READ") if on_server else engine
-        self._read_only = read_only
-        self._queue_path = queue_path
-        self._ids = IdCache()
-        self._series: dict[int, Series] = {}
-
-    @property
-    def display_name(self) -> str:
-        """The name of this database in messages, without its password."""
-        return self._display_name
-
-    @contextlib.contextmanager
-    def begin(self) -> Iterator[Session]:
-        """Run a write transaction: committed at the end of the block, rolled back by any exception in it."""
-        if self._read_only:
-            raise PerfciError(f"The database {self._display_name} {SQLITE_ERROR_MESSAGES['SQLITE_READONLY']}")
-        ids = IdCache(self._ids)
-        with (
-            translate_errors(self._display_name),
-            writer_lock(self._queue_path) if self._queue_path else contextlib.nullcontext(),
-            Session(self._writing, expire_on_commit=False, info={"ids": ids}) as tx,
-            self._clear_stale_ids(ids),
-        ):
-            with tx.begin():
-                # Take the write lock now: a reader that turns writer later could not wait for it.
-                tx.connection()
-                yield tx
-                increment_versions(tx)
-            ids.merge_into_parent()
-
-    @contextlib.contextmanager
-    def savepoint(self, tx: Session) -> Iterator[Session]:
-        """Run a part of a write transaction that an exception rolls back alone, with its cached ids."""
-        around, touched = tx.info["ids"], set(tx.info.get(CHANGED_PROJECTS, ()))
-        tx.info["ids"] = ids = IdCache(around)
-        try:
-            with self._clear_stale_ids(ids), _named_savepoint(tx):
-                yield tx
-            ids.merge_into_parent()
-        except BaseException:
-            tx.info[CHANGED_PROJECTS] = touched
-            raise
-        finally:
-            tx.info["ids"] = around
-
-    @contextlib.contextmanager
-    def _clear_stale_ids(self, ids: IdCache) -> Iterator[None]:
-        """Clear all cached ids when a row is missing: the database was restored under a running program."""
-        try:
-            yield
-        except IntegrityError as error:
-            if is_foreign_key_violation(error):
-                ids.clear()
-                self._series.clear()
-            raise
-
-    @contextlib.contextmanager
-    def read(self) -> Iterator[Session]:
-        """Run a read transaction: one consistent snapshot of the database."""
-        info = {"ids": IdCache(self._ids), SERIES_CACHE: self._series}
-        with (
-            translate_errors(self._display_name),
-            Session(self._reading, expire_on_commit=False, info=info) as tx,
-            tx.begin(),
-        ):
-            yield tx
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._engine.dispose()
-
-
-@contextlib.contextmanager
-def _named_savepoint(tx: Session) -> Iterator[None]:
-    """Open a savepoint with a fixed name: SQLAlchemy's names change, which defeats statement caches."""
-    execute = tx.connection().exec_driver_sql
-    execute("SAVEPOINT part")
-    try:
-        yield
-        tx.flush()
-    except BaseException as error:
-        tx.expunge_all()
-        try:
-            execute("ROLLBACK TO SAVEPOINT part")
-            execute("RELEASE SAVEPOINT part")
-        except DBAPIError as lost:
-            # The whole transaction is gone, as SQLite does on a full disk: report its first error.
-            raise (error if isinstance(error, DBAPIError) else lost) from None
-        raise
-    execute("RELEASE SAVEPOINT part")
 
 
 def open_store(url: str, *, create: bool, durable: bool = False, pool: int = POOL_SIZE) -> Store:
@@ -221,7 +111,7 @@ def make_engine(
         engine = sa.create_engine(address, connect_args={"timeout": BUSY_TIMEOUT_S})
     pragmas = () if read_only else (*PRAGMAS, "synchronous=FULL") if durable else PRAGMAS
     sa.event.listen(engine, "connect", partial(_configure_sqlite, pragmas))
-    sa.event.listen(engine, "begin", _begin_transaction)
+    sa.event.listen(engine, "begin", begin_sqlite_transaction)
     return engine
 
 
@@ -365,41 +255,3 @@ def _execute_when_free(connection: sqlite3.Connection, statement: str) -> None:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
                 raise
         time.sleep(0.02)
-
-
-def _begin_transaction(connection: sa.Connection) -> None:
-    connection.exec_driver_sql(f"BEGIN {connection.get_execution_options().get('perfci_begin', '')}")
-
-
-@contextlib.contextmanager
-def translate_errors(display_name: str) -> Iterator[None]:
-    """Turn operational errors of the database into a message; programming errors stay tracebacks."""
-    try:
-        yield
-    except (DBAPIError, sqlite3.Error) as error:
-        sentence = _error_message(error)
-        if sentence is None:
-            raise
-        raise PerfciError(f"The database {display_name} {sentence}") from error
-
-
-def _error_message(error: DBAPIError | sqlite3.Error) -> str | None:
-    origin = error.orig if isinstance(error, DBAPIError) else error
-    code = str(getattr(origin, "sqlite_errorname", ""))
-    for prefix, sentence in SQLITE_ERROR_MESSAGES.items():
-        if code.startswith(prefix):
-            return sentence
-    lost = isinstance(error, OperationalError) and not isinstance(origin, sqlite3.Error)
-    return f"cannot be reached: {str(origin).splitlines()[0]}." if lost else None
-
-
-SQLITE_ERROR_MESSAGES = {
-    "SQLITE_BUSY": "is locked by another perfci process: wait for it to finish and try again.",
-    "SQLITE_LOCKED": "is locked by another perfci process: wait for it to finish and try again.",
-    "SQLITE_READONLY": "is read-only: make it writable, or name another one with --db.",
-    "SQLITE_NOTADB": "is not a SQLite database: name another one with --db.",
-    "SQLITE_CORRUPT": "is damaged: restore a backup, or see `perfci db check`.",
-    "SQLITE_FULL": "cannot grow: the disk is full.",
-    "SQLITE_CANTOPEN": "cannot be opened: check that the file and its folder can be read.",
-    "SQLITE_IOERR": "cannot be read or written: the disk reports an error.",
-}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,16 +11,23 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
-from perfci.store.dialects import execute_sql, insert_or_ignore
-from perfci.store.id_cache import CHANGED_PROJECTS
-from perfci.store.tables.base import core_table
+from perfci.store.database import CHANGED_PROJECTS
+from perfci.store.dialects import insert_or_ignore
 from perfci.store.tables.measurements import ProjectRow
 
 PUBLIC = "public"
 PRIVATE = "private"
 
-PROJECTS = core_table(ProjectRow)
-SELECT_BY_SLUG = sa.select(PROJECTS).where(PROJECTS.c.slug == sa.bindparam("slug"))
+PROJECTS = ProjectRow.__table__
+SELECT_PROJECTS = sa.select(
+    PROJECTS.c.id,
+    PROJECTS.c.slug,
+    PROJECTS.c.visibility,
+    PROJECTS.c.version,
+    PROJECTS.c.settings,
+    PROJECTS.c.archived_at.is_not(None),
+)
+SELECT_BY_SLUG = SELECT_PROJECTS.where(PROJECTS.c.slug == sa.bindparam("slug"))
 """Run for every request, so it is built once."""
 
 
@@ -45,14 +52,14 @@ class Project:
 
 def find_project(tx: Session, slug: str) -> Project | None:
     """Find a project by name."""
-    return next(_build_projects(tx.connection().execute(SELECT_BY_SLUG, {"slug": slug})), None)
+    row = tx.connection().execute(SELECT_BY_SLUG, {"slug": slug}).first()
+    return None if row is None else Project(*row)
 
 
 def load_projects(tx: Session) -> list[Project]:
     """Load all projects by name."""
-    return sorted(
-        _build_projects(tx.connection().execute(sa.select(PROJECTS))), key=lambda project: project.slug
-    )
+    projects = (Project(*row) for row in tx.connection().execute(SELECT_PROJECTS))
+    return sorted(projects, key=lambda project: project.slug)
 
 
 def create_project(tx: Session, slug: str, visibility: str, at: datetime) -> Project:
@@ -68,32 +75,19 @@ def update_project(tx: Session, project_id: int, **columns: Any) -> None:
     """Update columns of a project: ``visibility``, ``settings``, ``archived_at`` and so on."""
     if "visibility" in columns:
         _check_visibility(columns["visibility"])
-    tx.execute(sa.update(core_table(ProjectRow)).where(ProjectRow.id == project_id).values(**columns))
+    tx.execute(sa.update(ProjectRow.__table__).where(ProjectRow.id == project_id).values(**columns))
     mark_changed(tx, [project_id])
 
 
 def mark_changed(tx: Session, project_ids: Iterable[int]) -> None:
     """Mark projects as changed: their versions grow once, at the end of this transaction.
 
-    All writers of a busy project contend for its row, so it is locked last and always in the same order.
+    ``Store.begin`` does so: all writers of a busy project contend for its row.
     """
     tx.info.setdefault(CHANGED_PROJECTS, set()).update(project_ids)
-
-
-def increment_versions(tx: Session) -> None:
-    """Increment the versions of the changed projects; the store calls this before each commit."""
-    for project_id in sorted(tx.info.pop(CHANGED_PROJECTS, ())):
-        execute_sql(tx, "UPDATE projects SET version = version + 1 WHERE id = ?", [project_id])
 
 
 def _check_visibility(visibility: str) -> str:
     if visibility not in (PUBLIC, PRIVATE):
         raise PerfciError(f"A project is {PUBLIC} or {PRIVATE}, not {visibility!r}.")
     return visibility
-
-
-def _build_projects(rows: Iterable[Any]) -> Iterator[Project]:
-    for row in rows:
-        yield Project(
-            row.id, row.slug, row.visibility, row.version, row.settings, row.archived_at is not None
-        )

@@ -15,7 +15,7 @@ from perfci.net.http_client import open_http_client
 from perfci.net.shapes.results import ReportingScheduleChange
 from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
 from perfci.store import Store
-from perfci.store.conversions import series_identity
+from perfci.store.columns import series_identity
 from perfci.store.projects import find_project
 from perfci.store.writes.verdict_writes import add_verdicts
 from tests.support.builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha, a_verdict

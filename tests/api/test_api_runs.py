@@ -12,7 +12,7 @@ from sqlalchemy.exc import OperationalError
 from perfci.formats import run_document
 from perfci.model import Clock, ResultSummary, Role, Status
 from perfci.store import Store
-from perfci.store.engine import translate_errors
+from perfci.store.database import translate_errors
 from perfci.store.jobs import outbox
 from perfci.store.queries import measurements
 from perfci.store.queries.result_summaries import load_levels_of_series

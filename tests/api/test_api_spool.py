@@ -16,7 +16,7 @@ from perfci.net.http_client import open_http_client
 from perfci.net.spool_sender import FlushRetryPolicy, flush_spool
 from perfci.net.upload_spool import Spool
 from perfci.store import Store
-from perfci.store.writes.ingest import add_run, start_session
+from perfci.store.writes.measured_sessions import add_run, start_session
 from tests.support.builders import NOON, PROJECT, a_result, a_run
 
 SERVER = "http://localhost:8787"

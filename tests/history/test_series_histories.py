@@ -172,9 +172,7 @@ def test_what_a_result_came_to_is_worked_out_once(store: Store) -> None:
 
     with (
         store.read() as tx,
-        patch.object(
-            result_summaries.conversions, "build_process", side_effect=AssertionError("a sample was read")
-        ),
+        patch.object(result_summaries, "build_process", side_effect=AssertionError("a sample was read")),
     ):
         found = SeriesHistories.load(tx, ids)
 

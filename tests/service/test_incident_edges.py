@@ -14,7 +14,7 @@ from perfci.service.incidents.triage import StaleRevision, require_incident, upd
 from perfci.store import Store
 from perfci.store.incidents.incident_members import load_members
 from perfci.store.incidents.records import IncidentMember, IncidentRecord
-from perfci.store.writes.ingest import add_run, finish_session, start_session
+from perfci.store.writes.measured_sessions import add_run, finish_session, start_session
 from perfci.store.writes.row_ids import ensure_series_id
 from tests.support.builders import (
     NOON,

@@ -5,19 +5,19 @@ from __future__ import annotations
 from perfci.model import Process, Run, Series
 from perfci.store import Store
 from perfci.store.queries import measurements
-from perfci.store.writes import ingest
+from perfci.store.writes import measured_sessions
 from tests.support.builders import NOON, PROJECT, a_run
 
 
 def started(store: Store, uid: str = "session-1", kind: str = "history", spec_hash: str = "plan") -> None:
     with store.begin() as tx:
-        ingest.start_session(tx, PROJECT, uid, kind, spec_hash, 7, 3, NOON)
+        measured_sessions.start_session(tx, PROJECT, uid, kind, spec_hash, 7, 3, NOON)
 
 
 def measured_run(store: Store, *measured: tuple[Series, Process], run: Run | None = None) -> int:
     with store.begin() as tx:
-        run_id = ingest.add_run(tx, run or a_run())
-        ingest.add_processes(tx, run_id, measured)
+        run_id = measured_sessions.add_run(tx, run or a_run())
+        measured_sessions.add_processes(tx, run_id, measured)
     return run_id
 
 

@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from perfci.model import PerfciError
 from perfci.store import Store
 from perfci.store.access import api_tokens, audit_log, logins, users
-from perfci.store.tables.base import ABSENT
+from perfci.store.columns import ABSENT
 from tests.support.builders import NOON
 
 LATER = NOON + timedelta(days=1)

@@ -12,7 +12,7 @@ import pytest
 from perfci.model import PerfciError, Status
 from perfci.store import Store, backup, check, engine, open_store
 from perfci.store.queries import measurements
-from perfci.store.writes import ingest, verdict_writes
+from perfci.store.writes import measured_sessions, verdict_writes
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -124,7 +124,7 @@ def test_a_copy_is_whole_while_others_write(sqlite_store: Store, tmp_path: Path)
     copy = tmp_path / "copy.db"
 
     with sqlite_store.begin() as tx:
-        ingest.start_session(tx, PROJECT, "not committed yet", "history", "", 1, 1, NOON)
+        measured_sessions.start_session(tx, PROJECT, "not committed yet", "history", "", 1, 1, NOON)
         backup(sqlite_store.url, copy)
 
     with closing(open_store(f"sqlite:///{copy}", create=False)) as copied, copied.read() as tx:

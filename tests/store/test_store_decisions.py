@@ -15,7 +15,7 @@ from perfci.store.queries.verdict_derivations import (
     load_decisions,
     load_latest_verdict_id,
 )
-from perfci.store.writes import ingest, verdict_writes
+from perfci.store.writes import measured_sessions, verdict_writes
 from tests.support.builders import NOON, PROJECT, a_series, a_verdict
 
 
@@ -25,7 +25,7 @@ def told(store: Store) -> list[int]:
     with store.begin() as tx:
         ids = []
         for number, ratio in enumerate((1.01, 0.98, None)):
-            ingest.start_session(tx, PROJECT, f"aa-{number}", "aa", "spec", 7, 0, NOON)
+            measured_sessions.start_session(tx, PROJECT, f"aa-{number}", "aa", "spec", 7, 0, NOON)
             moment = NOON + timedelta(hours=number)
             verdict = a_verdict(ratio=ratio, pairs=5 + number)
             ids += verdict_writes.add_verdicts(tx, PROJECT, f"aa-{number}", [verdict], moment)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from store_sessions import measured_run, started
 
 from perfci.model import PerfciError, ProcessBoundaries, Run, Status
-from perfci.store import Store, conversions
+from perfci.store import Store
+from perfci.store.columns import identity
 from perfci.store.queries import measurements
 from perfci.store.writes import ingest
 from perfci.store.writes.ingest import IngestCounts
@@ -158,7 +159,7 @@ def test_any_names_and_numbers_survive_the_store(
 ) -> None:
     parameters = {name: name[::-1] for name in names}
     run = a_run(a_result(a_series(parameters=parameters), a_process(*samples)))
-    key = conversions.identity(names, samples)
+    key = identity(names, samples)
 
     with store.begin() as tx:
         ingest_run(tx, run, key, "body")

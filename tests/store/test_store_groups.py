@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from perfci.model import PerfciError
 from perfci.store import Store, open_store, projects
 from perfci.store.queries import measurements
-from perfci.store.writes import group_commit, ingest
+from perfci.store.writes import group_commit, measured_sessions
 from perfci.store.writes.group_commit import BatchFunction, GroupCommitter, StoreBusy, StoreUnavailable
 from tests.support.builders import NOON, PROJECT, a_process, a_result, a_run, a_series
 from tests.support.stored_runs import ingest_run
@@ -27,7 +27,7 @@ def group(store: Store) -> Iterator[GroupCommitter]:
 
 
 def start(tx: Session, uid: str) -> str:
-    ingest.start_session(tx, PROJECT, uid, "history", "", 1, 1, NOON)
+    measured_sessions.start_session(tx, PROJECT, uid, "history", "", 1, 1, NOON)
     return uid
 
 

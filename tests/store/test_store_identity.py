@@ -13,7 +13,7 @@ from store_sessions import measured_run, started
 from perfci.model import PerfciError, Series, Status
 from perfci.store import Store
 from perfci.store.queries import measurements
-from perfci.store.writes import ingest
+from perfci.store.writes import measured_sessions
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -80,8 +80,8 @@ def test_a_run_that_starts_again_goes_on_with_the_same_row(store: Store) -> None
     started(store)
 
     with store.begin() as tx:
-        first = ingest.add_run(tx, a_run())
-        again = ingest.add_run(tx, a_run(started_at=NOON + timedelta(hours=1)))
+        first = measured_sessions.add_run(tx, a_run())
+        again = measured_sessions.add_run(tx, a_run(started_at=NOON + timedelta(hours=1)))
 
     assert again == first
 
@@ -105,7 +105,7 @@ def test_runs_that_differ_in_one_place_are_two(store: Store, change: dict[str, A
     started(store, "session-2")
 
     with store.begin() as tx:
-        assert ingest.add_run(tx, a_run()) != ingest.add_run(tx, a_run(**change))
+        assert measured_sessions.add_run(tx, a_run()) != measured_sessions.add_run(tx, a_run(**change))
 
 
 def test_a_run_brings_the_results_it_carries_once(store: Store) -> None:
@@ -115,7 +115,7 @@ def test_a_run_brings_the_results_it_carries_once(store: Store) -> None:
 
     for _ in range(2):
         with store.begin() as tx:
-            run_id = ingest.add_run(tx, run)
+            run_id = measured_sessions.add_run(tx, run)
 
     with store.read() as tx:
         assert measurements.load_run(tx, run_id) == run
@@ -123,4 +123,4 @@ def test_a_run_brings_the_results_it_carries_once(store: Store) -> None:
 
 def test_a_run_needs_its_session(store: Store) -> None:
     with pytest.raises(PerfciError, match="There is no session session-1"), store.begin() as tx:
-        ingest.add_run(tx, a_run())
+        measured_sessions.add_run(tx, a_run())

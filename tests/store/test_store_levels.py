@@ -6,7 +6,7 @@ from keeping import keep_levels
 
 from perfci.model import Clock, ProcessBoundaries, ResultSummary, Status
 from perfci.store import Store, projects
-from perfci.store.conversions import series_identity
+from perfci.store.columns import series_identity
 from perfci.store.queries import measurements
 from perfci.store.queries.result_summaries import load_level_pairs, load_levels_of_series
 from tests.support.builders import (

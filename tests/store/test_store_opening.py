@@ -26,7 +26,7 @@ from perfci.store import Store, engine, open_store, schema, upgrade, upgrade_if_
 from perfci.store.engine import format_address, parse_database_url
 from perfci.store.queries import measurements
 from perfci.store.tables.base import TableBase
-from perfci.store.writes import ingest
+from perfci.store.writes import measured_sessions
 from tests.support.builders import NOON, PROJECT, a_process, a_run, a_series
 from tests.support.databases import bare_database
 
@@ -66,7 +66,7 @@ def test_makes_an_empty_file_a_database(tmp_path: Path) -> None:
 
 def test_keeps_what_is_there_when_created_again(database: Path) -> None:
     with closing(open_store(url_of(database), create=True)) as store, store.begin() as tx:
-        ingest.start_session(tx, PROJECT, "one", "history", "", 1, 1, NOON)
+        measured_sessions.start_session(tx, PROJECT, "one", "history", "", 1, 1, NOON)
 
     with closing(open_store(url_of(database), create=True)) as store, store.read() as tx:
         assert [session.uid for session in measurements.load_sessions(tx, PROJECT)] == ["one"]
@@ -178,7 +178,7 @@ def test_upgrades_an_older_database_and_keeps_its_rows(
     database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(open_store(url_of(database), create=False)) as store, store.begin() as tx:
-        ingest.start_session(tx, PROJECT, "one", "history", "", 1, 1, NOON)
+        measured_sessions.start_session(tx, PROJECT, "one", "history", "", 1, 1, NOON)
     a_program_with_one_more_migration(tmp_path, monkeypatch)
     assert "run `perfci db upgrade`" in refusal(url_of(database))
 
@@ -300,7 +300,7 @@ def test_a_locked_database_is_said_to_be_locked(database: Path, monkeypatch: pyt
 
 def test_a_reader_is_not_held_up_by_a_writer(store: Store) -> None:
     with store.begin() as writing:
-        ingest.start_session(writing, PROJECT, "one", "history", "", 1, 1, NOON)
+        measured_sessions.start_session(writing, PROJECT, "one", "history", "", 1, 1, NOON)
         with store.read() as tx:
             assert measurements.load_sessions(tx, PROJECT) == []
 
@@ -308,7 +308,7 @@ def test_a_reader_is_not_held_up_by_a_writer(store: Store) -> None:
 def test_a_second_writer_waits_for_the_first(store: Store) -> None:
     def write(uid: str) -> None:
         with store.begin() as tx:
-            ingest.start_session(tx, PROJECT, uid, "history", "", 1, 1, NOON)
+            measured_sessions.start_session(tx, PROJECT, uid, "history", "", 1, 1, NOON)
 
     writers = [threading.Thread(target=write, args=[str(number)]) for number in range(8)]
     for writer in writers:
@@ -323,15 +323,15 @@ def test_a_second_writer_waits_for_the_first(store: Store) -> None:
 def test_an_error_undoes_the_whole_block_and_what_it_learned(store: Store) -> None:
     def measure(and_then: Callable[[], None] = lambda: None) -> None:
         with store.begin() as tx:
-            run_id = ingest.add_run(tx, a_run())
-            ingest.add_processes(tx, run_id, [(a_series(), a_process())])
+            run_id = measured_sessions.add_run(tx, a_run())
+            measured_sessions.add_processes(tx, run_id, [(a_series(), a_process())])
             and_then()
 
     def fail() -> None:
         raise RuntimeError
 
     with store.begin() as tx:
-        ingest.start_session(tx, PROJECT, "session-1", "history", "", 1, 1, NOON)
+        measured_sessions.start_session(tx, PROJECT, "session-1", "history", "", 1, 1, NOON)
     with pytest.raises(RuntimeError):
         measure(fail)
     with store.read() as tx:
@@ -345,7 +345,7 @@ def test_an_error_undoes_the_whole_block_and_what_it_learned(store: Store) -> No
 
 def test_reads_a_read_only_database_and_refuses_to_write(database: Path) -> None:
     with closing(open_store(url_of(database), create=False)) as store, store.begin() as tx:
-        ingest.start_session(tx, PROJECT, "one", "history", "", 1, 1, NOON)
+        measured_sessions.start_session(tx, PROJECT, "one", "history", "", 1, 1, NOON)
     let_nobody_write(database)
 
     answers = ask_without_rights(url_of(database))

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from store_sessions import measured_run, started, stored_processes
 
 from perfci.model import Clock, PerfciError, Process, Role, Status
-from perfci.store import Store, conversions
+from perfci.store import Store
+from perfci.store.columns import UtcMs, pack_samples, unpack_samples
 from perfci.store.queries import measurements
-from perfci.store.tables.base import UtcMs
-from perfci.store.writes import ingest
+from perfci.store.writes import measured_sessions
 from tests.support.builders import a_failed_process, a_process, a_run, a_series
 
 
@@ -56,9 +56,7 @@ def test_every_clock_comes_back_as_it_was_stored(store: Store, clock: Clock) -> 
 @settings(deadline=None, derandomize=True)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False)))
 def test_samples_are_exact(samples: list[float]) -> None:
-    assert list(map(float.hex, conversions.unpack_samples(conversions.pack_samples(samples)))) == list(
-        map(float.hex, samples)
-    )
+    assert list(map(float.hex, unpack_samples(pack_samples(samples)))) == list(map(float.hex, samples))
 
 
 @settings(deadline=None, derandomize=True)
@@ -105,7 +103,7 @@ def test_ids_come_back_in_the_order_of_the_processes(store: Store) -> None:
     measured = [(a_series(metric=f"metric {number}"), a_process(float(number))) for number in range(20)]
 
     with store.begin() as tx:
-        ids = ingest.add_processes(tx, ingest.add_run(tx, a_run()), measured)
+        ids = measured_sessions.add_processes(tx, measured_sessions.add_run(tx, a_run()), measured)
 
     with store.read() as tx:
         by_id = {
@@ -126,7 +124,7 @@ def test_the_same_process_cannot_be_stored_twice(store: Store, changes: dict[str
     run_id = measured_run(store, (a_series(), process))
 
     with pytest.raises(PerfciError, match="This process is stored already"), store.begin() as tx:
-        ingest.add_processes(tx, run_id, [(a_series(), process)])
+        measured_sessions.add_processes(tx, run_id, [(a_series(), process)])
 
     assert stored_processes(store) == [process]
 
@@ -165,4 +163,4 @@ def test_a_result_is_ok_once_any_process_is_else_the_latest_counts(
 
 def test_processes_need_their_run(store: Store) -> None:
     with pytest.raises(PerfciError, match="There is no run 17"), store.begin() as tx:
-        ingest.add_processes(tx, 17, [(a_series(), a_process())])
+        measured_sessions.add_processes(tx, 17, [(a_series(), a_process())])

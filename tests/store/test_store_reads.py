@@ -29,7 +29,7 @@ from perfci.store.queries import measurements
 from perfci.store.queries.commit_order import sort_commits
 from perfci.store.queries.latest_results import load_judged_series
 from perfci.store.queries.verdict_derivations import load_aa_results
-from perfci.store.writes import ingest, verdict_writes
+from perfci.store.writes import ingest, measured_sessions, row_ids, verdict_writes
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -232,7 +232,7 @@ def test_points_by_sha_are_all_points_of_all_histories(store: Store) -> None:
 def test_projects_count_what_they_hold(store: Store) -> None:
     ingested(store, a_result(), a_result(a_series(metric="memory")), finished_at=NOON + timedelta(hours=3))
     with store.begin() as tx:
-        ingest.upsert_commits(tx, "acme/empty", [a_commit(1)])
+        row_ids.upsert_commits(tx, "acme/empty", [a_commit(1)])
 
     with store.read() as tx:
         empty, full = measurements.load_project_records(tx)
@@ -274,10 +274,12 @@ def test_processes_of_a_run_that_grows_are_counted_too(store: Store) -> None:
     first, second = (a_process(index=index, round=index) for index in range(2))
     grown = a_run(a_result(a_series(), first), session="local")
     with store.begin() as tx:
-        ingest.start_session(tx, PROJECT, "local", "history", "spec", 1, 2, NOON)
-        run_id = ingest.add_run(tx, grown)
-        ingest.add_run(tx, replace(grown, results=(a_result(a_series(metric="memory"), first),)))
-        ingest.add_processes(tx, run_id, [(a_series(), second), (a_series(metric="memory"), second)])
+        measured_sessions.start_session(tx, PROJECT, "local", "history", "spec", 1, 2, NOON)
+        run_id = measured_sessions.add_run(tx, grown)
+        measured_sessions.add_run(tx, replace(grown, results=(a_result(a_series(metric="memory"), first),)))
+        measured_sessions.add_processes(
+            tx, run_id, [(a_series(), second), (a_series(metric="memory"), second)]
+        )
 
     with store.read() as tx:
         assert measurements.load_project_records(tx, PROJECT)[0].processes == 2
@@ -482,7 +484,7 @@ def test_change_points_belong_to_their_project(store: Store) -> None:
 
 def test_commits_come_newest_first(store: Store) -> None:
     with store.begin() as tx:
-        ingest.upsert_commits(tx, PROJECT, [a_commit(number) for number in (2, 3, 1)])
+        row_ids.upsert_commits(tx, PROJECT, [a_commit(number) for number in (2, 3, 1)])
 
     with store.read() as tx:
         assert [
@@ -492,7 +494,7 @@ def test_commits_come_newest_first(store: Store) -> None:
 
 def test_a_commit_is_found_by_the_start_of_its_sha(store: Store) -> None:
     with store.begin() as tx:
-        ingest.upsert_commits(tx, PROJECT, [a_commit(1), a_commit(2), a_commit(3, sha="1f".ljust(40, "0"))])
+        row_ids.upsert_commits(tx, PROJECT, [a_commit(1), a_commit(2), a_commit(3, sha="1f".ljust(40, "0"))])
 
     with store.read() as tx:
         assert measurements.find_commit(tx, PROJECT, "1F") == a_commit(3, sha="1f".ljust(40, "0"))

@@ -10,27 +10,29 @@ from store_sessions import started
 from perfci.model import PerfciError
 from perfci.store import Store
 from perfci.store.queries import measurements
-from perfci.store.writes import ingest
+from perfci.store.writes import measured_sessions
 from tests.support.builders import NOON, PROJECT
 
 
 def test_an_interrupted_session_is_found_by_its_plan_until_it_finishes(store: Store) -> None:
     started(store, "old")
     with store.begin() as tx:
-        ingest.start_session(tx, PROJECT, "new", "history", "plan", 2**64 - 1, 3, NOON + timedelta(hours=1))
+        measured_sessions.start_session(
+            tx, PROJECT, "new", "history", "plan", 2**64 - 1, 3, NOON + timedelta(hours=1)
+        )
 
     with store.begin() as tx:
-        found = ingest.find_unfinished_session(tx, PROJECT, "plan")
+        found = measured_sessions.find_unfinished_session(tx, PROJECT, "plan")
         assert found is not None
-        ingest.finish_session(tx, found.uid, NOON + timedelta(hours=2))
-        older = ingest.find_unfinished_session(tx, PROJECT, "plan")
+        measured_sessions.finish_session(tx, found.uid, NOON + timedelta(hours=2))
+        older = measured_sessions.find_unfinished_session(tx, PROJECT, "plan")
 
     assert (found.uid, found.seed, found.rounds, found.state) == ("new", 2**64 - 1, 3, "running")
     assert older is not None
     assert older.uid == "old"
     with store.read() as tx:
-        assert ingest.find_unfinished_session(tx, PROJECT, "another plan") is None
-        assert ingest.find_unfinished_session(tx, "acme/other", "plan") is None
+        assert measured_sessions.find_unfinished_session(tx, PROJECT, "another plan") is None
+        assert measured_sessions.find_unfinished_session(tx, "acme/other", "plan") is None
         assert [session.state for session in measurements.load_sessions(tx, PROJECT)] == [
             "finished",
             "running",
@@ -46,4 +48,4 @@ def test_a_session_name_is_used_once(store: Store) -> None:
 
 def test_finishing_a_session_that_never_started_is_an_error(store: Store) -> None:
     with pytest.raises(PerfciError, match="There is no session nowhere"), store.begin() as tx:
-        ingest.finish_session(tx, "nowhere", NOON)
+        measured_sessions.finish_session(tx, "nowhere", NOON)

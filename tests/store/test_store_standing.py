@@ -19,7 +19,7 @@ from perfci.store.queries.project_status import (
     load_current_verdicts,
     load_head_status,
 )
-from perfci.store.writes import ingest, verdict_writes
+from perfci.store.writes import row_ids, verdict_writes
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -93,7 +93,7 @@ def test_a_comparison_is_no_head(store: Store) -> None:
 def test_a_head_is_found_behind_many_heads_of_pull_requests(store: Store) -> None:
     measured(store, 1, a_result(STEP))
     with store.begin() as tx:
-        ingest.upsert_commits(tx, PROJECT, [a_commit(number) for number in range(2, 80)])
+        row_ids.upsert_commits(tx, PROJECT, [a_commit(number) for number in range(2, 80)])
 
     assert found(store).head == a_commit(1)
 
@@ -125,7 +125,7 @@ def test_of_versions_that_are_gone_the_last_one_is_missed(store: Store) -> None:
 
 def test_nothing_measured_has_no_head(store: Store) -> None:
     with store.begin() as tx:
-        ingest.upsert_commits(tx, PROJECT, [a_commit(1)])
+        row_ids.upsert_commits(tx, PROJECT, [a_commit(1)])
 
     assert found(store) == HeadStatus()
 

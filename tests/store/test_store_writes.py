@@ -9,7 +9,7 @@ from store_sessions import started
 from perfci.model import Stage, VerdictKind
 from perfci.store import Store
 from perfci.store.queries import measurements
-from perfci.store.writes import ingest, verdict_writes
+from perfci.store.writes import row_ids, verdict_writes
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -69,9 +69,9 @@ def test_change_points_of_a_series_are_replaced_as_a_whole(store: Store) -> None
 
 def test_git_completes_a_commit_that_an_import_knew_by_date_only(store: Store) -> None:
     with store.begin() as tx:
-        ingest.upsert_commits(tx, PROJECT, [an_imported_commit(3, committed_at=NOON)])
-        ingest.upsert_commits(tx, PROJECT, [a_commit(3), a_commit(4)])
-        ingest.upsert_commits(tx, PROJECT, [an_imported_commit(3, committed_at=NOON)])
+        row_ids.upsert_commits(tx, PROJECT, [an_imported_commit(3, committed_at=NOON)])
+        row_ids.upsert_commits(tx, PROJECT, [a_commit(3), a_commit(4)])
+        row_ids.upsert_commits(tx, PROJECT, [an_imported_commit(3, committed_at=NOON)])
 
     with store.read() as tx:
         assert measurements.load_commits_newest_first(tx, PROJECT) == [a_commit(4), a_commit(3)]
@@ -79,8 +79,8 @@ def test_git_completes_a_commit_that_an_import_knew_by_date_only(store: Store) -
 
 def test_a_commit_gains_branch_tags_and_position(store: Store) -> None:
     with store.begin() as tx:
-        ingest.upsert_commits(tx, PROJECT, [a_commit(1, branch="topic", position=None)])
-        ingest.upsert_commits(tx, PROJECT, [a_commit(1, branch="main", tags=("v1",), position=40)])
+        row_ids.upsert_commits(tx, PROJECT, [a_commit(1, branch="topic", position=None)])
+        row_ids.upsert_commits(tx, PROJECT, [a_commit(1, branch="main", tags=("v1",), position=40)])
 
     with store.read() as tx:
         assert measurements.load_commits_newest_first(tx, PROJECT) == [

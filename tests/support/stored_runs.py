@@ -11,8 +11,7 @@ from sqlalchemy.orm import Session
 from perfci.model import Benchmark, ChangePoint, Run, Series
 from perfci.store.queries.loaders import benchmark_in_project
 from perfci.store.tables.measurements import BenchmarkRow
-from perfci.store.writes.bulk_insert import ProcessSummarizer
-from perfci.store.writes.ingest import ingest_batch
+from perfci.store.writes.ingest import ProcessSummarizer, ingest_batch
 from perfci.store.writes.verdict_writes import save_change_points
 
 

@@ -10,7 +10,7 @@ from web_builders import EMULATED, NOW, PROJECT, a_run
 
 from perfci.model import Machine
 from perfci.store import Store
-from perfci.store.writes.ingest import add_run, start_session
+from perfci.store.writes.measured_sessions import add_run, start_session
 from perfci_web import create_app
 
 

@@ -13,7 +13,7 @@ from perfci.model import ChangePoint, Series
 from perfci.report.incidents import incident_text as words
 from perfci.report.serializers import serialize_series
 from perfci.service.incidents.triage import require_incident
-from perfci.store.conversions import series_identity
+from perfci.store.columns import series_identity
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_members import load_members
 from perfci.store.incidents.records import (

@@ -19,7 +19,7 @@ from perfci.store.projects import Project, mark_changed
 from perfci.store.queries import upload_lookup
 from perfci.store.queries.loaders import HISTORY_KINDS
 from perfci.store.writes.group_commit import GroupCommitter
-from perfci.store.writes.ingest import ingest_batch
+from perfci.store.writes.ingest import ingest_batch, load_session_kinds
 from perfci.verdicts.process_levels import summarize_result
 
 KIND_HISTORY, KIND_COMPARE, KIND_AA = "history", "compare", "aa"
@@ -123,10 +123,11 @@ def _collect_side_pairs(result: Result) -> tuple[set[int | None], set[int | None
 def _store_group(tx: Session, project: Project, kind: str, incoming: Sequence[IncomingRun]) -> set[str]:
     """Store runs of one project and kind and enqueue them; return the keys that were new."""
     admitted = [_admit_run(tx, upload, kind) for upload in incoming]
-    before = upload_lookup.load_session_kinds(tx, {upload.run.session for upload in admitted})
+    before = load_session_kinds(tx, {upload.run.session for upload in admitted})
     at = max(upload.context.at for upload in admitted)
     documents = [(upload.run, upload.key, upload.body_hash) for upload in admitted]
-    stored = ingest_batch(tx, documents, kind=kind, received_at=at, summarize=summarize_result)
+    ingested = ingest_batch(tx, documents, kind=kind, received_at=at, summarize=summarize_result)
+    stored = {key for _, key, _ in ingested}
     new = [upload for upload in admitted if upload.key in stored]
     for upload in new:
         session = upload.run.session

@@ -16,7 +16,7 @@ from perfci.store.projects import find_project
 from perfci.store.queries import unresolved_results
 from perfci.store.queries.measurements import load_run
 from perfci.store.queries.unresolved_results import UnitAnswer, UnresolvedResult
-from perfci.store.writes.bulk_insert import insert_results, update_process_count
+from perfci.store.writes.ingest import insert_results, update_process_count
 
 
 def resolve_unit(

@@ -10,11 +10,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from perfci.store.columns import ABSENT
 from perfci.store.dialects import execute_rowcount
 from perfci.store.tables.access import TokenRow
-from perfci.store.tables.base import ABSENT, core_table
 
-TOKENS = core_table(TokenRow)
+TOKENS = TokenRow.__table__
 
 
 @dataclass(frozen=True, slots=True)

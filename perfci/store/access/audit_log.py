@@ -10,9 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.dialects import execute_sql
+from perfci.store.columns import ABSENT, as_ms
+from perfci.store.database import execute_sql
 from perfci.store.tables.access import AuditRow
-from perfci.store.tables.base import ABSENT, as_ms, core_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,14 @@ def add_entry(
         "detail": dict(detail or {}),
         "request_id": request_id,
     }
-    tx.execute(sa.insert(core_table(AuditRow)), row)
+    tx.execute(sa.insert(AuditRow.__table__), row)
 
 
 def list_entries(
     tx: Session, project_id: int, *, before: int | None = None, limit: int = 100
 ) -> Sequence[AuditEntry]:
     """List the entries of a project, newest first, below the id ``before``; ABSENT lists the server's own."""
-    columns = core_table(AuditRow).c
+    columns = AuditRow.__table__.c
     query = (
         sa.select(*columns).where(columns.project_id == project_id).order_by(columns.id.desc()).limit(limit)
     )

@@ -13,14 +13,13 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.dialects import execute_rowcount, insert_or_ignore
-from perfci.store.tables.base import core_table
 from perfci.store.tables.github import RepositoryRow, RunTokenRow, UsedTokenRow
 from perfci.store.tables.measurements import ProjectRow
 
 REPOSITORIES, USED_TOKENS, RUN_TOKENS = (
-    core_table(RepositoryRow),
-    core_table(UsedTokenRow),
-    core_table(RunTokenRow),
+    RepositoryRow.__table__,
+    UsedTokenRow.__table__,
+    RunTokenRow.__table__,
 )
 
 

@@ -12,9 +12,8 @@ from sqlalchemy.orm import Session
 from perfci.store.access.users import USERS, User, build_user
 from perfci.store.dialects import execute_rowcount, insert_or_ignore
 from perfci.store.tables.access import LoginRow, SecretRow
-from perfci.store.tables.base import core_table
 
-LOGINS, SECRETS = core_table(LoginRow), core_table(SecretRow)
+LOGINS, SECRETS = LoginRow.__table__, SecretRow.__table__
 
 
 @dataclass(frozen=True, slots=True)

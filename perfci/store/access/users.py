@@ -12,9 +12,8 @@ from sqlalchemy.orm import Session
 
 from perfci.store.dialects import execute_rowcount, insert_or_ignore
 from perfci.store.tables.access import MembershipRow, UserRow
-from perfci.store.tables.base import core_table
 
-USERS, MEMBERSHIPS = core_table(UserRow), core_table(MembershipRow)
+USERS, MEMBERSHIPS = UserRow.__table__, MembershipRow.__table__
 
 
 @dataclass(frozen=True, slots=True)

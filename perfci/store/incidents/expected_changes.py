@@ -11,10 +11,9 @@ from sqlalchemy.orm import Session
 
 from perfci.store.dialects import insert_or_ignore
 from perfci.store.queries.loaders import matches_project
-from perfci.store.tables.base import core_table
 from perfci.store.tables.incidents import ExpectedChangeRow
 
-EXPECTED_CHANGES = core_table(ExpectedChangeRow)
+EXPECTED_CHANGES = ExpectedChangeRow.__table__
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,10 @@ from perfci.store.incidents.records import IncidentMember
 from perfci.store.queries.loaders import (
     load_series_by_ids,
 )
-from perfci.store.tables.base import core_table
 from perfci.store.tables.incidents import ImpactRow, IncidentMemberRow, IncidentRow
 from perfci.store.tables.measurements import BenchmarkRow, SeriesRow
 
-MEMBERS, IMPACTS, INCIDENTS = core_table(IncidentMemberRow), core_table(ImpactRow), core_table(IncidentRow)
+MEMBERS, IMPACTS, INCIDENTS = IncidentMemberRow.__table__, ImpactRow.__table__, IncidentRow.__table__
 FIELDS = [MEMBERS.c[name] for name in IncidentMember.__dataclass_fields__]
 
 

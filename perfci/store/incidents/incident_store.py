@@ -21,13 +21,12 @@ from perfci.store.incidents.records import (
     IncidentRecord,
 )
 from perfci.store.queries.loaders import sha_starts_with
-from perfci.store.tables.base import core_table
 from perfci.store.tables.incidents import EvaluationRow, IncidentEventRow, IncidentRow
 
 INCIDENTS, EVENTS, EVALUATIONS = (
-    core_table(IncidentRow),
-    core_table(IncidentEventRow),
-    core_table(EvaluationRow),
+    IncidentRow.__table__,
+    IncidentEventRow.__table__,
+    EvaluationRow.__table__,
 )
 OTHER = INCIDENTS.alias("other")
 

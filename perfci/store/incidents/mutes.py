@@ -9,10 +9,9 @@ from sqlalchemy.orm import Session
 
 from perfci.store.dialects import execute_rowcount
 from perfci.store.incidents.records import Mute
-from perfci.store.tables.base import core_table
 from perfci.store.tables.incidents import MutedBenchmarkRow
 
-MUTED = core_table(MutedBenchmarkRow)
+MUTED = MutedBenchmarkRow.__table__
 FIELDS = [MUTED.c[name] for name in Mute.__dataclass_fields__]
 
 

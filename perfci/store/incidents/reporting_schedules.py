@@ -14,11 +14,10 @@ from sqlalchemy.orm import Session
 from perfci.model import Machine, Status
 from perfci.store.dialects import execute_rowcount, in_chunks, insert_or_ignore
 from perfci.store.queries.loaders import load_machines
-from perfci.store.tables.base import core_table
 from perfci.store.tables.incidents import ReportingScheduleRow
 from perfci.store.tables.measurements import CommitRow, ResultRow, RunRow, SessionRow
 
-COLUMNS = core_table(ReportingScheduleRow).c
+COLUMNS = ReportingScheduleRow.__table__.c
 
 LEARNED = "learned"
 
@@ -115,9 +114,9 @@ def save_learned_schedule(
     )
     its = sa.and_(*(COLUMNS[name] == value for name, value in key.items()))
     seen: dict[str, Any] = {"last_run_at": last_run_at} | ({} if series is None else {"series": series})
-    tx.execute(sa.update(core_table(ReportingScheduleRow)).where(its).values(**seen))
+    tx.execute(sa.update(ReportingScheduleRow.__table__).where(its).values(**seen))
     tx.execute(
-        sa.update(core_table(ReportingScheduleRow))
+        sa.update(ReportingScheduleRow.__table__)
         .where(its, COLUMNS.set_by == LEARNED)
         .values(every_s=every_s)
     )
@@ -129,7 +128,7 @@ def set_reporting_schedule(
     """Set the interval of a source by hand; None for ``every_s`` lets it be learned again."""
     values = {"every_s": every_s, "muted": muted, "set_by": LEARNED if every_s is None else actor}
     its = sa.and_(COLUMNS.project_id == project_id, COLUMNS.id == row_id)
-    statement = sa.update(core_table(ReportingScheduleRow)).where(its).values(**values)
+    statement = sa.update(ReportingScheduleRow.__table__).where(its).values(**values)
     return bool(execute_rowcount(tx, statement))
 
 

@@ -12,14 +12,13 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.dialects import execute_rowcount, insert_or_ignore
-from perfci.store.tables.base import core_table
 from perfci.store.tables.incidents import DeliveryRow, DestinationRow, IncidentRow
 from perfci.store.tables.measurements import ProjectRow
 
 DESTINATIONS, DELIVERIES, INCIDENTS = (
-    core_table(DestinationRow),
-    core_table(DeliveryRow),
-    core_table(IncidentRow),
+    DestinationRow.__table__,
+    DeliveryRow.__table__,
+    IncidentRow.__table__,
 )
 
 WAITING, CLAIMED, SENT, FAILED = "waiting", "claimed", "sent", "failed"

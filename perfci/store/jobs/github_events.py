@@ -10,11 +10,10 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.dialects import execute_rowcount, insert_or_ignore
-from perfci.store.tables.base import core_table
 from perfci.store.tables.github import RunEventRow
 from perfci.store.tables.measurements import ProjectRow
 
-EVENTS = core_table(RunEventRow)
+EVENTS = RunEventRow.__table__
 
 WAITING, DONE, FAILED = "waiting", "done", "failed"
 

@@ -8,7 +8,6 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.dialects import execute_rowcount, insert_or_ignore
-from perfci.store.tables.base import core_table
 from perfci.store.tables.jobs import LeaseRow
 
 
@@ -57,4 +56,4 @@ def release_lease(tx: Session, name: str, holder: str, token: int) -> bool:
 
 
 def _update_lease(tx: Session, condition: sa.ColumnElement[bool], **columns: object) -> bool:
-    return execute_rowcount(tx, sa.update(core_table(LeaseRow)).where(condition).values(**columns)) == 1
+    return execute_rowcount(tx, sa.update(LeaseRow.__table__).where(condition).values(**columns)) == 1

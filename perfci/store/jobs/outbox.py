@@ -10,8 +10,8 @@ from typing import Literal
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.dialects import in_chunks, insert_rows
-from perfci.store.tables.base import core_table
+from perfci.store.database import insert_rows
+from perfci.store.dialects import in_chunks
 from perfci.store.tables.jobs import OutboxRow
 from perfci.store.tables.measurements import ProjectRow
 
@@ -47,7 +47,7 @@ def add_work_items(
 ) -> None:
     """Add work items of one kind, each once."""
     about = {"project_id": project_id, "kind": kind, "created_at": at, "problem": ""}
-    insert_rows(tx, core_table(OutboxRow), [{**about, "subject": subject} for subject in subjects], "id")
+    insert_rows(tx, OutboxRow.__table__, [{**about, "subject": subject} for subject in subjects], "id")
 
 
 def load_due_work(tx: Session, kinds: Sequence[str], limit: int, now: datetime) -> list[OutboxItem]:
@@ -64,7 +64,7 @@ def load_due_work(tx: Session, kinds: Sequence[str], limit: int, now: datetime) 
     if first is None:
         return []
     query = (
-        sa.select(*core_table(OutboxRow).c, ProjectRow.slug)
+        sa.select(*OutboxRow.__table__.c, ProjectRow.slug)
         .join(ProjectRow, OutboxRow.project_id == ProjectRow.id)
         .where(due, OutboxRow.project_id == first)
         .order_by(OutboxRow.id)
@@ -81,16 +81,16 @@ def load_due_work(tx: Session, kinds: Sequence[str], limit: int, now: datetime) 
 def delete_work(tx: Session, ids: Collection[int]) -> None:
     """Delete exactly the items that were read; newer ones stay."""
     for some in in_chunks(ids):
-        tx.execute(sa.delete(core_table(OutboxRow)).where(OutboxRow.id.in_(some)))
+        tx.execute(sa.delete(OutboxRow.__table__).where(OutboxRow.id.in_(some)))
 
 
 def postpone_work(tx: Session, work_id: int, problem: str, not_before: datetime) -> None:
     """Postpone an item after a failure and keep the error."""
     again = {"attempts": OutboxRow.attempts + 1, "problem": problem, "not_before": not_before}
-    tx.execute(sa.update(core_table(OutboxRow)).where(OutboxRow.id == work_id).values(again))
+    tx.execute(sa.update(OutboxRow.__table__).where(OutboxRow.id == work_id).values(again))
 
 
 def load_oldest_created_at(tx: Session) -> datetime | None:
     """Return the creation time of the oldest waiting item."""
-    waits = sa.select(sa.func.min(OutboxRow.created_at, type_=core_table(OutboxRow).c.created_at.type))
+    waits = sa.select(sa.func.min(OutboxRow.created_at, type_=OutboxRow.__table__.c.created_at.type))
     return tx.scalar(waits.where(OutboxRow.attempts < MAX_ATTEMPTS))

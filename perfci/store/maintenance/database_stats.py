@@ -12,8 +12,9 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
+from perfci.store.database import Store, translate_errors
 from perfci.store.dialects import database_size
-from perfci.store.engine import Store, parse_database_url, sqlite_path, translate_errors
+from perfci.store.engine import parse_database_url, sqlite_path
 from perfci.store.jobs import outbox
 from perfci.store.tables.github import RunEventRow
 from perfci.store.tables.incidents import DeliveryRow

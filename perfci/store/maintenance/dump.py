@@ -19,8 +19,9 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
-from perfci.store.dialects import bulk_insert, is_sqlite
-from perfci.store.engine import SCHEMA, Store, open_store
+from perfci.store.database import Store, bulk_insert
+from perfci.store.dialects import is_sqlite
+from perfci.store.engine import SCHEMA, open_store
 
 DUMP_FORMAT = "perfci.dump/1"
 

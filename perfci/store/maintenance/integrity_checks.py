@@ -10,10 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session, aliased
 
 from perfci.model import Status
-from perfci.store import conversions
-from perfci.store.engine import (
-    open_store,
-)
+from perfci.store.columns import series_identity, unpack_samples
+from perfci.store.engine import open_store
 from perfci.store.maintenance import invariants
 from perfci.store.queries import measurements
 from perfci.store.tables.measurements import (
@@ -55,7 +53,7 @@ def _check_sqlite_file(tx: Session) -> Iterator[str]:
 def _check_samples(tx: Session) -> Iterator[str]:
     query = sa.select(ProcessRow.id, ProcessRow.status, ProcessRow.samples).execution_options(yield_per=1000)
     for row_id, status, blob in tx.execute(query):
-        if len(blob) % 8 or not all(map(math.isfinite, conversions.unpack_samples(blob))):
+        if len(blob) % 8 or not all(map(math.isfinite, unpack_samples(blob))):
             yield f"Process {row_id} holds samples that are no finite numbers."
         elif status == Status.OK and not blob:
             yield f"Process {row_id} ended ok but has no samples."
@@ -93,7 +91,7 @@ def _check_run_projects(tx: Session) -> Iterator[str]:
 
 def _check_series_identities(tx: Session) -> Iterator[str]:
     for row_id, stored, project, series in measurements.load_series_identities(tx):
-        if stored != conversions.series_identity(project, series):
+        if stored != series_identity(project, series):
             yield f"Series {row_id} ({series.label}) does not match its identity."
 
 

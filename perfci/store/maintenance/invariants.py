@@ -9,9 +9,9 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import IncidentState
+from perfci.store.columns import ABSENT
 from perfci.store.jobs import github_events, outbox
 from perfci.store.tables.access import MembershipRow, TokenRow
-from perfci.store.tables.base import ABSENT, core_table
 from perfci.store.tables.incidents import (
     DeliveryRow,
     DestinationRow,
@@ -85,7 +85,7 @@ def check_incident_projects(tx: Session) -> Iterator[str]:
 def check_access_projects(tx: Session) -> Iterator[str]:
     """Yield tokens and roles of missing projects: ABSENT is allowed, so no foreign key guards them."""
     for row, what in ((TokenRow, "Token"), (MembershipRow, "Membership")):
-        columns = core_table(row).c
+        columns = row.__table__.c
         there = sa.exists().where(ProjectRow.id == columns.project_id)
         for row_id in tx.scalars(sa.select(columns.id).where(columns.project_id != ABSENT, ~there)):
             yield f"{what} {row_id} is for a project that does not exist."

@@ -8,6 +8,7 @@ import sqlite3
 from pathlib import Path
 
 from perfci.model import PerfciError
+from perfci.store.database import translate_errors
 from perfci.store.engine import (
     SQLITE_HEADER,
     format_address,
@@ -19,7 +20,6 @@ from perfci.store.engine import (
     read_schema,
     require_not_newer,
     sqlite_path,
-    translate_errors,
 )
 from perfci.store.maintenance.dump import load_dump, write_dump
 

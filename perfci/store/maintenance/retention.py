@@ -13,16 +13,15 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import CPU_METRIC_PREFIX, Clock, Process, Status
-from perfci.store import conversions
+from perfci.store.columns import build_process, pack_samples, unpack_samples
 from perfci.store.queries.loaders import HISTORY_KINDS
-from perfci.store.tables.base import core_table
 from perfci.store.tables.measurements import ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow, VerdictRow
 
 REDUCED_FLAG = "thinned"
 """The flag of a process whose samples were reduced to one."""
 
 PROCESSES, RESULTS, RUNS, SERIES, SESSIONS = (
-    core_table(row) for row in (ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow)
+    row.__table__ for row in (ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow)
 )
 
 
@@ -99,7 +98,7 @@ def _load_evidence_ids(tx: Session, result_ids: Sequence[int]) -> set[int]:
 
 def _is_reducible(row: Any) -> bool:
     """Whether one number can replace the samples; exact counts only if all are equal."""
-    samples = conversions.unpack_samples(row.samples)
+    samples = unpack_samples(row.samples)
     counted = Clock(row.clock) is Clock.EXACT
     return len(samples) > 1 and Clock(row.clock) is not Clock.CPU and (not counted or len(set(samples)) == 1)
 
@@ -109,7 +108,7 @@ def _save_spread(tx: Session, processes: Sequence[Any], result_ids: Collection[i
     samples: dict[int, list[float]] = defaultdict(list)
     for row in processes:
         if row.result_id in result_ids:
-            samples[row.result_id].extend(conversions.unpack_samples(row.samples))
+            samples[row.result_id].extend(unpack_samples(row.samples))
     rows = []
     for result_id, those in samples.items():
         low, _, high = statistics.quantiles(those, n=4, method="inclusive")
@@ -128,7 +127,7 @@ def _replace_samples(tx: Session, rows: Sequence[Any], compute_level: Callable[[
     changed = [
         {
             "process": row.id,
-            "left": conversions.pack_samples([compute_level(conversions.build_process(row))]),
+            "left": pack_samples([compute_level(build_process(row))]),
             "new_flags": [*row.flags, REDUCED_FLAG],
         }
         for row in rows

@@ -10,10 +10,9 @@ from sqlalchemy.orm import Session
 from perfci.model import VerdictKind
 from perfci.store.queries.loaders import build_verdict_record, load_series_by_ids
 from perfci.store.queries.records import VerdictRecord
-from perfci.store.tables.base import core_table
 from perfci.store.tables.measurements import SessionRow, VerdictRow
 
-VERDICTS, SESSIONS = core_table(VerdictRow), core_table(SessionRow)
+VERDICTS, SESSIONS = VerdictRow.__table__, SessionRow.__table__
 
 WORST_FIRST = (
     VerdictKind.REGRESSION,

@@ -21,12 +21,19 @@ from perfci.model import (
     Status,
     Variant,
 )
-from perfci.store import conversions
-from perfci.store.conversions import series_identity
+from perfci.store.columns import (
+    build_commit,
+    build_machine,
+    build_process,
+    build_series,
+    build_summary,
+    build_verdict,
+    series_identity,
+    to_pairs,
+)
+from perfci.store.database import SERIES_CACHE
 from perfci.store.dialects import CHUNK, in_chunks
-from perfci.store.id_cache import MAX_CACHED_SERIES, SERIES_CACHE
 from perfci.store.queries.records import VerdictRecord
-from perfci.store.tables.base import core_table
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,
@@ -40,6 +47,9 @@ from perfci.store.tables.measurements import (
     SessionRow,
     VariantRow,
 )
+
+MAX_CACHED_SERIES = 50_000
+"""Series a store caches for readers, in at most some hundred MB."""
 
 HISTORY_KINDS = ("history", "import")
 """Kinds of sessions whose runs enter histories; pull requests and A/A runs do not."""
@@ -73,7 +83,7 @@ def in_history(query: Any) -> Any:
 
 def load_points(tx: Session, condition: Condition) -> Iterator[tuple[int, Point]]:
     """Load the history points of the chosen results, by series id, in no order."""
-    columns = (*core_table(ResultRow).c, RunRow.commit_id, RunRow.environment_id)
+    columns = (*ResultRow.__table__.c, RunRow.commit_id, RunRow.environment_id)
     ordered = in_history(sa.select(*columns)).where(condition).order_by(RunRow.started_at, ResultRow.id)
     rows = tx.connection().execute(ordered).all()
     processes, environments = (
@@ -101,7 +111,7 @@ def _build_point(
         commit=commit,
         status=Status(newest.status),
         processes=tuple(process for row in results for process in processes.get(row.id, ())),
-        summary=conversions.build_summary(newest),
+        summary=build_summary(newest),
         boundaries=ProcessBoundaries(kinds.pop()) if len(kinds) == 1 else ProcessBoundaries.UNKNOWN,
         environment=environments[newest.environment_id],
         reason=newest.reason,
@@ -111,7 +121,7 @@ def _build_point(
 def load_processes(tx: Session, condition: Condition) -> dict[int, list[Process]]:
     """Load the processes of the chosen results, by result id."""
     query = (
-        sa.select(*core_table(ProcessRow).c)
+        sa.select(*ProcessRow.__table__.c)
         .join(ResultRow, ProcessRow.result_id == ResultRow.id)
         .join(RunRow, ResultRow.run_id == RunRow.id)
         .where(condition)
@@ -119,21 +129,21 @@ def load_processes(tx: Session, condition: Condition) -> dict[int, list[Process]
     )
     processes: dict[int, list[Process]] = defaultdict(list)
     for row in tx.connection().execute(query):  # past the session, whose rows cost twice as much
-        processes[row.result_id].append(conversions.build_process(row))
+        processes[row.result_id].append(build_process(row))
     return processes
 
 
 def load_results(tx: Session, condition: Condition) -> Iterator[Result]:
     """Load the chosen results with their processes."""
     processes = load_processes(tx, condition)
-    rows = tx.execute(sa.select(*core_table(ResultRow).c).where(condition).order_by(ResultRow.id)).all()
+    rows = tx.execute(sa.select(*ResultRow.__table__.c).where(condition).order_by(ResultRow.id)).all()
     series = load_series_by_ids(tx, {row.series_id for row in rows})
     for row in rows:
         yield Result(
             series=series[row.series_id],
             status=Status(row.status),
             processes=tuple(processes.get(row.id, ())),
-            summary=conversions.build_summary(row),
+            summary=build_summary(row),
             boundaries=ProcessBoundaries(row.boundaries),
             number=row.number,
             reason=row.reason,
@@ -175,23 +185,20 @@ def _cache_series(cache: dict[int, Series], loaded: dict[int, Series]) -> None:
 def load_series(tx: Session, *conditions: Condition) -> dict[int, Series]:
     """Load the chosen series, by id."""
     query = (
-        sa.select(*core_table(SeriesRow).c, BenchmarkRow.name, BenchmarkRow.version)
+        sa.select(*SeriesRow.__table__.c, BenchmarkRow.name, BenchmarkRow.version)
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
         .where(*conditions)
     )
     machines, variants = load_machines(tx), load_variants(tx)
     rows = tx.connection().execute(query)
-    return {
-        row.id: conversions.build_series(row, machines[row.machine_id], variants[row.variant_id])
-        for row in rows
-    }
+    return {row.id: build_series(row, machines[row.machine_id], variants[row.variant_id]) for row in rows}
 
 
 def build_verdict_record(row: Any, series: Series) -> VerdictRecord:
     """Build a verdict record from a row of ``verdicts`` that also has the ``session_uid``."""
     return VerdictRecord(
         id=row.id,
-        verdict=conversions.build_verdict(row, series),
+        verdict=build_verdict(row, series),
         session_uid=row.session_uid,
         created_at=row.created_at,
         superseded_by=row.superseded_by,
@@ -200,22 +207,20 @@ def build_verdict_record(row: Any, series: Series) -> VerdictRecord:
 
 def load_machines(tx: Session) -> dict[int, Machine]:
     """Load all machine classes, by id."""
-    return {
-        row.id: conversions.build_machine(row) for row in tx.execute(sa.select(*core_table(MachineRow).c))
-    }
+    return {row.id: build_machine(row) for row in tx.execute(sa.select(*MachineRow.__table__.c))}
 
 
 def load_variants(tx: Session) -> dict[int, Variant]:
     """Load all variants, by id."""
     rows = tx.execute(sa.select(VariantRow.id, VariantRow.chosen))
-    return {row_id: Variant(conversions.to_pairs(chosen)) for row_id, chosen in rows}
+    return {row_id: Variant(to_pairs(chosen)) for row_id, chosen in rows}
 
 
 def load_environments(tx: Session, ids: Collection[int]) -> dict[int, Environment]:
     """Load environments by id; only those needed, since each driver or clock change adds one."""
     query = sa.select(EnvironmentRow.id, EnvironmentRow.observed)
     rows = (row for some in in_chunks(ids) for row in tx.execute(query.where(EnvironmentRow.id.in_(some))))
-    return {row_id: Environment(conversions.to_pairs(observed)) for row_id, observed in rows}
+    return {row_id: Environment(to_pairs(observed)) for row_id, observed in rows}
 
 
 def load_commits_by_ids(tx: Session, ids: Collection[int]) -> dict[int, Commit]:
@@ -228,8 +233,8 @@ def load_commits_by_ids(tx: Session, ids: Collection[int]) -> dict[int, Commit]:
 
 def load_commits(tx: Session, *conditions: Condition) -> dict[int, Commit]:
     """Load the chosen commits, by id."""
-    rows = tx.connection().execute(sa.select(*core_table(CommitRow).c).where(*conditions))
-    return {row.id: conversions.build_commit(row) for row in rows}
+    rows = tx.connection().execute(sa.select(*CommitRow.__table__.c).where(*conditions))
+    return {row.id: build_commit(row) for row in rows}
 
 
 FULL_SHA_LENGTH = 40

@@ -19,8 +19,7 @@ from perfci.model import (
     Series,
     Status,
 )
-from perfci.store import conversions
-from perfci.store.conversions import identity
+from perfci.store.columns import EPOCH, build_process, identity, to_pairs
 from perfci.store.dialects import CHUNK, in_chunks
 from perfci.store.queries.commit_order import sort_commits
 from perfci.store.queries.latest_results import load_series_records, load_stored_series
@@ -49,7 +48,6 @@ from perfci.store.queries.records import (
     VerdictRecord,
     matches_search,
 )
-from perfci.store.tables.base import EPOCH, core_table
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     ChangePointRow,
@@ -190,7 +188,7 @@ def load_points_by_sha(tx: Session, project: str) -> Iterator[tuple[Series, Poin
 def load_session_processes(tx: Session, session_uid: str) -> list[MeasuredProcess]:
     """Load all processes of a session in the order they were stored."""
     query = (
-        sa.select(*core_table(ProcessRow).c, CommitRow.sha, ResultRow.series_id)
+        sa.select(*ProcessRow.__table__.c, CommitRow.sha, ResultRow.series_id)
         .join(ResultRow, ProcessRow.result_id == ResultRow.id)
         .join(RunRow, ResultRow.run_id == RunRow.id)
         .join(CommitRow, RunRow.commit_id == CommitRow.id)
@@ -200,10 +198,7 @@ def load_session_processes(tx: Session, session_uid: str) -> list[MeasuredProces
     )
     rows = tx.execute(query).all()
     series = load_series_by_ids(tx, {row.series_id for row in rows})
-    return [
-        MeasuredProcess(row.id, row.sha, series[row.series_id], conversions.build_process(row))
-        for row in rows
-    ]
+    return [MeasuredProcess(row.id, row.sha, series[row.series_id], build_process(row)) for row in rows]
 
 
 def load_verdict_records(
@@ -218,7 +213,7 @@ def load_verdict_records(
 ) -> list[VerdictRecord]:
     """Load verdicts, newest first; superseded ones only without ``current_only``."""
     query = (
-        sa.select(*core_table(VerdictRow).c, SessionRow.uid.label("session_uid"))
+        sa.select(*VerdictRow.__table__.c, SessionRow.uid.label("session_uid"))
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
         .join(ProjectRow, VerdictRow.project_id == ProjectRow.id)
         .where(ProjectRow.slug == project)
@@ -237,7 +232,7 @@ def load_verdict_records(
 def load_change_points(tx: Session, project: str, series_id: int | None = None) -> list[ChangePoint]:
     """Load the change points of a project, or of one series, in the order they were stored."""
     query = (
-        sa.select(*core_table(ChangePointRow).c)
+        sa.select(*ChangePointRow.__table__.c)
         .join(SeriesRow, ChangePointRow.series_id == SeriesRow.id)
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
         .where(benchmark_in_project(project))
@@ -306,7 +301,7 @@ def load_runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
     failed = ResultRow.status.not_in([Status.OK.value, Status.SKIPPED.value])
     query = (
         sa.select(
-            *core_table(RunRow).c,
+            *RunRow.__table__.c,
             SessionRow.uid.label("session_uid"),
             sa.func.count(ResultRow.id).label("results"),
             sa.func.count(sa.case((failed, 1))).label("failed"),
@@ -341,7 +336,7 @@ def load_runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
 
 def load_sessions(tx: Session, project: str) -> list[SessionRecord]:
     """Load the sessions of a project, newest first."""
-    query = sa.select(*core_table(SessionRow).c).where(matches_project(SessionRow.project_id, project))
+    query = sa.select(*SessionRow.__table__.c).where(matches_project(SessionRow.project_id, project))
     newest_first = query.order_by(SessionRow.started_at.desc(), SessionRow.id.desc())
     return [build_session_record(row, project) for row in tx.execute(newest_first)]
 
@@ -364,7 +359,7 @@ def build_session_record(row: Any, project: str) -> SessionRecord:
 def load_run(tx: Session, run_id: int) -> Run:
     """Load a whole run, as it is exported to a document."""
     query = (
-        sa.select(*core_table(RunRow).c, SessionRow.uid, ProjectRow.slug)
+        sa.select(*RunRow.__table__.c, SessionRow.uid, ProjectRow.slug)
         .join(SessionRow, RunRow.session_id == SessionRow.id)
         .join(ProjectRow, SessionRow.project_id == ProjectRow.id)
         .where(RunRow.id == run_id)
@@ -383,7 +378,7 @@ def load_run(tx: Session, run_id: int) -> Run:
         harness=row.harness,
         started_at=row.started_at,
         finished_at=row.finished_at,
-        origin=conversions.to_pairs(row.origin),
+        origin=to_pairs(row.origin),
         results=tuple(load_results(tx, ResultRow.run_id == run_id)),
     )
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Commit, Environment, Machine, Series
-from perfci.store import conversions
+from perfci.store.columns import build_commit, build_machine, build_process, to_pairs
 from perfci.store.queries.loaders import (
     build_verdict_record,
     load_machines,
@@ -19,7 +19,6 @@ from perfci.store.queries.loaders import (
     sha_starts_with,
 )
 from perfci.store.queries.records import MeasuredProcess, VerdictRecord
-from perfci.store.tables.base import core_table
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,
@@ -96,7 +95,7 @@ def load_runs_page(
         *([RunRow.id < before] if before else []),
     ]
     query = (
-        sa.select(*core_table(RunRow).c, SessionRow.uid, SessionRow.kind, CommitRow.sha, CommitRow.dirty)
+        sa.select(*RunRow.__table__.c, SessionRow.uid, SessionRow.kind, CommitRow.sha, CommitRow.dirty)
         .join(SessionRow, RunRow.session_id == SessionRow.id)
         .join(CommitRow, RunRow.commit_id == CommitRow.id)
         .where(SessionRow.project_id == project_id, *narrowed)
@@ -147,27 +146,27 @@ def load_commits_page(
     tx: Session, project_id: int, *, branch: str = "", before: int, limit: int
 ) -> list[tuple[int, Commit]]:
     """Load a page of commits, newest arrivals first."""
-    query = sa.select(*core_table(CommitRow).c).where(CommitRow.project_id == project_id)
+    query = sa.select(*CommitRow.__table__.c).where(CommitRow.project_id == project_id)
     query = query.where(CommitRow.id < before) if before else query
     query = query.where(CommitRow.branch == branch) if branch else query
     rows = tx.execute(query.order_by(CommitRow.id.desc()).limit(limit))
-    return [(row.id, conversions.build_commit(row)) for row in rows]
+    return [(row.id, build_commit(row)) for row in rows]
 
 
 def load_machines_page(
     tx: Session, project_id: int, *, after: int, limit: int
 ) -> list[tuple[int, str, Machine]]:
     """Load a page of the machine classes used in a project."""
-    rows = _list_used_rows(tx, project_id, core_table(MachineRow), RunRow.machine_id, after, limit)
-    return [(row.id, row.identity, conversions.build_machine(row)) for row in rows]
+    rows = _list_used_rows(tx, project_id, MachineRow.__table__, RunRow.machine_id, after, limit)
+    return [(row.id, row.identity, build_machine(row)) for row in rows]
 
 
 def load_environments_page(
     tx: Session, project_id: int, *, after: int, limit: int
 ) -> list[tuple[int, str, Environment]]:
     """Load a page of the environments observed in a project."""
-    rows = _list_used_rows(tx, project_id, core_table(EnvironmentRow), RunRow.environment_id, after, limit)
-    return [(row.id, row.identity, Environment(conversions.to_pairs(row.observed))) for row in rows]
+    rows = _list_used_rows(tx, project_id, EnvironmentRow.__table__, RunRow.environment_id, after, limit)
+    return [(row.id, row.identity, Environment(to_pairs(row.observed))) for row in rows]
 
 
 def load_verdicts_page(
@@ -195,16 +194,14 @@ def find_verdict(tx: Session, project_id: int, verdict_id: int) -> VerdictRecord
 def load_evidence_processes(tx: Session, ids: Sequence[int], series: Series) -> list[MeasuredProcess]:
     """Load the processes that a verdict names as evidence, in the order they were stored."""
     query = (
-        sa.select(*core_table(ProcessRow).c, CommitRow.sha)
+        sa.select(*ProcessRow.__table__.c, CommitRow.sha)
         .join(ResultRow, ProcessRow.result_id == ResultRow.id)
         .join(RunRow, ResultRow.run_id == RunRow.id)
         .join(CommitRow, RunRow.commit_id == CommitRow.id)
         .where(ProcessRow.id.in_(ids))
         .order_by(ProcessRow.id)
     )
-    return [
-        MeasuredProcess(row.id, row.sha, series, conversions.build_process(row)) for row in tx.execute(query)
-    ]
+    return [MeasuredProcess(row.id, row.sha, series, build_process(row)) for row in tx.execute(query)]
 
 
 def _load_series_items(
@@ -241,7 +238,7 @@ def _list_used_rows(
 
 def _load_verdicts(tx: Session, *conditions: sa.ColumnElement[bool], limit: int) -> list[VerdictRecord]:
     query = (
-        sa.select(*core_table(VerdictRow).c, SessionRow.uid.label("session_uid"))
+        sa.select(*VerdictRow.__table__.c, SessionRow.uid.label("session_uid"))
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
         .where(*conditions)
         .order_by(VerdictRow.id.desc())

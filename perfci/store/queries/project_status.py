@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, Commit, Series, Stage, Status, Verdict, VerdictKind
-from perfci.store import conversions
+from perfci.store.columns import build_verdict
 from perfci.store.dialects import in_chunks
 from perfci.store.queries.latest_results import (
     LATEST_MEASURED_RESULT,
@@ -27,7 +27,6 @@ from perfci.store.queries.loaders import (
     matches_project,
 )
 from perfci.store.queries.measurements import load_commits_newest_first
-from perfci.store.tables.base import core_table
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     ChangePointRow,
@@ -135,7 +134,7 @@ def find_changed_series(tx: Session, project: str, max_largest: int) -> list[int
 
 def load_current_verdicts(tx: Session, series_ids: Collection[int]) -> list[Verdict]:
     """Load the current verdicts of some series, newest first."""
-    columns = core_table(VerdictRow).c
+    columns = VerdictRow.__table__.c
     query = sa.select(*columns).where(columns.superseded_by.is_(None))
     rows = [
         row
@@ -144,12 +143,12 @@ def load_current_verdicts(tx: Session, series_ids: Collection[int]) -> list[Verd
     ]
     series = load_series_by_ids(tx, {row.series_id for row in rows})
     newest_first = sorted(rows, key=lambda row: (row.created_at, row.id), reverse=True)
-    return [conversions.build_verdict(row, series[row.series_id]) for row in newest_first]
+    return [build_verdict(row, series[row.series_id]) for row in newest_first]
 
 
 def load_change_points_of_series(tx: Session, series_ids: Collection[int]) -> list[ChangePoint]:
     """Load the change points of some series in the order they were stored."""
-    columns = core_table(ChangePointRow).c
+    columns = ChangePointRow.__table__.c
     query = sa.select(*columns)
     rows = [
         row

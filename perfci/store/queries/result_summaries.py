@@ -12,16 +12,15 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Clock, Process, ProcessBoundaries, ResultSummary, Status
-from perfci.store import conversions
+from perfci.store.columns import CLOCKS, STATUSES, build_process
 from perfci.store.dialects import in_chunks
 from perfci.store.queries.loaders import HISTORY_KINDS, Condition, in_history, load_processes
-from perfci.store.tables.base import core_table
 from perfci.store.tables.measurements import CommitRow, ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow
 
 RESULTS, RUNS, COMMITS, SESSIONS, SERIES = (
-    core_table(row) for row in (ResultRow, RunRow, CommitRow, SessionRow, SeriesRow)
+    row.__table__ for row in (ResultRow, RunRow, CommitRow, SessionRow, SeriesRow)
 )
-PROCESSES = core_table(ProcessRow)
+PROCESSES = ProcessRow.__table__
 
 MAX_ROWS_IN_MEMORY = 1000
 """Processes in memory while levels are computed."""
@@ -97,7 +96,7 @@ class ResultLevel(NamedTuple):
     @property
     def result_summary(self) -> ResultSummary | None:
         """The stored summary of the processes; None until it is computed."""
-        return ResultSummary(self.level, conversions.CLOCKS[self.clock], self.spread) if self.clock else None
+        return ResultSummary(self.level, CLOCKS[self.clock], self.spread) if self.clock else None
 
     @property
     def is_ok(self) -> bool:
@@ -142,7 +141,7 @@ def load_process_statuses(tx: Session, result_ids: Collection[int]) -> dict[int,
     kinds: dict[int, set[tuple[Status, Clock]]] = defaultdict(set)
     for some in in_chunks(result_ids):
         for result_id, status, clock in tx.connection().execute(query.where(PROCESSES.c.result_id.in_(some))):
-            kinds[result_id].add((conversions.STATUSES[status], conversions.CLOCKS[clock]))
+            kinds[result_id].add((STATUSES[status], CLOCKS[clock]))
     return kinds
 
 
@@ -177,7 +176,7 @@ def _load_result_processes(tx: Session, *conditions: sa.ColumnElement[bool]) -> 
         .execution_options(yield_per=MAX_ROWS_IN_MEMORY)
     )
     for result_id, rows in groupby(tx.connection().execute(query), key=lambda row: row.result_id):
-        yield result_id, [conversions.build_process(row) for row in rows]
+        yield result_id, [build_process(row) for row in rows]
 
 
 def save_result_summaries(tx: Session, summaries: Mapping[int, ResultSummary]) -> None:

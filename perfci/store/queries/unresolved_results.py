@@ -12,10 +12,9 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Direction
 from perfci.store.dialects import execute_rowcount
-from perfci.store.tables.base import core_table
 from perfci.store.tables.measurements import RunRow, SessionRow, UnresolvedResultRow
 
-COLUMNS = core_table(UnresolvedResultRow).c
+COLUMNS = UnresolvedResultRow.__table__.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ def add_unresolved_results(
         {**beside, "metric": metric, "document": document, "reason": reason}
         for metric, document, reason in results
     ]
-    tx.execute(sa.insert(core_table(UnresolvedResultRow)), rows)
+    tx.execute(sa.insert(UnresolvedResultRow.__table__), rows)
     return len(rows)
 
 
@@ -98,7 +97,7 @@ def load_unit_answers(tx: Session, project_id: int) -> dict[tuple[str, str], Uni
 def mark_resolved(tx: Session, record: UnresolvedResult, answer: UnitAnswer, at: datetime) -> bool:
     """Mark a result as resolved; return False if it was resolved meanwhile."""
     statement = (
-        sa.update(core_table(UnresolvedResultRow))
+        sa.update(UnresolvedResultRow.__table__)
         .where(COLUMNS.id == record.id, COLUMNS.resolved_at.is_(None))
         .values(resolved_at=at, document=record.document | {"answer": asdict(answer)})
     )
@@ -108,9 +107,7 @@ def mark_resolved(tx: Session, record: UnresolvedResult, answer: UnitAnswer, at:
 def set_session_source(tx: Session, sessions: Sequence[str], source: str) -> None:
     """Store the source of sessions measured elsewhere."""
     if sessions:
-        tx.execute(
-            sa.update(core_table(SessionRow)).where(SessionRow.uid.in_(sessions)).values(source=source)
-        )
+        tx.execute(sa.update(SessionRow.__table__).where(SessionRow.uid.in_(sessions)).values(source=source))
 
 
 def _load_records(

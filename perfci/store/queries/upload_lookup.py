@@ -9,8 +9,9 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import NamedValues
-from perfci.store import conversions
-from perfci.store.dialects import execute_sql, in_chunks, placeholders
+from perfci.store.columns import to_pairs
+from perfci.store.database import execute_sql
+from perfci.store.dialects import in_chunks
 from perfci.store.queries.commit_order import sort_commits
 from perfci.store.queries.loaders import HISTORY_KINDS, load_commits, matches_project
 from perfci.store.tables.measurements import CommitRow, ResultRow, RunRow, SessionRow
@@ -29,18 +30,6 @@ def has_commit(tx: Session, project_id: int, sha: str) -> bool:
         ).fetchone()
         is not None
     )
-
-
-def load_session_kinds(tx: Session, uids: Collection[str]) -> dict[str, str]:
-    """Load the kinds of sessions by uid; missing sessions are left out."""
-    kinds: dict[str, str] = {}
-    for some in in_chunks(uids):
-        kinds |= dict(
-            execute_sql(
-                tx, f"SELECT uid, kind FROM sessions WHERE uid IN ({placeholders(len(some))})", some
-            ).fetchall()
-        )
-    return kinds
 
 
 def load_session_run_ids(tx: Session, uid: str) -> list[int]:
@@ -66,7 +55,7 @@ def load_session_origins(tx: Session, uid: str) -> list[NamedValues]:
         .join(SessionRow, RunRow.session_id == SessionRow.id)
         .where(SessionRow.uid == uid)
     )
-    return [conversions.to_pairs(row) for row in tx.scalars(query.distinct())]
+    return [to_pairs(row) for row in tx.scalars(query.distinct())]
 
 
 def load_series_ids_of_runs(tx: Session, keys: Sequence[str]) -> list[int]:

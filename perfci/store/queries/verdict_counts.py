@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session, aliased
 
 from perfci.model import Stage, VerdictKind
+from perfci.store.columns import EPOCH
 from perfci.store.queries.loaders import Condition, load_series_by_ids, matches_project
 from perfci.store.queries.records import VerdictCount, VerdictOutcome
-from perfci.store.tables.base import EPOCH
 from perfci.store.tables.measurements import RunRow, SessionRow, VerdictRow
 
 CHANGED_KINDS = (VerdictKind.REGRESSION.value, VerdictKind.IMPROVEMENT.value)

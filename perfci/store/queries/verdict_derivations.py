@@ -13,7 +13,6 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Series
 from perfci.store.queries.loaders import load_series_by_ids, matches_project
-from perfci.store.tables.base import core_table
 from perfci.store.tables.measurements import DecisionRow, SessionRow, VerdictRow
 
 
@@ -75,13 +74,13 @@ def add_decisions(tx: Session, records: Mapping[int, DecisionRecord]) -> None:
         for verdict_id, record in records.items()
     ]
     if rows:
-        tx.execute(sa.insert(core_table(DecisionRow)), rows)
+        tx.execute(sa.insert(DecisionRow.__table__), rows)
 
 
 def load_decisions(tx: Session, project: str) -> dict[int, DecisionRecord]:
     """Load how the verdicts of a project were reached, by verdict id."""
     query = (
-        sa.select(*core_table(DecisionRow).c)
+        sa.select(*DecisionRow.__table__.c)
         .join(VerdictRow, DecisionRow.verdict_id == VerdictRow.id)
         .where(matches_project(VerdictRow.project_id, project))
     )

@@ -8,7 +8,8 @@ from typing import Any
 from sqlalchemy import Index, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from perfci.store.tables.base import ABSENT, Id, JsonText, TableBase, foreign_key, primary_key
+from perfci.store.columns import ABSENT, JsonText
+from perfci.store.tables.base import Id, TableBase, foreign_key, primary_key
 
 
 class UserRow(TableBase):

@@ -8,7 +8,8 @@ from typing import Any
 from sqlalchemy import Index, String, UniqueConstraint, false, true
 from sqlalchemy.orm import Mapped, mapped_column
 
-from perfci.store.tables.base import JsonText, TableBase, foreign_key, primary_key
+from perfci.store.columns import JsonText
+from perfci.store.tables.base import TableBase, foreign_key, primary_key
 
 
 class IncidentRow(TableBase):

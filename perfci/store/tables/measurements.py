@@ -13,7 +13,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from perfci.store.tables.base import JsonText, TableBase, foreign_key, primary_key
+from perfci.store.columns import JsonText
+from perfci.store.tables.base import TableBase, foreign_key, primary_key
 
 
 class ProjectRow(TableBase):

@@ -16,8 +16,8 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, InternalError, Operationa
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
+from perfci.store.database import Store
 from perfci.store.dialects import is_retryable
-from perfci.store.engine import Store
 
 T = TypeVar("T")
 ItemT = TypeVar("ItemT")
@@ -91,8 +91,8 @@ class GroupCommitter:
         """Run a job in the next transaction; answer what it answered, or raise what it raised, once that is
         stored.
         """
-        answer: T = self.submit_batched(_run_each, job)
-        return answer
+        # A function of its own for each call: only jobs of one function are run together.
+        return self.submit_batched(lambda tx, _: [job(tx)], None)
 
     def submit_batched(self, run_batch: BatchFunction[ItemT, T], item: ItemT) -> T:
         """The same for what costs less when it is done together with others of its kind that wait as well."""
@@ -123,24 +123,19 @@ class GroupCommitter:
         self._writer.join()
 
     def _run_writer(self) -> None:
-        while batch := self._next_batch():
+        """Commit the waiting jobs, batch by batch, until the committer is closed."""
+        while (job := self._waiting.get()) is not None:
+            batch, until = [job], time.monotonic() + self._wait_s
+            while len(batch) < self._max_jobs:
+                try:
+                    job = self._waiting.get(timeout=max(0.0, until - time.monotonic()))
+                except queue.Empty:
+                    break
+                if job is None:
+                    self._waiting.put(None)  # for the outer loop, which ends with it
+                    break
+                batch.append(job)
             self._commit_batch(batch)
-
-    def _next_batch(self) -> list[_QueuedJob]:
-        """Wait for the jobs of the next transaction; return none at the end."""
-        batch: list[_QueuedJob] = []
-        until = 0.0
-        while len(batch) < self._max_jobs:
-            try:
-                job = self._waiting.get(timeout=max(0.0, until - time.monotonic()) if batch else None)
-            except queue.Empty:
-                break
-            if job is None:
-                self._waiting.put(None)  # for the next round, which then has nothing to do
-                break
-            until = until or time.monotonic() + self._wait_s
-            batch.append(job)
-        return batch
 
     def _commit_batch(self, batch: Sequence[_QueuedJob]) -> None:
         for attempt in range(1, MAX_ATTEMPTS + 1):
@@ -188,40 +183,22 @@ class GroupCommitter:
         return outcomes
 
     def _run_jobs(
-        self, tx: Session, run_batch: BatchFunction[Any, Any], items: Sequence[Any]
+        self, tx: Session, run_batch: BatchFunction[Any, Any], items: Sequence[Any], *, is_retry: bool = False
     ) -> list[_JobOutcome]:
-        """Run the jobs together, or one by one if that fails because of one of them."""
-        if len(items) > 1 and run_batch is not _run_each:
-            try:
-                return self._run_in_savepoint(tx, run_batch, items)
-            except (OperationalError, InternalError):
-                raise
-            except Exception as error:
-                log.debug("%d jobs are done one by one: %r", len(items), error)
-        return [self._run_job(tx, run_batch, item) for item in items]
-
-    def _run_job(self, tx: Session, run_batch: BatchFunction[Any, Any], item: Any) -> _JobOutcome:
+        """Run jobs together, or one by one if that fails; the error of a single job is its outcome."""
         try:
-            try:
-                [outcome] = self._run_in_savepoint(tx, run_batch, [item])
-            except IntegrityError:
-                # Another process added the row meanwhile, or the cached ids are stale: try once more.
-                [outcome] = self._run_in_savepoint(tx, run_batch, [item])
+            with self._store.savepoint(tx):
+                return [_JobOutcome(answer) for answer in run_batch(tx, items)]
         except (OperationalError, InternalError):
             raise
         except Exception as error:
-            return _JobOutcome(error=error)
-        return outcome
-
-    def _run_in_savepoint(
-        self, tx: Session, run_batch: BatchFunction[Any, Any], items: Sequence[Any]
-    ) -> list[_JobOutcome]:
-        with self._store.savepoint(tx):
-            return [_JobOutcome(answer) for answer in run_batch(tx, items)]
-
-
-def _run_each(tx: Session, jobs: Sequence[Callable[[Session], Any]]) -> list[Any]:
-    return [job(tx) for job in jobs]
+            if len(items) > 1:
+                log.debug("%d jobs are done one by one: %r", len(items), error)
+                return [outcome for item in items for outcome in self._run_jobs(tx, run_batch, [item])]
+            if isinstance(error, IntegrityError) and not is_retry:
+                # Another process added the row meanwhile, or the cached ids are stale: try once more.
+                return self._run_jobs(tx, run_batch, items, is_retry=True)
+            return [_JobOutcome(error=error)]
 
 
 def _public_error(cause: Exception) -> Exception:

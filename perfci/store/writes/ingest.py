@@ -1,57 +1,100 @@
-"""Write sessions, runs, processes and results. The caller owns the transaction ``tx``."""
+"""Store whole runs fast: rows as plain tuples, in as few statements as possible.
+
+Binding by SQLAlchemy costs three times what SQLite needs for the rows themselves, and PostgreSQL takes
+rows by COPY fifteen times as fast as one by one. The caller owns the transaction ``tx``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain
 from typing import Any, Literal
 
 import sqlalchemy as sa
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from perfci.model import (
-    Benchmark,
-    Commit,
-    PerfciError,
-    Process,
-    ProcessBoundaries,
-    Run,
-    Series,
-    Status,
+from perfci.model import Benchmark, PerfciError, Process, Result, ResultSummary, Run, Series, Status
+from perfci.store.columns import (
+    ABSENT,
+    as_json,
+    as_ms,
+    identity,
+    machine_identity,
+    pack_samples,
+    replace_unstorable,
 )
-from perfci.store import conversions as values
-from perfci.store.conversions import identity, machine_identity
-from perfci.store.dialects import execute_sql, placeholders
-from perfci.store.id_cache import get_id_cache
+from perfci.store.database import bulk_insert, execute_sql, insert_rows, new_ids
 from perfci.store.queries import measurements
-from perfci.store.queries.records import SessionRecord
-from perfci.store.tables.base import core_table
-from perfci.store.tables.measurements import (
-    BenchmarkRow,
-    ProcessRow,
-    ProjectRow,
-    ResultRow,
-    RunRow,
-    SessionRow,
-)
-from perfci.store.writes import row_ids
-from perfci.store.writes.bulk_insert import (
-    KeyedRun,
-    ProcessSummarizer,
-    count_os_processes,
-    insert_results,
-    insert_runs,
-    update_process_count,
+from perfci.store.tables.measurements import BenchmarkRow, ProcessRow, ResultRow, RunRow, SeriesRow
+from perfci.store.writes.row_ids import (
+    add_imported_sessions,
+    ensure_benchmark_id,
+    ensure_commit_ids,
+    ensure_context_id,
+    ensure_project_id,
+    ensure_series_ids,
 )
 
-RUNNING = "running"
-FINISHED = "finished"
+RUNS, RESULTS, PROCESSES = RunRow.__table__, ResultRow.__table__, ProcessRow.__table__
+
+RESULT_COLUMNS = (
+    "id",
+    "run_id",
+    "series_id",
+    "status",
+    "reason",
+    "boundaries",
+    "number",
+    "value",
+    "ci_lo",
+    "ci_hi",
+    "q25",
+    "q75",
+    "n",
+    "level",
+    "clock",
+    "spread",
+)
+
+PROCESS_COLUMNS = (
+    "result_id",
+    "index",
+    "role",
+    "status",
+    "clock",
+    "pair",
+    "round",
+    "order",
+    "started_at",
+    "duration_s",
+    "reason",
+    "exit_code",
+    "stderr_tail",
+    "flags",
+    "samples",
+)
+
+NO_FLAGS = as_json(())
 
 BATCH_SIZE = 64
 """Runs that are stored together: enough to share statements, few enough to keep a large import small in
 memory.
+"""
+
+OnChanged = Literal["refuse", "add"]
+"""What a stored key with another body means: an error, or a run that has grown (asv rewrites its files as it
+measures more), of which only the results that differ are added.
+"""
+
+KeyedRun = tuple[Run, str, str]
+"""A run, its idempotency key, and the hash of the body it arrived in."""
+
+ProcessSummarizer = Callable[[Sequence[Process]], ResultSummary | None]
+"""Computes the summary of a result from its processes, while its samples are at hand; without one that is
+done when the result is judged.
 """
 
 
@@ -73,91 +116,10 @@ class IngestCounts:
         )
 
 
-def start_session(
-    tx: Session,
-    project: str,
-    uid: str,
-    kind: str,
-    spec_hash: str,
-    seed: int,
-    rounds: int,
-    started_at: datetime,
-) -> None:
-    """Start a session under a new ``uid``."""
-    if tx.scalar(sa.select(SessionRow.id).where(SessionRow.uid == uid)) is not None:
-        raise PerfciError(f"The session {uid} exists already: every session needs a name of its own.")
-    row = {
-        "uid": uid,
-        "project_id": row_ids.ensure_project_id(tx, project),
-        "kind": kind,
-        "spec_hash": spec_hash,
-        "seed": str(seed),
-        "rounds": rounds,
-        "state": RUNNING,
-        "started_at": started_at,
-    }
-    tx.execute(sa.insert(core_table(SessionRow)), row)
-
-
-def find_unfinished_session(tx: Session, project: str, spec_hash: str) -> SessionRecord | None:
-    """Find the newest interrupted session with the same plan, to resume it."""
-    row = tx.execute(
-        sa.select(*core_table(SessionRow).c)
-        .join(ProjectRow, SessionRow.project_id == ProjectRow.id)
-        .where(ProjectRow.slug == project, SessionRow.spec_hash == spec_hash, SessionRow.state == RUNNING)
-        .order_by(SessionRow.started_at.desc(), SessionRow.id.desc())
-        .limit(1)
-    ).first()
-    return None if row is None else measurements.build_session_record(row, project)
-
-
-def finish_session(tx: Session, uid: str, finished_at: datetime) -> None:
-    """Mark a session as finished."""
-    session_id = row_ids.require_session_id(tx, uid)
-    done = {"state": FINISHED, "finished_at": finished_at}
-    tx.execute(sa.update(core_table(SessionRow)).where(SessionRow.id == session_id).values(done))
-
-
-def add_run(tx: Session, run: Run) -> int:
-    """Store a run of a started session, or find it again to resume it; return its id."""
-    project_id, key = row_ids.ensure_project_id(tx, run.project), _local_key(run)
-    run_id = tx.scalar(sa.select(RunRow.id).where(RunRow.key == key))
-    if run_id is None:
-        run_id = insert_runs(tx, project_id, [(replace(run, results=()), key, "")])[key]
-    get_id_cache(tx).add(("project of run", run_id), project_id)
-    if run.results:
-        stored = set(tx.scalars(sa.select(ResultRow.series_id).where(ResultRow.run_id == run_id)))
-        new = [
-            result
-            for result in run.results
-            if row_ids.ensure_series_id(tx, project_id, result.series) not in stored
-        ]
-        insert_results(tx, project_id, [(run_id, result) for result in new])
-        update_process_count(tx, run_id)
-    return run_id
-
-
-def add_processes(tx: Session, run_id: int, measured: Sequence[tuple[Series, Process]]) -> list[int]:
-    """Store the measurements of one finished OS process, one row per metric; return their ids in order."""
-    if not measured:
-        return []
-    project_id = row_ids.load_run_project_id(tx, run_id)
-    rows = []
-    for series, process in measured:
-        result_id = _ensure_result_id(tx, run_id, row_ids.ensure_series_id(tx, project_id, series), process)
-        rows.append({"result_id": result_id, **values.process_columns(process)})
-    try:
-        statement = sa.insert(core_table(ProcessRow)).returning(ProcessRow.id, sort_by_parameter_order=True)
-        added = list(tx.scalars(statement, rows))
-    except IntegrityError as error:
-        series, process = measured[0]
-        raise PerfciError(
-            f"This process is stored already: {series.cell}, role {process.role}, round {process.round}, "
-            f"pair {process.pair}, index {process.index}."
-        ) from error
-    more = RunRow.processes + count_os_processes((series, [process]) for series, process in measured)
-    tx.execute(sa.update(core_table(RunRow)).where(RunRow.id == run_id).values(processes=more))
-    return added
+def load_session_kinds(tx: Session, uids: Collection[str]) -> dict[str, str]:
+    """Load the kinds of sessions by uid; missing sessions are left out."""
+    query = f"SELECT uid, kind FROM sessions WHERE uid IN ({', '.join('?' * len(uids))})"
+    return dict(execute_sql(tx, query, sorted(uids)).fetchall())
 
 
 def ingest_batch(
@@ -167,12 +129,16 @@ def ingest_batch(
     kind: str,
     received_at: datetime | None = None,
     summarize: ProcessSummarizer | None = None,
-) -> set[str]:
-    """Store whole runs of one project; return the keys of those that are new."""
-    stored = (
-        _store_batch(tx, batch, kind, "refuse", received_at, summarize) for batch in _split_batches(runs)
-    )
-    return {key for new in stored for _, key, _ in new}
+    on_changed: OnChanged = "refuse",
+) -> list[KeyedRun]:
+    """Store whole runs of one project, each with a key of its own; return those that are new."""
+    project_id = ensure_project_id(tx, runs[0][0].project)
+    new = list(_select_new_runs(tx, runs, on_changed))
+    session_ids = add_imported_sessions(tx, project_id, [run for run, _, _ in new], kind)
+    run_ids = insert_runs(tx, project_id, new, session_ids, received_at)
+    results = [(run_ids[key], result) for run, key, _ in new for result in run.results]
+    insert_results(tx, project_id, results, summarize)
+    return new
 
 
 def ingest_runs(
@@ -180,20 +146,20 @@ def ingest_runs(
     runs: Iterable[KeyedRun],
     *,
     kind: str = "import",
-    on_changed: Literal["refuse", "add"] = "refuse",
+    on_changed: OnChanged = "refuse",
     summarize: ProcessSummarizer | None = None,
 ) -> IngestCounts:
-    """Store a stream of runs in batches.
-
-    ``summarize`` computes the summary of each result while its samples are at hand; without it that is done
-    when the result is judged. ``on_changed`` says what a stored key with another body means: an error
-    ("refuse"), or a run that has grown (asv rewrites its files as it measures more), of which only the
-    results that differ are added ("add").
-    """
+    """Store a stream of runs in batches."""
     total = IngestCounts()
     for batch in _split_batches(runs):
-        new = _store_batch(tx, batch, kind, on_changed, None, summarize)
-        total += _count_ingested([run for run, _, _ in new], runs_known=len(batch) - len(new))
+        new = ingest_batch(tx, batch, kind=kind, summarize=summarize, on_changed=on_changed)
+        results = [result for run, _, _ in new for result in run.results]
+        total += IngestCounts(
+            runs_new=len(new),
+            runs_known=len(batch) - len(new),
+            values=sum(result.status is Status.OK for result in results),
+            samples=sum(len(process.samples) for result in results for process in result.processes),
+        )
     return total
 
 
@@ -201,41 +167,11 @@ def describe_benchmarks(
     tx: Session, project: str, descriptions: Mapping[Benchmark, tuple[str, Mapping[str, Any]]]
 ) -> None:
     """Store the source code and settings of benchmark versions that have none yet."""
-    project_id = row_ids.ensure_project_id(tx, project)
+    project_id = ensure_project_id(tx, project)
     for benchmark, (code, meta) in descriptions.items():
-        row_id = row_ids.ensure_benchmark_id(tx, project_id, benchmark)
+        row_id = ensure_benchmark_id(tx, project_id, benchmark)
         undescribed = sa.and_(BenchmarkRow.id == row_id, BenchmarkRow.code.is_(None))
-        tx.execute(sa.update(core_table(BenchmarkRow)).where(undescribed).values(code=code, meta=dict(meta)))
-
-
-def upsert_commits(tx: Session, project: str, commits: Sequence[Commit]) -> None:
-    """Store commits, or complete the stored ones."""
-    row_ids.ensure_commit_ids(tx, row_ids.ensure_project_id(tx, project), commits)
-
-
-def _ensure_result_id(tx: Session, run_id: int, series_id: int, process: Process) -> int:
-    """Find or add the result of a process; it is ok once any process is ok, else it has the latest status."""
-    key = ("result", run_id, series_id)
-    result_id = get_id_cache(tx).find(key)
-    if result_id is None:
-        query = sa.select(ResultRow.id).where(ResultRow.run_id == run_id, ResultRow.series_id == series_id)
-        result_id = tx.scalar(query)
-    if result_id is None:
-        row = {
-            "run_id": run_id,
-            "series_id": series_id,
-            "status": process.status.value,
-            "reason": values.replace_unstorable(process.reason),
-            "boundaries": ProcessBoundaries.PROCESS.value,
-        }
-        result_id = tx.execute(sa.insert(core_table(ResultRow)).returning(ResultRow.id), row).scalar_one()
-    elif not get_id_cache(tx).find(("ok", result_id)):
-        latest = {"status": process.status.value, "reason": values.replace_unstorable(process.reason)}
-        of_result = sa.and_(ResultRow.id == result_id, ResultRow.status != Status.OK.value)
-        tx.execute(sa.update(core_table(ResultRow)).where(of_result).values(latest))
-    if process.status is Status.OK:
-        get_id_cache(tx).add(("ok", result_id), 1)
-    return get_id_cache(tx).add(key, result_id)
+        tx.execute(sa.update(BenchmarkRow.__table__).where(undescribed).values(code=code, meta=dict(meta)))
 
 
 def _split_batches(runs: Iterable[KeyedRun]) -> Iterator[list[KeyedRun]]:
@@ -251,42 +187,15 @@ def _split_batches(runs: Iterable[KeyedRun]) -> Iterator[list[KeyedRun]]:
         yield batch
 
 
-def _store_batch(
-    tx: Session,
-    batch: Sequence[KeyedRun],
-    kind: str,
-    on_changed: str,
-    received_at: datetime | None,
-    summarize: ProcessSummarizer | None,
-) -> Sequence[KeyedRun]:
-    """Store the new runs of a batch and return them."""
-    project_id = row_ids.ensure_project_id(tx, batch[0][0].project)
-    new = list(_select_new_runs(tx, batch, on_changed))
-    row_ids.add_imported_sessions(tx, project_id, [run for run, _, _ in new], kind)
-    run_ids = insert_runs(tx, project_id, new, received_at)
-    insert_results(
-        tx, project_id, [(run_ids[key], result) for run, key, _ in new for result in run.results], summarize
-    )
-    return new
-
-
-def _count_ingested(new: Sequence[Run], runs_known: int) -> IngestCounts:
-    results = [result for run in new for result in run.results]
-    return IngestCounts(
-        runs_new=len(new),
-        runs_known=runs_known,
-        values=sum(result.status is Status.OK for result in results),
-        samples=sum(len(process.samples) for result in results for process in result.processes),
-    )
-
-
-def _select_new_runs(tx: Session, batch: Sequence[KeyedRun], on_changed: str) -> Iterator[KeyedRun]:
+def _select_new_runs(tx: Session, batch: Sequence[KeyedRun], on_changed: OnChanged) -> Iterator[KeyedRun]:
     """Yield the runs of a batch that are not stored yet; a run that has grown keeps only its new results."""
-    stored_hashes = _load_body_hashes(
-        tx, [key for run, key, _ in batch] + [_local_key(run) for run, _, _ in batch]
-    )
-    for run, key, body_hash in batch:
-        if stored_hashes.get(key) == body_hash or _local_key(run) in stored_hashes:
+    local_keys = [local_key(run) for run, _, _ in batch]
+    grown_keys = [identity(key, body_hash) for _, key, body_hash in batch] if on_changed == "add" else []
+    keys = [key for _, key, _ in batch] + local_keys + grown_keys
+    query = f"SELECT key, body_hash FROM runs WHERE key IN ({', '.join('?' * len(keys))})"
+    stored_hashes = dict(execute_sql(tx, query, keys).fetchall())
+    for place, (run, key, body_hash) in enumerate(batch):
+        if stored_hashes.get(key) == body_hash or local_keys[place] in stored_hashes:
             continue
         if key not in stored_hashes:
             yield run, key, body_hash
@@ -295,25 +204,13 @@ def _select_new_runs(tx: Session, batch: Sequence[KeyedRun], on_changed: str) ->
                 f"The run of commit {run.commit.short_sha} in session {run.session} is stored already "
                 "with other content: a run is never replaced, so measure it again in a new session."
             )
-        elif not _load_body_hashes(tx, [grown := identity(key, body_hash)]):
-            yield _drop_stored_results(tx, run), grown, body_hash
+        elif grown_keys[place] not in stored_hashes:
+            stored = set(measurements.load_results_like(tx, run))
+            new = tuple(result for result in run.results if result not in stored)
+            yield replace(run, results=new), grown_keys[place], body_hash
 
 
-def _load_body_hashes(tx: Session, keys: Sequence[str]) -> dict[str, str]:
-    return dict(
-        execute_sql(
-            tx, f"SELECT key, body_hash FROM runs WHERE key IN ({placeholders(len(keys))})", keys
-        ).fetchall()
-    )
-
-
-def _drop_stored_results(tx: Session, run: Run) -> Run:
-    """Drop the results that are stored already, equal in every field."""
-    stored = set(measurements.load_results_like(tx, run))
-    return replace(run, results=tuple(result for result in run.results if result not in stored))
-
-
-def _local_key(run: Run) -> str:
+def local_key(run: Run) -> str:
     """Compute the key of a run measured here: a session measures a commit on a machine and environment
     once.
     """
@@ -321,4 +218,143 @@ def _local_key(run: Run) -> str:
         "local",
         [run.session, run.commit.sha, run.commit.dirty, machine_identity(run.machine)],
         [run.environment.values, run.variant.values, run.suite, run.harness],
+    )
+
+
+def insert_runs(
+    tx: Session,
+    project_id: int,
+    runs: Sequence[KeyedRun],
+    session_ids: Mapping[str, int],
+    received_at: datetime | None = None,
+) -> dict[str, int]:
+    """Insert the rows of runs, given the ids of their sessions by uid; return their ids by key."""
+    if not runs:
+        return {}
+    commits = ensure_commit_ids(tx, project_id, list(dict.fromkeys(run.commit for run, _, _ in runs)))
+    rows = [
+        {
+            "session_id": session_ids[run.session],
+            "commit_id": commits[run.commit.sha, run.commit.dirty],
+            "machine_id": ensure_context_id(tx, run.machine),
+            "environment_id": ensure_context_id(tx, run.environment),
+            "variant_id": ensure_context_id(tx, run.variant),
+            "suite": run.suite,
+            "harness": run.harness,
+            "origin": run.origin,
+            "key": key,
+            "body_hash": body_hash,
+            "started_at": run.started_at,
+            "finished_at": run.finished_at,
+            "received_at": received_at,
+            "processes": count_os_processes((result.series, result.processes) for result in run.results),
+        }
+        for run, key, body_hash in runs
+    ]
+    return dict(insert_rows(tx, RUNS, rows, "key", "id"))
+
+
+def insert_results(
+    tx: Session,
+    project_id: int,
+    results: Sequence[tuple[int, Result]],
+    summarize: ProcessSummarizer | None = None,
+) -> None:
+    """Insert results, given with their run ids, and all their processes; ``summarize`` computes the
+    levels.
+    """
+    if not results:
+        return
+    series_ids = ensure_series_ids(tx, project_id, [result.series for _, result in results])
+    keys = [(run_id, series_id) for (run_id, _), series_id in zip(results, series_ids, strict=True)]
+    if len(set(keys)) < len(keys):
+        twice = next(result for key, (_, result) in zip(keys, results, strict=True) if keys.count(key) > 1)
+        raise PerfciError(f"A run holds two results of {twice.series.label}: expected one for each series.")
+    result_ids = new_ids(tx, RESULTS, len(results))
+    rows = [
+        (row_id, *key, *_result_values(result, summarize))
+        for row_id, key, (_, result) in zip(result_ids, keys, results, strict=True)
+    ]
+    bulk_insert(tx, RESULTS, RESULT_COLUMNS, rows)
+    processes = [
+        (row_id, *_process_values(process))
+        for row_id, (_, result) in zip(result_ids, results, strict=True)
+        for process in result.processes
+    ]
+    bulk_insert(tx, PROCESSES, PROCESS_COLUMNS, processes)
+
+
+def update_process_count(tx: Session, run_id: int) -> None:
+    """Recount the OS processes of a run after results were added."""
+    cell = (SeriesRow.benchmark_id, SeriesRow.parameters)
+    process = (ProcessRow.role, ProcessRow.pair, ProcessRow.round, ProcessRow.order, ProcessRow.index)
+    distinct_processes = (
+        sa.select(*cell, *process)
+        .select_from(ProcessRow)
+        .join(ResultRow, ProcessRow.result_id == ResultRow.id)
+        .join(SeriesRow, ResultRow.series_id == SeriesRow.id)
+        .where(ResultRow.run_id == run_id)
+        .distinct()
+        .subquery()
+    )
+    counted = sa.select(sa.func.count()).select_from(distinct_processes).scalar_subquery()
+    tx.execute(sa.update(RUNS).where(RUNS.c.id == run_id).values(processes=counted))
+
+
+def count_os_processes(measured: Iterable[tuple[Series, Sequence[Process]]]) -> int:
+    """Count the OS processes behind results: all metrics of a cell come from the same processes."""
+    cells: dict[Any, list[Sequence[Process]]] = defaultdict(list)
+    for series, processes in measured:
+        cells[series.benchmark.name, series.benchmark.version, series.parameters].append(processes)
+    count = 0
+    for groups in cells.values():
+        if len(groups) == 1:
+            count += len(groups[0])
+            continue
+        distinct = {
+            (item.role._value_, item.pair, item.round, item.order, item.index)
+            for item in chain.from_iterable(groups)
+        }
+        count += len(distinct)
+    return count
+
+
+def _result_values(result: Result, summarize: ProcessSummarizer | None) -> tuple[Any, ...]:
+    """Build one row of ``results``; without a summary, the level is computed when it is first read."""
+    sample = result.summary
+    sample_values: tuple[Any, ...] = (None,) * 6
+    if sample:
+        sample_values = (sample.value, sample.ci_lo, sample.ci_hi, sample.q25, sample.q75, sample.n)
+    level = summarize(result.processes) if summarize and result.status is Status.OK else None
+    level_values: tuple[Any, ...] = (None,) * 3
+    if level:
+        level_values = (level.level, level.clock._value_ if level.clock else "", level.spread)
+    return (
+        result.status._value_,
+        replace_unstorable(result.reason),
+        result.boundaries._value_,
+        result.number,
+        *sample_values,
+        *level_values,
+    )
+
+
+def _process_values(process: Process) -> tuple[Any, ...]:
+    """Build one row of ``processes``; a run has hundreds, so this avoids function calls."""
+    pair, round_, order, started_at = process.pair, process.round, process.order, process.started_at
+    return (
+        process.index,
+        process.role._value_,
+        process.status._value_,
+        process.clock._value_,
+        ABSENT if pair is None else pair,
+        ABSENT if round_ is None else round_,
+        ABSENT if order is None else order,
+        None if started_at is None else as_ms(started_at),
+        process.duration_s,
+        replace_unstorable(process.reason),
+        process.exit_code,
+        replace_unstorable(process.stderr_tail),
+        as_json(process.flags) if process.flags else NO_FLAGS,
+        pack_samples(process.samples),
     )

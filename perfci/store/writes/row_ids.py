@@ -1,4 +1,4 @@
-"""Find or add the rows that measurements refer to: projects, commits, machines, environments, series."""
+"""Find or add the rows that measurements refer to: projects, sessions, commits, machines, series."""
 
 from __future__ import annotations
 
@@ -9,66 +9,51 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Benchmark, Commit, Environment, Machine, PerfciError, Run, Series, Variant
-from perfci.store import conversions
-from perfci.store.conversions import identity, machine_identity
-from perfci.store.dialects import in_chunks, insert_or_ignore, insert_rows
-from perfci.store.id_cache import get_id_cache
+from perfci.store.columns import identity, machine_identity, series_identity
+from perfci.store.database import IDS, IdCache, insert_rows
+from perfci.store.dialects import in_chunks, insert_or_ignore
 from perfci.store.queries.loaders import find_series_ids
-from perfci.store.tables.base import TableBase, core_table
+from perfci.store.tables.base import TableBase
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,
     EnvironmentRow,
     MachineRow,
     ProjectRow,
-    RunRow,
     SeriesRow,
     SessionRow,
     VariantRow,
 )
 
-COMMITS = core_table(CommitRow)
-SESSIONS = core_table(SessionRow)
+COMMITS, SESSIONS = CommitRow.__table__, SessionRow.__table__
+COMMIT_FIELDS, MACHINE_FIELDS = tuple(Commit.__dataclass_fields__), tuple(Machine.__dataclass_fields__)
 
 
 def ensure_project_id(tx: Session, slug: str) -> int:
     """Find or add a project."""
-    return get_id_cache(tx).get_or_add(
-        ("project", slug), lambda: _find_or_add(tx, ProjectRow, {"slug": slug})
-    )
-
-
-def load_run_project_id(tx: Session, run_id: int) -> int:
-    """Load the project id of a run; it is cached for the run being measured."""
-
-    def find() -> int:
-        query = sa.select(SessionRow.project_id).join(RunRow, RunRow.session_id == SessionRow.id)
-        project_id = tx.scalar(query.where(RunRow.id == run_id))
-        if project_id is None:
-            raise PerfciError(f"There is no run {run_id} to add measurements to.")
-        return int(project_id)
-
-    return get_id_cache(tx).get_or_add(("project of run", run_id), find)
+    ids: IdCache = tx.info[IDS]
+    key = ("project", slug)
+    return ids.find(key) or ids.add(key, _find_or_add(tx, ProjectRow, {"slug": slug}))
 
 
 def require_session_id(tx: Session, uid: str) -> int:
     """Find the id of a session; raise if it was not started."""
+    ids: IdCache = tx.info[IDS]
+    session_id = ids.find(("session", uid)) or tx.scalar(
+        sa.select(SessionRow.id).where(SessionRow.uid == uid)
+    )
+    if session_id is None:
+        raise PerfciError(f"There is no session {uid}: start it before adding to it.")
+    return ids.add(("session", uid), session_id)
 
-    def find() -> int:
-        session_id = tx.scalar(sa.select(SessionRow.id).where(SessionRow.uid == uid))
-        if session_id is None:
-            raise PerfciError(f"There is no session {uid}: start it before adding to it.")
-        return session_id
 
-    return get_id_cache(tx).get_or_add(("session", uid), find)
+def add_imported_sessions(tx: Session, project: int, runs: Sequence[Run], kind: str) -> dict[str, int]:
+    """Find or add the sessions of finished runs from elsewhere; return their ids by uid.
 
-
-def add_imported_sessions(tx: Session, project: int, runs: Sequence[Run], kind: str) -> None:
-    """Add the sessions of finished runs from elsewhere; a session starts with its first run."""
-    cache = get_id_cache(tx)
-    new = {
-        run.session: run for run in reversed(runs) if cache.find(("session", project, run.session)) is None
-    }
+    A session starts with its first run.
+    """
+    ids: IdCache = tx.info[IDS]
+    new = {run.session: run for run in reversed(runs) if ids.find(("session", project, run.session)) is None}
     plan = {"kind": kind, "spec_hash": "", "seed": "0", "rounds": 0, "state": "finished"}
     rows = [
         {
@@ -89,46 +74,35 @@ def add_imported_sessions(tx: Session, project: int, runs: Sequence[Run], kind: 
             if its_project != project:
                 raise PerfciError(f"The session {uid} belongs to another project than {new[uid].project}.")
             session_ids[uid] = row_id
-    for run in runs:
-        row_id = session_ids.get(run.session) or cast(int, cache.find(("session", project, run.session)))
-        cache.add(("session", run.session), cache.add(("session", project, run.session), row_id))
+    for uid, row_id in session_ids.items():
+        ids.add(("session", project, uid), row_id)
+    return {run.session: cast(int, ids.find(("session", project, run.session))) for run in runs}
 
 
-def ensure_machine_id(tx: Session, machine: Machine) -> int:
-    """Find or add a machine class."""
-
-    def find_or_add() -> int:
-        row = {name: getattr(machine, name) for name in machine.__dataclass_fields__}
-        return _find_or_add(tx, MachineRow, {"identity": machine_identity(machine)}, row)
-
-    return get_id_cache(tx).get_or_add(machine, find_or_add)
-
-
-def ensure_environment_id(tx: Session, environment: Environment) -> int:
-    """Find or add an environment."""
-
-    def find_or_add() -> int:
-        key = {"identity": identity(environment.values)}
-        return _find_or_add(tx, EnvironmentRow, key, {"observed": environment.values})
-
-    return get_id_cache(tx).get_or_add(environment, find_or_add)
-
-
-def ensure_variant_id(tx: Session, variant: Variant) -> int:
-    """Find or add a variant."""
-
-    def find_or_add() -> int:
-        return _find_or_add(
-            tx, VariantRow, {"identity": identity(variant.values)}, {"chosen": variant.values}
-        )
-
-    return get_id_cache(tx).get_or_add(variant, find_or_add)
+def ensure_context_id(tx: Session, context: Machine | Environment | Variant) -> int:
+    """Find or add the machine class, the environment or the variant that a run was measured in."""
+    ids: IdCache = tx.info[IDS]
+    row_id = ids.find(context)
+    if row_id is not None:
+        return row_id
+    if isinstance(context, Machine):
+        columns = {name: getattr(context, name) for name in MACHINE_FIELDS}
+        row_id = _find_or_add(tx, MachineRow, {"identity": machine_identity(context)}, columns)
+    elif isinstance(context, Environment):
+        key = {"identity": identity(context.values)}
+        row_id = _find_or_add(tx, EnvironmentRow, key, {"observed": context.values})
+    else:
+        key = {"identity": identity(context.values)}
+        row_id = _find_or_add(tx, VariantRow, key, {"chosen": context.values})
+    return ids.add(context, row_id)
 
 
 def ensure_benchmark_id(tx: Session, project: int, benchmark: Benchmark) -> int:
     """Find or add a benchmark version."""
-    key = {"project_id": project, "name": benchmark.name, "version": benchmark.version}
-    return get_id_cache(tx).get_or_add((project, benchmark), lambda: _find_or_add(tx, BenchmarkRow, key))
+    ids: IdCache = tx.info[IDS]
+    columns = {"project_id": project, "name": benchmark.name, "version": benchmark.version}
+    key = (project, benchmark)
+    return ids.find(key) or ids.add(key, _find_or_add(tx, BenchmarkRow, columns))
 
 
 def ensure_series_id(tx: Session, project: int, series: Series) -> int:
@@ -138,12 +112,12 @@ def ensure_series_id(tx: Session, project: int, series: Series) -> int:
 
 def ensure_series_ids(tx: Session, project: int, series: Sequence[Series]) -> list[int]:
     """Find or add series; return their ids in order. New ones are added together."""
-    cache = get_id_cache(tx)
+    ids: IdCache = tx.info[IDS]
     # By object, since a run shares its machine and variant and comparing them for each series is slow.
     machines = {id(each.machine): each.machine for each in series}
     variants = {id(each.variant): each.variant for each in series}
-    machine_ids = {key: ensure_machine_id(tx, machine) for key, machine in machines.items()}
-    variant_ids = {key: ensure_variant_id(tx, variant) for key, variant in variants.items()}
+    machine_ids = {key: ensure_context_id(tx, machine) for key, machine in machines.items()}
+    variant_ids = {key: ensure_context_id(tx, variant) for key, variant in variants.items()}
     keys = [
         (
             "series",
@@ -160,21 +134,21 @@ def ensure_series_ids(tx: Session, project: int, series: Sequence[Series]) -> li
         )
         for each_series in series
     ]
-    series_ids = [cache.find(key) for key in keys]
+    series_ids = [ids.find(key) for key in keys]
     if None in series_ids:
         new = {
             key: item for key, item, row_id in zip(keys, series, series_ids, strict=True) if row_id is None
         }
         for key, row_id in _add_series(tx, project, new).items():
-            cache.add(key, row_id)
-        series_ids = [cache.find(key) for key in keys]
+            ids.add(key, row_id)
+        series_ids = [ids.find(key) for key in keys]
     return cast(list[int], series_ids)
 
 
 def _add_series(tx: Session, project: int, new: Mapping[Any, Series]) -> dict[Any, int]:
     """Find or add series in one order for all writers, which prevents deadlocks."""
     slug = str(tx.scalar(sa.select(ProjectRow.slug).where(ProjectRow.id == project)))
-    identities = {key: conversions.series_identity(slug, item) for key, item in new.items()}
+    identities = {key: series_identity(slug, item) for key, item in new.items()}
     stored = find_series_ids(tx, identities.values())
     absent = {identities[key]: item for key, item in new.items() if identities[key] not in stored}
     if absent:
@@ -187,8 +161,8 @@ def _add_series(tx: Session, project: int, new: Mapping[Any, Series]) -> dict[An
                 "metric": item.metric.name,
                 "unit": item.metric.unit,
                 "direction": item.metric.direction,
-                "machine_id": ensure_machine_id(tx, item.machine),
-                "variant_id": ensure_variant_id(tx, item.variant),
+                "machine_id": ensure_context_id(tx, item.machine),
+                "variant_id": ensure_context_id(tx, item.variant),
                 "harness": item.harness,
             }
             for identity, item in sorted(absent.items())
@@ -202,46 +176,51 @@ def _ensure_benchmark_ids(
     tx: Session, project: int, benchmarks: Collection[Benchmark]
 ) -> dict[Benchmark, int]:
     """Find or add benchmarks, the missing ones in one statement and one order."""
+    ids: IdCache = tx.info[IDS]
     ordered = sorted(benchmarks, key=lambda item: (item.name, item.version))
     rows = [{"project_id": project, "name": item.name, "version": item.version} for item in ordered]
-    missing = [
-        row for row, item in zip(rows, ordered, strict=True) if get_id_cache(tx).find((project, item)) is None
-    ]
+    missing = [row for row, item in zip(rows, ordered, strict=True) if ids.find((project, item)) is None]
     if len(missing) > 1:
         tx.execute(insert_or_ignore(tx, BenchmarkRow), missing)
     return {item: ensure_benchmark_id(tx, project, item) for item in ordered}
 
 
+def upsert_commits(tx: Session, project: str, commits: Sequence[Commit]) -> None:
+    """Store commits, or complete the stored ones."""
+    ensure_commit_ids(tx, ensure_project_id(tx, project), commits)
+
+
 def ensure_commit_ids(tx: Session, project: int, commits: Sequence[Commit]) -> dict[tuple[str, bool], int]:
     """Find, add or complete commits; return their ids by (sha, dirty)."""
-    cache = get_id_cache(tx)
-    commit_ids = {commit: cache.find((project, commit)) for commit in commits}
-    if new := [commit for commit, row_id in commit_ids.items() if row_id is None]:
-        row_ids = _add_commits(tx, project, new)
+    ids: IdCache = tx.info[IDS]
+    new = [commit for commit in commits if ids.find((project, commit)) is None]
+    if new:
+        by_key = {(commit.sha, commit.dirty): commit for commit in new}
+        rows = [
+            {"project_id": project, **{name: getattr(by_key[key], name) for name in COMMIT_FIELDS}}
+            for key in sorted(by_key)
+        ]
+        added = insert_rows(tx, COMMITS, rows, "sha", "dirty", "id", ignore=True)
+        row_ids = {(sha, bool(dirty)): int(row_id) for sha, dirty, row_id in added}
+        if len(row_ids) < len(by_key):
+            stored_before = [commit for commit in new if (commit.sha, commit.dirty) not in row_ids]
+            row_ids |= _complete_commits(tx, project, stored_before)
         for commit in new:
-            commit_ids[commit] = cache.add((project, commit), row_ids[commit.sha, commit.dirty])
-    return {(commit.sha, commit.dirty): cast(int, row_id) for commit, row_id in commit_ids.items()}
+            ids.add((project, commit), row_ids[commit.sha, commit.dirty])
+    return {(commit.sha, commit.dirty): cast(int, ids.find((project, commit))) for commit in commits}
 
 
-def _add_commits(tx: Session, project: int, commits: Sequence[Commit]) -> dict[tuple[str, bool], int]:
-    """Add new commits, complete stored ones, and return the ids of all."""
-    by_key = {(commit.sha, commit.dirty): commit for commit in commits}
-    rows = {key: {"project_id": project, **_commit_columns(by_key[key])} for key in sorted(by_key)}
-    new = insert_rows(tx, COMMITS, list(rows.values()), "sha", "dirty", "id", ignore=True)
-    added = {(sha, bool(dirty)): int(row_id) for sha, dirty, row_id in new}
+def _complete_commits(tx: Session, project: int, commits: Sequence[Commit]) -> dict[tuple[str, bool], int]:
+    """Add what newer reports say to stored commits; return their ids by (sha, dirty)."""
     query = sa.select(COMMITS).where(COMMITS.c.project_id == project)
     stored: dict[tuple[str, bool], Any] = {}
-    for shas in in_chunks([sha for sha, dirty in by_key if (sha, dirty) not in added]):
+    for shas in in_chunks({commit.sha for commit in commits}):
         stored |= {(row.sha, row.dirty): row for row in tx.execute(query.where(COMMITS.c.sha.in_(shas)))}
     for commit in commits:
-        row = stored.get((commit.sha, commit.dirty))
-        if row and (change := _changed_commit_columns(row, commit)):
+        row = stored[commit.sha, commit.dirty]
+        if change := _changed_commit_columns(row, commit):
             tx.execute(sa.update(COMMITS).where(COMMITS.c.id == row.id).values(**change))
-    return {key: row.id for key, row in stored.items()} | added
-
-
-def _commit_columns(commit: Commit) -> dict[str, Any]:
-    return {name: getattr(commit, name) for name in commit.__dataclass_fields__}
+    return {(commit.sha, commit.dirty): stored[commit.sha, commit.dirty].id for commit in commits}
 
 
 def _changed_commit_columns(row: Any, commit: Commit) -> dict[str, Any]:
@@ -252,8 +231,8 @@ def _changed_commit_columns(row: Any, commit: Commit) -> dict[str, Any]:
     """
     from_git = bool(commit.subject or commit.parents or commit.position is not None)
     change = {}
-    for name, value in _commit_columns(commit).items():
-        stored = getattr(row, name)
+    for name in COMMIT_FIELDS:
+        value, stored = getattr(commit, name), getattr(row, name)
         stored = tuple(stored) if isinstance(stored, list) else stored
         if value not in (None, "", ()) and value != stored and (from_git or stored in (None, "", ())):
             change[name] = value
@@ -264,7 +243,7 @@ def _find_or_add(
     tx: Session, row: type[TableBase], key: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
 ) -> int:
     """Find or add the row with this key; another writer may add it at the same moment."""
-    columns = core_table(row).c
+    columns = row.__table__.c
     query = sa.select(columns.id).where(*(columns[name] == value for name, value in key.items()))
     row_id = tx.scalar(query)
     if row_id is None:

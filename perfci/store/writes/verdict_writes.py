@@ -16,7 +16,6 @@ from perfci.model import (
     Verdict,
 )
 from perfci.store.dialects import in_chunks
-from perfci.store.tables.base import core_table
 from perfci.store.tables.measurements import (
     ChangePointRow,
     VerdictRow,
@@ -52,14 +51,14 @@ def save_change_points(tx: Session, project: str, changes: Mapping[Series, Seque
     }
     changed = [row_id for row_id, moves in new.items() if moves != stored.get(row_id, [])]
     for some in in_chunks(changed):
-        tx.execute(sa.delete(core_table(ChangePointRow)).where(ChangePointRow.series_id.in_(some)))
+        tx.execute(sa.delete(ChangePointRow.__table__).where(ChangePointRow.series_id.in_(some)))
     rows = [
         {"series_id": row_id, **dict(zip(CHANGE_POINT_COLUMNS, move, strict=True))}
         for row_id in changed
         for move in new[row_id]
     ]
     if rows:
-        tx.execute(sa.insert(core_table(ChangePointRow)), rows)
+        tx.execute(sa.insert(ChangePointRow.__table__), rows)
 
 
 CHANGE_POINT_COLUMNS = ("commit", "last_good", "relative_change", "before", "after")
@@ -76,7 +75,7 @@ def _change_point_values(change_point: ChangePoint) -> tuple[object, ...]:
 
 
 def _load_change_points(tx: Session, series_ids: Sequence[int]) -> dict[int, list[tuple[object, ...]]]:
-    columns = core_table(ChangePointRow).c
+    columns = ChangePointRow.__table__.c
     query = sa.select(columns.series_id, *(columns[name] for name in CHANGE_POINT_COLUMNS)).order_by(
         columns.id
     )
@@ -89,7 +88,7 @@ def _load_change_points(tx: Session, series_ids: Sequence[int]) -> dict[int, lis
 
 def _add_verdict(tx: Session, verdict: Verdict, columns: dict[str, Any]) -> int:
     row = columns | _verdict_columns(verdict)
-    new = tx.execute(sa.insert(core_table(VerdictRow)).returning(VerdictRow.id), row).scalar_one()
+    new = tx.execute(sa.insert(VerdictRow.__table__).returning(VerdictRow.id), row).scalar_one()
     same_question = (
         VerdictRow.series_id == columns["series_id"],
         VerdictRow.base == verdict.base,
@@ -97,7 +96,7 @@ def _add_verdict(tx: Session, verdict: Verdict, columns: dict[str, Any]) -> int:
         VerdictRow.superseded_by.is_(None),
         VerdictRow.id != new,
     )
-    tx.execute(sa.update(core_table(VerdictRow)).where(*same_question).values(superseded_by=new))
+    tx.execute(sa.update(VerdictRow.__table__).where(*same_question).values(superseded_by=new))
     return new
 
 

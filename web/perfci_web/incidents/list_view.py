@@ -15,11 +15,11 @@ from perfci.report.incidents import incident_text as words
 from perfci.report.incidents import notification_text
 from perfci.report.verdict_labels import Tone
 from perfci.service.incidents.compute_evaluation import ProjectEvaluation, derive_open_incidents
+from perfci.store.columns import EPOCH
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_members import load_member_change_points, load_members_by_incident
 from perfci.store.incidents.records import DATA_KIND, EvaluationRecord, IncidentRecord
 from perfci.store.projects import Project
-from perfci.store.tables.base import EPOCH
 from perfci.verdicts.incidents.page_budget import Disposition
 
 MAX_ON_OVERVIEW = 5

@@ -15,7 +15,7 @@ from perfci.service.incidents.serialize_incidents import (
     serialize_incident_detail,
     serialize_stored_overview,
 )
-from perfci.store.conversions import series_identity
+from perfci.store.columns import series_identity
 from perfci.store.incidents import incident_store
 from perfci.store.projects import Project
 from perfci.store.queries.loaders import load_series_of_same_cells

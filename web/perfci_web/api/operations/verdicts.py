@@ -6,7 +6,7 @@ from perfci.auth.permissions import AccessRequirement
 from perfci.net.shapes import PageQuery
 from perfci.net.shapes import verdicts as shapes
 from perfci.report.serializers import serialize_verdict
-from perfci.store.conversions import series_identity
+from perfci.store.columns import series_identity
 from perfci.store.queries import paged_lists
 from perfci.store.queries.comparison_verdicts import CommitPair, count_ranked_verdicts, list_ranked_verdicts
 from perfci.store.queries.paged_lists import SeriesListItem, VerdictFilter

@@ -1,4 +1,4 @@
-"""Convert model values to columns and back, and compute their identity hashes."""
+"""Column types of all tables, and model values as column values and back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import json
 import sys
 from array import array
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
+
+import sqlalchemy as sa
 
 from perfci.model import (
     Benchmark,
@@ -27,7 +30,60 @@ from perfci.model import (
     Verdict,
     VerdictKind,
 )
-from perfci.store.tables.base import ABSENT
+
+ABSENT = -1
+"""Stands for "none" in unique constraints, where SQL treats NULLs as different."""
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECOND = timedelta(milliseconds=1)
+
+
+def as_ms(moment: datetime) -> int:
+    """Convert a moment to whole milliseconds since the epoch."""
+    since = moment - EPOCH
+    return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
+
+
+class UtcMs(sa.TypeDecorator[datetime]):
+    """A UTC moment in whole milliseconds, stored as an integer."""
+
+    impl = sa.BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> int | None:
+        """Convert a moment to milliseconds."""
+        return None if value is None else as_ms(value)
+
+    def process_result_value(self, value: int | None, dialect: sa.Dialect) -> datetime | None:
+        """Convert milliseconds to a UTC moment."""
+        return None if value is None else EPOCH + value * MILLISECOND
+
+
+as_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
+class JsonText(sa.TypeDecorator[Any]):
+    """A small JSON value as compact text, byte for byte equal on every database."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> str | None:
+        """Convert a value to JSON text."""
+        return None if value is None else as_json(value)
+
+    def process_result_value(self, value: str | None, dialect: sa.Dialect) -> Any:
+        """Convert JSON text to a value."""
+        if value == "[]":  # most values are, and a list of thousands is read for one page
+            return []
+        return None if value is None else json.loads(value)
+
+
+def to_column_value(value: Any) -> Any:
+    """Convert a value for SQL that bypasses SQLAlchemy's column types."""
+    if isinstance(value, datetime):
+        return as_ms(value)
+    return as_json(value) if isinstance(value, (tuple, list, dict)) else value
 
 
 def identity(*parts: object) -> str:

@@ -1,0 +1,283 @@
+"""An open database: its transactions, the row ids it caches, and fast statements on the driver itself."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.orm import Session
+
+from perfci.model import PerfciError, Series
+from perfci.store.columns import to_column_value
+from perfci.store.dialects import is_foreign_key_violation, is_sqlite, postgresql_type_name, writer_lock
+
+IDS, SERIES_CACHE, CHANGED_PROJECTS = "ids", "series read", "touched projects"
+"""Keys of ``Session.info`` under which a transaction keeps values beside the database."""
+
+MAX_CACHED_IDS = 200_000
+"""Ids a store caches: those of some thousand series and their newest results, in about 10 MB."""
+
+MAX_ROWS_PER_INSERT = 1000
+"""Rows of one statement: their values stay well below the 32,766 that SQLite takes."""
+
+SQLITE_ERROR_MESSAGES = {
+    "SQLITE_BUSY": "is locked by another perfci process: wait for it to finish and try again.",
+    "SQLITE_LOCKED": "is locked by another perfci process: wait for it to finish and try again.",
+    "SQLITE_READONLY": "is read-only: make it writable, or name another one with --db.",
+    "SQLITE_NOTADB": "is not a SQLite database: name another one with --db.",
+    "SQLITE_CORRUPT": "is damaged: restore a backup, or see `perfci db check`.",
+    "SQLITE_FULL": "cannot grow: the disk is full.",
+    "SQLITE_CANTOPEN": "cannot be opened: check that the file and its folder can be read.",
+    "SQLITE_IOERR": "cannot be read or written: the disk reports an error.",
+}
+
+
+class IdCache:
+    """Row ids by value, so that frequent writers query each only once.
+
+    Each transaction and savepoint has a view of its own, merged into its parent on commit, so a
+    rolled-back row never leaves an id behind.
+    """
+
+    def __init__(self, parent: IdCache | None = None) -> None:
+        self._parent = parent
+        self._added: dict[object, int] = {}
+        self._levels: tuple[dict[object, int], ...] = (*(parent._levels if parent else ()), self._added)
+
+    def merge_into_parent(self) -> None:
+        """Add the new ids to the parent; the oldest ids of a full cache are dropped."""
+        assert self._parent is not None
+        parent_ids = self._parent._added
+        parent_ids.update(self._added)
+        if self._parent._parent is None and len(parent_ids) > MAX_CACHED_IDS:
+            for key in list(islice(parent_ids, len(parent_ids) - MAX_CACHED_IDS // 2)):
+                parent_ids.pop(key, None)
+
+    def clear(self) -> None:
+        """Remove all ids, of the parents too."""
+        for level in self._levels:
+            level.clear()
+
+    def find(self, key: object) -> int | None:
+        """Find an id here or in a parent."""
+        for level in self._levels:
+            if (row_id := level.get(key)) is not None:
+                return row_id
+        return None
+
+    def add(self, key: object, row_id: int) -> int:
+        """Add an id and return it."""
+        self._added[key] = row_id
+        return row_id
+
+
+class Store:
+    """An open database. ``begin`` writes, ``read`` reads; both yield the session that query functions
+    take.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        display_name: str,
+        engine: sa.Engine,
+        *,
+        read_only: bool = False,
+        queue_path: Path | None = None,
+    ) -> None:
+        self.url = url
+        self.display_name = display_name
+        """The name of this database in messages, without its password."""
+        self._engine = engine
+        self._writing = engine.execution_options(perfci_begin="IMMEDIATE")
+        on_server = engine.dialect.name != "sqlite"  # SQLite's reads are always of one moment
+        self._reading = engine.execution_options(isolation_level="REPEATABLE READ") if on_server else engine
+        self._read_only = read_only
+        self._queue_path = queue_path
+        self._ids = IdCache()
+        self._series: dict[int, Series] = {}
+
+    @contextlib.contextmanager
+    def begin(self) -> Iterator[Session]:
+        """Run a write transaction: committed at the end of the block, rolled back by any exception in it."""
+        if self._read_only:
+            raise PerfciError(f"The database {self.display_name} {SQLITE_ERROR_MESSAGES['SQLITE_READONLY']}")
+        ids = IdCache(self._ids)
+        with (
+            translate_errors(self.display_name),
+            writer_lock(self._queue_path) if self._queue_path else contextlib.nullcontext(),
+            Session(self._writing, expire_on_commit=False, info={IDS: ids}) as tx,
+        ):
+            try:
+                with tx.begin():
+                    # Take the write lock now: a reader that turns writer later could not wait for it.
+                    tx.connection()
+                    yield tx
+                    # All writers of a busy project contend for its row: lock it last, and in one order.
+                    for project_id in sorted(tx.info.pop(CHANGED_PROJECTS, ())):
+                        execute_sql(
+                            tx, "UPDATE projects SET version = version + 1 WHERE id = ?", [project_id]
+                        )
+            except IntegrityError as error:
+                self._clear_stale_ids(ids, error)
+                raise
+            ids.merge_into_parent()
+
+    @contextlib.contextmanager
+    def savepoint(self, tx: Session) -> Iterator[Session]:
+        """Run a part of a write transaction that an exception rolls back alone, with its cached ids."""
+        outer_ids, changed_before = tx.info[IDS], set(tx.info.get(CHANGED_PROJECTS, ()))
+        # A fixed name: SQLAlchemy's savepoints have changing names, which defeat statement caches.
+        execute = tx.connection().exec_driver_sql
+        execute("SAVEPOINT part")
+        tx.info[IDS] = ids = IdCache(outer_ids)
+        try:
+            yield tx
+            tx.flush()
+            execute("RELEASE SAVEPOINT part")
+            ids.merge_into_parent()
+        except BaseException as error:
+            tx.info[CHANGED_PROJECTS] = changed_before
+            tx.expunge_all()
+            if isinstance(error, IntegrityError):
+                self._clear_stale_ids(ids, error)
+            try:
+                execute("ROLLBACK TO SAVEPOINT part")
+                execute("RELEASE SAVEPOINT part")
+            except DBAPIError as lost:
+                # The whole transaction is gone, as SQLite does on a full disk: report its first error.
+                raise (error if isinstance(error, DBAPIError) else lost) from None
+            raise
+        finally:
+            tx.info[IDS] = outer_ids
+
+    def _clear_stale_ids(self, ids: IdCache, error: IntegrityError) -> None:
+        """Clear all cached ids when a row is missing: the database was restored under a running program."""
+        if is_foreign_key_violation(error):
+            ids.clear()
+            self._series.clear()
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[Session]:
+        """Run a read transaction: one consistent snapshot of the database."""
+        info = {IDS: IdCache(self._ids), SERIES_CACHE: self._series}
+        with (
+            translate_errors(self.display_name),
+            Session(self._reading, expire_on_commit=False, info=info) as tx,
+            tx.begin(),
+        ):
+            yield tx
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+
+def begin_sqlite_transaction(connection: sa.Connection) -> None:
+    """Begin a transaction for SQLAlchemy: the driver itself would begin it too late, and never to read."""
+    connection.exec_driver_sql(f"BEGIN {connection.get_execution_options().get('perfci_begin', '')}")
+
+
+@contextlib.contextmanager
+def translate_errors(display_name: str) -> Iterator[None]:
+    """Turn operational errors of the database into a message; programming errors stay tracebacks."""
+    try:
+        yield
+    except (DBAPIError, sqlite3.Error) as error:
+        sentence = _error_message(error)
+        if sentence is None:
+            raise
+        raise PerfciError(f"The database {display_name} {sentence}") from error
+
+
+def _error_message(error: DBAPIError | sqlite3.Error) -> str | None:
+    origin = error.orig if isinstance(error, DBAPIError) else error
+    code = str(getattr(origin, "sqlite_errorname", ""))
+    for prefix, sentence in SQLITE_ERROR_MESSAGES.items():
+        if code.startswith(prefix):
+            return sentence
+    lost = isinstance(error, OperationalError) and not isinstance(origin, sqlite3.Error)
+    return f"cannot be reached: {str(origin).splitlines()[0]}." if lost else None
+
+
+@contextlib.contextmanager
+def driver_connection(tx: Session) -> Iterator[Any]:
+    """Yield the driver's own connection, whose errors are raised as SQLAlchemy would."""
+    connection = tx.connection().connection
+    try:
+        yield connection.driver_connection
+    except Exception as error:
+        dialect: Any = tx.get_bind().dialect
+        base = dialect.dbapi.Error
+        if not isinstance(error, base):
+            raise
+        lost = dialect.is_disconnect(error, connection, None)
+        raise DBAPIError.instance(
+            "(by the driver)", None, error, base, connection_invalidated=lost
+        ) from error
+
+
+def execute_sql(tx: Session, statement: str, parameters: Sequence[Any] = ()) -> Any:
+    """Run SQL with ``?`` placeholders on the driver itself.
+
+    It is for statements of every upload: SQLAlchemy takes longer to build them than the database to run
+    them.
+    """
+    with driver_connection(tx) as connection:
+        if not isinstance(connection, sqlite3.Connection):
+            statement = statement.replace("?", "%s")
+        return connection.execute(statement, parameters)
+
+
+def insert_rows(
+    tx: Session, table: sa.Table, rows: Sequence[Mapping[str, Any]], *returning: str, ignore: bool = False
+) -> list[tuple[Any, ...]]:
+    """Insert rows with equal columns in one statement; return columns of the rows added, in no order.
+
+    With ``ignore``, rows whose key exists are skipped and not returned.
+    """
+    rows_added: list[tuple[Any, ...]] = []
+    on_conflict = " ON CONFLICT DO NOTHING" if ignore else ""
+    for start in range(0, len(rows), MAX_ROWS_PER_INSERT):
+        some = rows[start : start + MAX_ROWS_PER_INSERT]
+        names = ", ".join(f'"{name}"' for name in some[0])
+        places = f"({', '.join('?' * len(some[0]))})"
+        all_places = ", ".join([places] * len(some))
+        answered = ", ".join(returning)
+        insert = f"INSERT INTO {table.name} ({names}) VALUES {all_places}{on_conflict} RETURNING {answered}"
+        values = [to_column_value(value) for row in some for value in row.values()]
+        rows_added += execute_sql(tx, insert, values).fetchall()
+    return rows_added
+
+
+def new_ids(tx: Session, table: sa.Table, count: int) -> list[int]:
+    """Reserve unused ids of a table; on SQLite the write lock keeps others from taking them."""
+    if is_sqlite(tx):
+        [first] = execute_sql(tx, f"SELECT coalesce(max(id), 0) + 1 FROM {table.name}").fetchone()
+        return list(range(first, first + count))
+    drawn = f"SELECT nextval('{table.name}_id_seq') FROM generate_series(1, {count:d})"
+    return [row_id for (row_id,) in execute_sql(tx, drawn).fetchall()]
+
+
+def bulk_insert(tx: Session, table: sa.Table, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Insert rows of plain values in the order of ``columns``; by COPY on PostgreSQL."""
+    if not rows:
+        return
+    names = ", ".join(f'"{name}"' for name in columns)
+    with driver_connection(tx) as connection:
+        if isinstance(connection, sqlite3.Connection):
+            places = ", ".join("?" * len(columns))
+            connection.executemany(f"INSERT INTO {table.name} ({names}) VALUES ({places})", rows)
+            return
+        # The text format takes four times as long to write.
+        binary = f"COPY {table.name} ({names}) FROM STDIN (FORMAT BINARY)"
+        with connection.cursor() as cursor, cursor.copy(binary) as copy:
+            copy.set_types([postgresql_type_name(table.c[name].type) for name in columns])
+            for row in rows:
+                copy.write_row(row)
