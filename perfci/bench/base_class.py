@@ -81,6 +81,7 @@ def _load_or_measure_report(
     key: str, metric: str, measure: Callable[..., Any], parameters: tuple[Any, ...]
 ) -> dict[str, Any]:
     """Measure, or read the report of another metric's process. A metric's second read begins a new round."""
+    # Parameters may hold what no file name can.
     stem = f"{key}-{hashlib.sha256(repr(parameters).encode()).hexdigest()[:16]}"
     turn = next(n for n in range(1_000_000) if not Path(f"{stem}.{n}.{metric}.read").exists())
     Path(f"{stem}.{turn}.{metric}.read").touch()

@@ -255,7 +255,7 @@ def _max_abs(values: torch.Tensor) -> float:
 
 
 def _to_float64(values: torch.Tensor) -> torch.Tensor:
-    return values.detach().cpu().double()
+    return values.detach().cpu().double()  # first to the host: Apple's GPU has no float64
 
 
 def parity_readings(

@@ -117,7 +117,9 @@ class ArchiveTree:
 
     def __init__(self, path: Path, file: IO[bytes]) -> None:
         self._path, self._file = path, file
+        # "r:" detects no compression: it was undone before, within a limit.
         with _translate_errors(str(path)), tarfile.open(fileobj=file, mode="r:") as archive:
+            # What is stored of a sparse member is not what it holds.
             self._members = {
                 PurePosixPath(member.name): (member.offset_data, member.size)
                 for member in archive

@@ -89,10 +89,11 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
 
 def _read_rows(body: bytes, path: Path, warn: WarnCallback) -> Iterator[CsvRecord]:
     try:
+        # Excel begins with a byte order mark; newline="" leaves line ends within a cell as they are.
         table = io.StringIO(body.decode("utf-8-sig"), newline="")
     except UnicodeDecodeError as error:
         raise PerfciError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
-    csv.field_size_limit(MAX_CELL_LENGTH)
+    csv.field_size_limit(MAX_CELL_LENGTH)  # of the whole process: a reader has none of its own
     reader = csv.DictReader(table, restkey="", strict=True)
     try:
         missing = [name for name in REQUIRED_COLUMNS if name not in (reader.fieldnames or ())]

@@ -106,6 +106,7 @@ def _group_repetitions(rows: Iterable[object]) -> dict[tuple[str, NamedValues], 
 def _add_benchmark(
     run: RunBuilder, name: str, parameters: NamedValues, rows: Sequence[Mapping[str, Any]]
 ) -> None:
+    # SkipWithError writes error_occurred, SkipWithMessage skipped.
     good = [row for row in rows if not (row.get("error_occurred") is True or row.get("skipped"))]
     if not good:
         message = to_text(rows[0].get("error_message")) or to_text(rows[0].get("skip_message"))

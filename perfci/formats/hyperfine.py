@@ -50,6 +50,7 @@ def _add_command(run: RunBuilder, entry: Mapping[str, Any], warn: WarnCallback) 
     if not command:
         return warn("a result without a command was skipped")
     if ended:
+        # hyperfine writes null where a signal ended the command.
         code = "was ended by a signal" if ended[0] is None else f"ended with exit code {ended[0]}"
         return run.add_without_value(name, parameters, TIME_METRIC, Status.FAILED, f"the command {code}")
     if times:

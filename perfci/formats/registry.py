@@ -59,6 +59,7 @@ def detect_format(path: Path) -> str:
         raise PerfciError(f"There is no file or folder {path}.")
     head = read_head(path, HEAD_BYTES) if path.is_file() else b""
     refuse_executable_formats(path, head)
+    # Where the head was the whole file, reading on finds nothing more.
     name = _match_reader(path, head)
     if name is None and len(head) == HEAD_BYTES:
         name = _match_reader(path, read_bytes(path))

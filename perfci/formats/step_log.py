@@ -187,7 +187,7 @@ def _parse_number(values: Mapping[str, Any], name: str) -> float | None:
         raise StepLineError(f'has "{name}": {_truncate(json.dumps(value))}, which is no number')
     try:
         return float(value)
-    except OverflowError:
+    except OverflowError:  # JSON has whole numbers of any length
         return math.inf
 
 

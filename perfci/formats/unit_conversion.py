@@ -30,6 +30,7 @@ class KnownMetric(NamedTuple):
 UNIT_CONVERSIONS: dict[str, UnitConversion] = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), UnitConversion("seconds")),
     **dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), UnitConversion("seconds", 1, 10**3)),
+    # There are two signs for micro: U+00B5, and the Greek letter U+03BC.
     **dict.fromkeys(
         ("us", "µs", "μs", "usec", "microsecond", "microseconds"), UnitConversion("seconds", 1, 10**6)
     ),

@@ -61,11 +61,8 @@ def count_generated_kernels(function: Callable[[], object]) -> int | Absent:
     from torch._inductor import config, metrics
     from torch._inductor.utils import fresh_cache
 
-    with (
-        _reset_dynamo(),
-        fresh_cache(),
-        config.patch(compile_threads=1),
-    ):  # a pool of compilers would outlive the call
+    # One thread: a pool of compilers would outlive the call.
+    with _reset_dynamo(), fresh_cache(), config.patch(compile_threads=1):
         metrics.reset()
         try:
             torch.compile(function, backend="inductor")()
@@ -93,7 +90,7 @@ def _reset_dynamo() -> Iterator[None]:
         counters.clear()
         clear_compilation_metrics()
 
-    set_compilation_metrics_limit(10_000)
+    set_compilation_metrics_limit(10_000)  # torch keeps the last 64 alone
     forget()
     try:
         with warnings.catch_warnings(action="ignore"):

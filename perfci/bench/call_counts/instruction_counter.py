@@ -18,13 +18,14 @@ from pathlib import Path
 
 from perfci.bench.readings import Absent
 
+# Numbers of perf_event_open(2) and <linux/perf_event.h>; glibc has no function for this system call.
 SYSCALLS = {"x86_64": 298, "aarch64": 241}
 ATTRIBUTES = "=IIQQQQQIIQ"  # perf_event_attr as it was first published: type, size, config, ..., flags, ...
 PERF_TYPE_HARDWARE, PERF_COUNT_INSTRUCTIONS = 0, 1
 PARANOID_FILE = Path("/proc/sys/kernel/perf_event_paranoid")
 READ_TIMES = 0b11  # read the time the counter was wanted, and the time it ran
 DISABLED, INHERIT, EXCLUDE_KERNEL, EXCLUDE_HYPERVISOR = 1 << 0, 1 << 1, 1 << 5, 1 << 6
-ENABLE, DISABLE, RESET = 0x2400, 0x2401, 0x2403
+ENABLE, DISABLE, RESET = 0x2400, 0x2401, 0x2403  # PERF_EVENT_IOC_*, requests of ioctl(2)
 COUNTED_CALLS = 3
 
 
@@ -54,6 +55,7 @@ def _open_counter(kind: int, event: int) -> int:
         raise OSError(errno.ENOSYS, f"perf_event_open is not known on {sys.platform} {platform.machine()}")
     size, flags = struct.calcsize(ATTRIBUTES), DISABLED | INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR
     attributes = struct.pack(ATTRIBUTES, kind, size, event, 0, 0, READ_TIMES, flags, 0, 0, 0)
+    # Of this process (0), on any core (-1), in no group of counters (-1), without flags.
     counter = ctypes.CDLL(None, use_errno=True).syscall(number, attributes, 0, -1, -1, 0)
     if counter < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
@@ -63,6 +65,7 @@ def _open_counter(kind: int, event: int) -> int:
 def _count_call(counter: int, function: Callable[[], object]) -> int:
     """The count, or 0 where the counter did not run all the time."""
     fcntl.ioctl(counter, RESET, 0)
+    # A reset leaves the two times as they are, hence their values before.
     _, wanted_before, ran_before = struct.unpack("=QQQ", os.read(counter, 24))
     fcntl.ioctl(counter, ENABLE, 0)
     function()

@@ -49,6 +49,7 @@ class OperatorCounter(TorchDispatchMode):  # type: ignore[misc]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        # Pinning raises where torch sees no accelerator, and the call could not be counted there.
         if func is aten._pin_memory.default and not torch.accelerator.is_available():
             return self._record_pinned(args[0].clone())
         result = func(*args, **kwargs)
@@ -100,7 +101,7 @@ def tensor_bytes(tensor: Any) -> int:
 
 def needs_host_values(func: Any, inputs: list[Any], kwargs: Any) -> bool:
     """Whether the host needs values, not only shapes, before it can go on, by torch's operator tags."""
-    if func is aten.index.Tensor:
+    if func is aten.index.Tensor:  # a mask selects as many entries as it holds true values
         return any(tensor.dtype in (torch.bool, torch.uint8) for tensor in inputs[1:])
     if kwargs.get("output_size") is not None:  # of repeat_interleave
         return False

@@ -184,10 +184,11 @@ def _warm_up_backend(backend: str) -> None:
     import torch
     from torch._dynamo.utils import clear_compilation_metrics, counters, set_compilation_metrics_limit
 
+    # With a gradient and dynamic shapes, so that what handles those is imported as well.
     torch.compile(lambda x: x + 1, backend=backend, dynamic=True)(torch.ones(2, requires_grad=True)).sum()
     torch._dynamo.reset()
     counters.clear()
-    set_compilation_metrics_limit(10_000)
+    set_compilation_metrics_limit(10_000)  # torch keeps the last 64 alone
     clear_compilation_metrics()
 
 
@@ -211,6 +212,7 @@ def _call_until_steady(
 def _cpu_seconds() -> float:
     import resource
 
+    # Compilers such as g++ are processes of their own, which process_time leaves out.
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return process_time() + children.ru_utime + children.ru_stime
 

@@ -31,6 +31,7 @@ CONDITION_METRICS = (
 )
 """Readings of ``monitor_device``, to be declared beside the metrics it monitors. Shown, never judged."""
 
+# https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html
 POWER_CAP = 0x4
 THROTTLE_REASONS = {
     0x8: "HW slowdown",
@@ -168,5 +169,5 @@ def _session_id(pid: int) -> int | None:
         return os.getsid(pid)
     except ProcessLookupError:
         return None
-    except PermissionError:
+    except PermissionError:  # it exists, and is somebody else's
         return -1

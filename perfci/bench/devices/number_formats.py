@@ -46,6 +46,8 @@ def gradient_scaler(name: str, device: str) -> torch.amp.GradScaler:
 def _tf32(device: Device) -> Iterator[None]:
     if device.kind != "cuda":
         raise skip_exception("tf32 is a mode of NVIDIA's matrix units; this machine has none")
+    # Not by allow_tf32, which is deprecated from torch 2.9 on:
+    # https://docs.pytorch.org/docs/stable/notes/cuda.html#tensorfloat-32-tf32-on-ampere-and-later-devices
     matmul: Any = torch.backends.cuda.matmul
     before = matmul.fp32_precision
     matmul.fp32_precision = "tf32"

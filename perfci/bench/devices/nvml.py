@@ -87,6 +87,7 @@ class Gpu:
         """The share of streaming multiprocessors that were busy since a sample taken at least 0.1 s ago."""
         now = self.take_activity_sample()
         query = self.nvml.c_nvmlGpmMetricsGet_t()
+        # NVML refuses a structure that does not say which layout it has.
         query.version = self.nvml.NVML_GPM_METRICS_GET_VERSION
         query.sample1, query.sample2, query.numMetrics = start_sample, now, 1
         query.metrics[0].metricId = self.nvml.NVML_GPM_METRIC_SM_UTIL
@@ -97,7 +98,7 @@ class Gpu:
         finally:
             self.nvml.nvmlGpmSampleFree(start_sample)
             self.nvml.nvmlGpmSampleFree(now)
-        if query.metrics[0].nvmlReturn:
+        if query.metrics[0].nvmlReturn:  # each metric has a status of its own, beside that of the call
             raise NvmlUnavailable(f"NVML cannot read SM activity: error {query.metrics[0].nvmlReturn}")
         return float(query.metrics[0].value) / 100
 
@@ -165,12 +166,13 @@ def sample_gpu(uuid: str, interval_s: float) -> Iterator[GpuSamples]:
     taken its first sample, before the block begins, and it ends on request, or by itself when its parent is
     gone.
     """
+    # -P keeps the folder of this file off the path, where its neighbours would hide modules of their names.
     command = [sys.executable, "-P", __file__, uuid, str(interval_s)]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     sampled = GpuSamples()
     with subprocess.Popen(command, text=True, **pipes) as beside:
         assert beside.stdout is not None
-        beside.stdout.readline()
+        beside.stdout.readline()  # "ready"
         try:
             yield sampled
         finally:

@@ -174,10 +174,12 @@ class Accelerator:
 
     @property
     def uuid(self) -> str | None:
+        # torch leaves out the prefix by which NVML tells a GPU from a part of one, "MIG-...".
         return f"GPU-{self._properties.uuid}" if self.kind == "cuda" else None
 
     @property
     def l2_bytes(self) -> int | None:
+        # Not every backend of torch has this property.
         return int(getattr(self._properties, "L2_cache_size", 0)) or None
 
     @property
@@ -206,9 +208,11 @@ class Accelerator:
         if self.kind != "cuda":
             return None
         capability = tuple(self.backend.get_device_capability())
-        needed = (
-            FP8_CAPABILITY if is_float8(dtype) else BF16_CAPABILITY if dtype is torch.bfloat16 else (0, 0)
-        )
+        needed = (0, 0)
+        if is_float8(dtype):
+            needed = FP8_CAPABILITY
+        elif dtype is torch.bfloat16:
+            needed = BF16_CAPABILITY
         if capability >= needed:
             return None
         return "{} needs compute capability {}.{}; this GPU has {}.{}".format(

@@ -56,6 +56,7 @@ def measure(context: ModelContext) -> Measurement:
 
 def _run_cold_start(context: ModelContext, caches: str) -> dict[str, Any]:
     module = context.source.module
+    # The folder to import from: the one that holds the package, or the file of a module without one.
     root = sys.modules[module.partition(".")[0]]
     folder = os.path.dirname(next(iter(getattr(root, "__path__", [])), "") or str(root.__file__))
     parameters = repr(dict(context.parameters))

@@ -65,6 +65,6 @@ def build_profiled_request(context: ModelContext) -> ProfiledWork:
             chunks = iter(stream(model))
             next(chunks, None)
         with mark_phase("decode"):
-            deque(chunks, maxlen=0)
+            deque(chunks, maxlen=0)  # runs an iterator to its end in C, keeping nothing
 
     return request  # type: ignore[no-any-return]

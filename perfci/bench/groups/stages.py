@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import islice
-from typing import Any
 
 import torch
 
@@ -32,22 +31,18 @@ def measure(context: ModelContext) -> Measurement:
             model = context.build()
         with start("first_call"):
             deque(context.require_stream()(model), maxlen=0)
+    stream = context.require_stream()
     for _ in range(context.requests):
-        _time_request(context, model, request)
+        with request:
+            with request("prefill"):
+                chunks = iter(stream(model))
+                output = list(islice(chunks, 1))
+            with request("decode"):
+                output.extend(chunks)
+            if context.postprocess is not None:
+                with request("postprocess"):
+                    context.postprocess(model, output)
     readings = {**start.readings(START_STAGES), **request.readings(REQUEST_STAGES)}
     if context.postprocess is None:
         readings |= dict.fromkeys(("postprocess", "postprocess_share"), NO_POSTPROCESS)
     return Measurement(readings)
-
-
-def _time_request(context: ModelContext, model: Any, stages: Stages) -> None:
-    stream = context.require_stream()
-    with stages:
-        with stages("prefill"):
-            chunks = iter(stream(model))
-            output = list(islice(chunks, 1))
-        with stages("decode"):
-            output.extend(chunks)
-        if context.postprocess is not None:
-            with stages("postprocess"):
-                context.postprocess(model, output)

@@ -68,9 +68,8 @@ def peak_allocated_bytes(function: Callable[[], object]) -> int:
     import torch
 
     if not torch.cuda.is_available():
-        from asv_runner.benchmarks.mark import (
-            SkipNotImplemented,
-        )  # a NotImplementedError that asv also skips mid-run
+        # A NotImplementedError, which asv takes for a skip even after setup.
+        from asv_runner.benchmarks.mark import SkipNotImplemented
 
         raise SkipNotImplemented("allocator peaks need a CUDA device, and torch sees none")
     gc.collect()
@@ -107,6 +106,7 @@ def allocator_readings(
     gc.collect()
     device.empty_cache()
     device.reset_peaks()
+    # Twice: the peaks of a call from an empty allocator, then the events of one that finds memory there.
     peaks = _run_and_read_stats(device, function)
     after = _run_and_read_stats(device, function)
     readings = _peak_readings(device, peaks)

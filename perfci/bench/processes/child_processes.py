@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import IO, Any
 
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG = 1  # of <linux/prctl.h>, see prctl(2)
 FAILURE_GRACE_S = 0.3
 """Seconds that other children get to report a failure: the first report need not be the first failure."""
 
@@ -77,7 +77,7 @@ def fork_child(
     _flush()
     pid = os.fork()
     if pid == 0:
-        os.setpgid(0, 0)
+        os.setpgid(0, 0)  # here and in the parent, so that it is done whoever runs first
         os.environ.update(environment or {})
         _run_and_report(function, writer, stack.fileno(), parent)
     writer.close()
@@ -124,9 +124,10 @@ def _run_and_report(
     outcome: Any = ChildFailure("it ended before it started")
     try:
         _die_with_parent(parent)
+        # A parent that waits too long asks by this signal where the child is.
         faulthandler.register(signal.SIGUSR1, file=stack, all_threads=False)
         outcome = function()
-        pickle.dumps(outcome)
+        pickle.dumps(outcome)  # raises here, where it can still be reported, and not while it is sent
     except BaseException as error:
         traceback.print_exc()
         memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
@@ -240,6 +241,7 @@ def _locate_child(child: ChildProcess) -> tuple[str, bool]:
     frame = None
     while frame is None and time.monotonic() < until:
         time.sleep(0.01)
+        # pread, since the child writes through the same position of the file.
         frame = re.search(rb'File "(.+)", line (\d+) in (.+)', os.pread(child.stack_file.fileno(), 4096, 0))
     if frame is None:
         return "an unknown place", False

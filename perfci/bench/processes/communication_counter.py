@@ -12,9 +12,9 @@ from torch.utils._pytree import tree_leaves
 
 from perfci.bench.devices.torch_devices import Device, this_device
 
-NAMESPACES = ("c10d", "_c10d_functional")
+NAMESPACES = ("c10d", "_c10d_functional")  # the latter are those that DTensor, FSDP2 and compiled code call
 NO_PAYLOAD = ("wait_tensor", "barrier", "monitored_barrier_")  # they move nothing
-DEVICE_EVENT = re.compile(r"[nr]ccl\w*Kernel")
+DEVICE_EVENT = re.compile(r"[nr]ccl\w*Kernel")  # NCCL, and RCCL on AMD GPUs
 HOST_EVENT = re.compile(r"gloo:")
 
 

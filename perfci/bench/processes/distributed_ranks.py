@@ -47,13 +47,11 @@ def missing_ranks_reason(world_size: int, device: Device | None = None) -> str:
     if not torch.distributed.is_available() or device.kind not in BACKENDS:
         return f"this torch has no torch.distributed for {device.kind}"
     if device.kind == "cpu":
-        places, what = (
-            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
-            "core",
-        )
+        places, what = os.cpu_count() or 1, "core"
+        if hasattr(os, "sched_getaffinity"):  # not on macOS
+            places = len(os.sched_getaffinity(0))
     else:
-        # torch.accelerator would ask the driver, after which forked ranks could not start CUDA; these ask
-        # NVML.
+        # These ask NVML. torch.accelerator would ask the driver, after which a fork cannot start CUDA.
         backend = torch.xpu if device.kind == "xpu" else torch.cuda
         places, what = backend.device_count(), "GPU"
     if world_size > places:
@@ -107,14 +105,12 @@ def _run_rank(
         store=dist.FileStore(store_path, world_size),
         rank=rank,
         world_size=world_size,
-        timeout=timedelta(
-            seconds=timeout_s + 60
-        ),  # whoever waits for a lost rank is ended with it, and not blamed
+        # Later than ours: whoever waits for a lost rank is ended with it, and not blamed.
+        timeout=timedelta(seconds=timeout_s + 60),
     )
     value = function(rank, *arguments)
-    max_over_ranks(
-        0.0
-    )  # nobody leaves while another still talks; who fails keeps its connections until it has said so
+    # A barrier: nobody leaves while another still talks. Who fails keeps its connections until it said so.
+    max_over_ranks(0.0)
     dist.destroy_process_group()
     return value
 

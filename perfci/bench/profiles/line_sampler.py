@@ -147,6 +147,7 @@ class SourceLocator:
 
     def _classify_file(self, filename: str) -> str:
         real = os.path.realpath(filename)
+        # "<string>", "<frozen importlib._bootstrap>": code without a file.
         if real in EXCLUDED_FILES or filename.startswith("<"):
             return ""
         if self._roots is not None and any(real.startswith(root + os.sep) for root in self._roots):

@@ -13,7 +13,7 @@ PHASE_PREFIX = "perfci: "
 CALL_RANGE = PHASE_PREFIX + "one call"
 WAIT_RANGE = PHASE_PREFIX + "(waiting for the device)"
 OUTSIDE_PHASES = "(outside any phase)"
-STEP_PREFIX = "ProfilerStep"
+STEP_PREFIX = "ProfilerStep"  # a range that torch's profiler adds by itself
 
 MICROSECOND = 1e-6
 

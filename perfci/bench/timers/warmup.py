@@ -69,6 +69,7 @@ def count_compile_events() -> int:
 
 def count_segments(device: Device) -> int:
     memory = device.memory_stats() or {}
+    # MPS does not count its allocations, but knows how much memory it took.
     return memory.get("num_device_alloc", memory.get("reserved_bytes.all.current", 0))
 
 
@@ -145,7 +146,7 @@ def sm_clock_reader(device: Device) -> Callable[[], float] | None:
         return None
     try:
         gpu = open_gpu(device.uuid)
-        gpu.sm_clock()
+        gpu.sm_clock()  # a GPU that opens need not report its clock, as virtual ones do not
     except NvmlUnavailable:
         return None
     return gpu.sm_clock
@@ -162,10 +163,8 @@ def run_timed_round(function: Callable[[], object], calls: int, device: Device) 
 
 def describe_clock_drift(clocks: Sequence[float]) -> str:
     """Say that the SM clock still moves, or nothing."""
-    lowest, highest = (
-        min(clocks[-2 * COMPARED_ROUNDS :], default=0.0),
-        max(clocks[-2 * COMPARED_ROUNDS :], default=0.0),
-    )
+    compared = clocks[-2 * COMPARED_ROUNDS :]
+    lowest, highest = min(compared, default=0.0), max(compared, default=0.0)
     if highest - lowest <= MAX_CLOCK_SPREAD * highest:
         return ""
     return f"the SM clock still moved between {lowest / 1e6:.0f} and {highest / 1e6:.0f} MHz"

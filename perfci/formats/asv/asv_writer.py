@@ -75,6 +75,7 @@ SKIPPED_CELL: dict[str, Any] = {"result": math.nan}
 def write(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
     """Yield the folder as chunks of a tar archive."""
     buffer = io.BytesIO()
+    # "w|" never seeks back, so that what was written can leave the buffer at once.
     with tarfile.open(fileobj=buffer, mode="w|") as archive:
         for name, body in iter_files(runs, warn):
             member = tarfile.TarInfo(f"results/{name}")

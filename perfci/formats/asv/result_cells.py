@@ -53,7 +53,9 @@ class BenchmarkDescription:
 def describe_benchmark(name: str, entry: object) -> BenchmarkDescription:
     """Read an entry of benchmarks.json, which is missing for benchmarks that asv no longer discovers."""
     fields: Mapping[str, Any] = entry if isinstance(entry, dict) else {}
-    guessed_type, guessed_unit = _guess_type(name)
+    function = name.rpartition(".")[2].lower()
+    guesses = ((kind, unit) for start, kind, unit in TYPE_GUESSES if function.startswith(start))
+    guessed_type, guessed_unit = next(guesses, ("track", "unit"))
     kind, unit, names = fields.get("type"), fields.get("unit"), fields.get("param_names")
     kind = kind if isinstance(kind, str) and kind else guessed_type
     # asv has no direction: suites set one of two attributes of the benchmark's function.
@@ -152,10 +154,3 @@ def _parse_count(stored: object) -> int | None:
     if isinstance(stored, bool) or not isinstance(stored, int):
         return None
     return stored if 0 < stored <= MAX_COUNT else None
-
-
-def _guess_type(name: str) -> tuple[str, str]:
-    function = name.rpartition(".")[2].lower()
-    return next(
-        ((kind, unit) for start, kind, unit in TYPE_GUESSES if function.startswith(start)), ("track", "unit")
-    )

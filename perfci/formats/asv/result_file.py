@@ -78,11 +78,12 @@ def parse_milliseconds(milliseconds: object) -> datetime | None:
         return None
     try:
         return EPOCH + timedelta(milliseconds=int(milliseconds))
-    except (OverflowError, ValueError):
+    except (OverflowError, ValueError):  # infinity, NaN, or beyond the year 9999
         return None
 
 
 def _build_row(columns: Mapping[str, Any]) -> AsvBenchmarkRow:
+    # asv writes None for a benchmark that failed as a whole.
     result, params, version = columns["result"], columns.get("params") or [], columns.get("version")
     if not (result is None or isinstance(result, list)) or not isinstance(params, list):
         raise TypeError("result and params are lists")

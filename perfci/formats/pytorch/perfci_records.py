@@ -176,6 +176,7 @@ def _build_runner(machine: Machine) -> dict[str, Any]:
 
 
 def _parse_number(text: str) -> int:
+    # Up to 18 digits fit into the 64 bits of that database.
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
 
 
