@@ -90,8 +90,12 @@ def _step_row(step_result: AblationRow, level: str, previous_name: str) -> tuple
 
 
 def _verdict_cells(verdict: Verdict, step: str, level: str) -> tuple[str, ...]:
+    glyph = GLYPHS.get(verdict.kind, "")
+    if verdict.kind not in GLYPHS and verdict.ratio is not None:
+        # Solid, as of what is confirmed: a step of an ablation is final and awaits no confirmation.
+        glyph = direction_arrow(verdict.ratio > 1, solid=True)
     return (
-        _change_glyph(verdict),
+        glyph,
         step,
         level,
         "" if verdict.ratio is None else format_signed_percent(verdict.ratio - 1),
@@ -107,13 +111,6 @@ def format_gain(verdict: Verdict) -> str:
     lower = verdict.series.metric.direction == "lower"
     times = 1 / verdict.ratio if lower and verdict.ratio else verdict.ratio
     return f"{format_significant(times, GAIN_DIGITS)}x"
-
-
-def _change_glyph(verdict: Verdict) -> str:
-    """Return a solid arrow for a change: ablation steps are final and await no confirmation."""
-    if verdict.kind in GLYPHS or verdict.ratio is None:
-        return GLYPHS.get(verdict.kind, "")
-    return direction_arrow(verdict.ratio > 1, solid=True)
 
 
 def _note_cell(verdict: Verdict) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from perfci.report.escaping import make_printable
 from perfci.report.number_format import format_count, format_percent
@@ -41,7 +41,13 @@ def format_calibration(calibration: Calibration) -> str:
     all_time = calibration.windows[0]
     parts = [false_alarm_sentence(all_time)]
     if all_time.comparisons:
-        rows = [row for window in calibration.windows for row in _window_rows(window)]
+        rows = []
+        for window in calibration.windows:
+            rows.append(_meter_row(format_window(window), window.overall))
+            for name, meter in window.suites.items():
+                rows.append(_meter_row(f"  suite {name}" if name else "  unknown suite", meter))
+            for kind, meter in window.classes.items():
+                rows.append(_meter_row(f"  {kind.value}", meter))
         parts.append(align_table(HEADINGS, rows))
     parts += [candidates_sentence(all_time.candidates), confirmations_sentence(all_time.confirmations)]
     if calibration.floors:
@@ -129,15 +135,6 @@ def format_bar(floor: SeriesNoiseFloor) -> str:
     if not floor.bar:
         return "any change"
     return f"raised to {format_percent(floor.bar)}" if floor.is_raised else format_percent(floor.bar)
-
-
-def _window_rows(window: CalibrationWindow) -> Iterator[tuple[str, ...]]:
-    yield _meter_row(format_window(window), window.overall)
-    yield from (
-        _meter_row(f"  suite {name}" if name else "  unknown suite", meter)
-        for name, meter in window.suites.items()
-    )
-    yield from (_meter_row(f"  {kind.value}", meter) for kind, meter in window.classes.items())
 
 
 def _meter_row(name: str, meter: FalseAlarmMeter) -> tuple[str, ...]:

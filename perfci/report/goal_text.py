@@ -31,7 +31,14 @@ LEFT_ALIGNED = frozenset({0, 1, 2, 5})
 
 def format_goals(goals: Sequence[GoalVerdict]) -> str:
     """Format all goals for a terminal; empty without goals."""
-    return "\n".join(_format_goal(goal) for goal in goals)
+    texts = []
+    for goal in goals:
+        lines = [goal_headline(goal)]
+        if rows := [_clause_row(clause) for clause in goal.clauses]:
+            lines += [f"  {line}" for line in align_table(HEADINGS, rows, LEFT_ALIGNED).splitlines()]
+        lines += [f"  ⇄ {trade_sentence(trade)}" for trade in goal.trades]
+        texts.append("\n".join(lines) + "\n")
+    return "\n".join(texts)
 
 
 def render_goals_markdown(goals: Sequence[GoalVerdict]) -> str:
@@ -41,16 +48,17 @@ def render_goals_markdown(goals: Sequence[GoalVerdict]) -> str:
 
 def goal_markdown_lines(goals: Sequence[GoalVerdict]) -> list[str]:
     """Return the lines of the Markdown list, all foreign text inside code spans."""
-    return [line for goal in goals for line in _single_goal_lines(goal)]
-
-
-def _format_goal(goal: GoalVerdict) -> str:
-    rows = [_clause_row(clause) for clause in goal.clauses]
-    parts = [goal_headline(goal)]
-    if rows:
-        parts += [f"  {line}" for line in align_table(HEADINGS, rows, LEFT_ALIGNED).splitlines()]
-    parts += [f"  ⇄ {trade_sentence(trade)}" for trade in goal.trades]
-    return "\n".join(parts) + "\n"
+    lines = []
+    for goal in goals:
+        subject = f", {code_span(goal.subject)}" if goal.subject else ""
+        trade = ", with a trade-off" if goal.trades else ""
+        name = f"{GLYPHS[goal.outcome]} goal {code_span(goal.name)}{subject}"
+        lines.append(f"- {name}: **{goal.outcome.value}**{trade}")
+        if goal.reason:
+            lines.append(f"  - {code_span(goal.reason)}")
+        lines += [_clause_line(clause) for clause in goal.clauses]
+        lines += [f"  - ⇄ {code_span(trade_sentence(tradeoff))}" for tradeoff in goal.trades]
+    return lines
 
 
 def goal_headline(goal: GoalVerdict) -> str:
@@ -134,17 +142,6 @@ def format_clause_interval(clause_verdict: ClauseVerdict, interval: Interval) ->
 
 def _format_deviation(ratio: float) -> str:
     return format_signed_percent(ratio - 1)
-
-
-def _single_goal_lines(goal: GoalVerdict) -> list[str]:
-    subject = f", {code_span(goal.subject)}" if goal.subject else ""
-    trade = ", with a trade-off" if goal.trades else ""
-    lines = [
-        f"- {GLYPHS[goal.outcome]} goal {code_span(goal.name)}{subject}: **{goal.outcome.value}**{trade}"
-    ]
-    lines += [f"  - {code_span(goal.reason)}"] if goal.reason else []
-    lines += [_clause_line(clause) for clause in goal.clauses]
-    return lines + [f"  - ⇄ {code_span(trade_sentence(tradeoff))}" for tradeoff in goal.trades]
 
 
 def _clause_line(clause_verdict: ClauseVerdict) -> str:

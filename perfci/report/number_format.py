@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 MINUS = "\N{MINUS SIGN}"
@@ -73,7 +73,10 @@ def choose_scale(values: Iterable[float], unit: str, name: str = "") -> DisplayS
     largest = max((abs(value) for value in values), default=0.0)
     measure, slash, per = unit.partition("/")
     if measure in UNIT_STEPS:
-        factor, symbol = _choose_step(largest, UNIT_STEPS[measure])
+        steps = UNIT_STEPS[measure]
+        # The largest unit in which the value is at least one; the base unit for zero.
+        reached = [step for step in steps if (largest or 1.0) >= step[0]]
+        factor, symbol = reached[0] if reached else steps[-1]
         return DisplayScale(factor, f"{symbol}{slash}{per}")
     if unit == "ratio":
         return DisplayScale(0.01, PERCENT) if is_share(name) else DisplayScale(1.0, "")
@@ -151,10 +154,3 @@ def format_duration(seconds: float) -> str:
         if seconds >= length:
             return format_count(int(seconds // length), unit)
     return "less than a minute"
-
-
-def _choose_step(largest: float, steps: Sequence[tuple[float, str]]) -> tuple[float, str]:
-    """Choose the largest unit in which the value is at least one; the base unit for zero."""
-    if not largest:
-        return next(step for step in steps if step[0] == 1.0)
-    return next((step for step in steps if largest >= step[0]), steps[-1])

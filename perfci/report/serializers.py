@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from perfci.model import Commit, Series, Verdict
@@ -82,11 +81,12 @@ def serialize_trend(trend: Trend) -> JsonFields:
 
 def serialize_commit(commit: Commit) -> JsonFields:
     """Serialize what a page shows of a commit."""
+    moment = commit.committed_at
     return {
         "commit": commit.sha,
         "subject": commit.subject,
         "author": commit.author,
-        "committed_at": _format_time(commit.committed_at),
+        "committed_at": moment.isoformat(timespec="seconds") if moment else None,
     }
 
 
@@ -116,7 +116,3 @@ def _serialize_mark(mark: ChangeMark) -> JsonFields:
         "state": mark.state,
         "verdict": serialize_verdict(mark.verdict) if mark.verdict else None,
     }
-
-
-def _format_time(moment: datetime | None) -> str | None:
-    return moment.isoformat(timespec="seconds") if moment else None

@@ -34,10 +34,14 @@ def format_variants(comparison: VariantResults, trades: Sequence[Tradeoff] = ())
         summary = "Only numerics were compared" if comparison.numerics else "Nothing was compared"
     if comparison.rejections:
         summary += f", {format_count(len(comparison.rejections), 'variant')} rejected"
+    # The benchmarks with verdicts or numerics, in the order of the suite.
+    contrasted = [contrast.verdict.series for contrast in comparison.contrasts]
+    checked = [check.series for check in comparison.numerics]
+    group_keys = dict.fromkeys(_group_key(series, comparison) for series in (*contrasted, *checked))
     parts = [
         f"{summary}.",
         "\n".join(f"✕ {rejection_sentence(rejection)}" for rejection in comparison.rejections),
-        *(_format_group(group_key, comparison) for group_key in _group_keys(comparison)),
+        *(_format_group(group_key, comparison) for group_key in group_keys),
         "\n".join(f"⇄ {trade_sentence(trade)}" for trade in trades),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -56,19 +60,9 @@ def rejected_variant_name(rejection: VariantRejection) -> str:
     )
 
 
-def _group_keys(comparison: VariantResults) -> list[VariantGroupKey]:
-    """List the benchmarks with verdicts or numerics, in the order of the suite."""
-    contrasted = [contrast.verdict.series for contrast in comparison.contrasts]
-    checked = [check.series for check in comparison.numerics]
-    return list(dict.fromkeys(_group_key(series, comparison) for series in (*contrasted, *checked)))
-
-
 def _group_key(series: Series, comparison: VariantResults) -> VariantGroupKey:
-    return series.benchmark.name, _shared_parameters(series.parameters, comparison)
-
-
-def _shared_parameters(parameters: NamedValues, comparison: VariantResults) -> NamedValues:
-    return tuple((name, value) for name, value in parameters if name not in comparison.varied)
+    shared = tuple((name, value) for name, value in series.parameters if name not in comparison.varied)
+    return series.benchmark.name, shared
 
 
 def _format_group(group_key: VariantGroupKey, comparison: VariantResults) -> str:

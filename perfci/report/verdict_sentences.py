@@ -192,14 +192,14 @@ def most_severe(verdicts: Sequence[Verdict]) -> Verdict:
 
 def rank_verdicts(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """Order verdicts by severity of kind, then by size of change, then by name."""
-    return sorted(
-        verdicts,
-        key=lambda verdict: (
-            SEVERITY_ORDER.index(verdict.kind),
-            -_change_size(verdict),
-            verdict.series.label,
-        ),
-    )
+
+    def sort_key(verdict: Verdict) -> tuple[int, float, str]:
+        # Halved and doubled are equally large.
+        ratio = verdict.ratio or 0.0
+        size = max(ratio, 1 / ratio) if ratio > 0 else 0.0
+        return SEVERITY_ORDER.index(verdict.kind), -size, verdict.series.label
+
+    return sorted(verdicts, key=sort_key)
 
 
 def verdict_advice(verdict: Verdict) -> str:
@@ -283,12 +283,6 @@ def _change_history(trend: Trend) -> list[str]:
     if candidates:
         parts.append(f"{format_count(len(candidates), 'candidate change')} not confirmed")
     return parts or [f"No change is recorded over {format_count(trend.commit_count, 'commit')}"]
-
-
-def _change_size(verdict: Verdict) -> float:
-    if verdict.ratio is None or verdict.ratio <= 0:
-        return 0.0
-    return max(verdict.ratio, 1 / verdict.ratio)
 
 
 def _signed_number(change: float) -> str:

@@ -62,10 +62,14 @@ def align_table(
     used = [k for k, heading in enumerate(headings) if any(row[k] for row in rows)]
     lines = [[line[k] for k in used] for line in (headings, *rows)]
     widths = [max(_display_width(line[k]) for line in lines) for k in range(len(used))]
-    return "\n".join(
-        "  ".join(_pad_cell(cell, widths[k], used[k] in left_aligned) for k, cell in enumerate(line)).rstrip()
-        for line in lines
-    )
+    texts = []
+    for line in lines:
+        padded = []
+        for column, width, cell in zip(used, widths, line, strict=True):
+            space = " " * (width - _display_width(cell))
+            padded.append(cell + space if column in left_aligned else space + cell)
+        texts.append("  ".join(padded).rstrip())
+    return "\n".join(texts)
 
 
 def _verdict_row(verdict: Verdict) -> tuple[str, ...]:
@@ -82,11 +86,6 @@ def _verdict_row(verdict: Verdict) -> tuple[str, ...]:
         "" if verdict.noise_floor is None else format_percent(verdict.noise_floor),
         "" if verdict.mde is None else format_percent(verdict.mde),
     )
-
-
-def _pad_cell(cell: str, width: int, left_aligned: bool) -> str:
-    space = " " * (width - _display_width(cell))
-    return cell + space if left_aligned else space + cell
 
 
 def _display_width(text: str) -> int:

@@ -58,7 +58,11 @@ def build_plot_frame(trend: Trend, scale: DisplayScale, width: int, height: int)
 def value_range(trend: Trend) -> tuple[float, float]:
     """Compute the value range of the axis: all levels, and their spreads but for the 5 % most extreme."""
     values = [dot.level for dot in trend.measured_dots if dot.level is not None]
-    lows, highs = _trimmed_spread_bounds(trend)
+    lows = sorted(dot.lo for dot in trend.measured_dots if dot.lo is not None)
+    highs = sorted(dot.hi for dot in trend.measured_dots if dot.hi is not None)
+    # One noisy commit of a hundred must not flatten all others.
+    trimmed = len(lows) // 20
+    lows, highs = lows[trimmed:] or lows, highs[: len(highs) - trimmed] or highs
     low, high = min(*values, *lows, values[0]), max(*values, *highs, values[0])
     if 0 <= low < START_AT_ZERO_BELOW * high:
         return 0.0, high * 1.08
@@ -67,13 +71,6 @@ def value_range(trend: Trend) -> tuple[float, float]:
     # Padding never shows negative values where none was measured.
     start = low - padding
     return (max(0.0, start) if low >= 0 else start), high + padding
-
-
-def _trimmed_spread_bounds(trend: Trend) -> tuple[list[float], list[float]]:
-    lows = sorted(dot.lo for dot in trend.measured_dots if dot.lo is not None)
-    highs = sorted(dot.hi for dot in trend.measured_dots if dot.hi is not None)
-    trimmed = len(lows) // 20
-    return lows[trimmed:] or lows, highs[: len(highs) - trimmed] or highs
 
 
 def tick_count(height: int) -> int:

@@ -174,25 +174,14 @@ def _build_dot(index: int, point: Point) -> Dot:
     if level is None:
         status = Status.FAILED if point.status is Status.OK else point.status
         return Dot(index, point.commit, status, processes=len(point.processes), reason=point.reason)
+    displayed = select_displayed(point.processes)
+    reason = point.reason
+    # A level is shown even where no process of it may be judged, with the flags that say why.
+    flags = dict.fromkeys(flag for process in displayed for flag in disqualifying_flags(process))
+    if flags and not reason:
+        reason = f"not judged: {'; '.join(flags)}"
     lo, hi = _spread(point, level)
-    return Dot(
-        index,
-        point.commit,
-        Status.OK,
-        level,
-        lo,
-        hi,
-        len(point.processes),
-        point.reason or _not_judged_reason(point),
-    )
-
-
-def _not_judged_reason(point: Point) -> str:
-    """Name the flags that exclude all processes of a displayed level from judgement."""
-    flags = dict.fromkeys(
-        flag for process in select_displayed(point.processes) for flag in disqualifying_flags(process)
-    )
-    return f"not judged: {'; '.join(flags)}" if flags else ""
+    return Dot(index, point.commit, Status.OK, level, lo, hi, len(point.processes), reason)
 
 
 def _spread(point: Point, level: float) -> tuple[float, float]:
@@ -212,44 +201,34 @@ def _build_marks(
     series: Series, dots: Sequence[Dot], change_points: Iterable[ChangePoint], verdicts: Iterable[Verdict]
 ) -> tuple[ChangeMark, ...]:
     index_by_sha = {dot.commit.sha: dot.index for dot in dots}
-    latest = _decisive_verdicts(
-        verdict for verdict in verdicts if _is_backward_comparison(verdict, index_by_sha)
-    )
-    marks = {
-        sha: _mark_from_verdict(verdict, index_by_sha)
-        for sha, verdict in latest.items()
-        if verdict.kind in CHANGE_KINDS
-    }
+    decisive = _decisive_verdicts(verdicts, index_by_sha)
+    marks = {}
+    for sha, verdict in decisive.items():
+        if verdict.kind in CHANGE_KINDS:
+            state: MarkState = "confirmed" if verdict.stage is Stage.CONFIRMATION else "candidate"
+            head, base = index_by_sha[verdict.head], index_by_sha[verdict.base]
+            ratio = 1.0 if verdict.ratio is None else verdict.ratio
+            marks[sha] = ChangeMark(
+                head, base, verdict.head, verdict.base, ratio, verdict.kind, state, verdict
+            )
     for change in change_points:
         if change.commit in index_by_sha and change.commit not in marks:
-            marks[change.commit] = _mark_from_change(series, change, latest.get(change.commit), index_by_sha)
+            verdict_there = decisive.get(change.commit)
+            marks[change.commit] = _mark_from_change(series, change, verdict_there, index_by_sha)
     return tuple(sorted(marks.values(), key=lambda mark: mark.index))
 
 
-def _is_backward_comparison(verdict: Verdict, index_by_sha: dict[str, int]) -> bool:
-    """Whether a verdict compares a commit of this history with an earlier one of it."""
-    return (
-        verdict.head in index_by_sha
-        and verdict.base in index_by_sha
-        and index_by_sha[verdict.base] < index_by_sha[verdict.head]
-    )
-
-
-def _decisive_verdicts(verdicts: Iterable[Verdict]) -> dict[str, Verdict]:
+def _decisive_verdicts(verdicts: Iterable[Verdict], index_by_sha: dict[str, int]) -> dict[str, Verdict]:
     """Choose the verdict of each commit: confirmation outranks screening, then the last one wins."""
     verdict_by_commit: dict[str, Verdict] = {}
     for verdict in verdicts:
+        base, head = index_by_sha.get(verdict.base), index_by_sha.get(verdict.head)
+        if base is None or head is None or base >= head:
+            continue  # not a commit of this history against an earlier one of it
         previous = verdict_by_commit.get(verdict.head)
         if previous is None or verdict.stage is Stage.CONFIRMATION or previous.stage is Stage.SCREENING:
             verdict_by_commit[verdict.head] = verdict
     return verdict_by_commit
-
-
-def _mark_from_verdict(verdict: Verdict, index_by_sha: dict[str, int]) -> ChangeMark:
-    ratio = verdict.ratio if verdict.ratio is not None else 1.0
-    state: MarkState = "confirmed" if verdict.stage is Stage.CONFIRMATION else "candidate"
-    head, base = index_by_sha[verdict.head], index_by_sha[verdict.base]
-    return ChangeMark(head, base, verdict.head, verdict.base, ratio, verdict.kind, state, verdict)
 
 
 def _mark_from_change(

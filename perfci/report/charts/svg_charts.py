@@ -80,13 +80,12 @@ def render_sparkline(trend: Trend, *, width: int = 132, height: int = 30) -> str
     low, high = value_range(drawn)
     # The frame exceeds the picture by 6 px on either side, which offsets part of the inset of PlotFrame.x.
     frame = PlotFrame(width, height, -6.0, width + 6.0, 5.0, height - 5.0, len(trend.dots), low, high)
-    marks = [
-        svg_circle(
-            frame.x(mark.index), frame.y(level), 2.6, f"pc-flag pc-{_mark_tone(mark)}{_flag_fill_class(mark)}"
-        )
-        for mark in drawn.marks
-        if mark.state != "refuted" and (level := _level_at(drawn, mark.index)) is not None
-    ]
+    marks = []
+    for mark in drawn.marks:
+        level = next((each.value for each in drawn.levels if each.first <= mark.index <= each.last), None)
+        if mark.state != "refuted" and level is not None:
+            css_class = f"pc-flag pc-{_mark_tone(mark)}{_flag_fill_class(mark)}"
+            marks.append(svg_circle(frame.x(mark.index), frame.y(level), 2.6, css_class))
     parts = [
         f'<path class="pc-spark" d="{_sparkline_path(_split_into_level_runs(drawn), frame)}"/>',
         *_draw_level_steps(drawn, frame),
@@ -121,11 +120,11 @@ def render_interval_bar(verdict: Verdict, *, span: float, width: int = 168, heig
     interval = verdict.interval or Interval(verdict.ratio, verdict.ratio)
     dashed = " pc-dashed" if verdict_tone(verdict) == "unsure" else ""
     parts.append(svg_line(x(interval.lo), y, x(interval.hi), y, f"pc-line {tone_class}{dashed}"))
-    parts += [
-        _arrow_head(x(end), y, end > 1, tone_class)
-        for end in (interval.lo, interval.hi)
-        if abs(math.log(end)) > log_span
-    ]
+    for end in (interval.lo, interval.hi):
+        if abs(math.log(end)) > log_span:
+            tip = 5 if end > 1 else -5
+            arrow_head = f"M{format_px(x(end) + tip)},{format_px(y)}l{-tip},-4v8Z"
+            parts.append(f'<path class="{tone_class}" d="{arrow_head}"/>')
     parts.append(svg_circle(x(verdict.ratio), y, 3.5, tone_class))
     label = escape(_interval_label(verdict))
     return (
@@ -263,14 +262,10 @@ def _draw_dots(trend: Trend, frame: PlotFrame, scale: DisplayScale) -> Iterator[
     radius = 3.2 if (frame.right - frame.left) / len(trend.dots) > 9 else 2.2
     for dot in trend.measured_dots:
         assert dot.level is not None
-        yield svg_circle(frame.x(dot.index), frame.y(dot.level), radius, "pc-dot", _dot_title(dot, scale))
-
-
-def _dot_title(dot: Dot, scale: DisplayScale) -> str:
-    subject = f" {make_printable(dot.commit.subject, 72)}" if dot.commit.subject else ""
-    value = scale.format_value(dot.level) if dot.level is not None else status_label(dot.status)
-    merged = f" (median of {dot.merged} commits)" if dot.merged > 1 else ""
-    return f"{value}{merged} · {dot.commit.sha[:10]}{subject}"
+        subject = f" {make_printable(dot.commit.subject, 72)}" if dot.commit.subject else ""
+        merged = f" (median of {dot.merged} commits)" if dot.merged > 1 else ""
+        title = f"{scale.format_value(dot.level)}{merged} · {dot.commit.sha[:10]}{subject}"
+        yield svg_circle(frame.x(dot.index), frame.y(dot.level), radius, "pc-dot", title)
 
 
 def _draw_level_steps(trend: Trend, frame: PlotFrame) -> Iterator[str]:
@@ -334,7 +329,12 @@ def _draw_change_flags(trend: Trend, frame: PlotFrame) -> Iterator[str]:
     last_label_end = -math.inf
     for mark in trend.marks:
         x = frame.x(mark.index)
-        yield _flag_stem(mark, x, frame, trend)
+        if mark.state != "refuted":
+            # A thin line from the flag to just above its dot, which it does not cross.
+            dot = next((dot for dot in trend.dots if dot.index == mark.index), None)
+            end = frame.y(dot.level) - 8 if dot is not None and dot.level is not None else frame.bottom
+            if end > 54:
+                yield svg_line(x, 50, x, end, f"pc-stem pc-{_mark_tone(mark)}")
         yield _flag_triangle(mark, x, 42, mark_sentence(mark, trend.series.metric))
         text = format_signed_percent(mark.ratio - 1)
         half_width = len(text) * CHARACTER_WIDTH_PX / 2
@@ -342,15 +342,6 @@ def _draw_change_flags(trend: Trend, frame: PlotFrame) -> Iterator[str]:
             middle = min(max(x, frame.left + half_width), frame.right - half_width)
             yield svg_text(middle, 33, text, f"pc-middle pc-strong pc-{_mark_tone(mark)}")
             last_label_end = middle + half_width
-
-
-def _flag_stem(mark: ChangeMark, x: float, frame: PlotFrame, trend: Trend) -> str:
-    """Draw a thin line from the flag to just above its dot, which it does not cross."""
-    if mark.state == "refuted":
-        return ""
-    dot = next((dot for dot in trend.dots if dot.index == mark.index), None)
-    end = frame.y(dot.level) - 8 if dot is not None and dot.level is not None else frame.bottom
-    return svg_line(x, 50, x, end, f"pc-stem pc-{_mark_tone(mark)}") if end > 54 else ""
 
 
 def _flag_triangle(mark: ChangeMark, x: float, y: float, sentence: str) -> str:
@@ -371,10 +362,6 @@ def _mark_tone(mark: ChangeMark) -> Tone:
     return "worse" if mark.kind.value == "regression" else "better"
 
 
-def _level_at(trend: Trend, index: int) -> float | None:
-    return next((level.value for level in trend.levels if level.first <= index <= level.last), None)
-
-
 def _interval_label(verdict: Verdict) -> str:
     assert verdict.ratio is not None
     estimate = f"{verdict_label(verdict)}, {format_signed_percent(verdict.ratio - 1)}"
@@ -382,11 +369,6 @@ def _interval_label(verdict: Verdict) -> str:
         return estimate
     low, high = (format_signed_percent(end - 1) for end in (verdict.interval.lo, verdict.interval.hi))
     return f"{estimate}, from {low} to {high}"
-
-
-def _arrow_head(x: float, y: float, right: bool, tone_class: str) -> str:
-    tip = 5 if right else -5
-    return f'<path class="{tone_class}" d="M{format_px(x + tip)},{format_px(y)}l{-tip},-4v8Z"/>'
 
 
 def _sparkline_path(runs: Iterable[Sequence[Dot]], frame: PlotFrame) -> str:

@@ -16,11 +16,18 @@ RECOVERED_WITHIN = 0.025
 
 def find_open_regressions(trend: Trend) -> list[ChangeMark]:
     """List the confirmed regressions of a series that no later change made up for."""
-    return [
-        mark
-        for k, mark in enumerate(trend.confirmed_marks())
-        if mark.kind is VerdictKind.REGRESSION and _is_open(trend, k)
-    ]
+    confirmed = trend.confirmed_marks()
+    still_open = []
+    for k, mark in enumerate(confirmed):
+        if mark.kind is not VerdictKind.REGRESSION:
+            continue
+        # Open until it recovered once: a level that rises again after that has a mark of its own.
+        costs = list(itertools.accumulate((later.ratio for later in confirmed[k:]), operator.mul))
+        if trend.series.metric.direction == "higher":
+            costs = [1 / ratio if ratio > 0 else math.inf for ratio in costs]
+        if all(cost - 1 > RECOVERED_WITHIN for cost in costs):
+            still_open.append(mark)
+    return still_open
 
 
 def find_largest_changes(trends: Iterable[Trend], count: int) -> list[tuple[Trend, ChangeMark]]:
@@ -37,12 +44,3 @@ def find_largest_changes(trends: Iterable[Trend], count: int) -> list[tuple[Tren
 def change_size(mark: ChangeMark) -> float:
     """Return the absolute log ratio of a change, equal for halving and doubling."""
     return abs(math.log(mark.ratio)) if mark.ratio > 0 else math.inf
-
-
-def _is_open(trend: Trend, index: int) -> bool:
-    """Whether the regression never recovered: a level that rose again later is a new regression."""
-    ratios = [mark.ratio for mark in trend.confirmed_marks()[index:]]
-    cost_ratios = list(itertools.accumulate(ratios, operator.mul))
-    if trend.series.metric.direction == "higher":
-        cost_ratios = [1 / ratio if ratio > 0 else math.inf for ratio in cost_ratios]
-    return all(cost_ratio - 1 > RECOVERED_WITHIN for cost_ratio in cost_ratios)

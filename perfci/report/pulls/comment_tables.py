@@ -63,7 +63,12 @@ def drift_blocks(findings: Findings) -> list[CommentBlock]:
     if not changed:
         return [CommentBlock(f"{title}: nothing changed on main.")]
     verdict_by_series = {verdict.series: verdict for verdict in findings.verdicts}
-    lines = [_drift_row(verdict_by_series.get(verdict.series), verdict) for verdict in changed[:MAX_ROWS]]
+    lines = []
+    for on_main in changed[:MAX_ROWS]:
+        on_head = verdict_by_series.get(on_main.series)
+        head_change = comment_columns.change_cell(on_head) if on_head else "not measured"
+        cell, metric = _code_cell(on_main.series.cell), _code_cell(on_main.series.metric.name)
+        lines.append(f"| {cell} | {metric} | {head_change} | {comment_columns.change_cell(on_main)} |")
     heading = "| Benchmark | Metric | This pull request | Main |\n|---|---|---|---|"
     return [
         CommentBlock(f"{title}: {format_count(len(changed), 'series', 'series')} changed on main."),
@@ -75,6 +80,8 @@ def folded_blocks(findings: Findings) -> list[CommentBlock]:
     """Build the folded tables of all other verdicts; expanded if there is no regression."""
     expanded, hardware = not _worse_verdicts(findings), _has_mixed_hardware(findings)
     better, inconclusive, missing, unchanged = (_verdicts_of_kinds(findings, kinds) for kinds in FOLDED_KINDS)
+    labels = [headline_label(verdict) for verdict in missing]
+    missing_summary = [f"{labels.count(label):,} {label}" for label in MISSING_LABELS if label in labels]
     return [
         *_table_blocks(
             better,
@@ -91,7 +98,7 @@ def folded_blocks(findings: Findings) -> list[CommentBlock]:
         *_table_blocks(
             missing,
             comment_columns.not_compared_columns(hardware=hardware),
-            _missing_summary(missing),
+            ", ".join(missing_summary),
             expanded=expanded,
         ),
         *_table_blocks(
@@ -135,13 +142,14 @@ def _worse_verdicts(findings: Findings) -> list[Verdict]:
 def _verdicts_of_kinds(findings: Findings, kinds: Iterable[VerdictKind]) -> list[Verdict]:
     """Select verdicts, removed benchmarks before new ones, then by section."""
     selected = sort_by_attention(verdict for verdict in findings.verdicts if verdict.kind in kinds)
-    section_ranks, sections = (
-        {name: rank for rank, name in enumerate(SECTIONS)},
-        _sections_by_series(findings),
-    )
-    return sorted(
-        selected, key=lambda verdict: (_missing_rank(verdict), section_ranks[sections[verdict.series]])
-    )
+    sections = _sections_by_series(findings)
+
+    def sort_key(verdict: Verdict) -> tuple[int, int]:
+        label = headline_label(verdict)
+        missing_rank = MISSING_LABELS.index(label) if label in MISSING_LABELS else 0
+        return missing_rank, SECTIONS.index(sections[verdict.series])
+
+    return sorted(selected, key=sort_key)
 
 
 def _sections_by_series(findings: Findings) -> dict[Series, str]:
@@ -149,16 +157,6 @@ def _sections_by_series(findings: Findings) -> dict[Series, str]:
         series: comment_columns.SECTION_TITLES[bar.metric_class]
         for series, bar in findings.bars_by_series.items()
     }
-
-
-def _missing_rank(verdict: Verdict) -> int:
-    label = headline_label(verdict)
-    return MISSING_LABELS.index(label) if label in MISSING_LABELS else 0
-
-
-def _missing_summary(verdicts: Sequence[Verdict]) -> str:
-    words = [headline_label(verdict) for verdict in verdicts]
-    return ", ".join(f"{words.count(word):,} {word}" for word in MISSING_LABELS if word in words)
 
 
 def _table_blocks(
@@ -172,12 +170,6 @@ def _table_blocks(
 
 def _has_mixed_hardware(findings: Findings) -> bool:
     return len({comment_columns.hardware_name(verdict.series) for verdict in findings.verdicts}) > 1
-
-
-def _drift_row(head_verdict: Verdict | None, main_verdict: Verdict) -> str:
-    cell, metric = _code_cell(main_verdict.series.cell), _code_cell(main_verdict.series.metric.name)
-    head_change = comment_columns.change_cell(head_verdict) if head_verdict else "not measured"
-    return f"| {cell} | {metric} | {head_change} | {comment_columns.change_cell(main_verdict)} |"
 
 
 def _code_cell(text: str) -> str:

@@ -11,7 +11,6 @@ import shlex
 from collections.abc import Sequence
 from statistics import median
 
-from perfci.model import Verdict
 from perfci.report.escaping import code_block, code_span, markdown_link
 from perfci.report.goal_text import goal_markdown_lines
 from perfci.report.number_format import format_count, format_percent, format_signed_percent
@@ -22,7 +21,6 @@ from perfci.report.pulls.comparison_findings import (
     IDENTICAL_INPUTS_NOTE,
     Findings,
     MeasurementOrder,
-    VerdictBar,
     build_headline,
     headline_label,
     is_exact,
@@ -66,23 +64,34 @@ STRICT_DECISION_RULE = DECISION_RULE.replace(
 def render_comment(findings: Findings) -> str:
     """Render the whole comment below 60,000 bytes: counts stay complete, and omitted rows are counted."""
     identical_inputs = f"**Identical inputs:** {IDENTICAL_INPUTS_NOTE}" if findings.identical_inputs else ""
+    accepted = f"**Accepted:** {code_span(findings.acceptance)}" if findings.acceptance else ""
+    environment = ""
+    if findings.environment_changes:
+        values = format_count(len(findings.environment_changes), "value")
+        environment = f"**The environment differs** between base and head in {values}; "
+        environment += "it may explain the change."
     summary_lines = (
         _sides_line(findings),
         identical_inputs,
-        f"**Accepted:** {code_span(findings.acceptance)}" if findings.acceptance else "",
-        _environment_warning(findings),
+        accepted,
+        environment,
         _budget_warning(findings),
         _sensitivity_line(findings),
     )
+    rejected = [
+        f"- ✕ rejected: {code_span(rejected_variant_name(rejection))}: {code_span(rejection.reason)}"
+        for rejection in findings.rejections
+    ]
+    goals = sorted(findings.goals, key=lambda goal: OUTCOMES_WORST_FIRST.index(goal.outcome))
     parts = [
         CommentBlock(f"### perfci: {_headline(findings)}"),
         *(CommentBlock(line) for line in summary_lines if line),
         *_expected_change_blocks(findings),
         *([CommentBlock(render_pooled_markdown(findings.pooled).rstrip())] if findings.pooled else []),
-        *_rejected_blocks(findings),
+        *_limited_rows(rejected, MAX_REJECTED, "rejected variant"),
         *tables.worse_blocks(findings),
         *_profile_blocks(findings),
-        *_goal_blocks(findings),
+        *_limited_rows(goal_markdown_lines(goals), MAX_GOAL_LINES, "line"),
         *tables.drift_blocks(findings),
         *tables.folded_blocks(findings),
         *tables.environment_blocks(findings),
@@ -123,21 +132,13 @@ def _sides_line(findings: Findings) -> str:
     merge_base = " (merge base)" if findings.merge_base else ""
     commits = f"Base {code_span(base.short_sha)}{merge_base} → head {code_span(head.short_sha)}"
     sides = code_span(findings.sides_label) if findings.sides_label else commits
-    page = markdown_link("full report", findings.report_url) if findings.report_url else ""
-    return " · ".join(
-        part
-        for part in (sides, _pair_count(findings), MEASUREMENT_ORDER_TEXTS[findings.measurement_order], page)
-        if part
-    )
-
-
-def _pair_count(findings: Findings) -> str:
     pair_counts = [verdict.pairs for verdict in findings.verdicts if verdict.pairs]
-    if not pair_counts:
-        return ""
-    if len(set(pair_counts)) == 1:
-        return format_count(pair_counts[0], "pair")
-    return f"{min(pair_counts):,} to {max(pair_counts):,} pairs"
+    pairs = format_count(pair_counts[0], "pair") if pair_counts else ""
+    if len(set(pair_counts)) > 1:
+        pairs = f"{min(pair_counts):,} to {max(pair_counts):,} pairs"
+    page = markdown_link("full report", findings.report_url) if findings.report_url else ""
+    order = MEASUREMENT_ORDER_TEXTS[findings.measurement_order]
+    return " · ".join(part for part in (sides, pairs, order, page) if part)
 
 
 def _expected_change_blocks(findings: Findings) -> list[CommentBlock]:
@@ -153,13 +154,6 @@ def _expected_change_blocks(findings: Findings) -> list[CommentBlock]:
         return []
     # The first row is part of the heading, which is never cut.
     return [CommentBlock(f"**Expected changes** declared in the pull request:\n\n{lines[0]}", lines[1:])]
-
-
-def _environment_warning(findings: Findings) -> str:
-    if not findings.environment_changes:
-        return ""
-    values = format_count(len(findings.environment_changes), "value")
-    return f"**The environment differs** between base and head in {values}; it may explain the change."
 
 
 def _budget_warning(findings: Findings) -> str:
@@ -187,15 +181,11 @@ def _sensitivity_line(findings: Findings) -> str:
     )
 
 
-def _rejected_blocks(findings: Findings) -> list[CommentBlock]:
-    lines = [
-        f"- ✕ rejected: {code_span(rejected_variant_name(rejection))}: {code_span(rejection.reason)}"
-        for rejection in findings.rejections
-    ]
-    shown = lines[:MAX_REJECTED]
+def _limited_rows(lines: Sequence[str], limit: int, noun: str) -> list[CommentBlock]:
+    shown = lines[:limit]
     if not lines:
         return []
-    return [CommentBlock(rows=shown, hidden_rows=len(lines) - len(shown), row_noun="rejected variant")]
+    return [CommentBlock(rows=shown, hidden_rows=len(lines) - len(shown), row_noun=noun)]
 
 
 def _profile_blocks(findings: Findings) -> list[CommentBlock]:
@@ -209,34 +199,22 @@ def _profile_blocks(findings: Findings) -> list[CommentBlock]:
     ]
 
 
-def _goal_blocks(findings: Findings) -> list[CommentBlock]:
-    lines = goal_markdown_lines(
-        sorted(findings.goals, key=lambda goal: OUTCOMES_WORST_FIRST.index(goal.outcome))
-    )
-    shown = lines[:MAX_GOAL_LINES]
-    if not lines:
-        return []
-    return [CommentBlock(rows=shown, hidden_rows=len(lines) - len(shown), row_noun="line")]
-
-
 def _decision_blocks(findings: Findings) -> list[CommentBlock]:
     """Explain the decision rule, the bars, and the reasons of the regressions shown."""
     if not findings.verdicts:
         return []
     rule = STRICT_DECISION_RULE if findings.strict else DECISION_RULE
-    bars = ", ".join(sorted({_format_bar(bar) for bar in findings.bars_by_series.values()}))
+    bars = set()
+    for bar in findings.bars_by_series.values():
+        change = format_percent(bar.min_change) if bar.min_change else "any change"
+        bars.add(f"{SECTION_TITLES[bar.metric_class].lower()} {change}")
     reasons = [
         f"- {code_span(verdict.series.label)}: {code_span(verdict.reason, limit=MAX_REASON_LENGTH)}"
         for verdict in tables.select_worse_rows(findings)
         if verdict.reason
     ]
-    heading = f"{rule} Bars used: {bars}." + ("\n" if reasons else "")
+    heading = f"{rule} Bars used: {', '.join(sorted(bars))}." + ("\n" if reasons else "")
     return [CommentBlock(heading, reasons, "How this was decided", row_noun="reason")]
-
-
-def _format_bar(bar: VerdictBar) -> str:
-    change = format_percent(bar.min_change) if bar.min_change else "any change"
-    return f"{SECTION_TITLES[bar.metric_class].lower()} {change}"
 
 
 def _reproduce_blocks(findings: Findings) -> list[CommentBlock]:
@@ -248,17 +226,15 @@ def _reproduce_blocks(findings: Findings) -> list[CommentBlock]:
     # A dirty head is the working tree, which compare takes where no head is named.
     commits = ["perfci", "compare", base.short_sha, *([] if head.dirty else [head.short_sha])]
     command = list(findings.reproduce_command or commits)
-    pattern = _bench_pattern(selected)
-    command += [*(["--smoke"] if findings.smoke else []), *(["--bench", pattern] if pattern else [])]
-    return [CommentBlock(code_block([shlex.join(command)], "sh"), summary="Reproduce")]
-
-
-def _bench_pattern(verdicts: Sequence[Verdict]) -> str:
-    """Build a ``--bench`` expression that is safe in any shell: other characters become ``.``."""
+    if findings.smoke:
+        command.append("--smoke")
+    # A "." for other characters still matches the name, and is safe in any shell.
     names = dict.fromkeys(
-        re.sub(r"[^A-Za-z0-9_.]", ".", verdict.series.benchmark.name) for verdict in verdicts
+        re.sub(r"[^A-Za-z0-9_.]", ".", verdict.series.benchmark.name) for verdict in selected
     )
-    return "|".join(names) if len(names) <= MAX_COMMAND_BENCHMARKS else ""
+    if len(names) <= MAX_COMMAND_BENCHMARKS:
+        command += ["--bench", "|".join(names)]
+    return [CommentBlock(code_block([shlex.join(command)], "sh"), summary="Reproduce")]
 
 
 def _accept_blocks(findings: Findings) -> list[CommentBlock]:
