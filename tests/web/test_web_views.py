@@ -55,8 +55,7 @@ from perfci_web.overview import view as overview
 from perfci_web.series import view as series
 from perfci_web.trends import SeriesVerdicts
 from perfci_web.view_parts import commit_values as measured
-from perfci_web.view_parts.cells import fold_by_benchmark, group_by_cell
-from perfci_web.view_parts.missing_reasons import MissingReason
+from perfci_web.view_parts.row_groups import MissingReason, fold_by_benchmark, group_by_cell
 
 PROJECT = ProjectRecord("acme/tiny-lm", COMMITS, 8, 2, 40, 1200, NOW)
 NEWEST_FIRST = [a_commit(number) for number in reversed(range(COMMITS))]

@@ -45,27 +45,20 @@ class SeriesVerdicts:
 def load_level_trends(
     tx: Transaction, histories_read: JudgedHistories, decisions: SeriesVerdicts
 ) -> dict[Series, Trend]:
-    """Load trends without spread; a history with a commit whose processes are all flagged is loaded in
-    full.
-    """
+    """Load trends without spread, from levels alone."""
+    # Judged levels leave flagged processes out: where a commit has no others, its dot needs the processes.
     full_histories = load_histories(
         tx, [row_id for row_id in histories_read.points if histories_read.has_flagged_commit(row_id)]
     )
     series = load_series_by_ids(tx, histories_read.points)
-    dots = {
-        row_id: build_dots(full_histories[row_id])
-        if row_id in full_histories
-        else _build_dots(histories_read, row_id)
-        for row_id in series
-    }
-    return decisions.build_trends_from_dots(
-        {one_series: dots[row_id] for row_id, one_series in series.items()}
-    )
-
-
-def _build_dots(histories_read: JudgedHistories, series_id: int) -> tuple[Dot, ...]:
     commits = histories_read.commits
-    return tuple(
-        build_level_dot(index, commits[point.commit_id], STATUSES[point.status], point.level)
-        for index, point in enumerate(histories_read.points[series_id])
-    )
+    dots: dict[Series, tuple[Dot, ...]] = {}
+    for row_id, each in series.items():
+        if row_id in full_histories:
+            dots[each] = build_dots(full_histories[row_id])
+            continue
+        dots[each] = tuple(
+            build_level_dot(index, commits[point.commit_id], STATUSES[point.status], point.level)
+            for index, point in enumerate(histories_read.points[row_id])
+        )
+    return decisions.build_trends_from_dots(dots)

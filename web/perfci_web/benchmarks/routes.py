@@ -19,7 +19,7 @@ from perfci_web.benchmarks import view
 from perfci_web.csv_export import csv_response, format_pairs
 from perfci_web.lookups import project_links, require_project
 from perfci_web.trends import SeriesVerdicts, load_level_trends
-from perfci_web.view_parts.cells import CellRows
+from perfci_web.view_parts.row_groups import CellRows
 from perfci_web.web_context import web_context
 
 blueprint = Blueprint("benchmarks", __name__)

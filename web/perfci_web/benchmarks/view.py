@@ -18,8 +18,7 @@ from perfci.report.serializers import serialize_series
 from perfci.report.verdict_labels import CHANGE_KINDS
 from perfci.store.queries.records import SeriesRecord, StoredSeries, matches_search
 from perfci.verdicts.process_levels import key_without_metric
-from perfci_web.view_parts.cells import CellRows, group_by_cell
-from perfci_web.view_parts.missing_reasons import MissingReason, group_by_reason
+from perfci_web.view_parts.row_groups import CellRows, MissingReason, group_by_cell, group_by_reason
 
 PAGE_SIZE = 50
 SPARKLINE_COMMITS = 60
@@ -90,6 +89,8 @@ def select_series(
     shown = [stored for stored in matches if stored.never_measured == bool(show)]
     pages = _paginate(_sort_cells(shown, ranks))
     page = min(max(1, page), len(pages))
+    labels = ((stored.series.machine.label, stored.series.variant.label) for stored in shown)
+    places = (" · ".join(filter(None, label)) for label in labels)
     return SeriesSelection(
         query=query,
         sort=sort,
@@ -101,7 +102,7 @@ def select_series(
         measured=sum(not stored.never_measured for stored in all_series),
         unavailable=sum(stored.never_measured for stored in matches),
         cells=tuple(pages[page - 1]),
-        places=_list_places(shown),
+        places=tuple(dict.fromkeys(places)),
     )
 
 
@@ -194,9 +195,3 @@ def _paginate(cells: Iterable[CellRows[StoredSeries]]) -> list[list[CellRows[Sto
         pages[-1].append(cell)
         row_count += len(cell.rows)
     return pages
-
-
-def _list_places(series: Iterable[StoredSeries]) -> tuple[str, ...]:
-    """List each machine and variant once."""
-    labels = ((stored.series.machine.label, stored.series.variant.label) for stored in series)
-    return tuple(dict.fromkeys(" · ".join(filter(None, label)) for label in labels))

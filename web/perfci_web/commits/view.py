@@ -11,9 +11,15 @@ from perfci.report.number_format import format_count
 from perfci.report.verdict_sentences import counts_sentence, rank_verdicts
 from perfci.store.queries.records import RunRecord, VerdictRecord
 from perfci.verdicts.judged_series import select_judged_series
-from perfci_web.view_parts.cells import BenchmarkSection, fold_by_benchmark, group_by_cell
 from perfci_web.view_parts.commit_values import build_dots, collect_processes
-from perfci_web.view_parts.missing_reasons import MissingReason, format_failure, group_by_reason
+from perfci_web.view_parts.row_groups import (
+    BenchmarkSection,
+    MissingReason,
+    fold_by_benchmark,
+    format_failure,
+    group_by_cell,
+    group_by_reason,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +81,9 @@ def build_commit_view(
     as_base = rank_verdicts(
         verdict for verdict in all_verdicts if verdict.base == commit.sha and verdict.head != commit.sha
     )
-    values = _collect_values(runs)
+    judged = set(select_judged_series(collect_processes(runs)))
+    values = [SeriesAtCommit(series, dot, series not in judged) for series, dot in build_dots(runs).items()]
+    newest = max(runs, key=lambda run: run.started_at, default=None)
     with_level = [value for value in values if value.dot.level is not None]
     return CommitView(
         project=project,
@@ -97,14 +105,8 @@ def build_commit_view(
             (value.dot.reason, value.series) for value in values if value.unavailable
         ),
         runs=tuple(records),
-        environment=_newest_environment(runs),
+        environment=newest.environment.values if newest else (),
     )
-
-
-def _collect_values(runs: Sequence[Run]) -> list[SeriesAtCommit]:
-    """Return the values of the runs, in the order they were stored."""
-    judged = set(select_judged_series(collect_processes(runs)))
-    return [SeriesAtCommit(series, dot, series not in judged) for series, dot in build_dots(runs).items()]
 
 
 def _fold_values(values: Iterable[SeriesAtCommit]) -> tuple[BenchmarkSection[SeriesAtCommit], ...]:
@@ -124,9 +126,3 @@ def _format_sentence(verdicts: Sequence[Verdict], values: Sequence[SeriesAtCommi
     if verdicts:
         parts.append(f"compared with another commit: {counts_sentence(verdicts)}")
     return "; ".join(parts) + "."
-
-
-def _newest_environment(runs: Sequence[Run]) -> tuple[tuple[str, str], ...]:
-    """Return the environment of the newest run."""
-    newest = max(runs, key=lambda run: run.started_at, default=None)
-    return newest.environment.values if newest else ()

@@ -19,9 +19,15 @@ from perfci.report.verdict_sentences import (
 )
 from perfci.store.queries.records import VerdictRecord
 from perfci.verdicts.judged_series import select_judged_series
-from perfci_web.view_parts.cells import BenchmarkSection, fold_by_benchmark, group_by_cell
 from perfci_web.view_parts.commit_values import build_dots, collect_processes, diff_environments
-from perfci_web.view_parts.missing_reasons import MissingReason, group_by_reason, serialize_reason
+from perfci_web.view_parts.row_groups import (
+    BenchmarkSection,
+    MissingReason,
+    fold_by_benchmark,
+    group_by_cell,
+    group_by_reason,
+    serialize_reason,
+)
 
 MIN_SPAN, MAX_SPAN = 1.1, 4.0
 """Limits of the ratio axis that all interval bars of a page share: at least ±10 %, at most a factor of

@@ -94,15 +94,11 @@ def build_impact_view(tx: Session, project: Project, query: ImpactPageQuery) -> 
     impacts, next_cursor = load_impact(tx, project, query)
     shas = {impact.commit for impact in impacts} | {query.commit} - {""}
     commits = load_commits_by_sha(tx, project.slug, shas)
-    commit_impacts = tuple(
-        CommitImpact(sha, commits.get(sha), tuple(map(_build_row, group)))
-        for sha, group in itertools.groupby(impacts, key=lambda impact: impact.commit)
-    )
-    return ImpactView(project.slug, query, commit_impacts, next_cursor)
-
-
-def _build_row(impact: ImpactRecord) -> ImpactTableRow:
-    change = ChangePoint(
-        impact.series, impact.commit, "", impact.relative_change, impact.before, impact.after
-    )
-    return ImpactTableRow(impact, change.log_cost > 0)
+    commit_impacts = []
+    for sha, group in itertools.groupby(impacts, key=lambda impact: impact.commit):
+        rows = []
+        for impact in group:
+            change = ChangePoint(impact.series, sha, "", impact.relative_change, impact.before, impact.after)
+            rows.append(ImpactTableRow(impact, worse=change.log_cost > 0))
+        commit_impacts.append(CommitImpact(sha, commits.get(sha), tuple(rows)))
+    return ImpactView(project.slug, query, tuple(commit_impacts), next_cursor)

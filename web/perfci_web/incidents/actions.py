@@ -6,6 +6,7 @@ request is read before.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from flask import redirect, request
@@ -112,7 +113,12 @@ def undo_last_state_change(project: str, number: int) -> PageResponse:
 def change_selected(project: str) -> PageResponse:
     """Apply one change to the ticked incidents; those that somebody else changed meanwhile are named."""
     form, context = request.form.to_dict(), _audit_context()
-    revisions = _parse_picks(request.form.getlist("pick")[:MAX_BULK_CHANGES])
+    # A ticked box sends NUMBER:REVISION, as the page was loaded; anything else is left out.
+    revisions = {}
+    for pick in request.form.getlist("pick")[:MAX_BULK_CHANGES]:
+        if re.fullmatch(r"\d{1,9}:\d{1,9}", pick):
+            number, _, revision = pick.partition(":")
+            revisions[int(number)] = int(revision)
     typed = changed_form_values(form)
     try:
         update = parse_change(form)
@@ -159,16 +165,6 @@ def _parse_incident_numbers(text: str) -> set[int]:
     if not words or not all(word.isdecimal() and len(word) < 10 for word in words):
         raise PerfciError("Name the other incidents by their numbers, for example 12, 14.")
     return {int(word) for word in words}
-
-
-def _parse_picks(picks: list[str]) -> dict[int, int]:
-    """Parse ticked boxes (``number:revision``) into revisions by number; anything else is left out."""
-    pairs = [pick.partition(":") for pick in picks]
-    return {
-        int(number): int(revision)
-        for number, _, revision in pairs
-        if number.isdecimal() and revision.isdecimal() and len(number) < 10 and len(revision) < 10
-    }
 
 
 def _format_bulk_result(result: BulkResult) -> str:

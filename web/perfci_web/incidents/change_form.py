@@ -46,7 +46,13 @@ def parse_change(form: Mapping[str, str]) -> IncidentUpdate:
         for name in TEXT_FIELDS
         if name in form
     }
-    changes |= {name: _end_of_day(form[name]) for name in DATE_FIELDS if form.get(name)}
+    for name in DATE_FIELDS:
+        if not (text := form.get(name, "")):
+            continue
+        try:
+            changes[name] = datetime.combine(datetime.fromisoformat(text).date(), time(23, 59, 59), UTC)
+        except ValueError as error:
+            raise PerfciError(f"{text!r} is no day; expected for example 2026-05-04.") from error
     if form.get("due_at") == "":
         changes["due_at"] = None
     if not changes.get("note"):
@@ -64,10 +70,3 @@ def parse_revision(form: Mapping[str, str]) -> int:
     if not text.isdecimal() or len(text) > 9:
         raise PerfciError("The form does not say which revision it was made from: load the page again.")
     return int(text)
-
-
-def _end_of_day(text: str) -> datetime:
-    try:
-        return datetime.combine(datetime.fromisoformat(text).date(), time(23, 59, 59), UTC)
-    except ValueError as error:
-        raise PerfciError(f"{text!r} is no day; expected for example 2026-05-04.") from error

@@ -11,7 +11,7 @@ from perfci.report.incidents import activity_log, notification_text
 from perfci.service.incidents.serialize_incidents import IncidentDetail
 from perfci.service.incidents.state_changes import ALLOWED_TRANSITIONS
 from perfci.service.incidents.undo_change import find_undoable_change
-from perfci.store.incidents.records import DATA_KIND, IncidentEvent, IncidentMember, IncidentRecord
+from perfci.store.incidents.records import DATA_KIND, IncidentEvent, IncidentRecord
 from perfci.store.jobs.delivery_queue import Delivery
 from perfci_web.incidents.list_view import IncidentEntry
 
@@ -67,15 +67,22 @@ def build_incident_view(
     """Build the view of an incident; ``identities`` are the public ids of its series by row id."""
     shown = incident.members[:MAX_MEMBERS]
     record = incident.record
+    rows = []
+    for member, series in shown:
+        change = member.to_change_point(series)
+        identity = identities.get(member.series_id, "")
+        rows.append(IncidentSeriesRow(change, identity, worse=change.log_cost > 0))
+    history = []
+    for event in reversed(incident.events):
+        text = activity_log.activity_text(event.action, event.before, event.after, event.text)
+        history.append(HistoryEntry(event, activity_log.activity_heading(event.action, event.text), text))
     next_states = sorted(ALLOWED_TRANSITIONS[record.state], key=list(IncidentState).index)
     return IncidentView(
         project=project,
         entry=IncidentEntry(record),
-        rows=tuple(
-            _build_row(member, series, identities.get(member.series_id, "")) for member, series in shown
-        ),
+        rows=tuple(rows),
         hidden_rows=len(incident.members) - len(shown),
-        history=tuple(map(_build_history_entry, reversed(incident.events))),
+        history=tuple(history),
         deliveries=incident.deliveries,
         states=tuple((state.value, notification_text.STATE_LABELS[state]) for state in next_states),
         undo_text=describe_undo(record, incident.events),
@@ -98,13 +105,3 @@ def candidate_commits(page: IncidentView) -> Sequence[Mapping[str, Any]]:
         return ()
     commits: Sequence[Mapping[str, Any]] = page.entry.detail.get("candidate_commits", ())
     return commits
-
-
-def _build_row(member: IncidentMember, series: Series, identity: str) -> IncidentSeriesRow:
-    change = member.to_change_point(series)
-    return IncidentSeriesRow(change, identity, change.log_cost > 0)
-
-
-def _build_history_entry(event: IncidentEvent) -> HistoryEntry:
-    text = activity_log.activity_text(event.action, event.before, event.after, event.text)
-    return HistoryEntry(event, activity_log.activity_heading(event.action, event.text), text)

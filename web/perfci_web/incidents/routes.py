@@ -42,7 +42,12 @@ def render_list(project: str, rejected: RejectedForm) -> str:
     context = web_context()
     with context.store.read() as tx:
         record = require_project(tx, project)
-        page = _load_list(tx, record)
+        evaluation = incident_store.load_last_evaluation(tx, record.id)
+        if evaluation is None:
+            # A project that was never evaluated is evaluated here, and nothing is stored.
+            page = list_view.build_preview(_evaluate(tx, record), context.clock())
+        else:
+            page = list_view.build_incident_list(tx, record.slug, record.id, evaluation)
         changed_entry = _load_changed_incident(tx, record)
         series = {
             change.series
@@ -117,16 +122,6 @@ def incident_json(project: str, number: int) -> Response:
         record = require_project(tx, project)
         _require_incident(tx, record, number)
         return jsonify(serialize_incident_detail(record, load_incident_detail(tx, record, number)))
-
-
-def _load_list(tx: Session, project: Project) -> list_view.IncidentListView:
-    """Load the stored incidents; a project that was never evaluated is evaluated here, and nothing is
-    stored.
-    """
-    evaluation = incident_store.load_last_evaluation(tx, project.id)
-    if evaluation is None:
-        return list_view.build_preview(_evaluate(tx, project), web_context().clock())
-    return list_view.build_incident_list(tx, project.slug, project.id, evaluation)
 
 
 def _evaluate(tx: Session, project: Project) -> ProjectEvaluation:

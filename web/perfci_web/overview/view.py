@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 
-from perfci.model import ChangePoint, Commit, Series, Stage, Status, Verdict
+from perfci.model import Commit, Series, Stage, Status, Verdict
 from perfci.report.charts.series_trend import ChangeMark, Trend
 from perfci.report.charts.trend_ranking import find_largest_changes, find_open_regressions
 from perfci.report.verdict_labels import CHANGE_KINDS
@@ -15,7 +15,7 @@ from perfci.report.verdict_sentences import PageSummary, overview_sentence
 from perfci.store.queries.project_status import DecisionCounts, HeadStatus
 from perfci.store.queries.records import ProjectRecord
 from perfci_web.trends import SeriesVerdicts
-from perfci_web.view_parts.missing_reasons import MissingReason, count_series, format_failure, group_by_reason
+from perfci_web.view_parts.row_groups import MissingReason, count_series, format_failure, group_by_reason
 
 MAX_FINDINGS = 20
 MAX_MOVERS = 6
@@ -121,6 +121,9 @@ def build_overview(
     worst_first = sorted(regressions, key=lambda change: -abs(change.mark.ratio - 1))
     verdicts = [change.mark.verdict for change in worst_first if change.mark.verdict]
     open_marks = {id(change.mark) for change in regressions}
+    # Change points that fresh pairs confirmed are no candidates any more.
+    confirmed = {(mark.commit, trend.series) for trend in trends for mark in trend.confirmed_marks()}
+    confirmed_count = sum((change.commit, change.series) in confirmed for change in decisions.changes)
     return Overview(
         project=project.slug,
         sentence=overview_sentence(
@@ -139,7 +142,7 @@ def build_overview(
         )[:MAX_MOVERS],
         coverage=coverage,
         recent_commits=_build_recent_commits(newest_commits, decisions.verdicts),
-        candidates=verdict_counts.change_points - _count_confirmed(trends, decisions.changes),
+        candidates=verdict_counts.change_points - confirmed_count,
         undecided=verdict_counts.inconclusive,
         commits=project.commits,
         series=project.series - project.never_measured,
@@ -167,12 +170,6 @@ def build_coverage(head_results: HeadStatus) -> Coverage:
 def find_marked_commits(trends: Iterable[Trend]) -> set[str]:
     """Return the shas of all commits with a change of level."""
     return {mark.commit for trend in trends for mark in trend.marks}
-
-
-def _count_confirmed(trends: Iterable[Trend], changes: Iterable[ChangePoint]) -> int:
-    """Count the change points that fresh pairs confirmed."""
-    confirmed = {(mark.commit, trend.series) for trend in trends for mark in trend.confirmed_marks()}
-    return sum((change.commit, change.series) in confirmed for change in changes)
 
 
 def _build_recent_commits(commits: Sequence[Commit], verdicts: Iterable[Verdict]) -> tuple[RecentCommit, ...]:

@@ -14,7 +14,7 @@ from perfci.report.verdict_sentences import PageSummary, counts_sentence, trend_
 from perfci.store.queries.records import SeriesRecord, VerdictRecord
 from perfci.verdicts.process_levels import key_without_metric
 from perfci_web.page_urls import matches_query
-from perfci_web.view_parts.cells import group_by_cell
+from perfci_web.view_parts.row_groups import group_by_cell
 
 MAX_ROWS = 200
 """Rows of the table below the chart; the CSV has all commits."""

@@ -1,15 +1,14 @@
-"""Group rows of tables by cell (benchmark, parameters, machine): judged metrics first, informational ones
-last.
-"""
+"""Group rows of tables by cell (benchmark, parameters, machine), by benchmark, or by why they lack values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from perfci.model import CPU_METRIC_PREFIX, Series
+from perfci.model import CPU_METRIC_PREFIX, Series, Status
+from perfci.report.serializers import serialize_series
 from perfci.verdicts.process_levels import key_without_metric
 
 RowT = TypeVar("RowT")
@@ -87,3 +86,41 @@ def _sort_rows(
         return name not in judged, first[name], series_of(row).metric.name == name
 
     return tuple(sorted(rows, key=sort_key))
+
+
+NO_REASON = "no reason was given"
+
+
+@dataclass(frozen=True, slots=True)
+class MissingReason:
+    """A reason, and the series it applies to."""
+
+    text: str
+    series: tuple[Series, ...]
+
+    @property
+    def cells(self) -> list[CellRows[Series]]:
+        return group_by_cell(self.series, lambda series: series)
+
+
+def group_by_reason(series_by_text: Iterable[tuple[str, Series]]) -> tuple[MissingReason, ...]:
+    """Group series by reason, most frequent first."""
+    together: dict[str, list[Series]] = {}
+    for text, series in series_by_text:
+        together.setdefault(text or NO_REASON, []).append(series)
+    reasons = [MissingReason(text, tuple(series)) for text, series in together.items()]
+    return tuple(sorted(reasons, key=lambda reason: (-len(reason.series), reason.text)))
+
+
+def format_failure(status: Status, reason: str) -> str:
+    """Format a failure: ``oom: CUDA out of memory``."""
+    how = "" if status is Status.FAILED and reason else status.value
+    return ": ".join(part for part in (how, reason) if part)
+
+
+def count_series(reasons: Iterable[MissingReason]) -> int:
+    return sum(len(reason.series) for reason in reasons)
+
+
+def serialize_reason(reason: MissingReason) -> dict[str, Any]:
+    return {"reason": reason.text, "series": [serialize_series(series) for series in reason.series]}
