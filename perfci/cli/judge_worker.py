@@ -50,21 +50,18 @@ def command(once: bool) -> None:
         notifications = LeasedLoop(store, NOTIFICATION_LEASE, partial(deliver_notifications, store, senders))
         inbox, poll = _github_app_loops(config, store)
         if once:
-            click.echo(_drain(worker, notifications, inbox))
+            judged = worker.drain()
+            if judged is None:
+                click.echo("another worker is active and handles pending work")
+                return
+            processed = [f"{loop.drain()} GitHub runs processed" for loop in inbox]
+            parts = [f"{judged} uploads judged", f"{notifications.drain()} messages sent", *processed]
+            click.echo(", ".join(parts))
             return
-        _run_until_stopped(worker, [notifications, *inbox, *poll], config.settings.server.judge_every_s)
+        _run_until_stopped(worker, [notifications, *inbox, *poll])
 
 
-def _drain(worker: JudgeWorker, notifications: LeasedLoop, inbox: list[LeasedLoop]) -> str:
-    """Process pending work, and return a line about it."""
-    judged = worker.drain()
-    if judged is None:
-        return "another worker is active and handles pending work"
-    processed = [f"{loop.drain()} GitHub runs processed" for loop in inbox]
-    return ", ".join([f"{judged} uploads judged", f"{notifications.drain()} messages sent", *processed])
-
-
-def _run_until_stopped(worker: JudgeWorker, loops: list[LeasedLoop], judge_every_s: float) -> None:
+def _run_until_stopped(worker: JudgeWorker, loops: list[LeasedLoop]) -> None:
     """Run the worker here and every loop in a thread of its own, until SIGTERM or SIGINT."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -72,7 +69,7 @@ def _run_until_stopped(worker: JudgeWorker, loops: list[LeasedLoop], judge_every
     threads = [threading.Thread(target=loop.run, args=(stop,), name="perfci-leased-loop") for loop in loops]
     for thread in threads:
         thread.start()
-    worker.run(stop, judge_every_s)
+    worker.run(stop)
     for thread in threads:
         thread.join()
 

@@ -203,8 +203,6 @@ class ServerTable(ConfigTable):
     requests_per_minute: int = Field(default=600, ge=1)  # of one user, token or address, for each process
     log: Literal["text", "json"] = "text"
     worker: bool = True  # start the process that judges uploads
-    # How long that process sleeps when nothing waits.
-    judge_every_s: float = Field(default=1.0, gt=0, le=3600)
 
 
 class AccessTable(ConfigTable):
@@ -244,7 +242,6 @@ class ClientTable(ConfigTable):
     server: HttpAddress = ""
     spool: str = ".perfci/spool"  # where results wait to be sent, from the repository's root
     give_up_after_s: float = Field(default=30, ge=0)  # then `perfci flush` goes on
-    keep_days: float = Field(default=7, gt=0)  # older ones are reported, never dropped
 
 
 class NotifyTable(ConfigTable):

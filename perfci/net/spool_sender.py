@@ -19,12 +19,15 @@ together.
 PERMANENT_ERROR_STATUSES = frozenset({400, 409, 413, 415, 422})
 """Answers that no later attempt changes: the document is put aside with what was said of it."""
 
+REPORT_AFTER_DAYS = 7
+"""Documents that wait for longer are reported with every flush; none is ever dropped."""
+
 DAY_MS = 86_400_000
 
 
 @dataclass
 class FlushReport:
-    """What became of the documents that waited; ``told`` are sentences for whoever sent them."""
+    """What became of the documents that waited; ``messages`` are sentences for whoever sent them."""
 
     sent: list[UploadReceipt] = field(default_factory=list)
     already_stored: list[UploadReceipt] = field(default_factory=list)
@@ -38,7 +41,6 @@ class FlushRetryPolicy:
     """How long to go on, and what time is: ``give_up_after_s`` none goes on for ever."""
 
     give_up_after_s: float | None = 30.0
-    keep_days: float = 7.0
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
@@ -60,7 +62,10 @@ def flush_spool(spool: Spool, client: ApiClient, retry_policy: FlushRetryPolicy 
         else:
             flushed.messages.append("another process is sending what waits here")
     flushed.waiting = len(waiting)
-    flushed.messages += _overdue_messages(waiting, retry_policy)
+    overdue_before = retry_policy.now_ms() - REPORT_AFTER_DAYS * DAY_MS
+    overdue = sum(document.spooled_at_ms < overdue_before for document in waiting)
+    if overdue:
+        flushed.messages.append(f"{overdue} of them wait for more than {REPORT_AFTER_DAYS} days")
     return flushed
 
 
@@ -116,10 +121,8 @@ def _send_pass(
             break
         if isinstance(met, ApiError) and met.is_transient:
             went.to_retry.append(item)
-            went.last_problem, went.retry_after_s = (
-                str(met),
-                max(went.retry_after_s, met.retry_after_s or 0.0),
-            )
+            went.last_problem = str(met)
+            went.retry_after_s = max(went.retry_after_s, met.retry_after_s or 0.0)
         elif met is not None:
             went.blocked.append(item)
             _add_message(report, str(met))
@@ -145,13 +148,6 @@ def _send_document(
     spool.remove(document)
     (report.sent if receipt.stored else report.already_stored).append(receipt)
     return None
-
-
-def _overdue_messages(documents: list[SpooledDocument], retry_policy: FlushRetryPolicy) -> list[str]:
-    """Documents that wait for longer than a user should be silent about."""
-    limit = retry_policy.now_ms() - retry_policy.keep_days * DAY_MS
-    count = sum(item.spooled_at_ms < limit for item in documents)
-    return [f"{count} of them wait for more than {retry_policy.keep_days:g} days"] if count else []
 
 
 def _add_message(report: FlushReport, message: str) -> None:

@@ -51,8 +51,7 @@ def build_client(config: Config, server: str) -> ApiClient:
 
 def build_retry_policy(config: Config) -> FlushRetryPolicy:
     """Build the retry policy of the spool from the configuration."""
-    client = config.settings.client
-    return FlushRetryPolicy(give_up_after_s=client.give_up_after_s, keep_days=client.keep_days)
+    return FlushRetryPolicy(give_up_after_s=config.settings.client.give_up_after_s)
 
 
 def upload_runs(config: Config, server: str, runs: Iterable[Run]) -> FlushReport:
