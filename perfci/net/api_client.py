@@ -85,7 +85,7 @@ class ApiError(PerfciError):
 
 
 class ApiClient:
-    """Asks one server; ``door`` knows its address and the token."""
+    """Asks one server; ``http`` knows its address and the token."""
 
     def __init__(self, http: httpx.Client) -> None:
         self._http = http
@@ -180,7 +180,7 @@ class ApiClient:
     def change_incident(
         self, project: str, number: int, change: IncidentPatch, revision: int
     ) -> IncidentDetailShape:
-        """Change an incident as it was seen; ``Refused`` with 412 where somebody was faster."""
+        """Change an incident as it was seen; ``ApiError`` with 412 where somebody was faster."""
         return self._request(
             IncidentDetailShape,
             "PATCH",
@@ -216,7 +216,7 @@ class ApiClient:
         self._send("DELETE", f"{_project_path(project)}/tokens/{uid}")
 
     def get_repository_binding(self, project: str) -> RepositoryBindingShape:
-        """The repository whose jobs may upload; ``Refused`` with 404 where there is none."""
+        """The repository whose jobs may upload; ``ApiError`` with 404 where there is none."""
         return self._request(RepositoryBindingShape, "GET", f"{_project_path(project)}/repository")
 
     def bind_repository(self, project: str, binding: NewRepositoryBinding) -> RepositoryBindingShape:
@@ -260,13 +260,13 @@ class ApiClient:
         ).items
 
     def export_project(self, project: str, extension: str) -> Iterator[bytes]:
-        """A whole project as a file, piece by piece; ``ending`` is csv, json, pytorch.json or asv.tar."""
+        """A whole project as a file, piece by piece; the extension is csv, json, pytorch.json or asv.tar."""
         try:
             with self._http.stream(
                 "GET", f"{API_PREFIX}{_project_path(project)}/export.{extension}"
             ) as answer:
                 if not answer.is_success:
-                    answer.read()
+                    answer.read()  # a streamed response has no content until it is read
                     raise error_from_response(self.server, answer)
                 yield from answer.iter_bytes()
         except httpx.HTTPError as error:
@@ -323,16 +323,13 @@ def error_from_response(server: str, response: httpx.Response) -> ApiError:
     try:
         detail = ProblemDetails.model_validate_json(response.content).detail
     except ValidationError:
-        detail = f"{response.reason_phrase or 'no reason given'}"
+        detail = response.reason_phrase or "no reason given"
+    # Retry-After may hold a date as well (RFC 9110, 10.2.3): rarer than a wrong clock, and left aside.
+    text = response.headers.get("Retry-After", "")
+    retry_after_s = float(text) if text.isascii() and text.isdigit() else None
     return ApiError(
         f"{server} answers {response.status_code}: {detail}",
         status=response.status_code,
         body=response.content,
-        retry_after_s=_retry_after_s(response.headers),
+        retry_after_s=retry_after_s,
     )
-
-
-def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """``Retry-After`` in seconds; a date in it is rarer than a wrong clock, and is left aside."""
-    text = headers.get("Retry-After", "")
-    return float(text) if text.isascii() and text.isdigit() else None

@@ -32,8 +32,9 @@ class GitHubJobAuth(httpx.Auth):
     """Log in with the first request, and again once the token is over; a job that may not is told so when
     asked.
 
-    ``ask_at`` and ``secret`` are where and with what GitHub is asked. Neither is sent to the server, nor its
-    token to GitHub.
+    ``token_url`` and ``request_token`` are where and with what GitHub is asked. Neither is sent to the
+    server, nor its token to GitHub.
+    https://docs.github.com/actions/reference/security/oidc
     """
 
     requires_response_body = True
@@ -78,15 +79,12 @@ class GitHubJobAuth(httpx.Auth):
 
 def _parse_response(response_type: type[T], sender: str, response: httpx.Response) -> T:
     if not response.is_success:
-        raise _as_unauthorized(error_from_response(sender, response))
+        error = error_from_response(sender, response)
+        if not error.is_transient:
+            # A login that fails says nothing against a document: another token may send it, so keep it.
+            error.status = 401
+        raise error
     try:
         return response_type.model_validate_json(response.content)
-    except ValidationError as error:
-        raise ApiError(f"{sender} returned an unexpected token response.", status=401, body=b"") from error
-
-
-def _as_unauthorized(error: ApiError) -> ApiError:
-    """A login that fails says nothing against a document: another try, or another token, may send it."""
-    if not error.is_transient:
-        error.status = 401
-    return error
+    except ValidationError as invalid:
+        raise ApiError(f"{sender} returned an unexpected token response.", status=401, body=b"") from invalid

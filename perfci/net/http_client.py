@@ -26,8 +26,11 @@ def open_http_client(
         {"Authorization": f"Bearer {token}"} if token else {}
     )
     try:
+        address = httpx.URL(base_url)
+        if address.scheme not in ("http", "https") or not address.host:
+            raise httpx.InvalidURL("expected for example https://perf.example.com")
         return httpx.Client(
-            base_url=_parse_base_url(base_url),
+            base_url=address,
             headers=headers,
             auth=auth,
             timeout=timeout_s,
@@ -43,10 +46,3 @@ def open_http_client(
 def wsgi_transport(app: Any) -> httpx.BaseTransport:
     """Ask a WSGI application directly, as if it were served."""
     return httpx.WSGITransport(app)
-
-
-def _parse_base_url(text: str) -> httpx.URL:
-    address = httpx.URL(text)
-    if address.scheme not in ("http", "https") or not address.host:
-        raise httpx.InvalidURL("expected for example https://perf.example.com")
-    return address

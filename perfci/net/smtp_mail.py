@@ -52,9 +52,17 @@ def send_mail(message: EmailMessage, server: MailServer) -> None:
     if not server.host:
         raise PerfciError("No mail server is named: set [notify] smtp_host.")
     try:
-        with _connect(server) as connection:
+        context = ssl.create_default_context()
+        if server.tls == "tls":
+            smtp: smtplib.SMTP = smtplib.SMTP_SSL(
+                server.host, server.port, timeout=TIMEOUT_S, context=context
+            )
+        else:
+            smtp = smtplib.SMTP(server.host, server.port, timeout=TIMEOUT_S)
+        with smtp as connection:
             if server.tls == "starttls":
-                connection.starttls(context=ssl.create_default_context())
+                # Without a context smtplib checks no certificate.
+                connection.starttls(context=context)
             if server.user:
                 connection.login(server.user, server.password)
             connection.send_message(message)
@@ -68,11 +76,3 @@ def parse_recipient(address: str) -> str:
     if not RECIPIENT.fullmatch(address):
         raise PerfciError(f"{address!r} is no mail address; expected for example perf@example.com.")
     return address
-
-
-def _connect(server: MailServer) -> smtplib.SMTP:
-    if server.tls == "tls":
-        return smtplib.SMTP_SSL(
-            server.host, server.port, timeout=TIMEOUT_S, context=ssl.create_default_context()
-        )
-    return smtplib.SMTP(server.host, server.port, timeout=TIMEOUT_S)

@@ -103,6 +103,10 @@ class Store:
         self._ids = IdCache()
         self._series: dict[int, Series] = {}
 
+    def hide_address(self, message: str, replacement: str) -> str:
+        """Replace the address of this database, which may hold a password, in a message for strangers."""
+        return message.replace(self.url, replacement).replace(self.display_name, replacement)
+
     @contextlib.contextmanager
     def begin(self) -> Iterator[Session]:
         """Run a write transaction: committed at the end of the block, rolled back by any exception in it."""

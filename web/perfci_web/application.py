@@ -113,8 +113,7 @@ def _register_error_handlers(app: Flask, store: Store) -> None:
 
     @app.errorhandler(PerfciError)
     def handle_perfci_error(error: PerfciError) -> tuple[str, int] | Response:
-        # The address of a database may hold a password.
-        text = str(error).replace(store.url, "behind this dashboard")
+        text = store.hide_address(str(error), "behind this dashboard")
         if api.is_api_request(request):
             return api.error_response("unavailable", text)
         return render_template("layout/error.html", title="The store cannot be read", text=text), 503

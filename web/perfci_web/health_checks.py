@@ -40,7 +40,7 @@ def init_app(app: Flask, store: Store, *, read_only: bool, clock: Callable[[], d
                 _require_free_space(sqlite_file_of(store.url))
         except PerfciError as error:
             return jsonify(
-                status="not ready", problems=[_hide_database_url(store, str(error))], warnings=[]
+                status="not ready", problems=[store.hide_address(str(error), "of this server")], warnings=[]
             ), 503
         return jsonify(status="ready", problems=[], warnings=warnings), 200
 
@@ -69,7 +69,3 @@ def _require_free_space(file: Path | None) -> None:
         raise PerfciError(
             f"{free // 2**20} MiB are free where the database is, {MIN_FREE_BYTES // 2**20} are needed."
         )
-
-
-def _hide_database_url(store: Store, sentence: str) -> str:
-    return sentence.replace(store.url, "of this server").replace(store.display_name, "of this server")

@@ -204,22 +204,14 @@ def _run_handler(operation: Operation, call: Call) -> Reply:
         return operation.handler(call)
     except StoreUnavailable as error:
         wait = {"Retry-After": str(math.ceil(error.retry_after))}
-        raise ProblemError("unavailable", _hide_database_url(call, error), headers=wait) from error
+        detail = call.store.hide_address(str(error), "of this server")
+        raise ProblemError("unavailable", detail, headers=wait) from error
     except AccessDenied as error:
         raise ProblemError(KIND_BY_STATUS[error.status], str(error)) from error
     except PerfciError as error:
         # A database that is gone or busy for a moment is no mistake of the client.
         kind = "unavailable" if isinstance(error.__cause__, SQLAlchemyError) else "conflict"
-        raise ProblemError(kind, _hide_database_url(call, error)) from error
-
-
-def _hide_database_url(call: Call, error: PerfciError) -> str:
-    """Remove the address of the database, which may hold a password."""
-    return (
-        str(error)
-        .replace(call.store.url, "of this server")
-        .replace(call.store.display_name, "of this server")
-    )
+        raise ProblemError(kind, call.store.hide_address(str(error), "of this server")) from error
 
 
 def _build_response(reply: Reply) -> Response:
