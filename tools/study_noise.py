@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from perfci.cli.shared.durations import parse_budget
+from perfci.cli.shared.options import parse_budget
 from perfci.cli.shared.terminal_progress import format_duration
 from perfci.config import JudgeTable, load_config
 from perfci.doctor.noise_check import compute_detectable_effect

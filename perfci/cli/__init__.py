@@ -40,8 +40,16 @@ VERB_HELP = {
 }
 
 
-VERB_FOLDERS = ("compare", "github", "incidents", "project")
-"""Verbs that have a folder of modules; their command is in its module ``commands``."""
+VERB_PLACES = {
+    "compare": "compare.commands:command",
+    "github": "github.commands:command",
+    "incidents": "incidents.commands:command",
+    "judge": "json_filters:judge_command",
+    "detect": "json_filters:detect_command",
+    "upload": "upload:upload_command",
+    "flush": "upload:flush_command",
+}
+"""Module and name of the commands that are not ``command`` in a module named like their verb."""
 
 
 class VerbGroup(click.Group):
@@ -53,10 +61,10 @@ class VerbGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in VERB_HELP:
             return None
-        module = f"{name}.commands" if name in VERB_FOLDERS else name.replace("-", "_")
+        module, _, attribute = VERB_PLACES.get(name, f"{name.replace('-', '_')}:command").partition(":")
         gc.disable()  # an import makes no garbage: collecting during one takes a quarter of its time
         try:
-            command: click.Command = importlib.import_module(f"perfci.cli.{module}").command
+            command: click.Command = getattr(importlib.import_module(f"perfci.cli.{module}"), attribute)
         finally:
             gc.enable()
         return command

@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 
 from perfci.cli.shared.context import current_config, open_store_to_write, write_json
-from perfci.cli.shared.durations import parse_days
-from perfci.cli.shared.options import global_options, json_option
+from perfci.cli.shared.options import global_options, json_option, parse_days
 from perfci.model import PerfciError
 from perfci.service.uploads.retention import prune
 from perfci.store import backup, check, restore, upgrade

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from perfci.cli.shared.context import current_repository
@@ -23,17 +21,16 @@ def command() -> None:
     repository = current_repository()
     project, branch = repository.slug or repository.root.name, repository.main_branch
     files = render_starter_files(repository.root, project, branch)
-    written = [name for name, text in files.items() if _write_if_missing(repository.root / name, name, text)]
+    written = []
+    for name, text in files.items():
+        path = repository.root / name
+        if path.exists():
+            click.echo(f"kept    {name} (it was there)")
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        click.echo(f"wrote   {name}")
+        written.append(name)
     if ".github/workflows/perf.yml" in written and uses_default_branches(branch):
         click.echo(UNKNOWN_BRANCH_HINT)
     click.echo("\nnext:\n  perfci run --smoke\n  perfci compare HEAD~1 --smoke")
-
-
-def _write_if_missing(path: Path, name: str, text: str) -> bool:
-    if path.exists():
-        click.echo(f"kept    {name} (it was there)")
-        return False
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    click.echo(f"wrote   {name}")
-    return True

@@ -15,8 +15,7 @@ from pydantic import BaseModel
 
 from perfci.auth.permissions import READ_ONLY_LOCAL
 from perfci.cli.shared.context import current_config, open_store_to_read
-from perfci.cli.shared.flush_report import server_option
-from perfci.cli.shared.options import global_options
+from perfci.cli.shared.options import global_options, server_option
 from perfci.config import Config
 from perfci.model import PerfciError
 from perfci.net.api_client import ApiClient

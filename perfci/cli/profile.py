@@ -10,8 +10,7 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.shared.context import current_repository, load_repository_config, write_json
-from perfci.cli.shared.machine import lock_machine
+from perfci.cli.shared.context import current_repository, load_repository_config, lock_machine, write_json
 from perfci.cli.shared.options import (
     bench_option,
     global_options,

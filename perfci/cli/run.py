@@ -7,9 +7,12 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.shared.context import current_repository, load_repository_config, write_json
-from perfci.cli.shared.flush_report import print_report
-from perfci.cli.shared.machine import open_locked_store
+from perfci.cli.shared.context import (
+    current_repository,
+    load_repository_config,
+    open_locked_store,
+    write_json,
+)
 from perfci.cli.shared.options import (
     bench_option,
     global_options,
@@ -19,6 +22,7 @@ from perfci.cli.shared.options import (
     wait_option,
 )
 from perfci.cli.shared.terminal_progress import TerminalProgress
+from perfci.cli.upload import print_report
 from perfci.measure.compare_range import RangeResult, run_range
 from perfci.measure.open_session import open_workbench, prepare_scope
 from perfci.model import Commit, Status, VerdictKind

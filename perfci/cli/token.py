@@ -15,10 +15,9 @@ from perfci.cli.shared.backend import (
     project_or_all,
 )
 from perfci.cli.shared.context import write_json
-from perfci.cli.shared.durations import parse_days
-from perfci.cli.shared.options import global_options, json_option
+from perfci.cli.shared.options import global_options, json_option, parse_days
 from perfci.model import PerfciError
-from perfci.net.shapes.projects import NewToken, ScopeName, TokenShape
+from perfci.net.shapes.projects import NewToken, ScopeName
 from perfci.service.accounts.projects_and_members import DEFAULT_TOKEN_DAYS, MAX_TOKEN_DAYS
 
 
@@ -55,13 +54,17 @@ def create_command(
     project = project_or_all(all_projects)
     unique = tuple(sorted(set(scopes)))
     label = name or ", ".join(unique)
-    request = parse_request(NewToken, name=label, scopes=unique, days=_parse_expiry(expires))
+    days = parse_days(expires)
+    if days is None:
+        raise PerfciError(f"A number of days was expected, such as 90d, not {expires!r}.")
+    if not 1 <= days <= MAX_TOKEN_DAYS:
+        raise PerfciError(f"A token lives for 1 to {MAX_TOKEN_DAYS} days, not {days}.")
+    request = parse_request(NewToken, name=label, scopes=unique, days=days)
     with open_backend(server, writes=True) as backend:
         created = backend.create_token(project, request)
     click.echo(
-        f"token {created.token.uid} of {project or 'all projects'}, until "
-        f"{created.token.expires_at:%Y-%m-%d}; "
-        "keep it now, it is not shown again:",
+        f"token {created.token.uid} of {project or 'all projects'}, "
+        f"until {created.token.expires_at:%Y-%m-%d}; keep it now, it is not shown again:",
         err=True,
     )
     click.echo(created.secret)
@@ -83,7 +86,12 @@ def list_command(all_projects: bool, server: str, json_file: str | None) -> None
     for token in tokens:
         used = f"last used {token.last_used_at:%Y-%m-%d %H:%M}" if token.last_used_at else "never used"
         scopes = " ".join(token.scopes)
-        click.echo(f"{token.uid}  {_format_state(token):<20}  {scopes}  …{token.last4}  {used}  {token.name}")
+        if token.revoked_at:
+            state = f"revoked {token.revoked_at:%Y-%m-%d}"
+        else:
+            word = "until" if token.expires_at > datetime.now(UTC) else "expired"
+            state = f"{word} {token.expires_at:%Y-%m-%d}"
+        click.echo(f"{token.uid}  {state:<20}  {scopes}  …{token.last4}  {used}  {token.name}")
     if not tokens:
         click.echo("no tokens here")
 
@@ -99,19 +107,3 @@ def revoke_command(uid: str, all_projects: bool, server: str) -> None:
         if not backend.revoke_token(project_or_all(all_projects), uid):
             raise PerfciError(f"There is no token {uid} here: see `perfci token list`.")
     click.echo(f"token {uid} is revoked")
-
-
-def _parse_expiry(text: str) -> int:
-    days = parse_days(text)
-    if days is None:
-        raise PerfciError(f"A number of days was expected, such as 90d, not {text!r}.")
-    if not 1 <= days <= MAX_TOKEN_DAYS:
-        raise PerfciError(f"A token lives for 1 to {MAX_TOKEN_DAYS} days, not {days}.")
-    return days
-
-
-def _format_state(token: TokenShape) -> str:
-    if token.revoked_at:
-        return f"revoked {token.revoked_at:%Y-%m-%d}"
-    word = "until" if token.expires_at > datetime.now(UTC) else "expired"
-    return f"{word} {token.expires_at:%Y-%m-%d}"

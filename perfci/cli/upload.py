@@ -1,4 +1,4 @@
-"""``perfci upload``: send result files to a server, now or with a later flush."""
+"""``perfci upload`` and ``perfci flush``: send result files to a server, and what earlier jobs spooled."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ from pathlib import Path
 import click
 
 from perfci.cli.shared.context import current_config, write_json
-from perfci.cli.shared.flush_report import exit_code, print_report, serialize_report, server_option
-from perfci.cli.shared.options import global_options, json_option
-from perfci.service.uploads.send_runs import read_runs, resolve_server, upload_runs
+from perfci.cli.shared.options import global_options, json_option, server_option
+from perfci.net.spool_sender import FlushReport
+from perfci.report.number_format import format_count
+from perfci.service.uploads.send_runs import (
+    open_spool,
+    read_runs,
+    resolve_server,
+    send_spooled_runs,
+    upload_runs,
+)
 
 
 @click.command("upload")
@@ -17,7 +24,7 @@ from perfci.service.uploads.send_runs import read_runs, resolve_server, upload_r
 @server_option
 @json_option
 @global_options
-def command(paths: tuple[Path, ...], server: str, json_file: str | None) -> int:
+def upload_command(paths: tuple[Path, ...], server: str, json_file: str | None) -> int:
     """Spool results on disk, then send them; a run leaves the spool once the server has stored it.
 
     The token comes from PERFCI_TOKEN; a job of GitHub Actions with `id-token: write` needs none. Exit code 0
@@ -35,3 +42,51 @@ def command(paths: tuple[Path, ...], server: str, json_file: str | None) -> int:
     if json_file:
         write_json(json_file, serialize_report(report))
     return exit_code(report)
+
+
+@click.command("flush")
+@server_option
+@json_option
+@global_options
+def flush_command(server: str, json_file: str | None) -> int:
+    """Send spooled results to their servers.
+
+    Exit code 0 if nothing is pending any more, 1 if a run was rejected or is pending, 2 usage.
+    """
+    config = current_config()
+    servers = [server.rstrip("/")] if server else open_spool(config).list_servers()
+    reports = {address: send_spooled_runs(config, address) for address in servers}
+    for address, report in reports.items():
+        print_report(report, address, err=json_file == "-")
+    if not servers:
+        click.echo("nothing is pending", err=json_file == "-")
+    if json_file:
+        write_json(json_file, {address: serialize_report(report) for address, report in reports.items()})
+    return max((exit_code(report) for report in reports.values()), default=0)
+
+
+def print_report(report: FlushReport, server: str, *, err: bool = False) -> None:
+    """Print a summary line, then rejections and messages of the server."""
+    parts = [f"{format_count(len(report.sent), 'run')} sent to {server}"]
+    parts += [f"{len(report.already_stored)} already stored"] if report.already_stored else []
+    parts += [f"{len(report.rejected)} rejected"] if report.rejected else []
+    parts += [f"{report.waiting} pending (`perfci flush` tries again)"] if report.waiting else []
+    click.echo(", ".join(parts), err=err)
+    for sentence in (*report.rejected, *report.messages):
+        click.echo(f"  {sentence}", err=True)
+
+
+def exit_code(report: FlushReport) -> int:
+    """1 if a run was rejected or is still pending."""
+    return 1 if report.rejected or report.waiting else 0
+
+
+def serialize_report(report: FlushReport) -> dict[str, object]:
+    """The report as plain JSON values."""
+    return {
+        "sent": [receipt.model_dump() for receipt in report.sent],
+        "already_stored": [receipt.model_dump() for receipt in report.already_stored],
+        "rejected": report.rejected,
+        "pending": report.waiting,
+        "messages": report.messages,
+    }

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.shared.context import current_repository, load_repository_config, write_json
-from perfci.cli.shared.durations import format_duration
-from perfci.cli.shared.machine import open_locked_store
-from perfci.cli.shared.options import global_options, json_option, wait_option
+from perfci.cli.shared.context import (
+    current_repository,
+    load_repository_config,
+    open_locked_store,
+    write_json,
+)
+from perfci.cli.shared.options import format_duration, global_options, json_option, wait_option
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.formats.step_log import STEP_FIELDS
 from perfci.measure.script_run import (

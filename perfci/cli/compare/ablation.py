@@ -7,8 +7,12 @@ from collections.abc import Sequence
 import click
 
 from perfci.cli.compare.comparison_options import ComparisonOptions, comparison_exit_code, resolve_commit
-from perfci.cli.shared.context import current_repository, load_repository_config, write_json
-from perfci.cli.shared.machine import open_locked_store
+from perfci.cli.shared.context import (
+    current_repository,
+    load_repository_config,
+    open_locked_store,
+    write_json,
+)
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.measure.ablation import (
     AblationResult,

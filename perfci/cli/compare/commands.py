@@ -15,15 +15,15 @@ from perfci.cli.compare.variants import compare_variants
 from perfci.cli.shared.context import (
     current_repository,
     load_repository_config,
+    open_locked_store,
     open_store_to_read,
     write_json,
 )
-from perfci.cli.shared.durations import parse_budget
-from perfci.cli.shared.machine import open_locked_store
 from perfci.cli.shared.options import (
     bench_option,
     global_options,
     json_option,
+    parse_budget,
     smoke_option,
     suite_option,
     wait_option,

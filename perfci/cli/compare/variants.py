@@ -5,8 +5,12 @@ from __future__ import annotations
 import click
 
 from perfci.cli.compare.comparison_options import ComparisonOptions, comparison_exit_code, resolve_commit
-from perfci.cli.shared.context import current_repository, load_repository_config, write_json
-from perfci.cli.shared.machine import open_locked_store
+from perfci.cli.shared.context import (
+    current_repository,
+    load_repository_config,
+    open_locked_store,
+    write_json,
+)
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.measure.check_goals import find_variant_trades, judge_variant_goals, parse_goals
 from perfci.measure.check_goals import require_known_metrics as require_goals
@@ -18,7 +22,6 @@ from perfci.measure.variant_groups import (
     group_variants,
     require_known_parameters,
 )
-from perfci.model import Commit
 from perfci.report.goal_text import format_goals
 from perfci.report.pulls.comparison_findings import Findings, compute_bars
 from perfci.report.pulls.pull_comment import render_comment
@@ -94,24 +97,25 @@ def build_findings(
     """The comparison as findings, whose verdicts carry the variant in their label."""
     verdicts = [contrast.labelled_verdict for contrast in comparison.variants.contrasts]
     policy = comparison.variant_session.policy
+    commit = comparison.commit
+    reproduce = ["perfci", "compare"]
+    for text in axis_texts:
+        reproduce += ["--vary", text]
+    if not commit.dirty:
+        reproduce += ["--at", commit.short_sha]
     return Findings(
         verdicts,
-        comparison.commit,
-        comparison.commit,
-        sides_label=f"{comparison.commit.short_sha}: {' '.join(axis_texts)}",
+        commit,
+        commit,
+        sides_label=f"{commit.short_sha}: {' '.join(axis_texts)}",
         measurement_order="interleaved",
         goals=goals,
         rejections=comparison.variants.rejections,
         bars=compute_bars(verdicts, policy),
         strict=policy.default.strict,
         smoke=smoke,
-        reproduce_command=_reproduce_command(comparison.commit, axis_texts),
+        reproduce_command=reproduce,
     )
-
-
-def _reproduce_command(commit: Commit, axis_texts: tuple[str, ...]) -> list[str]:
-    axes = [word for text in axis_texts for word in ("--vary", text)]
-    return ["perfci", "compare", *axes, *([] if commit.dirty else ["--at", commit.short_sha])]
 
 
 def exit_code(comparison: VariantComparison, goals: list[GoalVerdict], *, strict: bool) -> int:

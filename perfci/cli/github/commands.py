@@ -21,9 +21,14 @@ from perfci.cli.shared.context import (
     load_repository_config,
     open_store_to_read,
 )
-from perfci.cli.shared.durations import parse_budget
-from perfci.cli.shared.flush_report import server_option
-from perfci.cli.shared.options import bench_option, global_options, smoke_option, suite_option
+from perfci.cli.shared.options import (
+    bench_option,
+    global_options,
+    parse_budget,
+    server_option,
+    smoke_option,
+    suite_option,
+)
 from perfci.config import Config
 from perfci.config.github_job import GitHubJob
 from perfci.github.client import GitHubClient, open_github_client
@@ -127,7 +132,7 @@ def compare_command(
     print_report(findings, options)
     sessions = comparison.sessions
     if with_main and not repository.has_identical_inputs(base, main, ignored_files):
-        findings, drift_sessions = _add_base_drift(repository, config, findings, main, options)
+        findings, drift_sessions = _measure_base_drift(repository, config, findings, main, options)
         sessions = [*sessions, *drift_sessions]
     with closing(open_store_to_read(config)) as store:
         write_runs(results, store, sessions)
@@ -139,7 +144,7 @@ def compare_command(
     return 4 if exit_code(findings, comparison.statuses, strict=False) == 4 else 0
 
 
-def _add_base_drift(
+def _measure_base_drift(
     repository: GitRepository, config: Config, findings: Findings, main: Commit, options: ComparisonOptions
 ) -> tuple[Findings, Sequence[str]]:
     """Add the drift of the target branch and its sessions; unchanged findings if it cannot be measured."""

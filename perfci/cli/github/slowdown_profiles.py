@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from perfci.cli.compare.comparison_options import ComparisonOptions
-from perfci.cli.shared.machine import lock_machine
+from perfci.cli.shared.context import lock_machine
 from perfci.cli.shared.profile_tables import format_tables
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.config import Config
@@ -89,7 +89,9 @@ def _profile_cells(
                     *_profile_files(workbench, repository.private_folder, "head", findings.head, cell),
                 ]
                 if {side for side, _, _ in files} == {"base", "head"}:
-                    _write_files(folder, cell, files)
+                    folder.mkdir(parents=True, exist_ok=True)
+                    for side, suffix, content in files:
+                        (folder / f"{folder_name(cell)}-{side}.{suffix}").write_bytes(content)
                     yield cell.name
 
 
@@ -105,9 +107,3 @@ def _profile_files(
     trace = gzip.compress((profile.folder / TRACE_FILE).read_bytes(), mtime=0)
     traces = [(side, "trace.json.gz", trace)] if len(trace) <= MAX_TRACE_BYTES else []
     return [(side, "txt", text.encode()), *traces]
-
-
-def _write_files(folder: Path, cell: Cell, files: Iterable[tuple[str, str, bytes]]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for side, suffix, content in files:
-        (folder / f"{folder_name(cell)}-{side}.{suffix}").write_bytes(content)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from contextlib import closing
 
 import click
 
 from perfci.cli.incidents import destination, mute, schedule, set_incident
-from perfci.cli.incidents.derived_text import format_derived_incident, format_derived_overview
-from perfci.cli.incidents.stored_text import (
+from perfci.cli.incidents.incident_listing import (
+    format_derived_incident,
+    format_derived_overview,
     format_stored_incident,
     format_stored_overview,
     load_stored_incident,
@@ -85,21 +85,13 @@ for subcommand in (set_incident.command, mute.command, schedule.command, destina
 def derive_incidents() -> ProjectEvaluation:
     """Derive the incidents of this project from its stored history; nothing is written."""
     config = current_config()
-    with closing(open_store_to_read(config)) as store, store.read() as tx:
-        return derive_evaluation(
-            tx, config.project, build_policy(config), config.settings.history, current_tags()
-        )
-
-
-def current_tags() -> Mapping[str, Collection[str]] | None:
-    """The tags of this repository by sha; None outside of one.
-
-    The stored tags may be older: a release is often tagged after its commit was measured.
-    """
+    # A release is often tagged after its commit was measured, so that the stored tags are older.
     try:
-        return current_repository().tags()
+        tags = current_repository().tags()
     except PerfciError:
-        return None
+        tags = None
+    with closing(open_store_to_read(config)) as store, store.read() as tx:
+        return derive_evaluation(tx, config.project, build_policy(config), config.settings.history, tags)
 
 
 def find_incident(evaluation: ProjectEvaluation, name: str) -> BudgetedIncident:

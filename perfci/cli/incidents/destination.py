@@ -8,9 +8,14 @@ from typing import Any
 
 import click
 
-from perfci.cli.shared.context import current_config, write_list
+from perfci.cli.shared.context import (
+    current_config,
+    local_audit_context,
+    read_from_project,
+    write_list,
+    write_to_project,
+)
 from perfci.cli.shared.options import global_options, json_option
-from perfci.cli.shared.project_transaction import local_audit_context, read_from_project, write_to_project
 from perfci.model import IncidentState, PerfciError
 from perfci.service.notify.manage_destinations import (
     ADDRESS_CHECKS,

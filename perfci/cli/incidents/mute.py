@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 import click
 
 from perfci.cli.shared.backend import parse_request
-from perfci.cli.shared.context import write_list
+from perfci.cli.shared.context import local_audit_context, read_from_project, write_list, write_to_project
 from perfci.cli.shared.options import global_options, json_option
-from perfci.cli.shared.project_transaction import local_audit_context, read_from_project, write_to_project
 from perfci.model import PerfciError
 from perfci.net.shapes.incidents import MuteChange
 from perfci.service.incidents.mute_benchmarks import mute_benchmark

@@ -5,10 +5,8 @@ from __future__ import annotations
 import click
 from pydantic import ValidationError
 
-from perfci.cli.shared.context import write_list
-from perfci.cli.shared.durations import parse_duration
-from perfci.cli.shared.options import global_options, json_option
-from perfci.cli.shared.project_transaction import local_audit_context, read_from_project, write_to_project
+from perfci.cli.shared.context import local_audit_context, read_from_project, write_list, write_to_project
+from perfci.cli.shared.options import global_options, json_option, parse_duration
 from perfci.model import PerfciError
 from perfci.net.shapes.results import ReportingScheduleChange
 from perfci.service.incidents.mute_benchmarks import set_reporting_schedule
@@ -46,8 +44,15 @@ def set_command(number: int, every: str | None, learn: bool, mute: bool) -> None
     """Set a reporting schedule, learn it again, or stop expecting reports."""
     if [every is not None, learn, mute].count(True) != 1:
         raise PerfciError("Give one of --every TIME, --learn or --mute.")
-    every_s = _parse_interval(every) if every else None
-
+    every_s = None
+    if every:
+        try:
+            # The limits are those of the API's own shape; its id is not looked at here.
+            every_s = ReportingScheduleChange(id=1, every_s=parse_duration(every, "mhd") or 0).every_s
+        except ValidationError:
+            raise PerfciError(
+                f"--every takes a time from 1m to 366d, such as 90m, 12h or 7d, found {every!r}"
+            ) from None
     if not write_to_project(
         lambda tx, project: set_reporting_schedule(
             tx, project, number, local_audit_context(), every_s=every_s, muted=mute
@@ -58,17 +63,6 @@ def set_command(number: int, every: str | None, learn: bool, mute: bool) -> None
         click.echo(f"{number}: muted")
     else:
         click.echo(f"{number}: {f'every {every}' if every else 'learned from reports'}")
-
-
-def _parse_interval(text: str) -> float:
-    """Seconds of ``--every``, held against the limits of the API's own shape."""
-    try:
-        change = ReportingScheduleChange(id=1, every_s=parse_duration(text, "mhd") or 0)
-    except ValidationError:
-        raise PerfciError(
-            f"--every takes a time from 1m to 366d, such as 90m, 12h or 7d, found {text!r}"
-        ) from None
-    return change.every_s or 0.0
 
 
 def _describe_schedule(schedule: ReportingSchedule) -> str:

@@ -8,11 +8,9 @@ from typing import Any
 import click
 from sqlalchemy.orm import Session
 
-from perfci.cli.incidents.stored_text import format_stored_summary
-from perfci.cli.shared.context import write_json
-from perfci.cli.shared.durations import DayParam
-from perfci.cli.shared.options import global_options, json_option
-from perfci.cli.shared.project_transaction import local_audit_context, write_to_project
+from perfci.cli.incidents.incident_listing import format_stored_summary
+from perfci.cli.shared.context import local_audit_context, write_json, write_to_project
+from perfci.cli.shared.options import DayParam, global_options, json_option
 from perfci.model import IncidentState, PerfciError
 from perfci.service.incidents.change_request import parse_incident_update
 from perfci.service.incidents.serialize_incidents import serialize_incident

@@ -1,21 +1,29 @@
-"""The repository, configuration and store that a verb works on, and its output files."""
+"""What a verb works on: the repository, the configuration, the machine, the store and the project in it; and
+its output as JSON."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
+from sqlalchemy.orm import Session
 
+from perfci.auth.permissions import LOCAL
 from perfci.cli.shared.options import GlobalOptions
+from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.config import Config, load_config
 from perfci.model import PerfciError
 from perfci.runner.git_repository import GitRepository, ensure_private_folder
-from perfci.store import Store, open_store
+from perfci.runner.locks import machine_lock
+from perfci.service.audit_context import AuditContext
+from perfci.store import Store, open_store, projects
+from perfci.store.projects import Project
 
 
 def current_repository() -> GitRepository:
@@ -60,6 +68,7 @@ def _read_global_options() -> GlobalOptions:
 
 def open_store_to_write(config: Config, *, durable: bool = False) -> Store:
     """Open the store, and create it if it is missing."""
+    # .perfci/ is made readable for its owner only before a database lies in it.
     if f"{config.root}/.perfci/" in config.database_url:
         ensure_private_folder(config.root)
     return open_store(config.database_url, create=True, durable=durable, pool=config.settings.store.pool)
@@ -68,6 +77,52 @@ def open_store_to_write(config: Config, *, durable: bool = False) -> Store:
 def open_store_to_read(config: Config) -> Store:
     """Open the store, which must exist."""
     return open_store(config.database_url, create=False, pool=config.settings.store.pool)
+
+
+def lock_machine(
+    config: Config, verb: str, progress: TerminalProgress, *, no_wait: bool = False
+) -> AbstractContextManager[None]:
+    """Hold the machine for one verb; another one that wants it is told which verb holds it, and where."""
+    owner = f"{verb} in {config.root}"
+    return machine_lock(config.lock_path, owner=owner, wait=not no_wait, on_wait=progress.report)
+
+
+@contextmanager
+def open_locked_store(
+    config: Config, verb: str, progress: TerminalProgress, *, no_wait: bool = False
+) -> Iterator[Store]:
+    """Hold the machine and open the store that the measurements go to."""
+    with lock_machine(config, verb, progress, no_wait=no_wait), closing(open_store_to_write(config)) as store:
+        yield store
+
+
+T = TypeVar("T")
+
+
+def write_to_project(operation: Callable[[Session, Project], T]) -> T:
+    """Run an operation in a write transaction and commit it."""
+    config = current_config()
+    with closing(open_store_to_write(config)) as store, store.begin() as tx:
+        return operation(tx, _require_project(tx, config.project))
+
+
+def read_from_project(operation: Callable[[Session, Project], T]) -> T:
+    """Run an operation in a read transaction."""
+    config = current_config()
+    with closing(open_store_to_read(config)) as store, store.read() as tx:
+        return operation(tx, _require_project(tx, config.project))
+
+
+def _require_project(tx: Session, slug: str) -> Project:
+    project = projects.find_project(tx, slug)
+    if project is None:
+        raise PerfciError(f"There is no project {slug} in this store.")
+    return project
+
+
+def local_audit_context() -> AuditContext:
+    """The local user as the author of a change, now."""
+    return AuditContext(LOCAL, datetime.now(UTC))
 
 
 def write_json(target: str, value: Any) -> None:
@@ -96,8 +151,3 @@ def _to_json_value(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return str(value)
-
-
-def is_terminal() -> bool:
-    """Whether standard error is a terminal."""
-    return sys.stderr.isatty()

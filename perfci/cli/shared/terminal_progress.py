@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 
 import click
 
-from perfci.cli.shared.context import is_terminal
-from perfci.cli.shared.durations import format_duration
+from perfci.cli.shared.options import format_duration
 from perfci.model import Status
 from perfci.runner.cell_outcomes import CellOutcome
 from perfci.runner.visit_plan import CommitVisit
@@ -86,6 +86,11 @@ class TerminalProgress:
         if self._live and self._width:
             click.echo("\r" + " " * self._width + "\r", err=True, nl=False)
             self._width = 0
+
+
+def is_terminal() -> bool:
+    """Whether standard error is a terminal."""
+    return sys.stderr.isatty()
 
 
 def missing_metrics(outcome: CellOutcome) -> dict[str, list[str]]:

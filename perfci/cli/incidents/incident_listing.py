@@ -1,4 +1,4 @@
-"""Stored incidents as text: the list of a project, one line of it, and one incident with its history."""
+"""Incidents as text: those that an evaluation stored, or those derived from the history at this moment."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from perfci.cli.shared.context import current_config, open_store_to_read
 from perfci.model import IncidentKind
 from perfci.report.incidents import activity_log, notification_text
 from perfci.report.incidents import incident_text as words
+from perfci.service.incidents.compute_evaluation import ProjectEvaluation
 from perfci.service.incidents.serialize_incidents import (
     IncidentDetail,
     IncidentOverview,
@@ -21,6 +22,7 @@ from perfci.store import projects
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.records import DATA_KIND, IncidentRecord
 from perfci.store.projects import Project
+from perfci.verdicts.incidents.page_budget import BudgetedIncident
 
 MISSING_DATA_GLYPH = "?"
 MAX_LISTED = 100
@@ -120,4 +122,49 @@ def format_stored_incident(incident: IncidentDetail) -> Iterator[str]:
         text = activity_log.activity_text(event.action, event.before, event.after, event.text)
         yield f"  {event.at:%Y-%m-%d %H:%M}  {event.actor}  {heading}: {text}"
     if command := record.detail.get("next_measurement"):
+        yield from ("", "Next measurement", f"  {command}")
+
+
+def format_derived_overview(evaluation: ProjectEvaluation) -> Iterator[str]:
+    """A summary line, then every section; re-measurements and slow drift come with their commands."""
+    summary = words.incidents_summary(evaluation.incidents, len(evaluation.retests), len(evaluation.creeps))
+    yield f"{evaluation.project}: {summary}"
+    for title, incidents in words.group_by_section(evaluation.incidents):
+        yield from ("", title)
+        for incident in incidents:
+            yield from format_derived_summary(incident, evaluation)
+    if evaluation.retests:
+        yield from ("", "Suggested re-measurements")
+        for retest in evaluation.retests:
+            yield from (f"  {words.retest_sentence(retest)}", f"    {words.retest_command(retest)}")
+    if evaluation.creeps:
+        yield from ("", "Slow drift since a release")
+        for creep in evaluation.creeps:
+            yield from (f"  {words.creep_sentence(creep)}", f"    {words.creep_command(creep)}")
+
+
+def format_derived_summary(budgeted: BudgetedIncident, evaluation: ProjectEvaluation) -> Iterator[str]:
+    """One incident of a list: its headline and, indented, what is known about it."""
+    incident = budgeted.incident
+    headline = words.incident_headline(incident, evaluation.commits)
+    yield f"  {words.GLYPHS[incident.kind]} {incident.id}  {headline}"
+    explained = words.incident_explanation(incident, evaluation.commits)
+    yield f"    {words.largest_change_sentence(incident)}. {explained}".rstrip()
+    yield f"    {words.disposition_sentence(budgeted, evaluation.pages_per_week)}"
+    if command := words.measure_command(incident):
+        yield f"    {command}"
+
+
+def format_derived_incident(budgeted: BudgetedIncident, evaluation: ProjectEvaluation) -> Iterator[str]:
+    """One incident with its series and candidate commits."""
+    incident = budgeted.incident
+    yield f"{words.GLYPHS[incident.kind]} {words.incident_headline(incident, evaluation.commits)}"
+    yield from filter(None, [words.incident_explanation(incident, evaluation.commits)])
+    yield f"{incident.id}, {words.disposition_sentence(budgeted, evaluation.pages_per_week)}"
+    yield from ("", "Changed series, largest first")
+    yield from (f"  {words.member_sentence(change)}" for change in incident.members)
+    if incident.candidates:
+        yield from ("", "Candidate commits, most likely first")
+        yield from (f"  {line}" for line in words.candidate_commit_lines(incident))
+    if command := words.measure_command(incident):
         yield from ("", "Next measurement", f"  {command}")

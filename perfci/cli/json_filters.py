@@ -1,0 +1,45 @@
+"""``perfci judge`` and ``perfci detect``: the statistics as filters, JSON in and JSON out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from perfci.cli.shared.options import global_options
+from perfci.model import PerfciError
+from perfci.verdicts.json_filters import detect_document, judge_document
+
+
+@click.command("judge")
+@click.option("--json", "as_json", is_flag=True, help="no effect (JSON is the only format)")
+@global_options
+def judge_command(as_json: bool) -> None:
+    """Read {"op": "compare" or "decide", "min_effect", "cases": [...]} from stdin.
+
+    Write {"results": [...]} to stdout.
+    """
+    run_json_filter(judge_document)
+
+
+@click.command("detect")
+@click.option("--json", "as_json", is_flag=True, help="no effect (JSON is the only format)")
+@global_options
+def detect_command(as_json: bool) -> None:
+    """Read {"op": "detect", "min_effect", "series": [...]} from stdin, write {"results": [...]}."""
+    run_json_filter(detect_document)
+
+
+def run_json_filter(transform: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Read a JSON object from stdin, transform it, write the result to stdout."""
+    try:
+        document = json.load(sys.stdin)
+    except ValueError as error:
+        raise PerfciError(f"standard input is not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise PerfciError(f"a JSON object was expected on standard input, found {type(document).__name__}")
+    json.dump(transform(document), sys.stdout)
+    sys.stdout.write("\n")

@@ -1,1 +1,0 @@
-"""``perfci project``: projects, their members and the repository bound to them."""
