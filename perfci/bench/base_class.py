@@ -1,4 +1,4 @@
-"""The base class of benchmarks that give several metrics, and the door through which plain asv sees them.
+"""Base class of benchmarks with several metrics, each of which plain asv sees as a ``track_*`` method.
 
 perfci runs a ``measure_*`` method once and reads all its metrics. asv knows one number per benchmark: for
 it, every metric becomes a ``track_*`` method. The first that asv calls measures and leaves a file in the

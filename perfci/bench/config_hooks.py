@@ -1,6 +1,4 @@
-"""Hooks of a model that are functions of the user's own modules, named in ``perfci.toml`` by their dotted
-names.
-"""
+"""Call the hooks of a model that ``perfci.toml`` names by the dotted names of the user's own functions."""
 
 from __future__ import annotations
 

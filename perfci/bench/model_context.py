@@ -1,4 +1,4 @@
-"""What the metric groups measure: one model at one point of its parameter grid, with its hooks bound."""
+"""Model context: one model at one point of its parameter grid, with its hooks and settings bound."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The sample repository: a tiny language model, 24 commits, and notes of the changes planted in
-them.
+"""Make the sample repository: a tiny language model, 24 commits, and notes of the changes planted in them.
 
 The commits are the patches in ``sample/``, applied in order; author, date and message come from the
 patches and the committer is fixed, so every machine gets the same shas. Planted changes are

@@ -1,7 +1,4 @@
-"""Check that the machine is quiet enough.
-
-Measure A/A pairs and compute the smallest effect they can detect.
-"""
+"""Check by A/A pairs that the machine is quiet enough to detect the changes that are judged."""
 
 from __future__ import annotations
 

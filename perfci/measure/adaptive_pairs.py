@@ -1,7 +1,4 @@
-"""Measure interleaved pairs where they decide.
-
-Every open question gets pairs until its verdict needs no more.
-"""
+"""Measure interleaved pairs until the verdict on each question needs no more."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The questions of a comparison.
-
-Is one cell different at two commits, or are two cells of one commit different?
-"""
+"""Questions of a comparison: does a cell differ between two commits, or do two cells of one commit?"""
 
 from __future__ import annotations
 

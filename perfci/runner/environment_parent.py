@@ -1,4 +1,4 @@
-"""perfci's side of a measured environment: start the environment parent and let it fork workers."""
+"""Start the environment parent of a measured environment, and let it fork workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Freeze a suite before a session, so that edits during it are not measured; its cells."""
+"""Freeze a suite, so that edits during a session are not measured, and list its cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One measurement at a time on one machine: two that overlap would measure each other."""
+"""Locks of a machine and of a repository: measurements that overlap would measure each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user's own script as one measured process: started, waited for, and ended with all that it started."""
+"""Run a user's own script as one measured process, and end it with all that it started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Order of visits and cells: seeded, so that a session can be resumed and replayed exactly."""
+"""Plan the order of visits and cells: seeded, so that a session can be resumed and replayed exactly."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Count the ATen operators of a call below autograd: all, those that synchronise, those that convert or
-copy.
-"""
+"""Count the ATen operators of a call by a dispatch mode: all, synchronising ones, conversions and copies."""
 
 from __future__ import annotations
 

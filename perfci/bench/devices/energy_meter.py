@@ -1,4 +1,4 @@
-"""Joules per call, from the counter that an NVIDIA GPU keeps of its own energy."""
+"""Measure joules per call by the counter that an NVIDIA GPU keeps of its own energy."""
 
 from __future__ import annotations
 

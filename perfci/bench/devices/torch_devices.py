@@ -1,4 +1,4 @@
-"""The one seam between a benchmark and what it runs on: CPU, CUDA, ROCm, XPU or MPS."""
+"""Device interface of a benchmark: CPU, CUDA, ROCm, XPU or MPS through the same calls."""
 
 from __future__ import annotations
 

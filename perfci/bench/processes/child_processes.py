@@ -1,6 +1,4 @@
-"""Run functions in child processes that never outlive their parent, and collect results, failures and
-hangs.
-"""
+"""Run functions in child processes that never outlive their parent, and collect results and failures."""
 
 from __future__ import annotations
 

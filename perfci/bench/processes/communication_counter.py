@@ -1,4 +1,4 @@
-"""What a step of torch.distributed says to other ranks: how often, how many bytes, for how long."""
+"""Count and time the collectives of a step of torch.distributed: operations, bytes and seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns: where perfci measures two commits beside each other, their processes run by turns, never at once."""
+"""Take turns with the process that is measured beside this one, so that the two never run at once."""
 
 from __future__ import annotations
 

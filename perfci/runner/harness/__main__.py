@@ -1,6 +1,4 @@
-"""The way in: ``python harness FD`` is an environment parent, ``python harness cell ARGUMENTS`` a spawned
-cell.
-"""
+"""Entry point: ``python harness FD`` is an environment parent, ``... cell ARGUMENTS`` a spawned cell."""
 
 import importlib
 import json

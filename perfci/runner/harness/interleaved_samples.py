@@ -1,4 +1,4 @@
-"""How asv's timing benchmarks take their samples where processes take turns: one sample is one turn.
+"""Take the samples of asv's timing benchmarks in turns: one sample is one turn.
 
 The k-th samples of two processes that take turns were taken next to each other. That is what makes them
 comparable, sample by sample, on a machine that is never the same for long; so every sample has to last long

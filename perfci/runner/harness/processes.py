@@ -1,4 +1,4 @@
-"""Processes that end: waiting by the wall clock, killing groups, adopting and ending orphans."""
+"""End processes: wait by the wall clock, kill groups, adopt and end orphans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns among the cells that are measured beside each other: one of them runs, the others wait.
+"""Take turns with the cells that are measured beside this one: one of them runs, the others wait.
 
 Two processes that are measured one after the other see different machine drift; two that take turns every
 few milliseconds, on one core, see the same. They never run at once, so they do not disturb each other. A

@@ -1,1 +1,1 @@
-"""A suite for measuring equals: what differs between its processes is what the machine does to them."""
+"""Suite for A/A runs: what differs between its processes is the noise of the machine."""
