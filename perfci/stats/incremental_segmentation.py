@@ -117,11 +117,12 @@ def update_segmentations(
     returned as it is.
     """
     arrays = [_validate_values(raw) for raw in values]
-    equal_points = [
-        _common_prefix_length(old.values, array) for old, array in zip(previous, arrays, strict=True)
-    ]
+    equal_points: list[int] = []
     updated, changed = list(previous), []
     for k, (old, array) in enumerate(zip(previous, arrays, strict=True)):
+        size = min(len(old.values), len(array))
+        differs = old.values[:size] != array[:size]
+        equal_points.append(int(differs.argmax()) if differs.any() else size)
         if len(array) < MIN_POINTS:
             updated[k] = SegmentedSeries(array, old.bar)
         elif not equal_points[k] == len(array) == len(old.values):
@@ -157,13 +158,6 @@ def _validate_values(values: Sequence[float] | Floats) -> Floats:
             f"expected a line of finite numbers, found {description}; leave out what was not measured"
         )
     return line
-
-
-def _common_prefix_length(old: Floats, new: Floats) -> int:
-    """Number of leading points that are equal."""
-    size = min(len(old), len(new))
-    differs = old[:size] != new[:size]
-    return int(differs.argmax()) if differs.any() else size
 
 
 def _update_partitions(

@@ -128,7 +128,11 @@ def unpaired_shift(base: Floats, head: Floats) -> Shift:
     handful of processes cannot say which of the two is right.
     """
     kept_base, kept_head = _drop_outliers(base, head)
-    share_base, share_head = (_floored_variance(side) / len(side) for side in (kept_base, kept_head))
+    shares = []
+    for side in (kept_base, kept_head):
+        variance = max(float(side.var(ddof=1)), LEVEL_RESOLUTION**2) if len(side) > 1 else math.inf
+        shares.append(variance / len(side))
+    share_base, share_head = shares
     total = share_base + share_head
     df = total**2 / (share_base**2 / max(len(kept_base) - 1, 1) + share_head**2 / max(len(kept_head) - 1, 1))
     mean = float(kept_head.mean() - kept_base.mean())
@@ -371,11 +375,6 @@ def _robust_sigma(residuals: Floats, centres: int) -> float:
     if not len(distances):
         return LEVEL_RESOLUTION
     return max(MAD_TO_SIGMA * float(np.median(distances)), LEVEL_RESOLUTION)
-
-
-def _floored_variance(side: Floats) -> float:
-    """Sample variance of a side, not below the resolution of a level; infinite for one value."""
-    return max(float(side.var(ddof=1)), LEVEL_RESOLUTION**2) if len(side) > 1 else math.inf
 
 
 def _split_modes(side: Floats) -> tuple[Floats, Floats] | None:

@@ -39,14 +39,21 @@ def select_judged_by_status(
     twins = find_cpu_twins(statuses)
     waiting = {cpu for cpu, wall in twins.items() if not computes(cpu, wall)}
     informational = waiting | {wall for cpu, wall in twins.items() if cpu not in waiting}
-    available = {key_without_metric(series) for series, ends in statuses.items() if _has_values(ends)}
-    return [
-        series
+    available = {
+        key_without_metric(series)
         for series, ends in statuses.items()
-        if series not in informational
-        and not _is_informational(ends)
-        and not (key_without_metric(series) in available and _is_unavailable(ends))
-    ]
+        if any(status is Status.OK for status, _ in ends)
+    }
+    judged = []
+    for series, ends in statuses.items():
+        usable_clocks = {clock for status, clock in ends if status is Status.OK}
+        if series in informational or usable_clocks == {Clock.INFORMATIONAL}:
+            continue
+        # every process that reached this metric could not read it, beside others it returned
+        is_unavailable = not usable_clocks and any(status is Status.SKIPPED for status, _ in ends)
+        if not (is_unavailable and key_without_metric(series) in available):
+            judged.append(series)
+    return judged
 
 
 def collect_statuses(processes: Mapping[Series, Iterable[Process]]) -> dict[Series, set[StatusAndClock]]:
@@ -67,7 +74,9 @@ def find_cpu_twins(statuses: StatusesBySeries) -> dict[Series, Series]:
         wall = series_by_key.get(
             (key_without_metric(series), series.metric.name.removeprefix(CPU_METRIC_PREFIX))
         )
-        if wall is not None and _is_read_from_cpu_clock(statuses[series]):
+        # a summary without processes is trusted by its name
+        clocks = {clock for _, clock in statuses[series]}
+        if wall is not None and (not clocks or Clock.CPU in clocks):
             twins[series] = wall
     return twins
 
@@ -98,31 +107,10 @@ def _add_failures(cpu: ProcessesByCommit, wall: ProcessesByCommit) -> ProcessesB
     it was to return only."""
     merged = {sha: list(processes) for sha, processes in cpu.items()}
     for sha, processes in wall.items():
-        failed = [replace(process, clock=Clock.CPU) for process in processes if not _is_ok(process)]
+        failed = [
+            replace(process, clock=Clock.CPU) for process in processes if process.status is not Status.OK
+        ]
         new = [process for process in failed if process not in cpu.get(sha, ())]
         if new:
             merged[sha] = merged.get(sha, []) + new
     return merged
-
-
-def _is_read_from_cpu_clock(statuses: Collection[StatusAndClock]) -> bool:
-    """Whether any process used the CPU clock; a summary without processes is trusted by its name."""
-    return not statuses or any(clock is Clock.CPU for _, clock in statuses)
-
-
-def _is_informational(statuses: Collection[StatusAndClock]) -> bool:
-    """Whether all usable processes are informational."""
-    return {clock for status, clock in statuses if status is Status.OK} == {Clock.INFORMATIONAL}
-
-
-def _is_unavailable(statuses: Collection[StatusAndClock]) -> bool:
-    """Whether every process that reached this metric could not read it."""
-    return not _has_values(statuses) and any(status is Status.SKIPPED for status, _ in statuses)
-
-
-def _has_values(statuses: Collection[StatusAndClock]) -> bool:
-    return any(status is Status.OK for status, _ in statuses)
-
-
-def _is_ok(process: Process) -> bool:
-    return process.status is Status.OK

@@ -40,19 +40,6 @@ class MetricClassRule:
     exact_bar: float | None = None
     floor: float = 0.0
 
-    def matches_metric(self, metric: Metric) -> bool:
-        """Whether name and unit match."""
-        return bool(
-            re.fullmatch(self.name_pattern, metric.name, MATCH_FLAGS)
-            and re.fullmatch(self.unit_pattern, metric.unit, MATCH_FLAGS)
-        )
-
-    def build_rule(self, default: Rule) -> Rule:
-        """The default rule with the bar of this class."""
-        bar = min(max(default.bar, self.min_bar), self.max_bar)
-        subject = "" if bar == default.bar and self.exact_bar is None else self.subject
-        return replace(default, bar=bar, exact_bar=self.exact_bar, floor=self.floor, subject=subject)
-
 
 SECONDS_UNIT = r"(seconds|s|ms|us|ns)(/.*)?"
 BYTES_UNIT = r"(bytes|[kmgt]i?b)"
@@ -116,7 +103,12 @@ value repeats exactly."""
 
 @lru_cache(maxsize=4096)  # thousands of series have a few metrics
 def _find_class_rule(metric: Metric) -> MetricClassRule:
-    return next(class_rule for class_rule in CLASS_RULES if class_rule.matches_metric(metric))
+    return next(
+        class_rule
+        for class_rule in CLASS_RULES
+        if re.fullmatch(class_rule.name_pattern, metric.name, MATCH_FLAGS)
+        and re.fullmatch(class_rule.unit_pattern, metric.unit, MATCH_FLAGS)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +127,6 @@ class PolicyOverride:
     floor_bytes: float | None = None
     metric_class: MetricClass | None = None
     judge: bool = True
-
-    def matches_series(self, series: Series) -> bool:
-        """Whether the expression is found in the label."""
-        return re.search(self.match, series.label) is not None
 
     def apply_to(self, class_rule: Rule, default: Rule, series: Series) -> Rule:
         """The rule of the class with what the table sets."""
@@ -162,29 +150,34 @@ class Policy:
     overrides: Sequence[PolicyOverride] = ()
 
     def rule_for(self, series: Series) -> Rule:
-        """The rule of a series."""
-        override = self._find_override(series)
-        rule = self._resolve_class_rule(series, override).build_rule(self.default)
-        return override.apply_to(rule, self.default, series) if override else rule
+        """The rule of a series: the default one with the bar of its class, and what its table sets."""
+        override, class_rule = self._match(series)
+        default = self.default
+        bar = min(max(default.bar, class_rule.min_bar), class_rule.max_bar)
+        is_default = bar == default.bar and class_rule.exact_bar is None
+        rule = replace(
+            default,
+            bar=bar,
+            exact_bar=class_rule.exact_bar,
+            floor=class_rule.floor,
+            subject="" if is_default else class_rule.subject,
+        )
+        return override.apply_to(rule, default, series) if override else rule
 
     def class_of(self, series: Series) -> MetricClass:
         """The metric class of a series."""
-        return self._resolve_class_rule(series, self._find_override(series)).metric_class
+        return self._match(series)[1].metric_class
 
     def is_judged(self, series: Series) -> bool:
         """Whether the series gets a verdict; others are still measured and shown."""
-        override = self._find_override(series)
+        override = self._match(series)[0]
         return override is None or override.judge
 
-    def _find_override(self, series: Series) -> PolicyOverride | None:
-        return next((override for override in self.overrides if override.matches_series(series)), None)
-
-    def _resolve_class_rule(self, series: Series, override: PolicyOverride | None) -> MetricClassRule:
+    def _match(self, series: Series) -> tuple[PolicyOverride | None, MetricClassRule]:
+        """The first table whose expression is found in the label of a series, and the rule of its class."""
+        override = next((table for table in self.overrides if re.search(table.match, series.label)), None)
         class_rule = _find_class_rule(series.metric)
         if override is None or override.metric_class in (None, class_rule.metric_class):
-            return class_rule
-        return next(
-            class_rule
-            for class_rule in reversed(CLASS_RULES)
-            if class_rule.metric_class is override.metric_class
-        )
+            return override, class_rule
+        widest = next(rule for rule in reversed(CLASS_RULES) if rule.metric_class is override.metric_class)
+        return override, widest

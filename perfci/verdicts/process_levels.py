@@ -19,10 +19,13 @@ MIN_CPU_SHARE = 0.2
 show a slowdown."""
 
 
-def process_level(process: Process) -> float:
-    """Level of one process: the lower quartile of CPU time, which is only ever inflated, else the
-    median."""
-    return _clock_level(process.samples, process.clock)
+def process_level(process: Process, warmup: int = 0) -> float:
+    """Level of one process without its first ``warmup`` samples.
+
+    The lower quartile of CPU time, which is only ever inflated, else the median.
+    """
+    samples = process.samples[warmup:]
+    return lower_quartile(samples) if process.clock is Clock.CPU else median(samples)
 
 
 def judged_level(point: Point) -> float | None:
@@ -45,8 +48,9 @@ def summarize_result(processes: Sequence[Process]) -> ResultSummary | None:
     judged = select_usable(processes)
     if not judged:
         return ResultSummary(None, clock, None)
+    level = median([process_level(process) for process in judged])
     samples = [sample for process in judged for sample in process.samples]
-    return ResultSummary(_median_level(judged), clock, max(samples) - min(samples))
+    return ResultSummary(level, clock, max(samples) - min(samples))
 
 
 def select_usable(processes: Sequence[Process]) -> list[Process]:
@@ -83,11 +87,7 @@ def steady_levels(base: Sequence[Process], head: Sequence[Process]) -> tuple[lis
 
     def level(process: Process) -> float:
         turns = shared.get(process.pair)
-        return (
-            _clock_level(process.samples[cut:], process.clock)
-            if turns is None
-            else trimmed_mean(process.samples[:turns])
-        )
+        return process_level(process, cut) if turns is None else trimmed_mean(process.samples[:turns])
 
     return [level(process) for process in base], [level(process) for process in head]
 
@@ -95,17 +95,13 @@ def steady_levels(base: Sequence[Process], head: Sequence[Process]) -> tuple[lis
 def _shared_turns(base: Sequence[Process], head: Sequence[Process]) -> dict[int | None, int]:
     """Number of samples both processes of a pair took in turns, for timed pairs with enough to
     trim."""
-    sides = [
-        {process.pair: len(process.samples) for process in side if _has_alternated(process)}
-        for side in (base, head)
-    ]
+    sides: list[dict[int | None, int]] = []
+    for side in (base, head):
+        timed = [process for process in side if process.clock in (Clock.CPU, Clock.WALL, Clock.DEVICE)]
+        in_turns = [process for process in timed if ALTERNATING_FLAG in process.flags]
+        sides.append({process.pair: len(process.samples) for process in in_turns if process.pair is not None})
     turns = {pair: min(sides[0][pair], sides[1][pair]) for pair in sides[0].keys() & sides[1].keys()}
     return {pair: count for pair, count in turns.items() if count >= MIN_TURNS}
-
-
-def _has_alternated(process: Process) -> bool:
-    timed = process.clock in (Clock.CPU, Clock.WALL, Clock.DEVICE)
-    return timed and process.pair is not None and ALTERNATING_FLAG in process.flags
 
 
 def steady_level(side: Sequence[Process]) -> float | None:
@@ -137,14 +133,5 @@ def key_without_metric(series: Series) -> tuple[object, ...]:
 
 def _median_or_summary_level(processes: Sequence[Process], point: Point) -> float | None:
     if processes:
-        return _median_level(processes)
+        return median([process_level(process) for process in processes])
     return point.summary.value if point.summary else None
-
-
-def _median_level(processes: Sequence[Process]) -> float:
-    levels = [process_level(process) for process in processes]
-    return levels[0] if len(levels) == 1 else median(levels)
-
-
-def _clock_level(samples: Sequence[float], clock: Clock) -> float:
-    return lower_quartile(samples) if clock is Clock.CPU else median(samples)

@@ -50,13 +50,10 @@ class SegmentationCache:
         )
         # popped and added again: the order of the dictionary is the order of use
         self._segmented |= {(series, bar): line for series, line in zip(histories, lines, strict=True)}
-        self._evict_oldest()
-        return {series: line.change_points for series, line in zip(histories, lines, strict=True)}
-
-    def _evict_oldest(self) -> None:
         points = sum(len(line.values) for line in self._segmented.values())
         while points > self._max_points:
             points -= len(self._segmented.pop(next(iter(self._segmented))).values)
+        return {series: line.change_points for series, line in zip(histories, lines, strict=True)}
 
 
 def find_change_points(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,16 +75,14 @@ def find_jumps(
     for change in changes:
         steps[change.series].add(change.commit)
     settled = {(verdict.series, verdict.head) for verdict in verdicts if verdict.stage is Stage.CONFIRMATION}
-    jumps = [
-        jump
-        for series, points in newest_points.items()
-        if (
-            jump := _find_jump(
-                series, _points_since_last_step(steps.get(series, ()), points), math.log1p(rules(series).bar)
-            )
-        )
-    ]
-    unsettled = [jump for jump in jumps if (jump.series, jump.head) not in settled]
+    unsettled = []
+    for series, points in newest_points.items():
+        step_shas = steps.get(series, ())
+        starts = [index for index, point in enumerate(points) if point.sha in step_shas]
+        present_level = points[starts[-1] :] if starts else points
+        jump = _find_jump(series, present_level, math.log1p(rules(series).bar))
+        if jump and (series, jump.head) not in settled:
+            unsettled.append(jump)
     return sorted(unsettled, key=lambda jump: (-jump.sigmas, jump.series.label, repr(jump.series)))
 
 
@@ -93,19 +91,16 @@ def list_retests(jumps: Iterable[Jump]) -> list[Retest]:
     return [jump.retest for jump in jumps if jump.persists is not False]
 
 
-def _points_since_last_step(steps: Collection[str], points: Sequence[LevelPoint]) -> Sequence[LevelPoint]:
-    """Points of the present level."""
-    starts = [index for index, point in enumerate(points) if point.sha in steps]
-    return points[starts[-1] :] if starts else points
-
-
 def _find_jump(series: Series, points: Sequence[LevelPoint], bar: float) -> Jump | None:
     points = points[-MAX_SIDE_POINTS - NEWEST_POINTS :]
-    if len(points) < MIN_POINTS_BEFORE + 1 or any(point.level <= 0 for point in points):
+    levels = [point.level for point in points]
+    if len(points) < MIN_POINTS_BEFORE + 1 or any(level <= 0 for level in levels):
         return None
-    if not _may_have_jumped([point.level for point in points], math.exp(bar / 2)):
+    # cheap filter: no newest level is half a bar away from the median of all
+    middle, factor = statistics.median(levels), math.exp(bar / 2)
+    if all(middle / factor < level < middle * factor for level in levels[-NEWEST_POINTS:]):
         return None
-    logs = np.log([point.level for point in points])
+    logs = np.log(levels)
     has_both = len(points) >= MIN_POINTS_BEFORE + NEWEST_POINTS
     for index in range(len(points) - NEWEST_POINTS if has_both else len(points) - 1, len(points)):
         before = logs[:index]
@@ -121,21 +116,15 @@ def _find_jump(series: Series, points: Sequence[LevelPoint], bar: float) -> Jump
             size = float(np.median(distances[is_outlying]))
             log_cost = size * series.metric.cost_sign
             persists = bool(is_outlying[1]) if len(is_outlying) > 1 else None
-            levels = math.exp(centre), math.exp(centre + size)
             return Jump(
                 series,
                 points[index - 1].sha,
                 points[index].sha,
                 size,
                 log_cost,
-                abs(size) / sigma,
-                *levels,
-                persists,
+                sigmas=abs(size) / sigma,
+                before=math.exp(centre),
+                after=math.exp(centre + size),
+                persists=persists,
             )
     return None
-
-
-def _may_have_jumped(levels: Sequence[float], factor: float) -> bool:
-    """Cheap filter: whether a newest level is half a bar away from the median of all."""
-    middle = statistics.median(levels)
-    return any(not middle / factor < level < middle * factor for level in levels[-NEWEST_POINTS:])

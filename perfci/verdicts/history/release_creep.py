@@ -75,6 +75,8 @@ def find_creeps(
     1995).
     """
     tested = [result for history in histories for result in _find_series_creeps(history, positions, rules)]
+    if not tested:
+        return []
     accepted = benjamini_hochberg([creep.p_value for creep, _ in tested])
     worse = [
         creep

@@ -66,17 +66,12 @@ class StepEstimate:
     p_value: float
     exact: bool
 
-    @property
-    def position_uncertainty(self) -> int:
-        """Points by which the step may have come earlier or later."""
-        return 0 if self.exact else int(BAI_FACTOR / self.sigmas**2) if self.sigmas else MAX_SIDE_POINTS
-
     def likely_indices(self, point_count: int) -> range:
-        """Points at which the step may have come, of so many in its history."""
-        return range(
-            max(1, self.index - self.position_uncertainty),
-            min(point_count, self.index + self.position_uncertainty + 1),
-        )
+        """Points of a history of this length at which the step may have come (Bai 1997)."""
+        reach = 0
+        if not self.exact:
+            reach = int(BAI_FACTOR / self.sigmas**2) if self.sigmas else MAX_SIDE_POINTS
+        return range(max(1, self.index - reach), min(point_count, self.index + reach + 1))
 
 
 def estimate_step(
@@ -134,6 +129,8 @@ class EnvironmentCoincidence:
 
 def diff_environments(before: Environment, after: Environment) -> tuple[EnvironmentChange, ...]:
     """Values that differ, in the order of their names."""
+    if before == after:
+        return ()
     old, new = dict(before.values), dict(after.values)
     return tuple(
         EnvironmentChange(name, old.get(name, ""), new.get(name, ""))
@@ -151,38 +148,21 @@ def find_environment_coincidence(
     A change at the boundary itself explains the step. With commits left out in between, or with a
     change at another likely position of the step only, code and environment cannot be separated.
     """
-    stable_names = _find_stable_names(points)
-    changes = _changes_at(points, step.index, stable_names)
-    if changes:
-        return EnvironmentCoincidence(changes, ambiguous=has_commits_between)
-    candidates = sorted(
-        (k for k in step.likely_indices(len(points)) if _changes_at(points, k, stable_names)),
-        key=lambda k: (abs(k - step.index), k),
-    )
-    return (
-        EnvironmentCoincidence(_changes_at(points, candidates[0], stable_names), ambiguous=True)
-        if candidates
-        else None
-    )
-
-
-def _changes_at(
-    points: Sequence[LevelPoint], index: int, stable_names: frozenset[str]
-) -> tuple[EnvironmentChange, ...]:
-    before, after = points[index - 1].environment, points[index].environment
-    if before == after:
-        return ()
-    return tuple(change for change in diff_environments(before, after) if change.name in stable_names)
-
-
-def _find_stable_names(points: Sequence[LevelPoint]) -> frozenset[str]:
-    """Names of values that rarely change; a single change always counts."""
-    counts: Counter[str] = Counter()
-    for before, after in itertools.pairwise(points):
-        if before.environment != after.environment:
-            counts.update(change.name for change in diff_environments(before.environment, after.environment))
+    differences = [
+        diff_environments(before.environment, after.environment)
+        for before, after in itertools.pairwise(points)
+    ]
+    counts = Counter(change.name for changes in differences for change in changes)
+    # a single change always counts
     limit = max(1.0, MAX_CHANGE_SHARE * (len(points) - 1))
-    return frozenset(name for name, count in counts.items() if count <= limit)
+    stable = [tuple(change for change in changes if counts[change.name] <= limit) for changes in differences]
+    if stable[step.index - 1]:
+        return EnvironmentCoincidence(stable[step.index - 1], ambiguous=has_commits_between)
+    candidates = [k for k in step.likely_indices(len(points)) if stable[k - 1]]
+    if not candidates:
+        return None
+    nearest = min(candidates, key=lambda k: (abs(k - step.index), k))
+    return EnvironmentCoincidence(stable[nearest - 1], ambiguous=True)
 
 
 def find_mode_switches(steps: Sequence[ChangePoint]) -> set[str]:

@@ -81,7 +81,9 @@ def allocate_pages(
     weeks: dict[str, list[Incident]] = defaultdict(list)
     decisions: dict[str, BudgetedIncident] = {}
     for incident in incidents:
-        week = week_of(incident)
+        week = UNDATED_WEEK
+        if incident.measured_at is not None:
+            week = incident.measured_at.strftime("%G-W%V")
         if incident.kind not in PAGING_KINDS:
             decisions[incident.id] = BudgetedIncident(incident, Disposition.NOTE, week)
         elif not incident.settled:
@@ -95,14 +97,6 @@ def allocate_pages(
     return [decisions[incident.id] for incident in incidents]
 
 
-def week_of(incident: Incident) -> str:
-    """ISO 8601 week in which the new level was first measured: ``2026-W12``."""
-    if incident.measured_at is None:
-        return UNDATED_WEEK
-    year, week, _ = incident.measured_at.isocalendar()
-    return f"{year}-W{week:02}"
-
-
 def _allocate_week(
     week: str,
     candidates: Sequence[Incident],
@@ -114,11 +108,10 @@ def _allocate_week(
     """Dispositions in the order of arrival, strongest first among those that arrived together."""
     decisions: dict[str, BudgetedIncident] = {}
     discoveries = pages = 0
-    for incident in sorted(candidates, key=lambda incident: _arrival_order(incident, commit_ranks)):
-        rank, match = (
-            commit_ranks.get(incident.commit, len(commit_ranks) + 1),
-            expected_change_matches.get(incident.id),
-        )
+    ranked = [(commit_ranks.get(incident.commit, len(commit_ranks) + 1), incident) for incident in candidates]
+    ranked.sort(key=lambda pair: (pair[0], pair[1].p_value, -len(pair[1].members), pair[1].id))
+    for rank, incident in ranked:
+        match = expected_change_matches.get(incident.id)
         level = FALSE_PAGE_RATE / (rank * (rank + 1)) * (discoveries + 1)
         is_free = match is not None and match.covers_all
         if incident.p_value * max(series_count, 1) > level:
@@ -136,8 +129,3 @@ def _allocate_week(
                 incident, Disposition.PAGE, week, 0 if is_free else pages, match
             )
     return decisions
-
-
-def _arrival_order(incident: Incident, commit_ranks: Mapping[str, int]) -> tuple[object, ...]:
-    number = commit_ranks.get(incident.commit, len(commit_ranks) + 1)
-    return (number, incident.p_value, -len(incident.members), incident.id)
