@@ -92,7 +92,7 @@ class Actor:
     """The caller: anonymous, a user, a token, or the local process.
 
     ``name`` is the one in the audit log ('token:ab12cd34ef56', 'user:github/123', 'local'); ``projects``
-    holds the roles by project id, ``EVERYWHERE`` for all; None stands for an admin of everything.
+    holds the roles by project id, ``EVERY_PROJECT_ID`` for all; None stands for an admin of everything.
     """
 
     kind: Literal["anonymous", "user", "token", "local"]
@@ -162,23 +162,24 @@ def authorize(actor: Actor, project: ProjectAccess | None, requirement: AccessRe
     if actor.kind == "anonymous" and requirement is not AccessRequirement.READ:
         return AccessDecision(False, 401, SIGN_IN)
     if requirement is AccessRequirement.SERVER:
-        return _check_role(actor, actor.role_in(EVERY_PROJECT_ID), requirement)
-    if project is None:
+        role = actor.role_in(EVERY_PROJECT_ID)
+    elif project is None:
         return AccessDecision(False, 404, NOT_FOUND)
-    role = actor.role_in(project.id)
-    if project.visibility == "public":
-        if requirement is AccessRequirement.READ:
+    else:
+        role = actor.role_in(project.id)
+        if project.visibility == "public" and requirement is AccessRequirement.READ:
             return ALLOWED
-    elif role is None:
-        return AccessDecision(False, 404, NOT_FOUND)
-    held = _check_role(actor, role, requirement)
-    if (
-        held.allowed
-        and project.archived
-        and requirement in (AccessRequirement.WRITE_RESULTS, AccessRequirement.TRIAGE)
-    ):
+        if project.visibility != "public" and role is None:
+            return AccessDecision(False, 404, NOT_FOUND)
+    if role is None or RANKS[role] < RANKS[REQUIRED_ROLE[requirement]]:
+        needed = REQUIRED_ROLE[requirement]
+        return AccessDecision(False, 403, f"This needs the role {needed}; you have {role or 'none here'}.")
+    if not actor.has_scope(REQUIRED_SCOPE[requirement]):
+        return _missing_scope(actor, REQUIRED_SCOPE[requirement])
+    changes_results = requirement in (AccessRequirement.WRITE_RESULTS, AccessRequirement.TRIAGE)
+    if changes_results and project is not None and project.archived:
         return AccessDecision(False, 403, "This project is archived and read-only.")
-    return held
+    return ALLOWED
 
 
 def authorize_without_project(actor: Actor, requirement: AccessRequirement) -> AccessDecision:
@@ -187,11 +188,8 @@ def authorize_without_project(actor: Actor, requirement: AccessRequirement) -> A
         return authorize(actor, None, requirement)
     if actor.kind == "anonymous" and requirement is not AccessRequirement.READ:
         return AccessDecision(False, 401, SIGN_IN)
-    return (
-        ALLOWED
-        if actor.has_scope(REQUIRED_SCOPE[requirement])
-        else AccessDecision(False, 403, _missing_scope_message(actor, REQUIRED_SCOPE[requirement]))
-    )
+    scope = REQUIRED_SCOPE[requirement]
+    return ALLOWED if actor.has_scope(scope) else _missing_scope(actor, scope)
 
 
 def can_read(actor: Actor, project: ProjectAccess) -> bool:
@@ -201,23 +199,12 @@ def can_read(actor: Actor, project: ProjectAccess) -> bool:
 
 def can_grant(role: ProjectRole | None, scope: Scope) -> bool:
     """Whether a role may create a token with a scope: no token may do more than its creator."""
-    least = {Scope.READ: ProjectRole.READER, Scope.WRITE: ProjectRole.ADMIN, Scope.ADMIN: ProjectRole.ADMIN}[
-        scope
-    ]
+    least = ProjectRole.READER if scope is Scope.READ else ProjectRole.ADMIN
     return role is not None and RANKS[role] >= RANKS[least]
 
 
-def _check_role(actor: Actor, role: ProjectRole | None, requirement: AccessRequirement) -> AccessDecision:
-    if role is None or RANKS[role] < RANKS[REQUIRED_ROLE[requirement]]:
-        return AccessDecision(
-            False, 403, f"This needs the role {REQUIRED_ROLE[requirement]}; you have {role or 'none here'}."
-        )
-    if not actor.has_scope(REQUIRED_SCOPE[requirement]):
-        return AccessDecision(False, 403, _missing_scope_message(actor, REQUIRED_SCOPE[requirement]))
-    return ALLOWED
-
-
-def _missing_scope_message(actor: Actor, scope: Scope) -> str:
+def _missing_scope(actor: Actor, scope: Scope) -> AccessDecision:
     if actor.kind == "local":
-        return "This server is read-only."
-    return f"This needs a token of the scope {scope}; yours has {', '.join(sorted(actor.scopes)) or 'none'}."
+        return AccessDecision(False, 403, "This server is read-only.")
+    held = ", ".join(sorted(actor.scopes)) or "none"
+    return AccessDecision(False, 403, f"This needs a token of the scope {scope}; yours has {held}.")

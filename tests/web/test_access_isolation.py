@@ -16,9 +16,8 @@ from perfci.auth.permissions import NOT_FOUND, AccessRequirement
 from perfci.formats import run_document
 from perfci.net.url_segments import encode_segment
 from perfci.store import open_store
-from perfci_web.api import dispatch
-from perfci_web.api.calls import Reply
-from perfci_web.api.operation import Operation
+from perfci_web.api import serve_request
+from perfci_web.api.operation import Operation, Reply
 from perfci_web.api.operation_table import ALL_OPERATIONS
 from tests.support.builders import a_process, a_result, a_run, a_series
 from tests.support.databases import KINDS, fresh_database
@@ -170,7 +169,7 @@ def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture
 def reached(monkeypatch: pytest.MonkeyPatch) -> None:
     """What an operation does is not the matter here: only whether somebody gets so far."""
-    monkeypatch.setattr(dispatch, "_run_handler", lambda operation, call: Reply(None))
+    monkeypatch.setattr(serve_request, "_run_handler", lambda operation, call: Reply(None))
 
 
 def need_of(name: str, table: dict[AccessRequirement, set[str]]) -> AccessRequirement:
@@ -323,7 +322,7 @@ def test_tells_a_stranger_the_same_of_a_private_project_as_of_none(stage: Stage,
 @pytest.mark.parametrize("who", STRANGERS)
 def test_tells_a_stranger_the_same_over_the_api(stage: Stage, who: str) -> None:
     for operation in ALL_OPERATIONS:
-        if operation.is_project_scoped and not operation.body:
+        if "<project:project>" in operation.rule and not operation.body:
             private, none = (
                 stage.ask(who, operation.method, path_of(operation, slug)) for slug in (SECRET, "acme/sacred")
             )

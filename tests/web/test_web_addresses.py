@@ -11,7 +11,7 @@ from web_builders import MACHINE, STEP_TIME, a_series
 from perfci.config import RESERVED_PROJECTS
 from perfci.model import Benchmark, Machine, Series, Variant
 from perfci.net.url_segments import FORMAT_SUFFIXES, decode_segment, encode_segment
-from perfci_web.not_found import Suggestion, closest_suggestions
+from perfci_web.lookups import Suggestion, closest_suggestions
 from perfci_web.page_urls import Links, matches_query, project_segment
 
 names = (

@@ -17,7 +17,7 @@ from waitress.server import TcpWSGIServer
 from perfci.model import PerfciError
 from perfci.store import Store
 from perfci_web import serve
-from perfci_web.middleware import is_loopback
+from perfci_web.write_access import is_loopback
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 
-from flask import Flask, Request, Response, render_template, request
+from flask import Flask, Request, Response, g, render_template, request
 from werkzeug.exceptions import HTTPException, NotFound
 
 from perfci.auth.permissions import Actor
@@ -21,25 +21,24 @@ from perfci_web import (
     lookups,
     page_access,
     prometheus,
-    request_id,
-    request_log,
+    request_hooks,
     template_helpers,
-    url_converters,
 )
+from perfci_web.api import problems
 from perfci_web.api import routes as api
 from perfci_web.authentication import routes as authentication
-from perfci_web.authentication.authenticator import Authenticator, build_authenticator
+from perfci_web.authentication.authenticator import build_authenticator
 from perfci_web.benchmarks import routes as benchmarks
 from perfci_web.calibration import routes as calibration
 from perfci_web.commits import routes as commits
 from perfci_web.comparisons import routes as comparisons
 from perfci_web.impact import routes as impact
 from perfci_web.incidents import actions as incidents
-from perfci_web.middleware import register_middleware
-from perfci_web.not_found import PageNotFound
+from perfci_web.lookups import PageNotFound
 from perfci_web.overview import routes as overview
 from perfci_web.series import routes as series
 from perfci_web.static_files import register_assets
+from perfci_web.url_converters import CONVERTERS
 from perfci_web.web_context import EXTENSION_KEY, WebContext
 
 
@@ -71,28 +70,26 @@ def create_app(
     load_policies = partial(load_project_policies, settings)
     context = WebContext(store, clock, load_policies, authenticator, group_commit)
     app.extensions[EXTENSION_KEY] = context
-    request_id.init_app(app)
-    request_log.init_app(app)
-    prometheus.init_app(app, store, clock)
-    template_helpers.init_app(app, clock)
-    register_middleware(
-        app, read_only=read_only, loopback_only=loopback_only, public_url=settings.server.public_url
+    request_hooks.init_app(
+        app,
+        context,
+        prometheus.init_app(app, store, clock),
+        read_only=read_only,
+        loopback_only=loopback_only,
+        public_url=settings.server.public_url,
     )
+    template_helpers.init_app(app, clock)
     page_access.init_app(app, context)
     health_checks.init_app(app, store, read_only=read_only, clock=clock)
     register_assets(app)
-    url_converters.init_app(app)  # before the blueprints: their rules use the converters
-    _register_pages(app, authenticator)
+    app.url_map.converters |= CONVERTERS  # before the rules that use them
+    app.register_blueprint(authentication.create_blueprint(with_github=authenticator.github is not None))
+    for pages in (overview, benchmarks, series, comparisons, commits, calibration, incidents, impact):
+        app.register_blueprint(pages.blueprint)
     api.init_app(app, context, identify=identify or authenticator.identify, settings=settings)
     github_webhook.init_app(app, group_commit, settings, secrets, clock)
     _register_error_handlers(app, store)
     return app
-
-
-def _register_pages(app: Flask, authenticator: Authenticator) -> None:
-    app.register_blueprint(authentication.create_blueprint(with_github=authenticator.github is not None))
-    for pages in (overview, benchmarks, series, comparisons, commits, calibration, incidents, impact):
-        app.register_blueprint(pages.blueprint)
 
 
 def _register_error_handlers(app: Flask, store: Store) -> None:
@@ -115,7 +112,7 @@ def _register_error_handlers(app: Flask, store: Store) -> None:
     def handle_perfci_error(error: PerfciError) -> tuple[str, int] | Response:
         text = store.hide_address(str(error), "behind this dashboard")
         if api.is_api_request(request):
-            return api.error_response("unavailable", text)
+            return problems.problem_response(problems.ProblemError("unavailable", text), g.request_id)
         return render_template("layout/error.html", title="The store cannot be read", text=text), 503
 
     @app.errorhandler(HTTPException)

@@ -16,7 +16,7 @@ from perfci.service.pulls.webhook_receiver import receive_event
 from perfci.store.writes.group_commit import GroupCommitter, StoreUnavailable
 from perfci_web.api.operation import API_PREFIX
 from perfci_web.api.problems import ProblemError
-from perfci_web.api.request_body import MIB, BodyReader
+from perfci_web.api.serve_request import MIB, BodyReader
 
 WEBHOOK_PATH = f"{API_PREFIX}/github/webhook"
 

@@ -20,9 +20,8 @@ from perfci.service.gc_tuning import tune_gc
 from perfci.store import Store
 from perfci_web.application import create_app
 from perfci_web.listen_socket import open_listener, server_url
-from perfci_web.middleware import is_loopback
 from perfci_web.server import GRACEFUL_TIMEOUT_S
-from perfci_web.write_access import settings_for_host
+from perfci_web.write_access import is_loopback, settings_for_host
 
 SHARED_MEMORY = Path("/dev/shm")
 """Workers show that they are alive by touching a file; on a container's slow disk that alone may block

@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from flask import request
 from sqlalchemy.orm import Session
 
+from perfci.auth.permissions import can_read
 from perfci.config import RESERVED_PROJECTS
 from perfci.model import Commit, PerfciError, Run, Series
 from perfci.net.url_segments import decode_segment
 from perfci.store import Store
-from perfci.store.projects import Project
+from perfci.store.projects import Project, load_projects
 from perfci.store.queries import measurements
 from perfci.store.queries.records import RunRecord
-from perfci_web.not_found import PageNotFound, Suggestion
-from perfci_web.page_access import list_visible_projects, project_not_found
 from perfci_web.page_urls import Links
+from perfci_web.web_context import current_actor
+
+MIN_SIMILARITY = 0.4
+MAX_SUGGESTIONS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A link to an existing page."""
+
+    label: str
+    address: str
+
+
+class PageNotFound(Exception):
+    """Answered with 404 and a page of suggestions."""
+
+    def __init__(
+        self, text: str, suggestions: Iterable[Suggestion] = (), suggestions_title: str = ""
+    ) -> None:
+        super().__init__(text)
+        self.text = text
+        self.suggestions = tuple(suggestions)
+        self.suggestions_title = suggestions_title
 
 
 def page_not_found(store: Store, path: str) -> PageNotFound:
@@ -48,6 +73,11 @@ def visible_project_of_path(store: Store, path: str) -> str:
         return next((project.slug for project in list_visible_projects(tx) if project.slug == slug), "")
 
 
+def list_visible_projects(tx: Session) -> Sequence[Project]:
+    """Return the projects that the caller may read."""
+    return [project for project in load_projects(tx) if can_read(current_actor(), project)]
+
+
 def project_links(project: str, series: Iterable[Series] = ()) -> Links:
     return Links(project, series, root=request.script_root)
 
@@ -58,6 +88,24 @@ def require_project(tx: Session, slug: str) -> Project:
         if project.slug == slug:
             return project
     raise project_not_found(tx, slug)
+
+
+def project_not_found(tx: Session, slug: str) -> PageNotFound:
+    """Build the 404 of a project that is missing or private: one text for both, with the visible projects."""
+    offers = [
+        Suggestion(project.slug, Links(project.slug, root=request.script_root).overview)
+        for project in list_visible_projects(tx)
+    ]
+    return PageNotFound(
+        f"There is no project {slug} in this store.", closest_suggestions(slug, offers), "Projects here"
+    )
+
+
+def closest_suggestions(requested_name: str, candidates: Sequence[Suggestion]) -> list[Suggestion]:
+    """Return the candidates with the most similar names, or the first ones if none is similar."""
+    by_label = {candidate.label: candidate for candidate in candidates}
+    close = difflib.get_close_matches(requested_name, by_label, n=MAX_SUGGESTIONS, cutoff=MIN_SIMILARITY)
+    return [by_label[label] for label in close] or list(by_label.values())[:MAX_SUGGESTIONS]
 
 
 def require_commit(tx: Session, project: str, sha: str) -> Commit:

@@ -7,12 +7,11 @@ because gunicorn sets that folder just before.
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
-from flask import Flask, Response, g, request
+from flask import Flask, Response
 
 from perfci import __version__
 from perfci.model import PerfciError
@@ -20,6 +19,7 @@ from perfci.store import Store
 from perfci.store.maintenance.database_stats import DatabaseStats, load_database_stats, sqlite_file_of
 
 if TYPE_CHECKING:
+    from prometheus_client import Counter, Histogram
     from prometheus_client.core import GaugeMetricFamily
 
 REQUEST_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -39,59 +39,43 @@ GAUGE_HELP = {
 }
 
 
-def init_app(app: Flask, store: Store, clock: Callable[[], datetime]) -> None:
-    """Count every request, and add ``/metrics``."""
-    from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+class RequestMetrics(NamedTuple):
+    """Metrics of the requests that this process answered."""
+
+    answered: Counter
+    seconds: Histogram
+
+
+def init_app(app: Flask, store: Store, clock: Callable[[], datetime]) -> RequestMetrics:
+    """Add ``/metrics``; return what counts the requests."""
+    from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, values
     from prometheus_client.exposition import CONTENT_TYPE_LATEST
+    from prometheus_client.multiprocess import MultiProcessCollector
 
     own = CollectorRegistry()
-    requests = Counter("perfci_requests", "Requests answered", ["route", "method", "status"], registry=own)
-    seconds = Histogram(
-        "perfci_request_seconds", "How long answers took", ["route"], buckets=REQUEST_BUCKETS_S, registry=own
-    )
-
-    @app.before_request
-    def start_timer() -> None:
-        g.counted_from = time.perf_counter()
-
-    @app.after_request
-    def count_request(response: Response) -> Response:
-        route = request.endpoint or "none"
-        requests.labels(route, _method_label(request.method), str(response.status_code)).inc()
-        if "counted_from" in g:
-            seconds.labels(route).observe(time.perf_counter() - g.counted_from)
-        return response
+    of_store = CollectorRegistry()
+    of_store.register(StoreCollector(store, clock))
 
     @app.get("/metrics")
     def metrics() -> Response:
-        text = generate_latest(_merge_processes(own)) + generate_latest(
-            _build_registry(StoreCollector(store, clock))
-        )
+        of_requests = own
+        if values.ValueClass is not values.MutexValue:
+            # Under gunicorn: merge what all its workers counted.
+            of_requests = CollectorRegistry()
+            MultiProcessCollector(of_requests)  # type: ignore[no-untyped-call]
+        text = generate_latest(of_requests) + generate_latest(of_store)
         return Response(text, content_type=CONTENT_TYPE_LATEST)
 
-
-def _method_label(method: str) -> str:
-    return method if method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE") else "other"
-
-
-def _merge_processes(own_registry: Any) -> Any:
-    """Return the metrics of this process, or under gunicorn of all its workers."""
-    from prometheus_client import CollectorRegistry, values
-    from prometheus_client.multiprocess import MultiProcessCollector
-
-    if values.ValueClass is values.MutexValue:
-        return own_registry
-    registry = CollectorRegistry()
-    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-    return registry
-
-
-def _build_registry(collector: StoreCollector) -> Any:
-    from prometheus_client import CollectorRegistry
-
-    registry = CollectorRegistry()
-    registry.register(collector)
-    return registry
+    return RequestMetrics(
+        Counter("perfci_requests", "Requests answered", ["route", "method", "status"], registry=own),
+        Histogram(
+            "perfci_request_seconds",
+            "How long answers took",
+            ["route"],
+            buckets=REQUEST_BUCKETS_S,
+            registry=own,
+        ),
+    )
 
 
 class StoreCollector:

@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from secrets import token_hex
 from types import FrameType
 from typing import Any
 
@@ -20,12 +21,10 @@ from perfci.config import Secrets, Settings
 from perfci.service.gc_tuning import tune_gc
 from perfci.store import Store
 from perfci_web.api.problems import KIND_BY_STATUS, ProblemError, problem_response
-from perfci_web.api.request_body import DRAIN_FACTOR, MIB
+from perfci_web.api.serve_request import DRAIN_FACTOR, MIB
 from perfci_web.application import create_app
 from perfci_web.listen_socket import open_listener, server_url
-from perfci_web.middleware import is_loopback
-from perfci_web.request_id import new_request_id
-from perfci_web.write_access import settings_for_host
+from perfci_web.write_access import is_loopback, settings_for_host
 
 GRACEFUL_TIMEOUT_S = 20.0
 """How long requests that were begun may take once the end was asked for; orchestrators kill after 30 s."""
@@ -94,7 +93,7 @@ class Refusal(ErrorTask):  # type: ignore[misc]
     def execute(self) -> None:
         fault = self.request.error
         answer = problem_response(
-            ProblemError(KIND_BY_STATUS.get(fault.code, "bad-request"), f"{fault.body}."), new_request_id()
+            ProblemError(KIND_BY_STATUS.get(fault.code, "bad-request"), f"{fault.body}."), token_hex(8)
         )
         self.status = answer.status
         self.response_headers.extend(answer.headers.items())

@@ -17,8 +17,8 @@ from perfci.report import calibration_text, number_format, verdict_labels, verdi
 from perfci.report.charts import svg_charts
 from perfci.report.escaping import MAX_NAME_LENGTH, make_printable
 from perfci_web import static_files
-from perfci_web.middleware import style_nonce
 from perfci_web.overview.view import CoverageShare
+from perfci_web.request_hooks import style_nonce
 
 THEMES = ("light", "dark")
 

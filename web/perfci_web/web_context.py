@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
-from flask import current_app
+from flask import current_app, request
 
+from perfci.auth.permissions import Actor
 from perfci.policies import LoadPolicies
 from perfci.store import Store
 from perfci.store.writes.group_commit import GroupCommitter
@@ -33,3 +34,8 @@ class WebContext:
 def web_context() -> WebContext:
     """Return the context of the application that serves the current request."""
     return cast(WebContext, current_app.extensions[EXTENSION_KEY])
+
+
+def current_actor() -> Actor:
+    """Return the caller of the current request."""
+    return web_context().authenticator.identify(request)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
+
 from perfci.config import Settings
 from perfci.model import PerfciError
-from perfci_web.middleware import is_loopback
 
 
 def allows_writes(host: str, mode: str, *, read_only: bool, writable: bool) -> bool:
@@ -27,6 +28,16 @@ def settings_for_host(host: str, settings: Settings) -> Settings:
     if settings.access.mode != "local" or is_loopback(host):
         return settings
     return settings.model_copy(update={"access": settings.access.model_copy(update={"mode": "open"})})
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a server on this host."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 READ_ONLY_NOTICE = (

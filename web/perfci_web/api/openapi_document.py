@@ -14,8 +14,8 @@ from perfci import __version__
 from perfci.auth.permissions import AccessRequirement
 from perfci.net.shapes import ProblemDetails
 from perfci_web.api.operation import AnswerType, Operation, StreamedAnswer
-from perfci_web.api.path_parameters import SCHEMAS
 from perfci_web.api.problems import MEDIA_TYPE, PROBLEM_KINDS
+from perfci_web.url_converters import SCHEMAS
 
 PLACEHOLDER = re.compile(r"<(?:(?P<kind>[a-z]+)(?:\([^)]*\))?:)?(?P<name>[a-z_]+)>")
 REF_TEMPLATE = "#/components/schemas/{model}"

@@ -1,6 +1,7 @@
-"""The description of one route of the API, from which routing, permissions, OpenAPI and metrics derive.
+"""An operation of the API: its description, the call that its handler receives, and the reply it returns.
 
-A module ``operations/<subject>.py`` lists its routes like this, and ``operation_table.py`` gains one line::
+Routing, permissions, OpenAPI and metrics derive from the description. A module ``operations/<subject>.py``
+lists its operations like this, and ``operation_table.py`` gains one line::
 
     OPERATIONS = (
         Operation("list_runs", "GET", f"{PROJECT_RULE}/runs", AccessRequirement.READ, list_runs,
@@ -12,14 +13,19 @@ A module ``operations/<subject>.py`` lists its routes like this, and ``operation
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from perfci.auth.oidc import KeyLookup
 from perfci.auth.permissions import AccessRequirement
-from perfci_web.api.calls import Call, Reply
+from perfci.config import Settings
+from perfci.service.audit_context import AuditContext
+from perfci.store import Store
+from perfci.store.projects import Project
+from perfci.store.writes.group_commit import GroupCommitter
 
 API_PREFIX = "/api/v1"
 PROJECT_RULE = "/projects/<project:project>"
@@ -68,6 +74,46 @@ class Operation:
     def path(self) -> str:
         return API_PREFIX + self.rule
 
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request that was authenticated, authorized and parsed.
+
+    ``audit_context`` holds the caller, the time and the id of the request; ``project`` is the one in the
+    path. ``query`` and ``body`` are of the operation's classes; ``raw_body`` is the body after inflating.
+    Reads open ``store.read()``; writes go through ``group_commit.submit(job)``, which returns after the
+    commit. ``require_project`` returns a project that the body names, or refuses the request as if the path
+    had named it. ``settings`` are the server's, before the tables of a project. ``find_signing_key`` looks
+    up a public key of the issuer of job tokens. ``operations`` is the table of the whole API.
+    """
+
+    store: Store
+    group_commit: GroupCommitter
+    audit_context: AuditContext
+    project: Project | None
+    path: Mapping[str, Any]
+    query: Any
+    body: Any
+    require_project: Callable[[str, AccessRequirement], Project]
+    raw_body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    revision: int = 0
+    settings: Settings = field(default_factory=Settings)
+    find_signing_key: KeyLookup = lambda kid: None
+    operations: tuple[Operation, ...] = ()
+
     @property
-    def is_project_scoped(self) -> bool:
-        return "<project:project>" in self.rule
+    def required_project(self) -> Project:
+        """The project of a rule that names one."""
+        assert self.project is not None
+        return self.project
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A shape is sent as JSON, bytes unchanged, an iterator as a stream; None becomes 204."""
+
+    value: BaseModel | bytes | Iterator[bytes] | None
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content_type: str = "application/json"

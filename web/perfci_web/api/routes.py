@@ -1,27 +1,23 @@
-"""Register a Flask route for every operation; only the GitHub webhook shares the prefix."""
+"""Routes of the API, one for every operation, and its answers to requests that match none of them."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
 
-from flask import Flask, Request, Response, current_app, request
+from flask import Flask, Request, Response, current_app, g, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from perfci.auth.permissions import Actor
 from perfci.config import Settings
 from perfci.net.jwks import IssuerKeys
 from perfci_web.api import problems
-from perfci_web.api.dispatch import ApiContext, handle_request
-from perfci_web.api.operation import API_PREFIX, Operation
+from perfci_web.api.operation import API_PREFIX
 from perfci_web.api.operation_table import ALL_OPERATIONS
-from perfci_web.api.path_parameters import CONVERTERS
 from perfci_web.api.problems import ProblemError
 from perfci_web.api.rate_limit import RateLimiter
-from perfci_web.api.request_body import MIB, BodyReader
-from perfci_web.request_id import request_id
+from perfci_web.api.serve_request import MIB, ApiContext, BodyReader, serve_operation
 from perfci_web.web_context import WebContext
 
 
@@ -44,16 +40,15 @@ def init_app(
         request_limiter=RateLimiter(server.requests_per_minute),
         upload_limiter=RateLimiter(server.uploads_per_minute_mb * MIB),
     )
-    app.url_map.converters |= CONVERTERS
     for operation in ALL_OPERATIONS:
-        view = partial(_serve_operation, api_context, operation)
+        view = partial(serve_operation, api_context, operation)
         methods = [operation.method]
         app.add_url_rule(
             operation.path, f"api.{operation.name}", view, methods=methods, provide_automatic_options=False
         )
     for kind in problems.PROBLEM_KINDS:
         app.add_url_rule(problems.PROBLEM_PATH + kind, f"problem.{kind}", partial(_render_problem_page, kind))
-    app.register_error_handler(ProblemError, lambda error: problems.problem_response(error, request_id()))
+    app.register_error_handler(ProblemError, lambda error: problems.problem_response(error, g.request_id))
 
 
 def is_api_request(incoming: Request) -> bool:
@@ -64,7 +59,7 @@ def http_error_response(error: HTTPException) -> Response:
     """Return an error of the framework below the prefix as a problem document."""
     if isinstance(error, MethodNotAllowed) and not _has_operation(error.valid_methods or ()):
         error = NotFound()
-    return problems.problem_response(problems.convert_http_error(error), request_id())
+    return problems.problem_response(problems.convert_http_error(error), g.request_id)
 
 
 def _has_operation(methods: Iterable[str]) -> bool:
@@ -76,14 +71,6 @@ def _has_operation(methods: Iterable[str]) -> bool:
             adapter.match(method=method)
             return True
     return False
-
-
-def error_response(kind: str, detail: str) -> Response:
-    return problems.problem_response(ProblemError(kind, detail), request_id())
-
-
-def _serve_operation(context: ApiContext, operation: Operation, **path: Any) -> Response:
-    return handle_request(context, operation, request, path, request_id())
 
 
 def _render_problem_page(kind: str) -> Response:

@@ -1,4 +1,8 @@
-"""Identification of the caller: bearer token, login cookie, trusted proxy, or the local user."""
+"""Identification of the caller: bearer token, login cookie, trusted proxy, or the local user.
+
+Browsers attach credentials to requests of foreign pages too, so a change by a browser is also checked for
+the page that sent it (cross-site request forgery, CSRF).
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,16 @@ import contextlib
 import hashlib
 import hmac
 import ipaddress
+import re
 import secrets as random_secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Literal, TypeVar
+from typing import Literal
+from urllib.parse import urlsplit
 
-from flask import Request, Response, g
+from flask import Request, Response, after_this_request, g
 from sqlalchemy.orm import Session
 
 from perfci.auth.grants import JobGrant
@@ -33,9 +39,7 @@ from perfci.model import PerfciError
 from perfci.store import Store
 from perfci.store.access import api_tokens, audit_log, github_bindings, logins, users
 from perfci.store.writes.group_commit import GroupCommitter
-from perfci_web.authentication import csrf
 from perfci_web.authentication.github_login import Encryptor, GitHubLogin, GitHubLoginError
-from perfci_web.authentication.trusted_proxies import WAS_FORWARDED, Network, proxy_user
 
 LOGIN_COOKIE = "__Host-perfci"
 TOKEN_USE_INTERVAL = timedelta(minutes=1)
@@ -46,7 +50,22 @@ MEMBERSHIP_CHECK_INTERVAL = timedelta(minutes=10)
 MEMBERSHIP_GRACE = timedelta(hours=1)
 """How long a login stays valid while GitHub does not answer."""
 
-T = TypeVar("T")
+READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing."""
+
+CSRF_FIELD = "csrf"
+CSRF_HEADER = "X-CSRF-Token"
+FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")
+
+WAS_FORWARDED = "perfci.was_forwarded"
+"""Environ key: whether the request came through any proxy."""
+FROM_PROXY = "perfci.from_proxy"
+"""Environ key: set in a request that came through a trusted proxy."""
+
+PROXY_USER_PATTERN = re.compile(r"[^\s,;\"\x00-\x1f\x7f]{1,200}")
+"""A user name in a header. A comma would mean two joined headers, of which one may be forged."""
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 BAD_TOKEN = "The token is not valid: it is unknown, expired or revoked."
 UNEXPECTED_PROXY = (
@@ -67,22 +86,6 @@ class AuthSettings:
     admins: frozenset[str] = frozenset()
 
 
-def build_auth_settings(settings: Settings, *, writable: bool) -> AuthSettings:
-    """Check and convert the settings; ``PerfciError`` where nobody could log in by them."""
-    if settings.access.mode == "proxy" and not settings.server.trusted_proxies:
-        raise PerfciError(
-            "A login by a proxy needs [server] trusted_proxies, whose header counts: see docs/access.md."
-        )
-    return AuthSettings(
-        mode=settings.access.mode,
-        writable=writable,
-        proxy_header=settings.access.proxy_header,
-        trusted_networks=tuple(ipaddress.ip_network(network) for network in settings.server.trusted_proxies),
-        public_url=settings.server.public_url,
-        admins=frozenset(settings.access.admins),
-    )
-
-
 def build_authenticator(
     store: Store,
     settings: Settings,
@@ -95,7 +98,18 @@ def build_authenticator(
     """Build the authenticator of a server; ``PerfciError`` where its settings lack something for their
     mode.
     """
-    rules = build_auth_settings(settings, writable=writable)
+    if settings.access.mode == "proxy" and not settings.server.trusted_proxies:
+        raise PerfciError(
+            "A login by a proxy needs [server] trusted_proxies, whose header counts: see docs/access.md."
+        )
+    rules = AuthSettings(
+        mode=settings.access.mode,
+        writable=writable,
+        proxy_header=settings.access.proxy_header,
+        trusted_networks=tuple(ipaddress.ip_network(network) for network in settings.server.trusted_proxies),
+        public_url=settings.server.public_url,
+        admins=frozenset(settings.access.admins),
+    )
     github = None
     if settings.access.mode == "github":
         client_secret = secrets.github_client_secret.get_secret_value()
@@ -127,21 +141,19 @@ class Authenticator:
         """Return the caller, once per request; ``AccessDenied`` for invalid credentials or a cross-site
         change.
         """
-        if "actor" not in g:
-            g.actor = self._authenticate(request)
-        actor: Actor = g.actor
-        return actor
-
-    def _authenticate(self, request: Request) -> Actor:
-        """A bearer token is used alone: cookies and proxy headers beside it are ignored."""
+        actor: Actor
+        if "actor" in g:
+            actor = g.actor
+            return actor
         scheme, _, text = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() == "bearer":
-            return self._authenticate_token(text.strip())
-        actor = self._authenticate_browser(request)
-        if actor.kind != "anonymous" and request.method not in csrf.READ_METHODS:
-            csrf.require_own_page(request, self.auth_settings.public_url)
-            if actor.kind == "user":
-                csrf.require_token(request, self.csrf_token(actor))
+            # A token is used alone: cookies and proxy headers beside it are ignored.
+            actor = self._authenticate_token(text.strip())
+        else:
+            actor = self._authenticate_browser(request)
+            if actor.kind != "anonymous" and request.method not in READ_METHODS:
+                self._require_own_page(request, actor)
+        g.actor = actor
         return actor
 
     def _authenticate_token(self, text: str) -> Actor:
@@ -180,13 +192,45 @@ class Authenticator:
                 raise AccessDenied(403, UNEXPECTED_PROXY)
             return LOCAL if self.auth_settings.writable else READ_ONLY_LOCAL
         if self.auth_settings.mode == "proxy":
-            name = proxy_user(request, self.auth_settings.proxy_header)
-            return self._authenticate_proxy_user(name) if name else ANONYMOUS
+            return self._authenticate_proxy_user(request)
         if self.auth_settings.mode == "github":
             return self._authenticate_login(request.cookies.get(LOGIN_COOKIE, ""))
         return ANONYMOUS
 
-    def _authenticate_proxy_user(self, name: str) -> Actor:
+    def _require_own_page(self, request: Request, actor: Actor) -> None:
+        """Refuse a change sent by a page of another origin, or by a user without the CSRF token.
+
+        Clients other than browsers send no origin.
+        """
+        own_origins = {f"{request.scheme}://{request.host}"}
+        if self.auth_settings.public_url:
+            parts = urlsplit(self.auth_settings.public_url)
+            own_origins.add(f"{parts.scheme}://{parts.netloc}".lower())
+        site = request.headers.get("Sec-Fetch-Site", "none")
+        origin = request.headers.get("Origin")
+        if site not in ("same-origin", "none") or (origin is not None and origin not in own_origins):
+            raise AccessDenied(
+                403, "This change was sent by a page of another origin; only our own pages may."
+            )
+        if actor.kind != "user":
+            return
+        token = request.headers.get(CSRF_HEADER, "")
+        if not token and request.mimetype in FORM_TYPES:
+            token = request.form.get(CSRF_FIELD, "")
+        expected = self.csrf_token(actor)
+        if not expected or not hmac.compare_digest(token.encode(), expected.encode()):
+            raise AccessDenied(
+                403, f"The form is too old, or not ours: load the page again (or send {CSRF_HEADER})."
+            )
+
+    def _authenticate_proxy_user(self, request: Request) -> Actor:
+        """Authenticate by the header of a trusted proxy; without one, the caller is anonymous."""
+        header = self.auth_settings.proxy_header
+        name = request.headers.get(header, "") if request.environ.get(FROM_PROXY) else ""
+        if not name:
+            return ANONYMOUS
+        if not PROXY_USER_PATTERN.fullmatch(name):
+            raise AccessDenied(401, f"The header {header} was expected to hold one name, once.")
         with self._store.read() as tx:
             user = users.find_user(tx, "proxy", name)
             roles = users.load_roles(tx, user.id) if user else {}
@@ -246,45 +290,42 @@ class Authenticator:
     def encryptor(self) -> Encryptor:
         return Encryptor(self._secret_key.encode() or self._shared_key("seal"))
 
-    def submit(self, job: Callable[[Session], T]) -> T:
-        """Run a job in the writer of this process and wait for its commit."""
-        return self._group.submit(job)
-
     def end_login(self, request: Request) -> None:
         """Delete the login of this browser."""
         actor = self.identify(request)
-        if "login" in g:
-            login: logins.Login = g.login
-            self.submit(lambda tx: _end_login(tx, login, actor, self._clock()))
+        if "login" not in g:
+            return
+        login: logins.Login = g.login
+        now = self._clock()
+
+        def delete(tx: Session) -> None:
+            logins.end_login(tx, login.id)
+            audit_log.add_entry(tx, actor.name, "login.end", login.user.address, at=now)
+
+        self._group.submit(delete)
 
     def _shared_key(self, name: str) -> bytes:
         """Return a key that all processes of this server share; the first use creates it."""
         with self._store.read() as tx:
             key = logins.find_secret(tx, name)
         now = self._clock()
-        return key or self.submit(
+        return key or self._group.submit(
             lambda tx: logins.ensure_secret(tx, name, lambda: random_secrets.token_bytes(32), now)
         )
 
     def _note_token_use(self, token: api_tokens.Token, now: datetime) -> None:
-        """Record the use of a token after the answer, at most once per ``TOKEN_USE_INTERVAL``."""
+        """Record the use of a token once the answer is sent, at most once per ``TOKEN_USE_INTERVAL``."""
         last = max(filter(None, (token.last_used_at, self._last_recorded.get(token.id))), default=None)
-        if self.auth_settings.writable and (last is None or now - last >= TOKEN_USE_INTERVAL):
-            self._last_recorded[token.id] = now
-            g.used = partial(api_tokens.record_token_use, token_id=token.id, at=now)
+        if not self.auth_settings.writable or (last is not None and now - last < TOKEN_USE_INTERVAL):
+            return
+        self._last_recorded[token.id] = now
+        record_use = partial(api_tokens.record_token_use, token_id=token.id, at=now)
 
-    def store_token_use(self, response: Response) -> Response:
-        """Store the use of the token of this request once its answer is sent."""
-        record_use = g.pop("used", None)
-        if record_use is not None:
+        @after_this_request
+        def record_when_sent(response: Response) -> Response:
             response.call_on_close(lambda: self._submit_quietly(record_use))
-        return response
+            return response
 
     def _submit_quietly(self, job: Callable[[Session], None]) -> None:
         with contextlib.suppress(PerfciError):
             self._group.submit(job)
-
-
-def _end_login(tx: Session, login: logins.Login, actor: Actor, now: datetime) -> None:
-    logins.end_login(tx, login.id)
-    audit_log.add_entry(tx, actor.name, "login.end", login.user.address, at=now)

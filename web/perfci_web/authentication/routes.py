@@ -69,7 +69,7 @@ def finish_login() -> Response:
     if "code" not in request.args:
         raise AccessDenied(403, "Access was denied at GitHub; nothing was stored.")
     person = _require_allowed_user(github, request.args["code"], cookie["verifier"])
-    secret = authenticator.submit(lambda tx: _create_login(tx, authenticator, person, now))
+    secret = web_context().group_commit.submit(lambda tx: _create_login(tx, authenticator, person, now))
     response = Response(status=302, headers={"Location": f"{request.script_root}{cookie['next']}"})
     _set_cookie(response, LOGIN_COOKIE, secret, LOGIN_MAX_AGE)
     _set_cookie(response, LOGIN_STATE_COOKIE, "", timedelta(0))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from flask import redirect, request
+from flask import g, redirect, request
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as BaseResponse
 
@@ -37,9 +37,7 @@ from perfci_web.incidents.routes import (
     render_list,
 )
 from perfci_web.lookups import project_links
-from perfci_web.page_access import current_actor
-from perfci_web.request_id import request_id
-from perfci_web.web_context import web_context
+from perfci_web.web_context import current_actor, web_context
 
 MAX_BULK_CHANGES = 500
 
@@ -156,7 +154,7 @@ def _find_project(tx: Session, slug: str) -> Project:
 
 
 def _audit_context() -> AuditContext:
-    return AuditContext(current_actor(), web_context().clock(), request_id())
+    return AuditContext(current_actor(), web_context().clock(), g.request_id)
 
 
 def _parse_incident_numbers(text: str) -> set[int]:

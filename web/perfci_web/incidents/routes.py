@@ -21,10 +21,8 @@ from perfci.store.projects import Project
 from perfci.store.queries.loaders import load_series_of_same_cells
 from perfci_web.incidents import incident_view, list_view
 from perfci_web.incidents.change_form import NOT_REJECTED, RejectedForm
-from perfci_web.lookups import project_links, require_project
-from perfci_web.not_found import PageNotFound, Suggestion
-from perfci_web.page_access import current_actor
-from perfci_web.web_context import web_context
+from perfci_web.lookups import PageNotFound, Suggestion, project_links, require_project
+from perfci_web.web_context import current_actor, web_context
 
 blueprint = Blueprint("incidents", __name__)
 

@@ -9,9 +9,8 @@ from perfci.history.series_histories import JudgedHistories
 from perfci.store.queries import measurements, project_status
 from perfci.store.queries.loaders import load_series_of_same_cells
 from perfci_web.incidents.list_view import load_open_incidents
-from perfci_web.lookups import project_links, require_project
+from perfci_web.lookups import list_visible_projects, project_links, require_project
 from perfci_web.overview import view
-from perfci_web.page_access import list_visible_projects
 from perfci_web.page_urls import project_segment
 from perfci_web.trends import SeriesVerdicts, load_level_trends
 from perfci_web.web_context import web_context

@@ -14,8 +14,7 @@ from perfci.store.queries import measurements
 from perfci.store.queries.loaders import load_project_series
 from perfci.store.queries.records import SeriesRecord
 from perfci_web.csv_export import csv_response
-from perfci_web.lookups import project_links, require_project
-from perfci_web.not_found import PageNotFound, Suggestion, closest_suggestions
+from perfci_web.lookups import PageNotFound, Suggestion, closest_suggestions, project_links, require_project
 from perfci_web.series import view
 from perfci_web.trends import SeriesVerdicts
 from perfci_web.view_parts.commit_values import find_judged_series

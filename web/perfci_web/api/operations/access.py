@@ -21,8 +21,7 @@ from perfci.service.accounts.backends import serialize_member, serialize_project
 from perfci.store.access import api_tokens, audit_log, users
 from perfci.store.projects import find_project
 from perfci_web.api import pagination
-from perfci_web.api.calls import Call, Reply
-from perfci_web.api.operation import PROJECT_RULE, Operation
+from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.problems import ProblemError
 
 NO_TOKEN = "There is no token of this uid here."

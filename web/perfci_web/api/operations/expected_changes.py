@@ -16,8 +16,7 @@ from perfci.store.incidents import expected_changes
 from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.incidents.expected_change_match import MergedExpectedChange
 from perfci_web.api import pagination
-from perfci_web.api.calls import Call, Reply
-from perfci_web.api.operation import PROJECT_RULE, Operation
+from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 
 EXPECTED_CHANGES_RULE = f"{PROJECT_RULE}/expected-changes"
 
@@ -34,8 +33,8 @@ def list_expected_changes(call: Call) -> Reply:
 
 def add_expected_changes(call: Call) -> Reply:
     request: NewExpectedChanges = call.body
-    if call.actor.grant is not None and (
-        problem := expected_change_refusal(call.actor.grant, request.commit)
+    if call.audit_context.actor.grant is not None and (
+        problem := expected_change_refusal(call.audit_context.actor.grant, request.commit)
     ):
         raise AccessDenied(403, problem)
     changes = [

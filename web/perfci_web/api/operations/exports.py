@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from perfci.auth.permissions import AccessRequirement
 from perfci.service.uploads.export_history import export_history
-from perfci_web.api.calls import Call, Reply
-from perfci_web.api.operation import PROJECT_RULE, Operation, StreamedAnswer
+from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply, StreamedAnswer
 
 EXPORTS = {
     "export_csv": ("csv", "export.csv", "text/csv; charset=utf-8"),

@@ -7,8 +7,7 @@ from perfci.net.shapes import incidents as shapes
 from perfci.service.incidents.serialize_incidents import serialize_impact
 from perfci.store.incidents.impact import list_impacts
 from perfci_web.api import pagination
-from perfci_web.api.calls import Call, Reply
-from perfci_web.api.operation import PROJECT_RULE, Operation
+from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 
 
 def list_impact(call: Call) -> Reply:

@@ -15,8 +15,7 @@ from perfci.service.incidents.serialize_incidents import (
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.records import IncidentRecord
 from perfci_web.api import pagination
-from perfci_web.api.calls import Call, Reply
-from perfci_web.api.operation import PROJECT_RULE, Operation
+from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.problems import ProblemError
 
 INCIDENT_RULE = f"{PROJECT_RULE}/incidents/<int(max=2147483647):number>"
@@ -62,7 +61,7 @@ def list_events(call: Call) -> Reply:
 
 def get_alert_quality(call: Call) -> Reply:
     with call.store.read() as tx:
-        quality = compute_alert_quality(tx, call.required_project, call.now)
+        quality = compute_alert_quality(tx, call.required_project, call.audit_context.at)
     noisy = tuple(
         shapes.NoisyBenchmarkShape(
             benchmark=noisy.benchmark, judged=noisy.judged, invalid=noisy.invalid, rate=noisy.rate

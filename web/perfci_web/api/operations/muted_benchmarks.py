@@ -8,8 +8,7 @@ from perfci.auth.permissions import AccessRequirement
 from perfci.net.shapes import incidents as shapes
 from perfci.service.incidents.mute_benchmarks import mute_benchmark
 from perfci.store.incidents.mutes import load_mutes
-from perfci_web.api.calls import Call, Reply
-from perfci_web.api.operation import PROJECT_RULE, Operation
+from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 
 
 def list_muted_benchmarks(call: Call) -> Reply:
@@ -37,7 +36,7 @@ def set_muted_benchmark(call: Call) -> Reply:
 
 def _muted_page(tx: Session, call: Call) -> shapes.MutedBenchmarkPage:
     names = shapes.MutedBenchmarkShape.model_fields
-    mutes = load_mutes(tx, call.required_project.id, call.now)
+    mutes = load_mutes(tx, call.required_project.id, call.audit_context.at)
     return shapes.MutedBenchmarkPage(
         items=tuple(
             shapes.MutedBenchmarkShape(**{name: getattr(mute, name) for name in names}) for mute in mutes

@@ -30,8 +30,7 @@ from perfci.service.notify.manage_destinations import (
 from perfci.service.notify.senders import build_sender_config
 from perfci.store.jobs import delivery_queue
 from perfci.store.jobs.delivery_queue import Destination
-from perfci_web.api.calls import Call, Reply
-from perfci_web.api.operation import PROJECT_RULE, Operation
+from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.problems import ProblemError
 
 DESTINATION_RULE = f"{PROJECT_RULE}/destinations/<name:destination>"
@@ -80,7 +79,10 @@ def test_destination(call: Call) -> Reply:
         lambda tx: record_test_message(tx, call.required_project, destination.name, call.audit_context)
     )
     problem = send_test_message(
-        call.required_project.slug, destination, build_sender_config(call.settings, Secrets()), call.now
+        call.required_project.slug,
+        destination,
+        build_sender_config(call.settings, Secrets()),
+        call.audit_context.at,
     )
     return Reply(DestinationTestResult(sent=not problem, problem=problem))
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 
 from perfci.auth.permissions import AccessRequirement
-from perfci_web.api.calls import Call, Reply
 from perfci_web.api.openapi_document import build_document
-from perfci_web.api.operation import Operation, StreamedAnswer
+from perfci_web.api.operation import Call, Operation, Reply, StreamedAnswer
 
 
 def get_openapi(call: Call) -> Reply:

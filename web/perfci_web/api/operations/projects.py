@@ -8,13 +8,12 @@ from perfci.net.shapes.projects import NewProject, ProjectPage, ProjectShape
 from perfci.service.accounts.backends import serialize_project
 from perfci.service.accounts.projects_and_members import register_project
 from perfci.store.projects import load_projects
-from perfci_web.api.calls import Call, Reply
-from perfci_web.api.operation import PROJECT_RULE, Operation
+from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 
 
 def list_projects(call: Call) -> Reply:
     with call.store.read() as tx:
-        projects = [project for project in load_projects(tx) if can_read(call.actor, project)]
+        projects = [project for project in load_projects(tx) if can_read(call.audit_context.actor, project)]
     return Reply(ProjectPage(items=tuple(map(serialize_project, projects))))
 
 

@@ -8,8 +8,7 @@ from perfci.auth.permissions import AccessRequirement
 from perfci.net.shapes.results import ReportingScheduleChange, ReportingSchedulePage, ReportingScheduleShape
 from perfci.service.incidents.mute_benchmarks import set_reporting_schedule
 from perfci.store.incidents.reporting_schedules import ReportingSchedule, load_reporting_schedules
-from perfci_web.api.calls import Call, Reply
-from perfci_web.api.operation import PROJECT_RULE, Operation
+from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.problems import ProblemError
 
 REPORTING_SCHEDULES_RULE = f"{PROJECT_RULE}/reporting-schedules"

@@ -11,8 +11,7 @@ from perfci.net.shapes.results import RunPage, RunQuery, RunShape, UploadReceipt
 from perfci.service.uploads.receive_runs import IncomingRun, store_run
 from perfci.store.queries import measurements, paged_lists
 from perfci_web.api import pagination
-from perfci_web.api.calls import Call, Reply
-from perfci_web.api.operation import PROJECT_RULE, Operation
+from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.problems import ProblemError
 
 KEY_HEADER = "Idempotency-Key"

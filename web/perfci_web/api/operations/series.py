@@ -17,8 +17,7 @@ from perfci.report.serializers import serialize_series, serialize_trend
 from perfci.store.queries import measurements, paged_lists
 from perfci.store.queries.paged_lists import SeriesListItem
 from perfci_web.api import pagination
-from perfci_web.api.calls import Call, Reply
-from perfci_web.api.operation import PROJECT_RULE, Operation
+from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.problems import ProblemError
 
 RowT = TypeVar("RowT")

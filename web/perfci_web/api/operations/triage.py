@@ -19,8 +19,7 @@ from perfci.service.incidents.undo_change import undo_last_change
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.records import IncidentRecord
 from perfci.store.queries.loaders import find_series_ids
-from perfci_web.api.calls import Call, Reply
-from perfci_web.api.operation import PROJECT_RULE, Operation
+from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.operations.incidents import INCIDENT_RULE, incident_shape, require_incident
 from perfci_web.api.problems import ProblemError, RevisionMismatch
 

@@ -14,8 +14,7 @@ from perfci.service.accounts import repository_bindings
 from perfci.service.accounts.job_tokens import build_expected_claims, issue_job_token
 from perfci.store.access import github_bindings
 from perfci.store.access.github_bindings import BoundRepository
-from perfci_web.api.calls import Call, Reply
-from perfci_web.api.operation import PROJECT_RULE, Operation
+from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.problems import ProblemError
 
 NOT_BOUND = "This project is bound to no repository."
@@ -30,8 +29,8 @@ def exchange_token(call: Call) -> Reply:
             build_expected_claims(call.settings),
             request.project,
             request.token,
-            now=call.now,
-            request_id=call.request_id,
+            now=call.audit_context.at,
+            request_id=call.audit_context.request_id,
         )
     except IssuerUnavailable as error:
         raise ProblemError("unavailable", str(error), headers={"Retry-After": "5"}) from error

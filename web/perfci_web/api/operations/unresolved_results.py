@@ -13,13 +13,11 @@ from perfci.net.shapes.results import (
     UnresolvedResultShape,
 )
 from perfci.service.uploads.unresolved_units import resolve_unit
-from perfci.store.access import audit_log
 from perfci.store.projects import mark_changed
 from perfci.store.queries import unresolved_results
 from perfci.store.queries.unresolved_results import UnitAnswer, UnresolvedResult
 from perfci_web.api import pagination
-from perfci_web.api.calls import Call, Reply
-from perfci_web.api.operation import PROJECT_RULE, Operation
+from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.problems import ProblemError
 
 
@@ -42,23 +40,14 @@ def resolve_result(call: Call) -> Reply:
         if record is None:
             raise ProblemError("not-found", "There is no unresolved result of this number here.")
         answer = UnitAnswer(meaning.unit, meaning.direction)
-        resolved = resolve_unit(tx, project.id, record.format, record.metric, answer, call.now)
+        resolved = resolve_unit(tx, project.id, record.format, record.metric, answer, call.audit_context.at)
         detail = {
             "format": record.format,
             "unit": meaning.unit,
             "direction": meaning.direction,
             "resolved": resolved,
         }
-        audit_log.add_entry(
-            tx,
-            call.actor.name,
-            "result.resolve",
-            record.metric,
-            at=call.now,
-            project_id=project.id,
-            detail=detail,
-            request_id=call.request_id,
-        )
+        call.audit_context.record(tx, "result.resolve", record.metric, project.id, detail)
         mark_changed(tx, [project.id])
         return ResolvedResults(resolved=resolved)
 

@@ -13,8 +13,7 @@ from perfci.store.queries.paged_lists import SeriesListItem, VerdictFilter
 from perfci.store.queries.records import MeasuredProcess, VerdictRecord
 from perfci.store.queries.result_summaries import load_level_pairs
 from perfci_web.api import pagination
-from perfci_web.api.calls import Call, Reply
-from perfci_web.api.operation import PROJECT_RULE, Operation
+from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.operations.series import page_reply, require_commit, require_series, series_shape
 from perfci_web.api.problems import ProblemError
 
