@@ -94,17 +94,11 @@ def _describe_operation(
             "content": {"application/json": {"schema": schemas[operation.body]}},
         }
     if enforced:
-        description["security"] = _security_requirements(operation.need)
+        description["security"] = [{"token": []}]
+        if operation.need in (AccessRequirement.PUBLIC, AccessRequirement.READ):
+            # Reads work without a token for public projects, with one for private ones too.
+            description["security"] = [{}, {"token": []}]
     return description
-
-
-def _security_requirements(need: AccessRequirement) -> list[dict[str, list[str]]]:
-    """Return who may call: reads work without a token for public projects, with one for private ones too."""
-    return (
-        [{"token": []}]
-        if need not in (AccessRequirement.PUBLIC, AccessRequirement.READ)
-        else [{}, {"token": []}]
-    )
 
 
 def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
@@ -125,20 +119,18 @@ def _query_parameters(
     if operation.query is None:
         return []
     shape = operation.query.model_json_schema(ref_template=REF_TEMPLATE)
-    return [
-        {
+    parameters = []
+    for name, schema in shape.get("properties", {}).items():
+        parameter = {
             "name": name,
             "in": "query",
             "required": name in shape.get("required", ()),
             "schema": _without_null(schema),
-            **({"style": "form", "explode": True} if _is_list_parameter(operation.query, name) else {}),
         }
-        for name, schema in shape.get("properties", {}).items()
-    ]
-
-
-def _is_list_parameter(model: type[BaseModel], name: str) -> bool:
-    return get_origin(model.model_fields[name].annotation) in (tuple, list)
+        if get_origin(operation.query.model_fields[name].annotation) in (tuple, list):
+            parameter |= {"style": "form", "explode": True}
+        parameters.append(parameter)
+    return parameters
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:

@@ -1,11 +1,16 @@
-"""Cursors of paged lists: the id of the last row shown."""
+"""Pages of lists, each with a cursor to the next: the id of the last row shown."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
-T = TypeVar("T")
+from pydantic import BaseModel
+
+from perfci.net.shapes import Shape
+from perfci_web.api.operation import Reply
+
+RowT = TypeVar("RowT")
 
 
 def parse_cursor(cursor: str | None) -> int:
@@ -13,11 +18,16 @@ def parse_cursor(cursor: str | None) -> int:
     return int(cursor or 0)
 
 
-def format_cursor(row_id: int) -> str:
-    return str(row_id)
-
-
-def cut_page(rows: Sequence[T], limit: int, row_id: Callable[[T], int]) -> tuple[Sequence[T], str | None]:
+def page_reply(
+    page_model: type[BaseModel],
+    rows: Sequence[RowT],
+    limit: int,
+    row_id: Callable[[RowT], int],
+    to_shape: Callable[[RowT], Shape],
+    **fields: Any,
+) -> Reply:
     """Return the first ``limit`` of ``limit + 1`` rows, and the cursor of the next page if there is one."""
     items = rows[:limit]
-    return items, format_cursor(row_id(items[-1])) if len(rows) > limit else None
+    next_cursor = str(row_id(items[-1])) if len(rows) > limit else None
+    page = {**fields, "items": tuple(map(to_shape, items)), "next": next_cursor}
+    return Reply(page_model.model_validate(page))

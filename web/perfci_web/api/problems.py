@@ -56,6 +56,19 @@ PROBLEM_KINDS: Mapping[str, ProblemKind] = {
 
 KIND_BY_STATUS = {kind.status: name for name, kind in PROBLEM_KINDS.items()}
 
+REQUIRED_HEADERS: Mapping[int, Mapping[str, str]] = {
+    401: {"WWW-Authenticate": "Bearer"},
+    429: {"Retry-After": "1"},
+    503: {"Retry-After": "1"},
+}
+"""The headers that RFC 9110 wants with a status."""
+
+ADDRESS_TEXTS: Mapping[int, str] = {
+    404: "There is nothing at this address: openapi.json lists what there is.",
+    405: "The address takes other methods: see the header Allow.",
+}
+"""Details of an address without an operation, or without one for the method."""
+
 
 class ProblemError(Exception):
     """A request that is answered by a problem document."""
@@ -94,7 +107,7 @@ def problem_response(error: ProblemError, request_id: str) -> Response:
         errors=error.errors,
         revision=error.revision,
     )
-    headers = {"Cache-Control": "no-store", **_required_headers(kind.status), **error.headers}
+    headers = {"Cache-Control": "no-store", **REQUIRED_HEADERS.get(kind.status, {}), **error.headers}
     text = document.model_dump_json(exclude_none=True)
     return Response(text, kind.status, headers=headers, content_type=MEDIA_TYPE)
 
@@ -106,21 +119,16 @@ def convert_http_error(error: HTTPException) -> ProblemError:
     headers = {}
     if isinstance(error, MethodNotAllowed) and error.valid_methods:
         headers["Allow"] = ", ".join(sorted(error.valid_methods))
-    return ProblemError(
-        kind, ADDRESS_TEXTS.get(status) or error.description or PROBLEM_KINDS[kind].text, headers=headers
-    )
-
-
-ADDRESS_TEXTS: Mapping[int, str] = {
-    404: "There is nothing at this address: openapi.json lists what there is.",
-    405: "The address takes other methods: see the header Allow.",
-}
-"""Details of an address without an operation, or without one for the method."""
+    detail = ADDRESS_TEXTS.get(status) or error.description or PROBLEM_KINDS[kind].text
+    return ProblemError(kind, detail, headers=headers)
 
 
 def convert_validation_error(error: ValidationError, prefix: str) -> ProblemError:
     """Convert a validation error: 400 for a wrong shape, 409 for a rule that JSON Schema cannot express."""
-    faults = _drop_consequences(error.errors(include_url=False, include_context=False))
+    reported = error.errors(include_url=False, include_context=False)
+    # pydantic reports a list whose items are invalid as too short in addition.
+    containers = {fault["loc"][:depth] for fault in reported for depth in range(len(fault["loc"]))}
+    faults = [fault for fault in reported if fault["type"] != "too_short" or fault["loc"] not in containers]
     fields = [
         InvalidField(location=_format_fault_path(fault), message=fault["msg"].removeprefix("Value error, "))
         for fault in faults[:MAX_FAULTS]
@@ -129,12 +137,6 @@ def convert_validation_error(error: ValidationError, prefix: str) -> ProblemErro
     more = f", and {len(faults) - 1} more faults" if len(faults) > 1 else ""
     sentence = f"{prefix}: {fields[0].location}: {fields[0].message}{more}."
     return ProblemError("conflict" if by_rule else "bad-request", sentence, errors=fields)
-
-
-def _drop_consequences(faults: Sequence[ErrorDetails]) -> list[ErrorDetails]:
-    """Drop the fault "too short" of a list whose items are invalid: pydantic reports it in addition."""
-    inner = {fault["loc"][:depth] for fault in faults for depth in range(len(fault["loc"]))}
-    return [fault for fault in faults if fault["type"] != "too_short" or fault["loc"] not in inner]
 
 
 def _is_integral_float(fault: ErrorDetails) -> bool:
@@ -148,12 +150,3 @@ def _format_fault_path(fault: ErrorDetails) -> str:
     """
     path = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in fault["loc"]).lstrip(".")
     return path[:200] or "document"
-
-
-def _required_headers(status: int) -> dict[str, str]:
-    """Return the headers that RFC 9110 wants with a status."""
-    if status == 401:
-        return {"WWW-Authenticate": "Bearer"}
-    if status in (429, 503):
-        return {"Retry-After": "1"}
-    return {}

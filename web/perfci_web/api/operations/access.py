@@ -36,8 +36,7 @@ def list_tokens(call: Call) -> Reply:
             after=pagination.parse_cursor(call.query.cursor),
             limit=call.query.limit + 1,
         )
-    items, next_cursor = pagination.cut_page(tokens, call.query.limit, lambda token: token.id)
-    return Reply(TokenPage(items=tuple(map(serialize_token, items)), next=next_cursor))
+    return pagination.page_reply(TokenPage, tokens, call.query.limit, lambda token: token.id, serialize_token)
 
 
 def create_token(call: Call) -> Reply:
@@ -112,8 +111,9 @@ def list_audit_entries(call: Call) -> Reply:
             before=pagination.parse_cursor(call.query.cursor) or None,
             limit=call.query.limit + 1,
         )
-    items, next_cursor = pagination.cut_page(entries, call.query.limit, lambda entry: entry.id)
-    return Reply(AuditEntryPage(items=tuple(map(_audit_shape, items)), next=next_cursor))
+    return pagination.page_reply(
+        AuditEntryPage, entries, call.query.limit, lambda entry: entry.id, _audit_shape
+    )
 
 
 def _audit_shape(entry: audit_log.AuditEntry) -> AuditEntryShape:

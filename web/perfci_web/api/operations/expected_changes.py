@@ -27,8 +27,9 @@ def list_expected_changes(call: Call) -> Reply:
         records = expected_changes.list_expected_changes(
             tx, call.required_project.id, before=pagination.parse_cursor(query.cursor), limit=query.limit + 1
         )
-    items, next_cursor = pagination.cut_page(records, query.limit, lambda record: record.id)
-    return Reply(ExpectedChangePage(items=tuple(map(_expected_change_shape, items)), next=next_cursor))
+    return pagination.page_reply(
+        ExpectedChangePage, records, query.limit, lambda record: record.id, _expected_change_shape
+    )
 
 
 def add_expected_changes(call: Call) -> Reply:

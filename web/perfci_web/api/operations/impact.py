@@ -21,7 +21,7 @@ def list_impact(call: Call) -> Reply:
             before=pagination.parse_cursor(query.cursor) or None,
             limit=query.limit,
         )
-    next_cursor = pagination.format_cursor(last_id) if last_id is not None else None
+    next_cursor = str(last_id) if last_id is not None else None
     items = tuple(shapes.CommitImpactShape(**serialize_impact(impact)) for impact in impacts)
     return Reply(shapes.CommitImpactPage(items=items, next=next_cursor))
 

@@ -34,8 +34,9 @@ def list_incidents(call: Call) -> Reply:
             before=pagination.parse_cursor(query.cursor) or None,
             limit=query.limit + 1,
         )
-    items, next_cursor = pagination.cut_page(records, query.limit, lambda record: record.number)
-    return Reply(shapes.IncidentPage(items=tuple(map(incident_shape, items)), next=next_cursor))
+    return pagination.page_reply(
+        shapes.IncidentPage, records, query.limit, lambda record: record.number, incident_shape
+    )
 
 
 def get_incident(call: Call) -> Reply:

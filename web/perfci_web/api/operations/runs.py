@@ -28,8 +28,7 @@ def list_runs(call: Call) -> Reply:
             before=pagination.parse_cursor(query.cursor),
             limit=query.limit + 1,
         )
-    items, next_cursor = pagination.cut_page(runs, query.limit, lambda run: run.id)
-    return Reply(RunPage(items=tuple(map(_run_shape, items)), next=next_cursor))
+    return pagination.page_reply(RunPage, runs, query.limit, lambda run: run.id, _run_shape)
 
 
 def get_run(call: Call) -> Reply:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
-
-from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement
 from perfci.model import Commit, Machine, Point
-from perfci.net.shapes import PageQuery, Shape
+from perfci.net.shapes import PageQuery
 from perfci.net.shapes import results as shapes
 from perfci.report.charts.series_trend import build_trend, downsample
 from perfci.report.serializers import serialize_series, serialize_trend
@@ -19,8 +15,6 @@ from perfci.store.queries.paged_lists import SeriesListItem
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.problems import ProblemError
-
-RowT = TypeVar("RowT")
 
 
 def list_series(call: Call) -> Reply:
@@ -34,7 +28,7 @@ def list_series(call: Call) -> Reply:
             after=pagination.parse_cursor(query.cursor),
             limit=query.limit + 1,
         )
-    return page_reply(shapes.SeriesPage, rows, query, lambda item: item.id, series_shape)
+    return pagination.page_reply(shapes.SeriesPage, rows, query.limit, lambda item: item.id, series_shape)
 
 
 def get_series(call: Call) -> Reply:
@@ -67,7 +61,9 @@ def list_commits(call: Call) -> Reply:
             before=pagination.parse_cursor(query.cursor),
             limit=query.limit + 1,
         )
-    return page_reply(shapes.CommitPage, rows, query, lambda row: row[0], lambda row: commit_shape(row[1]))
+    return pagination.page_reply(
+        shapes.CommitPage, rows, query.limit, lambda row: row[0], lambda row: commit_shape(row[1])
+    )
 
 
 def get_commit(call: Call) -> Reply:
@@ -81,10 +77,10 @@ def list_machines(call: Call) -> Reply:
         rows = paged_lists.load_machines_page(
             tx, call.required_project.id, after=pagination.parse_cursor(query.cursor), limit=query.limit + 1
         )
-    return page_reply(
+    return pagination.page_reply(
         shapes.MachinePage,
         rows,
-        query,
+        query.limit,
         lambda row: row[0],
         lambda row: _machine_shape(row[1], row[2]),
     )
@@ -96,25 +92,13 @@ def list_environments(call: Call) -> Reply:
         rows = paged_lists.load_environments_page(
             tx, call.required_project.id, after=pagination.parse_cursor(query.cursor), limit=query.limit + 1
         )
-    return page_reply(
+    return pagination.page_reply(
         shapes.EnvironmentPage,
         rows,
-        query,
+        query.limit,
         lambda row: row[0],
         lambda row: shapes.EnvironmentShape(id=row[1], values=dict(row[2].values)),
     )
-
-
-def page_reply(
-    page_model: type[BaseModel],
-    rows: Sequence[RowT],
-    page_query: PageQuery,
-    row_id: Callable[[RowT], int],
-    to_shape: Callable[[RowT], Shape],
-) -> Reply:
-    """One page of a list, with the cursor of the next one."""
-    items, next_cursor = pagination.cut_page(rows, page_query.limit, row_id)
-    return Reply(page_model.model_validate({"items": tuple(map(to_shape, items)), "next": next_cursor}))
 
 
 def series_shape(item: SeriesListItem) -> shapes.SeriesShape:

@@ -27,8 +27,9 @@ def list_unresolved_results(call: Call) -> Reply:
         results = unresolved_results.list_unresolved_results(
             tx, call.required_project.id, after=pagination.parse_cursor(query.cursor), limit=query.limit + 1
         )
-    items, next_cursor = pagination.cut_page(results, query.limit, lambda result: result.id)
-    return Reply(UnresolvedResultPage(items=tuple(map(_unresolved_shape, items)), next=next_cursor))
+    return pagination.page_reply(
+        UnresolvedResultPage, results, query.limit, lambda result: result.id, _unresolved_shape
+    )
 
 
 def resolve_result(call: Call) -> Reply:

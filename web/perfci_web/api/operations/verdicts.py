@@ -14,7 +14,7 @@ from perfci.store.queries.records import MeasuredProcess, VerdictRecord
 from perfci.store.queries.result_summaries import load_level_pairs
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
-from perfci_web.api.operations.series import page_reply, require_commit, require_series, series_shape
+from perfci_web.api.operations.series import require_commit, require_series, series_shape
 from perfci_web.api.problems import ProblemError
 
 
@@ -36,10 +36,10 @@ def list_verdicts(call: Call) -> Reply:
             before=pagination.parse_cursor(query.cursor),
             limit=query.limit + 1,
         )
-    return page_reply(
+    return pagination.page_reply(
         shapes.VerdictPage,
         records,
-        query,
+        query.limit,
         lambda record: record.id,
         lambda record: verdict_shape(call, record),
     )
@@ -67,10 +67,16 @@ def get_comparison(call: Call) -> Reply:
         ranked = list_ranked_verdicts(
             tx, pair, after=pagination.parse_cursor(query.cursor), limit=query.limit + 1
         )
-    items, next_cursor = pagination.cut_page(ranked, query.limit, lambda ranked: ranked.rank)
-    verdicts = tuple(verdict_shape(call, ranked.record) for ranked in items)
-    page = {"base": base.sha, "head": head.sha, "counts": counts, "items": verdicts, "next": next_cursor}
-    return Reply(shapes.ComparisonPage.model_validate(page))
+    return pagination.page_reply(
+        shapes.ComparisonPage,
+        ranked,
+        query.limit,
+        lambda verdict: verdict.rank,
+        lambda verdict: verdict_shape(call, verdict.record),
+        base=base.sha,
+        head=head.sha,
+        counts=counts,
+    )
 
 
 def list_result_summaries(call: Call) -> Reply:
@@ -81,11 +87,13 @@ def list_result_summaries(call: Call) -> Reply:
         pairs = load_level_pairs(
             tx, call.required_project.id, base.sha, head.sha, after=pagination.parse_cursor(query.cursor)
         )
-    items, next_cursor = pagination.cut_page(pairs, query.limit, lambda pair: pair.series_id)
-    summaries = tuple(
-        shapes.ResultSummaryShape(series=pair.identity, base=pair.base, head=pair.head) for pair in items
+    return pagination.page_reply(
+        shapes.ResultSummaryPage,
+        pairs,
+        query.limit,
+        lambda pair: pair.series_id,
+        lambda pair: shapes.ResultSummaryShape(series=pair.identity, base=pair.base, head=pair.head),
     )
-    return Reply(shapes.ResultSummaryPage(items=summaries, next=next_cursor))
 
 
 def verdict_shape(call: Call, record: VerdictRecord) -> shapes.VerdictShape:
