@@ -19,7 +19,8 @@ from perfci.cli.shared.context import current_config, current_repository, open_s
 from perfci.cli.shared.options import global_options, json_option
 from perfci.model import PerfciError
 from perfci.policies import build_policy
-from perfci.report.incidents.incident_serializers import serialize_incident, serialize_incident_overview
+from perfci.report.incidents.incident_list import serialize_incident_overview
+from perfci.report.incidents.incident_text import serialize_incident
 from perfci.service.incidents.compute_evaluation import ProjectEvaluation, derive_evaluation
 from perfci.service.incidents.serialize_incidents import serialize_incident_detail, serialize_stored_overview
 from perfci.verdicts.incidents.page_budget import BudgetedIncident

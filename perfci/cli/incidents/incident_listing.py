@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from perfci.cli.shared.context import current_config, open_store_to_read
 from perfci.model import IncidentKind
 from perfci.report.incidents import activity_log, notification_text
+from perfci.report.incidents import incident_list
 from perfci.report.incidents import incident_text as words
 from perfci.service.incidents.compute_evaluation import ProjectEvaluation
 from perfci.service.incidents.serialize_incidents import (
@@ -127,20 +128,20 @@ def format_stored_incident(incident: IncidentDetail) -> Iterator[str]:
 
 def format_derived_overview(evaluation: ProjectEvaluation) -> Iterator[str]:
     """A summary line, then every section; re-measurements and slow drift come with their commands."""
-    summary = words.incidents_summary(evaluation.incidents, len(evaluation.retests), len(evaluation.creeps))
+    summary = incident_list.incidents_summary(evaluation.incidents, len(evaluation.retests), len(evaluation.creeps))
     yield f"{evaluation.project}: {summary}"
-    for title, incidents in words.group_by_section(evaluation.incidents):
+    for title, incidents in incident_list.group_by_section(evaluation.incidents):
         yield from ("", title)
         for incident in incidents:
             yield from format_derived_summary(incident, evaluation)
     if evaluation.retests:
         yield from ("", "Suggested re-measurements")
         for retest in evaluation.retests:
-            yield from (f"  {words.retest_sentence(retest)}", f"    {words.retest_command(retest)}")
+            yield from (f"  {incident_list.retest_sentence(retest)}", f"    {incident_list.retest_command(retest)}")
     if evaluation.creeps:
         yield from ("", "Slow drift since a release")
         for creep in evaluation.creeps:
-            yield from (f"  {words.creep_sentence(creep)}", f"    {words.creep_command(creep)}")
+            yield from (f"  {incident_list.creep_sentence(creep)}", f"    {incident_list.creep_command(creep)}")
 
 
 def format_derived_summary(budgeted: BudgetedIncident, evaluation: ProjectEvaluation) -> Iterator[str]:
@@ -149,7 +150,7 @@ def format_derived_summary(budgeted: BudgetedIncident, evaluation: ProjectEvalua
     headline = words.incident_headline(incident, evaluation.commits)
     yield f"  {words.GLYPHS[incident.kind]} {incident.id}  {headline}"
     explained = words.incident_explanation(incident, evaluation.commits)
-    yield f"    {words.largest_change_sentence(incident)}. {explained}".rstrip()
+    yield f"    {words.member_sentence(incident.members[0])}. {explained}".rstrip()
     yield f"    {words.disposition_sentence(budgeted, evaluation.pages_per_week)}"
     if command := words.measure_command(incident):
         yield f"    {command}"

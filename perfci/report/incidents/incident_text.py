@@ -1,22 +1,25 @@
-"""Describe incidents: what changed, between which commits, the likely cause and the next measurement."""
+"""Describe one incident, as text and as JSON fields: what changed, where, the likely cause, the next step."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-from perfci.model import ChangePoint, Commit, EnvironmentChange, Incident, IncidentKind, Retest
+from perfci.model import ChangePoint, Commit, Incident, IncidentKind
 from perfci.report.escaping import make_printable, series_name
 from perfci.report.number_format import format_count, format_signed_percent
+from perfci.report.serializers import JsonFields, serialize_commit, serialize_series
 from perfci.report.verdict_labels import Tone
-from perfci.report.verdict_sentences import format_interval, level_change_phrase
-from perfci.verdicts.history.release_creep import Creep
+from perfci.report.verdict_sentences import level_change_phrase
 from perfci.verdicts.incidents.page_budget import BudgetedIncident, Disposition
 from perfci.verdicts.incidents.step_causes import is_next_commit
 
 MAX_OBSERVED_SHOWN = 4
 """The number of environment changes named; an upgrade may change many at once."""
+
+MAX_COMMAND_CELLS = 5
+"""The number of cells a command names, the largest changes first."""
 
 TONES: dict[IncidentKind, Tone] = {
     IncidentKind.REGRESSION: "worse",
@@ -36,28 +39,14 @@ GLYPHS = {
     IncidentKind.RESOLVED: "✓",
 }
 
-CommitsBySha = Mapping[str, Commit]
-
-
-def incident_headline(incident: Incident, commits: CommitsBySha) -> str:
-    """Describe what changed and where: ``2 series got worse at 3f2a9c8 Fuse the optimizer step``."""
-    return f"{_change_phrase(incident)} {_commit_phrase(incident, commits)}"
-
-
-def incident_explanation(incident: Incident, commits: CommitsBySha) -> str:
-    """Explain why no commit is blamed, or whether the change is confirmed; one or two sentences."""
-    if incident.kind is IncidentKind.ENVIRONMENT:
-        return _environment_explanation(incident)
-    if incident.kind is IncidentKind.RESOLVED:
-        return f"It recovered at {_commit_name(incident.reverted_by, commits)}, so no alert was raised."
-    if incident.kind is IncidentKind.MACHINE:
-        return MACHINE_CAUSE_TEXTS[incident.cause].format(sessions=_format_sessions(incident))
-    if incident.confirmed_count:
-        if incident.confirmed_count >= len(incident.members):
-            return "Confirmed on new pairs."
-        return f"Confirmed on new pairs in {incident.confirmed_count} of {len(incident.members)} series."
-    return "Detected in the history only; not yet confirmed on new pairs." if incident.settled else ""
-
+CHANGE_PHRASES = {
+    IncidentKind.REGRESSION: "got worse",
+    IncidentKind.IMPROVEMENT: "got better",
+    IncidentKind.ENVIRONMENT: "changed with the environment",
+    IncidentKind.MACHINE: "changed with the machine",
+    IncidentKind.RESOLVED: "changed and recovered",
+}
+"""What the series of an incident did; those of a mixed one did both."""
 
 MACHINE_CAUSE_TEXTS = {
     "mode_switching": (
@@ -73,10 +62,76 @@ MACHINE_CAUSE_TEXTS = {
 }
 """The explanation of each cause that lies in the machine."""
 
+DISPOSITION_TEXTS = {
+    Disposition.TOO_WEAK: "not alerted: evidence too weak for this many series",
+    Disposition.WAITING: "waiting for a third measurement or confirmation",
+    Disposition.NOTE: "informational: no alert",
+}
 
-def largest_change_sentence(incident: Incident) -> str:
-    """Describe the largest change of an incident, which is its first member."""
-    return member_sentence(incident.members[0])
+CommitsBySha = Mapping[str, Commit]
+
+
+def incident_headline(incident: Incident, commits: CommitsBySha) -> str:
+    """Describe what changed and where: ``2 series got worse at 3f2a9c8 Fuse the optimizer step``."""
+    count = len({change.series for change in incident.members})
+    if incident.kind is IncidentKind.MIXED:
+        worse = len({change.series for change in incident.members if change.log_cost > 0})
+        change = f"{format_count(worse, 'series', 'series')} got worse and {count - worse:,} better"
+    else:
+        change = f"{format_count(count, 'series', 'series')} {CHANGE_PHRASES[incident.kind]}"
+    name = _commit_name(incident.commit, commits)
+    good, last = commits.get(incident.last_good), commits.get(incident.commit)
+    if last and (incident.last_good in last.parents or (good and is_next_commit(good, last))):
+        return f"{change} at {name}"
+    return f"{change} between {incident.last_good[:10]} (last good) and {name}"
+
+
+def incident_explanation(incident: Incident, commits: CommitsBySha) -> str:
+    """Explain why no commit is blamed, or whether the change is confirmed; one or two sentences."""
+    if incident.kind is IncidentKind.ENVIRONMENT:
+        return _environment_explanation(incident)
+    if incident.kind is IncidentKind.RESOLVED:
+        return f"It recovered at {_commit_name(incident.reverted_by, commits)}, so no alert was raised."
+    if incident.kind is IncidentKind.MACHINE:
+        return _machine_explanation(incident)
+    if incident.confirmed_count:
+        if incident.confirmed_count >= len(incident.members):
+            return "Confirmed on new pairs."
+        return f"Confirmed on new pairs in {incident.confirmed_count} of {len(incident.members)} series."
+    return "Detected in the history only; not yet confirmed on new pairs." if incident.settled else ""
+
+
+def _commit_name(sha: str, commits: CommitsBySha) -> str:
+    commit = commits.get(sha)
+    return f"{sha[:10]} {make_printable(commit.subject, 90)}".strip() if commit else sha[:10]
+
+
+def _environment_explanation(incident: Incident) -> str:
+    """Name what changed: ``torch 2.12.1 → 2.13.0``; a missing value is not known."""
+    parts = []
+    for change in incident.environment_changes[:MAX_OBSERVED_SHOWN]:
+        before, after = (make_printable(value, 60) or "not known" for value in (change.before, change.after))
+        parts.append(f"{make_printable(change.name, 40)} {before} → {after}")
+    more = len(incident.environment_changes) - len(parts)
+    if more > 0:
+        parts.append(f"and {more} more")
+    values = "; ".join(parts)
+    if incident.ambiguous:
+        return (
+            f"{values}. No commit can be blamed or cleared: the commits in between were measured in "
+            "neither environment, or the step does not line up with the change. "
+            "Comparing both ends in pairs would decide."
+        )
+    return f"{values}. No commit is blamed."
+
+
+def _machine_explanation(incident: Incident) -> str:
+    """Say how the machine was the cause, and in which sessions."""
+    named = [make_printable(session, 60) for session in incident.sessions[:2]]
+    more = len(incident.sessions) - len(named)
+    noun = "session" if len(incident.sessions) == 1 else "sessions"
+    suffix = f" and {more} more" if more > 0 else ""
+    return MACHINE_CAUSE_TEXTS[incident.cause].format(sessions=f"{noun} {', '.join(named)}{suffix}")
 
 
 def member_sentence(change: ChangePoint) -> str:
@@ -87,26 +142,20 @@ def member_sentence(change: ChangePoint) -> str:
     return f"{series_name(change.series)} went from {change.before:g} to {change.after:g}"
 
 
-def observed_sentence(change: EnvironmentChange) -> str:
-    """Describe an environment change: ``torch 2.12.1 → 2.13.0``; a missing value is not known."""
-    before, after = (make_printable(value, 60) or "not known" for value in (change.before, change.after))
-    return f"{make_printable(change.name, 40)} {before} → {after}"
-
-
 def disposition_sentence(budgeted: BudgetedIncident, pages_per_week: int) -> str:
     """Describe whether an incident raises an alert, and why not."""
-    week = f"in week {budgeted.week}" if budgeted.week else "in runs without a date"
     if budgeted.is_expected:
         return "as expected: no alert"
     if budgeted.disposition is Disposition.PAGE:
+        week = f"in week {budgeted.week}" if budgeted.week else "in runs without a date"
         recovered = "" if budgeted.incident.ongoing else "; recovered since"
         return f"alert {budgeted.page_number} of at most {pages_per_week} {week}{recovered}"
-    return {
-        Disposition.HELD_BACK: _over_budget_phrase(pages_per_week, budgeted.week),
-        Disposition.TOO_WEAK: "not alerted: evidence too weak for this many series",
-        Disposition.WAITING: "waiting for a third measurement or confirmation",
-        Disposition.NOTE: "informational: no alert",
-    }[budgeted.disposition]
+    if budgeted.disposition is Disposition.HELD_BACK:
+        if not pages_per_week:
+            return "not alerted: alerts are disabled"
+        limit, week = format_count(pages_per_week, "alert"), budgeted.week or "runs without a date"
+        return f"not alerted: weekly limit of {limit} reached ({week})"
+    return DISPOSITION_TEXTS[budgeted.disposition]
 
 
 def expected_change_sentence(budgeted: BudgetedIncident) -> str:
@@ -122,13 +171,6 @@ def expected_change_sentence(budgeted: BudgetedIncident) -> str:
     sizes = [match.expected.change for match in merged if match.expected.matches_series(largest.series)]
     declared = f" declared {format_signed_percent(max(sizes, key=abs))}" if sizes else ""
     return f"larger than expected: {sources}{declared}; {member_sentence(largest)}"
-
-
-def _over_budget_phrase(pages_per_week: int, week: str) -> str:
-    if not pages_per_week:
-        return "not alerted: alerts are disabled"
-    limit = format_count(pages_per_week, "alert")
-    return f"not alerted: weekly limit of {limit} reached ({week or 'runs without a date'})"
 
 
 def candidate_commit_lines(incident: Incident) -> list[str]:
@@ -153,37 +195,6 @@ def measure_command(incident: Incident) -> str:
     return compare_command(*incident.pair_to_measure, (change.series.cell for change in incident.members))
 
 
-def retest_sentence(retest: Retest) -> str:
-    """Describe why a series is due for a retest."""
-    return f"{series_name(retest.series)}: {retest.reason}"
-
-
-def retest_command(retest: Retest) -> str:
-    """Return the command that runs a retest."""
-    return compare_command(retest.base, retest.head, [retest.series.cell])
-
-
-def creep_sentence(creep: Creep) -> str:
-    """Describe the drift of a series since a release, and the part that its change points explain."""
-    interval = f" {format_interval(creep.interval)}" if creep.interval else ""
-    method = "measured in new pairs" if creep.paired else "from nearby points"
-    size = f"{format_signed_percent(creep.drift_ratio - 1)}{interval}"
-    drift = f"{series_name(creep.series)} drifted {size} since {creep.release}, {method}"
-    if abs(creep.total_ratio / creep.drift_ratio - 1) < 5e-4:
-        return f"{drift}; no change point explains it"
-    total = format_signed_percent(creep.total_ratio - 1)
-    return f"{drift}; its change points explain the rest of the total {total}"
-
-
-def creep_command(creep: Creep) -> str:
-    """Return the command that measures the drift in pairs."""
-    return compare_command(creep.base, creep.head, [creep.series.cell])
-
-
-MAX_COMMAND_CELLS = 5
-"""The number of cells a command names, the largest changes first."""
-
-
 def compare_command(base: str, head: str, cells: Iterable[str]) -> str:
     """Build ``perfci compare BASE HEAD --bench REGEX`` for some cells."""
     names = list(dict.fromkeys(cells))[:MAX_COMMAND_CELLS]
@@ -191,109 +202,60 @@ def compare_command(base: str, head: str, cells: Iterable[str]) -> str:
     return f"perfci compare {base[:10]} {head[:10]} --bench {shlex.quote(pattern)}"
 
 
-LIST_SECTIONS: tuple[tuple[str, Callable[[BudgetedIncident], bool]], ...] = (
-    ("Open", lambda budgeted: budgeted.is_open),
-    ("Not alerted", lambda budgeted: budgeted.disposition in (Disposition.HELD_BACK, Disposition.TOO_WEAK)),
-    ("Waiting", lambda budgeted: budgeted.disposition is Disposition.WAITING),
-    ("Resolved or informational", lambda budgeted: True),
-)
-"""The sections of the incident list and their predicates, in the order they are tried."""
+def serialize_incident(budgeted: BudgetedIncident, commits: CommitsBySha, pages_per_week: int) -> JsonFields:
+    """Serialize an incident with its members."""
+    members = [
+        {
+            "series": serialize_series(change.series),
+            "sentence": member_sentence(change),
+            "last_good": change.last_good,
+            "commit": change.commit,
+            "relative_change": change.relative_change,
+            "before": change.before,
+            "after": change.after,
+        }
+        for change in budgeted.incident.members
+    ]
+    return serialize_incident_summary(budgeted, commits, pages_per_week) | {"members": members}
 
 
-def group_by_section(
-    budgeted_incidents: Sequence[BudgetedIncident],
-) -> list[tuple[str, list[BudgetedIncident]]]:
-    """Put every incident into the first section that accepts it, open ones sorted by evidence."""
-    sections, remaining = [], sorted(budgeted_incidents, key=_urgency_key)
-    for title, fits in LIST_SECTIONS:
-        members = [budgeted for budgeted in remaining if fits(budgeted)]
-        remaining = [budgeted for budgeted in remaining if not fits(budgeted)]
-        sections += [(title, members)] if members else []
-    return sections
-
-
-def _urgency_key(budgeted: BudgetedIncident) -> tuple[object, ...]:
-    """Sort key: open ones first, confirmed and clearest ahead; the others keep their order."""
+def serialize_incident_summary(
+    budgeted: BudgetedIncident, commits: CommitsBySha, pages_per_week: int
+) -> JsonFields:
+    """Serialize an incident without its members, which may be thousands."""
     incident = budgeted.incident
-    if not budgeted.is_open:
-        return True, 2.0, 0  # after every open one: p values are at most 1
-    return not incident.confirmed_count, incident.p_value, -len(incident.members)
-
-
-def incidents_summary(budgeted_incidents: Sequence[BudgetedIncident], retests: int, creeps: int) -> str:
-    """Count incidents: ``2 open incidents, 1 not alerted, 3 resolved or informational, 1 retest due``."""
-    opened = sum(budgeted.is_open for budgeted in budgeted_incidents)
-    held = sum(
-        budgeted.disposition in (Disposition.HELD_BACK, Disposition.TOO_WEAK)
-        for budgeted in budgeted_incidents
-    )
-    waiting = sum(budgeted.disposition is Disposition.WAITING for budgeted in budgeted_incidents)
-    rest = len(budgeted_incidents) - opened - held - waiting
-    return format_incident_counts(
-        {"open": opened, "held": held, "waiting": waiting, "rest": rest}, retests, creeps
-    )
-
-
-def format_incident_counts(counts: Mapping[str, int], retests: int, creeps: int) -> str:
-    """Format incident counts that are already known per section."""
-    parts = [format_count(counts["open"], "open incident") if counts["open"] else "No open incident"]
-    headings = {
-        "held": "not alerted",
-        "waiting": "waiting",
-        "snoozed": "snoozed",
-        "rest": "resolved or informational",
+    moment = incident.measured_at
+    return {
+        "id": incident.id,
+        "kind": incident.kind.value,
+        "sentence": incident_headline(incident, commits),
+        "explanation": incident_explanation(incident, commits),
+        "disposition": budgeted.disposition.value,
+        "ongoing": incident.ongoing,
+        "open": budgeted.is_open,
+        "disposition_text": disposition_sentence(budgeted, pages_per_week),
+        "week": budgeted.week or None,
+        "last_good": incident.last_good,
+        "commit": incident.commit,
+        "measured_at": moment.isoformat(timespec="seconds") if moment else None,
+        "cause": incident.cause or None,
+        "environment": [
+            {"name": change.name, "before": change.before or None, "after": change.after or None}
+            for change in incident.environment_changes
+        ],
+        "ambiguous": incident.ambiguous,
+        "recovered_at": incident.reverted_by or None,
+        "sessions": list(incident.sessions),
+        "p_value": incident.p_value,
+        "confirmed_series": incident.confirmed_count,
+        "has_sufficient_evidence": incident.settled,
+        "candidate_commits": [
+            {
+                **serialize_commit(candidate.commit),
+                "members": candidate.members,
+                "weight": round(candidate.weight, 6),
+            }
+            for candidate in incident.candidates
+        ],
+        "next_measurement": measure_command(incident) or None,
     }
-    parts += [f"{counts[name]:,} {heading}" for name, heading in headings.items() if counts.get(name)]
-    parts += [f"{format_count(retests, 'retest')} due"] if retests else []
-    parts += [f"{format_count(creeps, 'series', 'series')} drifting slowly"] if creeps else []
-    return ", ".join(parts)
-
-
-def _change_phrase(incident: Incident) -> str:
-    count = len({change.series for change in incident.members})
-    worse = len({change.series for change in incident.members if change.log_cost > 0})
-    series = format_count(count, "series", "series")
-    if incident.kind is IncidentKind.REGRESSION:
-        return f"{series} got worse"
-    if incident.kind is IncidentKind.IMPROVEMENT:
-        return f"{series} got better"
-    if incident.kind is IncidentKind.MIXED:
-        return f"{format_count(worse, 'series', 'series')} got worse and {count - worse:,} better"
-    if incident.kind is IncidentKind.ENVIRONMENT:
-        return f"{series} changed with the environment"
-    if incident.kind is IncidentKind.RESOLVED:
-        return f"{series} changed and recovered"
-    return f"{series} changed with the machine"
-
-
-def _commit_phrase(incident: Incident, commits: CommitsBySha) -> str:
-    good, last = commits.get(incident.last_good), commits.get(incident.commit)
-    if last and (incident.last_good in last.parents or (good and is_next_commit(good, last))):
-        return f"at {_commit_name(incident.commit, commits)}"
-    return f"between {incident.last_good[:10]} (last good) and {_commit_name(incident.commit, commits)}"
-
-
-def _commit_name(sha: str, commits: CommitsBySha) -> str:
-    commit = commits.get(sha)
-    return f"{sha[:10]} {make_printable(commit.subject, 90)}".strip() if commit else sha[:10]
-
-
-def _environment_explanation(incident: Incident) -> str:
-    shown = [observed_sentence(change) for change in incident.environment_changes[:MAX_OBSERVED_SHOWN]]
-    more = len(incident.environment_changes) - len(shown)
-    values = "; ".join([*shown, *([f"and {more} more"] if more > 0 else [])])
-    if incident.ambiguous:
-        return (
-            f"{values}. No commit can be blamed or cleared: the commits in between were measured in "
-            "neither environment, or the step does not line up with the change. "
-            "Comparing both ends in pairs would decide."
-        )
-    return f"{values}. No commit is blamed."
-
-
-def _format_sessions(incident: Incident) -> str:
-    named = [make_printable(session, 60) for session in incident.sessions[:2]]
-    more = len(incident.sessions) - len(named)
-    noun = "session" if len(incident.sessions) == 1 else "sessions"
-    suffix = f" and {more} more" if more > 0 else ""
-    return f"{noun} {', '.join(named)}{suffix}"

@@ -13,11 +13,7 @@ from perfci.config import HistoryTable
 from perfci.history.project_snapshot import ProjectSnapshot
 from perfci.model import Commit, Incident, IncidentState, Retest
 from perfci.report.incidents import incident_text as words
-from perfci.report.incidents.incident_serializers import (
-    serialize_creep,
-    serialize_incident_summary,
-    serialize_retest,
-)
+from perfci.report.incidents.incident_list import retest_sentence, serialize_creep, serialize_retest
 from perfci.store.incidents.expected_changes import load_expected_changes
 from perfci.store.incidents.records import MONITORED, PAGE, EvaluationRecord, IncidentRecord
 from perfci.verdicts.expected_change import ExpectedChange
@@ -50,7 +46,7 @@ class ProjectEvaluation:
         A ``muted`` incident that would page is stored as monitored.
         """
         incident = budgeted.incident
-        detail = serialize_incident_summary(budgeted, self.commits, self.pages_per_week)
+        detail = words.serialize_incident_summary(budgeted, self.commits, self.pages_per_week)
         detail["largest"] = words.member_sentence(incident.members[0]) if incident.members else ""
         if sentence := words.expected_change_sentence(budgeted):
             detail["expected_change"] = sentence
@@ -88,7 +84,7 @@ class ProjectEvaluation:
     def build_record(self, now: datetime) -> EvaluationRecord:
         """Build the record of the evaluation: its retests and slow drifts."""
         retests = tuple(
-            serialize_retest(retest) | {"sentence": words.retest_sentence(retest)} for retest in self.retests
+            serialize_retest(retest) | {"sentence": retest_sentence(retest)} for retest in self.retests
         )
         creeps = tuple(serialize_creep(creep) for creep in self.creeps)
         return EvaluationRecord(now, self.pages_per_week, retests, creeps)
