@@ -86,7 +86,11 @@ def _verify_session(
         for stored, replayed in zip(decision.looks, looks, strict=True):
             for text in _compare_looks(stored, replayed):
                 yield VerdictDifference(record, text, decision.made_by)
-        verdicts.append(_rebuild_verdict(record.verdict, decision, looks[-1], samples))
+        last, verdict = looks[-1], None
+        if last is not None:
+            evidence = samples.collect_evidence(record.verdict, decision)
+            verdict = replace(last.verdict, evidence=evidence)
+        verdicts.append(verdict)
     controlled = _apply_discovery_control(recorded, verdicts)
     for (record, decision), verdict in zip(recorded, controlled, strict=True):
         for text in _compare_verdicts(record.verdict, verdict):
@@ -102,14 +106,6 @@ def _replay_looks(
         return [Look(screening, tail=decision.looks[-1].tail) if screening else None]
     aa_log_ratios = [result.log_ratio for result in aa_results.get(verdict.series, ())]
     return [samples.replay_pairs(verdict, rule, record, aa_log_ratios) for record in decision.looks]
-
-
-def _rebuild_verdict(
-    stored: Verdict, decision: DecisionRecord, look: Look | None, samples: SessionSamples
-) -> Verdict | None:
-    if look is None:
-        return None
-    return replace(look.verdict, evidence=samples.collect_evidence(stored, decision))
 
 
 def _apply_discovery_control(

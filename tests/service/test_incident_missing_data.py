@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 from perfci.model import IncidentState
-from perfci.service.missing_data.data_incidents import (
+from perfci.service.missing_data.missing_data_monitor import (
     close_data_incident,
     open_data_incident,
-    open_data_incidents,
 )
 from perfci.store import Store
+from perfci.store.incidents import incident_store
 from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_destination
 from tests.support.builders import NOON
 from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile
@@ -29,7 +29,7 @@ def test_one_incident_while_it_is_missing_and_everybody_is_told_once(store: Stor
             found = open_data_incident(tx, project, KEY, headline, NOON + timedelta(hours=hour))
 
     with store.read() as tx:
-        (record,) = open_data_incidents(tx, project)
+        (record,) = incident_store.load_missing_data_incidents(tx, project.id)
         assert [delivery.body["headline"] for delivery in load_deliveries(tx, project.id)] == [
             "nightly is 3 h late"
         ]
@@ -63,4 +63,4 @@ def test_a_look_at_the_measurements_leaves_it_alone(store: Store) -> None:
     reconcile(store, NOON + timedelta(hours=1), a_budgeted_incident("a1", a_move("x")))
 
     with store.read() as tx:
-        assert [record.number for record in open_data_incidents(tx, project)] == [1]
+        assert [record.number for record in incident_store.load_missing_data_incidents(tx, project.id)] == [1]

@@ -12,9 +12,8 @@ from perfci.cli.incidents.incident_listing import format_stored_summary
 from perfci.cli.shared.context import local_audit_context, write_json, write_to_project
 from perfci.cli.shared.options import DayParam, global_options, json_option
 from perfci.model import IncidentState, PerfciError
-from perfci.service.incidents.change_request import parse_incident_update
 from perfci.service.incidents.serialize_incidents import serialize_incident
-from perfci.service.incidents.state_changes import IncidentUpdate
+from perfci.service.incidents.state_changes import IncidentUpdate, parse_incident_update
 from perfci.service.incidents.triage import require_incident, update_incident, update_incidents
 from perfci.store.incidents.records import IncidentRecord
 from perfci.store.projects import Project

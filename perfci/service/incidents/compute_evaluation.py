@@ -15,7 +15,7 @@ from perfci.model import Commit, Incident, IncidentState, Retest
 from perfci.report.incidents import incident_text as words
 from perfci.report.incidents.incident_list import retest_sentence, serialize_creep, serialize_retest
 from perfci.store.incidents.expected_changes import load_expected_changes
-from perfci.store.incidents.records import MONITORED, PAGE, EvaluationRecord, IncidentRecord
+from perfci.store.incidents.records import MONITORED, PAGE, EvaluationRecord, IncidentRecord, Mute
 from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.history.recent_jumps import find_jumps, list_retests
 from perfci.verdicts.history.release_creep import Creep, find_creeps
@@ -40,17 +40,23 @@ class ProjectEvaluation:
     commits: Mapping[str, Commit]
     pages_per_week: int
 
-    def build_incident_columns(self, budgeted: BudgetedIncident, *, muted: bool = False) -> dict[str, Any]:
+    def build_incident_columns(
+        self, budgeted: BudgetedIncident, mutes: Sequence[Mute] = ()
+    ) -> dict[str, Any]:
         """Build the columns of an incident, with its texts and without its members.
 
-        A ``muted`` incident that would page is stored as monitored.
+        One that would page is stored as monitored where all its series are muted.
         """
         incident = budgeted.incident
         detail = words.serialize_incident_summary(budgeted, self.commits, self.pages_per_week)
         detail["largest"] = words.member_sentence(incident.members[0]) if incident.members else ""
         if sentence := words.expected_change_sentence(budgeted):
             detail["expected_change"] = sentence
-        silent = muted and budgeted.disposition.value == PAGE
+        silent = (
+            budgeted.disposition.value == PAGE
+            and bool(mutes)
+            and all(any(mute.matches(change.series) for mute in mutes) for change in incident.members)
+        )
         if silent:
             detail["disposition_text"] = "its benchmarks are muted: no notifications"
             detail["open"] = False

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy.orm import Session as Transaction
@@ -12,13 +14,20 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.history.series_histories import JudgedHistories
 from perfci.model import Commit, IncidentState
 from perfci.service.audit_context import SYSTEM_ACTOR
-from perfci.service.incidents.alert_quality import find_noisy_benchmarks, mute_noisy_benchmarks
 from perfci.service.notify.enqueue_notifications import enqueue_notifications
 from perfci.store import Store
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.impact import set_impacts_accepted
-from perfci.store.incidents.incident_members import load_members
-from perfci.store.incidents.records import DATA_KIND, IncidentEvent, IncidentMember, IncidentRecord
+from perfci.store.incidents.incident_members import load_member_benchmarks, load_members
+from perfci.store.incidents.mutes import add_mute, load_mutes, was_unmuted_since
+from perfci.store.incidents.records import (
+    DATA_KIND,
+    OPEN_STATES,
+    IncidentEvent,
+    IncidentMember,
+    IncidentRecord,
+    Mute,
+)
 from perfci.store.projects import Project, mark_changed
 from perfci.store.queries.loaders import load_series_by_ids
 from perfci.verdicts.policy import Policy
@@ -29,8 +38,31 @@ FIX_VERIFICATION_POINTS = 3
 MAX_VERIFIED_SERIES = 20
 """Series that a fix is verified on, those with the largest changes."""
 
+NOISY_RATE, MIN_JUDGED = 0.2, 10
+"""A benchmark is muted when more than this rate of at least this many judged incidents were invalid."""
+
+MUTE_DURATION = timedelta(days=30)
+"""Mutes expire, so that a repaired benchmark is unmuted without any action."""
+
+REVIEW_PERIOD = timedelta(days=180)
+"""Older incidents do not describe the current code and benchmarks."""
+
+JUDGED_STATES = frozenset(IncidentState) - OPEN_STATES - {IncidentState.SNOOZED, IncidentState.DUPLICATE}
 
 BeginTransaction = Callable[[], AbstractContextManager[Transaction]]
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyBenchmark:
+    """How many judged incidents of a benchmark were invalid."""
+
+    benchmark: str
+    judged: int
+    invalid: int
+
+    @property
+    def rate(self) -> float:
+        return self.invalid / self.judged
 
 
 def run_lifecycle_sweep(
@@ -41,29 +73,28 @@ def run_lifecycle_sweep(
     Everything is computed in a read transaction first; ``begin`` opens the short write transaction.
     """
     with store.read() as tx:
-        expired, fix_results, noisy = (
-            _load_expired(tx, project, now),
-            _evaluate_fixes(tx, project, policy),
-            find_noisy_benchmarks(tx, project, now),
-        )
+        temporary = stored.load_in_states(tx, project.id, [IncidentState.SNOOZED, IncidentState.ACCEPTED])
+        fix_results = _evaluate_fixes(tx, project, policy)
+        noisy = _find_noisy_benchmarks(tx, project, now)
+    ends = [
+        (record, record.snoozed_until if record.state is IncidentState.SNOOZED else record.accepted_until)
+        for record in temporary
+    ]
+    expired = [record for record, end in ends if end is not None and end <= now]
     if not expired and not fix_results and not noisy:
         return 0
     with (begin or store.begin)() as tx:
         changed = sum(_end_expired(tx, project, record, now) for record in expired)
-        changed += sum(_apply_fix_result(tx, project, record, holds, now) for record, holds in fix_results)
-        mute_noisy_benchmarks(tx, project, noisy, now)
+        for record, holds in fix_results:
+            if holds:
+                changed += _mark_verified(tx, record, {"verified_at": now}, now)
+            else:
+                reason = "fixed, but three newer points are still off"
+                changed += _reopen(tx, project, record, reason, now)
+        _mute_noisy_benchmarks(tx, project, noisy, now)
         if changed:
             mark_changed(tx, [project.id])
     return changed
-
-
-def _load_expired(tx: Transaction, project: Project, now: datetime) -> list[IncidentRecord]:
-    records = stored.load_in_states(tx, project.id, [IncidentState.SNOOZED, IncidentState.ACCEPTED])
-    ends = [
-        (record, record.snoozed_until if record.state is IncidentState.SNOOZED else record.accepted_until)
-        for record in records
-    ]
-    return [record for record, end in ends if end is not None and end <= now]
 
 
 def _end_expired(tx: Transaction, project: Project, record: IncidentRecord, now: datetime) -> bool:
@@ -83,21 +114,10 @@ def _evaluate_fixes(tx: Transaction, project: Project, policy: Policy) -> list[t
     unproven = [
         record
         for record in stored.load_in_states(tx, project.id, [IncidentState.FIXED])
-        if record.verified_at is None
+        if record.verified_at is None and record.kind != DATA_KIND
     ]
-    results = [
-        (record, _is_fix_holding(tx, record, policy)) for record in unproven if record.kind != DATA_KIND
-    ]
+    results = [(record, _is_fix_holding(tx, record, policy)) for record in unproven]
     return [(record, holds) for record, holds in results if holds is not None]
-
-
-def _apply_fix_result(
-    tx: Transaction, project: Project, record: IncidentRecord, holds: bool, now: datetime
-) -> bool:
-    """Mark a fix as verified if the level is back in all series, else reopen the incident."""
-    if holds:
-        return _mark_verified(tx, record, {"verified_at": now}, now)
-    return _reopen(tx, project, record, "fixed, but three newer points are still off", now)
 
 
 def _is_fix_holding(tx: Transaction, record: IncidentRecord, policy: Policy) -> bool | None:
@@ -107,25 +127,16 @@ def _is_fix_holding(tx: Transaction, record: IncidentRecord, policy: Policy) -> 
     worse = [member for member in moved if member.to_change_point(series[member.series_id]).log_cost > 0][
         :MAX_VERIFIED_SERIES
     ]
-    lines = JudgedHistories.load(tx, [member.series_id for member in worse])
+    histories = JudgedHistories.load(tx, [member.series_id for member in worse])
     backs = []
     for member in worse:
-        bar = policy.rule_for(series[member.series_id]).bar
-        backs.append(
-            _is_level_back(
-                _select_levels_since_fix(lines.get_commit_levels(member.series_id), record),
-                member,
-                bar,
-                _worse_sign(member, series),
-            )
-        )
+        levels = _select_levels_since_fix(histories.get_commit_levels(member.series_id), record)
+        changed_series = series[member.series_id]
+        worse_sign = 1.0 if changed_series.metric.direction == "lower" else -1.0
+        backs.append(_is_level_back(levels, member, policy.rule_for(changed_series).bar, worse_sign))
     if False in backs:
         return False
     return None if None in backs or not backs else True
-
-
-def _worse_sign(member: IncidentMember, series: Mapping[int, Any]) -> float:
-    return 1.0 if series[member.series_id].metric.direction == "lower" else -1.0
 
 
 def _select_levels_since_fix(
@@ -190,3 +201,45 @@ def _reopen(tx: Transaction, project: Project, record: IncidentRecord, reason: s
     if again is not None and again.paged_at is not None:
         enqueue_notifications(tx, project, again, now, actor=SYSTEM_ACTOR, reason=reason)
     return True
+
+
+def _find_noisy_benchmarks(tx: Transaction, project: Project, now: datetime) -> list[NoisyBenchmark]:
+    """Find noisy benchmarks that are not muted and that no person has unmuted lately."""
+    paged = stored.load_paged_since(tx, project.id, now - REVIEW_PERIOD)
+    muted = {mute.benchmark for mute in load_mutes(tx, project.id, now)}
+    return [
+        noisy
+        for noisy in rank_noisy_benchmarks(tx, paged)
+        if noisy.judged >= MIN_JUDGED
+        and noisy.rate > NOISY_RATE
+        and noisy.benchmark not in muted
+        and not was_unmuted_since(tx, project.id, noisy.benchmark, now - MUTE_DURATION)
+    ]
+
+
+def rank_noisy_benchmarks(tx: Transaction, paged: Sequence[IncidentRecord]) -> list[NoisyBenchmark]:
+    """Rank the benchmarks with at least one invalid incident among the judged ones, the worst first."""
+    states = {record.id: record.state for record in paged if record.state in JUDGED_STATES}
+    every, invalid = Counter[str](), Counter[str]()
+    for incident_id, pairs in load_member_benchmarks(tx, list(states)).items():
+        for name in {name for name, _ in pairs}:
+            every[name] += 1
+            invalid[name] += states[incident_id] is IncidentState.INVALID
+    benchmarks = [
+        NoisyBenchmark(name, count, invalid[name]) for name, count in every.items() if invalid[name]
+    ]
+    return sorted(benchmarks, key=lambda noisy: (-noisy.rate, -noisy.judged, noisy.benchmark))
+
+
+def _mute_noisy_benchmarks(
+    tx: Transaction, project: Project, noisy: Sequence[NoisyBenchmark], now: datetime
+) -> None:
+    """Mute noisy benchmarks, unless a person has unmuted them meanwhile."""
+    for benchmark in noisy:
+        if not was_unmuted_since(tx, project.id, benchmark.benchmark, now - MUTE_DURATION):
+            reason = f"{benchmark.invalid} of its {benchmark.judged} judged incidents were nothing"
+            add_mute(
+                tx,
+                project.id,
+                Mute(benchmark.benchmark, "", benchmark.rate, reason, now, now + MUTE_DURATION, SYSTEM_ACTOR),
+            )

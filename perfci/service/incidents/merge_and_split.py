@@ -22,6 +22,22 @@ from perfci.store.incidents.incident_members import add_members, drop_members, l
 from perfci.store.incidents.records import IncidentEvent, IncidentRecord
 from perfci.store.projects import Project
 
+COPIED_FIELDS = (
+    "kind",
+    "last_good",
+    "commit",
+    "headline",
+    "series_count",
+    "disposition",
+    "ongoing",
+    "measured_at",
+    "paged_at",
+    "reason",
+    "snoozed_until",
+    "accepted_until",
+)
+"""Fields that an incident split off takes over."""
+
 
 def merge_incidents(
     tx: Transaction,
@@ -44,32 +60,38 @@ def merge_incidents(
         if merged.id == kept.id:
             raise PerfciError(f"Incident {number} cannot be merged with itself.")
         ends.append(merged)
-        taken = load_members(tx, merged.id)
-        kept_ids = {member.series_id for member in load_members(tx, kept.id)}
-        new = [
-            replace(member, added_by=context.actor.name)
-            for member in taken
-            if member.series_id not in kept_ids
-        ]
-        add_members(tx, kept.id, new)
-        drop_members(tx, merged.id, [member.series_id for member in taken], context.at)
-        ends_to_clear = dict.fromkeys(("accepted_until", "snoozed_until"))
-        columns = {"state": IncidentState.DUPLICATE.value, "duplicate_of": kept.id, "pinned": True}
-        pin_incident(
-            tx, merged, columns | ends_to_clear | {"changed_at": context.at, "series_count": 0}, context
-        )
-        event = IncidentEvent(
-            context.at, context.actor.name, "merge", str(merged.number), str(number), f"merged into {number}"
-        )
-        stored.add_events(
-            tx, [(merged.id, event), (kept.id, replace(event, text=f"took in {merged.number}"))]
-        )
+        _move_members(tx, merged, kept, context)
     good = min(
         (record.last_good for record in ends), key=lambda sha: line.positions.get(sha, len(line.positions))
     )
     bad = max((record.commit for record in ends), key=lambda sha: line.positions.get(sha, -1))
     pin_incident(tx, kept, build_member_columns(tx, kept, good, bad, line.by_sha), context)
     return finish_change(tx, project, number, "incident.merge", {"others": sorted(others)}, context)
+
+
+def _move_members(
+    tx: Transaction, merged: IncidentRecord, kept: IncidentRecord, context: AuditContext
+) -> None:
+    """Move the members of an incident into another one, whose duplicate it becomes."""
+    taken = load_members(tx, merged.id)
+    kept_ids = {member.series_id for member in load_members(tx, kept.id)}
+    new = [
+        replace(member, added_by=context.actor.name) for member in taken if member.series_id not in kept_ids
+    ]
+    add_members(tx, kept.id, new)
+    drop_members(tx, merged.id, [member.series_id for member in taken], context.at)
+    columns = {
+        "state": IncidentState.DUPLICATE.value,
+        "duplicate_of": kept.id,
+        "accepted_until": None,
+        "snoozed_until": None,
+        "changed_at": context.at,
+        "series_count": 0,
+    }
+    pin_incident(tx, merged, columns, context)
+    into, out_of = str(kept.number), str(merged.number)
+    event = IncidentEvent(context.at, context.actor.name, "merge", out_of, into, f"merged into {into}")
+    stored.add_events(tx, [(merged.id, event), (kept.id, replace(event, text=f"took in {out_of}"))])
 
 
 def split_members(
@@ -90,43 +112,21 @@ def split_members(
         )
         raise PerfciError(f"Incident {number} cannot be split so: {problem}.")
     line = load_visit_index(tx, project)
-    copied_fields = (
-        "kind",
-        "last_good",
-        "commit",
-        "headline",
-        "series_count",
-        "disposition",
-        "ongoing",
-        "measured_at",
-        "paged_at",
-        "reason",
-        "snoozed_until",
-        "accepted_until",
-    )
-    columns = {name: getattr(kept, name) for name in copied_fields} | {
+    columns = {name: getattr(kept, name) for name in COPIED_FIELDS} | {
         "detail": dict(kept.detail),
         "derived_id": "",
-    }
-    state = {
         "state": kept.state.value,
         "first_seen": kept.first_seen,
         "changed_at": context.at,
         "pinned": True,
     }
-    new = stored.add_incident(tx, project.id, columns | state)
+    new = stored.add_incident(tx, project.id, columns)
     drop_members(tx, kept.id, [member.series_id for member in chosen], context.at)
     add_members(tx, new.id, [replace(member, added_by=context.actor.name) for member in chosen])
     stored.update_derived(tx, new.id, build_member_columns(tx, new, new.last_good, new.commit, line.by_sha))
     pin_incident(tx, kept, build_member_columns(tx, kept, kept.last_good, kept.commit, line.by_sha), context)
-    event = IncidentEvent(
-        context.at,
-        context.actor.name,
-        "split",
-        str(number),
-        str(new.number),
-        f"{len(chosen)} series went to {new.number}",
-    )
+    text = f"{len(chosen)} series went to {new.number}"
+    event = IncidentEvent(context.at, context.actor.name, "split", str(number), str(new.number), text)
     stored.add_events(tx, [(kept.id, event), (new.id, replace(event, text=f"came out of {number}"))])
     left = finish_change(
         tx, project, number, "incident.split", {"new": new.number, "series": len(chosen)}, context

@@ -71,7 +71,7 @@ class UpdatePlanner:
 
     def plan_new(self, derived: DerivedIncident) -> IncidentWrite:
         budgeted, members = derived.budgeted, list(derived.members.values())
-        columns = self._build_columns(budgeted)
+        columns = self.evaluation.build_incident_columns(budgeted, self.mutes)
         decided = _decide_new(budgeted, self.now)
         columns |= {
             "state": IncidentState.NEW.value,
@@ -163,7 +163,7 @@ class UpdatePlanner:
         return StateDecision(columns, (event,))
 
     def _find_changed_columns(self, record: IncidentRecord, budgeted: BudgetedIncident) -> dict[str, Any]:
-        columns = self._build_columns(budgeted) | {"gone_at": None}
+        columns = self.evaluation.build_incident_columns(budgeted, self.mutes) | {"gone_at": None}
         if record.pinned:
             columns["derived_id"] = record.derived_id
             columns["detail"] |= {
@@ -183,15 +183,6 @@ class UpdatePlanner:
             )
         event = IncidentEvent(self.now, SYSTEM_ACTOR, "sync", "seen", "gone", NO_LONGER_SEEN)
         return IncidentWrite(record, {"gone_at": self.now}, [event], gone=True)
-
-    def _build_columns(self, budgeted: BudgetedIncident) -> dict[str, Any]:
-        """Build the columns of an incident; it is muted when all its changed series are."""
-        mutes = {(mute.benchmark, mute.metric) for mute in self.mutes}
-        moved = {
-            (change.series.benchmark.name, change.series.metric.name) for change in budgeted.incident.members
-        }
-        muted = bool(mutes) and all((name, "") in mutes or (name, metric) in mutes for name, metric in moved)
-        return self.evaluation.build_incident_columns(budgeted, muted=muted)
 
 
 def _select_commit_moves(

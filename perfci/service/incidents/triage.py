@@ -85,9 +85,9 @@ def update_incidents(
     """Apply one change to many incidents (number to revision) in a few statements."""
     current = stored.find_incidents(tx, project.id, revisions)
     refused = dict.fromkeys(revisions.keys() - current.keys(), "there is no such incident")
-    takers: dict[str, tuple[dict[str, Any], list[IncidentRecord]]] = {}
     original = _load_original(tx, project, update)
     stale = {record.number for record in current.values() if record.revision != revisions[record.number]}
+    groups: dict[str, tuple[dict[str, Any], list[IncidentRecord]]] = {}
     for record in current.values():
         if record.number in stale:
             continue
@@ -96,18 +96,23 @@ def update_incidents(
         except PerfciError as error:
             refused[record.number] = str(error)
             continue
-        takers.setdefault(repr(sorted(columns.items(), key=str)), (columns, []))[1].append(record)
+        # Incidents that get the same columns are written by one statement.
+        groups.setdefault(repr(sorted(columns.items(), key=str)), (columns, []))[1].append(record)
     changed: list[IncidentRecord] = []
-    for columns, records in takers.values():
-        took = (
-            stored.update_incidents(tx, {record.id: record.revision for record in records}, columns)
-            if columns
-            else set()
-        )
-        changed += [record for record in records if record.id in took or not columns]
-        stale |= {record.number for record in records if columns and record.id not in took}
+    for columns, records in groups.values():
+        written = _write_at_revisions(tx, records, columns)
+        changed += [record for record in records if record.id in written]
+        stale |= {record.number for record in records if record.id not in written}
     _record_update(tx, project, changed, update, context)
     return BulkResult(tuple(sorted(record.number for record in changed)), tuple(sorted(stale)), refused)
+
+
+def _write_at_revisions(
+    tx: Transaction, records: Sequence[IncidentRecord], columns: Mapping[str, Any]
+) -> set[int]:
+    """Write columns where the revision is unchanged; return the ids written, all if nothing is to be."""
+    revisions = {record.id: record.revision for record in records}
+    return set(stored.update_incidents(tx, revisions, columns)) if columns else set(revisions)
 
 
 def _load_original(tx: Transaction, project: Project, update: IncidentUpdate) -> IncidentRecord | None:

@@ -61,21 +61,17 @@ def _build_reverse_update(record: IncidentRecord, history: Sequence[IncidentEven
     with_it |= {
         event.text: event.before for event in history if event.action == "until" and event.at == last.at
     }
+    # The text of the first event is the headline, not a reason.
+    earlier = [event for event in history if _is_state_change(event) and event is not last]
     duplicate = with_it.get("duplicate_of", "")
     return IncidentUpdate(
         state=IncidentState(last.before),
-        reason=_find_previous_reason(history, last),
+        reason=earlier[-1].text if earlier and earlier[-1].before else "",
         accepted_until=_parse_time(with_it.get("accepted_until", "")),
         snoozed_until=_parse_time(with_it.get("snoozed_until", "")),
         duplicate_of=int(duplicate) if duplicate else None,
         is_undo=True,
     )
-
-
-def _find_previous_reason(history: Sequence[IncidentEvent], last: IncidentEvent) -> str:
-    """Find the reason of the state to restore; the text of the first event is the headline, not a reason."""
-    earlier = [event for event in history if _is_state_change(event) and event is not last]
-    return earlier[-1].text if earlier and earlier[-1].before else ""
 
 
 def _find_last_state_change(history: Sequence[IncidentEvent]) -> IncidentEvent | None:

@@ -4,14 +4,33 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 from perfci.model import Status
 from perfci.report.number_format import format_count
-from perfci.service.missing_data import cadence
-from perfci.store.incidents.reporting_schedules import ReportingSchedule
+from perfci.store.incidents.reporting_schedules import ReportingSchedule, RunArrival
 from perfci.store.queries.unresolved_results import UnresolvedResult
+
+REPORT_WINDOW = timedelta(hours=1)
+"""Runs that arrive within this time of the first one form one report, such as a matrix of jobs."""
+
+MAX_GAPS = 10
+"""Gaps considered; the longest of them is the interval, so that a weekend is not late."""
+
+MIN_REPORTS = 4
+"""Reports needed to learn an interval."""
+
+LATE_FACTOR, LATE_SLACK = 2.0, timedelta(hours=1)
+"""A report is late after this multiple of its interval plus the slack."""
+
+EXAMINED_REPORTS, MIN_REPORTS_PRESENT, MIN_REPORTS_ABSENT = 5, 3, 2
+"""A series has vanished if it was in three of the last five reports but not in the last two."""
+
+SHRUNKEN_SHARE = 0.8
+"""A report with less than this share of the earlier number of series has shrunk."""
 
 UNRESOLVED_UNIT_AFTER = timedelta(days=7)
 """Time after which an unresolved metric is reported, since it is not judged until then."""
@@ -30,6 +49,15 @@ SeriesStatuses = Mapping[int, Status]
 
 
 @dataclass(frozen=True, slots=True)
+class SuiteReport:
+    """Runs that arrived together, with the arrival of the first and the last one."""
+
+    started_at: datetime
+    ended_at: datetime
+    run_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MissingData:
     """Missing data, identified by ``key``; ``machine_key`` is the machine that should have reported.
 
@@ -42,6 +70,28 @@ class MissingData:
     machine_key: str = ""
     series_ids: frozenset[int] = field(default_factory=frozenset)
     covered_keys: frozenset[str] = field(default_factory=frozenset)
+
+
+def group_reports(arrivals: Sequence[RunArrival]) -> list[SuiteReport]:
+    """Group arrivals into reports, oldest first."""
+    groups: list[list[RunArrival]] = []
+    for arrival in arrivals:
+        if groups and arrival.arrived_at - groups[-1][0].arrived_at < REPORT_WINDOW:
+            groups[-1].append(arrival)
+        else:
+            groups.append([arrival])
+    return [
+        SuiteReport(group[0].arrived_at, group[-1].arrived_at, tuple(arrival.run_id for arrival in group))
+        for group in groups
+    ]
+
+
+def learn_interval_s(reports: Sequence[SuiteReport]) -> float | None:
+    """Return the longest recent gap in seconds; None after too few reports."""
+    if len(reports) < MIN_REPORTS:
+        return None
+    times = [report.ended_at for report in reports][-MAX_GAPS - 1 :]
+    return max((later - earlier).total_seconds() for earlier, later in pairwise(times))
 
 
 def build_missing_data_key(kind: str, schedule: ReportingSchedule) -> str:
@@ -57,7 +107,12 @@ def find_late_suites(schedules: Iterable[ReportingSchedule], now: datetime) -> l
             by_machine[schedule.source.machine_id].append(schedule)
     missing = []
     for machine_schedules in by_machine.values():
-        missed = [schedule for schedule in machine_schedules if _is_late(schedule, now)]
+        missed = [
+            schedule
+            for schedule in machine_schedules
+            if schedule.last_run_at is not None
+            and now > compute_late_time(schedule.last_run_at, schedule.every_s or 0.0)
+        ]
         missing += (
             [_build_silent_machine(machine_schedules)]
             if len(missed) == len(machine_schedules) > 1
@@ -72,7 +127,7 @@ def find_missing_in_reports(
     """Find what the newest report lacks; the loss of many series at once is one finding."""
     good = [{k for k, status in held.items() if status is Status.OK} for held in reports]
     where = f"{_format_suite_name(schedule)} on {schedule.machine.label}"
-    if cadence.has_only_failures(reports[-1]):
+    if has_only_failures(reports[-1]):
         measured = format_count(len(reports[-1]), "series", "series")
         explanation = f"None of {measured} was measured: see the reason of each."
         return [
@@ -80,7 +135,7 @@ def find_missing_in_reports(
                 FAILED, schedule, f"everything failed in {where}", explanation, reports[-1]
             )
         ]
-    if cadence.has_shrunk([len(held) for held in good]):
+    if has_shrunk([len(held) for held in good]):
         lost = set().union(*good[:-1]) - good[-1]
         explanation = f"{len(good[-1])} series were measured, and up to {max(map(len, good))} before."
         return [
@@ -88,7 +143,7 @@ def find_missing_in_reports(
                 SHRUNKEN, schedule, f"{where} measures less than before", explanation, lost
             )
         ]
-    if gone := cadence.find_vanished_series([set(held) for held in reports]):
+    if gone := find_vanished_series([set(held) for held in reports]):
         explanation = "Was a benchmark renamed or deleted, or does it not start any more?"
         return [
             _build_incomplete_report(
@@ -115,9 +170,35 @@ def find_unresolved_units(unresolved: Iterable[UnresolvedResult], now: datetime)
     ]
 
 
-def _is_late(schedule: ReportingSchedule, now: datetime) -> bool:
-    assert schedule.last_run_at is not None
-    return now > cadence.compute_late_time(schedule.last_run_at, schedule.every_s or 0.0)
+def compute_late_time(last: datetime, every_s: float) -> datetime:
+    """Compute the time after which a report is late."""
+    return last + LATE_FACTOR * timedelta(seconds=every_s) + LATE_SLACK
+
+
+def find_vanished_series(reports: Sequence[AbstractSet[int]]) -> set[int]:
+    """Find series that vanished from the last five reports (oldest first)."""
+    if len(reports) < EXAMINED_REPORTS:
+        return set()
+    recent = reports[-EXAMINED_REPORTS:]
+    often = {
+        series_id
+        for held in recent
+        for series_id in held
+        if sum(series_id in other for other in recent) >= MIN_REPORTS_PRESENT
+    }
+    return often - set().union(*recent[-MIN_REPORTS_ABSENT:])
+
+
+def has_shrunk(counts: Sequence[int]) -> bool:
+    """Return whether the last report has far fewer series than the median of the four before."""
+    before = sorted(counts[-EXAMINED_REPORTS:-1])
+    return len(before) == EXAMINED_REPORTS - 1 and counts[-1] < SHRUNKEN_SHARE * (before[1] + before[2]) / 2
+
+
+def has_only_failures(statuses: Mapping[int, Status]) -> bool:
+    """Return whether every result of a report failed; skipped results do not count."""
+    tried = [status for status in statuses.values() if status is not Status.SKIPPED]
+    return bool(tried) and Status.OK not in tried
 
 
 def _build_late_suite(schedule: ReportingSchedule) -> MissingData:

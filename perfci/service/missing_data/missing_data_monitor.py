@@ -3,43 +3,53 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.model import Status
-from perfci.service.missing_data import cadence
-from perfci.service.missing_data.cadence import EXAMINED_REPORTS, REPORT_WINDOW, SuiteReport
-from perfci.service.missing_data.data_incidents import (
-    close_data_incident,
-    open_data_incident,
-    open_data_incidents,
-)
+from perfci.model import IncidentState, Status
+from perfci.service.audit_context import SYSTEM_ACTOR
 from perfci.service.missing_data.find_missing import (
+    EXAMINED_REPORTS,
     FAILED,
     LATE,
+    REPORT_WINDOW,
     SHRUNKEN,
     SILENT,
     UNRESOLVED_UNIT,
     VANISHED,
     MissingData,
+    SuiteReport,
     build_missing_data_key,
     find_late_suites,
     find_missing_in_reports,
     find_unresolved_units,
+    group_reports,
+    learn_interval_s,
 )
+from perfci.service.notify.enqueue_notifications import enqueue_new_incidents
+from perfci.store.incidents import incident_store
 from perfci.store.incidents import reporting_schedules as stored
-from perfci.store.incidents.incident_members import load_members
-from perfci.store.incidents.records import IncidentRecord
+from perfci.store.incidents.incident_members import add_members, load_members
+from perfci.store.incidents.records import (
+    DATA_KIND,
+    OPEN_STATES,
+    PAGE,
+    IncidentEvent,
+    IncidentMember,
+    IncidentRecord,
+)
 from perfci.store.incidents.reporting_schedules import ReportingSchedule, ReportSource
-from perfci.store.projects import Project
+from perfci.store.projects import Project, mark_changed
 from perfci.store.queries import unresolved_results
 
 MACHINE_INCIDENT_INTERVAL = timedelta(hours=1)
 """Minimum time between new incidents of one machine, since a clock jump makes everything late at once."""
 
 MAX_UNRESOLVED = 1_000
+
+DATA_RETURNED = "data came again"
 
 ReportsBySource = Mapping[ReportSource, Sequence[SuiteReport]]
 
@@ -53,7 +63,7 @@ class MissingDataMonitor:
     def __call__(self, tx: Transaction, project: Project, now: datetime) -> list[MissingData]:
         """Update schedules, open incidents for missing data and close those whose data returned."""
         reports = {
-            source: cadence.group_reports(arrivals)
+            source: group_reports(arrivals)
             for source, arrivals in stored.load_arrivals(tx, project.id).items()
         }
         _update_schedules(tx, project, reports)
@@ -114,7 +124,7 @@ def _update_schedules(tx: Transaction, project: Project, reports: ReportsBySourc
         last = source_reports[-1]
         if last_run_times.get(source) != last.ended_at:
             every_s = (
-                cadence.learn_interval_s(source_reports)
+                learn_interval_s(source_reports)
                 if len(source_reports) == max_reports[source.suite, source.machine_id]
                 else None
             )
@@ -136,7 +146,7 @@ def _close_incidents(
         for schedule in schedules
         for word in (VANISHED, SHRUNKEN, FAILED)
     }
-    for record in open_data_incidents(tx, project):
+    for record in incident_store.load_missing_data_incidents(tx, project.id):
         word, key = record.derived_id.partition(" ")[0], record.derived_id
         source = sources.get(key)
         if key in missing:
@@ -158,7 +168,9 @@ def _has_returned(tx: Transaction, record: IncidentRecord, kind: str, reports: S
 
 
 def _open_incidents(tx: Transaction, project: Project, missing: Sequence[MissingData], now: datetime) -> None:
-    open_records = {record.derived_id: record for record in open_data_incidents(tx, project)}
+    open_records = {
+        record.derived_id: record for record in incident_store.load_missing_data_incidents(tx, project.id)
+    }
     recent = {
         record.derived_id
         for record in open_records.values()
@@ -179,6 +191,78 @@ def _open_incidents(tx: Transaction, project: Project, missing: Sequence[Missing
             explanation=item.explanation,
             series_ids=item.series_ids,
         )
+
+
+def open_data_incident(
+    tx: Transaction,
+    project: Project,
+    key: str,
+    headline: str,
+    now: datetime,
+    *,
+    explanation: str = "",
+    series_ids: Collection[int] = (),
+) -> IncidentRecord:
+    """Open an incident about missing data; ``key`` identifies it, such as ``late nightly on <machine>``.
+
+    Repeated calls keep one open incident per key and notify once. Data that returned and is missing again
+    opens a new incident.
+    """
+    existing = incident_store.find_data_incident(tx, project.id, key)
+    if existing is not None and existing.gone_at is None:
+        if (existing.headline, existing.detail.get("explanation", "")) != (headline, explanation):
+            incident_store.update_derived(
+                tx, existing.id, {"headline": headline, "detail": {"explanation": explanation}}
+            )
+        return existing
+    columns = {
+        "derived_id": key,
+        "kind": DATA_KIND,
+        "state": IncidentState.NEW.value,
+        "last_good": "",
+        "commit": "",
+        "first_seen": now,
+        "changed_at": now,
+        "measured_at": now,
+        "headline": headline,
+        "series_count": len(set(series_ids)),
+        "disposition": PAGE,
+        "detail": {"explanation": explanation},
+    }
+    record = incident_store.add_incident(tx, project.id, columns)
+    add_members(
+        tx,
+        record.id,
+        [IncidentMember(series_id, "", "", 0.0, 0.0, 0.0) for series_id in sorted(set(series_ids))],
+    )
+    incident_store.add_events(
+        tx, [(record.id, IncidentEvent(now, SYSTEM_ACTOR, "state", "", record.state, headline))]
+    )
+    enqueue_new_incidents(tx, project, now)
+    mark_changed(tx, [project.id])
+    return record
+
+
+def close_data_incident(tx: Transaction, project: Project, key: str, now: datetime) -> IncidentRecord | None:
+    """Close the incident of a key after its data returned; return it, if one was open."""
+    existing = incident_store.find_data_incident(tx, project.id, key)
+    if existing is None or existing.gone_at is not None:
+        return None
+    incident_store.update_derived(tx, existing.id, {"gone_at": now})
+    columns = {
+        "state": IncidentState.FIXED.value,
+        "reason": DATA_RETURNED,
+        "verified_at": now,
+        "changed_at": now,
+    }
+    is_open = existing.state in OPEN_STATES
+    if is_open and incident_store.update_incident(tx, existing.id, existing.revision, columns):
+        event = IncidentEvent(now, SYSTEM_ACTOR, "state", existing.state, IncidentState.FIXED, DATA_RETURNED)
+    else:
+        event = IncidentEvent(now, SYSTEM_ACTOR, "verified", "missing", "there", DATA_RETURNED)
+    incident_store.add_events(tx, [(existing.id, event)])
+    mark_changed(tx, [project.id])
+    return incident_store.find_incident(tx, project.id, existing.number)
 
 
 def _load_statuses(tx: Transaction, report: SuiteReport) -> dict[int, Status]:

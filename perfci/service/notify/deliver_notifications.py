@@ -60,7 +60,8 @@ def _deliver_batch(
     store: Store, holder: str, batch: Sequence[Delivery], config: SenderConfig, now: datetime
 ) -> int:
     destination, again = batch[0].destination, batch[0].state == CLAIMED
-    if not again and (later := compute_send_time(now, destination.quiet, urgent=_is_urgent(batch))) > now:
+    urgent = bool(destination.routes.get("urgent"))
+    if not again and (later := compute_send_time(now, destination.quiet, urgent=urgent)) > now:
         with store.begin() as tx:
             stored.postpone_deliveries(tx, batch, later)
         return 0
@@ -89,7 +90,3 @@ def _compute_next_attempt(error: PerfciError, batch: Sequence[Delivery], now: da
     return compute_next_attempt(
         now, tries, final=final, retry_after_s=undelivered.retry_after_s if undelivered else None
     )
-
-
-def _is_urgent(batch: Sequence[Delivery]) -> bool:
-    return bool(batch[0].destination.routes.get("urgent"))

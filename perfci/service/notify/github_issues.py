@@ -50,20 +50,16 @@ def _create_or_comment(client: GitHubClient, delivery: Delivery, config: SenderC
     link = config.build_link(delivery.project, delivery.number)
     body = notification_text.notification_body(delivery.body, link)
     text = f"{_neutralize_mentions(body)}\n\n{mark}"
-    number = _parse_issue_number(delivery.issue_url, repository)
-    if number is None:
+    issue = re.fullmatch(rf"https?://[^/]+/{re.escape(repository)}/issues/(\d{{1,9}})", delivery.issue_url)
+    if issue is None:
         existing = (
-            issue for issue in client.list_newest_issues(repository, LABEL) if mark in (issue.body or "")
+            newest for newest in client.list_newest_issues(repository, LABEL) if mark in (newest.body or "")
         )
         return (next(existing, None) or client.create_issue(repository, head, text, [LABEL])).html_url
+    number = int(issue[1])
     if not any(mark in comment.body for comment in client.list_comments(repository, number)):
         client.create_comment(repository, number, f"**{head}**\n\n{text}")
     return delivery.issue_url
-
-
-def _parse_issue_number(url: str, name: str) -> int | None:
-    match = re.fullmatch(rf"https?://[^/]+/{re.escape(name)}/issues/(\d{{1,9}})", url)
-    return int(match[1]) if match else None
 
 
 def _neutralize_mentions(text: str) -> str:

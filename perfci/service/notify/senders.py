@@ -77,7 +77,9 @@ class Sender(Protocol):
 
 def send_slack(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: datetime) -> SendResult:
     """Send text to an incoming webhook of Slack, Mattermost, Rocket.Chat or Discord (``/slack``)."""
-    text = _escape_slack(f"*{_build_subject(batch)}*\n{_build_text(batch, config)}")
+    text = f"*{_build_subject(batch)}*\n{_build_text(batch, config)}"
+    # The three characters of Slack markup: <!channel> would notify everyone.
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     body = json.dumps({"text": text}, ensure_ascii=False).encode()
     _post_request(batch[0].destination.address, body, {"X-Perfci-Delivery": uid}, config)
     return SendResult()
@@ -149,8 +151,3 @@ def _build_text(batch: Sequence[Delivery], config: SenderConfig) -> str:
     if len(batch) == 1:
         return notification_text.notification_body(batch[0].body, links[0])
     return notification_text.digest_body([delivery.body for delivery in batch], links)
-
-
-def _escape_slack(text: str) -> str:
-    """Escape the three characters of Slack markup: ``<!channel>`` would notify everyone."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

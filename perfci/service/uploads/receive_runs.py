@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
 
 from perfci.auth.grants import OTHER_SESSION, upload_refusal
-from perfci.auth.permissions import AccessDenied, Actor
-from perfci.model import Commit, PerfciError, Result, Role, Run
+from perfci.auth.permissions import AccessDenied
+from perfci.model import Commit, PerfciError, Role, Run
 from perfci.net.shapes.results import UploadReceipt
 from perfci.service.audit_context import AuditContext
 from perfci.store.access import audit_log
@@ -49,51 +49,28 @@ def store_runs(tx: Session, incoming: Sequence[IncomingRun]) -> list[UploadRecei
     first: dict[str, IncomingRun] = {}  # a repeated key in one batch is stored after the first one
     for upload in incoming:
         first.setdefault(upload.key, upload)
-    stored: set[str] = set()
-    for group in _group_runs(first.values()):
-        stored |= _store_group(tx, *group)
-    return [
-        _build_receipt(upload, upload.key in stored)
-        if upload is first[upload.key]
-        else store_runs(tx, [upload])[0]
-        for upload in incoming
-    ]
-
-
-def _group_runs(incoming: Iterable[IncomingRun]) -> Iterator[tuple[Project, str, list[IncomingRun]]]:
-    """Group runs by project and session kind."""
     groups: dict[tuple[int, str], list[IncomingRun]] = defaultdict(list)
-    for upload in incoming:
+    for upload in first.values():
         groups[upload.project.id, classify_session(upload.run)].append(upload)
-    return ((uploads[0].project, kind, uploads) for (_, kind), uploads in groups.items())
-
-
-def _build_receipt(incoming: IncomingRun, stored: bool) -> UploadReceipt:
-    results = incoming.run.results
-    samples = sum(len(process.samples) for result in results for process in result.processes)
-    return UploadReceipt(
-        key=incoming.key, project=incoming.run.project, stored=stored, results=len(results), samples=samples
-    )
-
-
-def _require_grant(tx: Session, actor: Actor, run: Run, kind: str) -> None:
-    """Refuse runs that a job's token does not cover, or that would join a session of another job."""
-    if actor.grant is None:
-        return
-    if problem := upload_refusal(actor.grant, run, history=kind == KIND_HISTORY):
-        raise AccessDenied(403, problem)
-    origins = upload_lookup.load_session_origins(tx, run.session)
-    if any(dict(origin).get("run_id") != actor.grant.run_id for origin in origins):
-        raise AccessDenied(403, OTHER_SESSION.format(run.session))
-
-
-def _restrict_commit(tx: Session, commit: Commit, project: Project) -> Commit:
-    """Strip a commit to what a job without history access may set: the subject of a new commit.
-
-    Its position, branch and date are dropped, because they decide the order of histories.
-    """
-    subject = "" if upload_lookup.has_commit(tx, project.id, commit.sha) else commit.subject
-    return Commit(commit.sha, subject=subject, dirty=commit.dirty)
+    stored: set[str] = set()
+    for (_, kind), uploads in groups.items():
+        stored |= _store_group(tx, uploads[0].project, kind, uploads)
+    receipts: list[UploadReceipt] = []
+    for upload in incoming:
+        if upload is not first[upload.key]:
+            receipts += store_runs(tx, [upload])
+            continue
+        results = upload.run.results
+        receipts.append(
+            UploadReceipt(
+                key=upload.key,
+                project=upload.run.project,
+                stored=upload.key in stored,
+                results=len(results),
+                samples=sum(len(process.samples) for result in results for process in result.processes),
+            )
+        )
+    return receipts
 
 
 def classify_session(run: Run) -> str:
@@ -105,19 +82,15 @@ def classify_session(run: Run) -> str:
     compared = [
         result for result in run.results if any(process.role is not history for process in result.processes)
     ]
-    if any(base & head for base, head in map(_collect_side_pairs, compared)):
-        return KIND_AA
+    for result in compared:
+        base, head = (
+            {process.pair for process in result.processes if process.role is role}
+            for role in (Role.BASE, Role.HEAD)
+        )
+        if base & head:
+            return KIND_AA
     is_from_pull = dict(run.origin).get("event", "").startswith("pull_request")
     return KIND_COMPARE if compared or run.commit.dirty or is_from_pull else KIND_HISTORY
-
-
-def _collect_side_pairs(result: Result) -> tuple[set[int | None], set[int | None]]:
-    """Return the pair numbers measured on the base side and on the head side."""
-    base, head = (
-        {process.pair for process in result.processes if process.role is role}
-        for role in (Role.BASE, Role.HEAD)
-    )
-    return base, head
 
 
 def _store_group(tx: Session, project: Project, kind: str, incoming: Sequence[IncomingRun]) -> set[str]:
@@ -143,23 +116,30 @@ def _store_group(tx: Session, project: Project, kind: str, incoming: Sequence[In
             outbox.add_work_items(tx, project.id, "judge", [upload.key for upload in new], at)
         else:
             outbox.add_work_items(tx, project.id, "judge_pr", [upload.run.session for upload in new], at)
-        _record_audit(tx, project, new)
+        for arrival in {upload.context.actor.name: upload for upload in reversed(new)}.values():
+            context = arrival.context
+            today = context.at.replace(hour=0, minute=0, second=0, microsecond=0)
+            if not audit_log.has_entry_since(tx, project.id, context.actor.name, AUDIT_RECEIVE, today):
+                context.record(tx, AUDIT_RECEIVE, arrival.key, project.id)
         mark_changed(tx, [project.id])
     return stored
 
 
 def _admit_run(tx: Session, incoming: IncomingRun, kind: str) -> IncomingRun:
-    """Check the grant of a run and strip what its sender may not set."""
-    run, actor = incoming.run, incoming.context.actor
-    _require_grant(tx, actor, run, kind)
-    if actor.grant is None or actor.grant.baseline:
+    """Refuse a run that a job's token does not cover, and strip what its sender may not set."""
+    run, grant = incoming.run, incoming.context.actor.grant
+    if grant is None:
         return incoming
-    return replace(incoming, run=replace(run, commit=_restrict_commit(tx, run.commit, incoming.project)))
-
-
-def _record_audit(tx: Session, project: Project, new: Sequence[IncomingRun]) -> None:
-    for arrival in {upload.context.actor.name: upload for upload in reversed(new)}.values():
-        act = arrival.context
-        today = act.at.replace(hour=0, minute=0, second=0, microsecond=0)
-        if not audit_log.has_entry_since(tx, project.id, act.actor.name, AUDIT_RECEIVE, today):
-            act.record(tx, AUDIT_RECEIVE, arrival.key, project.id)
+    if problem := upload_refusal(grant, run, history=kind == KIND_HISTORY):
+        raise AccessDenied(403, problem)
+    origins = upload_lookup.load_session_origins(tx, run.session)
+    if any(dict(origin).get("run_id") != grant.run_id for origin in origins):
+        raise AccessDenied(403, OTHER_SESSION.format(run.session))
+    if grant.baseline:
+        return incoming
+    # Position, branch and date of a commit decide the order of histories, which this job may not write: of
+    # a new commit it may set the subject.
+    is_stored = upload_lookup.has_commit(tx, incoming.project.id, run.commit.sha)
+    subject = "" if is_stored else run.commit.subject
+    commit = Commit(run.commit.sha, subject=subject, dirty=run.commit.dirty)
+    return replace(incoming, run=replace(run, commit=commit))

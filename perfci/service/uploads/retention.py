@@ -38,21 +38,15 @@ def _prune_project(
     steps: list[ReducedSamples] = []
     after = 0
     while not steps or after:
-        steps.append(_prune_batch(store, project, older_than, now, after, dry_run))
-        after = steps[-1].last_result_id
+        with store.begin() as tx:
+            reduced = reduce_samples(
+                tx, project.id, older_than, compute_level=process_level, at=now, after=after, limit=BATCH_SIZE
+            )
+            if dry_run:
+                tx.rollback()
+        steps.append(reduced)
+        after = reduced.last_result_id
     return steps
-
-
-def _prune_batch(
-    store: Store, project: Project, older_than: datetime, now: datetime, after: int, dry_run: bool
-) -> ReducedSamples:
-    with store.begin() as tx:
-        reduced = reduce_samples(
-            tx, project.id, older_than, compute_level=process_level, at=now, after=after, limit=BATCH_SIZE
-        )
-        if dry_run:
-            tx.rollback()
-    return reduced
 
 
 class RetentionJob:

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from perfci.formats import run_document
 from perfci.formats.unit_conversion import UnitConversion, find_conversion, parse_direction
-from perfci.model import Metric, PerfciError, Process, Result, Run, SampleSummary
+from perfci.model import Metric, PerfciError, Result, Run, SampleSummary
 from perfci.store.jobs import outbox
 from perfci.store.projects import find_project
 from perfci.store.queries import unresolved_results
@@ -26,7 +26,11 @@ def resolve_unit(
     done = 0
     for record in unresolved_results.load_unresolved_of_metric(tx, project_id, format, metric):
         if unresolved_results.mark_resolved(tx, record, answer, at):
-            _insert_result(tx, project_id, record, answer)
+            run = load_run(tx, record.run_id)
+            result = _build_result(record, run, answer)
+            if result.series not in {existing.series for existing in run.results}:
+                insert_results(tx, project_id, [(record.run_id, result)])
+                update_process_count(tx, record.run_id)
             outbox.add_work(tx, project_id, "judge", record.run_key, at)
             done += 1
     return done
@@ -63,29 +67,17 @@ def parse_metric_unit(text: str) -> tuple[str, UnitAnswer]:
     return metric, UnitAnswer(unit, direction)
 
 
-def _insert_result(tx: Session, project_id: int, record: UnresolvedResult, answer: UnitAnswer) -> None:
-    run = load_run(tx, record.run_id)
-    result = _build_result(record, run, answer)
-    if result.series not in {existing.series for existing in run.results}:
-        insert_results(tx, project_id, [(record.run_id, result)])
-        update_process_count(tx, record.run_id)
-
-
 def _build_result(record: UnresolvedResult, run: Run, answer: UnitAnswer) -> Result:
     """Build the result in the given unit, converted to seconds or bytes where that is a multiple of them."""
     scale = find_conversion(answer.unit) or UnitConversion(answer.unit)
-    stored_result = run_document.result_from_content(record.document["result"], run)
+    waiting = run_document.result_from_content(record.document["result"], run)
+    metric = Metric(waiting.series.metric.name, scale.unit, answer.direction)
     return replace(
-        stored_result,
-        series=replace(
-            stored_result.series,
-            metric=Metric(stored_result.series.metric.name, scale.unit, answer.direction),
+        waiting,
+        series=replace(waiting.series, metric=metric),
+        processes=tuple(
+            replace(process, samples=tuple(map(scale.convert, process.samples)))
+            for process in waiting.processes
         ),
-        processes=tuple(_scale_process(process, scale) for process in stored_result.processes),
-        summary=stored_result.summary
-        and SampleSummary(scale.convert(stored_result.summary.value), n=stored_result.summary.n),
+        summary=waiting.summary and SampleSummary(scale.convert(waiting.summary.value), n=waiting.summary.n),
     )
-
-
-def _scale_process(process: Process, scale: UnitConversion) -> Process:
-    return replace(process, samples=tuple(map(scale.convert, process.samples)))

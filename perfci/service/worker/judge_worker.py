@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.orm import Session as Transaction
 
 from perfci.history import uploaded_pairs
 from perfci.history.series_histories import SeriesHistories
@@ -144,7 +143,7 @@ class JudgeWorker:
             changes = histories.find_change_points(policies.policy, self._segmentation_cache)
             verdicts = {pairs.uid: pairs.judge(policies.policy) for pairs in uploads}
             now = self.clock()
-            with self._begin_leased() as tx:
+            with self.lease.begin() as tx:
                 save_change_points(tx, project.slug, changes)
                 save_result_summaries(tx, histories.summaries)
                 for uid, decisions in verdicts.items():
@@ -153,15 +152,8 @@ class JudgeWorker:
             with self.store.read() as tx:
                 evaluation = derive_evaluation(tx, project.slug, policies.policy, policies.history)
             reconcile_incidents(
-                self.store, project, policies.policy, evaluation, self.clock(), self._begin_leased
+                self.store, project, policies.policy, evaluation, self.clock(), self.lease.begin
             )
-        with self._begin_leased() as tx:
+        with self.lease.begin() as tx:
             outbox.delete_work(tx, [item.id for item in work])
             mark_changed(tx, [project.id])
-
-    @contextlib.contextmanager
-    def _begin_leased(self) -> Iterator[Transaction]:
-        """Open a write transaction that fails if the lease was lost."""
-        with self.store.begin() as tx:
-            self.lease.renew_in_transaction(tx)
-            yield tx

@@ -41,8 +41,8 @@ class Lease:
     """A named lease, held by heartbeats.
 
     Wall clocks are not compared: a contender takes over once it has seen the same heartbeat for ``ttl_s``
-    of its own monotonic clock. A process that lost its lease unnoticed is stopped by
-    ``renew_in_transaction`` before it writes.
+    of its own monotonic clock. A process that lost its lease unnoticed is stopped by ``begin`` before it
+    writes.
     """
 
     def __init__(
@@ -91,12 +91,15 @@ class Lease:
             sleep(POLL_INTERVAL_S)
         return True
 
-    def renew_in_transaction(self, tx: Transaction) -> None:
-        """Renew the lease in the transaction that writes results; raise ``LeaseLost`` if it is gone."""
-        if self._token is None or not leases.renew_lease(tx, self._name, self._holder, self._token):
-            self._token = None
-            raise LeaseLost(f"Another process does the work {self._name} by now.")
-        self._renewed_at = self._monotonic()
+    @contextlib.contextmanager
+    def begin(self) -> Iterator[Transaction]:
+        """Open a transaction that writes results; raise ``LeaseLost`` if the lease is gone."""
+        with self._store.begin() as tx:
+            if self._token is None or not leases.renew_lease(tx, self._name, self._holder, self._token):
+                self._token = None
+                raise LeaseLost(f"Another process does the work {self._name} by now.")
+            self._renewed_at = self._monotonic()
+            yield tx
 
     @contextlib.contextmanager
     def keep_alive(self) -> Iterator[None]:

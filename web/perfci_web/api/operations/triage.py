@@ -10,10 +10,9 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement
 from perfci.net.shapes import incidents as shapes
-from perfci.service.incidents.change_request import build_incident_update
 from perfci.service.incidents.merge_and_split import merge_incidents, split_members
 from perfci.service.incidents.move_boundary import move_boundary, shift_range
-from perfci.service.incidents.state_changes import IncidentUpdate
+from perfci.service.incidents.state_changes import IncidentUpdate, build_incident_update
 from perfci.service.incidents.triage import StaleRevision, update_incident, update_incidents
 from perfci.service.incidents.undo_change import undo_last_change
 from perfci.store.incidents import incident_store

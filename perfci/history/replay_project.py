@@ -1,4 +1,4 @@
-"""Judge the stored comparisons of a project again by another policy; nothing is measured or written."""
+"""Judge the stored comparisons and histories of a project again by another policy; nothing is written."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.judge_samples import METHOD_PAIRS
-from perfci.history.replay_histories import ReplayedHistory, replay_histories
+from perfci.history.series_histories import SeriesHistories
 from perfci.history.stored_samples import SessionSamples
-from perfci.model import Series, Verdict, VerdictKind
-from perfci.stats.location_shift import NoisePrior
+from perfci.model import ChangePoint, Series, Verdict, VerdictKind
 from perfci.store import Store
-from perfci.store.queries.measurements import load_session_processes, load_sessions, load_verdict_records
+from perfci.store.queries.loaders import load_project_series
+from perfci.store.queries.measurements import (
+    load_change_points,
+    load_session_processes,
+    load_sessions,
+    load_verdict_records,
+)
 from perfci.store.queries.records import SessionRecord, VerdictRecord
 from perfci.store.queries.verdict_derivations import AAResult, DecisionRecord, load_aa_results, load_decisions
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
 from perfci.verdicts.compare.round_candidates import compute_pair_noise
 from perfci.verdicts.policy import Policy
+from perfci.verdicts.process_levels import key_without_metric
 from perfci.verdicts.rule import MOVE_KINDS
 
 NUMERIC_KINDS = (*MOVE_KINDS, VerdictKind.UNCHANGED, VerdictKind.INCONCLUSIVE)
@@ -39,6 +45,30 @@ class ReplayedVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplayedHistory:
+    """The stored change points of one series, and those of the replay."""
+
+    series: Series
+    stored: Sequence[ChangePoint]
+    replayed: Sequence[ChangePoint]
+
+    @property
+    def removed(self) -> list[ChangePoint]:
+        """The change points that the replay does not have."""
+        return _subtract_commits(self.stored, self.replayed)
+
+    @property
+    def added(self) -> list[ChangePoint]:
+        """The change points that only the replay has."""
+        return _subtract_commits(self.replayed, self.stored)
+
+    @property
+    def is_different(self) -> bool:
+        """Whether change points are removed or added."""
+        return bool(self.removed or self.added)
+
+
+@dataclass(frozen=True, slots=True)
 class ReplayResult:
     """Every replayed verdict and history of a project."""
 
@@ -50,7 +80,7 @@ def replay_project(store: Store, project: str, policy: Policy) -> ReplayResult:
     """Judge every stored comparison and every history of a project again."""
     with store.read() as tx:
         verdicts = list(_replay_verdicts(tx, project, policy))
-        return ReplayResult(verdicts, list(replay_histories(tx, project, policy)))
+        return ReplayResult(verdicts, list(_replay_histories(tx, project, policy)))
 
 
 def _replay_verdicts(tx: Transaction, project: str, policy: Policy) -> Iterator[ReplayedVerdict]:
@@ -62,16 +92,13 @@ def _replay_verdicts(tx: Transaction, project: str, policy: Policy) -> Iterator[
         if not own:
             continue
         own_decisions = {
-            record.id: decisions.get(record.id) or _build_legacy_decision(record) for record in own
+            # A verdict from before decisions were stored used the A/A runs before it.
+            record.id: decisions.get(record.id) or DecisionRecord(METHOD_PAIRS, {}, record.id - 1, ())
+            for record in own
         }
         aa_results = load_aa_results(tx, project, own_decisions[own[0].id].aa_verdicts_until)
         samples = SessionSamples.from_rows(load_session_processes(tx, session.uid))
         yield from _replay_session(session, own, own_decisions, samples, policy, aa_results)
-
-
-def _build_legacy_decision(record: VerdictRecord) -> DecisionRecord:
-    """The decision of a verdict from before decisions were stored: it used the A/A runs before it."""
-    return DecisionRecord(METHOD_PAIRS, {}, record.id - 1, ())
 
 
 def _replay_session(
@@ -101,16 +128,15 @@ def _replay_rounds(stored: Sequence[Verdict], samples: SessionSamples, policy: P
     priors = compute_pair_noise(
         samples.group_by_series(), [(verdict.base, verdict.head) for verdict in stored]
     )
-    return [_replay_round(verdict, samples, policy, priors.get(verdict.series)) for verdict in stored]
-
-
-def _replay_round(
-    verdict: Verdict, samples: SessionSamples, policy: Policy, prior: NoisePrior | None
-) -> Verdict:
-    if not all(samples.get_round_sides(verdict)):
-        return verdict
-    rule = policy.rule_for(verdict.series)
-    return samples.replay_rounds(verdict, rule, prior.sd if prior else None) or verdict
+    replayed = []
+    for verdict in stored:
+        again = None
+        if all(samples.get_round_sides(verdict)):
+            prior = priors.get(verdict.series)
+            rule = policy.rule_for(verdict.series)
+            again = samples.replay_rounds(verdict, rule, prior.sd if prior else None)
+        replayed.append(again or verdict)
+    return replayed
 
 
 def _replay_pairs(
@@ -125,3 +151,18 @@ def _replay_pairs(
     last = decision.looks[-1] if decision.looks else None
     look = samples.replay_pairs(verdict, policy.rule_for(verdict.series), last, aa_log_ratios)
     return look.verdict if look else verdict
+
+
+def _replay_histories(tx: Transaction, project: str, policy: Policy) -> Iterator[ReplayedHistory]:
+    """Replay every series of a project; one that is not judged has no change points."""
+    stored: dict[Series, list[ChangePoint]] = {}
+    for change in load_change_points(tx, project):
+        stored.setdefault(change.series, []).append(change)
+    replayed = SeriesHistories.load(tx, load_project_series(tx, project)).find_change_points(policy)
+    for series in sorted(replayed, key=lambda series: (repr(key_without_metric(series)), series.label)):
+        yield ReplayedHistory(series, stored.get(series, []), replayed[series])
+
+
+def _subtract_commits(changes: Sequence[ChangePoint], excluded: Sequence[ChangePoint]) -> list[ChangePoint]:
+    commits = {change.commit for change in excluded}
+    return [change for change in changes if change.commit not in commits]
