@@ -9,8 +9,7 @@ from sqlalchemy.orm import Session
 
 from perfci.cli.shared.context import current_config, open_store_to_read
 from perfci.model import IncidentKind
-from perfci.report.incidents import activity_log, notification_text
-from perfci.report.incidents import incident_list
+from perfci.report.incidents import activity_log, incident_list, notification_text
 from perfci.report.incidents import incident_text as words
 from perfci.service.incidents.compute_evaluation import ProjectEvaluation
 from perfci.service.incidents.serialize_incidents import (
@@ -128,7 +127,9 @@ def format_stored_incident(incident: IncidentDetail) -> Iterator[str]:
 
 def format_derived_overview(evaluation: ProjectEvaluation) -> Iterator[str]:
     """A summary line, then every section; re-measurements and slow drift come with their commands."""
-    summary = incident_list.incidents_summary(evaluation.incidents, len(evaluation.retests), len(evaluation.creeps))
+    summary = incident_list.incidents_summary(
+        evaluation.incidents, len(evaluation.retests), len(evaluation.creeps)
+    )
     yield f"{evaluation.project}: {summary}"
     for title, incidents in incident_list.group_by_section(evaluation.incidents):
         yield from ("", title)
@@ -137,11 +138,17 @@ def format_derived_overview(evaluation: ProjectEvaluation) -> Iterator[str]:
     if evaluation.retests:
         yield from ("", "Suggested re-measurements")
         for retest in evaluation.retests:
-            yield from (f"  {incident_list.retest_sentence(retest)}", f"    {incident_list.retest_command(retest)}")
+            yield from (
+                f"  {incident_list.retest_sentence(retest)}",
+                f"    {incident_list.retest_command(retest)}",
+            )
     if evaluation.creeps:
         yield from ("", "Slow drift since a release")
         for creep in evaluation.creeps:
-            yield from (f"  {incident_list.creep_sentence(creep)}", f"    {incident_list.creep_command(creep)}")
+            yield from (
+                f"  {incident_list.creep_sentence(creep)}",
+                f"    {incident_list.creep_command(creep)}",
+            )
 
 
 def format_derived_summary(budgeted: BudgetedIncident, evaluation: ProjectEvaluation) -> Iterator[str]:
