@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,12 @@ SQLITE_ERROR_MESSAGES = {
     "SQLITE_CANTOPEN": "cannot be opened: check that the file and its folder can be read.",
     "SQLITE_IOERR": "cannot be read or written: the disk reports an error.",
 }
+
+
+class StoreUnavailable(PerfciError):
+    """The database cannot be used at this moment; callers may retry after ``retry_after`` seconds."""
+
+    retry_after = 2.0
 
 
 class IdCache:
@@ -87,9 +94,11 @@ class Store:
         url: str,
         display_name: str,
         engine: sa.Engine,
+        check_schema: Callable[[], None],
         *,
         read_only: bool = False,
-        queue_path: Path | None = None,
+        path: Path | None = None,
+        queue_writers: bool = False,
     ) -> None:
         self.url = url
         self.display_name = display_name
@@ -99,7 +108,11 @@ class Store:
         on_server = engine.dialect.name != "sqlite"  # SQLite's reads are always of one moment
         self._reading = engine.execution_options(isolation_level="REPEATABLE READ") if on_server else engine
         self._read_only = read_only
-        self._queue_path = queue_path
+        self._check_schema = check_schema
+        self._path = path
+        self._queue_path = path if queue_writers else None
+        self._file_identity = read_file_identity(path)
+        self._reopening = threading.Lock()
         self._ids = IdCache()
         self._series: dict[int, Series] = {}
 
@@ -112,6 +125,7 @@ class Store:
         """Run a write transaction: committed at the end of the block, rolled back by any exception in it."""
         if self._read_only:
             raise PerfciError(f"The database {self.display_name} {SQLITE_ERROR_MESSAGES['SQLITE_READONLY']}")
+        file_identity = self._reopen_if_replaced()
         ids = IdCache(self._ids)
         with (
             translate_errors(self.display_name),
@@ -131,6 +145,9 @@ class Store:
             except IntegrityError as error:
                 self._clear_stale_ids(ids, error)
                 raise
+            if read_file_identity(self._path) != file_identity:
+                # The rows may be in the file that was moved away: the caller has to write them again.
+                raise StoreUnavailable(f"The database {self.display_name} was replaced meanwhile: try again.")
             ids.merge_into_parent()
 
     @contextlib.contextmanager
@@ -167,9 +184,32 @@ class Store:
             ids.clear()
             self._series.clear()
 
+    def _reopen_if_replaced(self) -> tuple[int, int] | None:
+        """Reconnect if another file, such as a restored backup, has the name of the SQLite database.
+
+        SQLite goes on with the file it opened, wherever it was moved: what is written there would be lost.
+        Returns the identity of the file that new connections open.
+        """
+        file_identity = read_file_identity(self._path)
+        if file_identity == self._file_identity:
+            return file_identity
+        if file_identity is None:
+            raise StoreUnavailable(
+                f"The database {self.display_name} was moved away: put it, or a backup, there."
+            )
+        with self._reopening:
+            if file_identity != self._file_identity:
+                self._engine.dispose()
+                self._ids.clear()
+                self._series.clear()
+                self._check_schema()
+                self._file_identity = file_identity
+        return file_identity
+
     @contextlib.contextmanager
     def read(self) -> Iterator[Session]:
         """Run a read transaction: one consistent snapshot of the database."""
+        self._reopen_if_replaced()
         info = {IDS: IdCache(self._ids), SERIES_CACHE: self._series}
         with (
             translate_errors(self.display_name),
@@ -181,6 +221,17 @@ class Store:
     def close(self) -> None:
         """Close all connections."""
         self._engine.dispose()
+
+
+def read_file_identity(path: Path | None) -> tuple[int, int] | None:
+    """Read the device and inode number of a file; None where there is none."""
+    if path is None:
+        return None
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def begin_sqlite_transaction(connection: sa.Connection) -> None:

@@ -40,6 +40,9 @@ IDLE_SINCE = "perfci rests since"
 
 SQLITE_HEADER = b"SQLite format 3\x00"
 
+SIDE_FILE_SUFFIXES = ("-wal", "-shm", "-journal")
+"""Files that belong to a SQLite database beside the one of its name."""
+
 
 def open_store(url: str, *, create: bool, durable: bool = False, pool: int = POOL_SIZE) -> Store:
     """Open a database of the current schema; with ``create``, make an absent or empty one.
@@ -65,7 +68,13 @@ def open_store(url: str, *, create: bool, durable: bool = False, pool: int = POO
         engine.dispose()
         raise
     return Store(
-        url, shown, engine, read_only=read_only, queue_path=sqlite_path(address) if durable else None
+        url,
+        shown,
+        engine,
+        lambda: _require_current(shown, read_schema(engine, shown)),
+        read_only=read_only,
+        path=sqlite_path(address),
+        queue_writers=durable,
     )
 
 
@@ -187,6 +196,7 @@ def prepare_file(address: sa.URL, *, create: bool) -> bool:
     if not path.exists():
         if not create:
             raise PerfciError(f"There is no database at {path}: measure something first with `perfci run`.")
+        require_no_side_files(path)
         _make_folder(path.parent)
         return False
     _require_sqlite(path)
@@ -194,6 +204,21 @@ def prepare_file(address: sa.URL, *, create: bool) -> bool:
     if read_only and create:
         raise PerfciError(f"The database {path} {SQLITE_ERROR_MESSAGES['SQLITE_READONLY']}")
     return read_only
+
+
+def require_no_side_files(path: Path) -> None:
+    """Raise if side files of a database that was moved away lie where a new one is to be made.
+
+    SQLite would replay them into the new file and corrupt it: "unlinking or renaming a database file while
+    in use" and "mispairing database files and hot journals", https://www.sqlite.org/howtocorrupt.html.
+    """
+    side_files = [path.with_name(path.name + suffix) for suffix in SIDE_FILE_SUFFIXES]
+    left_over = [file.name for file in side_files if file.exists()]
+    if left_over:
+        raise PerfciError(
+            f"{path.parent} holds {' and '.join(left_over)} without {path.name}: they may hold the last "
+            f"writes of a database that was moved away. Move them where {path.name} went, and try again."
+        )
 
 
 def _require_current(display_name: str, schema: str | None) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import itertools
+import shutil
+import sqlite3
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +15,7 @@ import sqlalchemy as sa
 
 from perfci.model import PerfciError
 from perfci.store import Store, backup, check, open_store, restore
+from perfci.store.database import StoreUnavailable
 from perfci.store.incidents import expected_changes
 from perfci.store.incidents.expected_changes import ExpectedChangeRecord
 from perfci.store.tables.base import TableBase
@@ -135,3 +139,164 @@ def test_another_file_is_refused_in_a_sentence(tmp_path: Path, content: bytes, s
 
     with pytest.raises(PerfciError, match=sentence):
         restore(f"sqlite:///{tmp_path}/new.db", tmp_path / "file.gz")
+
+
+SIDE_FILES = ("-wal", "-shm", "-journal")
+
+
+def killed_database(folder: Path, runs: int) -> Path:
+    """A database as a killed server leaves it: its last runs are in the write-ahead log."""
+    path, left = folder / "live.db", folder / "perfci.db"
+    with closing(open_store(f"sqlite:///{path}", create=True)) as store:
+        for number in range(runs):
+            with store.begin() as tx:
+                ingest_run(tx, a_run(a_result(a_series("suite.a"), a_process(1.0))), f"key {number}", "body")
+        for suffix in ("", "-wal", "-shm"):
+            shutil.copy(f"{path}{suffix}", f"{left}{suffix}")
+    return left
+
+
+@pytest.mark.parametrize(
+    "left_over",
+    [names for count in (1, 2, 3) for names in itertools.combinations(SIDE_FILES, count)],
+    ids="+".join,
+)
+@pytest.mark.parametrize("backup_name", ["copy.db", "all.gz"])
+def test_refuses_to_restore_beside_side_files_of_a_moved_database(
+    sqlite_store: Store, tmp_path: Path, left_over: tuple[str, ...], backup_name: str
+) -> None:
+    filled(sqlite_store)
+    backup(sqlite_store.url, tmp_path / backup_name)
+    killed = killed_database(tmp_path, runs=3)
+    killed.rename(tmp_path / "away.db")
+    for suffix in SIDE_FILES:
+        side_file = Path(f"{killed}{suffix}")
+        if suffix in left_over:
+            side_file.touch()
+        else:
+            side_file.unlink(missing_ok=True)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+
+    with pytest.raises(PerfciError, match="may hold the last writes of a database that was moved away"):
+        restore(f"sqlite:///{killed}", tmp_path / backup_name)
+
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+
+
+def test_refuses_to_create_a_database_beside_a_left_over_log(tmp_path: Path) -> None:
+    killed = killed_database(tmp_path, runs=1)
+    killed.rename(tmp_path / "away.db")
+
+    with pytest.raises(PerfciError, match=r"Move them where perfci\.db went"):
+        open_store(f"sqlite:///{killed}", create=True)
+
+
+def test_restores_once_the_side_files_are_moved_too(sqlite_store: Store, tmp_path: Path) -> None:
+    filled(sqlite_store)
+    backup(sqlite_store.url, tmp_path / "copy.db")
+    killed = killed_database(tmp_path, runs=3)
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{killed}{suffix}").rename(tmp_path / f"away.db{suffix}")
+
+    restore(f"sqlite:///{killed}", tmp_path / "copy.db")
+
+    assert everything(f"sqlite:///{killed}") == everything(sqlite_store.url)
+    assert len(everything(f"sqlite:///{tmp_path}/away.db")["runs"]) == 3
+
+
+def test_a_damaged_backup_is_not_restored(sqlite_store: Store, tmp_path: Path) -> None:
+    filled(sqlite_store)
+    copy = tmp_path / "copy.db"
+    backup(sqlite_store.url, copy)
+    with closing(sqlite3.connect(copy)) as connection:
+        [(page_bytes,)] = connection.execute("PRAGMA page_size")
+        [(root_page,)] = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'series'")
+    with copy.open("r+b") as file:
+        file.seek((root_page - 1) * page_bytes)
+        file.write(b"\xff" * 100)
+
+    with pytest.raises(PerfciError, match="is damaged"):
+        restore(f"sqlite:///{tmp_path}/restored.db", copy)
+
+    assert not (tmp_path / "restored.db").exists()
+
+
+def replace_by_backup(path: Path, copy: Path) -> Path:
+    """Move a database away while it is open, and restore a copy in its place."""
+    away = path.with_name("away.db")
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{path}{suffix}").rename(f"{away}{suffix}")
+    restore(f"sqlite:///{path}", copy)
+    return away
+
+
+def ingest(store: Store, key: str) -> None:
+    with store.begin() as tx:
+        ingest_run(tx, a_run(a_result(a_series(f"suite.{key}"), a_process(1.0))), key, "body")
+
+
+def count_runs(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        [(runs,)] = connection.execute("SELECT count(*) FROM runs")
+        return int(runs)
+
+
+def test_an_open_store_writes_to_the_database_restored_under_it(tmp_path: Path) -> None:
+    path = tmp_path / "perfci.db"
+    with closing(open_store(f"sqlite:///{path}", create=True)) as store:
+        ingest(store, "before")
+        backup(store.url, tmp_path / "copy.db")
+        ingest(store, "lost")
+        away = replace_by_backup(path, tmp_path / "copy.db")
+
+        ingest(store, "lost")
+        ingest(store, "after")
+
+        with store.read() as tx:
+            assert tx.scalar(sa.text("SELECT count(*) FROM runs")) == 3
+    assert (count_runs(path), count_runs(away)) == (3, 2)
+    assert check(f"sqlite:///{path}") == []
+
+
+def test_a_write_into_a_file_that_is_replaced_meanwhile_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "perfci.db"
+    with closing(open_store(f"sqlite:///{path}", create=True)) as store:
+        ingest(store, "before")
+        backup(store.url, tmp_path / "copy.db")
+
+        def ingest_and_replace() -> None:
+            with store.begin() as tx:
+                ingest_run(tx, a_run(a_result(a_series("suite.a"), a_process(1.0))), "during", "body")
+                replace_by_backup(path, tmp_path / "copy.db")
+
+        with pytest.raises(StoreUnavailable, match="was replaced meanwhile"):
+            ingest_and_replace()
+
+        ingest(store, "during")
+    assert count_runs(path) == 2
+
+
+def test_a_store_whose_file_was_moved_away_refuses_reads_and_writes(tmp_path: Path) -> None:
+    path = tmp_path / "perfci.db"
+    with closing(open_store(f"sqlite:///{path}", create=True)) as store:
+        ingest(store, "before")
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{path}{suffix}").rename(tmp_path / f"away.db{suffix}")
+
+        with pytest.raises(StoreUnavailable, match="was moved away"):
+            ingest(store, "after")
+        with pytest.raises(StoreUnavailable, match="was moved away"), store.read():
+            pass
+        assert not path.exists()
+
+
+def test_a_database_of_an_older_schema_put_in_place_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "perfci.db"
+    with closing(open_store(f"sqlite:///{path}", create=True)) as store:
+        backup(store.url, tmp_path / "copy.db")
+        replace_by_backup(path, tmp_path / "copy.db")
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("UPDATE alembic_version SET version_num = '0015'")
+
+        with pytest.raises(PerfciError, match="older schema 0015"):
+            ingest(store, "after")

@@ -13,7 +13,8 @@ from perfci.github import webhook_events
 from perfci.github.webhook_events import PullRequestEvent, WebhookEvent, has_valid_signature
 from perfci.model import PerfciError
 from perfci.service.pulls.webhook_receiver import receive_event
-from perfci.store.writes.group_commit import GroupCommitter, StoreUnavailable
+from perfci.store.database import StoreUnavailable
+from perfci.store.writes.group_commit import GroupCommitter
 from perfci_web.api.operation import API_PREFIX
 from perfci_web.api.problems import ProblemError
 from perfci_web.api.serve_request import MIB, BodyReader

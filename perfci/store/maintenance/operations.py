@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import tempfile
 from pathlib import Path
 
 from perfci.model import PerfciError
@@ -97,19 +98,30 @@ def restore(url: str, path: Path) -> None:
     with contextlib.closing(open_store(f"sqlite:///{path}", create=False)):
         pass  # a copy of another schema is refused before anything is written
     if target.exists():
-        raise PerfciError(f"{target} exists already: move it away, or name another database with --db.")
+        raise PerfciError(
+            f"{target} exists already: stop what uses it and move it away with its -wal and -shm files, or "
+            "name another database with --db."
+        )
+    prepare_file(parse_database_url(url), create=True)
     with translate_errors(str(path)):
         _copy_sqlite(path, target)
 
 
 def _copy_sqlite(source: Path, path: Path) -> None:
-    unfinished = path.with_name(path.name + ".part")
-    try:
+    """Copy a database while others write to it; the copy gets its name once it is found intact."""
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+        copy = Path(folder) / path.name
         with (
             contextlib.closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as here,
-            contextlib.closing(sqlite3.connect(unfinished)) as there,
+            contextlib.closing(sqlite3.connect(copy)) as there,
         ):
             here.backup(there)
-        unfinished.rename(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+            [(damage,)] = there.execute("PRAGMA integrity_check(1)").fetchall()
+        if damage != "ok":
+            raise PerfciError(f"{source} is damaged ({damage}): {path} was not written.")
+        try:
+            os.link(copy, path)  # unlike a rename, it never replaces a file
+        except FileExistsError:
+            raise PerfciError(f"{path} exists by now: nothing was written.") from None
+        except OSError:
+            copy.rename(path)  # on a file system without hard links

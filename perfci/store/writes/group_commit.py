@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, InternalError, Operationa
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
-from perfci.store.database import Store
+from perfci.store.database import Store, StoreUnavailable
 from perfci.store.dialects import is_retryable
 
 T = TypeVar("T")
@@ -30,16 +30,8 @@ MAX_QUEUED_JOBS = 512
 
 log = logging.getLogger("perfci.store")
 
-RETRY_AFTER_S = 2.0
-
 MAX_ATTEMPTS = 3
 """Attempts to run a transaction that conflicts with others."""
-
-
-class StoreUnavailable(PerfciError):
-    """The database cannot store anything now; callers may retry after ``retry_after`` seconds."""
-
-    retry_after = RETRY_AFTER_S
 
 
 class StoreBusy(StoreUnavailable):

@@ -34,8 +34,9 @@ from perfci.report.escaping import make_printable
 from perfci.service.accounts.projects_and_members import ensure_project
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store
+from perfci.store.database import StoreUnavailable
 from perfci.store.projects import Project, find_project
-from perfci.store.writes.group_commit import GroupCommitter, StoreUnavailable
+from perfci.store.writes.group_commit import GroupCommitter
 from perfci_web.api.operation import Call, Operation, Reply
 from perfci_web.api.problems import KIND_BY_STATUS, ProblemError, convert_validation_error
 from perfci_web.api.rate_limit import RateLimiter
