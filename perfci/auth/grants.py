@@ -46,37 +46,31 @@ class JobGrant:
 
 
 def upload_refusal(grant: JobGrant, run: Run, *, history: bool) -> str:
-    """Return why a job's token may not upload a run, or None if it may.
+    """Return why a job's token may not upload a run, empty if it may.
 
     A retried job may upload what an earlier attempt of the same run measured. For a pull request GitHub
     names a merge commit that is never measured, so any commit is accepted: it enters no history.
     """
     origin = dict(run.origin)
-    if origin.get("run_id") != grant.run_id or not _is_attempt(origin.get("attempt", ""), grant.attempt):
+    attempt = origin.get("attempt", "")
+    is_number = attempt.isascii() and attempt.isdigit() and len(attempt) < 10
+    is_of_job = origin.get("run_id") == grant.run_id and is_number and 1 <= int(attempt) <= grant.attempt
+    if not is_of_job:
         return OTHER_RUN.format(grant.run_id, grant.attempt)
     if history and not grant.baseline:
         return NO_BASELINE
-    bound = grant.pull_request is None and not grant.can_backfill
-    if bound and run.commit.sha != grant.sha and not _is_base(run):
-        return OTHER_COMMIT.format(grant.sha[:12], run.commit.sha[:12])
+    is_bound = grant.pull_request is None and not grant.can_backfill
+    if is_bound and run.commit.sha != grant.sha:
+        roles = {process.role for result in run.results for process in result.processes}
+        if roles != {Role.BASE}:
+            return OTHER_COMMIT.format(grant.sha[:12], run.commit.sha[:12])
     return ""
 
 
 def expected_change_refusal(grant: JobGrant, sha: str) -> str:
-    """Return why a job's token may not record an expected change of a commit, or None if it may."""
+    """Return why a job's token may not record an expected change of a commit, empty if it may."""
     if not grant.baseline:
         return NO_BASELINE
-    return (
-        ""
-        if grant.can_backfill or sha == grant.sha
-        else OTHER_EXPECTED_CHANGE.format(grant.sha[:12], sha[:12])
-    )
-
-
-def _is_attempt(text: str, latest: int) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= latest
-
-
-def _is_base(run: Run) -> bool:
-    roles = {process.role for result in run.results for process in result.processes}
-    return roles == {Role.BASE}
+    if grant.can_backfill or sha == grant.sha:
+        return ""
+    return OTHER_EXPECTED_CHANGE.format(grant.sha[:12], sha[:12])

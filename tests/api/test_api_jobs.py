@@ -13,7 +13,7 @@ import pytest
 from api_client import Api
 from werkzeug.test import TestResponse
 
-from perfci.auth.refusals import NOT_BOUND
+from perfci.auth.github_jobs import NOT_BOUND
 from perfci.auth.tokens import hash_if_valid
 from perfci.config import Settings
 from perfci.model import Commit, Role, Run

@@ -11,11 +11,19 @@ from hashlib import sha256
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.github_jobs import admit_job
+from perfci.auth.github_jobs import (
+    LEEWAY_S,
+    ExpectedIssuer,
+    JobClaims,
+    JobRefused,
+    KeyLookup,
+    RefusalReason,
+    admit_job,
+    job_refusal,
+    verify_token,
+)
 from perfci.auth.grants import JobGrant
-from perfci.auth.oidc import LEEWAY_S, ExpectedIssuer, JobClaims, KeyLookup, verify_token
 from perfci.auth.permissions import EVERY_PROJECT_ID
-from perfci.auth.refusals import JobRefused, RefusalReason, job_refusal
 from perfci.auth.tokens import make_token
 from perfci.config import Settings
 from perfci.model import PerfciError

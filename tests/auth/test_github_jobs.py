@@ -15,10 +15,18 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from perfci.auth.github_jobs import admit_job
+from perfci.auth.github_jobs import (
+    MISSING_CLAIMS,
+    NO_TOKEN,
+    NOT_BOUND,
+    NOT_NOW,
+    ExpectedIssuer,
+    JobRefused,
+    RefusalReason,
+    admit_job,
+    verify_token,
+)
 from perfci.auth.grants import JobGrant
-from perfci.auth.oidc import ExpectedIssuer, verify_token
-from perfci.auth.refusals import MISSING_CLAIMS, NO_TOKEN, NOT_BOUND, NOT_NOW, JobRefused, RefusalReason
 from tests.support.signed_job_tokens import (
     AUDIENCE,
     ISSUER,
