@@ -219,7 +219,8 @@ def _verify_signature(token: str, key: jwt.PyJWK, expected: ExpectedIssuer) -> M
 
 def _require_time(claims: Mapping[str, Any], now_s: float) -> None:
     """Check the times of a token: all three are required, in whole seconds, and the lifetime is limited."""
-    times_s = [claims.get(name) for name in ("iat", "nbf", "exp")]
+    times_s: list[Any] = [claims.get(name) for name in ("iat", "nbf", "exp")]
+    # By type: isinstance would take true for 1.
     if any(type(time_s) is not int for time_s in times_s):
         raise job_refusal(RefusalReason.CLAIMS)
     issued, begins, ends = times_s
