@@ -2,6 +2,8 @@
 SHELL := /bin/bash
 BIN := $(or $(VENV),.venv)/bin
 ARGS ?=
+# Where it forbids Python to keep bytecode, each of the hundreds of processes that tests start would compile perfci.
+unexport PYTHONDONTWRITEBYTECODE
 STUDY ?= demo slowdowns noise history adaptive compare
 
 .PHONY: help demo test check proof lint bench torture fuzz study serve assets

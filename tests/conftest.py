@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import compileall
 import gc
 import os
 import sys
@@ -10,10 +11,16 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+ROOT = Path(__file__).parent.parent
+
 settings.register_profile(
     "shared", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("shared")  # a machine that others use as well fails no property by being slow
+
+# Where Python is forbidden to keep bytecode, each of the processes that tests start would compile perfci.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 for name in ("no_proxy", "NO_PROXY"):  # where a proxy leads outside, it does not lead to what the tests serve
     os.environ[name] = ",".join(filter(None, (os.environ.get(name), "127.0.0.1", "localhost")))
@@ -23,6 +30,13 @@ for name in ("no_proxy", "NO_PROXY"):  # where a proxy leads outside, it does no
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are cores: a fifth of the time tests wait, for a disk, a browser or a kill."""
     return len(os.sched_getaffinity(0)) + 1
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Compile once what every worker imports, and what most processes do that tests start."""
+    for folder in ("perfci", "web"):
+        compileall.compile_dir(ROOT / folder, quiet=2)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -73,6 +87,33 @@ def addresses_compiled_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Rule, "_compile_builder", compile_builder)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def statements_compiled_once() -> Iterator[None]:
+    """Thousands of tests open a database of their own, and SQLAlchemy would compile all statements for each.
+
+    All engines of a test process share one cache of compiled statements for each kind of database.
+    """
+    if "sqlalchemy" not in sys.modules:
+        yield
+        return
+    from sqlalchemy import Engine
+    from sqlalchemy.orm import Mapper
+
+    from tests.support.statement_cache import SharedStatementCache
+
+    cache = SharedStatementCache()
+    initialize = Engine.__init__
+
+    def initialize_with_shared_cache(engine: Engine, *arguments: Any, **options: Any) -> None:
+        initialize(engine, *arguments, **options)
+        engine._compiled_cache = cache
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Engine, "__init__", initialize_with_shared_cache)
+        patch.setattr(Mapper, "_compiled_cache", cache)
         yield
 
 
