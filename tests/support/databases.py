@@ -97,6 +97,7 @@ def _copied(server: sa.URL) -> str:
 
 def _emptied_again(url: str) -> bool:
     """Delete every row, against the will of triggers; whether that leaves the database as it was made."""
+    shape, tables = _made()
     with _administrator(sa.make_url(url)) as connection:
         connection.exec_driver_sql(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
@@ -104,11 +105,10 @@ def _emptied_again(url: str) -> bool:
         )
         if (
             not connection.exec_driver_sql(MIGHTY).scalar()
-            or connection.exec_driver_sql(SHAPE).scalar() != _shape()
+            or connection.exec_driver_sql(SHAPE).scalar() != shape
         ):
             return False
         connection.exec_driver_sql("SET session_replication_role = replica")
-        tables = [name for name in sa.inspect(connection).get_table_names() if name != "alembic_version"]
         filled = " UNION ALL ".join(f"(SELECT '{name}' FROM {name} LIMIT 1)" for name in tables)
         for name in connection.exec_driver_sql(filled).scalars().all():
             connection.exec_driver_sql(f"DELETE FROM {name}")
@@ -132,10 +132,12 @@ RESTART = """SELECT setval(oid::regclass, 1, false) FROM pg_class JOIN pg_sequen
 
 
 @functools.cache
-def _shape() -> object:
-    """The shape of a database nobody has used yet."""
+def _made() -> tuple[object, tuple[str, ...]]:
+    """The shape of a database nobody has used yet, and its tables."""
     with _administrator(sa.make_url(_copied(_server()))) as connection:
-        return connection.exec_driver_sql(SHAPE).scalar()
+        names = sa.inspect(connection).get_table_names()
+        shape = connection.exec_driver_sql(SHAPE).scalar()
+    return shape, tuple(name for name in names if name != "alembic_version")
 
 
 @contextlib.contextmanager
@@ -252,7 +254,11 @@ def _administer(server: sa.URL, *statements: str) -> None:
 
 @contextlib.contextmanager
 def _administrator(server: sa.URL) -> Iterator[sa.Connection]:
-    address = server.set(drivername="postgresql+psycopg")
-    engine = sa.create_engine(address, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
-    with engine.connect() as connection:
+    with _engine(server.set(drivername="postgresql+psycopg")).connect() as connection:
         yield connection
+
+
+@functools.cache
+def _engine(address: sa.URL) -> sa.Engine:
+    """An engine asks a server for its version and settings at its first connection only."""
+    return sa.create_engine(address, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
