@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.databases import KINDS
 
-MODEST = ("--seconds", "25", "--kills", "6", "--pause", "1.0", "--seed", "7")
+MODEST = ("--kills", "6", "--seconds", "0", "--pause", "1.0", "--seed", "7")
 """Clients that rest after each run leave a core to the tests beside them, and are hit by a kill now and
 then.
 """
