@@ -19,4 +19,6 @@ def compute_next_attempt(
     if final or attempts >= MAX_ATTEMPTS:
         return None
     wait = min(FIRST_WAIT * (1 << attempts - 1), MAX_WAIT)
-    return now + max(wait, min(timedelta(seconds=retry_after_s or 0), MAX_WAIT))
+    # Bounded before it becomes a timedelta: a receiver may answer with any number of digits.
+    requested_wait = timedelta(seconds=min(retry_after_s or 0, MAX_WAIT.total_seconds()))
+    return now + max(wait, requested_wait)

@@ -236,6 +236,41 @@ def test_nobody_is_asked_for_ever(store: Store, hook: Hook) -> None:
     assert states(store) == [("failed", 10, "the receiver answered 503")]
 
 
+@pytest.mark.parametrize("digits", [16, 20, 400])
+def test_any_retry_after_delays_one_message_by_two_hours_at_most(
+    store: Store, hook: Hook, digits: int
+) -> None:
+    with a_hook() as other:
+        subscribe(store, a_webhook(hook), a_webhook(other, name="other"))
+        reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
+        hook.answers, hook.retry_after = [429], "9" * digits
+
+        deliver_notifications(store, means(), NOW)
+        assert len(other.got) == 1
+        deliver_notifications(store, means(), NOW + timedelta(hours=2))
+
+    assert len(hook.got) == 2
+    assert {state for state, _, _ in states(store)} == {"sent"}
+
+
+def test_an_unexpected_error_fails_its_own_message_only(
+    store: Store, hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise OverflowError("date value out of range")
+
+    monkeypatch.setattr(delivery, "SENDERS", dict(delivery.SENDERS) | {"slack": broken})
+    subscribe(store, a_webhook(hook, name="a", kind="slack"), a_webhook(hook, name="b"))
+    reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
+
+    deliver_notifications(store, means(), NOW)
+
+    assert sorted(states(store)) == [
+        ("sent", 0, ""),
+        ("waiting", 1, "OverflowError: date value out of range"),
+    ]
+
+
 def test_an_address_inside_is_never_asked(store: Store, hook: Hook) -> None:
     subscribe(store, a_webhook(hook))
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import threading
+from datetime import datetime
+
 import pytest
 
-from perfci.service.worker.lease import Lease, LeaseLost
+from perfci.service.worker import lease
+from perfci.service.worker.lease import NOTIFICATION_LEASE, Lease, LeasedLoop, LeaseLost
 from perfci.store import Store
 from perfci.store.jobs import leases
 from tests.support.databases import database_url as database_url
@@ -120,3 +124,22 @@ def beats(store: Store) -> int:
         held = leases.find_lease(tx, "judge")
     assert held is not None
     return held.beat
+
+
+def test_a_loop_survives_an_unexpected_error(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(lease, "RETRY_INTERVAL_S", 0.0)
+    stop, calls = threading.Event(), []
+
+    def work(now: datetime) -> int:
+        calls.append(now)
+        if len(calls) == 1:
+            raise OverflowError("date value out of range")
+        stop.set()
+        return 0
+
+    LeasedLoop(store, NOTIFICATION_LEASE, work).run(stop)
+
+    assert len(calls) == 2
+    assert "OverflowError: date value out of range" in caplog.text

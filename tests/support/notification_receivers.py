@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from email import message_from_bytes, policy
 from email.message import EmailMessage
@@ -25,6 +25,7 @@ class Hook:
     port: int = 0
     got: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
     answers: list[int] = field(default_factory=list)
+    retry_after: str = ""
 
     @property
     def url(self) -> str:
@@ -42,7 +43,8 @@ def a_hook() -> Iterator[Hook]:
     class Handler(Quiet):
         def do_POST(self) -> None:
             hook.got.append((dict(self.headers), self.body()))
-            self.answer(hook.answers.pop(0) if hook.answers else 200, {})
+            headers = {"Retry-After": hook.retry_after} if hook.retry_after else {}
+            self.answer(hook.answers.pop(0) if hook.answers else 200, {}, headers)
 
     with serving(Handler) as hook.port:
         yield hook
@@ -92,10 +94,12 @@ class Quiet(BaseHTTPRequestHandler):
     def body(self) -> bytes:
         return self.rfile.read(int(self.headers["Content-Length"] or 0))
 
-    def answer(self, status: int, value: object) -> None:
+    def answer(self, status: int, value: object, headers: Mapping[str, str] | None = None) -> None:
         body = json.dumps(value).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
+        for name, text in (headers or {}).items():
+            self.send_header(name, text)
         self.end_headers()
         self.wfile.write(body)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -24,6 +25,8 @@ from perfci.service.retry import compute_next_attempt
 from perfci.store import Store
 from perfci.store.jobs import delivery_queue as stored
 from perfci.store.jobs.delivery_queue import CLAIMED, Delivery
+
+log = logging.getLogger("perfci.notify")
 
 SENDERS: Mapping[str, Sender] = MappingProxyType(
     {"slack": send_slack, "webhook": send_webhook, "email": send_mail, "github_issue": send_github_issue}
@@ -72,9 +75,14 @@ def _deliver_batch(
         return 0
     try:
         result = SENDERS[destination.kind](mine, uid, config, now)
-    except PerfciError as error:
+    except Exception as error:
+        # Whatever a receiver answered, the messages to the others have to go on.
+        is_foreseen = isinstance(error, PerfciError)
+        problem = str(error) if is_foreseen else f"{type(error).__name__}: {error}"
+        if not is_foreseen:
+            log.exception("delivery %s to %s failed", uid, destination.name)
         with store.begin() as tx:
-            stored.mark_failed(tx, mine, holder, str(error), _compute_next_attempt(error, mine, now))
+            stored.mark_failed(tx, mine, holder, problem[:2000], _compute_next_attempt(error, mine, now))
         return 0
     with store.begin() as tx:
         if result.url:
@@ -82,7 +90,7 @@ def _deliver_batch(
         return stored.mark_sent(tx, mine, holder, now)
 
 
-def _compute_next_attempt(error: PerfciError, batch: Sequence[Delivery], now: datetime) -> datetime | None:
+def _compute_next_attempt(error: Exception, batch: Sequence[Delivery], now: datetime) -> datetime | None:
     """Compute the next attempt; None after a permanent refusal or the last attempt."""
     undelivered = error if isinstance(error, DeliveryError) else None
     final = isinstance(error, ForbiddenAddress) or bool(undelivered and undelivered.final)

@@ -30,6 +30,9 @@ HEARTBEATS_PER_TTL = 3
 POLL_INTERVAL_S = 0.2
 """Seconds between two polls of a process that waits for the lease."""
 
+RETRY_INTERVAL_S = 10.0
+"""Seconds before a loop works again after an unexpected error."""
+
 log = logging.getLogger("perfci.worker")
 
 
@@ -165,6 +168,11 @@ class LeasedLoop:
             except PerfciError as error:
                 log.warning("%s", error)
                 processed = 0
+            except Exception:
+                # The thread must outlive any error: nobody would notice that it is gone.
+                log.exception("an unexpected error, retried in %g s", RETRY_INTERVAL_S)
+                stop.wait(RETRY_INTERVAL_S)
+                continue
             if not processed:
                 stop.wait(self._interval_s)
         self._lease.release()
