@@ -26,7 +26,7 @@ from perfci.service.incidents.state_changes import IncidentUpdate
 from perfci.service.incidents.triage import update_incidents
 from perfci.store import Store, open_store
 from perfci.store.incidents import incident_store
-from perfci.store.writes.verdict_writes import save_change_points
+from perfci.store.verdict_store import save_change_points
 from perfci.verdicts.policy import Policy
 from perfci_web import create_app
 from tests.support.builders import NOON, a_commit, a_series, a_sha, acting_as

@@ -40,8 +40,8 @@ from perfci.model import (
 )
 from perfci.report.charts.series_trend import Trend, build_trend
 from perfci.report.charts.svg_charts import render_trend
-from perfci.store import open_store
-from perfci.store.queries import measurements
+from perfci.store import open_store, verdict_store
+from perfci.store.queries import measured_samples, measurements
 from perfci.store.queries.records import MeasuredProcess
 from perfci.verdicts.compare.pairwise import interim_analysis
 from perfci.verdicts.history.change_point_detection import find_change_points
@@ -142,7 +142,7 @@ def measured_comparisons(folder: Path) -> dict[str, Any]:
         for name, (head, cell) in COMPARED.items():
             for uid, kind in sorted(sessions.items(), key=lambda one: one[1] == "confirm"):
                 rows = [
-                    row for row in measurements.load_session_processes(tx, uid) if row.series.cell == cell
+                    row for row in measured_samples.load_session_processes(tx, uid) if row.series.cell == cell
                 ]
                 sides = [levels_of(rows, shas["base"], Role.BASE), levels_of(rows, shas[head], Role.HEAD)]
                 if all(sides):
@@ -208,13 +208,13 @@ def history_of(folder: Path) -> dict[str, Any]:
             for one in measurements.search_series(tx, folder.name)
             if one.series.cell == "cases.time_step" and one.series.metric.name == "cpu_time"
         ]
-        points = measurements.load_history(tx, record.id)
+        points = measured_samples.load_history(tx, record.id)
         in_pairs = {
             one.uid
             for one in measurements.load_sessions(tx, folder.name)
             if one.kind in ("compare", "confirm")
         }
-        told = measurements.load_verdict_records(tx, folder.name, series_id=record.id)
+        told = verdict_store.load_verdict_records(tx, folder.name, series_id=record.id)
     return {
         "points": [
             {

@@ -21,11 +21,9 @@ from perfci.runner.git_repository import GitRepository
 from perfci.service.incidents.reconcile_incidents import evaluate_local_project
 from perfci.service.uploads.import_files import ingest_path
 from perfci.service.uploads.unresolved_units import parse_metric_unit
-from perfci.store.queries.measurements import (
-    load_change_points,
-    load_latest_result_id,
-    series_with_results_since,
-)
+from perfci.store.queries.latest_results import series_with_results_since
+from perfci.store.queries.measurements import load_latest_result_id
+from perfci.store.verdict_store import load_change_points
 
 
 @click.command("ingest")

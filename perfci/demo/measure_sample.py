@@ -18,7 +18,9 @@ from perfci.model import Commit, Process, Series, Verdict
 from perfci.runner.git_repository import GitRepository, ensure_private_folder
 from perfci.runner.locks import machine_lock
 from perfci.store import Store, open_store, upgrade_if_older
-from perfci.store.queries.measurements import load_session_processes, load_sessions, load_verdict_records
+from perfci.store.queries.measured_samples import load_session_processes
+from perfci.store.queries.measurements import load_sessions
+from perfci.store.verdict_store import load_verdict_records
 from perfci.verdicts.compare.round_candidates import compute_noise_floors, minimum_detectable_effects
 from perfci.verdicts.judged_series import group_judged_by_commit
 

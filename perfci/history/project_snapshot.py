@@ -14,16 +14,11 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.series_histories import JudgedPoint, build_judged_points, select_judged_series
 from perfci.model import ChangePoint, Commit, Environment, Machine, Process, Series, Verdict
-from perfci.store.queries.commit_visits import VisitRecord, load_levels_at, load_visits
 from perfci.store.queries.latest_results import load_judged_series
-from perfci.store.queries.loaders import load_environments
-from perfci.store.queries.measurements import (
-    load_change_points,
-    load_commits_newest_first,
-    load_histories,
-    load_verdict_records,
-)
-from perfci.store.queries.result_summaries import ResultLevel
+from perfci.store.queries.loaders import load_commits_newest_first, load_environments
+from perfci.store.queries.measured_samples import load_histories
+from perfci.store.queries.result_summaries import ResultLevel, VisitRecord, load_levels_at, load_visits
+from perfci.store.verdict_store import load_change_points, load_verdict_records
 from perfci.verdicts.history.recent_jumps import NEWEST_POINTS
 from perfci.verdicts.history.release_creep import RELEASE_SIDE_POINTS, CreepHistory, Release
 from perfci.verdicts.history.step_estimate import MAX_SIDE_POINTS, LevelPoint

@@ -13,14 +13,11 @@ from perfci.history.stored_samples import SessionSamples
 from perfci.model import ChangePoint, Series, Verdict, VerdictKind
 from perfci.store import Store
 from perfci.store.queries.loaders import load_project_series
-from perfci.store.queries.measurements import (
-    load_change_points,
-    load_session_processes,
-    load_sessions,
-    load_verdict_records,
-)
+from perfci.store.queries.measured_samples import load_session_processes
+from perfci.store.queries.measurements import load_sessions
 from perfci.store.queries.records import SessionRecord, VerdictRecord
 from perfci.store.queries.verdict_derivations import AAResult, DecisionRecord, load_aa_results, load_decisions
+from perfci.store.verdict_store import load_change_points, load_verdict_records
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
 from perfci.verdicts.compare.round_candidates import compute_pair_noise
 from perfci.verdicts.policy import Policy

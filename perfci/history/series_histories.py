@@ -10,9 +10,8 @@ from typing import NamedTuple
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import ChangePoint, Clock, Commit, Process, ResultSummary, Series, Status
-from perfci.store.queries.commit_order import sort_commits
-from perfci.store.queries.loaders import load_commits_by_ids, load_series_by_ids
-from perfci.store.queries.measurements import load_histories
+from perfci.store.queries.loaders import load_commits_by_ids, load_series_by_ids, sort_commits
+from perfci.store.queries.measured_samples import load_histories
 from perfci.store.queries.result_summaries import (
     ResultLevel,
     ResultProcesses,
@@ -23,7 +22,7 @@ from perfci.store.queries.result_summaries import (
     load_results_of_processes,
     save_result_summaries,
 )
-from perfci.store.writes.verdict_writes import save_change_points
+from perfci.store.verdict_store import save_change_points
 from perfci.verdicts.history.change_point_detection import (
     LevelHistory,
     SegmentationCache,

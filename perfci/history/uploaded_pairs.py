@@ -20,7 +20,7 @@ from perfci.history.judge_samples import (
 )
 from perfci.history.stored_samples import SessionSamples
 from perfci.model import Role, Series, Stage, Verdict
-from perfci.store.queries.measurements import load_session_processes, load_verdict_records
+from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.upload_lookup import find_later_sessions
 from perfci.store.queries.verdict_derivations import (
     AAResult,
@@ -29,7 +29,7 @@ from perfci.store.queries.verdict_derivations import (
     load_aa_results,
     load_latest_verdict_id,
 )
-from perfci.store.writes.verdict_writes import add_verdicts
+from perfci.store.verdict_store import add_verdicts, load_verdict_records
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
 from perfci.verdicts.compare.pairwise import interim_analysis
 from perfci.verdicts.policy import Policy

@@ -11,7 +11,7 @@ from perfci.history.judge_samples import METHOD_ROUNDS, SOFTWARE_VERSIONS, parse
 from perfci.history.stored_samples import SessionSamples
 from perfci.model import Series, Verdict
 from perfci.store import Store
-from perfci.store.queries.measurements import load_session_processes, load_verdict_records
+from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.records import VerdictRecord
 from perfci.store.queries.verdict_derivations import (
     AAResult,
@@ -20,6 +20,7 @@ from perfci.store.queries.verdict_derivations import (
     load_aa_results,
     load_decisions,
 )
+from perfci.store.verdict_store import load_verdict_records
 from perfci.verdicts.compare.false_discovery import control_false_discoveries
 from perfci.verdicts.compare.pairwise import Look
 

@@ -17,7 +17,7 @@ from perfci.model import CPU_METRIC_PREFIX, Role, Series, Verdict
 from perfci.runner.cell_outcomes import Discovery
 from perfci.runner.frozen_suite import Cell, expand_cells
 from perfci.store import Store
-from perfci.store.queries.measurements import load_session_processes
+from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.records import MeasuredProcess
 from perfci.verdicts.goals.goal_clauses import Goal, parse_clause, require_metrics
 from perfci.verdicts.goals.goal_verdict import ComparedSeries, GoalVerdict, judge_goal

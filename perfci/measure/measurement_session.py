@@ -29,11 +29,11 @@ from perfci.runner.frozen_suite import Cell, DiscoveredBenchmark
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.runner.visit_plan import CommitVisit
 from perfci.store import Store
-from perfci.store.queries.measurements import load_session_processes
+from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.verdict_derivations import DecisionRecord, add_decisions
+from perfci.store.verdict_store import add_verdicts
 from perfci.store.writes.measured_sessions import add_processes, add_run, finish_session, start_session
 from perfci.store.writes.row_ids import upsert_commits
-from perfci.store.writes.verdict_writes import add_verdicts
 
 OnProcess = Callable[[CommitVisit, CellOutcome], None]
 """Called after each process with the visit it belongs to and how it ended."""

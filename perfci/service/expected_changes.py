@@ -11,9 +11,9 @@ from perfci.github import accept_comment
 from perfci.github.client import GitHubClient
 from perfci.github.shapes import PullRequest
 from perfci.service.audit_context import AuditContext
-from perfci.store.incidents import expected_changes
-from perfci.store.incidents.expected_changes import ExpectedChangeRecord
-from perfci.store.jobs import outbox
+from perfci.store.incidents import exemptions
+from perfci.store.incidents.exemptions import ExpectedChangeRecord
+from perfci.store.jobs import leased_work
 from perfci.store.projects import Project, mark_changed
 from perfci.verdicts.expected_change import ExpectedChange, parse_expected_changes
 from perfci.verdicts.incidents.expected_change_match import MergedExpectedChange
@@ -75,9 +75,9 @@ def save_expected_changes(
         )
         for change in authorized
     ]
-    added = expected_changes.add_expected_changes(tx, project.id, records, context.actor.name, context.at)
+    added = exemptions.add_expected_changes(tx, project.id, records, context.actor.name, context.at)
     if added:
-        outbox.add_work(tx, project.id, "evaluate", "expected_changes", context.at)
+        leased_work.add_work(tx, project.id, "evaluate", "expected_changes", context.at)
         sources = sorted({f"{change.source} at {change.sha[:12]}" for change in authorized})
         context.record(tx, AUDIT_ACTION, ", ".join(sources), project.id, {"expected_changes": added})
         mark_changed(tx, [project.id])

@@ -15,7 +15,7 @@ from perfci.net.api_client import ApiClient, ApiError
 from perfci.net.http_client import open_http_client
 from perfci.net.shapes.verdicts import ExpectedChangeShape, NewExpectedChange, NewExpectedChanges
 from perfci.store import Store
-from perfci.store.jobs import outbox
+from perfci.store.jobs import leased_work
 from perfci.store.projects import create_project
 from tests.support.builders import NOON, PROJECT, a_sha
 
@@ -55,7 +55,7 @@ def test_told_twice_they_are_kept_once_and_looked_at_once(client: ApiClient, sto
     told = [client.add_expected_changes(PROJECT, TOLD).added for _ in range(2)]
 
     with store.read() as tx:
-        work = outbox.load_due_work(tx, ["evaluate"], 9, NOW)
+        work = leased_work.load_due_work(tx, ["evaluate"], 9, NOW)
     assert (told, [one.subject for one in work]) == ([2, 0], ["expected_changes"])
 
 

@@ -16,8 +16,8 @@ from perfci.model import Metric
 from perfci.service.uploads.import_files import ingest_path
 from perfci.store import Store, projects
 from perfci.store.access import audit_log
-from perfci.store.jobs import outbox
-from perfci.store.queries import measurements
+from perfci.store.jobs import leased_work
+from perfci.store.queries import measured_samples
 from tests.support.builders import PROJECT, a_commit, a_process, a_result, a_run, a_series
 
 P = "/projects/acme:model"
@@ -53,12 +53,12 @@ def test_a_meaning_makes_a_result_of_what_waited(api: Api, store: Store, waiting
     assert resolved(api, 1, "ms", "lower") == 1
 
     with store.read() as tx:
-        [result] = measurements.load_run(tx, 1).results
+        [result] = measured_samples.load_run(tx, 1).results
         assert (result.series.metric, result.summary and result.summary.value) == (
             Metric("value", "seconds", "lower"),
             0.0125,
         )
-        assert [one.kind for one in outbox.load_due_work(tx, ["judge"], 10, NOW)] == ["judge"]
+        assert [one.kind for one in leased_work.load_due_work(tx, ["judge"], 10, NOW)] == ["judge"]
     assert api.get(f"{P}/unresolved-results").json["items"] == []
 
 

@@ -24,7 +24,7 @@ from perfci.net.shapes.projects import NewRepositoryBinding
 from perfci.store import Store
 from perfci.store.access import audit_log as audit
 from perfci.store.projects import create_project, find_project
-from perfci.store.queries import measurements
+from perfci.store.queries import loaders, measurements
 from perfci_web import create_app
 from tests.support.builders import PROJECT, a_commit, a_process, a_result, a_run
 from tests.support.signed_job_tokens import (
@@ -264,7 +264,7 @@ def test_a_pull_request_changes_nothing_that_is_known_of_a_commit(jobs: Jobs, st
 
     assert [status for status, _ in sent] == [201, 201]
     with store.read() as tx:
-        known = measurements.load_commits_by_sha(tx, PROJECT, [a_commit(1).sha, a_commit(6).sha])
+        known = loaders.load_commits_by_sha(tx, PROJECT, [a_commit(1).sha, a_commit(6).sha])
     assert known[a_commit(1).sha] == a_commit(1)
     assert known[a_commit(6).sha] == Commit(a_commit(6).sha, subject="Poisoned")
 

@@ -13,8 +13,8 @@ from perfci.formats import run_document
 from perfci.model import Clock, ResultSummary, Role, Status
 from perfci.store import Store
 from perfci.store.database import translate_errors
-from perfci.store.jobs import outbox
-from perfci.store.queries import measurements
+from perfci.store.jobs import leased_work
+from perfci.store.queries import measured_samples, measurements
 from perfci.store.queries.result_summaries import load_levels_of_series
 from tests.support.builders import a_commit, a_failed_process, a_process, a_result, a_run, a_series
 
@@ -73,7 +73,7 @@ def test_promises_to_judge_what_it_stored(api: Api, store: Store) -> None:
     api.upload(run)
 
     with store.read() as tx:
-        work = outbox.load_due_work(tx, ["judge"], 10, NOW)
+        work = leased_work.load_due_work(tx, ["judge"], 10, NOW)
     assert [(one.project, one.subject) for one in work] == [("acme/model", run_document.idempotency_key(run))]
 
 
@@ -93,7 +93,7 @@ def test_keeps_pull_requests_pairs_and_dirty_trees_out_of_the_history(api: Api, 
     with store.read() as tx:
         kinds = {one.uid: one.kind for one in measurements.load_sessions(tx, "acme/model")}
         series = measurements.find_series(tx, "acme/model", a_series().benchmark.name)
-        assert measurements.load_history(tx, series[0].id) == []
+        assert measured_samples.load_history(tx, series[0].id) == []
     assert kinds == {"pr": "compare", "pairs": "compare", "aa": "aa", "dirty": "compare"}
 
 

@@ -14,8 +14,8 @@ import pytest
 from perfci.cli import run_cli
 from perfci.model import Series, Stage, Verdict, VerdictKind
 from perfci.store import Store, open_store
+from perfci.store.verdict_store import add_verdicts
 from perfci.store.writes.measured_sessions import add_run, start_session
-from perfci.store.writes.verdict_writes import add_verdicts
 from tests.support.builders import PROJECT, a_commit, a_result, a_run, a_series, a_sha, a_verdict
 
 LOOK, FRESH = Stage.SCREENING, Stage.CONFIRMATION

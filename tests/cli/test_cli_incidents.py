@@ -14,9 +14,10 @@ import pytest
 from perfci.cli import run_cli
 from perfci.model import Environment, Series
 from perfci.store import Store, open_store
-from perfci.store.queries.measurements import load_history, search_series
+from perfci.store.queries.measured_samples import load_history
+from perfci.store.queries.measurements import search_series
+from perfci.store.verdict_store import add_verdicts
 from perfci.store.writes.measured_sessions import add_run, finish_session, start_session
-from perfci.store.writes.verdict_writes import add_verdicts
 from perfci.verdicts.history.change_point_detection import find_change_points
 from tests.support.builders import (
     NOON,

@@ -21,7 +21,7 @@ from perfci.formats.registry import detect_format
 from perfci.model import Clock, Machine, PerfciError, ProcessBoundaries, Result, Run, SampleSummary, Status
 from perfci.service.uploads.import_files import ingest_path
 from perfci.store import Store, open_store
-from perfci.store.queries import measurements
+from perfci.store.queries import measured_samples, measurements
 from tests.support.builders import a_sha
 from tests.support.stored_runs import load_benchmark_code
 
@@ -405,7 +405,7 @@ def test_a_file_that_asv_has_added_to_adds_only_what_is_new(folder: AsvFolder, s
     assert (report.runs_new, report.values, report.samples) == (1, 1, 0)
     with store.read() as tx:
         [record] = measurements.find_series(tx, PROJECT, "suite.time_it", "time")
-        [point] = measurements.load_history(tx, record.id)
+        [point] = measured_samples.load_history(tx, record.id)
     assert [process.samples for process in point.processes] == [(1.0, 1.2)]
 
 
@@ -460,7 +460,7 @@ def test_all_real_results_equal_what_asv_reads(django: Path, store: Store) -> No
 def assert_stored_equal_to_asv(store: Store, root: Path) -> int:
     """Compare every stored run with asv's reading of the file it came from."""
     with store.read() as tx:
-        runs = [measurements.load_run(tx, number) for number in range(1, len(result_files(root)) + 1)]
+        runs = [measured_samples.load_run(tx, number) for number in range(1, len(result_files(root)) + 1)]
     return sum(assert_equal_to_asv(run, root / dict(run.origin)["file"]) for run in runs)
 
 

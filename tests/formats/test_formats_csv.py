@@ -14,7 +14,7 @@ from perfci.formats import csv_export
 from perfci.model import Clock, Result, Status
 from perfci.service.uploads.import_files import ingest_path
 from perfci.store import Store, open_store
-from perfci.store.queries.measurements import load_points_by_sha
+from perfci.store.queries.measured_samples import load_points_by_sha
 from tests.support.builders import (
     PROJECT,
     a_commit,

@@ -21,7 +21,7 @@ from perfci.formats.registry import detect_format
 from perfci.model import PerfciError, Run
 from perfci.service.uploads.import_files import IngestReport, ingest_path
 from perfci.store import Store, open_store
-from perfci.store.queries import measurements
+from perfci.store.queries import measured_samples, measurements
 from tests.support.builders import a_result, a_run, a_sha
 
 PROJECT = "acme/model"
@@ -316,7 +316,7 @@ def test_a_changed_document_is_refused_and_the_first_one_kept(tmp_path: Path, st
         ingest_document(store, tmp_path, a_run())
 
     with store.read() as tx:
-        assert measurements.load_run(tx, 1) == a_run(a_result())
+        assert measured_samples.load_run(tx, 1) == a_run(a_result())
 
 
 def test_a_document_of_another_project_is_refused(tmp_path: Path, store: Store) -> None:

@@ -16,7 +16,7 @@ from perfci.formats.registry import detect_format
 from perfci.model import Metric, PerfciError, Process, ProcessBoundaries, Result
 from perfci.report.escaping import escape_csv_cell
 from perfci.store import Store, open_store
-from perfci.store.queries.measurements import load_points_by_sha
+from perfci.store.queries.measured_samples import load_points_by_sha
 from tests.support.builders import (
     PROJECT,
     a_commit,

@@ -18,9 +18,9 @@ from perfci.net.http_client import open_http_client
 from perfci.service.uploads import send_runs
 from perfci.store import Store
 from perfci.store.access import audit_log
-from perfci.store.incidents import expected_changes
-from perfci.store.incidents.expected_changes import ExpectedChangeRecord
-from perfci.store.jobs import outbox
+from perfci.store.incidents import exemptions
+from perfci.store.incidents.exemptions import ExpectedChangeRecord
+from perfci.store.jobs import leased_work
 from perfci.store.projects import create_project, find_project
 from perfci_web import create_app
 from tests.support.builders import NOON
@@ -66,7 +66,7 @@ def is_told(server: Server, proposal: dict[str, Any], delivery: str = "d-1") -> 
 
 def kept(store: Store) -> list[ExpectedChangeRecord]:
     with store.read() as tx:
-        return expected_changes.load_expected_changes(tx, "acme/model")
+        return exemptions.load_expected_changes(tx, "acme/model")
 
 
 def test_github_tells_of_a_merge_and_what_was_announced_is_kept(server: Server) -> None:
@@ -81,7 +81,7 @@ def test_github_tells_of_a_merge_and_what_was_announced_is_kept(server: Server) 
         (line,) = [
             one for one in audit_log.list_entries(tx, found.id) if one.action == "expected_change.record"
         ]
-        assert [one.subject for one in outbox.load_due_work(tx, ["evaluate"], 9, server.now)] == [
+        assert [one.subject for one in leased_work.load_due_work(tx, ["evaluate"], 9, server.now)] == [
             "expected_changes"
         ]
     assert (line.actor, line.subject, line.request_id) == (

@@ -12,7 +12,7 @@ from test_github_announcing import BODY, MERGE, merged
 from perfci.service.pulls.reconciliation_poll import ReconciliationPoll
 from perfci.service.worker.lease import POLL_LEASE, LeasedLoop
 from perfci.store import Store
-from perfci.store.incidents import expected_changes
+from perfci.store.incidents import exemptions
 from perfci.store.projects import find_project, update_project
 from tests.support.builders import NOON
 from tests.support.databases import database_url as database_url
@@ -160,7 +160,7 @@ def test_a_merge_that_was_never_told_is_found(server: Server, catching_up: Recon
     server.works()
 
     with server.store.read() as tx:
-        kept = expected_changes.load_expected_changes(tx, "acme/model")
+        kept = exemptions.load_expected_changes(tx, "acme/model")
     assert (found, server.deliveries()) == ([1, 0], ["missed-merge-7"])
     assert [(one.sha, one.match, one.source) for one in kept] == [(MERGE, "peak_bytes", "#7")]
 

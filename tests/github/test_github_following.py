@@ -15,10 +15,9 @@ from test_github_verbs import job as job
 from perfci.config import Settings
 from perfci.policies import ProjectPolicies
 from perfci.service.worker.judge_worker import JudgeWorker
-from perfci.store import Store
+from perfci.store import Store, verdict_store
 from perfci.store.access import audit_log, github_bindings
 from perfci.store.projects import find_project
-from perfci.store.queries import measurements
 from tests.support.builders import NOON
 from tests.support.databases import database_url as database_url
 from tests.support.databases import kind as kind
@@ -73,7 +72,7 @@ def test_it_is_judged_here_as_well(server: Server) -> None:
     JudgeWorker(server.store, lambda _: ProjectPolicies(), clock=lambda: server.now).drain()
 
     with server.store.read() as tx:
-        (verdict,) = measurements.load_verdict_records(tx, "acme/model", base=BASE, head=HEAD)
+        (verdict,) = verdict_store.load_verdict_records(tx, "acme/model", base=BASE, head=HEAD)
     assert (verdict.verdict.kind, round(verdict.verdict.ratio or 0, 2)) == ("regression", 1.2)
 
 

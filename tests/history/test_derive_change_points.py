@@ -9,8 +9,8 @@ import pytest
 
 from perfci.history.series_histories import update_change_points
 from perfci.model import ChangePoint, ProcessBoundaries, Series
-from perfci.store import Store, open_store
-from perfci.store.queries import measurements
+from perfci.store import Store, open_store, verdict_store
+from perfci.store.queries import latest_results, measurements
 from perfci.verdicts.policy import Policy
 from tests.support.builders import (
     PROJECT,
@@ -48,14 +48,14 @@ def imported(store: Store, series: Series, *values: float, first: int = 0) -> No
 def update(store: Store, since: int = 0) -> int:
     with store.begin() as tx:
         update_change_points(
-            tx, PROJECT, measurements.series_with_results_since(tx, PROJECT, since), Policy()
+            tx, PROJECT, latest_results.series_with_results_since(tx, PROJECT, since), Policy()
         )
-        return len(measurements.load_change_points(tx, PROJECT))
+        return len(verdict_store.load_change_points(tx, PROJECT))
 
 
 def told(store: Store) -> list[ChangePoint]:
     with store.read() as tx:
-        return measurements.load_change_points(tx, PROJECT)
+        return verdict_store.load_change_points(tx, PROJECT)
 
 
 def test_finds_the_step_in_an_imported_history(store: Store) -> None:

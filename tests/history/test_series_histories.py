@@ -21,7 +21,7 @@ from perfci.model import (
     Status,
 )
 from perfci.store import Store
-from perfci.store.queries import measurements, result_summaries
+from perfci.store.queries import measured_samples, measurements, result_summaries
 from perfci.store.queries.loaders import load_series_by_ids
 from perfci.store.queries.result_summaries import save_result_summaries
 from perfci.verdicts.history.change_point_detection import (
@@ -108,7 +108,7 @@ def fill(store: Store, seed: int) -> list[int]:
 
 def by_samples(store: Store, ids: list[int]) -> dict[Series, list[ChangePoint]]:
     with store.read() as tx:
-        series, points = load_series_by_ids(tx, ids), measurements.load_histories(tx, ids)
+        series, points = load_series_by_ids(tx, ids), measured_samples.load_histories(tx, ids)
     lines = {series[row_id]: of for row_id, of in points.items()}
     processes = {
         one: [process for point in line for process in point.processes] for one, line in lines.items()

@@ -25,8 +25,7 @@ from perfci.service.uploads.receive_runs import IncomingRun, store_run
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store
 from perfci.store.incidents import incident_store
-from perfci.store.incidents.impact import list_impacts
-from perfci.store.incidents.incident_members import load_members
+from perfci.store.incidents.incident_members import list_impacts, load_members
 from perfci.store.incidents.records import IncidentEvent, IncidentRecord
 from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_destination
 from perfci.store.projects import Project

@@ -10,7 +10,7 @@ from perfci.service.incidents.state_changes import IncidentUpdate
 from perfci.service.incidents.triage import require_incident, update_incident
 from perfci.store import Store
 from perfci.store.incidents import incident_store
-from perfci.store.incidents.mutes import end_mute, load_mutes
+from perfci.store.incidents.exemptions import end_mute, load_mutes
 from perfci.store.incidents.records import IncidentRecord
 from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_destination
 from perfci.store.writes.measured_sessions import add_run, finish_session, start_session

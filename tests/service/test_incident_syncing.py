@@ -18,9 +18,8 @@ from perfci.service.incidents.state_changes import IncidentUpdate
 from perfci.service.incidents.triage import update_incident
 from perfci.store import Store, open_store
 from perfci.store.incidents import incident_store
-from perfci.store.incidents.impact import list_impacts
-from perfci.store.incidents.incident_members import load_members
-from perfci.store.incidents.mutes import add_mute
+from perfci.store.incidents.exemptions import add_mute
+from perfci.store.incidents.incident_members import list_impacts, load_members
 from perfci.store.incidents.records import IncidentEvent, IncidentMember, IncidentRecord, Mute
 from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_destination
 from perfci.verdicts.incidents.page_budget import Disposition

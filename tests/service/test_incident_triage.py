@@ -20,7 +20,7 @@ from perfci.service.incidents.triage import (
 from perfci.store import Store
 from perfci.store.access import audit_log
 from perfci.store.incidents import incident_store
-from perfci.store.incidents.impact import list_impacts
+from perfci.store.incidents.incident_members import list_impacts
 from perfci.store.incidents.records import IncidentRecord
 from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_destination
 from tests.support.builders import NOON, acting_as

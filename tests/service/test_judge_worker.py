@@ -22,12 +22,11 @@ from perfci.service.audit_context import AuditContext
 from perfci.service.uploads.receive_runs import IncomingRun, store_run
 from perfci.service.worker import judge_worker
 from perfci.service.worker.judge_worker import JudgeWorker
-from perfci.store import Store
+from perfci.store import Store, verdict_store
 from perfci.store.incidents import incident_store
-from perfci.store.jobs import outbox
-from perfci.store.jobs.outbox import OutboxItem
+from perfci.store.jobs import leased_work
+from perfci.store.jobs.leased_work import OutboxItem
 from perfci.store.projects import create_project, find_project
-from perfci.store.queries import measurements
 from perfci.store.queries.result_summaries import load_level_pairs
 from perfci.store.writes.group_commit import GroupCommitter
 from tests.support.builders import NOON, a_commit, a_pair, a_process, a_result, a_run, a_sha
@@ -79,7 +78,7 @@ WOBBLES = (1.0, 1.001, 0.999)
 
 def changes(store: Store) -> list[ChangePoint]:
     with store.read() as tx:
-        return measurements.load_change_points(tx, SLUG)
+        return verdict_store.load_change_points(tx, SLUG)
 
 
 def test_finds_the_commit_and_opens_an_incident(group: GroupCommitter, store: Store) -> None:
@@ -95,7 +94,7 @@ def test_finds_the_commit_and_opens_an_incident(group: GroupCommitter, store: St
         assert [record.commit for record in incident_store.load_incidents(tx, find_project(tx, SLUG).id)] == [
             a_sha(9)
         ]
-        assert outbox.load_due_work(tx, ["judge", "judge_pr"], 10, LATER) == []
+        assert leased_work.load_due_work(tx, ["judge", "judge_pr"], 10, LATER) == []
 
 
 def test_called_once_it_does_its_chores_too(store: Store) -> None:
@@ -126,7 +125,7 @@ def test_judges_uploaded_pairs_and_keeps_how(group: GroupCommitter, store: Store
     a_worker(store).drain()
 
     with store.read() as tx:
-        records = measurements.load_verdict_records(tx, SLUG, base=a_sha(1), head=a_sha(2))
+        records = verdict_store.load_verdict_records(tx, SLUG, base=a_sha(1), head=a_sha(2))
     assert [(record.verdict.kind, record.session_uid) for record in records] == [
         (VerdictKind.REGRESSION, "pr")
     ]
@@ -149,7 +148,7 @@ def test_fresh_pairs_have_the_last_word_in_whichever_order_they_come(
         a_worker(store).drain()
 
     with store.read() as tx:
-        records = measurements.load_verdict_records(tx, SLUG, base=a_sha(1), head=a_sha(2))
+        records = verdict_store.load_verdict_records(tx, SLUG, base=a_sha(1), head=a_sha(2))
     assert [(record.verdict.kind, record.session_uid) for record in records] == [
         (VerdictKind.UNCHANGED, "fresh")
     ]
@@ -181,11 +180,11 @@ def test_each_project_is_judged_by_its_own_bars(group: GroupCommitter, store: St
 
     with store.read() as tx:
         verdicts = {
-            slug: [record.verdict.kind for record in measurements.load_verdict_records(tx, slug)]
+            slug: [record.verdict.kind for record in verdict_store.load_verdict_records(tx, slug)]
             for slug in slugs
         }
         moves = {
-            slug: [change.commit for change in measurements.load_change_points(tx, slug)] for slug in slugs
+            slug: [change.commit for change in verdict_store.load_change_points(tx, slug)] for slug in slugs
         }
     assert verdicts == {SLUG: ["regression"], "acme/loose": ["unchanged"], "acme/blind": []}
     assert moves == {SLUG: [a_sha(9)], "acme/loose": [], "acme/blind": []}
@@ -217,7 +216,7 @@ def test_the_same_upload_judged_again_is_one_verdict(group: GroupCommitter, stor
     a_worker(store).drain()
 
     with store.read() as tx:
-        assert len(measurements.load_verdict_records(tx, SLUG, current_only=False)) == 1
+        assert len(verdict_store.load_verdict_records(tx, SLUG, current_only=False)) == 1
 
 
 def test_a_killed_look_is_done_again_with_the_same_result(group: GroupCommitter, store: Store) -> None:
@@ -271,7 +270,7 @@ def test_one_bad_upload_holds_up_nobody_and_is_kept_with_its_problem(
         a_worker(store).drain()
 
     with store.read() as tx:
-        left = outbox.load_due_work(tx, ["judge"], 10, LATER + timedelta(hours=1))
+        left = leased_work.load_due_work(tx, ["judge"], 10, LATER + timedelta(hours=1))
     assert [(item.subject, item.attempts, item.problem) for item in left] == [
         (broken, 1, "ZeroDivisionError: no level")
     ]
@@ -290,7 +289,7 @@ def test_what_came_while_it_judged_is_left_for_the_next_look(group: GroupCommitt
         a_worker(store).run_once()
 
     with store.read() as tx:
-        assert [item.subject for item in outbox.load_due_work(tx, ["judge"], 9, LATER)] == [
+        assert [item.subject for item in leased_work.load_due_work(tx, ["judge"], 9, LATER)] == [
             run_document.idempotency_key(second)
         ]
 

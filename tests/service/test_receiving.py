@@ -9,9 +9,9 @@ from perfci.model import PerfciError
 from perfci.service.audit_context import AuditContext
 from perfci.service.uploads.receive_runs import IncomingRun, store_runs
 from perfci.store import Store
-from perfci.store.jobs import outbox
+from perfci.store.jobs import leased_work
 from perfci.store.projects import create_project
-from perfci.store.queries import measurements
+from perfci.store.queries import measured_samples
 from tests.support.builders import NOON, PROJECT, a_process, a_result, a_run
 
 
@@ -28,8 +28,8 @@ def test_the_same_upload_twice_at_once_is_new_once_and_promised_once(store: Stor
     assert sent(store, "body", "body") == [True, False]
 
     with store.read() as tx:
-        assert [item.subject for item in outbox.load_due_work(tx, ["judge"], 9, NOON)] == ["0" * 64]
-        assert len(measurements.load_session_processes(tx, a_run().session)) == 1
+        assert [item.subject for item in leased_work.load_due_work(tx, ["judge"], 9, NOON)] == ["0" * 64]
+        assert len(measured_samples.load_session_processes(tx, a_run().session)) == 1
 
 
 def test_another_body_under_the_same_key_is_refused_though_both_are_new(store: Store) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfci.model import Process, Run, Series
 from perfci.store import Store
-from perfci.store.queries import measurements
+from perfci.store.queries import measured_samples
 from perfci.store.writes import measured_sessions
 from tests.support.builders import NOON, PROJECT, a_run
 
@@ -23,4 +23,6 @@ def measured_run(store: Store, *measured: tuple[Series, Process], run: Run | Non
 
 def stored_processes(store: Store, uid: str = "session-1") -> list[Process]:
     with store.read() as tx:
-        return [session_process.process for session_process in measurements.load_session_processes(tx, uid)]
+        return [
+            session_process.process for session_process in measured_samples.load_session_processes(tx, uid)
+        ]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from perfci.model import PerfciError, Status
-from perfci.store import Store, backup, check, engine, open_store
+from perfci.store import Store, backup, check, engine, open_store, verdict_store
 from perfci.store.queries import measurements
-from perfci.store.writes import measured_sessions, verdict_writes
+from perfci.store.writes import measured_sessions
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -35,7 +35,7 @@ def filled(store: Store) -> None:
             a_result(a_series("suite.c"), a_process(2.0), summary=a_summary(2.0)),
         ]
         ingest_run(tx, a_run(*results), "key", "body")
-        verdict_writes.add_verdicts(tx, PROJECT, "session-1", [a_verdict(), a_verdict()], NOON)
+        verdict_store.add_verdicts(tx, PROJECT, "session-1", [a_verdict(), a_verdict()], NOON)
 
 
 def test_finds_nothing_wrong_with_what_the_program_wrote(store: Store) -> None:

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from perfci.store import Store
+from perfci.store import Store, verdict_store
 from perfci.store.queries.verdict_derivations import (
     AAResult,
     DecisionRecord,
@@ -15,7 +15,7 @@ from perfci.store.queries.verdict_derivations import (
     load_decisions,
     load_latest_verdict_id,
 )
-from perfci.store.writes import measured_sessions, verdict_writes
+from perfci.store.writes import measured_sessions
 from tests.support.builders import NOON, PROJECT, a_series, a_verdict
 
 
@@ -28,7 +28,7 @@ def told(store: Store) -> list[int]:
             measured_sessions.start_session(tx, PROJECT, f"aa-{number}", "aa", "spec", 7, 0, NOON)
             moment = NOON + timedelta(hours=number)
             verdict = a_verdict(ratio=ratio, pairs=5 + number)
-            ids += verdict_writes.add_verdicts(tx, PROJECT, f"aa-{number}", [verdict], moment)
+            ids += verdict_store.add_verdicts(tx, PROJECT, f"aa-{number}", [verdict], moment)
         return ids
 
 

@@ -14,7 +14,7 @@ from store_sessions import measured_run, started
 from perfci.model import PerfciError, ProcessBoundaries, Run, Status
 from perfci.store import Store
 from perfci.store.columns import identity
-from perfci.store.queries import measurements
+from perfci.store.queries import measured_samples, measurements
 from perfci.store.writes import ingest
 from perfci.store.writes.ingest import IngestCounts
 from tests.support.builders import (
@@ -54,7 +54,7 @@ def test_an_ingested_run_comes_back_as_it_was(store: Store) -> None:
         assert ingest_run(tx, a_document(), "key", "body") is True
 
     with store.read() as tx:
-        assert measurements.load_run(tx, 1) == a_document()
+        assert measured_samples.load_run(tx, 1) == a_document()
         assert [session.state for session in measurements.load_sessions(tx, PROJECT)] == ["finished"]
 
 
@@ -85,7 +85,7 @@ def test_a_run_measured_here_is_known_when_its_document_comes_back(store: Store)
     started(store)
     run_id = measured_run(store, (a_series(), a_process()))
     with store.read() as tx:
-        document = measurements.load_run(tx, run_id)
+        document = measured_samples.load_run(tx, run_id)
 
     with store.begin() as tx:
         assert ingest_run(tx, document, "key", "body") is False
@@ -118,7 +118,7 @@ def test_a_file_that_has_grown_adds_only_what_is_new(store: Store) -> None:
             record.series.benchmark.name: record.id for record in measurements.search_series(tx, PROJECT)
         }
         points = [
-            measurements.load_history(tx, records[name])[0] for name in ("suite.time_a", "suite.time_b")
+            measured_samples.load_history(tx, records[name])[0] for name in ("suite.time_a", "suite.time_b")
         ]
     assert [[process.samples for process in point.processes] for point in points] == [
         [(1.0,), (7.0,)],
@@ -137,7 +137,7 @@ def test_a_stream_longer_than_a_batch_is_stored_whole(store: Store) -> None:
         runs_new=len(numbers), runs_known=1, values=len(numbers), samples=len(numbers)
     )
     with store.read() as tx:
-        assert len(measurements.load_history(tx, 1)) == len(numbers)
+        assert len(measured_samples.load_history(tx, 1)) == len(numbers)
 
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=8)
@@ -166,4 +166,4 @@ def test_any_names_and_numbers_survive_the_store(
 
     with store.read() as tx:
         newest = measurements.load_runs_of_commit(tx, PROJECT, a_sha(1))[0].id
-        assert measurements.load_run(tx, newest) == run
+        assert measured_samples.load_run(tx, newest) == run

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
 from perfci.store import Store, open_store, projects
-from perfci.store.queries import measurements
+from perfci.store.queries import measured_samples, measurements
 from perfci.store.writes import group_commit, measured_sessions
 from perfci.store.writes.group_commit import BatchFunction, GroupCommitter, StoreBusy, StoreUnavailable
 from tests.support.builders import NOON, PROJECT, a_process, a_result, a_run, a_series
@@ -116,7 +116,7 @@ def test_forgets_what_a_rolled_back_job_learned(store: Store, group: GroupCommit
     group.submit(lambda tx: ingest_run(tx, run, "key", "body"))
 
     with store.read() as tx:
-        assert len(measurements.load_session_processes(tx, run.session)) == 1
+        assert len(measured_samples.load_session_processes(tx, run.session)) == 1
 
 
 def test_a_version_grows_once_for_all_that_touched_a_project_and_was_stored(store: Store) -> None:

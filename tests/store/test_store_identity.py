@@ -12,7 +12,7 @@ from store_sessions import measured_run, started
 
 from perfci.model import PerfciError, Series, Status
 from perfci.store import Store
-from perfci.store.queries import measurements
+from perfci.store.queries import measured_samples, measurements
 from perfci.store.writes import measured_sessions
 from tests.support.builders import (
     NOON,
@@ -62,7 +62,9 @@ def test_no_two_series_become_one(store: Store) -> None:
 
     with store.read() as tx:
         assert {record.series for record in measurements.search_series(tx, PROJECT)} == set(different)
-        assert len({result.series for result in measurements.load_run(tx, run_id).results}) == len(different)
+        assert len({result.series for result in measured_samples.load_run(tx, run_id).results}) == len(
+            different
+        )
 
 
 def test_the_same_series_of_two_projects_stays_apart(store: Store) -> None:
@@ -72,7 +74,7 @@ def test_the_same_series_of_two_projects_stays_apart(store: Store) -> None:
 
     with store.read() as tx:
         ids = [measurements.search_series(tx, project)[0].id for project in ("acme/model", "acme/other")]
-        assert [len(measurements.load_history(tx, row_id)) for row_id in ids] == [1, 1]
+        assert [len(measured_samples.load_history(tx, row_id)) for row_id in ids] == [1, 1]
     assert ids[0] != ids[1]
 
 
@@ -118,7 +120,7 @@ def test_a_run_brings_the_results_it_carries_once(store: Store) -> None:
             run_id = measured_sessions.add_run(tx, run)
 
     with store.read() as tx:
-        assert measurements.load_run(tx, run_id) == run
+        assert measured_samples.load_run(tx, run_id) == run
 
 
 def test_a_run_needs_its_session(store: Store) -> None:

@@ -15,7 +15,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.orm import Session
 
 from perfci.model import Clock, Stage
-from perfci.store import check, engine, open_store, schema
+from perfci.store import check, engine, open_store, schema, verdict_store
 from perfci.store.queries import verdict_derivations
 from perfci.store.queries.verdict_derivations import DecisionRecord
 from perfci.store.tables.access import AuditRow
@@ -34,7 +34,6 @@ from perfci.store.tables.incidents import (
 )
 from perfci.store.tables.jobs import LeaseRow, OutboxRow
 from perfci.store.tables.measurements import MachineRow, ProjectRow, RunRow, SeriesRow, UnresolvedResultRow
-from perfci.store.writes import verdict_writes
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -83,7 +82,7 @@ def fill(url: str) -> None:
     with store.begin() as tx:
         ingest_run(tx, a_run(measured), "key", "body")
         screened, confirmed = a_verdict(stage=Stage.SCREENING), a_verdict()
-        verdict_ids = verdict_writes.add_verdicts(tx, PROJECT, "session-1", [screened, confirmed], NOON)
+        verdict_ids = verdict_store.add_verdicts(tx, PROJECT, "session-1", [screened, confirmed], NOON)
         record = DecisionRecord("pairs", {"bar": 0.05, "subject": "time"}, 0, ())
         verdict_derivations.add_decisions(tx, {verdict_ids[0]: record})
         replace_change_points(tx, PROJECT, a_series(), [a_change_point()])

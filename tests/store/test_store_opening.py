@@ -24,7 +24,7 @@ from alembic.script import ScriptDirectory
 from perfci.model import PerfciError
 from perfci.store import Store, engine, open_store, schema, upgrade, upgrade_if_older
 from perfci.store.engine import format_address, parse_database_url
-from perfci.store.queries import measurements
+from perfci.store.queries import measured_samples, measurements
 from perfci.store.tables.base import TableBase
 from perfci.store.writes import measured_sessions
 from tests.support.builders import NOON, PROJECT, a_process, a_run, a_series
@@ -340,7 +340,7 @@ def test_an_error_undoes_the_whole_block_and_what_it_learned(store: Store) -> No
     measure()
 
     with store.read() as tx:
-        assert len(measurements.load_session_processes(tx, "session-1")) == 1
+        assert len(measured_samples.load_session_processes(tx, "session-1")) == 1
 
 
 def test_reads_a_read_only_database_and_refuses_to_write(database: Path) -> None:

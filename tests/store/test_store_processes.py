@@ -14,7 +14,7 @@ from store_sessions import measured_run, started, stored_processes
 from perfci.model import Clock, PerfciError, Process, Role, Status
 from perfci.store import Store
 from perfci.store.columns import UtcMs, pack_samples, unpack_samples
-from perfci.store.queries import measurements
+from perfci.store.queries import measured_samples
 from perfci.store.writes import measured_sessions
 from tests.support.builders import a_failed_process, a_process, a_run, a_series
 
@@ -94,7 +94,7 @@ def test_metrics_of_one_process_share_its_index(store: Store) -> None:
     )
 
     with store.read() as tx:
-        found = measurements.load_session_processes(tx, "session-1")
+        found = measured_samples.load_session_processes(tx, "session-1")
     assert [(item.series.metric.name, item.process.index) for item in found] == [("time", 0), ("memory", 0)]
 
 
@@ -108,7 +108,7 @@ def test_ids_come_back_in_the_order_of_the_processes(store: Store) -> None:
     with store.read() as tx:
         by_id = {
             session_process.id: session_process.process.samples
-            for session_process in measurements.load_session_processes(tx, "session-1")
+            for session_process in measured_samples.load_session_processes(tx, "session-1")
         }
     assert [by_id[row_id] for row_id in ids] == [(float(number),) for number in range(20)]
 
@@ -158,7 +158,7 @@ def test_a_result_is_ok_once_any_process_is_else_the_latest_counts(
         measured_run(store, (a_series(), process))
 
     with store.read() as tx:
-        assert measurements.load_history(tx, 1)[0].status is status
+        assert measured_samples.load_history(tx, 1)[0].status is status
 
 
 def test_processes_need_their_run(store: Store) -> None:

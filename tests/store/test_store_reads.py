@@ -24,12 +24,12 @@ from perfci.model import (
     Series,
     Status,
 )
-from perfci.store import Store
-from perfci.store.queries import measurements
-from perfci.store.queries.commit_order import sort_commits
+from perfci.store import Store, verdict_store
+from perfci.store.queries import loaders, measured_samples, measurements
 from perfci.store.queries.latest_results import load_judged_series
+from perfci.store.queries.loaders import sort_commits
 from perfci.store.queries.verdict_derivations import load_aa_results
-from perfci.store.writes import ingest, measured_sessions, row_ids, verdict_writes
+from perfci.store.writes import ingest, measured_sessions, row_ids
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -64,7 +64,7 @@ def ingested(
 def history_of(store: Store, series: Series) -> list[Point]:
     with store.read() as tx:
         found = {record.series: record.id for record in measurements.search_series(tx, PROJECT)}
-        return measurements.load_history(tx, found[series])
+        return measured_samples.load_history(tx, found[series])
 
 
 def levels(points: list[Point]) -> list[list[float]]:
@@ -201,9 +201,9 @@ def test_many_histories_take_as_many_queries_as_one(store: Store) -> None:
         ids = [record.id for record in measurements.search_series(tx, PROJECT)]
         statements: list[str] = []
         sa.event.listen(tx.get_bind(), "before_cursor_execute", lambda *args: statements.append(args[2]))
-        one = measurements.load_history(tx, ids[0])
+        one = measured_samples.load_history(tx, ids[0])
         for_one = len(statements)
-        many = measurements.load_histories(tx, ids)
+        many = measured_samples.load_histories(tx, ids)
 
     assert many[ids[0]] == one
     assert {len(points) for points in many.values()} == {19}
@@ -212,7 +212,7 @@ def test_many_histories_take_as_many_queries_as_one(store: Store) -> None:
 
 def test_points_by_sha_are_all_points_of_all_histories(store: Store) -> None:
     names = ["suite.time_a", "suite.time_b"]
-    for number in range(1, measurements.COMMITS_AT_ONCE + 3):
+    for number in range(1, measured_samples.COMMITS_AT_ONCE + 3):
         ingested(
             store,
             *(a_result(a_series(name), a_process(float(number))) for name in names),
@@ -220,7 +220,7 @@ def test_points_by_sha_are_all_points_of_all_histories(store: Store) -> None:
         )
 
     with store.read() as tx:
-        found = list(measurements.load_points_by_sha(tx, PROJECT))
+        found = list(measured_samples.load_points_by_sha(tx, PROJECT))
 
     assert [point.commit.sha for _, point in found] == sorted(point.commit.sha for _, point in found)
     for name in names:
@@ -445,7 +445,7 @@ def test_processes_of_a_session_name_their_commit_and_series(store: Store) -> No
     ingested(store, a_result(), session="other")
 
     with store.read() as tx:
-        found = measurements.load_session_processes(tx, "mine")
+        found = measured_samples.load_session_processes(tx, "mine")
 
     assert [(item.sha, item.series, item.process) for item in found] == [
         (a_sha(3), a_series(), process) for process in a_pair(0, 1.0, 2.0)
@@ -462,12 +462,12 @@ def test_verdicts_are_found_by_commits_and_series(store: Store) -> None:
     ]
     ingested(store, a_result())
     with store.begin() as tx:
-        ids = verdict_writes.add_verdicts(tx, PROJECT, "imported", questions, NOON)
+        ids = verdict_store.add_verdicts(tx, PROJECT, "imported", questions, NOON)
 
     with store.read() as tx:
-        by_head = measurements.load_verdict_records(tx, PROJECT, head=a_sha(3))
-        by_series = measurements.load_verdict_records(tx, PROJECT, series_id=2)
-        newest = measurements.load_verdict_records(tx, PROJECT, limit=1)
+        by_head = verdict_store.load_verdict_records(tx, PROJECT, head=a_sha(3))
+        by_series = verdict_store.load_verdict_records(tx, PROJECT, series_id=2)
+        newest = verdict_store.load_verdict_records(tx, PROJECT, limit=1)
     assert [item.id for item in by_head] == [ids[3], ids[2]]
     assert [each_series.verdict for each_series in by_series] == [questions[1]]
     assert [(item.id, item.session_uid, item.created_at) for item in newest] == [(ids[3], "imported", NOON)]
@@ -478,8 +478,8 @@ def test_change_points_belong_to_their_project(store: Store) -> None:
         replace_change_points(tx, PROJECT, a_series(), [a_change_point()])
 
     with store.read() as tx:
-        assert measurements.load_change_points(tx, PROJECT) == [a_change_point()]
-        assert measurements.load_change_points(tx, "acme/other") == []
+        assert verdict_store.load_change_points(tx, PROJECT) == [a_change_point()]
+        assert verdict_store.load_change_points(tx, "acme/other") == []
 
 
 def test_commits_come_newest_first(store: Store) -> None:
@@ -487,9 +487,10 @@ def test_commits_come_newest_first(store: Store) -> None:
         row_ids.upsert_commits(tx, PROJECT, [a_commit(number) for number in (2, 3, 1)])
 
     with store.read() as tx:
-        assert [
-            commit.position for commit in measurements.load_commits_newest_first(tx, PROJECT, limit=2)
-        ] == [3, 2]
+        assert [commit.position for commit in loaders.load_commits_newest_first(tx, PROJECT, limit=2)] == [
+            3,
+            2,
+        ]
 
 
 def test_a_commit_is_found_by_the_start_of_its_sha(store: Store) -> None:
@@ -497,12 +498,12 @@ def test_a_commit_is_found_by_the_start_of_its_sha(store: Store) -> None:
         row_ids.upsert_commits(tx, PROJECT, [a_commit(1), a_commit(2), a_commit(3, sha="1f".ljust(40, "0"))])
 
     with store.read() as tx:
-        assert measurements.find_commit(tx, PROJECT, "1F") == a_commit(3, sha="1f".ljust(40, "0"))
-        assert measurements.find_commit(tx, PROJECT, a_sha(2)) == a_commit(2)
-        assert measurements.find_commit(tx, PROJECT, "%") is None
-        assert measurements.find_commit(tx, PROJECT, "") is None
+        assert loaders.find_commit(tx, PROJECT, "1F") == a_commit(3, sha="1f".ljust(40, "0"))
+        assert loaders.find_commit(tx, PROJECT, a_sha(2)) == a_commit(2)
+        assert loaders.find_commit(tx, PROJECT, "%") is None
+        assert loaders.find_commit(tx, PROJECT, "") is None
         with pytest.raises(PerfciError, match="The prefix 0000 fits 2 commits"):
-            measurements.find_commit(tx, PROJECT, "0000")
+            loaders.find_commit(tx, PROJECT, "0000")
 
 
 def test_runs_of_a_commit_count_results_and_failures(store: Store) -> None:
@@ -528,7 +529,7 @@ def test_aa_ratios_are_one_for_each_comparison_of_a_commit_with_itself(store: St
     ingested(store, kind="compare", session="pull request")
     with store.begin() as tx:
         for session, ratio in (("first", 1.1), ("second", 0.95), ("pull request", 9.0)):
-            verdict_writes.add_verdicts(tx, PROJECT, session, [a_verdict(a_series(), ratio=ratio)], NOON)
+            verdict_store.add_verdicts(tx, PROJECT, session, [a_verdict(a_series(), ratio=ratio)], NOON)
 
     with store.read() as tx:
         [(series, aa_results)] = load_aa_results(tx, PROJECT).items()
@@ -540,4 +541,4 @@ def test_aa_ratios_are_one_for_each_comparison_of_a_commit_with_itself(store: St
 
 def test_an_unknown_run_is_an_error(store: Store) -> None:
     with store.read() as tx, pytest.raises(PerfciError, match="There is no run 5"):
-        measurements.load_run(tx, 5)
+        measured_samples.load_run(tx, 5)

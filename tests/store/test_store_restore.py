@@ -14,12 +14,11 @@ import pytest
 import sqlalchemy as sa
 
 from perfci.model import PerfciError
-from perfci.store import Store, backup, check, open_store, restore
+from perfci.store import Store, backup, check, open_store, restore, verdict_store
 from perfci.store.database import StoreUnavailable
-from perfci.store.incidents import expected_changes
-from perfci.store.incidents.expected_changes import ExpectedChangeRecord
+from perfci.store.incidents import exemptions
+from perfci.store.incidents.exemptions import ExpectedChangeRecord
 from perfci.store.tables.base import TableBase
-from perfci.store.writes import verdict_writes
 from perfci.store.writes.row_ids import ensure_project_id
 from tests.support.builders import NOON, PROJECT, a_process, a_result, a_run, a_series, a_verdict
 from tests.support.databases import KINDS, bare_database
@@ -30,9 +29,9 @@ def filled(store: Store) -> None:
     with store.begin() as tx:
         results = [a_result(a_series(f"suite.{name}"), a_process(0.1, 1e-300, 3.0)) for name in "abc"]
         ingest_run(tx, a_run(*results), "key", "body")
-        verdict_writes.add_verdicts(tx, PROJECT, "session-1", [a_verdict(), a_verdict()], NOON)
+        verdict_store.add_verdicts(tx, PROJECT, "session-1", [a_verdict(), a_verdict()], NOON)
         told = ExpectedChangeRecord("a" * 40, "peak_bytes", 0.03, "the cache holds two layers", "#12", NOON)
-        expected_changes.add_expected_changes(tx, ensure_project_id(tx, PROJECT), [told], "GitHub", NOON)
+        exemptions.add_expected_changes(tx, ensure_project_id(tx, PROJECT), [told], "GitHub", NOON)
 
 
 def everything(url: str) -> dict[str, list[tuple[object, ...]]]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from perfci.model import Result, Series, Stage, Status, VerdictKind
-from perfci.store import Store
+from perfci.store import Store, verdict_store
 from perfci.store.queries import measurements
 from perfci.store.queries.project_status import (
     DecisionCounts,
@@ -19,7 +19,7 @@ from perfci.store.queries.project_status import (
     load_current_verdicts,
     load_head_status,
 )
-from perfci.store.writes import row_ids, verdict_writes
+from perfci.store.writes import row_ids
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -143,7 +143,7 @@ def decide(store: Store) -> None:
         a_verdict(PEAK, stage=Stage.SCREENING),
     ]
     with store.begin() as tx:
-        verdict_writes.add_verdicts(tx, PROJECT, "history 1", verdicts, NOON)
+        verdict_store.add_verdicts(tx, PROJECT, "history 1", verdicts, NOON)
         for series, rel in (largest, confirmed, least):
             replace_change_points(tx, PROJECT, series, [a_change_point(series, relative_change=rel)])
 

@@ -16,8 +16,8 @@ from perfci.model import Series, Stage, Verdict, VerdictKind
 from perfci.store import Store
 from perfci.store.queries.records import VerdictCount
 from perfci.store.queries.verdict_counts import count_aa_sessions, count_aa_verdicts, load_verdict_sequences
+from perfci.store.verdict_store import add_verdicts
 from perfci.store.writes.measured_sessions import add_run, start_session
-from perfci.store.writes.verdict_writes import add_verdicts
 from tests.support.builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha, a_verdict
 
 LOOK, FRESH = Stage.SCREENING, Stage.CONFIRMATION

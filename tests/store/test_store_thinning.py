@@ -6,10 +6,9 @@ import random
 from datetime import timedelta
 
 from perfci.model import CPU_METRIC_PREFIX, ChangePoint, Clock, Process, Series
-from perfci.store import Store, check, projects
+from perfci.store import Store, check, projects, verdict_store
 from perfci.store.maintenance.retention import REDUCED_FLAG, ReducedSamples, reduce_samples
-from perfci.store.queries import measurements
-from perfci.store.writes import verdict_writes
+from perfci.store.queries import measured_samples, measurements
 from perfci.verdicts.history.change_point_detection import find_change_points
 from perfci.verdicts.process_levels import judged_level, process_level
 from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_verdict
@@ -74,7 +73,7 @@ def judged(store: Store, series: Series) -> tuple[list[float | None], list[Chang
             for each_series in measurements.search_series(tx, PROJECT)
             if each_series.series == series
         )
-        history = measurements.load_history(tx, found.id)
+        history = measured_samples.load_history(tx, found.id)
     return [judged_level(point) for point in history], find_change_points(series, history)
 
 
@@ -82,7 +81,7 @@ def samples(store: Store, series: Series, session: str = "session-0") -> list[in
     with store.read() as tx:
         return [
             len(session_process.process.samples)
-            for session_process in measurements.load_session_processes(tx, session)
+            for session_process in measured_samples.load_session_processes(tx, session)
             if session_process.series == series
         ]
 
@@ -114,10 +113,10 @@ def test_keeps_what_a_verdict_rests_on(store: Store) -> None:
     with store.begin() as tx:
         evidence = tuple(
             session_process.id
-            for session_process in measurements.load_session_processes(tx, "session-0")
+            for session_process in measured_samples.load_session_processes(tx, "session-0")
             if session_process.series == TIMED
         )
-        verdict_writes.add_verdicts(tx, PROJECT, "session-0", [a_verdict(TIMED, evidence=evidence[:2])], NOON)
+        verdict_store.add_verdicts(tx, PROJECT, "session-0", [a_verdict(TIMED, evidence=evidence[:2])], NOON)
 
     thin_all(store)
 
@@ -141,7 +140,7 @@ def test_says_that_it_thinned_and_how_much_there_was(store: Store) -> None:
     with store.read() as tx:
         flags = {
             session_process.process.flags
-            for session_process in measurements.load_session_processes(tx, "session-0")
+            for session_process in measured_samples.load_session_processes(tx, "session-0")
             if session_process.series == TIMED
         }
         spread = tx.connection().exec_driver_sql(

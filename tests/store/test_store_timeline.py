@@ -8,8 +8,8 @@ from keeping import keep_levels
 
 from perfci.model import ProcessBoundaries
 from perfci.store import Store
-from perfci.store.queries.commit_visits import load_levels_at, load_visits
 from perfci.store.queries.measurements import search_series
+from perfci.store.queries.result_summaries import load_levels_at, load_visits
 from perfci.store.writes.measured_sessions import add_run, start_session
 from tests.support.builders import (
     NOON,

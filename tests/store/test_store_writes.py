@@ -7,9 +7,9 @@ from datetime import timedelta
 from store_sessions import started
 
 from perfci.model import Stage, VerdictKind
-from perfci.store import Store
-from perfci.store.queries import measurements
-from perfci.store.writes import row_ids, verdict_writes
+from perfci.store import Store, verdict_store
+from perfci.store.queries import loaders
+from perfci.store.writes import row_ids
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -31,16 +31,14 @@ def test_a_newer_verdict_supersedes_the_older_on_the_same_question(store: Store)
     other_question = a_verdict(head=a_sha(3))
 
     with store.begin() as tx:
-        old, other = verdict_writes.add_verdicts(tx, PROJECT, "session-1", [screening, other_question], NOON)
-        [new] = verdict_writes.add_verdicts(
-            tx, PROJECT, "session-1", [a_verdict()], NOON + timedelta(hours=1)
-        )
+        old, other = verdict_store.add_verdicts(tx, PROJECT, "session-1", [screening, other_question], NOON)
+        [new] = verdict_store.add_verdicts(tx, PROJECT, "session-1", [a_verdict()], NOON + timedelta(hours=1))
 
     with store.read() as tx:
-        current = measurements.load_verdict_records(tx, PROJECT)
+        current = verdict_store.load_verdict_records(tx, PROJECT)
         everything = {
             verdict_record.id: verdict_record
-            for verdict_record in measurements.load_verdict_records(tx, PROJECT, current_only=False)
+            for verdict_record in verdict_store.load_verdict_records(tx, PROJECT, current_only=False)
         }
     assert [item.id for item in current] == [new, other]
     assert current[0].verdict == a_verdict()
@@ -60,11 +58,11 @@ def test_change_points_of_a_series_are_replaced_as_a_whole(store: Store) -> None
         replace_change_points(tx, PROJECT, a_series(), [second, first])
 
     with store.read() as tx:
-        assert measurements.load_change_points(tx, PROJECT) == [elsewhere, second, first]
-        assert measurements.load_change_points(tx, PROJECT, series_id=1) == [second, first]
+        assert verdict_store.load_change_points(tx, PROJECT) == [elsewhere, second, first]
+        assert verdict_store.load_change_points(tx, PROJECT, series_id=1) == [second, first]
     with store.begin() as tx:
         replace_change_points(tx, PROJECT, a_series(), [])
-        assert measurements.load_change_points(tx, PROJECT) == [elsewhere]
+        assert verdict_store.load_change_points(tx, PROJECT) == [elsewhere]
 
 
 def test_git_completes_a_commit_that_an_import_knew_by_date_only(store: Store) -> None:
@@ -74,7 +72,7 @@ def test_git_completes_a_commit_that_an_import_knew_by_date_only(store: Store) -
         row_ids.upsert_commits(tx, PROJECT, [an_imported_commit(3, committed_at=NOON)])
 
     with store.read() as tx:
-        assert measurements.load_commits_newest_first(tx, PROJECT) == [a_commit(4), a_commit(3)]
+        assert loaders.load_commits_newest_first(tx, PROJECT) == [a_commit(4), a_commit(3)]
 
 
 def test_a_commit_gains_branch_tags_and_position(store: Store) -> None:
@@ -83,6 +81,6 @@ def test_a_commit_gains_branch_tags_and_position(store: Store) -> None:
         row_ids.upsert_commits(tx, PROJECT, [a_commit(1, branch="main", tags=("v1",), position=40)])
 
     with store.read() as tx:
-        assert measurements.load_commits_newest_first(tx, PROJECT) == [
+        assert loaders.load_commits_newest_first(tx, PROJECT) == [
             a_commit(1, branch="main", tags=("v1",), position=40)
         ]

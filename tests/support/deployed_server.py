@@ -13,8 +13,8 @@ from pathlib import Path
 
 from perfci.cli import run_cli
 from perfci.store import open_store
-from perfci.store.incidents import expected_changes
-from perfci.store.queries import measurements
+from perfci.store.incidents import exemptions
+from perfci.store.queries import measured_samples, measurements
 from tests.support.loopback_issuer import Issuer
 from tests.support.reserved_ports import held_port, number_of
 from tests.support.signed_job_tokens import OWNER_ID, REPOSITORY_ID, WORKFLOW
@@ -70,13 +70,12 @@ def in_history(folder: Path) -> list[str]:
     """The subjects of the commits in the only history of that project, along the line."""
     with closing(open_store(f"sqlite:///{folder}/server.db", create=False)) as store, store.read() as tx:
         (series,) = measurements.search_series(tx, "acme/model")
-        return [point.commit.subject for point in measurements.load_history(tx, series.id)]
+        return [point.commit.subject for point in measured_samples.load_history(tx, series.id)]
 
 
 def announced_in(folder: Path) -> list[tuple[str, str, str]]:
     """Of which commits of that project something was announced, what, and where."""
     with closing(open_store(f"sqlite:///{folder}/server.db", create=False)) as store, store.read() as tx:
         return [
-            (one.sha, one.match, one.source)
-            for one in expected_changes.load_expected_changes(tx, "acme/model")
+            (one.sha, one.match, one.source) for one in exemptions.load_expected_changes(tx, "acme/model")
         ]

@@ -27,7 +27,7 @@ from perfci.service.pulls.workflow_run_handler import WorkflowRunHandler
 from perfci.service.worker.lease import INBOX_LEASE, LeasedLoop
 from perfci.store import Store
 from perfci.store.projects import find_project
-from perfci.store.queries import measurements, paged_lists
+from perfci.store.queries import measured_samples, measurements, paged_lists
 from perfci.store.queries.paged_lists import RunFilter
 from perfci.store.tables.github import RunEventRow
 from perfci_web import create_app
@@ -141,7 +141,7 @@ class Server:
             found = find_project(tx, slug)
             assert found is not None
             lines = paged_lists.load_runs_page(tx, found.id, RunFilter(), before=None, limit=100)
-            return [measurements.load_run(tx, line.id) for line in lines][::-1]
+            return [measured_samples.load_run(tx, line.id) for line in lines][::-1]
 
     def kinds(self) -> dict[str, str]:
         with self.store.read() as tx:

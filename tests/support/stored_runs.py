@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Benchmark, ChangePoint, Run, Series
-from perfci.store.queries.loaders import benchmark_in_project
+from perfci.store.queries.loaders import matches_project
 from perfci.store.tables.measurements import BenchmarkRow
+from perfci.store.verdict_store import save_change_points
 from perfci.store.writes.ingest import ProcessSummarizer, ingest_batch
-from perfci.store.writes.verdict_writes import save_change_points
 
 
 def ingest_run(
@@ -38,4 +38,6 @@ def replace_change_points(tx: Session, project: str, series: Series, points: Seq
 def load_benchmark_code(tx: Session, project: str, benchmark: Benchmark) -> str | None:
     """Load the stored source code of one version of a benchmark."""
     named = (BenchmarkRow.name == benchmark.name, BenchmarkRow.version == benchmark.version)
-    return tx.scalar(sa.select(BenchmarkRow.code).where(benchmark_in_project(project), *named))
+    return tx.scalar(
+        sa.select(BenchmarkRow.code).where(matches_project(BenchmarkRow.project_id, project), *named)
+    )

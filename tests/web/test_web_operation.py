@@ -16,7 +16,7 @@ from flask.testing import FlaskClient
 
 from perfci.model import PerfciError
 from perfci.store import Store, open_store, projects
-from perfci.store.jobs import outbox
+from perfci.store.jobs import leased_work
 from perfci_web import create_app
 from tests.support.builders import NOON, PROJECT, a_process, a_result, a_run
 from tests.support.databases import database_url as database_url
@@ -44,10 +44,10 @@ def promise(store: Store, attempts: int = 0) -> None:
         ingest_run(tx, a_run(a_result(None, a_process(1.0))), "key", "body")
         project = projects.find_project(tx, PROJECT)
         assert project is not None
-        outbox.add_work(tx, project.id, "judge", "key", NOON)
-        (work,) = outbox.load_due_work(tx, ("judge",), 10, NOON)
+        leased_work.add_work(tx, project.id, "judge", "key", NOON)
+        (work,) = leased_work.load_due_work(tx, ("judge",), 10, NOON)
         for _ in range(attempts):
-            outbox.postpone_work(tx, work.id, "no such series", NOON)
+            leased_work.postpone_work(tx, work.id, "no such series", NOON)
 
 
 def test_an_empty_store_is_ready(client: FlaskClient) -> None:
@@ -66,7 +66,7 @@ def test_uploads_that_nobody_judges_are_a_warning(client: FlaskClient, store: St
 
 
 def test_uploads_that_were_given_up_are_a_warning(client: FlaskClient, store: Store) -> None:
-    promise(store, attempts=outbox.MAX_ATTEMPTS)
+    promise(store, attempts=leased_work.MAX_ATTEMPTS)
 
     assert client.get("/readyz").get_json()["warnings"] == [
         "1 uploads could not be judged: see `perfci db check`."

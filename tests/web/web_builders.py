@@ -28,9 +28,9 @@ from perfci.model import (
     to_named_values,
 )
 from perfci.store import Store, open_store
+from perfci.store.verdict_store import add_verdicts
 from perfci.store.writes.measured_sessions import add_run, finish_session, start_session
 from perfci.store.writes.row_ids import upsert_commits
-from perfci.store.writes.verdict_writes import add_verdicts
 from tests.support.stored_runs import replace_change_points
 
 PROJECT = "acme/tiny-lm"

@@ -15,7 +15,7 @@ from perfci.model import Commit, PerfciError, Run, Series
 from perfci.net.url_segments import decode_segment
 from perfci.store import Store
 from perfci.store.projects import Project, load_projects
-from perfci.store.queries import measurements
+from perfci.store.queries import loaders, measured_samples
 from perfci.store.queries.records import RunRecord
 from perfci_web.page_urls import Links
 from perfci_web.web_context import current_actor
@@ -111,14 +111,14 @@ def closest_suggestions(requested_name: str, candidates: Sequence[Suggestion]) -
 def require_commit(tx: Session, project: str, sha: str) -> Commit:
     require_project(tx, project)
     try:
-        commit = measurements.find_commit(tx, project, sha)
+        commit = loaders.find_commit(tx, project, sha)
     except PerfciError as error:
         raise PageNotFound(str(error)) from error
     if commit is None:
         links = project_links(project)
         offers = [
             Suggestion(f"{newest.short_sha} {newest.subject}".strip(), links.commit(newest.sha))
-            for newest in measurements.load_commits_newest_first(tx, project, limit=8)
+            for newest in loaders.load_commits_newest_first(tx, project, limit=8)
         ]
         text = f"The project {project} knows no commit that starts with {sha}."
         raise PageNotFound(text, offers, "Its newest commits")
@@ -126,4 +126,4 @@ def require_commit(tx: Session, project: str, sha: str) -> Commit:
 
 
 def load_runs(tx: Session, records: Iterable[RunRecord]) -> list[Run]:
-    return [measurements.load_run(tx, record.id) for record in records]
+    return [measured_samples.load_run(tx, record.id) for record in records]

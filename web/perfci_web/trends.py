@@ -13,7 +13,7 @@ from perfci.model import ChangePoint, Point, Series, Verdict
 from perfci.report.charts.series_trend import Dot, Trend, build_dots, build_level_dot, build_trend_from_dots
 from perfci.store.columns import STATUSES
 from perfci.store.queries.loaders import load_series_by_ids
-from perfci.store.queries.measurements import load_histories
+from perfci.store.queries.measured_samples import load_histories
 from perfci.store.queries.project_status import load_change_points_of_series, load_current_verdicts
 
 

@@ -14,7 +14,7 @@ from perfci.history.project_snapshot import ProjectSnapshot
 from perfci.model import Commit, Incident, IncidentState, Retest
 from perfci.report.incidents import incident_text as words
 from perfci.report.incidents.incident_list import retest_sentence, serialize_creep, serialize_retest
-from perfci.store.incidents.expected_changes import load_expected_changes
+from perfci.store.incidents.exemptions import load_expected_changes
 from perfci.store.incidents.records import MONITORED, PAGE, EvaluationRecord, IncidentRecord, Mute
 from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.history.recent_jumps import find_jumps, list_retests

@@ -17,9 +17,8 @@ from perfci.service.audit_context import SYSTEM_ACTOR
 from perfci.service.notify.enqueue_notifications import enqueue_notifications
 from perfci.store import Store
 from perfci.store.incidents import incident_store as stored
-from perfci.store.incidents.impact import set_impacts_accepted
-from perfci.store.incidents.incident_members import load_member_benchmarks, load_members
-from perfci.store.incidents.mutes import add_mute, load_mutes, was_unmuted_since
+from perfci.store.incidents.exemptions import add_mute, load_mutes, was_unmuted_since
+from perfci.store.incidents.incident_members import load_member_benchmarks, load_members, set_impacts_accepted
 from perfci.store.incidents.records import (
     DATA_KIND,
     OPEN_STATES,

@@ -16,13 +16,13 @@ from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_members import load_member_change_points, load_members
 from perfci.store.incidents.records import DATA_KIND, IncidentMember, IncidentRecord
 from perfci.store.projects import Project, mark_changed
-from perfci.store.queries import commit_visits, measurements
+from perfci.store.queries import loaders, result_summaries
 
 
 def load_visit_index(tx: Transaction, project: Project) -> VisitIndex:
     """Load the visit index of a project."""
     return VisitIndex(
-        measurements.load_commits_newest_first(tx, project.slug), commit_visits.load_visits(tx, project.slug)
+        loaders.load_commits_newest_first(tx, project.slug), result_summaries.load_visits(tx, project.slug)
     )
 
 

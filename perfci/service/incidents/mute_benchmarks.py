@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.service.audit_context import AuditContext
 from perfci.store.incidents import reporting_schedules
-from perfci.store.incidents.mutes import add_mute, end_mute
+from perfci.store.incidents.exemptions import add_mute, end_mute
 from perfci.store.incidents.records import Mute
 from perfci.store.projects import Project, mark_changed
 

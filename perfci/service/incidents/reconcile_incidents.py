@@ -27,9 +27,14 @@ from perfci.service.incidents.plan_updates import DerivedIncident, IncidentWrite
 from perfci.service.notify.enqueue_notifications import enqueue_new_incidents, enqueue_notifications
 from perfci.store import Store
 from perfci.store.incidents import incident_store as stored
-from perfci.store.incidents.impact import save_impacts, set_impacts_accepted
-from perfci.store.incidents.incident_members import add_members, drop_members, load_members_by_incident
-from perfci.store.incidents.mutes import load_mutes
+from perfci.store.incidents.exemptions import load_mutes
+from perfci.store.incidents.incident_members import (
+    add_members,
+    drop_members,
+    load_members_by_incident,
+    save_impacts,
+    set_impacts_accepted,
+)
 from perfci.store.incidents.records import IncidentMember, IncidentRecord
 from perfci.store.projects import Project, find_project, mark_changed
 from perfci.store.queries.loaders import find_ids_of_series

@@ -18,7 +18,7 @@ from perfci.service.incidents.state_changes import (
 )
 from perfci.service.notify.enqueue_notifications import enqueue_notifications
 from perfci.store.incidents import incident_store as stored
-from perfci.store.incidents.impact import set_impacts_accepted
+from perfci.store.incidents.incident_members import set_impacts_accepted
 from perfci.store.incidents.records import IncidentRecord
 from perfci.store.jobs.delivery_queue import load_destinations
 from perfci.store.projects import Project, mark_changed

@@ -10,7 +10,7 @@ from perfci.formats.registry import WRITER_MODULES, get_writer
 from perfci.model import Run
 from perfci.report.escaping import escape_csv_cell
 from perfci.store import Store
-from perfci.store.queries.measurements import load_points_by_sha, load_run
+from perfci.store.queries.measured_samples import load_points_by_sha, load_run
 from perfci.store.queries.upload_lookup import load_history_run_ids
 
 EXPORT_FORMATS = ("csv", *WRITER_MODULES)

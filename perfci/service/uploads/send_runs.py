@@ -20,7 +20,7 @@ from perfci.net.shapes.verdicts import NewExpectedChange, NewExpectedChanges
 from perfci.net.spool_sender import FlushReport, FlushRetryPolicy, flush_spool
 from perfci.net.upload_spool import Spool
 from perfci.store import Store
-from perfci.store.queries import measurements, upload_lookup
+from perfci.store.queries import measured_samples, upload_lookup
 from perfci.verdicts.incidents.expected_change_match import MergedExpectedChange
 
 
@@ -102,4 +102,6 @@ def read_runs(path: Path, project: str, warn: WarnCallback) -> Iterator[Run]:
 def load_session_runs(store: Store, uid: str) -> list[Run]:
     """Load the stored runs of a session."""
     with store.read() as tx:
-        return [measurements.load_run(tx, run_id) for run_id in upload_lookup.load_session_run_ids(tx, uid)]
+        return [
+            measured_samples.load_run(tx, run_id) for run_id in upload_lookup.load_session_run_ids(tx, uid)
+        ]

@@ -11,10 +11,10 @@ from sqlalchemy.orm import Session
 from perfci.formats import run_document
 from perfci.formats.unit_conversion import UnitConversion, find_conversion, parse_direction
 from perfci.model import Metric, PerfciError, Result, Run, SampleSummary
-from perfci.store.jobs import outbox
+from perfci.store.jobs import leased_work
 from perfci.store.projects import find_project
 from perfci.store.queries import unresolved_results
-from perfci.store.queries.measurements import load_run
+from perfci.store.queries.measured_samples import load_run
 from perfci.store.queries.unresolved_results import UnitAnswer, UnresolvedResult
 from perfci.store.writes.ingest import insert_results, update_process_count
 
@@ -31,7 +31,7 @@ def resolve_unit(
             if result.series not in {existing.series for existing in run.results}:
                 insert_results(tx, project_id, [(record.run_id, result)])
                 update_process_count(tx, record.run_id)
-            outbox.add_work(tx, project_id, "judge", record.run_key, at)
+            leased_work.add_work(tx, project_id, "judge", record.run_key, at)
             done += 1
     return done
 

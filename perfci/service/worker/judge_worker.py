@@ -21,12 +21,12 @@ from perfci.service.incidents.compute_evaluation import derive_evaluation
 from perfci.service.incidents.reconcile_incidents import reconcile_incidents
 from perfci.service.worker.lease import Lease, LeaseLost
 from perfci.store import Store
-from perfci.store.jobs import outbox
-from perfci.store.jobs.outbox import OutboxItem
+from perfci.store.jobs import leased_work
+from perfci.store.jobs.leased_work import OutboxItem
 from perfci.store.projects import find_project, mark_changed
-from perfci.store.queries import upload_lookup
+from perfci.store.queries import latest_results
 from perfci.store.queries.result_summaries import save_result_summaries
-from perfci.store.writes.verdict_writes import save_change_points
+from perfci.store.verdict_store import save_change_points
 from perfci.verdicts.history.change_point_detection import SegmentationCache
 
 JUDGE_LEASE = "judge"
@@ -104,7 +104,7 @@ class JudgeWorker:
         if not self.lease.acquire_or_renew():
             return 0
         with self.store.read() as tx:
-            due = outbox.load_due_work(tx, WORK_KINDS, MAX_BATCH, self.clock())
+            due = leased_work.load_due_work(tx, WORK_KINDS, MAX_BATCH, self.clock())
         if due:
             self._evaluate(due)
         return len(due)
@@ -123,7 +123,7 @@ class JudgeWorker:
             log.exception("work %s on %s failed", work[0].id, work[0].project)
             later = self.clock() + timedelta(minutes=2 ** work[0].attempts)
             with self.store.begin() as tx:
-                outbox.postpone_work(tx, work[0].id, f"{type(error).__name__}: {error}"[:2000], later)
+                leased_work.postpone_work(tx, work[0].id, f"{type(error).__name__}: {error}"[:2000], later)
 
     def _evaluate_project(self, work: Sequence[OutboxItem]) -> None:
         """Process the work of one project: read, compute without a transaction, write the results.
@@ -137,7 +137,7 @@ class JudgeWorker:
             with self.store.read() as tx:
                 project = find_project(tx, work[0].project)
                 assert project is not None  # a foreign key of the outbox
-                histories = SeriesHistories.load(tx, upload_lookup.load_series_ids_of_runs(tx, runs))
+                histories = SeriesHistories.load(tx, latest_results.load_series_ids_of_runs(tx, runs))
                 uploads = [UploadedPairs.load(tx, project.slug, uid) for uid in sessions]
             policies = self.load_policies(project)
             changes = histories.find_change_points(policies.policy, self._segmentation_cache)
@@ -155,5 +155,5 @@ class JudgeWorker:
                 self.store, project, policies.policy, evaluation, self.clock(), self.lease.begin
             )
         with self.lease.begin() as tx:
-            outbox.delete_work(tx, [item.id for item in work])
+            leased_work.delete_work(tx, [item.id for item in work])
             mark_changed(tx, [project.id])

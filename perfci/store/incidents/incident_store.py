@@ -55,7 +55,7 @@ MAX_NUMBER_ATTEMPTS = 20
 
 def find_incident(tx: Session, project_id: int, number: int) -> IncidentRecord | None:
     """Find an incident by its number."""
-    return next(iter(_load_records(tx, _in_project(project_id), INCIDENTS.c.number == number)), None)
+    return next(iter(_load_records(tx, project_id, INCIDENTS.c.number == number)), None)
 
 
 def find_incidents(tx: Session, project_id: int, numbers: Collection[int]) -> dict[int, IncidentRecord]:
@@ -63,54 +63,43 @@ def find_incidents(tx: Session, project_id: int, numbers: Collection[int]) -> di
     records: dict[int, IncidentRecord] = {}
     for some in in_chunks(numbers):
         records |= {
-            record.number: record
-            for record in _load_records(tx, _in_project(project_id), INCIDENTS.c.number.in_(some))
+            record.number: record for record in _load_records(tx, project_id, INCIDENTS.c.number.in_(some))
         }
     return records
 
 
 def find_by_derived_id(tx: Session, project_id: int, prefix: str) -> list[IncidentRecord]:
     """Find incidents by a prefix of their derived id: old links, from before numbers, still work."""
-    return _load_records(
-        tx, _in_project(project_id), INCIDENTS.c.derived_id.startswith(prefix, autoescape=True)
-    )
+    return _load_records(tx, project_id, INCIDENTS.c.derived_id.startswith(prefix, autoescape=True))
 
 
 def load_incidents(tx: Session, project_id: int) -> list[IncidentRecord]:
     """Load all incidents that come from measurements, oldest first, closed ones and duplicates included."""
-    return _load_records(tx, _in_project(project_id), INCIDENTS.c.kind != DATA_KIND)[::-1]
+    return _load_records(tx, project_id, INCIDENTS.c.kind != DATA_KIND)[::-1]
 
 
 def find_data_incident(tx: Session, project_id: int, key: str) -> IncidentRecord | None:
     """Find the newest incident about the same missing data."""
     return next(
-        iter(
-            _load_records(
-                tx, _in_project(project_id), INCIDENTS.c.kind == DATA_KIND, INCIDENTS.c.derived_id == key
-            )
-        ),
+        iter(_load_records(tx, project_id, INCIDENTS.c.kind == DATA_KIND, INCIDENTS.c.derived_id == key)),
         None,
     )
 
 
 def load_missing_data_incidents(tx: Session, project_id: int) -> list[IncidentRecord]:
     """Load the incidents whose data is still missing, newest first."""
-    return _load_records(
-        tx, _in_project(project_id), INCIDENTS.c.kind == DATA_KIND, INCIDENTS.c.gone_at.is_(None)
-    )
+    return _load_records(tx, project_id, INCIDENTS.c.kind == DATA_KIND, INCIDENTS.c.gone_at.is_(None))
 
 
 def load_unpaged(tx: Session, project_id: int) -> list[IncidentRecord]:
     """Load the incidents that need a person and have not paged yet, oldest first."""
     fresh = INCIDENTS.c.paged_at.is_(None)
-    return _load_records(tx, _in_project(project_id), SECTIONS["open"], fresh)[::-1]
+    return _load_records(tx, project_id, SECTIONS["open"], fresh)[::-1]
 
 
 def load_in_states(tx: Session, project_id: int, states: Collection[IncidentState]) -> list[IncidentRecord]:
     """Load the incidents of a project in some states."""
-    return _load_records(
-        tx, _in_project(project_id), INCIDENTS.c.state.in_([state.value for state in states])
-    )
+    return _load_records(tx, project_id, INCIDENTS.c.state.in_([state.value for state in states]))
 
 
 def list_incidents(
@@ -125,25 +114,25 @@ def list_incidents(
     limit: int = 100,
 ) -> list[IncidentRecord]:
     """List a page of incidents, newest number first, below the number ``before``."""
-    chosen = [_in_project(project_id)]
+    chosen: list[sa.ColumnElement[bool]] = []
     chosen += [INCIDENTS.c.state.in_([state.value for state in states])] if states else []
     chosen += [INCIDENTS.c.kind.in_(list(kinds))] if kinds else []
     chosen += [INCIDENTS.c.assignee == assignee] if assignee is not None else []
     chosen += [sha_starts_with(INCIDENTS.c.commit, commit)] if commit is not None else []
     chosen += [INCIDENTS.c.number < before] if before is not None else []
-    return _load_records(tx, *chosen, limit=limit)
+    return _load_records(tx, project_id, *chosen, limit=limit)
 
 
 def list_section(
     tx: Session, project_id: int, section: str, *, limit: int | None = None
 ) -> list[IncidentRecord]:
     """List the incidents of one section of a page, newest number first."""
-    return _load_records(tx, _in_project(project_id), SECTIONS[section], limit=limit)
+    return _load_records(tx, project_id, SECTIONS[section], limit=limit)
 
 
 def load_open(tx: Session, project_id: int, *, limit: int) -> tuple[int, list[IncidentRecord]]:
     """Count the open incidents and load the newest, in one query."""
-    chosen = (_in_project(project_id), SECTIONS["open"])
+    chosen = (INCIDENTS.c.project_id == project_id, SECTIONS["open"])
     counted = sa.select(sa.func.count()).select_from(INCIDENTS).where(*chosen).scalar_subquery()
     query = sa.select(counted, *FIELDS).where(*chosen).order_by(INCIDENTS.c.number.desc()).limit(limit)
     rows = tx.execute(query).all()
@@ -156,7 +145,7 @@ def load_open(tx: Session, project_id: int, *, limit: int) -> tuple[int, list[In
 def count_sections(tx: Session, project_id: int) -> dict[str, int]:
     """Count the incidents of each section."""
     counted = [sa.func.count(sa.case((condition, 1))).label(name) for name, condition in SECTIONS.items()]
-    row = tx.execute(sa.select(*counted).where(_in_project(project_id))).one()
+    row = tx.execute(sa.select(*counted).where(INCIDENTS.c.project_id == project_id)).one()
     return dict(zip(SECTIONS, row, strict=True))
 
 
@@ -165,7 +154,7 @@ def load_paged_since(tx: Session, project_id: int, moment: datetime) -> list[Inc
     plain = [column for column in FIELDS if column.name != "detail"]
     query = (
         sa.select(*plain)
-        .where(_in_project(project_id), INCIDENTS.c.paged_at > moment)
+        .where(INCIDENTS.c.project_id == project_id, INCIDENTS.c.paged_at > moment)
         .order_by(INCIDENTS.c.id.desc())
     )
     return [_build_record(row) for row in tx.execute(query).mappings()]
@@ -173,7 +162,7 @@ def load_paged_since(tx: Session, project_id: int, moment: datetime) -> list[Inc
 
 def add_incident(tx: Session, project_id: int, columns: Mapping[str, Any]) -> IncidentRecord:
     """Add an incident under the next number of its project."""
-    highest = sa.select(sa.func.max(INCIDENTS.c.number)).where(_in_project(project_id))
+    highest = sa.select(sa.func.max(INCIDENTS.c.number)).where(INCIDENTS.c.project_id == project_id)
     statement = insert_or_ignore(tx, IncidentRow)
     for _ in range(MAX_NUMBER_ATTEMPTS):
         number = (tx.scalar(highest) or 0) + 1
@@ -256,21 +245,17 @@ def load_last_evaluation(tx: Session, project_id: int) -> EvaluationRecord | Non
     )
 
 
-def _in_project(project_id: int) -> sa.ColumnElement[bool]:
-    return INCIDENTS.c.project_id == project_id
-
-
 FIELDS = [column for column in INCIDENTS.c if column.name != "project_id"]
 
 
 def _load_records(
-    tx: Session, *conditions: sa.ColumnElement[bool], limit: int | None = None
+    tx: Session, project_id: int, *conditions: sa.ColumnElement[bool], limit: int | None = None
 ) -> list[IncidentRecord]:
     """Load incidents, newest number first."""
     query = (
         sa.select(*FIELDS, OTHER.c.number.label("duplicate_number"))
         .outerjoin(OTHER, INCIDENTS.c.duplicate_of == OTHER.c.id)
-        .where(*conditions)
+        .where(INCIDENTS.c.project_id == project_id, *conditions)
         .order_by(INCIDENTS.c.number.desc())
         .limit(limit)
     )

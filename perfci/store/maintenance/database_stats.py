@@ -15,7 +15,7 @@ from perfci.model import PerfciError
 from perfci.store.database import Store, translate_errors
 from perfci.store.dialects import database_size
 from perfci.store.engine import parse_database_url, sqlite_path
-from perfci.store.jobs import outbox
+from perfci.store.jobs import leased_work
 from perfci.store.tables.github import RunEventRow
 from perfci.store.tables.incidents import DeliveryRow
 from perfci.store.tables.jobs import LeaseRow, OutboxRow
@@ -40,10 +40,10 @@ class DatabaseStats:
 
 def load_database_stats(tx: Session, now: datetime) -> DatabaseStats:
     """Load the statistics of a database."""
-    stuck = sa.func.count().filter(OutboxRow.attempts >= outbox.MAX_ATTEMPTS)
+    stuck = sa.func.count().filter(OutboxRow.attempts >= leased_work.MAX_ATTEMPTS)
     waiting, failed = tx.execute(sa.select(sa.func.count(), stuck).select_from(OutboxRow)).one()
     deliveries, events = _count_by_state(tx, DeliveryRow), _count_by_state(tx, RunEventRow)
-    oldest = outbox.load_oldest_created_at(tx)
+    oldest = leased_work.load_oldest_created_at(tx)
     return DatabaseStats(
         database_bytes=database_size(tx),
         outbox_waiting=waiting - failed,

@@ -10,7 +10,8 @@ from sqlalchemy.orm import Session
 
 from perfci.model import IncidentState
 from perfci.store.columns import ABSENT
-from perfci.store.jobs import github_events, outbox
+from perfci.store.jobs import github_events
+from perfci.store.jobs.leased_work import MAX_ATTEMPTS
 from perfci.store.tables.access import MembershipRow, TokenRow
 from perfci.store.tables.incidents import (
     DeliveryRow,
@@ -37,7 +38,7 @@ def check_work_subjects(tx: Session) -> Iterator[str]:
 def check_failed_work(tx: Session) -> Iterator[str]:
     """Yield the outbox items that were given up."""
     given_up = sa.select(OutboxRow.id, OutboxRow.attempts, OutboxRow.problem)
-    for row_id, attempts, problem in tx.execute(given_up.where(OutboxRow.attempts >= outbox.MAX_ATTEMPTS)):
+    for row_id, attempts, problem in tx.execute(given_up.where(OutboxRow.attempts >= MAX_ATTEMPTS)):
         yield f"Outbox item {row_id} was given up after {attempts} attempts: {problem}"
 
 

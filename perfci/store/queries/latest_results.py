@@ -1,4 +1,4 @@
-"""Load the end of each series' history: its newest commit, whether that has a value, and its clock."""
+"""Load which series were measured: the end of each history, its clock, and the series of runs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.model import Clock, Series, Status
+from perfci.model import (
+    Clock,
+    Series,
+    Status,
+)
 from perfci.store.dialects import CHUNK, in_chunks
-from perfci.store.queries.commit_order import sort_commits
 from perfci.store.queries.loaders import (
-    benchmark_in_project,
     in_history,
     load_commits,
     load_project_series,
     matches_project,
+    sort_commits,
 )
-from perfci.store.queries.records import SeriesRecord, StoredSeries
+from perfci.store.queries.records import (
+    SeriesRecord,
+    StoredSeries,
+)
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,
@@ -119,7 +125,7 @@ def _load_latest_measured(tx: Session, project: str) -> dict[int, tuple[int | No
     latest = (
         sa.select(SeriesRow.id.label("series_id"), newest.label("result_id"))
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-        .where(benchmark_in_project(project), history)
+        .where(matches_project(BenchmarkRow.project_id, project), history)
         .subquery()
     )
     query = sa.select(latest, ResultRow.clock).outerjoin(ResultRow, ResultRow.id == latest.c.result_id)
@@ -169,7 +175,7 @@ def _load_series_results(tx: Session, project: str, series_ids: Collection[int])
     query = (
         sa.select(SeriesRow.id, newest.scalar_subquery(), measured.scalar_subquery(), tried)
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-        .where(benchmark_in_project(project))
+        .where(matches_project(BenchmarkRow.project_id, project))
     )
     rows = tx.connection().execute(_filter_series(series_ids, query, SeriesRow.id))
     return {
@@ -199,3 +205,32 @@ def _load_clocks(tx: Session, result_ids: Collection[int]) -> dict[int, Clock]:
         for row in tx.execute(measured.where(ProcessRow.result_id.in_(some)))
     )
     return {row_id: Clock(clock) for row_id, clock in rows}
+
+
+def series_of_session(tx: Session, session_uid: str) -> list[int]:
+    """Load the ids of the series that a session measured."""
+    query = (
+        sa.select(ResultRow.series_id)
+        .join(RunRow, ResultRow.run_id == RunRow.id)
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .where(SessionRow.uid == session_uid)
+    )
+    return sorted(set(tx.scalars(query)))
+
+
+def series_with_results_since(tx: Session, project: str, result_id: int) -> list[int]:
+    """Load the ids of the series that got a result after the result with this id."""
+    newer = sa.select(ResultRow.series_id).where(ResultRow.id > result_id)
+    query = sa.select(SeriesRow.id).join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
+    return sorted(
+        tx.scalars(query.where(matches_project(BenchmarkRow.project_id, project), SeriesRow.id.in_(newer)))
+    )
+
+
+def load_series_ids_of_runs(tx: Session, keys: Sequence[str]) -> list[int]:
+    """Load the ids of the series that runs measured, by the keys of the runs."""
+    run_ids: set[int] = set()
+    query = sa.select(ResultRow.series_id).join(RunRow, ResultRow.run_id == RunRow.id)
+    for some in in_chunks(keys):
+        run_ids.update(tx.scalars(query.where(RunRow.key.in_(some))))
+    return sorted(run_ids)

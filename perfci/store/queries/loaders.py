@@ -1,9 +1,10 @@
-"""Load measurements by condition: the joins and conversions that other queries share."""
+"""Load commits and series, machines and environments, for all queries over measurements."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,33 +14,28 @@ from perfci.model import (
     Commit,
     Environment,
     Machine,
-    Point,
-    Process,
-    ProcessBoundaries,
-    Result,
+    PerfciError,
     Series,
-    Status,
     Variant,
 )
 from perfci.store.columns import (
     build_commit,
     build_machine,
-    build_process,
     build_series,
-    build_summary,
     build_verdict,
     series_identity,
     to_pairs,
 )
 from perfci.store.database import SERIES_CACHE
 from perfci.store.dialects import CHUNK, in_chunks
-from perfci.store.queries.records import VerdictRecord
+from perfci.store.queries.records import (
+    VerdictRecord,
+)
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,
     EnvironmentRow,
     MachineRow,
-    ProcessRow,
     ProjectRow,
     ResultRow,
     RunRow,
@@ -55,11 +51,6 @@ HISTORY_KINDS = ("history", "import")
 """Kinds of sessions whose runs enter histories; pull requests and A/A runs do not."""
 
 Condition = sa.ColumnElement[bool]
-
-
-def benchmark_in_project(project: str) -> Condition:
-    """Build the condition that a benchmark is of a project."""
-    return matches_project(BenchmarkRow.project_id, project)
 
 
 def matches_project(column: Any, project: str) -> Condition:
@@ -81,75 +72,6 @@ def in_history(query: Any) -> Any:
     )
 
 
-def load_points(tx: Session, condition: Condition) -> Iterator[tuple[int, Point]]:
-    """Load the history points of the chosen results, by series id, in no order."""
-    columns = (*ResultRow.__table__.c, RunRow.commit_id, RunRow.environment_id)
-    ordered = in_history(sa.select(*columns)).where(condition).order_by(RunRow.started_at, ResultRow.id)
-    rows = tx.connection().execute(ordered).all()
-    processes, environments = (
-        load_processes(tx, condition),
-        load_environments(tx, {row.environment_id for row in rows}),
-    )
-    by_id = load_commits_by_ids(tx, {row.commit_id for row in rows})
-    grouped: dict[tuple[int, int], list[Any]] = defaultdict(list)
-    for row in rows:
-        grouped[row.series_id, row.commit_id].append(row)
-    for (series_id, commit_id), results in grouped.items():
-        yield series_id, _build_point(by_id[commit_id], results, processes, environments)
-
-
-def _build_point(
-    commit: Commit,
-    results: Sequence[Any],
-    processes: Mapping[int, list[Process]],
-    environments: Mapping[int, Environment],
-) -> Point:
-    """Join the results of several runs of a commit; what cannot be joined is that of the newest."""
-    newest = next((row for row in reversed(results) if row.status == Status.OK), results[-1])
-    kinds = {row.boundaries for row in results if row.status == Status.OK} or {newest.boundaries}
-    return Point(
-        commit=commit,
-        status=Status(newest.status),
-        processes=tuple(process for row in results for process in processes.get(row.id, ())),
-        summary=build_summary(newest),
-        boundaries=ProcessBoundaries(kinds.pop()) if len(kinds) == 1 else ProcessBoundaries.UNKNOWN,
-        environment=environments[newest.environment_id],
-        reason=newest.reason,
-    )
-
-
-def load_processes(tx: Session, condition: Condition) -> dict[int, list[Process]]:
-    """Load the processes of the chosen results, by result id."""
-    query = (
-        sa.select(*ProcessRow.__table__.c)
-        .join(ResultRow, ProcessRow.result_id == ResultRow.id)
-        .join(RunRow, ResultRow.run_id == RunRow.id)
-        .where(condition)
-        .order_by(ProcessRow.result_id, ProcessRow.id)
-    )
-    processes: dict[int, list[Process]] = defaultdict(list)
-    for row in tx.connection().execute(query):  # past the session, whose rows cost twice as much
-        processes[row.result_id].append(build_process(row))
-    return processes
-
-
-def load_results(tx: Session, condition: Condition) -> Iterator[Result]:
-    """Load the chosen results with their processes."""
-    processes = load_processes(tx, condition)
-    rows = tx.execute(sa.select(*ResultRow.__table__.c).where(condition).order_by(ResultRow.id)).all()
-    series = load_series_by_ids(tx, {row.series_id for row in rows})
-    for row in rows:
-        yield Result(
-            series=series[row.series_id],
-            status=Status(row.status),
-            processes=tuple(processes.get(row.id, ())),
-            summary=build_summary(row),
-            boundaries=ProcessBoundaries(row.boundaries),
-            number=row.number,
-            reason=row.reason,
-        )
-
-
 def load_series_by_ids(tx: Session, ids: Iterable[int]) -> dict[int, Series]:
     """Load series by id. Series never change, so all readers of a store share a cache."""
     cached: dict[int, Series] = tx.info.get(SERIES_CACHE, {})
@@ -167,11 +89,11 @@ def load_project_series(tx: Session, project: str) -> dict[int, Series]:
     """Load all series of a project, from the cache, or in one query if any is new."""
     cached: dict[int, Series] = tx.info.get(SERIES_CACHE, {})
     query = sa.select(SeriesRow.id).join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-    ids = list(tx.scalars(query.where(benchmark_in_project(project))))
+    ids = list(tx.scalars(query.where(matches_project(BenchmarkRow.project_id, project))))
     shared = {row_id: cached[row_id] for row_id in ids if row_id in cached}
     if len(shared) == len(ids):
         return shared
-    read = load_series(tx, benchmark_in_project(project))
+    read = load_series(tx, matches_project(BenchmarkRow.project_id, project))
     _cache_series(cached, read)
     return read
 
@@ -283,7 +205,7 @@ def load_series_of_same_cells(tx: Session, project: str, series: Iterable[Series
         some = names[start : start + BENCHMARKS_PER_QUERY]
         parameters = list(dict.fromkeys(cell for name in some for cell in cells[name]))[:CHUNK]
         chosen = (
-            benchmark_in_project(project),
+            matches_project(BenchmarkRow.project_id, project),
             BenchmarkRow.name.in_(some),
             SeriesRow.parameters.in_(parameters),
         )
@@ -293,3 +215,74 @@ def load_series_of_same_cells(tx: Session, project: str, series: Iterable[Series
 
 BENCHMARKS_PER_QUERY = 50
 """Benchmarks per query: a page names few, and their parameters mostly agree."""
+
+
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+def sort_commits(commits: Iterable[Commit]) -> list[Commit]:
+    """Sort commits, oldest first, by position on the first-parent line.
+
+    A commit without a position (an import without its git repository) is placed by its date.
+    """
+    commits = list(commits)
+    placed = sorted(
+        (commit for commit in commits if commit.position is not None),
+        key=lambda commit: (commit.position or 0, commit.sha),
+    )
+    keys: dict[Commit, tuple[datetime, int, str]] = {}
+    latest = LONG_AGO
+    for place, commit in enumerate(placed):
+        # Rebased commits may be dated before their parents.
+        latest = max(latest, commit.committed_at or LONG_AGO)
+        keys[commit] = (latest, place, commit.sha)
+    for commit in commits:
+        if commit.position is None:
+            keys[commit] = (commit.committed_at or LONG_AGO, len(placed), commit.sha)
+    return sorted(commits, key=lambda commit: (*keys[commit], commit.dirty))
+
+
+def load_commits_newest_first(tx: Session, project: str, *, limit: int | None = None) -> list[Commit]:
+    """Load the commits of a project, newest first; with a ``limit``, without reading all."""
+    mine = matches_project(CommitRow.project_id, project)
+    chosen = [mine] if limit is None else [mine, CommitRow.id.in_(_select_newest_commits(tx, mine, limit))]
+    return sort_commits(load_commits(tx, *chosen).values())[::-1][:limit]
+
+
+def _select_newest_commits(tx: Session, condition: Condition, limit: int) -> sa.Select[Any]:
+    """Select the ids of the newest commits by position; all, if some have none and need their dates."""
+    if tx.scalar(sa.select(CommitRow.id).where(condition, CommitRow.position.is_(None)).limit(1)) is not None:
+        return sa.select(CommitRow.id).where(condition)
+    by_position = (CommitRow.position.desc(), CommitRow.sha.desc(), CommitRow.dirty.desc())
+    return sa.select(CommitRow.id).where(condition).order_by(*by_position).limit(limit)
+
+
+def load_commits_by_sha(tx: Session, project: str, shas: Collection[str]) -> dict[str, Commit]:
+    """Load commits by full sha; a clean commit is preferred to a dirty working tree."""
+    commits: dict[str, Commit] = {}
+    for some in in_chunks(shas):
+        stored = load_commits(
+            tx, matches_project(CommitRow.project_id, project), CommitRow.sha.in_(some)
+        ).values()
+        commits |= {item.sha: item for item in sorted(stored, key=lambda item: not item.dirty)}
+    return commits
+
+
+def find_commit(tx: Session, project: str, prefix: str) -> Commit | None:
+    """Find a commit by a prefix of its sha; a clean commit is preferred to a dirty working tree."""
+    prefix = prefix.lower()
+    if not prefix:
+        return None
+    starting = CommitRow.sha.startswith(prefix, autoescape=True)
+    matching = sorted(
+        load_commits(tx, matches_project(CommitRow.project_id, project), starting).values(),
+        key=lambda item: item.dirty,
+    )
+    shas = sorted({commit.sha for commit in matching})
+    if len(shas) > 1 and prefix not in shas:
+        raise PerfciError(
+            f"The prefix {prefix} fits {len(shas)} commits, among them {shas[0]} and {shas[1]}: "
+            "give more of it."
+        )
+    exact = [commit for commit in matching if commit.sha == prefix]
+    return next(iter(exact or matching), None)

@@ -21,12 +21,11 @@ from perfci.store.queries.latest_results import (
 from perfci.store.queries.loaders import (
     HISTORY_KINDS,
     Condition,
-    benchmark_in_project,
     in_history,
+    load_commits_newest_first,
     load_series_by_ids,
     matches_project,
 )
-from perfci.store.queries.measurements import load_commits_newest_first
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     ChangePointRow,
@@ -171,7 +170,7 @@ def _select_change_points(column: Any, project: str) -> sa.Select[Any]:
         .join(SeriesRow, ChangePointRow.series_id == SeriesRow.id)
     )
     return of_series.join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id).where(
-        benchmark_in_project(project)
+        matches_project(BenchmarkRow.project_id, project)
     )
 
 
@@ -234,7 +233,9 @@ def _find_series_not_run(
     query = (
         sa.select(SeriesRow.id, *CELL_COLUMNS)
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-        .where(benchmark_in_project(project), SeriesRow.id.not_in(at_head), history.exists())
+        .where(
+            matches_project(BenchmarkRow.project_id, project), SeriesRow.id.not_in(at_head), history.exists()
+        )
         .order_by(SeriesRow.id)
     )
     versions: dict[CellKey, list[int]] = {}

@@ -1,9 +1,11 @@
-"""Load and save the levels of results, which histories and comparisons use instead of samples."""
+"""Load and save the levels of results, by series or by visit, used instead of samples."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from itertools import groupby
 from statistics import median
 from typing import Any, NamedTuple
@@ -11,10 +13,11 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.model import Clock, Process, ProcessBoundaries, ResultSummary, Status
+from perfci.model import Clock, Machine, Process, ProcessBoundaries, ResultSummary, Status
 from perfci.store.columns import CLOCKS, STATUSES, build_process
-from perfci.store.dialects import in_chunks
-from perfci.store.queries.loaders import HISTORY_KINDS, Condition, in_history, load_processes
+from perfci.store.dialects import CHUNK, in_chunks
+from perfci.store.queries.loaders import HISTORY_KINDS, Condition, in_history, load_machines, matches_project
+from perfci.store.queries.measured_samples import load_processes
 from perfci.store.tables.measurements import CommitRow, ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow
 
 RESULTS, RUNS, COMMITS, SESSIONS, SERIES = (
@@ -24,6 +27,10 @@ PROCESSES = ProcessRow.__table__
 
 MAX_ROWS_IN_MEMORY = 1000
 """Processes in memory while levels are computed."""
+
+MAX_SERIES_BY_ID = 2 * CHUNK
+"""Up to this many series, results are found by series; of more by commit, most of whose results are needed.
+"""
 
 ResultProcesses = tuple[int, list[Process]]
 """The id of a result, and its processes."""
@@ -195,3 +202,59 @@ def save_result_summaries(tx: Session, summaries: Mapping[int, ResultSummary]) -
         for result_id, summary in sorted(summaries.items())
     ]
     tx.connection().execute(statement, parameters)
+
+
+CommitLevel = tuple[str, ResultLevel]
+
+
+@dataclass(frozen=True, slots=True)
+class VisitRecord:
+    """A session that measured a commit on a machine, and when it first did."""
+
+    sha: str
+    machine: Machine
+    session: str
+    kind: str
+    rounds: int
+    started_at: datetime
+
+
+def load_visits(tx: Session, project: str) -> list[VisitRecord]:
+    """Load which sessions measured which commits of the main line on which machines, earliest first."""
+    columns = (CommitRow.sha, RunRow.machine_id, SessionRow.uid, SessionRow.kind, SessionRow.rounds)
+    started = sa.func.min(RunRow.started_at, type_=RunRow.started_at.type)
+    query = (
+        sa.select(*columns, started.label("started_at"))
+        .select_from(RunRow)
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .join(CommitRow, RunRow.commit_id == CommitRow.id)
+        .where(
+            matches_project(CommitRow.project_id, project),
+            SessionRow.kind.in_(HISTORY_KINDS),
+            CommitRow.dirty.is_(False),
+        )
+        .group_by(*columns)
+        .order_by(started, SessionRow.uid, CommitRow.sha)
+    )
+    machines = load_machines(tx)
+    return [
+        VisitRecord(row.sha, machines[row.machine_id], row.uid, row.kind, row.rounds, row.started_at)
+        for row in tx.execute(query)
+    ]
+
+
+def load_levels_at(
+    tx: Session, project: str, shas: Collection[str], series: Collection[int]
+) -> Iterator[CommitLevel]:
+    """Load the levels of some series at some clean commits, with the sha of each."""
+    clean = (matches_project(COMMITS.c.project_id, project), COMMITS.c.dirty.is_(False))
+    rows = tx.execute(sa.select(COMMITS.c.id, COMMITS.c.sha).where(*clean))
+    sha_of = {row_id: sha for row_id, sha in rows if sha in shas}
+    for commit_ids in in_chunks(sha_of):
+        at_commits = RUNS.c.commit_id.in_(commit_ids)
+        conditions: list[Condition] = [at_commits]
+        if len(series) <= MAX_SERIES_BY_ID:
+            conditions = [sa.and_(at_commits, RESULTS.c.series_id.in_(some)) for some in in_chunks(series)]
+        for condition in conditions:
+            levels = load_levels(tx, condition)
+            yield from ((sha_of[row.commit_id], row) for row in levels if row.series_id in series)

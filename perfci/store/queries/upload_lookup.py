@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from itertools import groupby
 
 import sqlalchemy as sa
@@ -11,10 +11,8 @@ from sqlalchemy.orm import Session
 from perfci.model import NamedValues
 from perfci.store.columns import to_pairs
 from perfci.store.database import execute_sql
-from perfci.store.dialects import in_chunks
-from perfci.store.queries.commit_order import sort_commits
-from perfci.store.queries.loaders import HISTORY_KINDS, load_commits, matches_project
-from perfci.store.tables.measurements import CommitRow, ResultRow, RunRow, SessionRow
+from perfci.store.queries.loaders import HISTORY_KINDS, load_commits, matches_project, sort_commits
+from perfci.store.tables.measurements import CommitRow, RunRow, SessionRow
 
 
 def find_run_by_key(tx: Session, key: str) -> int | None:
@@ -56,15 +54,6 @@ def load_session_origins(tx: Session, uid: str) -> list[NamedValues]:
         .where(SessionRow.uid == uid)
     )
     return [to_pairs(row) for row in tx.scalars(query.distinct())]
-
-
-def load_series_ids_of_runs(tx: Session, keys: Sequence[str]) -> list[int]:
-    """Load the ids of the series that runs measured, by the keys of the runs."""
-    run_ids: set[int] = set()
-    query = sa.select(ResultRow.series_id).join(RunRow, ResultRow.run_id == RunRow.id)
-    for some in in_chunks(keys):
-        run_ids.update(tx.scalars(query.where(RunRow.key.in_(some))))
-    return sorted(run_ids)
 
 
 def load_history_run_ids(tx: Session, project: str) -> list[list[int]]:

@@ -27,7 +27,7 @@ from perfci.store.columns import (
     replace_unstorable,
 )
 from perfci.store.database import bulk_insert, execute_sql, insert_rows, new_ids
-from perfci.store.queries import measurements
+from perfci.store.queries import measured_samples
 from perfci.store.tables.measurements import BenchmarkRow, ProcessRow, ResultRow, RunRow, SeriesRow
 from perfci.store.writes.row_ids import (
     add_imported_sessions,
@@ -205,7 +205,7 @@ def _select_new_runs(tx: Session, batch: Sequence[KeyedRun], on_changed: OnChang
                 "with other content: a run is never replaced, so measure it again in a new session."
             )
         elif grown_keys[place] not in stored_hashes:
-            stored = set(measurements.load_results_like(tx, run))
+            stored = set(measured_samples.load_results_like(tx, run))
             new = tuple(result for result in run.results if result not in stored)
             yield replace(run, results=new), grown_keys[place], body_hash
 

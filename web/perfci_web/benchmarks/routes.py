@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from perfci.history.series_histories import JudgedHistories
 from perfci.model import Series
 from perfci.net.url_segments import encode_segment
-from perfci.store.incidents.mutes import load_mutes
+from perfci.store.incidents.exemptions import load_mutes
 from perfci.store.queries import measurements
 from perfci.store.queries.latest_results import count_series_commits, load_series_records
 from perfci.store.queries.records import SeriesRecord, StoredSeries

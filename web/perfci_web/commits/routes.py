@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from flask import Blueprint, render_template
 
-from perfci.store.queries import measurements
+from perfci.store import verdict_store
+from perfci.store.queries import loaders, measurements
 from perfci.store.queries.loaders import load_series_of_same_cells
 from perfci_web.commits.view import build_commit_view
 from perfci_web.lookups import load_runs, project_links, require_commit
@@ -19,13 +20,13 @@ def commit_page(project: str, sha: str) -> str:
         commit = require_commit(tx, project, sha)
         records = measurements.load_runs_of_commit(tx, project, commit.sha)
         verdicts = [
-            *measurements.load_verdict_records(tx, project, head=commit.sha),
-            *measurements.load_verdict_records(tx, project, base=commit.sha),
+            *verdict_store.load_verdict_records(tx, project, head=commit.sha),
+            *verdict_store.load_verdict_records(tx, project, base=commit.sha),
         ]
         page = build_commit_view(
             project,
             commit,
-            measurements.load_commits_newest_first(tx, project),
+            loaders.load_commits_newest_first(tx, project),
             records,
             load_runs(tx, records),
             verdicts,

@@ -8,7 +8,8 @@ from werkzeug.wrappers import Response as BaseResponse
 from perfci.model import EnvironmentChange
 from perfci.report.pulls.comparison_findings import Findings, compute_bars
 from perfci.report.pulls.pull_comment import render_comment
-from perfci.store.queries import measurements
+from perfci.store import verdict_store
+from perfci.store.queries import loaders, measurements
 from perfci.store.queries.loaders import load_project_series
 from perfci_web.comparisons import view
 from perfci_web.lookups import load_runs, project_links, require_commit, require_project
@@ -30,8 +31,8 @@ def compare_chooser(project: str) -> str | BaseResponse:
         return redirect(links.compare(base, head))
     with web_context().store.read() as tx:
         require_project(tx, project)
-        commits = measurements.load_commits_newest_first(tx, project, limit=50)
-        verdicts = measurements.load_verdict_records(tx, project)
+        commits = loaders.load_commits_newest_first(tx, project, limit=50)
+        verdicts = verdict_store.load_verdict_records(tx, project)
     pairs = view.list_compared_pairs(verdicts, commits)
     return render_template(
         "comparisons/choose_commits.html", project=project, pairs=pairs, commits=commits, links=links
@@ -76,10 +77,10 @@ def _load_comparison(project: str, base: str, head: str) -> tuple[view.Compariso
             project,
             base_commit,
             head_commit,
-            measurements.load_verdict_records(tx, project, base=base_commit.sha, head=head_commit.sha),
+            verdict_store.load_verdict_records(tx, project, base=base_commit.sha, head=head_commit.sha),
             load_runs(tx, measurements.load_runs_of_commit(tx, project, base_commit.sha)),
             load_runs(tx, measurements.load_runs_of_commit(tx, project, head_commit.sha)),
-            measurements.load_commits_newest_first(tx, project),
+            loaders.load_commits_newest_first(tx, project),
         )
         all_series = load_project_series(tx, project)
     return page, project_links(project, all_series.values())

@@ -6,7 +6,7 @@ from flask import Blueprint, redirect, render_template, request
 from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.history.series_histories import JudgedHistories
-from perfci.store.queries import measurements, project_status
+from perfci.store.queries import loaders, measurements, project_status
 from perfci.store.queries.loaders import load_series_of_same_cells
 from perfci_web.incidents.list_view import load_open_incidents
 from perfci_web.lookups import list_visible_projects, project_links, require_project
@@ -47,8 +47,8 @@ def overview_page(project: str) -> str:
             project_status.count_decisions(tx, project),
             decisions,
             trends_by_label,
-            measurements.load_commits_newest_first(tx, project, limit=view.RECENT_COMMITS),
-            measurements.load_commits_by_sha(tx, project, view.find_marked_commits(trends_by_label)),
+            loaders.load_commits_newest_first(tx, project, limit=view.RECENT_COMMITS),
+            loaders.load_commits_by_sha(tx, project, view.find_marked_commits(trends_by_label)),
             open_incidents.count,
         )
         links = project_links(project, load_series_of_same_cells(tx, project, page.linked_series))

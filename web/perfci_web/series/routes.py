@@ -9,8 +9,9 @@ from perfci.net.url_segments import encode_segment
 from perfci.report.charts.series_trend import Trend, downsample, hide_levels_of_informational
 from perfci.report.charts.svg_charts import render_trend
 from perfci.report.serializers import serialize_trend
-from perfci.store.incidents.mutes import load_mutes
-from perfci.store.queries import measurements
+from perfci.store import verdict_store
+from perfci.store.incidents.exemptions import load_mutes
+from perfci.store.queries import measured_samples, measurements
 from perfci.store.queries.loaders import load_project_series
 from perfci.store.queries.records import SeriesRecord
 from perfci_web.csv_export import csv_response
@@ -35,7 +36,7 @@ def series_page(project: str, benchmark: str, metric: str) -> str:
         record, records = _find_series(tx, project, benchmark, metric)
         twin = view.find_clock_twin(record, records)
         trends, judged = _load_trends(tx, record, twin)
-        verdicts = measurements.load_verdict_records(tx, project, series_id=record.id)
+        verdicts = verdict_store.load_verdict_records(tx, project, series_id=record.id)
         mutes = load_mutes(tx, require_project(tx, project).id, context.clock())
     twin_trend = trends[twin.id] if twin else None
     page = view.build_series_view(
@@ -106,7 +107,7 @@ def _load_trends(
     """Load the trends of a series and its twin by series id, and whether the series itself is judged."""
     records = [record, twin] if twin else [record]
     series_ids = {sibling.series: sibling.id for sibling in records}
-    histories = measurements.load_histories(tx, list(series_ids.values()))
+    histories = measured_samples.load_histories(tx, list(series_ids.values()))
     points = {series: histories[series_id] for series, series_id in series_ids.items()}
     judged = find_judged_series(points)
     trends = SeriesVerdicts.load(tx, series_ids.values()).build_trends(points)

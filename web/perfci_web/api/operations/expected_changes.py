@@ -12,7 +12,7 @@ from perfci.net.shapes.verdicts import (
     NewExpectedChanges,
 )
 from perfci.service.expected_changes import save_expected_changes
-from perfci.store.incidents import expected_changes
+from perfci.store.incidents import exemptions
 from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.incidents.expected_change_match import MergedExpectedChange
 from perfci_web.api import pagination
@@ -24,7 +24,7 @@ EXPECTED_CHANGES_RULE = f"{PROJECT_RULE}/expected-changes"
 def list_expected_changes(call: Call) -> Reply:
     query: PageQuery = call.query
     with call.store.read() as tx:
-        records = expected_changes.list_expected_changes(
+        records = exemptions.list_expected_changes(
             tx, call.required_project.id, before=pagination.parse_cursor(query.cursor), limit=query.limit + 1
         )
     return pagination.page_reply(
@@ -53,7 +53,7 @@ def add_expected_changes(call: Call) -> Reply:
     return Reply(AddedExpectedChanges(added=added))
 
 
-def _expected_change_shape(item: expected_changes.ExpectedChangeListItem) -> ExpectedChangeShape:
+def _expected_change_shape(item: exemptions.ExpectedChangeListItem) -> ExpectedChangeShape:
     record = item.record
     return ExpectedChangeShape(
         commit=record.sha,

@@ -9,7 +9,7 @@ from perfci.formats.run_document import dump_run, idempotency_key, run_from_docu
 from perfci.formats.run_document_schema import RunDocument
 from perfci.net.shapes.results import RunPage, RunQuery, RunShape, UploadReceipt
 from perfci.service.uploads.receive_runs import IncomingRun, store_run
-from perfci.store.queries import measurements, paged_lists
+from perfci.store.queries import measured_samples, paged_lists
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.problems import ProblemError
@@ -37,7 +37,7 @@ def get_run(call: Call) -> Reply:
         row_id = paged_lists.find_run_id(tx, call.required_project.id, call.path["key"])
         if row_id is None:
             raise ProblemError("not-found", "There is no run of this key here.")
-        run = measurements.load_run(tx, row_id)
+        run = measured_samples.load_run(tx, row_id)
     return Reply(dump_run(run).encode())
 
 

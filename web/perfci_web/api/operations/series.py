@@ -10,7 +10,8 @@ from perfci.net.shapes import PageQuery
 from perfci.net.shapes import results as shapes
 from perfci.report.charts.series_trend import build_trend, downsample
 from perfci.report.serializers import serialize_series, serialize_trend
-from perfci.store.queries import measurements, paged_lists
+from perfci.store import verdict_store
+from perfci.store.queries import loaders, measured_samples, paged_lists
 from perfci.store.queries.paged_lists import SeriesListItem
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
@@ -40,11 +41,13 @@ def get_points(call: Call) -> Reply:
     query: shapes.PointsQuery = call.query
     item = require_series(call, call.path["series"])
     with call.store.read() as tx:
-        points = [point for point in measurements.load_history(tx, item.id) if _is_within(point, query)]
-        changes = measurements.load_change_points(tx, call.required_project.slug, item.id)
+        points = [point for point in measured_samples.load_history(tx, item.id) if _is_within(point, query)]
+        changes = verdict_store.load_change_points(tx, call.required_project.slug, item.id)
         verdicts = [
             record.verdict
-            for record in measurements.load_verdict_records(tx, call.required_project.slug, series_id=item.id)
+            for record in verdict_store.load_verdict_records(
+                tx, call.required_project.slug, series_id=item.id
+            )
         ]
     trend = build_trend(item.series, points, changes, verdicts)
     fields = serialize_trend(downsample(trend, query.max_points))
@@ -115,7 +118,7 @@ def require_series(call: Call, identity: str) -> SeriesListItem:
 
 def require_commit(tx: Session, call: Call, sha: str) -> Commit:
     """Return the commit of a sha or of the beginning of one."""
-    commit = measurements.find_commit(tx, call.required_project.slug, sha)
+    commit = loaders.find_commit(tx, call.required_project.slug, sha)
     if commit is None:
         raise ProblemError("not-found", "There is no commit of this sha here.")
     return commit

@@ -1,4 +1,4 @@
-"""Write verdicts and change points. The caller owns the transaction ``tx``."""
+"""Save and load verdicts and change points. The caller owns the transaction ``tx``."""
 
 from __future__ import annotations
 
@@ -16,11 +16,21 @@ from perfci.model import (
     Verdict,
 )
 from perfci.store.dialects import in_chunks
+from perfci.store.queries.loaders import build_verdict_record, load_series_by_ids, matches_project
+from perfci.store.queries.records import (
+    VerdictRecord,
+)
 from perfci.store.tables.measurements import (
+    BenchmarkRow,
     ChangePointRow,
+    ProjectRow,
+    SeriesRow,
+    SessionRow,
     VerdictRow,
 )
 from perfci.store.writes import row_ids
+
+CHANGE_POINT_COLUMNS = ("commit", "last_good", "relative_change", "before", "after")
 
 
 def add_verdicts(
@@ -44,9 +54,9 @@ def add_verdicts(
 def save_change_points(tx: Session, project: str, changes: Mapping[Series, Sequence[ChangePoint]]) -> None:
     """Replace the change points of some series; unchanged ones are not written."""
     ids_of = row_ids.ensure_series_ids(tx, row_ids.ensure_project_id(tx, project), list(changes))
-    stored = _load_change_points(tx, ids_of)
+    stored = _load_stored_moves(tx, ids_of)
     new = {
-        row_id: [_change_point_values(item) for item in points]
+        row_id: [tuple(getattr(item, name) for name in CHANGE_POINT_COLUMNS) for item in points]
         for row_id, points in zip(ids_of, changes.values(), strict=True)
     }
     changed = [row_id for row_id, moves in new.items() if moves != stored.get(row_id, [])]
@@ -61,20 +71,7 @@ def save_change_points(tx: Session, project: str, changes: Mapping[Series, Seque
         tx.execute(sa.insert(ChangePointRow.__table__), rows)
 
 
-CHANGE_POINT_COLUMNS = ("commit", "last_good", "relative_change", "before", "after")
-
-
-def _change_point_values(change_point: ChangePoint) -> tuple[object, ...]:
-    return (
-        change_point.commit,
-        change_point.last_good,
-        change_point.relative_change,
-        change_point.before,
-        change_point.after,
-    )
-
-
-def _load_change_points(tx: Session, series_ids: Sequence[int]) -> dict[int, list[tuple[object, ...]]]:
+def _load_stored_moves(tx: Session, series_ids: Sequence[int]) -> dict[int, list[tuple[object, ...]]]:
     columns = ChangePointRow.__table__.c
     query = sa.select(columns.series_id, *(columns[name] for name in CHANGE_POINT_COLUMNS)).order_by(
         columns.id
@@ -119,3 +116,52 @@ def _verdict_columns(verdict: Verdict) -> dict[str, Any]:
         "reason": verdict.reason,
         "evidence": verdict.evidence,
     }
+
+
+def load_verdict_records(
+    tx: Session,
+    project: str,
+    *,
+    base: str | None = None,
+    head: str | None = None,
+    series_id: int | None = None,
+    current_only: bool = True,
+    limit: int | None = None,
+) -> list[VerdictRecord]:
+    """Load verdicts, newest first; superseded ones only without ``current_only``."""
+    query = (
+        sa.select(*VerdictRow.__table__.c, SessionRow.uid.label("session_uid"))
+        .join(SessionRow, VerdictRow.session_id == SessionRow.id)
+        .join(ProjectRow, VerdictRow.project_id == ProjectRow.id)
+        .where(ProjectRow.slug == project)
+        .order_by(VerdictRow.created_at.desc(), VerdictRow.id.desc())
+        .limit(limit)
+    )
+    wanted = {VerdictRow.base: base, VerdictRow.head: head, VerdictRow.series_id: series_id}
+    query = query.where(*(column == value for column, value in wanted.items() if value is not None))
+    if current_only:
+        query = query.where(VerdictRow.superseded_by.is_(None))
+    rows = tx.connection().execute(query).all()
+    series = load_series_by_ids(tx, {row.series_id for row in rows})
+    return [build_verdict_record(row, series[row.series_id]) for row in rows]
+
+
+def load_change_points(tx: Session, project: str, series_id: int | None = None) -> list[ChangePoint]:
+    """Load the change points of a project, or of one series, in the order they were stored."""
+    query = (
+        sa.select(*ChangePointRow.__table__.c)
+        .join(SeriesRow, ChangePointRow.series_id == SeriesRow.id)
+        .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
+        .where(matches_project(BenchmarkRow.project_id, project))
+        .order_by(ChangePointRow.id)
+    )
+    if series_id is not None:
+        query = query.where(ChangePointRow.series_id == series_id)
+    rows = tx.execute(query).all()
+    series = load_series_by_ids(tx, {row.series_id for row in rows})
+    return [
+        ChangePoint(
+            series[row.series_id], row.commit, row.last_good, row.relative_change, row.before, row.after
+        )
+        for row in rows
+    ]

@@ -1,4 +1,4 @@
-"""Store the expected changes that commits of the main branch announced. The caller owns ``tx``."""
+"""Store what exempts changes from paging: expected changes and mutes. The caller owns ``tx``."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.dialects import insert_or_ignore
+from perfci.store.dialects import execute_rowcount, insert_or_ignore
+from perfci.store.incidents.records import Mute
 from perfci.store.queries.loaders import matches_project
-from perfci.store.tables.incidents import ExpectedChangeRow
+from perfci.store.tables.incidents import ExpectedChangeRow, MutedBenchmarkRow
 
 EXPECTED_CHANGES = ExpectedChangeRow.__table__
+MUTED = MutedBenchmarkRow.__table__
+MUTE_FIELDS = [MUTED.c[name] for name in Mute.__dataclass_fields__]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,7 @@ class ExpectedChangeRecord:
     merged_at: datetime | None = None
 
 
-FIELDS = tuple(ExpectedChangeRecord.__dataclass_fields__)
+CHANGE_FIELDS = tuple(ExpectedChangeRecord.__dataclass_fields__)
 
 
 def add_expected_changes(
@@ -63,7 +66,7 @@ def list_expected_changes(
     return [
         ExpectedChangeListItem(
             row.id,
-            ExpectedChangeRecord(*(getattr(row, name) for name in FIELDS)),
+            ExpectedChangeRecord(*(getattr(row, name) for name in CHANGE_FIELDS)),
             row.recorded_by,
             row.recorded_at,
         )
@@ -73,8 +76,37 @@ def list_expected_changes(
 
 def load_expected_changes(tx: Session, project: str) -> list[ExpectedChangeRecord]:
     """Load all expected changes of a project in the order they were added."""
-    query = sa.select(*(EXPECTED_CHANGES.c[name] for name in FIELDS)).order_by(EXPECTED_CHANGES.c.id)
+    query = sa.select(*(EXPECTED_CHANGES.c[name] for name in CHANGE_FIELDS)).order_by(EXPECTED_CHANGES.c.id)
     return [
         ExpectedChangeRecord(*row)
         for row in tx.execute(query.where(matches_project(EXPECTED_CHANGES.c.project_id, project)))
     ]
+
+
+def load_mutes(tx: Session, project_id: int, now: datetime) -> list[Mute]:
+    """Load the benchmarks that are muted at a moment, by name."""
+    query = sa.select(*MUTE_FIELDS).where(
+        MUTED.c.project_id == project_id, MUTED.c.unmuted_at.is_(None), MUTED.c.expires_at > now
+    )
+    return sorted((Mute(*row) for row in tx.execute(query)), key=lambda mute: (mute.benchmark, mute.metric))
+
+
+def add_mute(tx: Session, project_id: int, mute: Mute) -> None:
+    """Mute a benchmark; a muted one gets the new reason and end."""
+    end_mute(tx, project_id, mute.benchmark, mute.metric, mute.since)
+    row = {name: getattr(mute, name) for name in Mute.__dataclass_fields__}
+    tx.execute(sa.insert(MUTED), {"project_id": project_id, **row})
+
+
+def end_mute(tx: Session, project_id: int, benchmark: str, metric: str, now: datetime) -> bool:
+    """End a mute early; return False if there is none."""
+    same = (MUTED.c.benchmark == benchmark, MUTED.c.metric == metric)
+    chosen = (MUTED.c.project_id == project_id, *same, MUTED.c.unmuted_at.is_(None), MUTED.c.expires_at > now)
+    return bool(execute_rowcount(tx, sa.update(MUTED).where(*chosen).values(unmuted_at=now)))
+
+
+def was_unmuted_since(tx: Session, project_id: int, benchmark: str, since: datetime) -> bool:
+    """Whether a mute of a benchmark ended or expired since a moment."""
+    ended = sa.func.coalesce(MUTED.c.unmuted_at, MUTED.c.expires_at)
+    chosen = (MUTED.c.project_id == project_id, MUTED.c.benchmark == benchmark, ended >= since)
+    return tx.scalar(sa.select(MUTED.c.id).where(*chosen).limit(1)) is not None

@@ -1,0 +1,220 @@
+"""Load results with all their samples: histories, sessions and whole runs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from perfci.model import (
+    Commit,
+    Environment,
+    PerfciError,
+    Point,
+    Process,
+    ProcessBoundaries,
+    Result,
+    Run,
+    Series,
+    Status,
+)
+from perfci.store.columns import (
+    build_process,
+    build_summary,
+    identity,
+    to_pairs,
+)
+from perfci.store.dialects import CHUNK
+from perfci.store.queries.loaders import (
+    Condition,
+    in_history,
+    load_commits,
+    load_commits_by_ids,
+    load_environments,
+    load_machines,
+    load_series,
+    load_series_by_ids,
+    load_variants,
+    matches_project,
+    sort_commits,
+)
+from perfci.store.queries.records import (
+    MeasuredProcess,
+)
+from perfci.store.tables.measurements import (
+    BenchmarkRow,
+    CommitRow,
+    EnvironmentRow,
+    ProcessRow,
+    ProjectRow,
+    ResultRow,
+    RunRow,
+    SessionRow,
+)
+
+
+def load_points(tx: Session, condition: Condition) -> Iterator[tuple[int, Point]]:
+    """Load the history points of the chosen results, by series id, in no order."""
+    columns = (*ResultRow.__table__.c, RunRow.commit_id, RunRow.environment_id)
+    ordered = in_history(sa.select(*columns)).where(condition).order_by(RunRow.started_at, ResultRow.id)
+    rows = tx.connection().execute(ordered).all()
+    processes, environments = (
+        load_processes(tx, condition),
+        load_environments(tx, {row.environment_id for row in rows}),
+    )
+    by_id = load_commits_by_ids(tx, {row.commit_id for row in rows})
+    grouped: dict[tuple[int, int], list[Any]] = defaultdict(list)
+    for row in rows:
+        grouped[row.series_id, row.commit_id].append(row)
+    for (series_id, commit_id), results in grouped.items():
+        yield series_id, _build_point(by_id[commit_id], results, processes, environments)
+
+
+def _build_point(
+    commit: Commit,
+    results: Sequence[Any],
+    processes: Mapping[int, list[Process]],
+    environments: Mapping[int, Environment],
+) -> Point:
+    """Join the results of several runs of a commit; what cannot be joined is that of the newest."""
+    newest = next((row for row in reversed(results) if row.status == Status.OK), results[-1])
+    kinds = {row.boundaries for row in results if row.status == Status.OK} or {newest.boundaries}
+    return Point(
+        commit=commit,
+        status=Status(newest.status),
+        processes=tuple(process for row in results for process in processes.get(row.id, ())),
+        summary=build_summary(newest),
+        boundaries=ProcessBoundaries(kinds.pop()) if len(kinds) == 1 else ProcessBoundaries.UNKNOWN,
+        environment=environments[newest.environment_id],
+        reason=newest.reason,
+    )
+
+
+def load_processes(tx: Session, condition: Condition) -> dict[int, list[Process]]:
+    """Load the processes of the chosen results, by result id."""
+    query = (
+        sa.select(*ProcessRow.__table__.c)
+        .join(ResultRow, ProcessRow.result_id == ResultRow.id)
+        .join(RunRow, ResultRow.run_id == RunRow.id)
+        .where(condition)
+        .order_by(ProcessRow.result_id, ProcessRow.id)
+    )
+    processes: dict[int, list[Process]] = defaultdict(list)
+    for row in tx.connection().execute(query):  # past the session, whose rows cost twice as much
+        processes[row.result_id].append(build_process(row))
+    return processes
+
+
+def load_results(tx: Session, condition: Condition) -> Iterator[Result]:
+    """Load the chosen results with their processes."""
+    processes = load_processes(tx, condition)
+    rows = tx.execute(sa.select(*ResultRow.__table__.c).where(condition).order_by(ResultRow.id)).all()
+    series = load_series_by_ids(tx, {row.series_id for row in rows})
+    for row in rows:
+        yield Result(
+            series=series[row.series_id],
+            status=Status(row.status),
+            processes=tuple(processes.get(row.id, ())),
+            summary=build_summary(row),
+            boundaries=ProcessBoundaries(row.boundaries),
+            number=row.number,
+            reason=row.reason,
+        )
+
+
+COMMITS_AT_ONCE = 32
+
+
+def load_history(tx: Session, series_id: int) -> list[Point]:
+    """Load the history of one series, oldest commit first."""
+    return load_histories(tx, [series_id])[series_id]
+
+
+def load_histories(tx: Session, series_ids: Sequence[int]) -> dict[int, list[Point]]:
+    """Load the histories of several series in a few queries."""
+    by_series: dict[int, dict[Commit, Point]] = {series_id: {} for series_id in series_ids}
+    for start in range(0, len(series_ids), CHUNK):
+        for series_id, point in load_points(tx, ResultRow.series_id.in_(series_ids[start : start + CHUNK])):
+            by_series[series_id][point.commit] = point
+    return {
+        series_id: [points[commit] for commit in sort_commits(points)]
+        for series_id, points in by_series.items()
+    }
+
+
+def load_points_by_sha(tx: Session, project: str) -> Iterator[tuple[Series, Point]]:
+    """Load every point of a project, commit by commit in the order of their shas, few at a time."""
+    shas = (
+        sa.select(CommitRow.id).where(matches_project(CommitRow.project_id, project)).order_by(CommitRow.sha)
+    )
+    commit_ids = tx.scalars(shas).all()
+    series = load_series(tx, matches_project(BenchmarkRow.project_id, project))
+    for start in range(0, len(commit_ids), COMMITS_AT_ONCE):
+        points = load_points(tx, RunRow.commit_id.in_(commit_ids[start : start + COMMITS_AT_ONCE]))
+        yield from sorted(
+            ((series[item], point) for item, point in points), key=lambda pair: pair[1].commit.sha
+        )
+
+
+def load_session_processes(tx: Session, session_uid: str) -> list[MeasuredProcess]:
+    """Load all processes of a session in the order they were stored."""
+    query = (
+        sa.select(*ProcessRow.__table__.c, CommitRow.sha, ResultRow.series_id)
+        .join(ResultRow, ProcessRow.result_id == ResultRow.id)
+        .join(RunRow, ResultRow.run_id == RunRow.id)
+        .join(CommitRow, RunRow.commit_id == CommitRow.id)
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .where(SessionRow.uid == session_uid)
+        .order_by(ProcessRow.id)
+    )
+    rows = tx.execute(query).all()
+    series = load_series_by_ids(tx, {row.series_id for row in rows})
+    return [MeasuredProcess(row.id, row.sha, series[row.series_id], build_process(row)) for row in rows]
+
+
+def load_run(tx: Session, run_id: int) -> Run:
+    """Load a whole run, as it is exported to a document."""
+    query = (
+        sa.select(*RunRow.__table__.c, SessionRow.uid, ProjectRow.slug)
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .join(ProjectRow, SessionRow.project_id == ProjectRow.id)
+        .where(RunRow.id == run_id)
+    )
+    row = tx.execute(query).first()
+    if row is None:
+        raise PerfciError(f"There is no run {run_id}.")
+    return Run(
+        project=row.slug,
+        session=row.uid,
+        commit=load_commits(tx, CommitRow.id == row.commit_id)[row.commit_id],
+        machine=load_machines(tx)[row.machine_id],
+        environment=load_environments(tx, [row.environment_id])[row.environment_id],
+        variant=load_variants(tx)[row.variant_id],
+        suite=row.suite,
+        harness=row.harness,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        origin=to_pairs(row.origin),
+        results=tuple(load_results(tx, ResultRow.run_id == run_id)),
+    )
+
+
+def load_results_like(tx: Session, run: Run) -> Iterator[Result]:
+    """Load all stored results of the same session, commit and environment as a run's."""
+    of_run = (
+        SessionRow.uid == run.session,
+        CommitRow.sha == run.commit.sha,
+        CommitRow.dirty == run.commit.dirty,
+        EnvironmentRow.identity == identity(run.environment.values),
+    )
+    run_ids = (
+        sa.select(RunRow.id)
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .join(CommitRow, RunRow.commit_id == CommitRow.id)
+        .join(EnvironmentRow, RunRow.environment_id == EnvironmentRow.id)
+        .where(*of_run)
+    )
+    return load_results(tx, ResultRow.run_id.in_(run_ids))
