@@ -70,10 +70,11 @@ def create_app(
     load_policies = partial(load_project_policies, settings)
     context = WebContext(store, clock, load_policies, authenticator, group_commit)
     app.extensions[EXTENSION_KEY] = context
+    metrics = prometheus.init_app(app, store, clock)
     request_hooks.init_app(
         app,
         context,
-        prometheus.init_app(app, store, clock),
+        metrics,
         read_only=read_only,
         loopback_only=loopback_only,
         public_url=settings.server.public_url,

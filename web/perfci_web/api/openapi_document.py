@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, get_origin
+from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
@@ -13,7 +13,7 @@ from pydantic.json_schema import models_json_schema
 from perfci import __version__
 from perfci.auth.permissions import AccessRequirement
 from perfci.net.shapes import ProblemDetails
-from perfci_web.api.operation import AnswerType, Operation, StreamedAnswer
+from perfci_web.api.operation import Operation, StreamedAnswer
 from perfci_web.api.problems import MEDIA_TYPE, PROBLEM_KINDS
 from perfci_web.url_converters import SCHEMAS
 
@@ -81,11 +81,7 @@ def _describe_operation(
         "operationId": operation.name,
         "summary": operation.summary,
         "tags": [operation.handler.__module__.rpartition(".")[2]],
-        "parameters": [
-            *_path_parameters(operation),
-            *_query_parameters(operation, schemas),
-            *_header_parameters(operation),
-        ],
+        "parameters": _describe_parameters(operation),
         "responses": _describe_responses(operation, schemas),
     }
     if operation.body is not None:
@@ -101,8 +97,9 @@ def _describe_operation(
     return description
 
 
-def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
-    return [
+def _describe_parameters(operation: Operation) -> list[dict[str, Any]]:
+    """Describe the parameters in the path, in the query and in headers."""
+    parameters: list[dict[str, Any]] = [
         {
             "name": match["name"],
             "in": "path",
@@ -111,25 +108,21 @@ def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
         }
         for match in PLACEHOLDER.finditer(operation.rule)
     ]
-
-
-def _query_parameters(
-    operation: Operation, schemas: Mapping[type[BaseModel], dict[str, Any]]
-) -> list[dict[str, Any]]:
-    if operation.query is None:
-        return []
-    shape = operation.query.model_json_schema(ref_template=REF_TEMPLATE)
-    parameters = []
-    for name, schema in shape.get("properties", {}).items():
+    query = operation.query.model_json_schema(ref_template=REF_TEMPLATE) if operation.query else {}
+    for name, schema in query.get("properties", {}).items():
         parameter = {
             "name": name,
             "in": "query",
-            "required": name in shape.get("required", ()),
+            "required": name in query.get("required", ()),
             "schema": _without_null(schema),
         }
-        if get_origin(operation.query.model_fields[name].annotation) in (tuple, list):
+        if schema.get("type") == "array":
             parameter |= {"style": "form", "explode": True}
         parameters.append(parameter)
+    patterns = dict(operation.headers) | ({"If-Match": '^"[0-9]{1,9}"$'} if operation.revision else {})
+    for name, pattern in patterns.items():
+        header_schema = {"type": "string", "pattern": pattern}
+        parameters.append({"name": name, "in": "header", "required": True, "schema": header_schema})
     return parameters
 
 
@@ -145,41 +138,23 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return kept | (choices[0] if len(choices) == 1 else {"anyOf": choices})
 
 
-def _header_parameters(operation: Operation) -> list[dict[str, Any]]:
-    patterns = dict(operation.headers) | ({"If-Match": '^"[0-9]{1,9}"$'} if operation.revision else {})
-    return [
-        {"name": name, "in": "header", "required": True, "schema": {"type": "string", "pattern": pattern}}
-        for name, pattern in patterns.items()
-    ]
-
-
 def _describe_responses(
     operation: Operation, schemas: Mapping[type[BaseModel], dict[str, Any]]
 ) -> dict[str, Any]:
-    responses = {
-        str(status): _describe_answer(answer, schemas, status) for status, answer in operation.answers.items()
-    }
+    responses: dict[str, Any] = {}
+    for status, answer in operation.answers.items():
+        response: dict[str, Any] = {"description": STATUS_DESCRIPTIONS.get(status, "Done")}
+        if isinstance(answer, StreamedAnswer):
+            response["description"] = "Streamed"
+            response["content"] = {answer.content_type.split(";")[0]: {"schema": {}}}
+        elif answer is not None:
+            response["content"] = {"application/json": {"schema": schemas[answer]}}
+        responses[str(status)] = response
     if operation.etag:
         responses["200"]["headers"] = {"ETag": {"schema": {"type": "string"}}}
         responses["304"] = {"description": "nothing changed since the answer with this ETag"}
     return responses | {
         str(kind.status): {"$ref": f"#/components/responses/{name}"} for name, kind in PROBLEM_KINDS.items()
-    }
-
-
-def _describe_answer(
-    answer: AnswerType, schemas: Mapping[type[BaseModel], dict[str, Any]], status: int
-) -> dict[str, Any]:
-    if answer is None:
-        return {"description": "Done"}
-    if isinstance(answer, StreamedAnswer):
-        return {
-            "description": "Streamed",
-            "content": {answer.content_type.split(";")[0]: {"schema": {}}},
-        }
-    return {
-        "description": STATUS_DESCRIPTIONS.get(status, "Done"),
-        "content": {"application/json": {"schema": schemas[answer]}},
     }
 
 
