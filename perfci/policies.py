@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from perfci.config import Config, HistoryTable, Settings, apply_project_tables, parse_project_tables
+from perfci.config import HistoryTable, Settings, apply_project_tables, parse_project_tables
 from perfci.store.projects import Project
 from perfci.verdicts.policy import Policy, PolicyOverride
 from perfci.verdicts.rule import Rule
@@ -26,15 +26,10 @@ LoadPolicies = Callable[[Project], ProjectPolicies]
 def load_project_policies(settings: Settings, project: Project) -> ProjectPolicies:
     """The policies of a project on a server: the tables stored for it override the server's own."""
     merged = apply_project_tables(settings, parse_project_tables(project.settings))
-    return ProjectPolicies(_build_policy_from_settings(merged), merged.history)
+    return ProjectPolicies(build_policy(merged), merged.history)
 
 
-def build_policy(config: Config, *, strict: bool = False) -> Policy:
-    """The policy of a local configuration."""
-    return _build_policy_from_settings(config.settings, strict=strict)
-
-
-def _build_policy_from_settings(settings: Settings, *, strict: bool = False) -> Policy:
+def build_policy(settings: Settings, *, strict: bool = False) -> Policy:
     """The default rule, and the ``[[policy]]`` tables, of which the first that matches a series applies."""
     judge = settings.judge
     default = Rule(bar=judge.bar, strict=strict or judge.strict, max_pairs=judge.max_pairs)

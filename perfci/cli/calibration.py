@@ -24,7 +24,9 @@ def command(json_file: str | None) -> None:
     """
     config = current_config()
     with closing(open_store_to_read(config)) as store:
-        calibration = load_calibration(store, config.project, build_policy(config), datetime.now(UTC))
+        calibration = load_calibration(
+            store, config.project, build_policy(config.settings), datetime.now(UTC)
+        )
     if json_file:
         write_json(json_file, serialize_calibration(config.project, calibration))
     if json_file != "-":

@@ -47,7 +47,7 @@ def command(dry_run: bool, replay_verdicts: bool, json_file: str | None) -> int:
     with closing(open_store_to_read(config)) as store:
         if replay_verdicts:
             return print_verification(verify_verdicts(store, config.project), config.project, json_file)
-        policy = build_policy(config)
+        policy = build_policy(config.settings)
         result = replay_project(store, config.project, policy)
     if json_file:
         write_json(json_file, serialize_replay(config.project, result, policy))

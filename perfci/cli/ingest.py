@@ -83,7 +83,7 @@ def command(
         if any(report.runs_new for report in reports):
             with store.begin() as tx:
                 series_ids = series_with_results_since(tx, config.project, before)
-                update_change_points(tx, config.project, series_ids, build_policy(config))
+                update_change_points(tx, config.project, series_ids, build_policy(config.settings))
                 change_points = load_change_points(tx, config.project)
             evaluate_local_project(store, config)
             count = format_count(len(change_points), "change point")

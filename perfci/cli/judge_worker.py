@@ -20,9 +20,8 @@ from perfci.service.pulls.inbox_worker import InboxWorker
 from perfci.service.pulls.reconciliation_poll import POLL_INTERVAL, ReconciliationPoll
 from perfci.service.pulls.workflow_run_handler import WorkflowRunHandler, build_app
 from perfci.service.uploads.retention import RetentionJob
-from perfci.service.worker.judge_worker import JudgeWorker
+from perfci.service.worker.judge_worker import JudgeWorker, PeriodicJobs
 from perfci.service.worker.lease import INBOX_LEASE, NOTIFICATION_LEASE, POLL_LEASE, LeasedLoop
-from perfci.service.worker.periodic_jobs import PeriodicJobs
 from perfci.store import Store
 
 

@@ -91,7 +91,7 @@ def run_ablation(
     The last good step is compared with the first as well. A step that fails, or fails parity only after
     more rounds, is rejected; the steps after it are judged again.
     """
-    policy = VariantPolicy.from_policy(build_policy(config))
+    policy = VariantPolicy.from_policy(build_policy(config.settings))
     scope = replace(scope, cells=select_variant_cells(scope.cells, groups))
     session = open_session(
         store,

@@ -71,7 +71,7 @@ def run_comparison(
     Two commits that differ only in files the benchmarks cannot see (``[suite] ignored_files``) are an A/A
     run too.
     """
-    policy = build_policy(config, strict=strict)
+    policy = build_policy(config.settings, strict=strict)
     identical_inputs = workbench.repository.has_identical_inputs(
         base, head, config.settings.suite.ignored_files
     )

@@ -57,7 +57,7 @@ def run_range(
     )
     progress.start_stage("rounds", len(scope.commits) * len(scope.cells) * rounds)
     measure_rounds(session, scope, rounds, progress)
-    policy = build_policy(config)
+    policy = build_policy(config.settings)
     screening = screen_neighbours(session.readings, pair_neighbours(scope), policy)
     session.record_verdicts(screening.verdicts, screening.decisions)
     with store.begin() as tx:

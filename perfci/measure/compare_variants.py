@@ -65,7 +65,7 @@ def run_variants(
 
     One with other numerics is measured no further.
     """
-    policy = VariantPolicy.from_policy(build_policy(config, strict=strict))
+    policy = VariantPolicy.from_policy(build_policy(config.settings, strict=strict))
     scope = replace(scope, cells=select_variant_cells(scope.cells, groups))
     session = open_session(
         store,

@@ -249,7 +249,7 @@ class _ScriptSession:
         """Finish the session and update the change points of the histories it added to."""
         if not self.uid:
             return []
-        project, policy = self._config.project, build_policy(self._config)
+        project, policy = self._config.project, build_policy(self._config.settings)
         touched = {series for series, _ in self._measured}
         with self._store.begin() as tx:
             finish_session(tx, self.uid, datetime.now(UTC))

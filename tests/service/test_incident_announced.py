@@ -17,10 +17,9 @@ from perfci.model import IncidentState
 from perfci.policies import load_project_policies
 from perfci.service.audit_context import AuditContext
 from perfci.service.expected_changes import save_expected_changes
-from perfci.service.incidents.merge_and_split import split_members
+from perfci.service.incidents.edit_incidents import split_members
 from perfci.service.incidents.state_changes import IncidentUpdate
-from perfci.service.incidents.triage import update_incident
-from perfci.service.incidents.undo_change import undo_last_change
+from perfci.service.incidents.triage import undo_last_change, update_incident
 from perfci.service.uploads.receive_runs import IncomingRun, store_run
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store

@@ -7,8 +7,7 @@ from datetime import timedelta
 import pytest
 
 from perfci.model import IncidentState, PerfciError, Series
-from perfci.service.incidents.merge_and_split import merge_incidents, split_members
-from perfci.service.incidents.move_boundary import move_boundary, shift_range
+from perfci.service.incidents.edit_incidents import merge_incidents, move_boundary, shift_range, split_members
 from perfci.service.incidents.state_changes import IncidentUpdate
 from perfci.service.incidents.triage import StaleRevision, require_incident, update_incident
 from perfci.store import Store

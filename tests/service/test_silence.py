@@ -10,7 +10,7 @@ from perfci.model import IncidentState, Result, Status
 from perfci.policies import ProjectPolicies
 from perfci.service.missing_data import find_missing
 from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
-from perfci.service.worker.periodic_jobs import PeriodicJobs
+from perfci.service.worker.judge_worker import PeriodicJobs
 from perfci.store import Store
 from perfci.store.incidents import reporting_schedules
 from perfci.store.incidents.incident_store import list_incidents

@@ -161,7 +161,7 @@ def measure_comparison(
     repository: GitRepository, config: Config, before: Commit, after: Commit, options: ComparisonOptions
 ) -> tuple[Findings, CommitComparison]:
     """Measure and judge two commits: the findings, and the measurements they rest on."""
-    goals, policy = parse_goals(config), build_policy(config, strict=options.strict)
+    goals, policy = parse_goals(config), build_policy(config.settings, strict=options.strict)
     progress = TerminalProgress()
     with open_workbench(repository, config, options.suite, smoke=options.smoke) as workbench:
         commits = list({commit.sha: commit for commit in (before, after)}.values())

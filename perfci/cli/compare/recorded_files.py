@@ -23,7 +23,7 @@ from perfci.verdicts.policy import Policy
 def compare_recorded_files(base: Path, head: Path, options: ComparisonOptions) -> int:
     """Judge the second file against the first, and return the exit code."""
     config = current_config()
-    goals, policy = parse_goals(config), build_policy(config, strict=options.strict)
+    goals, policy = parse_goals(config), build_policy(config.settings, strict=options.strict)
     comparison = compare_files(base, head, policy, lambda line: click.echo(line, err=True))
     require_recorded_metrics(goals, comparison.sides)
     goal_verdicts = judge_goals(goals, build_goal_inputs(comparison.sides, comparison.verdicts), policy)

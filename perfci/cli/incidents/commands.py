@@ -92,7 +92,9 @@ def derive_incidents() -> ProjectEvaluation:
     except PerfciError:
         tags = None
     with closing(open_store_to_read(config)) as store, store.read() as tx:
-        return derive_evaluation(tx, config.project, build_policy(config), config.settings.history, tags)
+        return derive_evaluation(
+            tx, config.project, build_policy(config.settings), config.settings.history, tags
+        )
 
 
 def find_incident(evaluation: ProjectEvaluation, name: str) -> BudgetedIncident:

@@ -123,7 +123,7 @@ def evaluate_local_project(
     store: Store, config: Config, tags: Mapping[str, Collection[str]] | None = None
 ) -> ReconcileResult:
     """Evaluate and reconcile a project without a server; ``tags`` as in ``derive_evaluation``."""
-    policy = build_policy(config)
+    policy = build_policy(config.settings)
     with store.read() as tx:
         project = find_project(tx, config.project)
         if project is None:

@@ -18,12 +18,15 @@ from perfci.model import PerfciError
 from perfci.policies import LoadPolicies
 from perfci.service.gc_tuning import tune_gc
 from perfci.service.incidents.compute_evaluation import derive_evaluation
+from perfci.service.incidents.lifecycle_sweep import run_lifecycle_sweep
 from perfci.service.incidents.reconcile_incidents import reconcile_incidents
+from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
+from perfci.service.notify.enqueue_notifications import enqueue_new_incidents
 from perfci.service.worker.lease import Lease, LeaseLost
 from perfci.store import Store
 from perfci.store.jobs import leased_work
 from perfci.store.jobs.leased_work import OutboxItem
-from perfci.store.projects import find_project, mark_changed
+from perfci.store.projects import find_project, load_projects, mark_changed
 from perfci.store.queries import latest_results
 from perfci.store.queries.result_summaries import save_result_summaries
 from perfci.store.verdict_store import save_change_points
@@ -34,6 +37,8 @@ WORK_KINDS = ("judge", "judge_pr", "evaluate")
 
 MAX_BATCH = 256
 """Work items of one evaluation: a burst of uploads touches the same histories."""
+
+JOB_INTERVAL = timedelta(minutes=1)
 
 PeriodicJob = Callable[[datetime], object]
 
@@ -157,3 +162,26 @@ class JudgeWorker:
         with self.lease.begin() as tx:
             leased_work.delete_work(tx, [item.id for item in work])
             mark_changed(tx, [project.id])
+
+
+class PeriodicJobs:
+    """Checks missing data, runs the lifecycle sweep and enqueues notifications; at most once a minute."""
+
+    def __init__(self, store: Store, load_policies: LoadPolicies) -> None:
+        self._store = store
+        self._load_policies = load_policies
+        self._last: datetime | None = None
+        self._missing_data_monitor = MissingDataMonitor()
+
+    def __call__(self, now: datetime) -> None:
+        if self._last is not None and timedelta() <= now - self._last < JOB_INTERVAL:
+            return
+        self._last = now
+        with self._store.read() as tx:
+            projects = load_projects(tx)
+        for project in projects:
+            with self._store.begin() as tx:
+                self._missing_data_monitor(tx, project, now)
+            run_lifecycle_sweep(self._store, project, self._load_policies(project).policy, now)
+            with self._store.begin() as tx:
+                enqueue_new_incidents(tx, project, now)

@@ -15,16 +15,15 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.model import PerfciError
 from perfci.service.audit_context import AuditContext
-from perfci.service.incidents.merge_and_split import merge_incidents, split_members
-from perfci.service.incidents.move_boundary import move_boundary, shift_range
+from perfci.service.incidents.edit_incidents import merge_incidents, move_boundary, shift_range, split_members
 from perfci.service.incidents.triage import (
     BulkResult,
     StaleRevision,
     require_incident,
+    undo_last_change,
     update_incident,
     update_incidents,
 )
-from perfci.service.incidents.undo_change import undo_last_change
 from perfci.store.incidents import incident_store
 from perfci.store.projects import Project, find_project
 from perfci.store.queries.loaders import find_series_ids

@@ -10,7 +10,7 @@ from perfci.model import ChangePoint, IncidentKind, IncidentState, Series
 from perfci.report.incidents import activity_log, notification_text
 from perfci.service.incidents.serialize_incidents import IncidentDetail
 from perfci.service.incidents.state_changes import ALLOWED_TRANSITIONS
-from perfci.service.incidents.undo_change import find_undoable_change
+from perfci.service.incidents.triage import find_undoable_change
 from perfci.store.incidents.records import DATA_KIND, IncidentEvent, IncidentRecord
 from perfci.store.jobs.delivery_queue import Delivery
 from perfci_web.incidents.list_view import IncidentEntry

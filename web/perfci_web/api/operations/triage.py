@@ -10,11 +10,9 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement
 from perfci.net.shapes import incidents as shapes
-from perfci.service.incidents.merge_and_split import merge_incidents, split_members
-from perfci.service.incidents.move_boundary import move_boundary, shift_range
+from perfci.service.incidents.edit_incidents import merge_incidents, move_boundary, shift_range, split_members
 from perfci.service.incidents.state_changes import IncidentUpdate, build_incident_update
-from perfci.service.incidents.triage import StaleRevision, update_incident, update_incidents
-from perfci.service.incidents.undo_change import undo_last_change
+from perfci.service.incidents.triage import StaleRevision, undo_last_change, update_incident, update_incidents
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.records import IncidentRecord
 from perfci.store.queries.loaders import find_series_ids

@@ -1,0 +1,277 @@
+"""Edit incidents by hand: merge them, split members off, or move their commit range; evaluations keep it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy.orm import Session as Transaction
+
+from perfci.history.project_snapshot import VisitIndex
+from perfci.history.step_evidence import BoundaryComparison, compare_boundaries
+from perfci.model import Commit, Incident, IncidentKind, IncidentState, PerfciError
+from perfci.report.incidents import incident_text as words
+from perfci.report.serializers import serialize_commit
+from perfci.service.audit_context import AuditContext
+from perfci.service.incidents.triage import StaleRevision, require_incident
+from perfci.store.incidents import incident_store as stored
+from perfci.store.incidents.incident_members import (
+    add_members,
+    drop_members,
+    load_member_change_points,
+    load_members,
+)
+from perfci.store.incidents.records import DATA_KIND, IncidentEvent, IncidentMember, IncidentRecord
+from perfci.store.projects import Project, mark_changed
+from perfci.store.queries import loaders, result_summaries
+from perfci.verdicts.incidents.incident_builder import MAX_CANDIDATE_COMMITS
+
+COPIED_FIELDS = (
+    "kind",
+    "last_good",
+    "commit",
+    "headline",
+    "series_count",
+    "disposition",
+    "ongoing",
+    "measured_at",
+    "paged_at",
+    "reason",
+    "snoozed_until",
+    "accepted_until",
+)
+"""Fields that an incident split off takes over."""
+
+
+def merge_incidents(
+    tx: Transaction,
+    project: Project,
+    number: int,
+    revision: int,
+    others: Mapping[int, int],
+    context: AuditContext,
+) -> IncidentRecord:
+    """Merge other incidents (number to revision) into this one; they become its duplicates."""
+    kept = _load_at_revision(tx, project, number, revision)
+    if kept.duplicate_number is not None:
+        raise PerfciError(
+            f"Incident {number} is a duplicate of {kept.duplicate_number}: merge into that one."
+        )
+    line = _load_visit_index(tx, project)
+    ends = [kept]
+    for other, other_revision in sorted(others.items()):
+        merged = _load_at_revision(tx, project, other, other_revision)
+        if merged.id == kept.id:
+            raise PerfciError(f"Incident {number} cannot be merged with itself.")
+        ends.append(merged)
+        _move_members(tx, merged, kept, context)
+    good = min(
+        (record.last_good for record in ends), key=lambda sha: line.positions.get(sha, len(line.positions))
+    )
+    bad = max((record.commit for record in ends), key=lambda sha: line.positions.get(sha, -1))
+    _pin_incident(tx, kept, _build_member_columns(tx, kept, good, bad, line.by_sha), context)
+    return _finish_change(tx, project, number, "incident.merge", {"others": sorted(others)}, context)
+
+
+def _move_members(
+    tx: Transaction, merged: IncidentRecord, kept: IncidentRecord, context: AuditContext
+) -> None:
+    """Move the members of an incident into another one, whose duplicate it becomes."""
+    taken = load_members(tx, merged.id)
+    kept_ids = {member.series_id for member in load_members(tx, kept.id)}
+    new = [
+        replace(member, added_by=context.actor.name) for member in taken if member.series_id not in kept_ids
+    ]
+    add_members(tx, kept.id, new)
+    drop_members(tx, merged.id, [member.series_id for member in taken], context.at)
+    columns = {
+        "state": IncidentState.DUPLICATE.value,
+        "duplicate_of": kept.id,
+        "accepted_until": None,
+        "snoozed_until": None,
+        "changed_at": context.at,
+        "series_count": 0,
+    }
+    _pin_incident(tx, merged, columns, context)
+    into, out_of = str(kept.number), str(merged.number)
+    event = IncidentEvent(context.at, context.actor.name, "merge", out_of, into, f"merged into {into}")
+    stored.add_events(tx, [(merged.id, event), (kept.id, replace(event, text=f"took in {out_of}"))])
+
+
+def split_members(
+    tx: Transaction,
+    project: Project,
+    number: int,
+    revision: int,
+    series_ids: Collection[int],
+    context: AuditContext,
+) -> tuple[IncidentRecord, IncidentRecord]:
+    """Split members off into a new incident; return the remaining and the new one."""
+    kept = _load_at_revision(tx, project, number, revision)
+    all_members = load_members(tx, kept.id)
+    chosen = [member for member in all_members if member.series_id in series_ids]
+    if not chosen or len(chosen) == len(all_members):
+        problem = (
+            f"some of its {len(all_members)} series are to go and some to stay, and {len(chosen)} would go"
+        )
+        raise PerfciError(f"Incident {number} cannot be split so: {problem}.")
+    line = _load_visit_index(tx, project)
+    columns = {name: getattr(kept, name) for name in COPIED_FIELDS} | {
+        "detail": dict(kept.detail),
+        "derived_id": "",
+        "state": kept.state.value,
+        "first_seen": kept.first_seen,
+        "changed_at": context.at,
+        "pinned": True,
+    }
+    new = stored.add_incident(tx, project.id, columns)
+    drop_members(tx, kept.id, [member.series_id for member in chosen], context.at)
+    add_members(tx, new.id, [replace(member, added_by=context.actor.name) for member in chosen])
+    stored.update_derived(tx, new.id, _build_member_columns(tx, new, new.last_good, new.commit, line.by_sha))
+    _pin_incident(
+        tx, kept, _build_member_columns(tx, kept, kept.last_good, kept.commit, line.by_sha), context
+    )
+    text = f"{len(chosen)} series went to {new.number}"
+    event = IncidentEvent(context.at, context.actor.name, "split", str(number), str(new.number), text)
+    stored.add_events(tx, [(kept.id, event), (new.id, replace(event, text=f"came out of {number}"))])
+    left = _finish_change(
+        tx, project, number, "incident.split", {"new": new.number, "series": len(chosen)}, context
+    )
+    return left, require_incident(tx, project, new.number)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundaryMoveOutcome:
+    """An incident at its new boundary, with tests of both boundaries on its largest members."""
+
+    record: IncidentRecord
+    tests: tuple[BoundaryComparison, ...]
+
+    @property
+    def worse_count(self) -> int:
+        return sum(test.is_worse for test in self.tests)
+
+
+def move_boundary(
+    tx: Transaction,
+    project: Project,
+    number: int,
+    revision: int,
+    last_good: str,
+    commit: str,
+    context: AuditContext,
+) -> BoundaryMoveOutcome:
+    """Move the boundary of an incident and compare both boundaries on its series."""
+    record, line = _load_at_revision(tx, project, number, revision), _load_visit_index(tx, project)
+    for sha in (last_good, commit):
+        if sha not in line.positions:
+            raise PerfciError(f"The commit {sha[:10]} is not on the line of {project.slug}.")
+    if line.positions[last_good] >= line.positions[commit]:
+        raise PerfciError(f"The last good commit comes before the first bad one; {last_good[:10]} does not.")
+    members = load_members(tx, record.id)
+    tests = compare_boundaries(tx, members, record.commit, commit, last_good)
+    tested = {test.member.series_id: test.member for test in tests}
+    untested = [
+        replace(member, commit=commit, last_good=last_good)
+        for member in members
+        if member.series_id not in tested
+    ]
+    add_members(tx, record.id, [*tested.values(), *untested])
+    between = line.commits[line.positions[last_good] + 1 : line.positions[commit] + 1][:MAX_CANDIDATE_COMMITS]
+    candidates = [serialize_commit(candidate) for candidate in between]
+    columns = _build_member_columns(tx, record, last_good, commit, line.by_sha)
+    columns["detail"] |= {"candidate_commits": candidates}
+    _pin_incident(tx, record, columns, context)
+    detail = {"commit": commit}
+    record_now = _finish_change(tx, project, number, "incident.move_boundary", detail, context)
+    outcome = BoundaryMoveOutcome(record_now, tests)
+    text = "the points agree"
+    if outcome.worse_count:
+        text = f"the points fit worse there in {outcome.worse_count} of {len(tests)} series"
+    before, after = f"{record.last_good[:10]}..{record.commit[:10]}", f"{last_good[:10]}..{commit[:10]}"
+    event = IncidentEvent(context.at, context.actor.name, "move_boundary", before, after, text)
+    stored.add_events(tx, [(record.id, event)])
+    return outcome
+
+
+def shift_range(tx: Transaction, project: Project, record: IncidentRecord, steps: int) -> tuple[str, str]:
+    """Return the range of an incident shifted by ``steps`` commits along the main line."""
+    if not steps:
+        raise PerfciError(f"Incident {record.number} cannot move by 0 commits: give for example -1.")
+    line = _load_visit_index(tx, project)
+    places = [
+        line.positions[sha] + steps for sha in (record.last_good, record.commit) if sha in line.positions
+    ]
+    if len(places) < 2 or min(places) < 0 or max(places) >= len(line.commits):
+        raise PerfciError(
+            f"Incident {record.number} cannot be moved by {steps} commits: the line ends there."
+        )
+    return line.commits[places[0]].sha, line.commits[places[1]].sha
+
+
+def _load_visit_index(tx: Transaction, project: Project) -> VisitIndex:
+    """Load the visit index of a project."""
+    return VisitIndex(
+        loaders.load_commits_newest_first(tx, project.slug), result_summaries.load_visits(tx, project.slug)
+    )
+
+
+def _load_at_revision(tx: Transaction, project: Project, number: int, revision: int) -> IncidentRecord:
+    """Load an incident at the revision a person saw, and check that its members may be changed."""
+    record = require_incident(tx, project, number)
+    if record.kind == DATA_KIND:
+        raise PerfciError(
+            f"Incident {number} is about missing data: it has no boundary and no members to change."
+        )
+    if record.revision != revision:
+        raise StaleRevision(record)
+    if record.duplicate_number is not None and not load_members(tx, record.id):
+        merged_into = record.duplicate_number
+        raise PerfciError(
+            f"Incident {number} was merged into {merged_into}, which has its series: change that one."
+        )
+    return record
+
+
+def _pin_incident(
+    tx: Transaction, record: IncidentRecord, columns: Mapping[str, object], context: AuditContext
+) -> None:
+    """Store changed members or boundary and pin the incident, so that evaluations keep them."""
+    triaged = {} if record.triaged_at else {"triaged_at": context.at}
+    if not stored.update_incident(tx, record.id, record.revision, {**columns, **triaged, "pinned": True}):
+        raise StaleRevision(record)
+
+
+def _build_member_columns(
+    tx: Transaction, record: IncidentRecord, last_good: str, commit: str, commits: Mapping[str, Commit]
+) -> dict[str, Any]:
+    """Build the range and text columns of an incident after its members or boundary changed."""
+    moved: Sequence[IncidentMember] = load_members(tx, record.id)
+    change_points = tuple(
+        sorted(load_member_change_points(tx, moved), key=lambda change: -abs(change.log_cost))
+    )
+    incident = Incident(record.derived_id, IncidentKind(record.kind), last_good, commit, change_points)
+    largest = words.member_sentence(change_points[0]) if change_points else ""
+    return {
+        "last_good": last_good,
+        "commit": commit,
+        "headline": words.incident_headline(incident, commits),
+        "series_count": len(moved),
+        "severity": max((change.log_cost for change in change_points), default=None),
+        "detail": {**record.detail, "largest": largest, "next_measurement": None},
+    }
+
+
+def _finish_change(
+    tx: Transaction,
+    project: Project,
+    number: int,
+    action: str,
+    detail: Mapping[str, object],
+    context: AuditContext,
+) -> IncidentRecord:
+    """Record a change in the audit log and return the incident as it is now."""
+    context.record(tx, action, f"incident {number}", project.id, detail)
+    mark_changed(tx, [project.id])
+    return require_incident(tx, project, number)
