@@ -19,22 +19,33 @@ from perfci.cli.shared.options import (
     suite_option,
     wait_option,
 )
-from perfci.cli.shared.profile_tables import format_tables
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.measure.open_session import open_workbench, prepare_scope
 from perfci.measure.profiles import (
     TABLES_FILE,
     TRACE_FILE,
     ProfiledCell,
+    ProfileReport,
+    ProfileRow,
     profile_cells,
 )
 from perfci.model import PerfciError, Status
 from perfci.report.escaping import make_printable
-from perfci.report.number_format import format_count
+from perfci.report.number_format import (
+    DisplayScale,
+    choose_scale,
+    format_count,
+    format_number,
+    format_percent,
+)
+from perfci.report.verdict_table import align_table
 from perfci.runner.frozen_suite import Cell
 
 MAX_CELLS = 10
 """Cells profiled without ``--all``: each takes a process of its own."""
+
+MAX_ROWS_SHOWN = 10
+MAX_NAME_WIDTH = 88
 
 VIEWERS = "https://ui.perfetto.dev or chrome://tracing"
 
@@ -113,9 +124,8 @@ def require_few_cells(cells: Sequence[Cell], bench: str, all_cells: bool) -> Non
         likely = next((cell for cell in cells if cell.benchmark.endswith(".measure_training")), cells[0])
         subject = f"--bench {bench!r} matches" if bench else "the suite has"
         raise PerfciError(
-            f"{subject} {len(cells)} cells, and each would be profiled; narrow it to {MAX_CELLS} or "
-            "fewer, for example "
-            f"--bench {shlex.quote(cell_regex(likely))}, or give --all"
+            f"{subject} {len(cells)} cells, and each would be profiled; narrow it to {MAX_CELLS} or fewer, "
+            f"for example --bench {shlex.quote(cell_regex(likely))}, or give --all"
         )
 
 
@@ -190,3 +200,50 @@ def exit_code(cell_profiles: Sequence[ProfiledCell]) -> int:
     if not any(profiled.status is Status.OK for profiled in cell_profiles):
         return 4
     return 0 if all(profiled.status in (Status.OK, Status.SKIPPED) for profiled in cell_profiles) else 1
+
+
+def format_tables(tables: ProfileReport) -> Iterator[str]:
+    """A line on the calls, then one table per kind of row."""
+    scale = choose_scale([tables.seconds], "seconds")
+    parts = [f"an operator ran for {format_percent(tables.in_operators)} of it"]
+    parts += [f"a kernel for {format_percent(tables.busy)}"] if tables.busy is not None else []
+    calls = format_count(tables.calls, "call")
+    yield f"{calls} of {scale.format_value(tables.seconds)} on {tables.device}; {', '.join(parts)}\n"
+    if tables.phases:
+        yield format_phase_table(tables, scale)
+    else:
+        yield "no phases marked (the training and generation of a ModelBench mark some)\n"
+    if tables.kernels:
+        yield format_table(("kernel", "device time", "share", "calls"), tables.kernels, scale)
+    else:
+        yield f"kernels: {tables.missing.get('kernels', 'none')}\n"
+    yield format_table(("operator", "self time", "share", "calls"), tables.operators, scale)
+    yield format_table(("line", "CPU time", "share", ""), tables.lines, scale)
+
+
+def format_phase_table(tables: ProfileReport, scale: DisplayScale) -> str:
+    """Host time of every phase beside the device time of the work launched in it."""
+    on_device = {row.name: row for row in tables.device_phases}
+    rows = []
+    for row in tables.phases:
+        device = on_device.get(row.name)
+        host = (row.name, scale.format_value(row.seconds), format_percent(row.share))
+        on_gpu = (scale.format_value(device.seconds), format_percent(device.share)) if device else ("", "")
+        rows.append((*host, *on_gpu))
+    return align_table(("phase", "host time", "share", "device time", "share"), rows) + "\n"
+
+
+def format_table(headings: tuple[str, str, str, str], rows: Sequence[ProfileRow], scale: DisplayScale) -> str:
+    """One table of rows with time, share and calls; the longest first."""
+    if not rows:
+        return f"{headings[0]}s: none\n"
+    cells = [
+        (
+            make_printable(row.name, limit=MAX_NAME_WIDTH),
+            scale.format_value(row.seconds),
+            format_percent(row.share),
+            format_number(row.calls) if row.calls else "",
+        )
+        for row in rows[:MAX_ROWS_SHOWN]
+    ]
+    return align_table(headings, cells) + "\n"

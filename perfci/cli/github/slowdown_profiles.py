@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from perfci.cli.compare.comparison_options import ComparisonOptions
+from perfci.cli.profile import format_tables
 from perfci.cli.shared.context import lock_machine
-from perfci.cli.shared.profile_tables import format_tables
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.config import Config
 from perfci.measure.open_session import open_workbench, prepare_scope

@@ -42,6 +42,7 @@ def current_config() -> Config:
         return load_repository_config(current_repository())
     except PerfciError:
         folder = Path.cwd()
+        # No repository is fine, a broken one is an error.
         if (folder / ".git").exists():
             raise
         return _load_config(folder, "")

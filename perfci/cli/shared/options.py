@@ -34,6 +34,7 @@ def global_options(function: F) -> F:
 
 
 def _store_global_option(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+    # An option that is not given after the verb must not undo the one before it.
     if value not in (None, "", False):
         setattr(ctx.find_root().ensure_object(GlobalOptions), str(parameter.name), value)
 

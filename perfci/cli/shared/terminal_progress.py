@@ -78,6 +78,7 @@ class TerminalProgress:
         return f", about {format_duration(seconds)} left"
 
     def _redraw(self, line: str) -> None:
+        # A line that wraps cannot be overwritten from its start.
         line = line[:110]
         click.echo("\r" + line.ljust(self._width), err=True, nl=False)
         self._width = len(line)
