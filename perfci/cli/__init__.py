@@ -93,6 +93,7 @@ def run_cli(arguments: list[str] | None = None) -> int:
     """Run one verb and return its exit code."""
     settings = GlobalOptions()
     try:
+        # In standalone mode click would exit by itself, with messages of its own.
         result: Any = perfci.main(arguments, prog_name="perfci", standalone_mode=False, obj=settings)
     except click.ClickException as error:
         error.show()

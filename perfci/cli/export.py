@@ -30,5 +30,6 @@ def command(format_name: str, samples: bool) -> None:
             lambda line: click.echo(f"  {line}", err=True),
             samples=samples,
         ):
+            # Bytes: one of the formats is a tar archive.
             sys.stdout.buffer.write(chunk)
     sys.stdout.flush()

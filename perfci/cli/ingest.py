@@ -76,8 +76,7 @@ def command(
                 click.echo(f"  {warning}", err=True)
             click.echo(
                 f"{path}: {report.runs_new} new runs, {report.runs_known} already stored, "
-                f"{report.values:,} values, "
-                f"{report.samples:,} samples into project {config.project}",
+                f"{report.values:,} values, {report.samples:,} samples into project {config.project}",
                 err=json_file == "-",
             )
         if any(report.runs_new for report in reports):

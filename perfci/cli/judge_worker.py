@@ -63,6 +63,7 @@ def command(once: bool) -> None:
 def _run_until_stopped(worker: JudgeWorker, loops: list[LeasedLoop]) -> None:
     """Run the worker here and every loop in a thread of its own, until SIGTERM or SIGINT."""
     stop = threading.Event()
+    # Python delivers signals to the main thread only, so the worker stays in it.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     threads = [threading.Thread(target=loop.run, args=(stop,), name="perfci-leased-loop") for loop in loops]

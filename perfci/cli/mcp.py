@@ -146,6 +146,7 @@ class AssistantTools:
 
 def _first_items(responses: Iterable[BaseModel]) -> dict[str, Any]:
     """The first items, and whether there are more."""
+    # One more than is shown tells whether there are more.
     items = [_serialize_response(response) for response in islice(responses, MAX_ITEMS + 1)]
     return {"items": items[:MAX_ITEMS], "more": len(items) > MAX_ITEMS}
 

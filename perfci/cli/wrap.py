@@ -40,6 +40,7 @@ MAX_FAULTS_SHOWN = 3
 MAX_NAME_LENGTH = 200
 
 
+# Options that follow the script's name are the script's.
 @click.command("wrap", context_settings={"allow_interspersed_args": False})
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @click.option(
@@ -83,6 +84,7 @@ def command(
             name=name,
             steps=steps,
             repeat=repeat,
+            # Standard output is the JSON's: what the script prints goes to standard error.
             output=sys.stderr.fileno() if json_file == "-" else None,
             on_process_end=lambda index, wrapped: report_process(index, wrapped, repeat, progress),
         )
@@ -143,8 +145,7 @@ def format_result(result: ScriptRunResult) -> Iterator[str]:
     if result.commit.dirty:
         yield (
             "files differ from HEAD (`git status` lists them), so this is stored as uncommitted changes, "
-            "which no "
-            "history takes in"
+            "which no history takes in"
         )
     last_moves = {move.series.metric.name: move for move in result.change_points}
     for metric, move in last_moves.items():

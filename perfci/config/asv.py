@@ -48,6 +48,7 @@ def _list_requirements(matrix: Mapping[str, Any]) -> list[str]:
 def _list_commands(values: Mapping[str, Any], path: Path) -> list[str]:
     """Read asv's install commands, changed to install where perfci wants it; the default builds a wheel."""
     commands = [*(values.get("build_command") or []), *(values.get("install_command") or [])]
+    # An empty list is a choice too: nothing is built then.
     if "build_command" in values or "install_command" in values:
         return [str(command) for command in commands]
     builds = any((path.parent / name).exists() for name in ("pyproject.toml", "setup.py"))

@@ -72,4 +72,5 @@ def read_github_job(environ: Mapping[str, str]) -> GitHubJob | None:
         "id_token_url": environ.get("ACTIONS_ID_TOKEN_REQUEST_URL", ""),
         "id_token_secret": environ.get("ACTIONS_ID_TOKEN_REQUEST_TOKEN", ""),
     }
+    # GitHub sets some variables to nothing; those have their defaults.
     return GitHubJob.model_validate({name: text for name, text in values.items() if text})

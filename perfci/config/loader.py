@@ -145,6 +145,7 @@ def _apply_environment(settings: Settings, environ: Mapping[str, str]) -> Settin
     }
     _reject_misspelled(environ, list(places))
     for name, (table, key) in places.items():
+        # Compose passes a variable that is unset on as an empty one.
         if (table, key) in SPECIAL_NAMES or not (text := environ.get(name, "").strip()):
             continue
         before: ConfigTable = getattr(settings, table)

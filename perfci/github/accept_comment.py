@@ -37,6 +37,7 @@ def find_acceptance(client: GitHubClient, repository: str, pull: int, head: str)
     """The newest valid accept command: not deleted, and about this commit."""
     head = require_full_sha(head)
     has_write_access = cache(lambda login: can_write(client, repository, login))
+    # GitHub lists the comments of an issue oldest first, and in no other order.
     for comment in reversed(list(client.list_comments(repository, pull))):
         match = ACCEPT_PATTERN.match(comment.body)
         if match is None or comment.user is None or not head.startswith(match[1]):

@@ -111,6 +111,7 @@ class GitHubApp:
     ) -> str:
         wanted = (installation, repositories, tuple(sorted(permissions.items())))
         with self._lock:
+            # Made under the lock: threads that start together share one token.
             held = self._tokens.get(wanted)
             if held is None or held.expires_at.timestamp() - self._now() < MIN_TOKEN_LIFETIME_S:
                 held = self._tokens[wanted] = self._app_client.create_installation_token(

@@ -82,6 +82,7 @@ def _count_entries(archive: bytes) -> int:
         or 0xFFFFFFFF in (size, start)
     ):
         raise _invalid_artifact("it is a zip64, made for more than perfci takes")
+    # A comment, or bytes before the first file, could hide a second directory that other readers take.
     if disk or first or comment or here != count or start + size != len(archive) - END_SIZE:
         raise _invalid_artifact("its zip is not as GitHub makes them")
     if count > MAX_ENTRIES or size > MAX_ENTRIES * 1024:
@@ -96,6 +97,8 @@ def _check_entries(entries: Sequence[ZipInfo], expected_count: int, size: int) -
         raise _invalid_artifact("a name occurs twice in it")
     for entry in entries:
         _check_entry(entry)
+    # Files that share their bytes unpack to far more than any ratio allows:
+    # https://www.bamsoftware.com/hacks/zipbomb/
     starts = sorted((entry.header_offset, HEADER_SIZE + entry.compress_size) for entry in entries)
     if any(begin + length > following for (begin, length), (following, _) in pairwise([*starts, (size, 0)])):
         raise _invalid_artifact("its files lie over each other")
@@ -105,6 +108,7 @@ def _check_entry(entry: ZipInfo) -> None:
     is_folder, kind = entry.is_dir() and not entry.compress_size, stat.S_IFMT(entry.external_attr >> 16)
     if kind not in (0, stat.S_IFDIR if is_folder else stat.S_IFREG):
         raise _invalid_artifact("it holds a link, or something else that is no file")
+    # zipfile cuts `filename` at a zero byte; `orig_filename` is what stands in the archive.
     name = entry.orig_filename.removesuffix("/") if is_folder else entry.orig_filename
     if not name.isprintable() or "\\" in name or any(part in ("", ".", "..") for part in name.split("/")):
         raise _invalid_artifact("a name in it leads out of its folder")

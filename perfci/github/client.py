@@ -78,6 +78,7 @@ class GitHubClient:
         self, repository: str, head_owner: str, head_branch: str
     ) -> Iterator[shapes.PullRequest]:
         """Open pull requests from a branch of that name in any repository of that owner."""
+        # A branch without its owner is no filter for GitHub: every pull request would come.
         query = {"state": "open", "head": f"{head_owner}:{head_branch}"}
         return self._list_all(shapes.PullRequest, ask.LIST_PULLS, repository_path_values(repository), query)
 
@@ -181,6 +182,7 @@ class GitHubClient:
         """Runs of any workflow that such events started and that are over, the newest first; a thousand at
         most.
         """
+        # The pull requests of a run are empty for forks (see WorkflowRun), so nothing here reads them.
         query = {"event": event, "status": "completed", "exclude_pull_requests": True}
         where, operation = repository_path_values(repository), ask.LIST_WORKFLOW_RUNS
         pages = self._requester.iter_pages(operation, where, query)

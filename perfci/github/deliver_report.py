@@ -65,6 +65,7 @@ def mark_comment_outdated(
     none.
     """
     for comment in _list_own_comments(client, author, repository, pull, key)[:1]:
+        # Whoever edits a comment in a browser leaves CRLF in it.
         first, second, text = [*comment.body.replace("\r", "").split("\n", 2), "", ""][:3]
         if second == commit_marker(head):
             return ""

@@ -97,7 +97,10 @@ def error_from_response(
 
 
 def is_rate_limit(response: httpx.Response, message: str) -> bool:
-    """Limits come as 429, and as a 403 that otherwise means a missing permission."""
+    """Limits come as 429, and as a 403 that otherwise means a missing permission.
+
+    https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api#exceeding-the-rate-limit
+    """
     if response.status_code == 429:
         return True
     has_rate_headers = (

@@ -94,6 +94,7 @@ class PullReport:
 
 def comment_marker(key: str) -> str:
     """The first line of our comment; nothing in a key can end it early."""
+    # Two hyphens would end an HTML comment.
     return f"<!-- perfci report {quote(key, safe='/').replace('-', '%2D')} -->"
 
 

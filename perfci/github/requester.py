@@ -20,7 +20,7 @@ T = TypeVar("T")
 PathValues = Mapping[str, str | int]
 
 API_VERSION = "2022-11-28"
-PER_PAGE = 100
+PER_PAGE = 100  # the most that GitHub gives
 MAX_PAGES = 30
 """GitHub names no more than 3000 files, and takes no more than 2500 comments."""
 
@@ -86,6 +86,7 @@ class GitHubRequester:
             yield response.content
             if "next" not in response.links:
                 return
+            # The link holds the parameters already.
             url, parameters = self._require_same_host(response.links["next"]["url"]), {}
         raise PerfciError(
             f"GitHub has more than {MAX_PAGES * PER_PAGE} entries where perfci was to "
@@ -102,6 +103,8 @@ class GitHubRequester:
             response = self._send_once(operation, path_values, request)
             if response.status_code != 302:
                 raise error_from_response(operation, path_values, response, self.retry_policy.now())
+            # The address holds for a minute, so each try asks for a new one:
+            # https://docs.github.com/rest/actions/artifacts#download-an-artifact
             return self._fetch_file(response.headers.get("location", ""), file_label, limits)
 
         return self._retry(operation, send_once)
@@ -219,6 +222,7 @@ class GitHubRequester:
         self, response: httpx.Response, file_label: str, limits: DownloadLimits, deadline: float
     ) -> bytes:
         content = bytearray()
+        # Raw, so that what is counted is what comes: a compressed answer could unpack to anything.
         for piece in response.iter_raw():
             content += piece
             if len(content) > limits.max_bytes:

@@ -67,6 +67,7 @@ def is_public(text: str) -> bool:
         return False
     if any(address.version == network.version and address in network for network in RESERVED_NETWORKS):
         return False
+    # To Python multicast is global.
     return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
 
 
@@ -78,6 +79,7 @@ def is_within(text: str, networks: Sequence[IpNetwork]) -> bool:
 
 def _effective_address(text: str) -> IpAddress:
     """The address a packet ends up at: an IPv4 address that is embedded in IPv6, or the address itself."""
+    # Without the zone of a link-local address, as in fe80::1%eth0.
     address = ipaddress.ip_address(text.partition("%")[0])
     for network, shift in IPV4_EMBEDDING_NETWORKS:
         if isinstance(address, ipaddress.IPv6Address) and address in network:

@@ -70,13 +70,9 @@ def send_request(
     the name.
     """
     target = parse_destination(url)
-    addresses = resolve_checked(target.host, _port(target), allowed_networks, resolver)
-    if _port(target) != TLS_PORT and not all(is_within(address, allowed_networks) for address in addresses):
-        raise ForbiddenAddress(
-            f"{target.host}: outside [notify] allow_networks only https on port 443 is used."
-        )
+    addresses = _resolve_destination(target, allowed_networks, resolver)
     deadline = time.monotonic() + timeout_s
-    timeout = {"connect": timeout_s, "read": timeout_s, "write": timeout_s, "pool": timeout_s}
+    timeout = dict.fromkeys(("connect", "read", "write", "pool"), timeout_s)
     headers_sent = {
         "Host": target.netloc.decode(),
         "User-Agent": "perfci",
@@ -99,9 +95,12 @@ def send_request(
             response_headers = {
                 name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers
             }
-            return CheckedResponse(
-                answer.status, response_headers, _read_prefix(answer.iter_stream(), max_bytes)
-            )
+            content = bytearray()
+            for piece in answer.iter_stream():
+                content += piece
+                if len(content) >= max_bytes:
+                    break
+            return CheckedResponse(answer.status, response_headers, bytes(content[:max_bytes]))
     except (
         httpcore.TimeoutException,
         httpcore.NetworkError,
@@ -112,6 +111,18 @@ def send_request(
         raise HostUnreachable(
             f"{target.host} did not answer: {type(error).__name__} {error}".strip()
         ) from error
+
+
+def _resolve_destination(
+    target: httpx.URL, allowed_networks: Sequence[IpNetwork], resolver: Resolver
+) -> list[str]:
+    addresses = resolve_checked(target.host, _port(target), allowed_networks, resolver)
+    # On other ports stand services that a forged HTTP request can confuse, such as SMTP or Redis.
+    if _port(target) != TLS_PORT and not all(is_within(address, allowed_networks) for address in addresses):
+        raise ForbiddenAddress(
+            f"{target.host}: outside [notify] allow_networks only https on port 443 is used."
+        )
+    return addresses
 
 
 class CheckedTransport(httpx.BaseTransport):
@@ -157,15 +168,6 @@ def parse_destination(url: str) -> httpx.URL:
 
 def _port(target: httpx.URL) -> int:
     return target.port or (TLS_PORT if target.scheme == "https" else 80)
-
-
-def _read_prefix(stream: Iterable[bytes], max_bytes: int) -> bytes:
-    content = bytearray()
-    for piece in stream:
-        content += piece
-        if len(content) >= max_bytes:
-            break
-    return bytes(content[:max_bytes])
 
 
 class _PinnedBackend(httpcore.SyncBackend):

@@ -47,8 +47,9 @@ class IssuerKeys:
         self._lock = threading.Lock()
 
     def get_key(self, kid: str) -> Jwk | None:
-        """The key of this id, if the issuer publishes it; raises ``Unanswered`` where nobody can know."""
+        """The key of this id, if the issuer publishes it; ``IssuerUnavailable`` where nobody can know."""
         with self._lock:
+            # Asked under the lock: of many requests with an unknown key, one asks and the others read on.
             now = self._clock()
             if (kid not in self._keys or now - self._fetched_at >= KEYS_FRESH_FOR) and self._may_fetch(now):
                 self._refresh(now)
@@ -61,6 +62,7 @@ class IssuerKeys:
 
     def _refresh(self, now: datetime) -> None:
         """Take over what the issuer publishes now; what is no list of keys changes nothing."""
+        # Noted before the answer: an issuer that fails is not asked any more often.
         self._attempted_at = now
         keys = _parse_keys(_download_keys(self._issuer, self._transport))
         if keys:
@@ -75,6 +77,7 @@ def _download_keys(issuer: str, transport: httpx.BaseTransport | None) -> bytes:
     try:
         with (
             open_http_client(issuer, timeout_s=TIMEOUT_S, transport=transport) as client,
+            # Uncompressed: MAX_BYTES has to bound what is parsed as well.
             client.stream("GET", issuer + JWKS_PATH, headers={"Accept-Encoding": "identity"}) as answer,
         ):
             if answer.status_code != 200:

@@ -105,6 +105,7 @@ def _send_until_done(
             _add_message(report, went.last_problem)
             break
         retry_policy.sleep(pause)
+        # Bounded, because 2**attempt becomes too large for a float in a spool that waits for days.
         attempt = min(attempt + 1, 10)
     return [*held, *left]
 
@@ -116,6 +117,7 @@ def _send_pass(
     for place, item in enumerate(documents):
         met = _send_document(spool, client, item, report)
         if isinstance(met, ServerUnreachable):
+            # Nobody answers: each document after this one would wait for the same timeout.
             went.to_retry += documents[place:]
             went.last_problem = str(met)
             break

@@ -46,6 +46,7 @@ class Spool:
         """Keep a document; once this returns, neither a crash nor a power cut loses it."""
         place = self._server_folder(server)
         existing = next((document for document in self._list_documents(place) if document.key == key), None)
+        # mtime=0: equal documents are equal files.
         packed = gzip.compress(body, compresslevel=6, mtime=0)
         if existing is not None and existing.compressed_body == packed:
             return existing
@@ -87,6 +88,7 @@ class Spool:
         self._create_folder(self.folder)
         with (self.folder / LOCK_FILE).open("a") as file:
             try:
+                # Unlike a file that marks a lock, this one ends with the process, however that ends.
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 yield False
@@ -108,6 +110,7 @@ class Spool:
         with _report_write_errors(folder):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             _fsync_folder(folder.parent)
+            # The spool lies in the work tree, and no `git add .` shall take it.
             ignore = self.folder / ".gitignore"
             if not ignore.exists():
                 ignore.write_text("*\n")
@@ -128,6 +131,7 @@ def _write_durably(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+    # A rename is durable only when the folder is synced too.
     os.replace(draft, path)
     _fsync_folder(path.parent)
 

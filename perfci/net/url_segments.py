@@ -18,8 +18,10 @@ def encode_segment(name: str, reserved: Collection[str] = ()) -> str:
 
     ``refused`` are segments with another meaning in the same place; they are spelled with an escape instead.
     """
+    # An empty segment would vanish from the address, so an empty name has a spelling too.
     text = "".join(_encode_character(character) for character in name) or "~"
     stem, dot, suffix = text.rpartition(".")
+    # Browsers resolve dots, even as %2E: https://url.spec.whatwg.org/#double-dot-path-segment
     if text in {".", ".."} or (dot and suffix in FORMAT_SUFFIXES):
         text = f"{stem.replace('.', '~2E') if text == '..' else stem}~2E{suffix}"
     return f"~{ord(text[0]):02X}{text[1:]}" if text in reserved else text
@@ -43,4 +45,5 @@ def _encode_character(character: str) -> str:
         return ":"
     if character.isascii() and (character.isalnum() or character in "._-"):
         return character
+    # Names of files may hold lone surrogates, which UTF-8 alone refuses.
     return "".join(f"~{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))

@@ -44,8 +44,10 @@ def code_span(text: str, *, in_table: bool = False, limit: int = MAX_NAME_LENGTH
     clean = re.sub(
         f"`{{{MAX_BACKTICKS},}}", lambda run: REPLACEMENT * len(run[0]), make_printable(text, limit)
     )
+    # A pipe ends a cell even inside a code span: https://github.github.com/gfm/#example-200
     clean = clean.replace("|", r"\|") if in_table else clean
     fence = "`" * (_longest_backtick_run(clean) + 1)
+    # Markdown strips one space at each end of a code span, where both have one.
     padding = " " if clean.startswith("`") or clean.endswith("`") or not clean.strip() else ""
     return f"{fence}{padding}{clean}{padding}{fence}"
 
@@ -67,5 +69,8 @@ def _longest_backtick_run(text: str) -> int:
 
 
 def escape_csv_cell(text: str) -> str:
-    """Prefix a cell that a spreadsheet would otherwise run as a formula."""
+    """Prefix a cell that a spreadsheet would otherwise run as a formula.
+
+    https://owasp.org/www-community/attacks/CSV_Injection
+    """
     return f"'{text}" if text[:1] in {"=", "+", "-", "@", "\t", "\r"} else text

@@ -117,6 +117,7 @@ def format_significant(value: float, digits: int = 4) -> str:
     rounded = value if whole else float(f"{value:.{digits}g}")
     if rounded != 0 and not 1e-4 <= abs(rounded) < 1e9:
         return f"{rounded:.{digits - 1}e}".replace("-", MINUS)
+    # Counted after rounding: 9999.6 has five digits then.
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded)))) if rounded else 0
     return f"{rounded:,.{decimals}f}".replace("-", MINUS)
 
@@ -126,6 +127,7 @@ def format_percent(change: float) -> str:
     size = abs(change) * 100
     if size >= 100:
         return f"{size:,.0f} %"
+    # 0.0995 and more would read 0.10 with two decimals, and 0.1 with one.
     return f"{size:.2f} %" if 0 < size < 0.0995 else f"{size:.1f} %"
 
 

@@ -43,18 +43,17 @@ def find_model(root: Path) -> TorchModel | None:
     candidates: list[tuple[TorchModel, str]] = []
     called: set[str] = set()
     for path in _python_files(root):
-        tree = _parse_source(path)
-        if tree is None:
-            continue
+        try:
+            tree = ast.parse(path.read_text())
+        except (SyntaxError, UnicodeDecodeError, ValueError):
+            continue  # a template, or another Python's
         for node in ast.walk(tree):
-            if (
-                isinstance(node, ast.ClassDef)
-                and _is_torch_module(node)
-                and _is_buildable_without_arguments(node)
-            ):
-                candidates.append((TorchModel(_import_path(root, path), node.name), node.name))
-            elif isinstance(node, ast.Call):
+            if isinstance(node, ast.Call):
                 called.add(_last_name(node.func))
+            elif isinstance(node, ast.ClassDef):
+                is_torch_module = any(_last_name(base) == "Module" for base in node.bases)
+                if is_torch_module and _is_buildable_without_arguments(node):
+                    candidates.append((TorchModel(_import_path(root, path), node.name), node.name))
     whole = [model for model, name in candidates if name not in called] or [model for model, _ in candidates]
     return whole[-1] if whole else None
 
@@ -68,17 +67,6 @@ def _python_files(root: Path) -> Iterator[Path]:
         )
         if not skipped and not in_environment:
             yield path
-
-
-def _parse_source(path: Path) -> ast.Module | None:
-    try:
-        return ast.parse(path.read_text())
-    except (SyntaxError, UnicodeDecodeError, ValueError):
-        return None
-
-
-def _is_torch_module(node: ast.ClassDef) -> bool:
-    return any(_last_name(base) == "Module" for base in node.bases)
 
 
 def _is_buildable_without_arguments(node: ast.ClassDef) -> bool:

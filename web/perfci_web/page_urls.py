@@ -113,4 +113,5 @@ def _format_extension(extension: str) -> str:
 def _format_query(values: Mapping[str, object], names: Mapping[str, str] | None = None) -> str:
     """Format a query; empty ``values`` are left out, ``names`` are kept even when empty."""
     query = dict(names or {}) | {key: str(value) for key, value in values.items() if value not in ("", None)}
+    # Slash, colon and comma may stand in a query as they are, and read better.
     return f"?{urlencode(query, safe='/:,')}" if query else ""

@@ -87,6 +87,7 @@ def current_theme() -> str:
 
 def break_long_name(text: str, limit: int = MAX_NAME_LENGTH) -> Markup:
     """Allow line breaks in a long name after separators, but never before a digit."""
+    # Between digits a break would read as two numbers.
     pieces = re.split(r"(?<=[._/(,:\[])(?=[^\W\d])", make_printable(text, limit))
     return Markup("<wbr>").join(pieces)
 

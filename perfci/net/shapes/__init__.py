@@ -45,7 +45,7 @@ def _parse_timestamp(value: object) -> object:
         raise PydanticCustomError(
             "datetime_parsing", "a date and time such as 2026-03-01T12:00:00Z was expected"
         )
-    return datetime.fromisoformat(value.upper())
+    return datetime.fromisoformat(value.upper())  # which takes no small z
 
 
 RFC3339_PATTERN = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)

@@ -82,6 +82,7 @@ def tick_values(low: float, high: float, scale: DisplayScale, count: int) -> lis
     """Choose round tick values in the displayed unit."""
     rough = (high - low) / scale.factor / count
     power = 10.0 ** math.floor(math.log10(rough))
+    # 0.999: a step that fits exactly must not fail by a rounding error.
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
     first = math.ceil(low / scale.factor / step - 1e-9)
     last = math.floor(high / scale.factor / step + 1e-9)

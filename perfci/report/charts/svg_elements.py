@@ -81,5 +81,6 @@ def svg_text(x: float, y: float, text: str, css_class: str = "") -> str:
 
 def format_px(value: float) -> str:
     """Format a coordinate to a tenth of a pixel, without trailing zeros."""
+    # Small negative values round to -0.0.
     text = f"{value:.1f}"
     return text.removesuffix(".0").replace("-0.0", "0") if text != "-0.0" else "0"

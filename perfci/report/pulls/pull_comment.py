@@ -63,21 +63,6 @@ STRICT_DECISION_RULE = DECISION_RULE.replace(
 
 def render_comment(findings: Findings) -> str:
     """Render the whole comment below 60,000 bytes: counts stay complete, and omitted rows are counted."""
-    identical_inputs = f"**Identical inputs:** {IDENTICAL_INPUTS_NOTE}" if findings.identical_inputs else ""
-    accepted = f"**Accepted:** {code_span(findings.acceptance)}" if findings.acceptance else ""
-    environment = ""
-    if findings.environment_changes:
-        values = format_count(len(findings.environment_changes), "value")
-        environment = f"**The environment differs** between base and head in {values}; "
-        environment += "it may explain the change."
-    summary_lines = (
-        _sides_line(findings),
-        identical_inputs,
-        accepted,
-        environment,
-        _budget_warning(findings),
-        _sensitivity_line(findings),
-    )
     rejected = [
         f"- ✕ rejected: {code_span(rejected_variant_name(rejection))}: {code_span(rejection.reason)}"
         for rejection in findings.rejections
@@ -85,7 +70,7 @@ def render_comment(findings: Findings) -> str:
     goals = sorted(findings.goals, key=lambda goal: OUTCOMES_WORST_FIRST.index(goal.outcome))
     parts = [
         CommentBlock(f"### perfci: {_headline(findings)}"),
-        *(CommentBlock(line) for line in summary_lines if line),
+        *(CommentBlock(line) for line in _summary_lines(findings) if line),
         *_expected_change_blocks(findings),
         *([CommentBlock(render_pooled_markdown(findings.pooled).rstrip())] if findings.pooled else []),
         *_limited_rows(rejected, MAX_REJECTED, "rejected variant"),
@@ -125,6 +110,20 @@ def _headline(findings: Findings) -> str:
         machine = f" on {len(machines)} kinds of machine"
     trailing = f" ({headline.trailing})" if headline.trailing else ""
     return f"{headline.lead}{machine}{trailing}"
+
+
+def _summary_lines(findings: Findings) -> list[str]:
+    lines = [_sides_line(findings)]
+    if findings.identical_inputs:
+        lines.append(f"**Identical inputs:** {IDENTICAL_INPUTS_NOTE}")
+    if findings.acceptance:
+        lines.append(f"**Accepted:** {code_span(findings.acceptance)}")
+    if findings.environment_changes:
+        values = format_count(len(findings.environment_changes), "value")
+        lines.append(
+            f"**The environment differs** between base and head in {values}; it may explain the change."
+        )
+    return [*lines, _budget_warning(findings), _sensitivity_line(findings)]
 
 
 def _sides_line(findings: Findings) -> str:

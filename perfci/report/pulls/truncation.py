@@ -31,6 +31,7 @@ class CommentBlock:
         inside = "\n\n".join(part for part in ("\n".join([*heading, *self.rows[:count]]), omission) if part)
         if not self.summary:
             return inside
+        # GitHub reads Markdown inside <details> only after an empty line.
         tag = "<details open>" if self.expanded else "<details>"
         return f"{tag}<summary>{self.summary}</summary>\n\n{inside}\n\n</details>"
 

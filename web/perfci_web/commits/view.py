@@ -74,6 +74,7 @@ def build_commit_view(
     verdicts: Sequence[VerdictRecord],
 ) -> CommitView:
     """Join what was measured at a commit with what was decided about it; ``commits`` come newest first."""
+    # A working tree is in no history; the page of one shows it alone among its neighbours.
     line = [other for other in commits if not other.dirty or other.sha == commit.sha]
     position = next((k for k, other in enumerate(line) if other.sha == commit.sha), None)
     all_verdicts = [record.verdict for record in verdicts]

@@ -222,6 +222,7 @@ def _fold_values(values: Sequence[SeriesAtTwoCommits]) -> tuple[BenchmarkSection
 
 def _commits_between(commits: Sequence[Commit], base: Commit, head: Commit) -> list[Commit]:
     """Return the commits after base up to head, newest first; none if head does not follow base."""
+    # A working tree has no place between commits.
     line = [commit for commit in commits if not commit.dirty]
     positions = {commit.sha: position for position, commit in enumerate(line)}
     if base.sha not in positions or head.sha not in positions:

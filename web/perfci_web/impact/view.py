@@ -19,7 +19,7 @@ from perfci.store.queries.loaders import load_commits_by_sha
 PAGE_SIZE = 100
 """Rows of one page."""
 
-MAX_CURSOR = 2**62
+MAX_CURSOR = 2**62  # row ids have 64 bits, with a sign
 
 DIRECTION_FILTERS: Mapping[str, str] = {"": "Everything", "worse": "Worse", "better": "Better"}
 

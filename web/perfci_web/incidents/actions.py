@@ -127,6 +127,7 @@ def change_selected(project: str) -> PageResponse:
     if result.stale or result.refused or not result.changed:
         unchanged = frozenset(revisions) - frozenset(result.changed)
         return render_list(project, RejectedForm(_format_bulk_result(result), typed, unchanged)), 409
+    # 303: loading the next page again must not send the form again.
     return redirect(project_links(project).incidents(), 303)
 
 

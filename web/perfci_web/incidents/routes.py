@@ -27,6 +27,7 @@ from perfci_web.web_context import current_actor, web_context
 blueprint = Blueprint("incidents", __name__)
 
 LIST_PATH = "/<project:project>/incidents"
+# A number that PostgreSQL's integer cannot hold is no page, rather than an error of the database.
 INCIDENT_PATH = f"{LIST_PATH}/<int(max=2147483647):number>"
 
 

@@ -120,6 +120,7 @@ def build_overview(
     ]
     worst_first = sorted(regressions, key=lambda change: -abs(change.mark.ratio - 1))
     verdicts = [change.mark.verdict for change in worst_first if change.mark.verdict]
+    # By identity, as two series may have equal marks.
     open_marks = {id(change.mark) for change in regressions}
     # Change points that fresh pairs confirmed are no candidates any more.
     confirmed = {(mark.commit, trend.series) for trend in trends for mark in trend.confirmed_marks()}
