@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from perfci.model import Stage
 from perfci.report.number_format import format_count, format_percent, format_signed_percent
 from perfci.report.verdict_sentences import format_interval
 from perfci.verdicts.compare.pooled_verdict import PooledKind, PooledVerdict
@@ -48,5 +47,4 @@ def pooled_sentence(pooled: PooledVerdict) -> str:
     finding = f"{KIND_LABELS[pooled.kind]}: {size}, {agreeing}"
     if not pooled.is_finding:
         return f"{finding}; a shift of {format_percent(pooled.bar)} is neither shown nor excluded"
-    from_screening = "; from screening only, so it fails no check" if pooled.stage is Stage.SCREENING else ""
-    return f"{finding}{from_screening}; look for a common cause"
+    return f"{finding}; from screening only, so it fails no check; look for a common cause"

@@ -86,20 +86,11 @@ class ExpectedChange:
 def parse_expected_changes(text: str) -> list[ExpectedChange]:
     """Read the expected changes from a pull request's description; lines in another form are
     ignored."""
-    lines = (TRAILER_PATTERN.fullmatch(line.strip()) for line in text.splitlines())
-    changes = (
-        ExpectedChange(match[1], _parse_change(match[2]), _replace_unprintable(match[3]))
-        for match in lines
-        if match
-    )
-    return [match for match in changes if match.change and match.match.isprintable()][:MAX_EXPECTED_CHANGES]
-
-
-def _parse_change(text: str) -> float:
-    return float(text.replace("\N{MINUS SIGN}", "-")) / 100
-
-
-def _replace_unprintable(text: str) -> str:
-    return "".join(
-        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text
-    )
+    changes = []
+    for line in text.splitlines():
+        if match := TRAILER_PATTERN.fullmatch(line.strip()):
+            change = float(match[2].replace("\N{MINUS SIGN}", "-")) / 100
+            characters = (c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in match[3])
+            if change and match[1].isprintable():
+                changes.append(ExpectedChange(match[1], change, "".join(characters)))
+    return changes[:MAX_EXPECTED_CHANGES]

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from perfci.model import Series, VerdictKind
-from perfci.verdicts.number_format import format_number
 
 MOVE_KINDS = (VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT)
 """Verdicts that say that something changed."""
@@ -58,7 +57,7 @@ class Rule:
         if share <= min(self.bar, self.effective_exact_bar):
             return self
         exact_bar = self.exact_bar if self.exact_bar is None else max(self.exact_bar, share)
-        subject = f"{self.subject or 'this metric'}, which is its floor of {format_number(self.floor)}"
+        subject = f"{self.subject or 'this metric'}, which is its floor of {self.floor:,.10g}"
         return replace(self, bar=max(self.bar, share), exact_bar=exact_bar, subject=subject)
 
 

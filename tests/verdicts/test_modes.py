@@ -9,7 +9,7 @@ import pytest
 
 from perfci.model import Process, Role, Verdict, VerdictKind
 from perfci.verdicts.compare.pairwise import confirm
-from perfci.verdicts.compare.process_modes import summarize_modes
+from perfci.verdicts.compare.reason_text import summarize_modes
 from tests.support.builders import a_process, a_series
 
 JITTER = (0.0, 0.002, -0.002, 0.001, -0.001, 0.003, -0.003, 0.0005, -0.0005, 0.0)

@@ -1,4 +1,4 @@
-"""Decision limits: what the interval of a shift decides, by the numbers of a rule."""
+"""Decision limits: what the interval of a shift decides, by the rule and the A/A history of a case."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from perfci.model import VerdictKind
+from perfci.model import Series, Stage, Verdict, VerdictKind
 from perfci.stats import noise_model
 from perfci.stats.group_sequential import ALPHA
-from perfci.stats.location_shift import Shift
+from perfci.stats.location_shift import NoisePrior, Shift
 from perfci.stats.power import estimate_pairs_to_decide
 from perfci.verdicts.rule import ROUNDING_TOLERANCE, Rule
 
@@ -71,3 +71,25 @@ class DecisionLimits:
         return estimate_pairs_to_decide(
             shift, distance - self.null if distance >= self.bar else self.equivalence - distance
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonCase:
+    """The inputs of one comparison: series, two commits, rule, A/A history and noise prior."""
+
+    series: Series
+    base_sha: str
+    head_sha: str
+    stage: Stage
+    rule: Rule
+    aa_log_ratios: Sequence[float] = ()
+    prior: NoisePrior | None = None
+
+    @property
+    def limits(self) -> DecisionLimits:
+        """Decision limits of the rule and the A/A history."""
+        return DecisionLimits.from_rule(self.rule, self.aa_log_ratios)
+
+    def make_verdict(self, kind: VerdictKind, reason: str, **fields: object) -> Verdict:
+        """A verdict on this case."""
+        return Verdict(kind, self.stage, self.series, self.base_sha, self.head_sha, reason=reason, **fields)  # type: ignore[arg-type]

@@ -82,14 +82,10 @@ def _fit_group_prior(group: Sequence[PairNoise], variances: Sequence[float]) -> 
 def _aa_noise_prior(own: PairNoise) -> NoisePrior | None:
     """Prior from A/A runs alone; None where today's variance is an outlier, as in the robust
     version of Phipson et al. (2016)."""
-    if (
-        not own.aa_variance
-        or _variance_ratio_p_value(own.variance / own.aa_variance, own.df, own.aa_runs) < NOISE_CHANGE_LEVEL
-    ):
+    if not own.aa_variance:
+        return None
+    # of a larger ratio of two variances, by the F distribution
+    p_value = float(fdtrc(own.df, own.aa_runs, own.variance / own.aa_variance))
+    if p_value < NOISE_CHANGE_LEVEL:
         return None
     return NoisePrior(own.aa_variance**0.5, min(float(own.aa_runs), PRIOR_DF))
-
-
-def _variance_ratio_p_value(ratio: float, df: float, aa_df: int) -> float:
-    """P-value of a larger ratio of two variances, by the F distribution."""
-    return float(fdtrc(df, aa_df, ratio))

@@ -17,11 +17,9 @@ from perfci.stats.group_sequential import ALPHA
 from perfci.stats.location import median
 from perfci.stats.location_shift import NoisePrior, Shift
 from perfci.stats.power import minimum_detectable_effect
-from perfci.verdicts.compare.comparison_terms import ComparisonCase
-from perfci.verdicts.compare.decision_limits import DecisionLimits
+from perfci.verdicts.compare.decision_limits import ComparisonCase, DecisionLimits
 from perfci.verdicts.compare.noise_prior import PRIOR_DF
-from perfci.verdicts.compare.process_modes import summarize_modes
-from perfci.verdicts.compare.reason_text import add_disqualified_note, format_reason
+from perfci.verdicts.compare.reason_text import add_disqualified_note, format_reason, summarize_modes
 from perfci.verdicts.compare.side_costs import SideCosts
 from perfci.verdicts.compare.special_cases import special_case_verdict
 from perfci.verdicts.compare.stopping_rule import plan_next_pairs
@@ -137,6 +135,11 @@ def _statistical_verdict(
     sides = SideCosts.from_processes(case.series, base, head)
     shift = sides.estimate_shift(case.prior)
     kind = limits.classify(shift, tail)
+    more: int | None = 0
+    if kind is VerdictKind.INCONCLUSIVE:
+        # a single pair has no error and needs a first look
+        first_look = max(case.rule.looks[0] - shift.pairs, 1)
+        more = case.limits.estimate_more_pairs(shift) if shift.df > 0 else first_look
     verdict = case.make_verdict(
         kind,
         "",
@@ -151,20 +154,13 @@ def _statistical_verdict(
             minimum_detectable_effect(shift.error, shift.df, limits.bar, case.limits.null, tail)
         ),
         pairs=sides.pairs,
-        pairs_to_decide=_estimate_more_pairs(case, shift) if kind is VerdictKind.INCONCLUSIVE else 0,
+        pairs_to_decide=more,
         # of the confirming limits at every stage, so that p-values of one group are comparable
         p_value=min(1.0, shift.p_value(case.limits.null) * ALPHA / tail),
     )
     modes = summarize_modes(case.series, sides.base, sides.head)
     sentences = [format_reason(verdict, case.rule, math.expm1(limits.bar)), *([modes.text] if modes else [])]
     return add_disqualified_note(replace(verdict, reason=" ".join(sentences)), base, head)
-
-
-def _estimate_more_pairs(case: ComparisonCase, shift: Shift) -> int | None:
-    """Further pairs that would decide; a single pair has no error and needs a first look."""
-    return (
-        case.limits.estimate_more_pairs(shift) if shift.df > 0 else max(case.rule.looks[0] - shift.pairs, 1)
-    )
 
 
 def _ratio_interval(shift: Shift, sign: float, tail: float) -> Interval | None:

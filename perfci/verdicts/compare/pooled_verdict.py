@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from perfci.model import Interval, MetricClass, Series, Stage
+from perfci.model import Interval, MetricClass, Series
 from perfci.stats.location_shift import Shift
 from perfci.stats.multiple_comparisons import PooledShift, is_one_sided, pool_shifts
 from perfci.verdicts.policy import Policy
@@ -58,7 +58,6 @@ class PooledVerdict:
     interval: Interval | None = None
     between_sd: float | None = None
     agreeing: int = 0
-    stage: Stage = Stage.SCREENING
     reason: str = ""
 
     @property

@@ -1,15 +1,23 @@
-"""The reason of a verdict in one plain sentence."""
+"""The reason of a verdict in plain sentences: what was measured, in which modes, what was left out."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from perfci.model import Process, Stage, Status, Verdict, VerdictKind
-from perfci.verdicts.number_format import format_percent_change
+from perfci.model import Process, Series, Stage, Status, Verdict, VerdictKind
+from perfci.stats.location import Floats
+from perfci.stats.location_shift import MIX_TEST_LEVEL, ModeMix, describe_mode_mix
 from perfci.verdicts.process_levels import disqualifying_flags, select_disqualified
 from perfci.verdicts.rule import Rule
+
+MAX_FLAGS_SHOWN = 2
+"""Flags listed in a reason."""
+
+TIME_UNIT_PATTERN = r"(seconds|s|ms|us|ns)(/.*)?|.*/(s|seconds?)"
+"""Units whose worse mode is the slow one."""
 
 
 def format_reason(verdict: Verdict, rule: Rule, bar: float) -> str:
@@ -75,5 +83,56 @@ def format_disqualified(base: Sequence[Process], head: Sequence[Process]) -> str
     return f"{count}, flagged {'; '.join(flags[:MAX_FLAGS_SHOWN])}{rest}"
 
 
-MAX_FLAGS_SHOWN = 2
-"""Flags listed in a reason."""
+@dataclass(frozen=True, slots=True)
+class ModeSummary:
+    """Two modes of a benchmark as both sides visited them; the upper is called ``upper_name``."""
+
+    mix: ModeMix
+    upper_name: str
+
+    @property
+    def text(self) -> str:
+        """``3 of 8 base and 4 of 8 head processes were in the slow mode, 12 % apart; compared
+        within modes.``"""
+        mix = self.mix
+        base, head = f"{mix.base_upper} of {mix.base_total}", f"{mix.head_upper} of {mix.head_total}"
+        apart = f"{100 * math.expm1(mix.mode_gap):.0f} % apart"
+        where = f"were in the {self.upper_name} mode, {apart}{self._comparison_note}"
+        return f"{base} base and {head} head processes {where}."
+
+    @property
+    def _comparison_note(self) -> str:
+        is_mix_doubtful = self.mix.p_value <= MIX_TEST_LEVEL
+        if not self.mix.compared_within_modes:
+            changed = ": the mix changed, so the sides are compared as they are"
+            return changed if is_mix_doubtful else "; compared as they are"
+        if is_mix_doubtful:
+            return ": the mix may have changed, and the interval allows for it"
+        if self.mix.spans_matchings:
+            return "; compared within modes, and the interval holds for other matchings of the modes too"
+        return "; compared within modes"
+
+
+def summarize_modes(series: Series, base: Floats, head: Floats) -> ModeSummary | None:
+    """Modes of both sides from their log costs, shapes (n,) and (m,); None where there is one."""
+    mix = describe_mode_mix(base, head)
+    if mix is None:
+        return None
+    is_time = re.fullmatch(TIME_UNIT_PATTERN, series.metric.unit)
+    return ModeSummary(mix, "slow" if is_time else "worse")
+
+
+def format_percent_change(ratio: float) -> str:
+    """Distance of a ratio from 1, in percent."""
+    return f"{ratio - 1:+.1%}"
+
+
+def format_change(before: float, after: float) -> str:
+    """Both numbers, with all digits where fewer would look equal."""
+    texts = [format_number(value) for value in (before, after)]
+    return " became ".join(texts if texts[0] != texts[1] else map(repr, (before, after)))
+
+
+def format_number(value: float) -> str:
+    """A level in its own unit, without the unit."""
+    return f"{value:,.10g}"

@@ -41,7 +41,11 @@ def collect_recorded_series(
     results_by_key: dict[SeriesKey, list[Result]] = {}
     for run in runs:
         for result in run.results:
-            results_by_key.setdefault(_series_key(result.series, by_variant=by_variant), []).append(result)
+            series = result.series
+            variant = series.variant if by_variant else None
+            # without what makes two series incomparable, which is reported instead
+            key = series.benchmark.name, series.parameters, series.metric.name, variant
+            results_by_key.setdefault(key, []).append(result)
     return {key: _join_results(results) for key, results in results_by_key.items()}
 
 
@@ -69,12 +73,6 @@ def judge_recorded_series(
         for key in keys
         if series_by_key[key] in judged and policy.is_judged(series_by_key[key])
     ]
-
-
-def _series_key(series: Series, *, by_variant: bool) -> SeriesKey:
-    """Identity of a series without what makes two incomparable, which is reported instead."""
-    variant = series.variant if by_variant else None
-    return series.benchmark.name, series.parameters, series.metric.name, variant
 
 
 def _join_results(results: Sequence[Result]) -> RecordedSeries:

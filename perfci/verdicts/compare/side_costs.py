@@ -56,12 +56,11 @@ def match_pairs(
 
     Only pairs with both processes count. Sides without numbers are unpaired.
     """
-    sides = [{_pair_number(process): process for process in select_usable(side)} for side in (base, head)]
+    sides: list[dict[int | None, Process]] = [
+        {process.round if process.pair is None else process.pair: process for process in select_usable(side)}
+        for side in (base, head)
+    ]
     if any(None in side for side in sides):
         return select_usable(base), select_usable(head), False
     both = sorted(number for number in sides[0].keys() & sides[1].keys() if number is not None)
     return [sides[0][number] for number in both], [sides[1][number] for number in both], True
-
-
-def _pair_number(process: Process) -> int | None:
-    return process.pair if process.pair is not None else process.round

@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 
 from perfci.model import Clock, Interval, Process, ProcessBoundaries, Status, Verdict, VerdictKind
 from perfci.stats.location import median
-from perfci.verdicts.compare.comparison_terms import ComparisonCase
+from perfci.verdicts.compare.decision_limits import ComparisonCase
 from perfci.verdicts.compare.reason_text import (
     add_disqualified_note,
+    format_change,
     format_disqualified,
     format_failure,
     format_missing_reason,
+    format_number,
+    format_percent_change,
 )
 from perfci.verdicts.compare.side_costs import match_pairs
-from perfci.verdicts.number_format import format_change, format_number, format_percent_change
 from perfci.verdicts.process_levels import select_disqualified, select_usable, steady_level, steady_levels
 from perfci.verdicts.rule import ROUNDING_TOLERANCE
 

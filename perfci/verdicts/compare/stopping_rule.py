@@ -26,15 +26,14 @@ def plan_next_pairs(
     information = [_information_share(costs.take_pairs(look).estimate_shift(), limits) for look in past_looks]
     # own shifts without the prior: what a prior says may change between two calls, a replay must not
     tail = look_levels(spending_plan(information, past_looks, looks[-1]))[-1]
-    is_settled = costs.pairs >= looks[0] and _is_settled(costs.estimate_shift(prior), limits, tail, looks[-1])
-    is_done = is_settled or costs.pairs >= looks[-1]
-    return (0 if is_done else next_look(looks, costs.pairs) - costs.pairs), tail
-
-
-def _is_settled(shift: Shift, limits: DecisionLimits, tail: float, cap: int) -> bool:
-    """Whether more pairs are not worth buying: decided, at the bar, or futile."""
-    decided = limits.classify(shift, tail) is not VerdictKind.INCONCLUSIVE
-    return decided or limits.is_at_bar(shift, tail) or _is_futile(shift, limits, tail, cap)
+    if costs.pairs >= looks[-1]:
+        return 0, tail
+    if costs.pairs >= looks[0]:
+        shift = costs.estimate_shift(prior)
+        is_decided = limits.classify(shift, tail) is not VerdictKind.INCONCLUSIVE
+        if is_decided or limits.is_at_bar(shift, tail) or _is_futile(shift, limits, tail, looks[-1]):
+            return 0, tail
+    return next_look(looks, costs.pairs) - costs.pairs, tail
 
 
 def _is_futile(shift: Shift, limits: DecisionLimits, tail: float, cap: int) -> bool:

@@ -173,18 +173,15 @@ def _more_pairs_text(clause: GoalClause, compared: ComparedSeries, interval: Int
 
 
 def _clause_outcome(clause: GoalClause, interval: Interval) -> GoalOutcome:
-    inside = [_is_inside(clause, end) for end in (interval.lo, interval.hi)]
+    lo, hi, ends = clause.bounds.lo, clause.bounds.hi, (interval.lo, interval.hi)
+    if clause.comparison in ("<", ">"):
+        inside = [lo < end < hi for end in ends]
+    else:
+        inside = [lo - ROUNDING_TOLERANCE <= end <= hi + ROUNDING_TOLERANCE for end in ends]
     if all(inside):
         return GoalOutcome.MET
-    spans = interval.lo < clause.bounds.lo and interval.hi > clause.bounds.hi
+    spans = interval.lo < lo and interval.hi > hi
     return GoalOutcome.UNDECIDED if any(inside) or spans else GoalOutcome.BROKEN
-
-
-def _is_inside(clause: GoalClause, value: float) -> bool:
-    bounds = clause.bounds
-    if clause.comparison in ("<", ">"):
-        return bounds.lo < value < bounds.hi
-    return bounds.lo - ROUNDING_TOLERANCE <= value <= bounds.hi + ROUNDING_TOLERANCE
 
 
 ROUNDING_TOLERANCE = 1e-9
@@ -217,7 +214,8 @@ def _measure_level(clause: GoalClause, compared: ComparedSeries) -> tuple[float 
     levels = [level / factor for level in steady_levels(select_usable(compared.head), [])[0]]
     if not levels:
         return None, None, _missing_reason(compared.head)
-    if len(set(levels)) == 1 and _repeats_exactly(compared.head):
+    samples = {sample for process in select_usable(compared.head) for sample in process.samples}
+    if len(set(levels)) == len(samples) == 1:
         return levels[0], Interval(levels[0], levels[0]), ""
     if min(levels) <= 0:
         return float(np.median(levels)), None, "some levels are zero or less, which have no logarithm"
@@ -227,10 +225,6 @@ def _measure_level(clause: GoalClause, compared: ComparedSeries) -> tuple[float 
     shift = paired_shift(np.zeros_like(logs), logs)
     low, high = shift.bounds()
     return math.exp(shift.centre), Interval(math.exp(low), math.exp(high)), ""
-
-
-def _repeats_exactly(side: Sequence[Process]) -> bool:
-    return len({sample for process in select_usable(side) for sample in process.samples}) == 1
 
 
 def _missing_reason(side: Sequence[Process]) -> str:

@@ -25,9 +25,15 @@ def find_tradeoffs(verdicts: Sequence[Verdict], class_of: Callable[[Series], Met
     costs = [v for v in verdicts if v.kind is VerdictKind.REGRESSION and class_of(v.series) in COST_CLASSES]
     tradeoffs = []
     for cost in costs:
-        related = [gain for gain in gains if _is_same_subject(gain.series, cost.series)]
+        subject = get_benchmark_owner(cost.series.benchmark.name), cost.series.parameters
+        related = [
+            gain
+            for gain in gains
+            if (get_benchmark_owner(gain.series.benchmark.name), gain.series.parameters) == subject
+        ]
         if related:
-            tradeoffs.append(Tradeoff(max(related, key=_log_size), cost))
+            largest = max(related, key=lambda gain: abs(math.log(gain.ratio)) if gain.ratio else 0.0)
+            tradeoffs.append(Tradeoff(largest, cost))
     return tradeoffs
 
 
@@ -35,14 +41,3 @@ SPEED_CLASSES = (MetricClass.TIME, MetricClass.THROUGHPUT, MetricClass.TAIL)
 """Metric classes that count as speed."""
 COST_CLASSES = (MetricClass.MEMORY, MetricClass.COMPILE)
 """Metric classes speed is traded for."""
-
-
-def _is_same_subject(first: Series, second: Series) -> bool:
-    return (
-        get_benchmark_owner(first.benchmark.name) == get_benchmark_owner(second.benchmark.name)
-        and first.parameters == second.parameters
-    )
-
-
-def _log_size(verdict: Verdict) -> float:
-    return abs(math.log(verdict.ratio)) if verdict.ratio else 0.0

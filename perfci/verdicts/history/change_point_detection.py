@@ -79,9 +79,12 @@ def find_change_points_of_many(
         series: [(point.commit.sha, level) for point in points if (level := judged_level(point)) is not None]
         for series, points in histories.items()
     }
-    return find_change_points_of_levels(
-        levels, lambda series: all(map(_is_exact_point, histories[series])), rules=rules, cache=cache
-    )
+
+    def is_exact(series: Series) -> bool:
+        summaries = [summarize_result(point.processes) for point in histories[series]]
+        return all(summary is None or summary.repeats for summary in summaries)
+
+    return find_change_points_of_levels(levels, is_exact, rules=rules, cache=cache)
 
 
 def find_change_points_of_levels(
@@ -139,11 +142,6 @@ def _segment_levels(
     return dict(zip(histories, detect_change_points_in_many(values, bar), strict=True))
 
 
-def _is_exact_point(point: Point) -> bool:
-    summary = summarize_result(point.processes)
-    return summary is None or summary.repeats
-
-
 def _find_exact_changes(series: Series, measured: LevelHistory, rule: Rule) -> list[ChangePoint]:
     """Every commit whose exact value differs from the one before: there is no noise."""
     return [
@@ -151,18 +149,14 @@ def _find_exact_changes(series: Series, measured: LevelHistory, rule: Rule) -> l
             series,
             sha,
             last_good,
-            relative_change=_relative_change(before, after),
+            # from zero, where no ratio exists, 100 % in the direction of the change
+            relative_change=after / before - 1 if before else math.copysign(1.0, after),
             before=before,
             after=after,
         )
         for (last_good, before), (sha, after) in itertools.pairwise(measured)
         if abs(after - before) > max(rule.floor, rule.effective_exact_bar * abs(before))
     ]
-
-
-def _relative_change(before: float, after: float) -> float:
-    """after/before - 1; from zero, where no ratio exists, 100 % in the direction of the change."""
-    return after / before - 1 if before else math.copysign(1.0, after)
 
 
 def _build_change_points(

@@ -99,7 +99,11 @@ def _find_series_creeps(
 ) -> list[tuple[Creep, bool]]:
     """Creep since each release, and whether it is a regression."""
     limits = DecisionLimits.from_rule(rules(history.series))
-    current = _points_since_last_step(history.newest_points[-CURRENT_POINTS:], history.steps, positions)
+    last_step = max(
+        (positions[step.commit] for step in history.steps if step.commit in positions), default=-1
+    )
+    newest = history.newest_points[-CURRENT_POINTS:]
+    current = [point for point in newest if positions.get(point.sha, -1) >= last_step]
     if len(current) < MIN_LEVEL_POINTS:
         return []
     results = []
@@ -218,11 +222,3 @@ def _points_at_release_level(
     before = [point for point in inside if positions[point.sha] < position][-RELEASE_SIDE_POINTS:]
     after = [point for point in inside if positions[point.sha] > position][:RELEASE_SIDE_POINTS]
     return [*before, *(point for point in inside if point.sha == release.sha), *after]
-
-
-def _points_since_last_step(
-    newest_points: Sequence[LevelPoint], steps: Sequence[ChangePoint], positions: Mapping[str, int]
-) -> list[LevelPoint]:
-    """The newest points since the last step."""
-    last = max((positions[step.commit] for step in steps if step.commit in positions), default=-1)
-    return [point for point in newest_points if positions.get(point.sha, -1) >= last]

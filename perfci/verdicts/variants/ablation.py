@@ -77,9 +77,9 @@ def list_metric_rows(ablation: Ablation, metric: str) -> list[AblationRow]:
     rows = []
     for number, step in enumerate(ablation.steps):
         verdict = _find_metric_verdict(step.verdicts, metric)
-        level = (
-            verdict.head_level if verdict else _find_first_level(ablation, metric) if number == 0 else None
-        )
+        level = verdict.head_level if verdict else None
+        if verdict is None and number == 0 and (total := find_total_verdict(ablation, metric)):
+            level = total.base_level
         rows.append(AblationRow(step, level, verdict))
     return rows
 
@@ -87,11 +87,6 @@ def list_metric_rows(ablation: Ablation, metric: str) -> list[AblationRow]:
 def find_total_verdict(ablation: Ablation, metric: str) -> Verdict | None:
     """Verdict of the last accepted step against the first."""
     return _find_metric_verdict(ablation.total_verdicts, metric)
-
-
-def _find_first_level(ablation: Ablation, metric: str) -> float | None:
-    total = find_total_verdict(ablation, metric)
-    return total.base_level if total else None
 
 
 def _find_metric_verdict(verdicts: Sequence[Verdict], metric: str) -> Verdict | None:
