@@ -71,6 +71,7 @@ class Measurement:
 
 def skip_exception(reason: str) -> Exception:
     """Make the exception that skips a whole cell with its reason, under perfci and under plain asv."""
+    # Of all NotImplementedErrors the one that asv takes for a skip after setup, too.
     from asv_runner.benchmarks.mark import SkipNotImplemented
 
     skip: Exception = SkipNotImplemented(reason)

@@ -14,6 +14,19 @@ WarnCallback = Callable[[str], None]
 """Takes one sentence about something that was skipped, and why."""
 
 
+class WarnOnce:
+    """A warning callback that drops repeated sentences."""
+
+    def __init__(self, warn: WarnCallback) -> None:
+        self._warn = warn
+        self._warned: set[str] = set()
+
+    def __call__(self, sentence: str) -> None:
+        if sentence not in self._warned:
+            self._warned.add(sentence)
+            self._warn(sentence)
+
+
 @dataclass(frozen=True, slots=True)
 class ImportDefaults:
     """Defaults for fields that a file of another tool may lack; a value in the file takes precedence."""

@@ -204,7 +204,7 @@ class RunBuilder:
         body_hash = sha256(body).hexdigest()
         run = Run(
             project=project,
-            session=f"{self._tool}-{_hash_parts(project, repr(machine))[:16]}",
+            session=f"{self._tool}-{hash_parts(project, repr(machine))[:16]}",
             commit=self._commit,
             machine=machine,
             environment=self._environment,
@@ -215,7 +215,7 @@ class RunBuilder:
             origin=(("format", self._tool), ("file", Path(self._source_name).name)),
             results=tuple(self._results.values()),
         )
-        key = _hash_parts(
+        key = hash_parts(
             project, self._tool, self._commit.sha, str(self._commit.dirty), repr(machine), body_hash
         )
         return ImportedRun(run, key, body_hash, unresolved=tuple(self._unresolved))
@@ -302,5 +302,6 @@ def _summarize(processes: Iterable[Process], boundaries: ProcessBoundaries) -> S
     return SampleSummary(median(samples), n=len(samples))
 
 
-def _hash_parts(*parts: str) -> str:
+def hash_parts(*parts: str) -> str:
+    """Hash texts in their order, so that no two lists of texts give one hash by running together."""
     return sha256(json.dumps(parts).encode()).hexdigest()

@@ -23,7 +23,7 @@ from perfci.bench.processes.child_processes import (
     start_child,
     wait_for_results,
 )
-from perfci.bench.readings import Reading
+from perfci.bench.readings import Reading, skip_exception
 from perfci.bench.timers.timed_blocks import Timing, time_blocks
 from perfci.bench.timers.warmup import count_compile_events
 from perfci.model import Clock
@@ -107,9 +107,7 @@ def _compile_in_child(
         except RuntimeError as error:
             if not any(reason in str(error) for reason in COMPILER_MISSING_ERRORS):
                 raise
-            from asv_runner.benchmarks.mark import SkipNotImplemented
-
-            raise SkipNotImplemented(f"inductor has no compiler here: {error}") from error
+            raise skip_exception(f"inductor has no compiler here: {error}") from error
     return compilation
 
 

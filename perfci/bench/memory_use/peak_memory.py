@@ -6,7 +6,7 @@ import gc
 from collections.abc import Callable
 
 from perfci.bench.devices.torch_devices import Device
-from perfci.bench.readings import Absent, Reading, exact
+from perfci.bench.readings import Absent, Reading, exact, skip_exception
 from perfci.bench.timers.timed_blocks import gc_disabled
 from perfci.model import Metric
 
@@ -68,10 +68,7 @@ def peak_allocated_bytes(function: Callable[[], object]) -> int:
     import torch
 
     if not torch.cuda.is_available():
-        # A NotImplementedError, which asv takes for a skip even after setup.
-        from asv_runner.benchmarks.mark import SkipNotImplemented
-
-        raise SkipNotImplemented("allocator peaks need a CUDA device, and torch sees none")
+        raise skip_exception("allocator peaks need a CUDA device, and torch sees none")
     gc.collect()
     torch.cuda.synchronize()
     torch.cuda.empty_cache()

@@ -15,7 +15,7 @@ from time import perf_counter, process_time
 from typing import Any
 
 from perfci.bench.devices.torch_devices import Device, DeviceEvent, this_device
-from perfci.bench.readings import Reading
+from perfci.bench.readings import Reading, skip_exception
 from perfci.bench.timers.turn_taking import agree_on_calls, offer_turn
 from perfci.bench.timers.warmup import OneOffEvents, warm_up
 from perfci.model import Clock
@@ -202,9 +202,7 @@ class ColdCacheBlockSampler(BlockSampler):
 
 def create_cold_sampler(device: Device) -> ColdCacheBlockSampler:
     if device.create_events() is None or device.l2_bytes is None:
-        from asv_runner.benchmarks.mark import SkipNotImplemented
-
-        raise SkipNotImplemented(
+        raise skip_exception(
             f"a cold L2 cache needs an accelerator that reports its L2 size; this device is {device.name}"
         )
     import torch

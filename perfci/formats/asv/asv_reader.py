@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -21,6 +20,7 @@ from perfci.formats.asv.result_file import (
 )
 from perfci.formats.bounded_files import FileTree, FolderTree, is_archive, is_tar, open_tree
 from perfci.formats.protocol import ImportDefaults, ImportedRun, WarnCallback
+from perfci.formats.run_builder import hash_parts
 from perfci.formats.value_parsing import as_mapping, to_text
 from perfci.model import (
     Benchmark,
@@ -154,7 +154,7 @@ class _MachineFolderReader:
         ]
         run = Run(
             project=self._project,
-            session=f"asv-{_hash_parts(self._project, machine.name)[:16]}",
+            session=f"asv-{hash_parts(self._project, machine.name)[:16]}",
             commit=Commit(content["commit_hash"], committed_at=parse_milliseconds(content.get("date"))),
             machine=machine,
             environment=self._build_environment(content),
@@ -169,7 +169,7 @@ class _MachineFolderReader:
                 for result in self._read_results(name, row, series_cache, machine, variant)
             ),
         )
-        key = _hash_parts(
+        key = hash_parts(
             self._project, HARNESS, machine.name, run.commit.sha, to_text(content.get("env_name"))
         )
         return ImportedRun(run, key, sha256(body).hexdigest(), self._new_benchmark_sources(measured))
@@ -251,7 +251,3 @@ class _MachineFolderReader:
 def sanitize_file_name(name: str) -> str:
     """Replace the characters that asv replaces in an environment's name (``asv.util.sanitize_filename``)."""
     return re.sub(r'[<>:"/\\^|?*\x00-\x1f]', "_", name)
-
-
-def _hash_parts(*parts: str) -> str:
-    return sha256(json.dumps(parts).encode()).hexdigest()

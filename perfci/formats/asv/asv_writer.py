@@ -16,7 +16,7 @@ from typing import Any
 
 from perfci.formats.asv.asv_reader import BENCHMARKS, MACHINE, sanitize_file_name
 from perfci.formats.asv.result_cells import MAX_CELLS, METRIC_NAMES
-from perfci.formats.protocol import WarnCallback
+from perfci.formats.protocol import WarnCallback, WarnOnce
 from perfci.model import (
     Machine,
     Point,
@@ -90,7 +90,7 @@ def iter_files(runs: Iterable[Run], warn: WarnCallback) -> Iterator[tuple[PurePo
 
     ``runs`` come grouped by commit.
     """
-    warn_once = _WarnOnce(warn)
+    warn_once = WarnOnce(warn)
     benchmarks: dict[str, dict[str, Any]] = {}
     machines: dict[str, Machine] = {}
     for _, commit_runs in groupby(runs, key=lambda run: (run.commit.sha, run.commit.dirty)):
@@ -114,25 +114,12 @@ def iter_files(runs: Iterable[Run], warn: WarnCallback) -> Iterator[tuple[PurePo
     yield PurePosixPath(BENCHMARKS), _dump_json(benchmarks | {"version": 2})
 
 
-class _WarnOnce:
-    """A warning callback that drops repeated sentences."""
-
-    def __init__(self, warn: WarnCallback) -> None:
-        self._warn = warn
-        self._warned: set[str] = set()
-
-    def __call__(self, sentence: str) -> None:
-        if sentence not in self._warned:
-            self._warned.add(sentence)
-            self._warn(sentence)
-
-
 def _build_result_file(
     runs: Sequence[Run],
     machine: str,
     environment_name: str,
     benchmarks: dict[str, dict[str, Any]],
-    warn: _WarnOnce,
+    warn: WarnCallback,
 ) -> dict[str, Any]:
     newest = runs[-1]
     python, requirements, env_vars = _split_variant(newest.variant)
@@ -155,7 +142,7 @@ def _build_result_file(
 
 
 def _group_by_benchmark(
-    runs: Iterable[Run], warn: _WarnOnce
+    runs: Iterable[Run], warn: WarnCallback
 ) -> dict[str, list[tuple[Series, list[tuple[Run, Result]]]]]:
     """Group the results by the name that asv gives a benchmark, each series with all its results."""
     merged: dict[Series, list[tuple[Run, Result]]] = defaultdict(list)
@@ -177,7 +164,7 @@ def _group_by_benchmark(
 def _build_row(
     cells: Sequence[tuple[Series, Sequence[tuple[Run, Result]]]],
     benchmarks: dict[str, dict[str, Any]],
-    warn: _WarnOnce,
+    warn: WarnCallback,
 ) -> list[Any]:
     """Build the row of one benchmark: in every column a list of cells, over the grid of its parameters."""
     first = cells[0][0]
@@ -209,7 +196,7 @@ def _build_row(
     return row
 
 
-def _grid_axes(cells: Sequence[Series], warn: _WarnOnce) -> tuple[list[str], list[tuple[str, ...]]]:
+def _grid_axes(cells: Sequence[Series], warn: WarnCallback) -> tuple[list[str], list[tuple[str, ...]]]:
     """Return parameter names and each cell's values; an irregular or too large grid becomes one axis."""
     names = [name for name, _ in cells[0].parameters]
     sizes = [len({dict(series.parameters).get(name) for series in cells}) for name in names]
@@ -220,7 +207,7 @@ def _grid_axes(cells: Sequence[Series], warn: _WarnOnce) -> tuple[list[str], lis
     return ["parameters"], [(json.dumps(dict(series.parameters)),) for series in cells]
 
 
-def _build_cell(series: Series, measured: Sequence[tuple[Run, Result]], warn: _WarnOnce) -> dict[str, Any]:
+def _build_cell(series: Series, measured: Sequence[tuple[Run, Result]], warn: WarnCallback) -> dict[str, Any]:
     results = [result for _, result in measured]
     if series.metric.direction == "higher":
         warn(DIRECTION_LOST)
@@ -245,7 +232,9 @@ def _build_cell(series: Series, measured: Sequence[tuple[Run, Result]], warn: _W
     }
 
 
-def _warn_of_process_losses(processes: Sequence[Process], results: Sequence[Result], warn: _WarnOnce) -> None:
+def _warn_of_process_losses(
+    processes: Sequence[Process], results: Sequence[Result], warn: WarnCallback
+) -> None:
     if any(process.pair is not None for process in processes):
         warn(PAIRS_LOST)
     if any(result.boundaries is ProcessBoundaries.PROCESS for result in results):

@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Any
 
 from perfci.formats import run_document
-from perfci.formats.protocol import ImportedRun, WarnCallback
+from perfci.formats.protocol import ImportedRun, WarnCallback, WarnOnce
 from perfci.formats.value_parsing import as_list, as_mapping, parse_finite, to_text
 from perfci.model import Machine, PerfciError, Result, Run
 
@@ -32,13 +32,7 @@ NO_VALUES_NOTE = (
 
 def write(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
     """Yield a JSON array with one record for each process of each result, or for its summary."""
-    warned: set[str] = set()
-
-    def warn_once(sentence: str) -> None:
-        if sentence not in warned:
-            warned.add(sentence)
-            warn(sentence)
-
+    warn_once = WarnOnce(warn)
     separator = "[\n"
     for run in runs:
         for record in _build_records(run, warn_once):
