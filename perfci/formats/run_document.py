@@ -1,4 +1,4 @@
-"""Read and write the run document ``perfci.run/1``: one run as JSON, optionally compressed."""
+"""Read and write the run document ``perfci.run/1``: one run as JSON, within limits, optionally compressed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from perfci.formats.bounded_files import MIB, decompress, read_bytes
-from perfci.formats.json_limits import require_json_limits
 from perfci.formats.protocol import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_document_schema import (
     MAX_TEXT_LENGTH,
@@ -22,7 +21,6 @@ from perfci.formats.run_document_schema import (
     ProcessPart,
     ResultPart,
     RunDocument,
-    SummaryPart,
 )
 from perfci.model import (
     Benchmark,
@@ -47,6 +45,19 @@ ON_CHANGED_BODY: Literal["refuse", "add"] = "refuse"
 MAX_BYTES = 64 * MIB
 """Size limit of a document; one run of a large suite with all its samples is a few megabytes."""
 
+MAX_COUNTS = {(b"{", b"["): 250_000, (b":",): 1_250_000, (b",",): 2_000_000}
+"""Objects and lists, keys, and values: ten thousand results of five processes, or a million samples, fit."""
+MAX_KEYS = 1000
+"""Keys of one object: as many as an environment may observe."""
+
+
+class JsonTooLarge(PerfciError):
+    """JSON of more parts than any run needs; parsing takes several hundred bytes for each empty list."""
+
+
+class _InvalidObject(Exception):
+    """An object with duplicate keys or too many of them."""
+
 
 def read_run(source: Path | bytes) -> Run:
     """Read one document; errors name their place in the JSON."""
@@ -59,6 +70,28 @@ def read_untrusted_run(body: bytes, source_name: str) -> Run:
     """Read one untrusted document, which must not be compressed, after checking its size and nesting."""
     require_json_limits(body, source_name)
     return _parse_run(body, source_name)
+
+
+def require_json_limits(raw: bytes, source_name: str) -> None:
+    """Refuse JSON of too many parts or nested too deep; invalid JSON is left to its reader to refuse."""
+    if any(sum(map(raw.count, marks)) > limit for marks, limit in MAX_COUNTS.items()):
+        raise JsonTooLarge(f"{source_name} holds too many objects, lists or values.")
+    try:
+        json.loads(raw, object_pairs_hook=_check_object)
+    except RecursionError:
+        raise PerfciError(f"{source_name} is nested too deep.") from None
+    except _InvalidObject as error:
+        raise PerfciError(f"{source_name} {error}.") from None
+    except ValueError:
+        return
+
+
+def _check_object(pairs: list[tuple[str, Any]]) -> None:
+    """Refuse a duplicate key in one object, since parsers differ in which of the two values they keep."""
+    if len(pairs) > MAX_KEYS:
+        raise _InvalidObject(f"has an object of {len(pairs)} keys; at most {MAX_KEYS} are expected")
+    if len(pairs) > 1 and len(dict(pairs)) < len(pairs):
+        raise _InvalidObject("has a key twice in one object")
 
 
 def write(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
@@ -95,7 +128,7 @@ def idempotency_key(run: Run) -> str:
     parts: list[object] = [
         run.project,
         run.commit.sha,
-        _drop_empty(_machine_to_content(run.machine)),
+        _machine_to_content(run.machine),
         run.suite,
         *job,
     ]
@@ -207,20 +240,21 @@ def _result_from_part(part: ResultPart, machine: Machine, variant: Variant, harn
         variant=variant,
         harness=harness,
     )
+    summary = None
+    if part.summary:
+        ci_lo, ci_hi = part.summary.ci or (None, None)
+        summary = SampleSummary(
+            part.summary.value, ci_lo, ci_hi, part.summary.q25, part.summary.q75, part.summary.n
+        )
     return Result(
         series=series,
         status=part.status,
         processes=part.processes,
-        summary=_summary_from_part(part.summary) if part.summary else None,
+        summary=summary,
         boundaries=part.boundaries,
         number=part.number,
         reason=part.reason,
     )
-
-
-def _summary_from_part(part: SummaryPart) -> SampleSummary:
-    ci_lo, ci_hi = part.ci or (None, None)
-    return SampleSummary(part.value, ci_lo, ci_hi, part.q25, part.q75, part.n)
 
 
 def run_to_content(run: Run) -> dict[str, Any]:
@@ -231,7 +265,7 @@ def run_to_content(run: Run) -> dict[str, Any]:
             "project": run.project,
             "session": run.session,
             "commit": _commit_to_content(run.commit),
-            "machine": _drop_empty(_machine_to_content(run.machine)),
+            "machine": _machine_to_content(run.machine),
             "environment": _pairs_to_object(run.environment.values),
             "variant": _pairs_to_object(run.variant.values),
             "suite": run.suite,
@@ -250,7 +284,7 @@ def _commit_to_content(commit: Commit) -> dict[str, Any]:
 
 
 def _machine_to_content(machine: Machine) -> dict[str, Any]:
-    return {name: getattr(machine, name) for name in MachinePart.model_fields}
+    return _drop_empty({name: getattr(machine, name) for name in MachinePart.model_fields})
 
 
 def _result_of_run_to_content(result: Result, run: Run) -> dict[str, Any]:

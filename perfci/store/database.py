@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError, Series
 from perfci.store.columns import to_column_value
-from perfci.store.dialects import is_foreign_key_violation, is_sqlite, postgresql_type_name, writer_lock
+from perfci.store.dialects import is_foreign_key_violation, postgresql_type_name, writer_lock
 
 IDS, SERIES_CACHE, CHANGED_PROJECTS = "ids", "series read", "touched projects"
 """Keys of ``Session.info`` under which a transaction keeps values beside the database."""
@@ -313,7 +313,7 @@ def insert_rows(
 
 def new_ids(tx: Session, table: sa.Table, count: int) -> list[int]:
     """Reserve unused ids of a table; on SQLite the write lock keeps others from taking them."""
-    if is_sqlite(tx):
+    if tx.get_bind().dialect.name == "sqlite":
         [first] = execute_sql(tx, f"SELECT coalesce(max(id), 0) + 1 FROM {table.name}").fetchone()
         return list(range(first, first + count))
     drawn = f"SELECT nextval('{table.name}_id_seq') FROM generate_series(1, {count:d})"

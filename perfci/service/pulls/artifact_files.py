@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from perfci.formats import run_document
-from perfci.formats.json_limits import require_json_limits
+from perfci.formats.run_document import require_json_limits
 from perfci.model import Commit, PerfciError
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.placeholder_comment import NotMeasuredReason

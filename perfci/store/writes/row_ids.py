@@ -66,11 +66,10 @@ def add_imported_sessions(tx: Session, project: int, runs: Sequence[Run], kind: 
         for uid, run in sorted(new.items())
     ]
     session_ids = dict(insert_rows(tx, SESSIONS, rows, "uid", "id", ignore=True))
-    for some in in_chunks([uid for uid in new if uid not in session_ids]):
-        query = sa.select(SessionRow.uid, SessionRow.id, SessionRow.project_id).where(
-            SessionRow.uid.in_(some)
-        )
-        for uid, row_id, its_project in tx.execute(query):
+    if stored_before := [uid for uid in new if uid not in session_ids]:
+        columns = (SessionRow.uid, SessionRow.id, SessionRow.project_id)
+        stored = tx.execute(sa.select(*columns).where(SessionRow.uid.in_(stored_before)))
+        for uid, row_id, its_project in stored:
             if its_project != project:
                 raise PerfciError(f"The session {uid} belongs to another project than {new[uid].project}.")
             session_ids[uid] = row_id

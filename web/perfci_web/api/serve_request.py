@@ -26,7 +26,7 @@ from perfci.auth.permissions import (
     authorize_without_project,
 )
 from perfci.config import Settings, check_project_name
-from perfci.formats.json_limits import JsonTooLarge, require_json_limits
+from perfci.formats.run_document import JsonTooLarge, require_json_limits
 from perfci.model import PerfciError
 from perfci.net.jwks import IssuerKeys
 from perfci.net.shapes import InvalidField, RequestShape
