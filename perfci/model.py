@@ -245,7 +245,7 @@ class Series:
     @property
     def label(self) -> str:
         """Cell and metric, as shown to the user."""
-        return f"{self.cell} · {self.metric.name}"
+        return f"{cell_name(self.benchmark.name, self.parameters)} · {self.metric.name}"
 
 
 def cell_name(benchmark: str, parameters: NamedValues) -> str:
@@ -309,7 +309,7 @@ class ResultSummary:
     @property
     def repeats(self) -> bool:
         """Whether all usable samples are one exact value."""
-        return self.level is None or (self.exact and self.spread == 0)
+        return self.level is None or (self.clock is Clock.EXACT and self.spread == 0)
 
 
 @dataclass(frozen=True, slots=True)

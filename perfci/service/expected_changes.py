@@ -16,7 +16,7 @@ from perfci.store.incidents.exemptions import ExpectedChangeRecord
 from perfci.store.jobs import leased_work
 from perfci.store.projects import Project, mark_changed
 from perfci.verdicts.expected_change import ExpectedChange, parse_expected_changes
-from perfci.verdicts.incidents.expected_change_match import MergedExpectedChange
+from perfci.verdicts.incidents.page_budget import MergedExpectedChange
 
 AUDIT_ACTION = "expected_change.record"
 """Audit action of saved expected changes."""

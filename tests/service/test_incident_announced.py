@@ -30,8 +30,7 @@ from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_
 from perfci.store.projects import Project
 from perfci.store.writes.group_commit import GroupCommitter
 from perfci.verdicts.expected_change import ExpectedChange
-from perfci.verdicts.incidents.expected_change_match import ExpectedChangeMatch, MergedExpectedChange
-from perfci.verdicts.incidents.page_budget import BudgetedIncident
+from perfci.verdicts.incidents.page_budget import BudgetedIncident, ExpectedChangeMatch, MergedExpectedChange
 from tests.support.builders import NOON, a_commit, a_process, a_result, a_run, a_series, a_sha, acting_as
 from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile
 

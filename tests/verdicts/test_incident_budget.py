@@ -11,8 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.model import Incident, IncidentKind
-from perfci.verdicts.incidents.expected_change_match import ExpectedChangeMatch
-from perfci.verdicts.incidents.page_budget import FALSE_PAGE_RATE, Disposition, allocate_pages
+from perfci.verdicts.incidents.page_budget import (
+    FALSE_PAGE_RATE,
+    Disposition,
+    ExpectedChangeMatch,
+    allocate_pages,
+)
 from tests.support.builders import NOON, a_change_point, a_sha
 
 NUMBERS = {a_sha(number): number for number in range(1, 41)}

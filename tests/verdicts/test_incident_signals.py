@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.model import Interval, VerdictKind
-from perfci.verdicts.history.recent_jumps import Jump, find_jumps, list_retests
+from perfci.verdicts.history.change_point_detection import Jump, find_jumps, list_retests
 from perfci.verdicts.history.release_creep import Creep, CreepHistory, Release, find_creeps
 from perfci.verdicts.history.step_estimate import estimate_step
 from perfci.verdicts.incidents.incident_builder import build_bad_session_incidents, group_ranges

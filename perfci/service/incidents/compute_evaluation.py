@@ -17,11 +17,16 @@ from perfci.report.incidents.incident_list import retest_sentence, serialize_cre
 from perfci.store.incidents.exemptions import load_expected_changes
 from perfci.store.incidents.records import MONITORED, PAGE, EvaluationRecord, IncidentRecord, Mute
 from perfci.verdicts.expected_change import ExpectedChange
-from perfci.verdicts.history.recent_jumps import find_jumps, list_retests
+from perfci.verdicts.history.change_point_detection import find_jumps, list_retests
 from perfci.verdicts.history.release_creep import Creep, find_creeps
-from perfci.verdicts.incidents.expected_change_match import MergedExpectedChange, match_expected_changes
 from perfci.verdicts.incidents.incident_builder import build_bad_session_incidents, build_incidents
-from perfci.verdicts.incidents.page_budget import PAGING_KINDS, BudgetedIncident, allocate_pages
+from perfci.verdicts.incidents.page_budget import (
+    PAGING_KINDS,
+    BudgetedIncident,
+    MergedExpectedChange,
+    allocate_pages,
+    match_expected_changes,
+)
 from perfci.verdicts.incidents.step_causes import HistoryContext
 from perfci.verdicts.policy import Policy
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from perfci.model import CandidateCommit, ChangePoint, Commit, Incident, IncidentKind, Machine
 from perfci.stats.location import Floats
-from perfci.verdicts.history.recent_jumps import Jump
+from perfci.verdicts.history.change_point_detection import Jump
 from perfci.verdicts.incidents.machine_shifts import (
     SessionJump,
     blame_bad_sessions,
@@ -124,7 +124,9 @@ def compute_commit_scores(weighted_ranges: Sequence[WeightedRange]) -> Floats:
 
 
 def _build_incident(cause: StepCause, steps: Sequence[ExplainedStep], context: HistoryContext) -> Incident:
-    first, last = _common_range([step.commit_range for step in steps])
+    starts, ends = [step.commit_range.first for step in steps], [step.commit_range.last for step in steps]
+    # what all ranges have in common, or their union where that is nothing
+    first, last = (max(starts), min(ends)) if max(starts) < min(ends) else (min(starts), max(ends))
     largest = sorted(steps, key=lambda step: (-abs(step.change.log_cost), *step_order(step)))
     reversals = [step.reversal for step in largest if step.reversal is not None]
     worse = [step for step in steps if step.change.log_cost > 0]
@@ -157,13 +159,6 @@ def _build_incident(cause: StepCause, steps: Sequence[ExplainedStep], context: H
         pair_to_measure=(good, bad) if is_unanswered else None,
         measured_at=min((visit.started_at for visit in visits), default=None),
     )
-
-
-def _common_range(weighted_ranges: Sequence[WeightedRange]) -> tuple[int, int]:
-    """Intersection of all ranges, or their union where it is empty."""
-    starts = [weighted_range.first for weighted_range in weighted_ranges]
-    ends = [weighted_range.last for weighted_range in weighted_ranges]
-    return (max(starts), min(ends)) if max(starts) < min(ends) else (min(starts), max(ends))
 
 
 def _rank_candidates(

@@ -302,25 +302,16 @@ def _find_cause(
     if step.estimate is not None and not step.is_confirmed:
         points = context.points.get(step.change.series, ())
         is_adjacent = step.commit_range.last == step.commit_range.first + 1
-        coincidence = find_environment_coincidence(
-            points,
-            step.estimate,
-            not (is_adjacent and _has_no_commit_between(step.change, context.commits, positions)),
-        )
+        if step.change.commit in positions and step.change.last_good in positions:
+            before, after = (positions[sha] for sha in (step.change.last_good, step.change.commit))
+            commit = context.commits[after]
+            has_lineage = bool(commit.parents or commit.position)
+            is_adjacent &= not has_lineage or is_next_commit(context.commits[before], commit)
+        coincidence = find_environment_coincidence(points, step.estimate, not is_adjacent)
         if coincidence:
             cause = StepCause(IncidentKind.ENVIRONMENT, "environment", coincidence.changes)
             return replace(step, cause=cause, ambiguous=coincidence.ambiguous and not is_refuted)
     return replace(step, cause=StepCause(IncidentKind.MACHINE, "refuted")) if is_refuted else step
-
-
-def _has_no_commit_between(
-    step: ChangePoint, commits: Sequence[Commit], positions: Mapping[str, int]
-) -> bool:
-    """Whether no commit is known to lie between the two points."""
-    if step.commit not in positions or step.last_good not in positions:
-        return True
-    before, commit = commits[positions[step.last_good]], commits[positions[step.commit]]
-    return is_next_commit(before, commit) or not (commit.parents or commit.position)
 
 
 def is_next_commit(before: Commit, commit: Commit) -> bool:
