@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tools import house
+from tools.house.dialect import DIALECT, occurrences_in
+from tools.house.import_graph import import_circles, import_edges
+from tools.house.sources import read_sources
 
 ROOT = Path(__file__).parent.parent
 
@@ -323,9 +325,9 @@ def test_the_folders_of_a_room_import_one_way(room: str) -> None:
 
 
 def test_no_import_closes_a_circle() -> None:
-    edges = [edge for edge in house.import_edges(list(house.read_sources(ROOT))) if not edge.typing]
+    edges = [edge for edge in import_edges(list(read_sources(ROOT))) if not edge.typing]
 
-    assert house.import_circles(edges) == []
+    assert import_circles(edges) == []
 
 
 def test_a_folder_can_be_scanned() -> None:
@@ -347,12 +349,11 @@ def test_a_class_name_has_one_meaning() -> None:
 def test_names_are_in_standard_terms() -> None:
     words = [
         f"{place.path}:{place.line} {place.name}"
-        for source in house.read_sources(ROOT)
-        for place in house.occurrences_in(source)
+        for source in read_sources(ROOT)
+        for place in occurrences_in(source)
         if place.defines
         and any(
-            word.is_part_of(place.name) and not word.is_allowed(place.path, place.name)
-            for word in house.DIALECT
+            word.is_part_of(place.name) and not word.is_allowed(place.path, place.name) for word in DIALECT
         )
     ]
 

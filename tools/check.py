@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.house import module_name
+from tools.house.sources import module_name
 
 ROOT = Path(__file__).resolve().parent.parent
 
