@@ -260,5 +260,11 @@ def _administrator(server: sa.URL) -> Iterator[sa.Connection]:
 
 @functools.cache
 def _engine(address: sa.URL) -> sa.Engine:
-    """An engine asks a server for its version and settings at its first connection only."""
-    return sa.create_engine(address, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+    """An engine with one connection that is kept: PostgreSQL starts a process for each, which reads its
+    catalogue anew.
+    """
+    engine = sa.create_engine(
+        address, isolation_level="AUTOCOMMIT", pool_size=1, max_overflow=1, pool_pre_ping=True
+    )
+    atexit.register(engine.dispose)
+    return engine
