@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perfci.history.judge_samples import (
@@ -13,7 +13,7 @@ from perfci.history.judge_samples import (
     parse_prior,
     select_judged_sides,
 )
-from perfci.model import Measured, Process, Role, Series, Verdict
+from perfci.model import Measured, Role, Series, Verdict
 from perfci.store.queries.records import MeasuredProcess
 from perfci.store.queries.verdict_derivations import DecisionRecord, LookRecord
 from perfci.verdicts.compare.pairwise import Look, interim_analysis, screen
@@ -102,10 +102,6 @@ class SessionSamples:
     def _get_cell_processes(self, verdict: Verdict) -> dict[str, list[Measured]]:
         cell = verdict.series.cell
         return {
-            sha: _select_cell(self.processes_by_sha.get(sha, ()), cell)
+            sha: [row for row in self.processes_by_sha.get(sha, ()) if row[0].cell == cell]
             for sha in (verdict.base, verdict.head)
         }
-
-
-def _select_cell(rows: Iterable[tuple[Series, Process]], cell: str) -> list[Measured]:
-    return [(series, process) for series, process in rows if series.cell == cell]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -111,15 +111,12 @@ def set_member(
     before = users.set_role(tx, user.id, project_id, role)
     if before != role:
         context.record(tx, "member.set", address, project_id, {"before": before, "after": role})
-    _revoke_tokens(
-        tx,
-        context,
-        [
-            token
-            for token in _load_tokens_made_by(tx, user.actor, project_id)
-            if not _can_keep_token(role, token)
-        ],
-    )
+    excessive = [
+        token
+        for token in api_tokens.load_live_tokens_by_creator(tx, user.actor, project_id)
+        if not all(can_grant(role, Scope(scope)) for scope in token.scopes)
+    ]
+    _revoke_tokens(tx, context, excessive)
     return users.ProjectMember(user, role)
 
 
@@ -132,7 +129,8 @@ def remove_member(tx: Session, context: AuditContext, project_id: int, address: 
     if project_id == EVERY_PROJECT_ID:
         logins.end_user_logins(tx, user.id)
     context.record(tx, "member.remove", address, project_id)
-    _revoke_tokens(tx, context, _load_tokens_made_by(tx, user.actor, project_id))
+    tokens = api_tokens.load_live_tokens_by_creator(tx, user.actor, project_id)
+    _revoke_tokens(tx, context, tokens)
     return True
 
 
@@ -183,17 +181,10 @@ def parse_member_address(address: str) -> tuple[str, str]:
     return provider, subject
 
 
-def _load_tokens_made_by(tx: Session, maker: str, project_id: int) -> Sequence[Token]:
-    return api_tokens.load_live_tokens_by_creator(tx, maker, project_id)
-
-
-def _can_keep_token(role: ProjectRole, token: Token) -> bool:
-    return all(can_grant(role, Scope(scope)) for scope in token.scopes)
-
-
 def _revoke_tokens(tx: Session, context: AuditContext, to_revoke: Iterable[Token]) -> None:
     """Revoke tokens and, recursively, those created with them: a stolen token may have created others."""
     for token in to_revoke:
         if api_tokens.revoke_token(tx, token.project_id, token.uid, context.at):
             context.record(tx, "token.revoke", token.uid, token.project_id, {"name": token.name})
-            _revoke_tokens(tx, context, _load_tokens_made_by(tx, f"token:{token.uid}", EVERY_PROJECT_ID))
+            made_with_it = api_tokens.load_live_tokens_by_creator(tx, f"token:{token.uid}", EVERY_PROJECT_ID)
+            _revoke_tokens(tx, context, made_with_it)

@@ -94,10 +94,7 @@ class UpdatePlanner:
     ) -> IncidentWrite | None:
         """Plan the write of a stored incident, None if nothing changed."""
         budgeted = parts[0].budgeted
-        members: dict[int, IncidentMember] = {}
-        for part in parts:
-            for series_id, member in part.members.items():
-                members.setdefault(series_id, member)
+        members = _merge_members(parts)
         had = {member.series_id: member for member in stored_members if member.dropped_at is None}
         if record.pinned:
             members = {k: had[k] for k in had.keys() - members.keys()} | members
@@ -183,6 +180,15 @@ class UpdatePlanner:
             )
         event = IncidentEvent(self.now, SYSTEM_ACTOR, "sync", "seen", "gone", NO_LONGER_SEEN)
         return IncidentWrite(record, {"gone_at": self.now}, [event], gone=True)
+
+
+def _merge_members(parts: Sequence[DerivedIncident]) -> dict[int, IncidentMember]:
+    """Merge the members of the parts of an incident; of a series in several, the first part's."""
+    members: dict[int, IncidentMember] = {}
+    for part in parts:
+        for series_id, member in part.members.items():
+            members.setdefault(series_id, member)
+    return members
 
 
 def _select_commit_moves(

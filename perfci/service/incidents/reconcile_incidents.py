@@ -26,7 +26,7 @@ from perfci.service.incidents.lifecycle_sweep import run_lifecycle_sweep
 from perfci.service.incidents.plan_updates import DerivedIncident, IncidentWrite, UpdatePlanner
 from perfci.service.notify.enqueue_notifications import enqueue_new_incidents, enqueue_notifications
 from perfci.store import Store
-from perfci.store.incidents import incident_store as stored
+from perfci.store.incidents import incident_store
 from perfci.store.incidents.exemptions import load_mutes
 from perfci.store.incidents.incident_members import (
     add_members,
@@ -108,9 +108,9 @@ def reconcile_incidents(
     run_lifecycle_sweep(store, project, policy, now, begin)
     with begin() as tx:
         enqueue_new_incidents(
-            tx, project, now, first_evaluation=stored.load_last_evaluation(tx, project.id) is None
+            tx, project, now, first_evaluation=incident_store.load_last_evaluation(tx, project.id) is None
         )
-        stored.save_evaluation(tx, project.id, evaluation.build_record(now))
+        incident_store.save_evaluation(tx, project.id, evaluation.build_record(now))
         mark_changed(tx, [project.id])
     return ReconcileResult(
         tuple(number for step, number in written if step.record is None),
@@ -136,7 +136,7 @@ def plan_writes(
     tx: Transaction, project: Project, evaluation: ProjectEvaluation, now: datetime
 ) -> list[IncidentWrite]:
     """Plan the writes of all changed incidents, the oldest first."""
-    records = stored.load_incidents(tx, project.id)
+    records = incident_store.load_incidents(tx, project.id)
     members = load_members_by_incident(tx, [record.id for record in records], include_dropped=True)
     positions = {sha: -at for at, sha in enumerate(evaluation.commits)}
     kept = []
@@ -290,17 +290,21 @@ def _apply_write(tx: Transaction, project: Project, planned: IncidentWrite, now:
 
     Destinations that were notified of the incident before hear of its new state.
     """
-    record = planned.record or stored.add_incident(tx, project.id, planned.columns)
+    record = planned.record or incident_store.add_incident(tx, project.id, planned.columns)
     if planned.record is not None:
-        write = stored.update_incident if planned.bumps_revision else stored.update_derived_if_unchanged
+        write = (
+            incident_store.update_incident
+            if planned.bumps_revision
+            else incident_store.update_derived_if_unchanged
+        )
         if not write(tx, record.id, record.revision, planned.columns):
             return None
     add_members(tx, record.id, planned.members, is_new_incident=planned.record is None)
     drop_members(tx, record.id, planned.dropped, now)
     save_impacts(tx, project.id, record.id, planned.moves, now)
-    stored.add_events(tx, [(record.id, event) for event in planned.events])
+    incident_store.add_events(tx, [(record.id, event) for event in planned.events])
     if "state" in planned.columns or record.state is IncidentState.ACCEPTED:
-        written = stored.find_incident(tx, project.id, record.number)
+        written = incident_store.find_incident(tx, project.id, record.number)
         assert written is not None
         set_impacts_accepted(tx, [written.id], written.state is IncidentState.ACCEPTED)
         if "state_number" in planned.columns and written.paged_at is not None:

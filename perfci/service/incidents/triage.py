@@ -103,19 +103,14 @@ def update_incidents(
         groups.setdefault(repr(sorted(columns.items(), key=str)), (columns, []))[1].append(record)
     changed: list[IncidentRecord] = []
     for columns, records in groups.values():
-        written = _write_at_revisions(tx, records, columns)
+        read_revisions = {record.id: record.revision for record in records}
+        written = set(read_revisions)
+        if columns:
+            written = stored.update_incidents(tx, read_revisions, columns)
         changed += [record for record in records if record.id in written]
         stale |= {record.number for record in records if record.id not in written}
     _record_update(tx, project, changed, update, context)
     return BulkResult(tuple(sorted(record.number for record in changed)), tuple(sorted(stale)), refused)
-
-
-def _write_at_revisions(
-    tx: Transaction, records: Sequence[IncidentRecord], columns: Mapping[str, Any]
-) -> set[int]:
-    """Write columns where the revision is unchanged; return the ids written, all if nothing is to be."""
-    revisions = {record.id: record.revision for record in records}
-    return set(stored.update_incidents(tx, revisions, columns)) if columns else set(revisions)
 
 
 def undo_last_change(

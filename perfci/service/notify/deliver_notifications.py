@@ -4,33 +4,20 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import groupby
-from types import MappingProxyType
 
 from perfci.model import PerfciError
 from perfci.net.address_check import ForbiddenAddress
-from perfci.service.notify.github_issues import send_github_issue
 from perfci.service.notify.quiet_hours import compute_send_time
-from perfci.service.notify.senders import (
-    DeliveryError,
-    Sender,
-    SenderConfig,
-    send_mail,
-    send_slack,
-    send_webhook,
-)
+from perfci.service.notify.senders import SENDERS, DeliveryError, SenderConfig
 from perfci.service.retry import compute_next_attempt
 from perfci.store import Store
 from perfci.store.jobs import delivery_queue as stored
 from perfci.store.jobs.delivery_queue import CLAIMED, Delivery
 
 log = logging.getLogger("perfci.notify")
-
-SENDERS: Mapping[str, Sender] = MappingProxyType(
-    {"slack": send_slack, "webhook": send_webhook, "email": send_mail, "github_issue": send_github_issue}
-)
 
 
 def deliver_notifications(store: Store, config: SenderConfig, now: datetime, *, limit: int = 20) -> int:

@@ -16,9 +16,8 @@ from perfci.net.checked_http import parse_destination as web_address
 from perfci.net.shapes import VISIBLE_LINE_PATTERN
 from perfci.net.smtp_mail import parse_recipient
 from perfci.service.audit_context import AuditContext
-from perfci.service.notify.deliver_notifications import SENDERS
 from perfci.service.notify.quiet_hours import compute_send_time, parse_time
-from perfci.service.notify.senders import SenderConfig
+from perfci.service.notify.senders import SENDERS, SenderConfig
 from perfci.store.jobs import delivery_queue
 from perfci.store.jobs.delivery_queue import WAITING, Delivery, Destination
 from perfci.store.projects import Project, mark_changed

@@ -5,19 +5,33 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from perfci.config import Secrets, Settings
+from perfci.github.client import GitHubClient, open_github_client
+from perfci.github.errors import GitHubError
+from perfci.github.requester import GitHubRetryPolicy
 from perfci.model import PerfciError
 from perfci.net import smtp_mail
 from perfci.net.address_check import IpNetwork
-from perfci.net.checked_http import CheckedResponse, send_request
+from perfci.net.checked_http import CheckedResponse, CheckedTransport, send_request
 from perfci.net.url_segments import encode_segment
 from perfci.report.incidents import notification_text
 from perfci.store.jobs.delivery_queue import Delivery
+
+ISSUE_LABEL = "perfci"
+"""Label of issues that perfci opens; it limits the search for existing ones."""
+
+MAX_ISSUES_BYTES = 4 * 1024 * 1024
+"""Response limit in bytes: a page of a hundred issues."""
+
+SINGLE_ATTEMPT = GitHubRetryPolicy(attempts=1)
+"""No retries while sending: a failed delivery is rescheduled, so that others need not wait."""
 
 IncidentLink = Callable[[str, int], str]
 """Return the URL of an incident from project and number; empty without a server."""
@@ -109,6 +123,18 @@ def send_mail(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: da
     return SendResult()
 
 
+def send_github_issue(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: datetime) -> SendResult:
+    """Open an issue for each incident, or comment on its existing one."""
+    urls = [_send_issue(delivery, config) for delivery in batch]
+    return SendResult(urls[0] if len(urls) == 1 else "")
+
+
+SENDERS: Mapping[str, Sender] = MappingProxyType(
+    {"slack": send_slack, "webhook": send_webhook, "email": send_mail, "github_issue": send_github_issue}
+)
+"""The sender of each kind of destination."""
+
+
 def compute_signature(secret: str, body: bytes) -> str:
     """Compute the HMAC-SHA256 signature of a body, in the format of GitHub's ``X-Hub-Signature-256``."""
     return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
@@ -151,3 +177,42 @@ def _build_text(batch: Sequence[Delivery], config: SenderConfig) -> str:
     if len(batch) == 1:
         return notification_text.notification_body(batch[0].body, links[0])
     return notification_text.digest_body([delivery.body for delivery in batch], links)
+
+
+def _send_issue(delivery: Delivery, config: SenderConfig) -> str:
+    transport = CheckedTransport(config.allowed_networks, MAX_ISSUES_BYTES)
+    client = open_github_client(
+        delivery.destination.secret, config.github_api, retry_policy=SINGLE_ATTEMPT, transport=transport
+    )
+    try:
+        return _open_issue_or_comment(client, delivery, config)
+    except GitHubError as error:
+        raise DeliveryError(
+            str(error), final=not error.is_transient, retry_after_s=error.retry_after_s
+        ) from error
+
+
+def _open_issue_or_comment(client: GitHubClient, delivery: Delivery, config: SenderConfig) -> str:
+    """Create the issue or comment unless its hidden marker shows that an earlier attempt succeeded."""
+    repository, mark = delivery.destination.address, f"<!-- perfci delivery {delivery.uid} -->"
+    head = _neutralize_mentions(notification_text.notification_subject(delivery.body))
+    link = config.build_link(delivery.project, delivery.number)
+    body = notification_text.notification_body(delivery.body, link)
+    text = f"{_neutralize_mentions(body)}\n\n{mark}"
+    issue = re.fullmatch(rf"https?://[^/]+/{re.escape(repository)}/issues/(\d{{1,9}})", delivery.issue_url)
+    if issue is None:
+        existing = (
+            newest
+            for newest in client.list_newest_issues(repository, ISSUE_LABEL)
+            if mark in (newest.body or "")
+        )
+        return (next(existing, None) or client.create_issue(repository, head, text, [ISSUE_LABEL])).html_url
+    number = int(issue[1])
+    if not any(mark in comment.body for comment in client.list_comments(repository, number)):
+        client.create_comment(repository, number, f"**{head}**\n\n{text}")
+    return delivery.issue_url
+
+
+def _neutralize_mentions(text: str) -> str:
+    """Insert a word joiner after ``@`` and ``#``, so that names from results create no mentions or links."""
+    return re.sub(r"([@#])(?=\w)", "\\1\u2060", text).replace("<!--", "&lt;!--")
