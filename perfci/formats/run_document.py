@@ -259,12 +259,20 @@ def _result_from_part(part: ResultPart, machine: Machine, variant: Variant, harn
 
 def run_to_content(run: Run) -> dict[str, Any]:
     """Convert a run to the content of its document; unknown fields are absent."""
+    for result in run.results:
+        series = result.series
+        if (series.machine, series.variant, series.harness) != (run.machine, run.variant, run.harness):
+            raise PerfciError(
+                f"{series.label} was measured on another machine, variant or harness than its run says."
+            )
+    commit = {name: getattr(run.commit, name) for name in CommitPart.model_fields}
+    commit["committed_at"] = _format_time(run.commit.committed_at)
     return _drop_empty(
         {
             "schema": SCHEMA,
             "project": run.project,
             "session": run.session,
-            "commit": _commit_to_content(run.commit),
+            "commit": _drop_empty(commit),
             "machine": _machine_to_content(run.machine),
             "environment": _pairs_to_object(run.environment.values),
             "variant": _pairs_to_object(run.variant.values),
@@ -273,27 +281,13 @@ def run_to_content(run: Run) -> dict[str, Any]:
             "started_at": _format_time(run.started_at),
             "finished_at": _format_time(run.finished_at),
             "origin": _pairs_to_object(run.origin),
-            "results": [_result_of_run_to_content(result, run) for result in run.results],
+            "results": [result_to_content(result) for result in run.results],
         }
     )
 
 
-def _commit_to_content(commit: Commit) -> dict[str, Any]:
-    fields = {name: getattr(commit, name) for name in CommitPart.model_fields}
-    return _drop_empty({**fields, "committed_at": _format_time(commit.committed_at)})
-
-
 def _machine_to_content(machine: Machine) -> dict[str, Any]:
     return _drop_empty({name: getattr(machine, name) for name in MachinePart.model_fields})
-
-
-def _result_of_run_to_content(result: Result, run: Run) -> dict[str, Any]:
-    series = result.series
-    if (series.machine, series.variant, series.harness) != (run.machine, run.variant, run.harness):
-        raise PerfciError(
-            f"{series.label} was measured on another machine, variant or harness than its run says."
-        )
-    return result_to_content(result)
 
 
 def result_to_content(result: Result) -> dict[str, Any]:

@@ -84,21 +84,7 @@ def _load_stored_moves(tx: Session, series_ids: Sequence[int]) -> dict[int, list
 
 
 def _add_verdict(tx: Session, verdict: Verdict, columns: dict[str, Any]) -> int:
-    row = columns | _verdict_columns(verdict)
-    new = tx.execute(sa.insert(VerdictRow.__table__).returning(VerdictRow.id), row).scalar_one()
-    same_question = (
-        VerdictRow.series_id == columns["series_id"],
-        VerdictRow.base == verdict.base,
-        VerdictRow.head == verdict.head,
-        VerdictRow.superseded_by.is_(None),
-        VerdictRow.id != new,
-    )
-    tx.execute(sa.update(VerdictRow.__table__).where(*same_question).values(superseded_by=new))
-    return new
-
-
-def _verdict_columns(verdict: Verdict) -> dict[str, Any]:
-    return {
+    row = columns | {
         "kind": verdict.kind.value,
         "stage": verdict.stage.value,
         "base": verdict.base,
@@ -116,6 +102,16 @@ def _verdict_columns(verdict: Verdict) -> dict[str, Any]:
         "reason": verdict.reason,
         "evidence": verdict.evidence,
     }
+    new = tx.execute(sa.insert(VerdictRow.__table__).returning(VerdictRow.id), row).scalar_one()
+    same_question = (
+        VerdictRow.series_id == columns["series_id"],
+        VerdictRow.base == verdict.base,
+        VerdictRow.head == verdict.head,
+        VerdictRow.superseded_by.is_(None),
+        VerdictRow.id != new,
+    )
+    tx.execute(sa.update(VerdictRow.__table__).where(*same_question).values(superseded_by=new))
+    return new
 
 
 def load_verdict_records(

@@ -215,11 +215,13 @@ DELIVERY_COLUMNS = (
 def _load_deliveries(
     tx: Session, *conditions: sa.ColumnElement[bool], limit: int | None = None, newest_first: bool = False
 ) -> list[Delivery]:
-    there = [column.label(f"to_{column.name}") for column in DESTINATIONS.c if column.name != "project_id"]
+    of_destination = [
+        column.label(f"to_{column.name}") for column in DESTINATIONS.c if column.name != "project_id"
+    ]
     query = (
         sa.select(
             *(DELIVERIES.c[name] for name in DELIVERY_COLUMNS),
-            *there,
+            *of_destination,
             INCIDENTS.c.number,
             INCIDENTS.c.issue_url,
             ProjectRow.slug.label("project"),
@@ -231,13 +233,12 @@ def _load_deliveries(
         .order_by(DELIVERIES.c.id.desc() if newest_first else DELIVERIES.c.id)
         .limit(limit)
     )
-    return [_build_delivery(row) for row in tx.execute(query).mappings()]
-
-
-def _build_delivery(row: Any) -> Delivery:
-    there = {name.removeprefix("to_"): value for name, value in row.items() if name.startswith("to_")}
-    own = {name: value for name, value in row.items() if not name.startswith("to_")}
-    return Delivery(destination=_build_destination(there), **own)
+    deliveries = []
+    for row in tx.execute(query).mappings():
+        there = {name.removeprefix("to_"): value for name, value in row.items() if name.startswith("to_")}
+        own = {name: value for name, value in row.items() if not name.startswith("to_")}
+        deliveries.append(Delivery(destination=_build_destination(there), **own))
+    return deliveries
 
 
 def _build_destination(row: Any) -> Destination:

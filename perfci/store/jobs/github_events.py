@@ -102,13 +102,19 @@ def _update_run_event(tx: Session, event: RunEvent, columns: dict[str, Any]) -> 
 
 def _load_run_events(tx: Session, condition: sa.ColumnElement[bool], limit: int) -> list[RunEvent]:
     query = sa.select(*EVENTS.c, ProjectRow.slug).join(ProjectRow, EVENTS.c.project_id == ProjectRow.id)
-    return [
-        _build_run_event(row) for row in tx.execute(query.where(condition).order_by(EVENTS.c.id).limit(limit))
-    ]
-
-
-def _build_run_event(row: Any) -> RunEvent:
-    payload = RunEventPayload(row.delivery, row.installation, row.repository, row.number, row.action)
-    return RunEvent(
-        row.id, row.project_id, row.slug, payload, row.received_at, row.state, row.attempts, row.problem
-    )
+    events = []
+    for row in tx.execute(query.where(condition).order_by(EVENTS.c.id).limit(limit)):
+        payload = RunEventPayload(row.delivery, row.installation, row.repository, row.number, row.action)
+        events.append(
+            RunEvent(
+                id=row.id,
+                project_id=row.project_id,
+                project=row.slug,
+                payload=payload,
+                received_at=row.received_at,
+                state=row.state,
+                attempts=row.attempts,
+                problem=row.problem,
+            )
+        )
+    return events

@@ -53,7 +53,8 @@ def reduce_samples(
     result_ids = _select_results(tx, project_id, older_than, after, limit)
     if not result_ids:
         return ReducedSamples(0)
-    processes = _load_processes(tx, result_ids)
+    measured = (PROCESSES.c.result_id.in_(result_ids), PROCESSES.c.status == Status.OK.value)
+    processes = tx.execute(sa.select(PROCESSES).where(*measured)).all()
     evidence = _load_evidence_ids(tx, result_ids)
     thinnable = [row for row in processes if row.id not in evidence and _is_reducible(row)]
     _save_spread(tx, processes, {row.result_id for row in thinnable})
@@ -80,13 +81,6 @@ def _select_results(tx: Session, project_id: int, older_than: datetime, after: i
         .where(~SERIES.c.metric.startswith(CPU_METRIC_PREFIX, autoescape=True), ~has_twin)
     )
     return list(tx.scalars(query.order_by(RESULTS.c.id).limit(limit)))
-
-
-def _load_processes(tx: Session, result_ids: Sequence[int]) -> Sequence[Any]:
-    query = sa.select(PROCESSES).where(
-        PROCESSES.c.result_id.in_(result_ids), PROCESSES.c.status == Status.OK.value
-    )
-    return tx.execute(query).all()
 
 
 def _load_evidence_ids(tx: Session, result_ids: Sequence[int]) -> set[int]:

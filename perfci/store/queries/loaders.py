@@ -244,17 +244,15 @@ def sort_commits(commits: Iterable[Commit]) -> list[Commit]:
 
 def load_commits_newest_first(tx: Session, project: str, *, limit: int | None = None) -> list[Commit]:
     """Load the commits of a project, newest first; with a ``limit``, without reading all."""
-    mine = matches_project(CommitRow.project_id, project)
-    chosen = [mine] if limit is None else [mine, CommitRow.id.in_(_select_newest_commits(tx, mine, limit))]
+    chosen = [matches_project(CommitRow.project_id, project)]
+    if limit is not None:
+        unplaced = sa.select(CommitRow.id).where(*chosen, CommitRow.position.is_(None)).limit(1)
+        # Commits without a position are placed by their dates, for which all have to be read.
+        if tx.scalar(unplaced) is None:
+            by_position = (CommitRow.position.desc(), CommitRow.sha.desc(), CommitRow.dirty.desc())
+            newest = sa.select(CommitRow.id).where(*chosen).order_by(*by_position).limit(limit)
+            chosen.append(CommitRow.id.in_(newest))
     return sort_commits(load_commits(tx, *chosen).values())[::-1][:limit]
-
-
-def _select_newest_commits(tx: Session, condition: Condition, limit: int) -> sa.Select[Any]:
-    """Select the ids of the newest commits by position; all, if some have none and need their dates."""
-    if tx.scalar(sa.select(CommitRow.id).where(condition, CommitRow.position.is_(None)).limit(1)) is not None:
-        return sa.select(CommitRow.id).where(condition)
-    by_position = (CommitRow.position.desc(), CommitRow.sha.desc(), CommitRow.dirty.desc())
-    return sa.select(CommitRow.id).where(condition).order_by(*by_position).limit(limit)
 
 
 def load_commits_by_sha(tx: Session, project: str, shas: Collection[str]) -> dict[str, Commit]:
