@@ -189,7 +189,6 @@ ONLY_IN = {
     "gunicorn": {"perfci_web"},
     "mcp": {"cli"},
     "flask": {"perfci_web"},
-    "waitress": {"perfci_web"},
     "plotly": {"perfci_web", "report"},
     "torch": {"bench"},
     "git": {"runner"},
@@ -276,6 +275,7 @@ def test_only_config_reads_the_environment() -> None:
         "/demo/sample_repository.py",
         "/processes/child_processes.py",
         "/shared/supervised_process.py",
+        "/perfci_web/prometheus.py",
     )
 
     wrong = [

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from functools import partial
-from typing import Any
 
 import click
 
@@ -20,8 +18,8 @@ from perfci.cli.shared.options import global_options
 from perfci.cli.shared.supervised_process import SupervisedProcess
 from perfci.config import Config
 from perfci.service.pulls.workflow_run_handler import build_app
-from perfci.store import open_store, upgrade_if_older
-from perfci_web import serve, serve_workers
+from perfci.store import upgrade_if_older
+from perfci_web import serve
 from perfci_web.write_access import READ_ONLY_NOTICE, allows_writes
 
 
@@ -65,20 +63,17 @@ def serve_dashboard(config: Config, *, read_only: bool = False, writable: bool =
             click.echo(read_only_line)
 
     with closing(store), _run_judge_worker(config, writable_here and server.worker) as worker:
-        options: dict[str, Any] = {
-            "read_only": not writable_here,
-            "settings": config.settings,
-            "secrets": config.secrets,
-            "on_tick": worker.ensure_running,
-            "on_ready": ready,
-        }
-        if server.workers == 1:
-            serve(store, server.host, server.port, **options)
-            return
-        store.close()  # forked workers must not share its connections
-        pool = config.settings.store.pool
-        reopen = partial(open_store, config.database_url, create=False, durable=writable_here, pool=pool)
-        serve_workers(reopen, server.host, server.port, on_worker_start=worker.detach, **options)
+        serve(
+            store,
+            server.host,
+            server.port,
+            read_only=not writable_here,
+            settings=config.settings,
+            secrets=config.secrets,
+            on_tick=worker.ensure_running,
+            on_worker_start=worker.detach,
+            on_ready=ready,
+        )
 
 
 @contextmanager

@@ -119,6 +119,20 @@ def test_writing_without_logins_on_a_network_is_refused(
     assert "Whoever reaches 0.0.0.0 could write without a login: set [access] mode" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_settings_that_do_not_fit_are_one_sentence(
+    here: Path, workers: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PERFCI_ACCESS_MODE", "github")
+
+    code = run_cli(["serve", "--port", "0", "--workers", workers])
+
+    out, err = capsys.readouterr()
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("perfci: ")
+    assert "[access] github_client_id" in err
+
+
 def test_a_verb_that_dies_at_once_is_started_less_and_less_often(tmp_path: Path) -> None:
     now = [0.0]
     beside = SupervisedProcess(["no-such-verb"], {}, tmp_path, clock=lambda: now[0])

@@ -1,27 +1,69 @@
-"""Serving for real: a process of its own, a port, a signal."""
+"""Serving for real: processes of its own, a port, signals."""
 
+import contextlib
+import http.client
 import json
+import os
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
-from urllib.parse import urlsplit
+from collections.abc import Iterator
+from pathlib import Path
 
+import httpx
 import pytest
 from browsing import SERVE
-from waitress.server import TcpWSGIServer
 
 from perfci.model import PerfciError
 from perfci.store import Store
 from perfci_web import serve
+from perfci_web.static_files import plotly_path
 from perfci_web.write_access import is_loopback
+from tests.support.forked_server import ForkedServer, forked_server
+from tests.support.waiting import until
+
+HALF, REST = b"[" * 50, b"]" * 50
+UPLOAD = (
+    b"POST /api/v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"Content-Length: 100\r\nConnection: close\r\n\r\n"
+)
+READ = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+HEALTHY = (200, '{"status":"ok"}\n')
 
 
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_server_cleanly_and_in_silence(store: Store, ending: signal.Signals) -> None:
+@pytest.fixture
+def database(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/perfci.db"
+
+
+def with_header(*lines: bytes) -> bytes:
+    return READ.replace(b"localhost", b"\r\n".join([b"localhost", *lines]))
+
+
+def read_all(client: socket.socket) -> bytes:
+    """What the server sends until it closes the connection."""
+    answer = b""
+    with contextlib.suppress(ConnectionResetError):
+        while chunk := client.recv(65536):
+            answer += chunk
+    return answer
+
+
+@contextlib.contextmanager
+def half_an_upload(server: ForkedServer) -> Iterator[socket.socket]:
+    """A request in progress: a thread of the server waits for the rest of its body."""
+    with server.connect() as client:
+        client.sendall(UPLOAD + HALF)
+        time.sleep(0.5)
+        yield client
+
+
+def test_a_signal_ends_the_server_cleanly_and_in_silence(store: Store) -> None:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(
         [sys.executable, "-W", "error", "-c", SERVE, store.url, "writable"], **pipes
@@ -31,7 +73,7 @@ def test_a_signal_ends_the_server_cleanly_and_in_silence(store: Store, ending: s
             url = process.stdout.readline().strip()
             with urllib.request.urlopen(f"{url}healthz") as answer:
                 health = json.load(answer)
-            process.send_signal(ending)
+            process.terminate()
             out, err = process.communicate(timeout=120)
         finally:
             process.kill()
@@ -41,20 +83,263 @@ def test_a_signal_ends_the_server_cleanly_and_in_silence(store: Store, ending: s
     assert (process.returncode, out, err) == (0, "", "")
 
 
-def test_a_signal_amid_a_new_connection_leaves_no_socket_open(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGHUP])
+def test_a_signal_of_a_terminal_lets_requests_finish(
+    database: str, tmp_path: Path, ending: signal.Signals, workers: int
 ) -> None:
-    accepted: list[socket.socket] = []
+    with forked_server(database, tmp_path, workers=workers) as server, half_an_upload(server) as client:
+        os.killpg(server.pid, ending)
+        time.sleep(0.5)
+        client.sendall(REST)
+        answer = read_all(client)
+        code = server.wait()
 
-    def struck(server: TcpWSGIServer, connection: socket.socket) -> None:
-        accepted.append(connection)
+    assert b" 400 BAD REQUEST" in answer
+    assert b"/api/problems/bad-request" in answer
+    assert (code, server.log) == (0, "returned\n")
+
+
+def test_a_server_that_ends_refuses_new_connections(database: str, tmp_path: Path) -> None:
+    def is_refused() -> bool:
+        try:
+            server.connect().close()
+        except ConnectionRefusedError:
+            return True
+        return False
+
+    with forked_server(database, tmp_path) as server, half_an_upload(server) as client:
+        server.signal(signal.SIGTERM)
+        refused = until(is_refused)
+        client.sendall(REST)
+        answer = read_all(client)
+
+    assert refused
+    assert b" 400 BAD REQUEST" in answer
+
+
+def test_a_server_from_nohup_outlives_its_terminal(database: str, tmp_path: Path) -> None:
+    with forked_server(database, tmp_path, ignores_hangup=True) as server:
+        os.killpg(server.pid, signal.SIGHUP)
+        time.sleep(0.5)
+        answer = server.get("/healthz")
+        server.signal(signal.SIGTERM)
+        code = server.wait()
+
+    assert (answer, code) == (HEALTHY, 0)
+
+
+def test_no_signal_changes_the_number_of_processes(database: str, tmp_path: Path) -> None:
+    with forked_server(database, tmp_path, workers=2) as server:
+        assert until(lambda: len(server.workers) == 2)
+        before = server.workers
+        for number in (signal.SIGTTIN, signal.SIGTTOU, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH):
+            server.signal(number)
+        time.sleep(2)
+
+        assert (server.workers, server.get("/healthz")) == (before, HEALTHY)
+
+
+def test_a_signal_amid_the_start_is_not_lost(store: Store) -> None:
+    started = time.monotonic()
+
+    serve(store, "127.0.0.1", 0, on_ready=lambda url: signal.raise_signal(signal.SIGTERM))
+
+    assert time.monotonic() - started < 15  # a worker that heard nothing is killed after 20 s
+
+
+def test_the_signals_and_the_store_of_the_caller_are_given_back(store: Store) -> None:
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR2)
+    before = [signal.getsignal(number) for number in numbers]
+
+    serve(store, "127.0.0.1", 0, on_ready=lambda url: signal.raise_signal(signal.SIGTERM))
+
+    assert [signal.getsignal(number) for number in numbers] == before
+    assert "PROMETHEUS_MULTIPROC_DIR" not in os.environ
+    with store.read():
+        pass
+
+
+def test_no_connection_to_the_database_is_open_as_workers_are_forked(store: Store) -> None:
+    with store.read():
+        pass
+    open_files: list[str] = []
+
+    def look(url: str) -> None:
+        open_files.extend(os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink())
         signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr(TcpWSGIServer, "set_socket_options", struck)
-    with socket.socket() as visitor:
-        serve(store, "127.0.0.1", 0, on_ready=lambda url: visitor.connect(("127.0.0.1", urlsplit(url).port)))
+    serve(store, "127.0.0.1", 0, on_ready=look)
 
-    assert [connection.fileno() for connection in accepted] == [-1]
+    assert [name for name in open_files if name.endswith("perfci.db")] == []
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGABRT, signal.SIGKILL])
+def test_a_worker_that_ends_is_replaced_and_its_counts_stay(
+    database: str, tmp_path: Path, ending: signal.Signals
+) -> None:
+    with forked_server(database, tmp_path, workers=2) as server:
+        answers = [server.get("/healthz") for _ in range(6)]
+        first = server.workers
+        os.kill(first[0], ending)
+        assert until(lambda: len(server.workers) == 2 and first[0] not in server.workers)
+        answers += [server.get("/healthz") for _ in range(6)]
+        statuses = [server.get(path)[0] for path in ("/", "/api/v1/projects", "/readyz") for _ in range(4)]
+        _, metrics = server.get("/metrics")
+        folders = list(tmp_path.glob("perfci-metrics-*"))
+        server.signal(signal.SIGTERM)
+        code = server.wait()
+
+    assert answers == [HEALTHY] * 12
+    assert statuses == [200] * 12
+    assert 'perfci_requests_total{method="GET",route="healthz",status="200"} 12.0' in metrics
+    assert (len(folders), list(tmp_path.glob("perfci-metrics-*"))) == (1, [])
+    assert (code, server.log.count("returned")) == (0, 1)
+
+
+def test_idle_connections_occupy_no_thread_and_delay_no_end(database: str, tmp_path: Path) -> None:
+    with forked_server(database, tmp_path, threads=1) as server, contextlib.ExitStack() as idle:
+        server.get("/healthz")
+        for _ in range(20):
+            idle.enter_context(server.connect())
+        started = time.monotonic()
+        answer = server.get("/healthz")
+        answered_s = time.monotonic() - started
+        server.signal(signal.SIGTERM)
+        code = server.wait()
+        ended_s = time.monotonic() - started - answered_s
+
+    assert (answer, code) == (HEALTHY, 0)
+    assert answered_s < 30  # gunicorn's own worker gives each of them a thread for 5 s
+    assert ended_s < 15
+
+
+def test_clients_that_close_late_stop_nobody(database: str, tmp_path: Path) -> None:
+    request = READ.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    with forked_server(database, tmp_path, threads=8) as server, contextlib.ExitStack() as late:
+        server.get("/healthz")
+        for _ in range(5):
+            late.enter_context(server.connect()).sendall(request)
+        started = time.monotonic()
+        answer = server.get("/healthz")
+
+        assert answer == HEALTHY
+        assert time.monotonic() - started < 8  # gunicorn's own main thread waits 2 s for each of them
+
+
+@pytest.mark.parametrize("begun", [READ[:20], UPLOAD + HALF], ids=["head", "body"])
+def test_a_client_that_sends_nothing_more_is_left(database: str, tmp_path: Path, begun: bytes) -> None:
+    with forked_server(database, tmp_path, threads=1, client_timeout_s=0.5) as server:
+        with server.connect() as client:
+            client.sendall(begun)
+            answer = read_all(client)
+
+        assert answer == b"" or b" 400 BAD REQUEST" in answer
+        assert server.get("/healthz") == HEALTHY
+        assert server.log == ""
+
+
+def test_a_client_that_reads_nothing_is_left(database: str, tmp_path: Path) -> None:
+    request = READ.replace(b"/healthz", plotly_path().encode())
+    with (
+        forked_server(database, tmp_path, threads=1, client_timeout_s=0.5) as server,
+        socket.socket() as client,
+    ):
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", server.port))
+        client.sendall(request * 50)
+        time.sleep(0.5)
+
+        assert server.get("/healthz") == HEALTHY
+        assert server.log == ""
+
+
+def test_a_connection_serves_several_requests_and_tells_no_version(url: str) -> None:
+    with contextlib.closing(http.client.HTTPConnection(url.removeprefix("http://"))) as client:
+        client.connect()
+        first = client.sock
+        headers = []
+        for _ in range(2):
+            client.request("GET", "/healthz")
+            answer = client.getresponse()
+            answer.read()
+            headers.append(answer.headers)
+
+        assert client.sock is first
+
+    assert [(each["Server"], each["Connection"]) for each in headers] == [("perfci", "keep-alive")] * 2
+
+
+@pytest.mark.parametrize(
+    ("request_", "detail"),
+    [
+        (b"NONSENSE\r\n\r\n", "Invalid HTTP request line: 'NONSENSE'."),
+        (READ.replace(b"1.1", b"3.1"), "Invalid HTTP Version: (3, 1)."),
+        (
+            READ.replace(b"localhost", b"localhost\r\nContent-Length: -1"),
+            "Invalid HTTP Header: 'CONTENT-LENGTH'.",
+        ),
+        (READ.replace(b"healthz", b"a" * 8190), "The address is too long."),
+        (
+            READ.replace(b"localhost", b"localhost\r\nX: " + b"a" * 8190),
+            "The headers are too long or too many.",
+        ),
+        (
+            READ.replace(b"localhost", b"localhost" + b"\r\nX: y" * 100),
+            "The headers are too long or too many.",
+        ),
+        (
+            UPLOAD.replace(b"Content-Length: 100", b"Transfer-Encoding: chunked") + b"no size\r\n",
+            "The body is malformed.",
+        ),
+        (
+            UPLOAD.replace(b"Content-Length: 100", b"Transfer-Encoding: chunked") + b"5\r\nab",
+            "The body is incomplete.",
+        ),
+        (UPLOAD + b"[]", "The body ended before its Content-Length."),
+    ],
+    ids=["no HTTP", "version", "length", "address", "header", "headers", "chunk", "chunks end", "body ends"],
+)
+def test_what_is_no_request_gets_a_problem_document(
+    writable_server: ForkedServer, request_: bytes, detail: str
+) -> None:
+    with writable_server.connect() as client:
+        client.sendall(request_)
+        client.shutdown(socket.SHUT_WR)
+        answer = read_all(client)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    problem = json.loads(body)
+
+    assert head.startswith(b"HTTP/1.1 400 BAD REQUEST\r\n")
+    assert b"Content-Type: application/problem+json" in head
+    assert (problem["type"], problem["status"], problem["detail"]) == (
+        "/api/problems/bad-request",
+        400,
+        detail,
+    )
+    assert "Traceback" not in writable_server.log
+
+
+@pytest.fixture(scope="module")
+def writable_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]:
+    folder = tmp_path_factory.mktemp("writable")
+    with forked_server(f"sqlite:///{folder}/perfci.db", folder) as server:
+        yield server
+
+
+def test_a_form_that_is_too_large_is_refused(writable_server: ForkedServer) -> None:
+    url = f"http://127.0.0.1:{writable_server.port}/api/v1/projects"
+    httpx.post(url, json={"project": "acme/forms"}, timeout=60)
+    head = b"POST /acme:forms/incidents HTTP/1.1\r\nHost: localhost\r\nContent-Length: 600000\r\n"
+    with writable_server.connect() as client:
+        client.sendall(head + b"Content-Type: application/x-www-form-urlencoded\r\n\r\n" + b"a" * 600_000)
+        answer = read_all(client)
+
+    assert answer.startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_long_address_is_taken(writable_server: ForkedServer) -> None:
+    assert writable_server.get(f"/healthz?{'a' * 8000}") == HEALTHY
 
 
 def test_the_server_on_loopback_refuses_other_names(url: str) -> None:
@@ -77,14 +362,6 @@ def test_a_taken_port_is_one_sentence(store: Store) -> None:
 def test_a_host_that_is_not_ours_is_one_sentence(store: Store) -> None:
     with pytest.raises(PerfciError, match=r"Cannot serve on no\.such\.host\.invalid: "):
         serve(store, "no.such.host.invalid", 0)
-
-
-def test_the_signals_of_the_caller_are_given_back(store: Store) -> None:
-    before = signal.getsignal(signal.SIGTERM)
-
-    serve(store, "127.0.0.1", 0, on_ready=lambda url: signal.raise_signal(signal.SIGTERM))
-
-    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_many_readers_are_served_at_once(url: str) -> None:

@@ -87,7 +87,7 @@ DIALECT = (
     Word("lines", "preprocessing (stats)", allowed=OUTSIDE_STATS),
     Word("evidence", "boundary test (stats)", bare=True, allowed=OUTSIDE_STATS),
     Word("lineups?", "variant session", in_text=True),
-    Word("family|families", "variant group", allowed="GaugeMetricFamily|CounterMetricFamily|listen_socket"),
+    Word("family|families", "variant group", allowed="GaugeMetricFamily|CounterMetricFamily|server"),
     Word(r"climb\w*|ladders?", "ablation", in_text=True),
     Word("rungs?", "ablation step", in_text=True),
     Word("fallen", "rejected", in_text=True),

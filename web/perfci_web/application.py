@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from functools import partial
 
 from flask import Flask, Request, Response, g, render_template, request
-from werkzeug.exceptions import HTTPException, NotFound
+from gunicorn.http.errors import ParseException
+from werkzeug.exceptions import BadRequest, HTTPException, NotFound
 
 from perfci.auth.permissions import Actor
 from perfci.config import Secrets, Settings
@@ -126,3 +127,8 @@ def _register_error_handlers(app: Flask, store: Store) -> None:
         if error.code == 403:
             return Response(f"{text}\n", error.code, content_type="text/plain; charset=utf-8")
         return render_template("layout/error.html", title=error.name, text=text), error.code
+
+    @app.errorhandler(ParseException)
+    def handle_malformed_body(error: ParseException) -> tuple[str, int] | Response | HTTPException:
+        """Answer a body whose chunks are none, which shows only as it is read."""
+        return handle_http_error(BadRequest("The body is malformed."))

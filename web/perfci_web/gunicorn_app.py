@@ -1,104 +1,55 @@
-"""Several processes: the dashboard and the API on gunicorn, which keeps them alive and lets them finish."""
+"""Gunicorn's arbiter, worker and connections, changed where users would notice them."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import os
-import tempfile
+import selectors
+import signal
+import socket
+import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from functools import partial
+from secrets import token_hex
 from typing import Any
 
 from flask import Flask
+from gunicorn import util
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
+from gunicorn.http import wsgi
+from gunicorn.http.errors import (
+    ConfigurationProblem,
+    InvalidResponseHeader,
+    InvalidResponseHeaderName,
+    LimitRequestHeaders,
+    LimitRequestLine,
+    ParseException,
+)
+from gunicorn.sock import TCP6Socket, TCPSocket
+from gunicorn.workers.gthread import TConn, ThreadWorker
 
-from perfci.config import Secrets, Settings
-from perfci.service.gc_tuning import tune_gc
-from perfci.store import Store
-from perfci_web.application import create_app
-from perfci_web.listen_socket import open_listener, server_url
-from perfci_web.server import GRACEFUL_TIMEOUT_S
-from perfci_web.write_access import is_loopback, settings_for_host
+from perfci.model import PerfciError
+from perfci_web.api.problems import ProblemError, problem_response
 
-SHARED_MEMORY = Path("/dev/shm")
-"""Workers show that they are alive by touching a file; on a container's slow disk that alone may block
-them.
-"""
+FORWARDED_SIGNALS = (*Arbiter.SIGNALS, signal.SIGCHLD)
+"""The signals that the arbiter handles while it serves."""
 
-WORKER_TIMEOUT_S = 60
-"""A worker whose main thread says nothing for so long is ended; requests are in other threads and may take
-longer.
-"""
+SERVER_FAULTS = (ConfigurationProblem, InvalidResponseHeader, InvalidResponseHeaderName)
+"""Parse errors for which no client is to blame."""
 
+log = logging.getLogger("perfci.server")
 
-def serve_workers(
-    open_store: Callable[[], Store],
-    host: str,
-    port: int,
-    *,
-    read_only: bool = True,
-    settings: Settings | None = None,
-    secrets: Secrets | None = None,
-    on_tick: Callable[[], None] = lambda: None,
-    on_worker_start: Callable[[], None] = lambda: None,
-    on_ready: Callable[[str], None] = lambda url: None,
-) -> None:
-    """Serve until SIGTERM or SIGINT, then return.
-
-    ``open_store`` runs in each worker: a database's connections belong to one process. ``every_second``
-    runs in the parent, ``in_worker`` in each worker as it begins.
-    """
-    settings = settings_for_host(host, settings or Settings())
-    server = settings.server
-
-    def open_app() -> tuple[Flask, Store]:
-        store = open_store()
-        app = create_app(
-            store,
-            read_only=read_only,
-            loopback_only=is_loopback(host),
-            settings=settings,
-            secrets=secrets,
-        )
-        return app, store
-
-    with (
-        open_listener(host, port) as listener,
-        tempfile.TemporaryDirectory(prefix="perfci-metrics-") as metrics,
-    ):
-        options = {
-            "bind": [f"fd://{os.dup(listener.fileno())}"],  # gunicorn closes what it is given
-            "workers": server.workers,
-            "threads": server.threads,
-            "worker_class": "gthread",
-            "worker_connections": 1000,
-            "keepalive": 5,
-            "timeout": WORKER_TIMEOUT_S,
-            "graceful_timeout": int(GRACEFUL_TIMEOUT_S),
-            "forwarded_allow_ips": "",  # the application reads what proxies say, of those it trusts
-            "control_socket_disable": True,
-            "logger_class": GunicornLogger,
-            "raw_env": [f"PROMETHEUS_MULTIPROC_DIR={metrics}"],
-            "when_ready": lambda arbiter: on_ready(server_url(host, listener)),
-            "post_fork": lambda arbiter, worker: on_worker_start(),
-            "worker_exit": lambda arbiter, worker: worker.app.close(),
-            "child_exit": _drop_worker_metrics,
-            **({"worker_tmp_dir": str(SHARED_MEMORY)} if os.access(SHARED_MEMORY, os.W_OK) else {}),
-        }
-        application = GunicornApplication(options, open_app)
-        with contextlib.suppress(_CleanExit), tune_gc():
-            TickingArbiter(application, on_tick).run()
+wsgi.SERVER = "perfci"  # the header Server: it tells strangers no version
 
 
 class GunicornApplication(BaseApplication):  # type: ignore[misc]
-    """What gunicorn serves; loaded in each worker, closed when that worker ends."""
+    """What gunicorn serves: an application that was built before the fork, with options."""
 
-    def __init__(self, options: Mapping[str, Any], open_app: Callable[[], tuple[Flask, Store]]) -> None:
-        self._options, self._open = options, open_app
-        self._opened: tuple[Flask, Store] | None = None
+    def __init__(self, app: Flask, options: Mapping[str, Any]) -> None:
+        self._app, self._options = app, options
         super().__init__()
 
     def load_config(self) -> None:
@@ -106,36 +57,118 @@ class GunicornApplication(BaseApplication):  # type: ignore[misc]
             self.cfg.set(name, value)
 
     def load(self) -> Flask:
-        self._opened = self._open()
-        return self._opened[0]
-
-    def close(self) -> None:
-        if self._opened:
-            app, store = self._opened
-            app.extensions["perfci"].group_commit.close()
-            store.close()
+        return self._app
 
 
-class _CleanExit(SystemExit):
-    """The arbiter ended as it was told to."""
+class PoolArbiter(Arbiter):  # type: ignore[misc]
+    """The parent of the workers: keeps as many alive as were asked for, and ends them gracefully."""
 
-
-class TickingArbiter(Arbiter):  # type: ignore[misc]
-    """The parent of the workers, which looks after what else belongs to this server."""
-
-    def __init__(self, application: GunicornApplication, on_tick: Callable[[], None]) -> None:
-        self._every_second = on_tick
+    def __init__(
+        self, application: GunicornApplication, listener: socket.socket, on_tick: Callable[[], None]
+    ) -> None:
+        """Take the listener over, and close it once the end was asked for."""
+        self._on_tick = on_tick
         super().__init__(application)
+        kind = TCP6Socket if listener.family == socket.AF_INET6 else TCPSocket
+        self.LISTENERS = [kind(listener.getsockname(), self.cfg, self.log, fd=listener.detach())]
+        self.WORKERS: dict[int, Any] = {}  # all arbiters of a process share gunicorn's own
+
+    def init_signals(self) -> None:
+        ignores_hangup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        super().init_signals()
+        if ignores_hangup:  # `nohup perfci serve` outlives its terminal
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    handle_int = handle_hup = Arbiter.handle_term
+
+    def handle_ttin(self) -> None:
+        """Ignore what lets gunicorn grow, shrink or execute itself again."""
+
+    handle_ttou = handle_usr2 = handle_ttin
 
     def manage_workers(self) -> None:
-        self._every_second()
+        self._on_tick()
         super().manage_workers()
 
-    def halt(self, reason: str | None = None, exit_status: int = 0) -> None:
+    def spawn_worker(self) -> None:
+        """Fork a worker, which ends in here: what callers hold open is not its own to close or remove."""
+        # A signal between the fork and the worker's own handlers would be lost.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, self.SIGNALS)
         try:
+            super().spawn_worker()
+        except SystemExit as end:  # raised in the worker only
+            os._exit(end.code if isinstance(end.code, int) else 0)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    def halt(self, reason: str | None = None, exit_status: int = 0) -> None:
+        with contextlib.suppress(SystemExit):
             super().halt(reason, exit_status)
-        except SystemExit as end:
-            raise (_CleanExit(0) if not end.code else end) from None
+        if exit_status:
+            raise PerfciError(f"The server ended: {str(reason).rstrip('.').lower()}; the log says why.")
+
+
+class PoolConnection(TConn):  # type: ignore[misc]
+    """One connection."""
+
+    def close(self, graceful: bool = False) -> None:
+        """Close it at once: the thread that answered has read what was left of the request."""
+        util.close(self.sock)
+
+
+class PoolWorker(ThreadWorker):  # type: ignore[misc]
+    """A process that answers requests in threads; a connection occupies one only amid a request."""
+
+    def init_signals(self) -> None:
+        super().init_signals()
+        # A terminal sends these to all its processes, but only the arbiter ends workers.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, Arbiter.SIGNALS)
+
+    def set_accept_enabled(self, enabled: bool) -> None:
+        """Stop or go on accepting; a worker that ends closes its sockets at once, so that clients are refused
+        and come back instead of waiting for nobody."""
+        super().set_accept_enabled(enabled)
+        if not enabled and not self.alive:
+            for listener in self.sockets:
+                listener.close()
+
+    def accept(self, listener: Any) -> None:
+        """Accept a connection and wait for its request without a thread: browsers open some in advance."""
+        try:
+            client, address = listener.accept()
+        except (BlockingIOError, ConnectionAbortedError):  # another worker was faster, or the client left
+            return
+        self.nr_conns += 1
+        connection = PoolConnection(self.cfg, client, address, listener.getsockname())
+        connection.data_ready = True  # once the poller says so
+        connection.set_timeout()
+        self.keepalived_conns.append(connection)
+        self.poller.register(
+            client, selectors.EVENT_READ, partial(self.on_client_socket_readable, connection)
+        )
+
+    def handle(self, conn: PoolConnection) -> Any:
+        """Answer one request; whether the connection stays open."""
+        is_kept_alive = super().handle(conn)
+        if not is_kept_alive:
+            util.close_graceful(conn.sock)  # waits for the client, which the main thread must not do
+        return is_kept_alive
+
+    def handle_error(self, req: Any, client: socket.socket, addr: Any, exc: Exception) -> None:
+        """Answer a request that is no HTTP, or an error of the server, with a problem document."""
+        request_id = token_hex(8)
+        if isinstance(exc, ParseException) and not isinstance(exc, SERVER_FAULTS):
+            problem = ProblemError("bad-request", _parse_error_text(exc))
+        else:
+            log.error("request %s failed", request_id, exc_info=exc)
+            problem = ProblemError("internal-error", "The server could not answer.")
+        answer = problem_response(problem, request_id)
+        answer.headers["Connection"] = "close"
+        head = f"HTTP/1.1 {answer.status}\r\n{answer.headers}".encode("latin-1")
+        with contextlib.suppress(OSError):
+            client.sendall(head + answer.get_data())
 
 
 class GunicornLogger(Logger):  # type: ignore[misc]
@@ -145,10 +178,14 @@ class GunicornLogger(Logger):  # type: ignore[misc]
         self.error_log.propagate = True
         self.error_log.setLevel(logging.WARNING)
 
+    def exception(self, msg: str, *args: Any, **kwargs: Any) -> None:
+        if not isinstance(sys.exc_info()[1], BlockingIOError):  # a client that was too slow is no fault
+            super().exception(msg, *args, **kwargs)
 
-def _drop_worker_metrics(arbiter: Arbiter, worker: Any) -> None:
-    from prometheus_client import (
-        multiprocess,
-    )  # looks for its folder as it is imported, which is known only now
 
-    multiprocess.mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
+def _parse_error_text(error: ParseException) -> str:
+    if isinstance(error, LimitRequestLine):
+        return "The address is too long."
+    if isinstance(error, LimitRequestHeaders):
+        return "The headers are too long or too many."
+    return f"{str(error)[:200]}."

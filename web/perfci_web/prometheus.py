@@ -1,26 +1,24 @@
-"""Metrics for Prometheus at ``/metrics``. Labels are route names only, so their number is bounded.
-
-``prometheus_client`` reads the folder that processes share when it is imported; it is imported late here
-because gunicorn sets that folder just before.
-"""
+"""Metrics for Prometheus at ``/metrics``. Labels are route names only, so their number is bounded."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from flask import Flask, Response
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, multiprocess, values
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from perfci import __version__
 from perfci.model import PerfciError
 from perfci.store import Store
 from perfci.store.maintenance.database_stats import DatabaseStats, load_database_stats, sqlite_file_of
-
-if TYPE_CHECKING:
-    from prometheus_client import Counter, Histogram
-    from prometheus_client.core import GaugeMetricFamily
 
 REQUEST_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 """Bounds of the buckets; 0.1 s (a read) and 0.25 s (an upload at half load) are budgets of this service."""
@@ -48,10 +46,6 @@ class RequestMetrics(NamedTuple):
 
 def init_app(app: Flask, store: Store, clock: Callable[[], datetime]) -> RequestMetrics:
     """Add ``/metrics``; return what counts the requests."""
-    from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, values
-    from prometheus_client.exposition import CONTENT_TYPE_LATEST
-    from prometheus_client.multiprocess import MultiProcessCollector
-
     own = CollectorRegistry()
     of_store = CollectorRegistry()
     of_store.register(StoreCollector(store, clock))
@@ -62,7 +56,7 @@ def init_app(app: Flask, store: Store, clock: Callable[[], datetime]) -> Request
         if values.ValueClass is not values.MutexValue:
             # Under gunicorn: merge what all its workers counted.
             of_requests = CollectorRegistry()
-            MultiProcessCollector(of_requests)  # type: ignore[no-untyped-call]
+            multiprocess.MultiProcessCollector(of_requests)  # type: ignore[no-untyped-call]
         text = generate_latest(of_requests) + generate_latest(of_store)
         return Response(text, content_type=CONTENT_TYPE_LATEST)
 
@@ -78,6 +72,25 @@ def init_app(app: Flask, store: Store, clock: Callable[[], datetime]) -> Request
     )
 
 
+@contextlib.contextmanager
+def share_counters() -> Iterator[None]:
+    """Count in files that forked workers share, and that this process alone makes and removes."""
+    before: Any = values.ValueClass
+    with tempfile.TemporaryDirectory(prefix="perfci-metrics-") as folder:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+        values.ValueClass = values.MultiProcessValue()  # type: ignore[no-untyped-call]
+        try:
+            yield
+        finally:
+            values.ValueClass = before
+            del os.environ["PROMETHEUS_MULTIPROC_DIR"]
+
+
+def mark_process_dead(pid: int) -> None:
+    """Forget what only a living process has; its counts stay."""
+    multiprocess.mark_process_dead(pid)  # type: ignore[no-untyped-call]
+
+
 class StoreCollector:
     """Metrics of the database, read at each scrape."""
 
@@ -85,8 +98,6 @@ class StoreCollector:
         self._store, self._clock = store, clock
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        from prometheus_client.core import GaugeMetricFamily
-
         build = GaugeMetricFamily("perfci_build", "The running version", labels=["version"])
         build.add_metric([__version__], 1)
         yield build

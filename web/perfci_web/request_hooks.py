@@ -43,6 +43,9 @@ LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 """Polled by monitoring; they name no project."""
 
+MAX_FORM_BYTES = 500_000
+"""The largest form a page takes; the API limits its bodies itself, and answers what is too large."""
+
 HSTS_MAX_AGE_S = 31_536_000
 
 CONTENT_SECURITY_POLICY = {
@@ -105,6 +108,7 @@ def init_app(
         if read_only and request.method not in READ_METHODS:
             raise MethodNotAllowed(sorted(READ_METHODS), "This server is read-only.")
         if g.is_page:
+            request.max_content_length = MAX_FORM_BYTES
             require_page_access(context)
 
     @app.after_request
@@ -221,8 +225,10 @@ def _record_request(response: Response, metrics: RequestMetrics) -> None:
     duration_s = time.perf_counter() - g.began
     route = request.endpoint or "none"
     method = request.method if request.method in COUNTED_METHODS else "other"
-    metrics.answered.labels(route, method, str(response.status_code)).inc()
-    metrics.seconds.labels(route).observe(duration_s)
+    # An answer does not depend on its count, whose file may lie on a disk that is full.
+    with contextlib.suppress(OSError):
+        metrics.answered.labels(route, method, str(response.status_code)).inc()
+        metrics.seconds.labels(route).observe(duration_s)
     if response.status_code < 500 and request.path.startswith(QUIET_PATHS):
         return
     duration_ms = round(duration_s * 1000, 1)

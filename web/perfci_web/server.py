@@ -1,35 +1,55 @@
-"""One process: the dashboard and the API on waitress until a signal ends it."""
+"""Serve the dashboard and the API with gunicorn until a signal ends it."""
 
 from __future__ import annotations
 
 import contextlib
-import logging
+import os
 import signal
-import threading
-import time
+import socket
+import struct
 from collections.abc import Callable, Iterator
-from secrets import token_hex
-from types import FrameType
+from pathlib import Path
 from typing import Any
 
-from waitress.channel import HTTPChannel
-from waitress.server import BaseWSGIServer, create_server
-from waitress.task import ErrorTask
-from waitress.wasyncore import close_all, dispatcher, loop
-
 from perfci.config import Secrets, Settings
+from perfci.model import PerfciError
 from perfci.service.gc_tuning import tune_gc
 from perfci.store import Store
-from perfci_web.api.problems import KIND_BY_STATUS, ProblemError, problem_response
-from perfci_web.api.serve_request import DRAIN_FACTOR, MIB
 from perfci_web.application import create_app
-from perfci_web.listen_socket import open_listener, server_url
+from perfci_web.gunicorn_app import (
+    FORWARDED_SIGNALS,
+    GunicornApplication,
+    GunicornLogger,
+    PoolArbiter,
+    PoolWorker,
+)
+from perfci_web.prometheus import mark_process_dead, share_counters
 from perfci_web.write_access import is_loopback, settings_for_host
 
-GRACEFUL_TIMEOUT_S = 20.0
+GRACEFUL_TIMEOUT_S = 20
 """How long requests that were begun may take once the end was asked for; orchestrators kill after 30 s."""
 
-ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+WORKER_TIMEOUT_S = 60
+"""A worker whose main thread says nothing for so long is ended; requests are in other threads and may take
+longer."""
+
+CLIENT_TIMEOUT_S = 30.0
+"""How long a client may send or take nothing amid a request, which occupies a thread."""
+
+KEEPALIVE_S = 75
+"""How long a connection may wait for its first or next request; it occupies no thread."""
+
+CONNECTIONS = 800
+"""Open connections of one worker; systems allow a process 1,024 files by default."""
+
+MAX_HEADER_LINE_BYTES = 8190
+
+BACKLOG = 512
+"""Connections the kernel queues while no worker accepts any."""
+
+SHARED_MEMORY = Path("/dev/shm")
+"""Workers show that they are alive by touching a file; on a container's slow disk that alone may block
+them."""
 
 
 def serve(
@@ -41,111 +61,99 @@ def serve(
     settings: Settings | None = None,
     secrets: Secrets | None = None,
     on_tick: Callable[[], None] = lambda: None,
+    on_worker_start: Callable[[], None] = lambda: None,
     on_ready: Callable[[str], None] = lambda url: None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then return; ``port`` 0 picks a free one, ``on_ready`` learns the
-    address.
+    """Serve until SIGTERM, SIGINT or SIGHUP, then return.
 
-    A server on a loopback address answers only requests that name it so, whatever name a foreign page
-    points here. Once it is to end it takes no new connection, and answers what was begun.
+    ``port`` 0 picks a free one; ``on_ready`` learns the address. This process keeps ``[server] workers``
+    forked ones alive, which answer the requests, and reaps all its children. ``on_tick`` runs in it about
+    every second, ``on_worker_start`` in each worker as it begins. A server on a loopback address answers
+    only requests that name it so, whatever name a foreign page points here.
     """
-    logging.getLogger("waitress.queue").setLevel(
-        logging.ERROR
-    )  # a request that waits for a moment is no warning
     settings = settings_for_host(host, settings or Settings())
     app = create_app(
-        store,
-        read_only=read_only,
-        loopback_only=is_loopback(host),
-        settings=settings,
-        secrets=secrets,
+        store, read_only=read_only, loopback_only=is_loopback(host), settings=settings, secrets=secrets
     )
-    with open_listener(host, port) as listener, tune_gc():
-        connections: dict[int, Any] = {}
-        server = create_server(
-            app,
-            map=connections,
-            sockets=[listener],
-            threads=settings.server.threads,
-            ident="perfci",
-            max_request_body_size=DRAIN_FACTOR
-            * int(settings.server.max_body_mb * MIB),  # beyond it hangs up amid the body
-            clear_untrusted_proxy_headers=False,  # the application does that, and wants to know of them
-            connection_limit=1000,
-        )
-        server.channel_class = Channel
-        try:
-            with _watch_signals(server.pull_trigger) as is_ending:
-                on_ready(server_url(host, listener))
-                while not is_ending():
-                    on_tick()
-                    loop(server.adj.asyncore_loop_timeout, server.adj.asyncore_use_poll, connections, count=1)
-            _finish(server, connections)
-        finally:
-            server.task_dispatcher.shutdown()
-            close_all(connections)
+    store.close()  # a connection belongs to one process: each worker opens its own
+
+    def close_app(arbiter: object, worker: PoolWorker) -> None:
+        if worker.pid == os.getpid():  # gunicorn calls this in the parent too, where a worker got lost
             app.extensions["perfci"].group_commit.close()
+            store.close()
 
-
-class Refusal(ErrorTask):  # type: ignore[misc]
-    """What waitress itself refuses, told like everything the API refuses."""
-
-    def execute(self) -> None:
-        fault = self.request.error
-        answer = problem_response(
-            ProblemError(KIND_BY_STATUS.get(fault.code, "bad-request"), f"{fault.body}."), token_hex(8)
-        )
-        self.status = answer.status
-        self.response_headers.extend(answer.headers.items())
-        self.set_close_on_finish()
-        body = answer.get_data()
-        self.content_length = len(body)
-        self.write(body)
-
-
-class Channel(HTTPChannel):  # type: ignore[misc]
-    """One connection."""
-
-    error_task_class = Refusal
-
-
-def _finish(server: BaseWSGIServer, connections: dict[int, Any]) -> None:
-    """Answer what was begun; whoever connects from now on is refused, and finds another server or comes
-    back.
-    """
-    dispatcher.close(server)
-    deadline = time.monotonic() + GRACEFUL_TIMEOUT_S
-    while (
-        any(_is_busy(channel) for channel in server.active_channels.values()) and time.monotonic() < deadline
-    ):
-        loop(0.1, server.adj.asyncore_use_poll, connections, count=1)
-
-
-def _is_busy(channel: HTTPChannel) -> bool:
-    return bool(channel.requests or channel.request or channel.total_outbufs_len)
+    with open_listener(host, port) as listener, share_counters(), _restored_signals(), tune_gc():
+        url = server_url(host, listener)
+        options = {
+            "workers": settings.server.workers,
+            "threads": settings.server.threads,
+            "worker_class": PoolWorker,
+            "worker_connections": CONNECTIONS,
+            "keepalive": KEEPALIVE_S,
+            "timeout": WORKER_TIMEOUT_S,
+            "graceful_timeout": GRACEFUL_TIMEOUT_S,
+            "limit_request_line": MAX_HEADER_LINE_BYTES,
+            "limit_request_field_size": MAX_HEADER_LINE_BYTES,
+            "forwarded_allow_ips": "",  # the application reads what proxies say, of those it trusts
+            "control_socket_disable": True,
+            "logger_class": GunicornLogger,
+            "when_ready": lambda arbiter: on_ready(url),
+            "post_fork": lambda arbiter, worker: on_worker_start(),
+            "worker_exit": close_app,
+            "child_exit": lambda arbiter, worker: mark_process_dead(worker.pid),
+            **({"worker_tmp_dir": str(SHARED_MEMORY)} if os.access(SHARED_MEMORY, os.W_OK) else {}),
+        }
+        PoolArbiter(GunicornApplication(app, options), listener, on_tick).run()
 
 
 @contextlib.contextmanager
-def _watch_signals(wake: Callable[[], None]) -> Iterator[Callable[[], bool]]:
-    """Whether a signal asked for the end, told between two steps of the loop; the signals are given back
-    afterwards.
+def open_listener(host: str, port: int) -> Iterator[socket.socket]:
+    """Open one socket for a host name, also where ``localhost`` has several addresses.
 
-    A signal that raised where it struck would lose a connection that was just being accepted or closed, and
-    its socket.
+    An error is one sentence.
     """
-    ended = False
-
-    def end(number: int, frame: FrameType | None) -> None:
-        nonlocal ended
-        ended = True
-        wake()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: ended
-        return
-    before: dict[int, Any] = {number: signal.signal(number, end) for number in ENDING_SIGNALS}
     try:
-        yield lambda: ended
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except (OSError, OverflowError) as error:
+        raise PerfciError(f"Cannot serve on {host}: {_error_text(error)}. Try --host 127.0.0.1.") from error
+    with listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Accepted sockets inherit both. Python's own timeouts end where gunicorn makes a socket blocking.
+        timeout = struct.pack("ll", int(CLIENT_TIMEOUT_S), int(CLIENT_TIMEOUT_S % 1 * 1e6))
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeout)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
+        try:
+            listener.bind(address)
+            listener.listen(BACKLOG)
+        except OSError as error:
+            raise PerfciError(
+                f"Cannot serve on {host} port {port}: {_error_text(error)}. "
+                "Give another --port; 0 picks a free one."
+            ) from error
+        yield listener
+
+
+def server_url(host: str, listener: socket.socket) -> str:
+    port = listener.getsockname()[1]
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(
+        host, f"[{host}]" if ":" in host else host
+    )
+    return f"http://{shown}:{port}/"
+
+
+@contextlib.contextmanager
+def _restored_signals() -> Iterator[None]:
+    """Give the caller its signal handlers back at the end."""
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in FORWARDED_SIGNALS}
+    try:
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _error_text(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or str(error)).rstrip(".").lower()

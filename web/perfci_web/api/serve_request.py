@@ -304,6 +304,10 @@ class BodyReader:
             wire = request.stream.read(self._wire + 1)
         except ClientDisconnected:
             raise ProblemError("bad-request", "The body ended before its Content-Length.") from None
+        except OSError:
+            raise ProblemError("bad-request", "The body is incomplete.") from None
+        if len(wire) < (request.content_length or 0):  # gunicorn leaves it to us to notice
+            raise ProblemError("bad-request", "The body ended before its Content-Length.")
         if len(wire) > self._wire:
             self._refuse(request, "too-large", too_large)
         with ExitStack() as stack:
