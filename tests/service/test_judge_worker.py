@@ -207,7 +207,7 @@ def test_the_same_upload_judged_again_is_one_verdict(group: GroupCommitter, stor
     aa = a_run(a_result(None, *(entry for pair in pairs for entry in pair)), session="aa")
     upload(group, store, aa)
     with patch.object(
-        judge_worker.outbox, "delete_work"
+        judge_worker.leased_work, "delete_work"
     ):  # as if it died between the verdict and the end of the work
         worker = a_worker(store)
         worker.run_once()
@@ -223,7 +223,7 @@ def test_a_killed_look_is_done_again_with_the_same_result(group: GroupCommitter,
     upload(group, store, *a_step())
     worker = a_worker(store)
     with (
-        patch.object(judge_worker.outbox, "delete_work", side_effect=KeyboardInterrupt),
+        patch.object(judge_worker.leased_work, "delete_work", side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
     ):
         worker.run_once()
@@ -259,14 +259,14 @@ def test_one_bad_upload_holds_up_nobody_and_is_kept_with_its_problem(
     good, bad = a_run(a_result(), session="good"), a_run(a_result(), commit=a_commit(2), session="bad")
     upload(group, store, good, bad)
     broken = run_document.idempotency_key(bad)
-    whole = judge_worker.upload_lookup.load_series_ids_of_runs
+    whole = judge_worker.latest_results.load_series_ids_of_runs
 
     def fails(tx: object, keys: list[str]) -> list[int]:
         if broken in keys:
             raise ZeroDivisionError("no level")
         return whole(tx, keys)  # type: ignore[arg-type]
 
-    with patch.object(judge_worker.upload_lookup, "load_series_ids_of_runs", fails):
+    with patch.object(judge_worker.latest_results, "load_series_ids_of_runs", fails):
         a_worker(store).drain()
 
     with store.read() as tx:
