@@ -238,10 +238,18 @@ def compute_boundary_statistics(
     nearest_before = sort_points(before[-reach:])[1] if len(before) > reach else left.median
     nearest_after = sort_points(after[:reach])[1] if len(after) > reach else right.median
     size = nearest_after - nearest_before
+    relative_size = abs(size) / min_size if min_size else math.inf
+    shortest, needed = min(len(before), len(after)), MIN_RANK_SEPARATION
+    if shortest < LONG_SIDE_POINTS:
+        needed = max(needed, critical_separation(len(before), len(after), RANK_TEST_LEVEL))
+    apart = rank_separation(left.ordered, right.ordered) / needed
+    # long sides may pass with their cores instead, so that a share of spikes does not hide a step
+    if apart < min(relative_size, 1.0) and shortest >= LONG_SIDE_POINTS:
+        apart = max(apart, rank_separation(left.core_points(), right.core_points()) / needed)
     is_short = len(before) < SHORT_SIDE_POINTS or len(after) < SHORT_SIDE_POINTS
     return BoundaryStatistics(
         size=size,
-        strength=_relative_strength(left, right, abs(size) / min_size if min_size else math.inf),
+        strength=min(relative_size, apart),
         z_score=abs(size) / (MEDIAN_ERROR_RATIO * math.sqrt(left.variance + right.variance)),
         required_z_score=MIN_SIGMAS_SHORT_SIDE if is_short else MIN_SIGMAS,
         before=left.median,
@@ -274,21 +282,6 @@ class _SortedSide:
         """The three quarters of the points nearest to the median."""
         farthest = self.distances[int(CORE_SHARE * (len(self.ordered) - 1))]
         return np.asarray(self.ordered[np.abs(self.ordered - self.median) <= farthest])
-
-
-def _relative_strength(before: _SortedSide, after: _SortedSide, size: float) -> float:
-    """Size or rank separation over what is required, whichever is smaller.
-
-    Long sides may pass with their cores instead, so that a share of spikes does not hide a step.
-    """
-    counts = len(before.ordered), len(after.ordered)
-    needed = MIN_RANK_SEPARATION
-    if min(counts) < LONG_SIDE_POINTS:
-        needed = max(needed, critical_separation(*counts, RANK_TEST_LEVEL))
-    apart = rank_separation(before.ordered, after.ordered) / needed
-    if apart >= min(size, 1.0) or min(counts) < LONG_SIDE_POINTS:
-        return min(size, apart)
-    return min(size, max(apart, rank_separation(before.core_points(), after.core_points()) / needed))
 
 
 def rank_separation(before: ArrayLike, after: ArrayLike) -> float:

@@ -168,10 +168,11 @@ def _update_partitions(
     for batch in batch_by_key([(len(line.logs), reusable[k]) for k, line in enumerate(preprocessed)]):
         clipped = clip_spikes([preprocessed[k] for k in batch], reusable[batch[0]])
         new_points |= zip(batch, clipped, strict=True)
-    return extend_partitions(
-        [partition.truncate(reusable[k]) for k, partition in enumerate(previous)],
-        [new_points[k] for k in range(len(preprocessed))],
-    )
+    kept = []
+    for partition, points in zip(previous, reusable, strict=True):
+        sums, costs = partition.cumulative_sums[: points + 1], partition.costs[: points + 1]
+        kept.append(Partition(sums, costs, partition.last_segment_starts[: points + 1]))
+    return extend_partitions(kept, [new_points[k] for k in range(len(preprocessed))])
 
 
 def prune_boundaries(test: BoundaryTest, candidates: Sequence[int]) -> tuple[LevelStep, ...]:

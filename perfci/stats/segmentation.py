@@ -184,14 +184,6 @@ class Partition:
             starts.append(end)
         return starts[::-1]
 
-    def truncate(self, points: int) -> Partition:
-        """The partitions of the first ``points`` points."""
-        return Partition(
-            self.cumulative_sums[: points + 1],
-            self.costs[: points + 1],
-            self.last_segment_starts[: points + 1],
-        )
-
 
 EMPTY_PARTITION = Partition(np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int32))
 """The partition of no points, from which every series starts."""

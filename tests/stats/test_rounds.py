@@ -5,13 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from perfci.stats.commit_levels import estimate_commit_levels, find_alternative_steps, segment_commit_levels
 from perfci.stats.machine_drift import (
     DriftCorrectedValues,
     correct_machine_drift,
-    estimate_commit_levels,
-    find_alternative_steps,
     neighbour_mean,
-    segment_commit_levels,
     weighted_huber_location,
 )
 

@@ -17,17 +17,16 @@ import numpy as np
 
 from perfci.model import Clock, Interval, Process, Series, Stage, Verdict, VerdictKind
 from perfci.stats import noise_model, power
-from perfci.stats.location import Floats
-from perfci.stats.location_shift import NoisePrior
-from perfci.stats.machine_drift import (
+from perfci.stats.commit_levels import (
     CommitLevels,
     CommitLevelStep,
-    DriftCorrectedValues,
-    correct_machine_drift,
     estimate_commit_levels,
     find_alternative_steps,
     segment_commit_levels,
 )
+from perfci.stats.location import Floats
+from perfci.stats.location_shift import NoisePrior
+from perfci.stats.machine_drift import DriftCorrectedValues, correct_machine_drift
 from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.compare.pairwise import screen
 from perfci.verdicts.process_levels import process_level, select_usable

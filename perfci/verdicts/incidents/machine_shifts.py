@@ -186,7 +186,11 @@ def _find_shared_steps(
     if not references:
         return "", []
     size = statistics.median(step.change.log_cost for step in references)
-    similar = [step for step in movable if _is_similar(step.change.log_cost, size)]
+    similar = []
+    for step in movable:
+        ratio = step.change.log_cost / size if size else 0.0
+        if 0 < ratio < math.inf and abs(math.log(ratio)) <= MAX_LOG_RATIO:
+            similar.append(step)
     if canaries:
         return "canary", [step for step in steps if step in canaries or step in similar]
     suites = {_suite_name(step.change.series) for step in similar}
@@ -204,11 +208,6 @@ def _may_be_machine(step: ExplainedStep, context: HistoryContext) -> bool:
     visits = [context.visits.get((sha, step.change.series.machine), ()) for sha in commits]
     before, after = ({visit.session for visit in side if visit.interleaved} for side in visits)
     return not before & after
-
-
-def _is_similar(first: float, second: float) -> bool:
-    same_sign = first * second > 0 and math.isfinite(first) and math.isfinite(second)
-    return same_sign and abs(math.log(first / second)) <= MAX_LOG_RATIO
 
 
 def _suite_name(series: Series) -> str:
