@@ -82,7 +82,7 @@ class IncidentShape(Shape):
 
 
 class IncidentSeriesShape(Shape):
-    """``identity`` names the series everywhere in the API; ``rel`` is after/before - 1."""
+    """``series_id`` names the series everywhere in the API; ``relative_change`` is after/before - 1."""
 
     series_id: HexKey
     series: dict[str, Any]
@@ -230,7 +230,7 @@ class BoundaryMoveResult(Shape):
 
 
 class ImpactQuery(PageQuery):
-    """``moved`` asks for what got worse alone, or better alone."""
+    """``effect`` asks for what got worse alone, or better alone."""
 
     commit: ShaPrefix | None = None
     effect: Literal["worse", "better"] | None = None

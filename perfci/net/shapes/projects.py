@@ -107,7 +107,7 @@ class NewToken(RequestShape):
 
 
 class CreatedToken(Shape):
-    """``text`` is the token itself: this answer is the only one that ever holds it."""
+    """``secret`` is the token itself: this answer is the only one that ever holds it."""
 
     token: TokenShape
     secret: str
@@ -198,7 +198,7 @@ class IdTokenExchange(RequestShape):
 
 
 class CreatedJobToken(Shape):
-    """``text`` is the token itself: this answer is the only one that ever holds it."""
+    """``secret`` is the token itself: this answer is the only one that ever holds it."""
 
     secret: str
     expires_at: datetime

@@ -88,7 +88,7 @@ class ChangePointShape(Shape):
 
 
 class PointsQuery(RequestShape):
-    """``most`` merges neighbours down to about so many points; the dates are those of the commits."""
+    """``max_points`` merges neighbours down to about so many points; the dates are those of the commits."""
 
     max_points: Annotated[int, Field(ge=2, le=MAX_POINTS)] = 500
     since: AwareTimestamp | None = None
@@ -188,7 +188,7 @@ class UploadReceipt(Shape):
 
 
 class UnresolvedResultShape(Shape):
-    """``found`` is what the file says of it, ``reason`` what it does not say."""
+    """``raw_result`` is what the file says of it, ``reason`` what it does not say."""
 
     id: int
     run: HexKey

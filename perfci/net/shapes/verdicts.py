@@ -121,7 +121,7 @@ FullSha = Annotated[str, Field(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$")]
 
 
 class ExpectedChangeShape(Shape):
-    """``commit`` brought the change at ``arrived_at``; ``source`` is where it was announced."""
+    """``commit`` brought the change at ``merged_at``; ``source`` is where it was announced."""
 
     commit: str
     match: str
@@ -138,8 +138,8 @@ class ExpectedChangePage(Page):
 
 
 class NewExpectedChange(RequestShape):
-    """``match`` names a metric, a benchmark or both, with ``*``; ``change`` is that of the value: 0.03 is 3 %
-    more.
+    """``match`` names a metric, a benchmark or both, with ``*``; ``relative_change`` is that of the value:
+    0.03 is 3 % more.
     """
 
     match: Annotated[str, Field(min_length=1, max_length=200, pattern=VISIBLE_LINE_PATTERN)]
