@@ -26,7 +26,7 @@ class GitHubNoResponse(PerfciError):
 
 
 class GitHubError(PerfciError):
-    """GitHub answered, and not with what was asked for; ``after_s`` is how long it wants to be left alone."""
+    """GitHub answered, and not with what was asked for; ``retry_after_s`` is how long it wants to wait."""
 
     def __init__(
         self, message: str, status: int, *, is_rate_limited: bool = False, retry_after_s: float | None = None

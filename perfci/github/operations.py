@@ -15,7 +15,7 @@ SHA_PATTERN = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 @dataclass(frozen=True, slots=True)
 class GitHubOperation:
-    """``path`` as GitHub's description of its API spells it; ``needs`` holds permissions of which one is
+    """``path`` as GitHub's description of its API spells it; ``permissions`` are those of which one is
     enough.
     """
 

@@ -42,9 +42,9 @@ class CheckReport:
     """``name`` and ``external_id`` stay the same for a project whatever measured it: a required check is
     known by name.
 
-    ``status`` and ``line`` are what a commit status in its place says, where that is not what the check
-    says: a measurement that broke is neutral as a check and an error as a status, and advice says that it is
-    no more.
+    ``status`` and ``status_text`` are what a commit status in its place says, where that is not what the
+    check says: a measurement that broke is neutral as a check and an error as a status, and advice says
+    that it is no more.
     """
 
     name: str
@@ -70,8 +70,8 @@ class CheckReport:
 class PullReport:
     """``key`` names the project, so that two projects of a repository have a comment each.
 
-    Without ``opens_comment`` a comment that is there is brought up to date and none is written for the first
-    time.
+    Without ``may_create_comment`` a comment that is there is brought up to date, and none is written for
+    the first time.
     """
 
     repository: str

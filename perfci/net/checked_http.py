@@ -126,7 +126,7 @@ def _resolve_destination(
 
 
 class CheckedTransport(httpx.BaseTransport):
-    """The same care under an httpx client: whatever is asked through it reaches checked addresses only."""
+    """A transport under which an httpx client reaches checked addresses only."""
 
     def __init__(self, allowed_networks: Sequence[IpNetwork], max_bytes: int) -> None:
         self._allowed_networks, self._max_bytes = allowed_networks, max_bytes

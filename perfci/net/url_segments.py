@@ -16,7 +16,7 @@ def encode_segment(name: str, reserved: Collection[str] = ()) -> str:
     """Encode a name: a slash becomes a colon, what a URL may not hold becomes ``~HH``, the rest stays
     readable.
 
-    ``refused`` are segments with another meaning in the same place; they are spelled with an escape instead.
+    ``reserved`` are segments with another meaning in the same place; they are spelled with an escape instead.
     """
     # An empty segment would vanish from the address, so an empty name has a spelling too.
     text = "".join(_encode_character(character) for character in name) or "~"

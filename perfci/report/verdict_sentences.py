@@ -88,8 +88,15 @@ class VerdictKindCount:
 def count_by_kind(verdicts: Iterable[Verdict]) -> list[VerdictKindCount]:
     """Count verdicts per kind, most severe first; candidates apart from confirmed changes."""
     counts = Counter((verdict.kind, is_candidate(verdict)) for verdict in verdicts)
-    order = [(kind, candidate) for kind in SEVERITY_ORDER for candidate in (False, True)]
-    return [_kind_count(*key, counts[key]) for key in order if counts[key]]
+    kind_counts = []
+    for kind in SEVERITY_ORDER:
+        for candidate in (False, True):
+            if count := counts[kind, candidate]:
+                prefix = "candidate " if candidate else ""
+                plural = "s" if kind in CHANGE_KINDS and count != 1 else ""
+                label = f"{prefix}{kind_label(kind)}{plural}"
+                kind_counts.append(VerdictKindCount(label, TONES[kind], count, candidate))
+    return kind_counts
 
 
 def counts_sentence(verdicts: Iterable[Verdict]) -> str:
@@ -263,12 +270,6 @@ def _next_step(verdict: Verdict) -> str:
 
 def _reason_suffix(verdict: Verdict) -> str:
     return f": {make_printable(verdict.reason)}" if verdict.reason else ""
-
-
-def _kind_count(kind: VerdictKind, candidate: bool, count: int) -> VerdictKindCount:
-    prefix = "candidate " if candidate else ""
-    plural = "s" if kind in CHANGE_KINDS and count != 1 else ""
-    return VerdictKindCount(f"{prefix}{kind_label(kind)}{plural}", TONES[kind], count, candidate)
 
 
 def _change_history(trend: Trend) -> list[str]:

@@ -59,14 +59,16 @@ class VerdictColumns:
 
 def sort_by_attention(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """Order verdicts: failures, then confirmed regressions, each by size of change relative to noise."""
-    return sorted(
-        verdicts,
-        key=lambda verdict: (
-            verdict.kind is not VerdictKind.FAILED,
-            not is_worse(verdict),
-            *_attention_key(verdict),
-        ),
-    )
+
+    def sort_key(verdict: Verdict) -> tuple[bool, bool, float, str]:
+        size = math.inf
+        if verdict.ratio is not None and verdict.ratio > 0:
+            noise = max(verdict.noise_floor or 0.0, MIN_NOISE_FLOOR)
+            size = abs(math.log(verdict.ratio)) / noise
+        is_failed = verdict.kind is VerdictKind.FAILED
+        return not is_failed, not is_worse(verdict), -size, verdict.series.label
+
+    return sorted(verdicts, key=sort_key)
 
 
 def select_rows(
@@ -177,14 +179,6 @@ def _next_step_cell(verdict: Verdict) -> str:
     if verdict.reason and advice == make_printable(verdict.reason):
         return code_span(advice, in_table=True)
     return advice
-
-
-def _attention_key(verdict: Verdict) -> tuple[float, str]:
-    """Sort key: the largest change relative to the noise floor first."""
-    if verdict.ratio is None or verdict.ratio <= 0:
-        return -math.inf, verdict.series.label
-    noise = max(verdict.noise_floor or 0.0, MIN_NOISE_FLOOR)
-    return -abs(math.log(verdict.ratio)) / noise, verdict.series.label
 
 
 IDENTITY_COLUMNS: tuple[tuple[str, str, CellRenderer], ...] = (
