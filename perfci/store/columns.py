@@ -13,12 +13,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from perfci.model import (
-    Benchmark,
     Clock,
     Commit,
     Interval,
     Machine,
-    Metric,
     NamedValues,
     Process,
     Role,
@@ -26,7 +24,6 @@ from perfci.model import (
     Series,
     Stage,
     Status,
-    Variant,
     Verdict,
     VerdictKind,
 )
@@ -221,18 +218,6 @@ def build_commit(row: Any) -> Commit:
         tags=tuple(row.tags),
         position=row.position,
         dirty=row.dirty,
-    )
-
-
-def build_series(row: Any, machine: Machine, variant: Variant) -> Series:
-    """Build a series from a row of ``series`` that also has its benchmark's name and version."""
-    return Series(
-        benchmark=Benchmark(row.name, row.version),
-        parameters=to_pairs(row.parameters),
-        metric=Metric(row.metric, row.unit, row.direction),
-        machine=machine,
-        variant=variant,
-        harness=row.harness,
     )
 
 

@@ -167,8 +167,7 @@ def add_incident(tx: Session, project_id: int, columns: Mapping[str, Any]) -> In
     for _ in range(MAX_NUMBER_ATTEMPTS):
         number = (tx.scalar(highest) or 0) + 1
         if execute_rowcount(tx, statement, {**columns, "project_id": project_id, "number": number}):
-            record = find_incident(tx, project_id, number)
-            assert record is not None
+            [record] = _load_records(tx, project_id, INCIDENTS.c.number == number)
             return record
     raise RuntimeError(f"no number was free for an incident of project {project_id}")
 

@@ -11,9 +11,11 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import (
+    Benchmark,
     Commit,
     Environment,
     Machine,
+    Metric,
     PerfciError,
     Series,
     Variant,
@@ -21,7 +23,6 @@ from perfci.model import (
 from perfci.store.columns import (
     build_commit,
     build_machine,
-    build_series,
     build_verdict,
     series_identity,
     to_pairs,
@@ -113,7 +114,17 @@ def load_series(tx: Session, *conditions: Condition) -> dict[int, Series]:
     )
     machines, variants = load_machines(tx), load_variants(tx)
     rows = tx.connection().execute(query)
-    return {row.id: build_series(row, machines[row.machine_id], variants[row.variant_id]) for row in rows}
+    return {
+        row.id: Series(
+            benchmark=Benchmark(row.name, row.version),
+            parameters=to_pairs(row.parameters),
+            metric=Metric(row.metric, row.unit, row.direction),
+            machine=machines[row.machine_id],
+            variant=variants[row.variant_id],
+            harness=row.harness,
+        )
+        for row in rows
+    }
 
 
 def build_verdict_record(row: Any, series: Series) -> VerdictRecord:
