@@ -99,10 +99,11 @@ def test_a_slower_pull_request_is_told_so_and_accepted_and_repaired(hosted: Host
     )
     assert "range(90000)" in profile.read_text()
     assert asked_by_it == []
-    assert [("time_step" in one["body"], "1 regression" in one["body"]) for one in hub.comments] == [
-        (True, True)
-    ]
-    assert [(one["head_sha"], one["conclusion"]) for one in hub.checks] == [
+    assert [
+        ("time_step" in each_comment["body"], "1 regression" in each_comment["body"])
+        for each_comment in hub.comments
+    ] == [(True, True)]
+    assert [(check["head_sha"], check["conclusion"]) for check in hub.checks] == [
         (slower["head"]["sha"], "neutral")
     ]
 
@@ -112,7 +113,7 @@ def test_a_slower_pull_request_is_told_so_and_accepted_and_repaired(hosted: Host
     hosted.run("perf-report.yml", "issue_comment", said(slower, accept, "bob"))
 
     assert "**Accepted:** `bob: it is meant`" in hub.comments[0]["body"]
-    assert [one["conclusion"] for one in hub.checks] == ["success"]
+    assert [check["conclusion"] for check in hub.checks] == ["success"]
     del hub.comments[1]
 
     repaired = hosted.propose(
@@ -126,8 +127,10 @@ def test_a_slower_pull_request_is_told_so_and_accepted_and_repaired(hosted: Host
     assert again.outputs["regressions"] == "0"
     assert worse_in(hosted, again) == []
     assert "> **Outdated:**" in outdated
-    assert [("1 regression" in one["body"], one["issue"]) for one in hub.comments] == [(False, 7)]
-    assert [one["head_sha"] for one in hub.checks] == [slower["head"]["sha"], repaired["head"]["sha"]]
+    assert [
+        ("1 regression" in each_comment["body"], each_comment["issue"]) for each_comment in hub.comments
+    ] == [(False, 7)]
+    assert [check["head_sha"] for check in hub.checks] == [slower["head"]["sha"], repaired["head"]["sha"]]
     assert (
         hub.checks[1]["details_url"]
         == f"https://github.com/acme/model/actions/runs/{again.number}/attempts/1"
@@ -151,17 +154,19 @@ def test_a_fork_reports_and_never_sees_a_credential(hosted: Hosted, hub: FakeGit
     assert "extraheader" not in seen["git"]
     assert measured.jobs == {"compare": "success"}  # nobody signs for a fork: nothing is uploaded
     assert asked_by_it == []
-    assert ["1 regression" in one["body"] for one in hub.comments] == [True]
+    assert ["1 regression" in each_comment["body"] for each_comment in hub.comments] == [True]
     assert "perf.example.com" not in hub.comments[0]["body"]
 
 
 def test_a_cancelled_run_shows_as_not_run(hosted: Hosted, hub: FakeGitHub) -> None:
     proposal = hosted.propose(hosted.branch("faster", "Stop me", thing=a_thing(bytes=1200)), fork=2)
 
-    told = hosted.report(proposal, Ran(17, "cancelled"))
+    report = hosted.report(proposal, Ran(17, "cancelled"))
 
-    assert told.jobs == {"report": "success"}
-    assert [(one["conclusion"], one["output"]["title"]) for one in hub.checks] == [("neutral", "Not run")]
+    assert report.jobs == {"report": "success"}
+    assert [(check["conclusion"], check["output"]["title"]) for check in hub.checks] == [
+        ("neutral", "Not run")
+    ]
 
 
 def test_nightly_aa_runs_are_kept_and_uploaded_to_a_server(hosted: Hosted, tmp_path: Path) -> None:
@@ -213,4 +218,8 @@ def test_a_server_gets_the_history_of_main_and_no_pull_request_writes_into_it(
 def worse_in(hosted: Hosted, ran: Ran) -> list[str]:
     """The benchmarks that a run found worse, as it handed them over."""
     findings = json.loads((hosted.artifact(ran) / "findings.json").read_text())["findings"]
-    return [one["series"]["benchmark"]["name"] for one in findings["verdicts"] if one["kind"] == "regression"]
+    return [
+        verdict["series"]["benchmark"]["name"]
+        for verdict in findings["verdicts"]
+        if verdict["kind"] == "regression"
+    ]

@@ -53,7 +53,7 @@ def test_our_own_workflow_stops_a_wider_layer_and_nothing_that_no_benchmark_sees
     assert (stopped.ended, stopped.outputs["verdict"]) == ("failure", "worse")
     assert stopped.outputs["report-url"] == f"https://github.com/acme/model/actions/runs/{stopped.number}"
     assert "▲ **worse +14.9" in stopped.summary
-    assert ["flops" in one["body"] for one in hub.comments] == [True]
+    assert ["flops" in comment["body"] for comment in hub.comments] == [True]
 
 
 @pytest.mark.proof

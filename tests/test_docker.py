@@ -44,7 +44,7 @@ def dockerfile() -> list[Instruction]:
 
 
 def of(word: str) -> list[str]:
-    return [one.rest for one in dockerfile() if one.word == word]
+    return [item.rest for item in dockerfile() if item.word == word]
 
 
 class Box:
@@ -93,9 +93,9 @@ def installer() -> dict[str, str]:
     listed = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True
     ).stdout
-    told = dict(re.findall(r"^(?:global|install|user|:env:)\.([\w-]+)='(.*)'$", listed, flags=re.M))
+    result = dict(re.findall(r"^(?:global|install|user|:env:)\.([\w-]+)='(.*)'$", listed, flags=re.M))
     return {
-        f"PIP_{name.upper().replace('-', '_')}": value.replace("\\n", " ") for name, value in told.items()
+        f"PIP_{name.upper().replace('-', '_')}": value.replace("\\n", " ") for name, value in result.items()
     }
 
 
@@ -192,7 +192,7 @@ def test_the_compose_file_is_one() -> None:
 
 
 def test_the_compose_file_sets_only_settings_there_are() -> None:
-    known = {
+    variables = {
         variable_name(table, key)
         for table in SERVICE_TABLES
         for key in type(getattr(Settings(), table)).model_fields
@@ -202,4 +202,4 @@ def test_the_compose_file_sets_only_settings_there_are() -> None:
         re.findall(r"PERFCI_[A-Z_]+", (ROOT / "compose.yaml").read_text() + (ROOT / "Dockerfile").read_text())
     )
 
-    assert named <= known
+    assert named <= variables

@@ -40,19 +40,19 @@ CASES_OF_TODAY = json.loads(CASES.read_text())
     ],
 )
 def test_each_case_still_ends_in_the_word_the_page_gives_it(case: str, kind: VerdictKind) -> None:
-    found = Comparison.of(case, CASES_OF_TODAY["comparisons"][case])
+    result = Comparison.of(case, CASES_OF_TODAY["comparisons"][case])
 
-    assert found.verdict.kind is kind
+    assert result.verdict.kind is kind
     assert f"pairs: {kind.value}, " in (PLOTS / f"{case}.svg").read_text()
 
 
 def test_the_mix_of_the_two_states_is_quoted_as_it_is_told() -> None:
-    found = Comparison.of("two-states", CASES_OF_TODAY["comparisons"]["two-states"])
+    result = Comparison.of("two-states", CASES_OF_TODAY["comparisons"]["two-states"])
 
     quoted = re.search(r"\*(\d+ of \d+ base .*?within modes)\*", " ".join(PAGE.split()))
 
     assert quoted is not None
-    assert quoted[1] in found.verdict.reason
+    assert quoted[1] in result.verdict.reason
 
 
 @pytest.mark.parametrize(("history", "state"), [("change-point", "confirmed"), ("environment", "refuted")])

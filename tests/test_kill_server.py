@@ -25,6 +25,6 @@ def test_a_killed_server_loses_nothing_it_acknowledged() -> None:
     running = [
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for command in commands
     ]
-    told = [one.communicate()[0].decode() for one in running]
+    messages = [process.communicate()[0].decode() for process in running]
 
-    assert [one.returncode for one in running] == [0] * len(kinds), "\n".join(told)
+    assert [process.returncode for process in running] == [0] * len(kinds), "\n".join(messages)

@@ -22,21 +22,21 @@ PAGE = (Path(__file__).parent.parent / "docs" / "settings.md").read_text()
 
 def documented() -> dict[str, list[list[str]]]:
     """The rows of each table of the page, as cells without the meaning."""
-    found: dict[str, list[list[str]]] = {}
+    result: dict[str, list[list[str]]] = {}
     for section in re.split(r"^### ", PAGE, flags=re.M)[1:]:
         if heading := re.match(r"`\[+(\w+)\]+`", section):
             rows = re.findall(r"^\| `(.*)\|$", section, flags=re.M)
-            found[heading[1]] = [[cell.strip(" `") for cell in row.split(" | ")[:-1]] for row in rows]
-    return found
+            result[heading[1]] = [[cell.strip(" `") for cell in row.split(" | ")[:-1]] for row in rows]
+    return result
 
 
 def declared() -> dict[str, list[list[str]]]:
-    found = {}
+    result = {}
     for name, field in Settings.model_fields.items():
         table = next(
             item for item in (field.annotation, *get_args(field.annotation)) if issubclass(item, BaseModel)
         )
-        found[name] = [
+        result[name] = [
             [
                 inner.alias or key,
                 shown(inner.default),
@@ -44,7 +44,7 @@ def declared() -> dict[str, list[list[str]]]:
             ]
             for key, inner in table.model_fields.items()
         ]
-    return found
+    return result
 
 
 def shown(default: Any) -> str:

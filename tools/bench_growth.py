@@ -62,7 +62,7 @@ def best(work: Callable[[], object]) -> str:
         wall, own = time.perf_counter(), time.process_time()
         work()
         took.append((time.perf_counter() - wall, time.process_time() - own))
-    wall, own = (min(one[place] for one in took) * 1000 for place in (0, 1))
+    wall, own = (min(item[place] for item in took) * 1000 for place in (0, 1))
     return f"{wall:8.1f} ({own:6.1f})"
 
 

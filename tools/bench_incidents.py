@@ -44,7 +44,7 @@ API = "/api/v1/projects/acme:model/incidents"
 def fill(store: Store) -> None:
     """Every series takes part in one incident; every third incident asks for a person."""
     line = [a_commit(number) for number in range(2 * INCIDENTS + 2, 0, -1)]
-    found = []
+    results = []
     for number in range(INCIDENTS):
         at = 2 + 2 * number
         moves = [
@@ -58,13 +58,15 @@ def fill(store: Store) -> None:
             )
             for k in range(MEMBERS)
         ]
-        found.append(
+        results.append(
             a_budgeted_incident(f"incident{number}", *moves, good=at - 1, bad=at, ongoing=number % 3 == 0)
         )
-    project, seen = measured_project(store, *found), an_evaluation(*found[::-1], commits=line)
+    project, seen = measured_project(store, *results), an_evaluation(*results[::-1], commits=line)
     with store.begin() as tx:
         save_change_points(
-            tx, project.slug, {one.series: [one] for seen in found for one in seen.incident.members}
+            tx,
+            project.slug,
+            {member.series: [member] for seen in results for member in seen.incident.members},
         )
     for about, now in (("finds all", NOON), ("changes nothing", NOON + timedelta(hours=1))):
         held: list[float] = []
@@ -116,15 +118,16 @@ def bulk(store: Store) -> list[Took]:
 
     def together(seen: dict[int, int], state: IncidentState) -> None:
         with store.begin() as tx:
-            found = update_incidents(
+            incidents = update_incidents(
                 tx, project, seen, IncidentUpdate(state, reason="together"), acting_as("local", NOON)
             )
-        assert len(found.changed) == BULK, found
+        assert len(incidents.changed) == BULK, incidents
 
     for state in (IncidentState.INVESTIGATING, IncidentState.CULPRIT_FOUND) * 3:
         with store.read() as tx:
             seen = {
-                one.number: one.revision for one in incident_store.list_incidents(tx, project.id, limit=BULK)
+                incident.number: incident.revision
+                for incident in incident_store.list_incidents(tx, project.id, limit=BULK)
             }
         took.append(timed(partial(together, seen, state)))
     return took
@@ -160,7 +163,7 @@ def main(kinds: list[str]) -> int:
         with tempfile.TemporaryDirectory() as folder, fresh_database(kind, Path(folder)) as url:
             figures = figures_of(kind, url)
         for name, took in figures.items():
-            wall, cpu = (statistics.median(one) for one in zip(*took, strict=True))
+            wall, cpu = (statistics.median(item) for item in zip(*took, strict=True))
             over += wall > BUDGET_MS[name]
             print(
                 f"  {name}: {wall:.0f} ms, of which CPU here {cpu:.0f} (budget {BUDGET_MS[name]:.0f})",

@@ -78,9 +78,11 @@ def finding(series: int) -> Iterator[Figure]:
     lines = histories(series)
     whole, scratch = timed(lambda: detect_change_points_in_many(lines))
     yield scratch.held(f"{series:,} series of {POINTS} points from nothing", SCRATCH_S * series / SERIES)
-    known = update_segmentations([SegmentedSeries(np.empty(0))] * series, [line[:-1] for line in lines])
+    segmentations = update_segmentations(
+        [SegmentedSeries(np.empty(0))] * series, [line[:-1] for line in lines]
+    )
     gc.freeze()  # a service that holds so many lines has them settled
-    grown, append = timed(lambda: update_segmentations(known, lines))
+    grown, append = timed(lambda: update_segmentations(segmentations, lines))
     yield append.held("one more point on each", APPEND_S * series / SERIES)
     equal = [line.change_points for line in grown] == whole
     yield Figure("both tell the same", "yes" if equal else "no", "yes", equal)
@@ -137,10 +139,10 @@ def looking(commits: int, series: int) -> Iterator[Figure]:
             add_commits(store, [number], series)
             with store.begin() as tx:
                 leased_work.add_work(tx, row_ids.ensure_project_id(tx, PROJECT), "judge", f"{number}-0", NOON)
-            done, one = timed(worker.run_once)
+            done, item = timed(worker.run_once)
             assert done == 1
-            took.append(one)
-    middle = sorted(took, key=lambda one: one.cpu_s)[LOOKS // 2]
+            took.append(item)
+    middle = sorted(took, key=lambda entry: entry.cpu_s)[LOOKS // 2]
     yield middle.held(f"a look after one more run of {series} series with {commits} commits", LOOK_S)
 
 

@@ -100,21 +100,21 @@ def reference_suites(folder: Path) -> Iterator[Figure]:
     project = GitProject(folder)
     shutil.copytree(BENCHMARKS, folder / "benchmarks", ignore=shutil.ignore_patterns("__pycache__", ".asv"))
     project.commit("The reference suites")
-    told = project.folder / "told.json"
+    text = project.folder / "told.json"
     wall_s = timed(
-        [sys.executable, "-m", "perfci.cli", "run", "--smoke", "--rounds", "1", "--json", str(told)], project
+        [sys.executable, "-m", "perfci.cli", "run", "--smoke", "--rounds", "1", "--json", str(text)], project
     )
-    statuses = json.loads(told.read_text())["statuses"]
+    statuses = json.loads(text.read_text())["statuses"]
     counts = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
     yield Figure("reference suites at smoke sizes", f"{wall_s:.1f} s", "180 s", wall_s <= 180)
     yield Figure("their cells", counts, "ok or skipped", set(statuses) <= {"ok", "skipped"})
 
 
 def under_perfci(project: GitProject) -> Timed:
-    told = project.folder / "told.json"
-    command = [sys.executable, "-m", "perfci.cli", "run", "--smoke", "--rounds", "1", "--json", str(told)]
+    text = project.folder / "told.json"
+    command = [sys.executable, "-m", "perfci.cli", "run", "--smoke", "--rounds", "1", "--json", str(text)]
     wall_s = timed(command, project)
-    answer = json.loads(told.read_text())
+    answer = json.loads(text.read_text())
     exported = run([sys.executable, "-m", "perfci.cli", "export", "--format", "csv"], project)
     rows = [row for row in csv.DictReader(io.StringIO(exported)) if not row["metric"].startswith("cpu_")]
     samples = sum(int(row["samples"] or 0) for row in rows)
@@ -149,8 +149,8 @@ def empty_process(folder: Path) -> Iterator[Figure]:
         rows = database.execute("select round, started_at from processes order by started_at").fetchall()
     gaps = [after - before for (round_, before), (same, after) in itertools.pairwise(rows) if round_ == same]
     median, worst = statistics.median(gaps), statistics.quantiles(gaps, n=20)[-1]
-    told = f"{median:.0f} ms (95 % within {worst:.0f} ms, {len(rows)} processes)"
-    yield Figure("an empty process with its committed row", told, "25 ms", median <= 25)
+    text = f"{median:.0f} ms (95 % within {worst:.0f} ms, {len(rows)} processes)"
+    yield Figure("an empty process with its committed row", text, "25 ms", median <= 25)
 
 
 def start_up(folder: Path) -> Iterator[Figure]:

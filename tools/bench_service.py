@@ -174,10 +174,10 @@ def send(address: str, uploads: Sequence[Upload], *, clients: int, rate: float =
                     tally.errors += [error] if error else []
 
     threads = [threading.Thread(target=client) for _ in range(clients)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     tally.seconds = time.perf_counter() - began
     return tally
 
@@ -231,8 +231,8 @@ def _beside(url: str, folder: Path, name: str) -> str:
         return f"sqlite:///{folder}/{name}.db"
     with psycopg.connect(
         sa.make_url(url).set(drivername="postgresql").render_as_string(False), autocommit=True
-    ) as one:
-        one.execute(f"CREATE DATABASE {name}")
+    ) as item:
+        item.execute(f"CREATE DATABASE {name}")
     return sa.make_url(url).set(database=name).render_as_string(hide_password=False)
 
 
@@ -240,12 +240,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--database", choices=KINDS, help="one of them; otherwise both")
     parser.add_argument("--seconds", type=float, default=8.0, help="of each load")
-    given = parser.parse_args()
+    options = parser.parse_args()
     print(f"load of this machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
     report(
         figure
-        for kind in ([given.database] if given.database else KINDS)
-        for figure in figures(kind, given.seconds)
+        for kind in ([options.database] if options.database else KINDS)
+        for figure in figures(kind, options.seconds)
     )
 
 

@@ -106,7 +106,7 @@ class Plain:
         with closing(connect_to(self.source)) as source:
             run_ids = [row[0] for row in source.execute(f"SELECT max(id) - {count} FROM runs")]
             self.rows = [rows_of(source, run_ids[0] + number) for number in range(1, count + 1)]
-            known = (
+            existing = (
                 "machines",
                 "environments",
                 "variants",
@@ -116,7 +116,7 @@ class Plain:
                 "sessions",
                 "commits",
             )
-            for name in known:
+            for name in existing:
                 self._copy_missing(source, name)
         self.connection.commit()
 
@@ -187,9 +187,9 @@ def measure(kind: str) -> None:
     ours: list[tuple[float, float]] = []
     plain: list[tuple[float, float]] = []
     with (
-        tempfile.TemporaryDirectory() as one,
+        tempfile.TemporaryDirectory() as item,
         tempfile.TemporaryDirectory() as other,
-        fresh_database(kind, Path(one)) as url,
+        fresh_database(kind, Path(item)) as url,
         fresh_database(kind, Path(other)) as limit_url,
         closing(open_store(url, create=False, durable=True)) as store,
     ):

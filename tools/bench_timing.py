@@ -127,13 +127,13 @@ def compared(name: str, ours: Timer, theirs: Timer, what: str, quads: int) -> Fi
     present.
     """
     for attempt in range(1, TRIES + 1):
-        found = agreement([quad(ours, theirs) for _ in range(quads)])
-        if found.shown or found.refuted:
-            told = f"{found}, {what}, try {attempt}"
-            return Figure(name, told, f"1 +- {AGREED:g}", found.shown)
-        print(f"  inconclusive, try {attempt} of {TRIES}: {found}", flush=True)
+        result = agreement([quad(ours, theirs) for _ in range(quads)])
+        if result.shown or result.refuted:
+            text = f"{result}, {what}, try {attempt}"
+            return Figure(name, text, f"1 +- {AGREED:g}", result.shown)
+        print(f"  inconclusive, try {attempt} of {TRIES}: {result}", flush=True)
     itself = agreement([quad(theirs, theirs) for _ in range(quads)])
-    return Figure(name, f"{found}, {what}; theirs against itself: {itself}", f"1 +- {AGREED:g}", None)
+    return Figure(name, f"{result}, {what}; theirs against itself: {itself}", f"1 +- {AGREED:g}", None)
 
 
 def quad(ours: Timer, theirs: Timer) -> float:
@@ -147,7 +147,7 @@ def agreement(logs: list[float]) -> Agreement:
     approximation).
     """
     count = len(logs)
-    walsh = sorted((one + other) / 2 for at, one in enumerate(logs) for other in logs[at:])
+    walsh = sorted((item + other) / 2 for at, item in enumerate(logs) for other in logs[at:])
     spread = 1.96 * math.sqrt(count * (count + 1) * (2 * count + 1) / 24)
     rank = max(0, math.floor(count * (count + 1) / 4 - spread))
     return Agreement(*map(math.exp, (statistics.median(walsh), walsh[rank], walsh[-1 - rank])))

@@ -88,7 +88,7 @@ def a_server(folder: Path, url: str) -> Iterator[Server]:
 
 def full_disk(folder: Path) -> Told:
     """Fill the disk by uploads, make room, and send again what was refused."""
-    told, disk = Told("disk full"), folder / "disk"
+    outcome, disk = Told("disk full"), folder / "disk"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SMALL_MB}m", "none", str(disk)], check=True)
     try:
@@ -100,28 +100,28 @@ def full_disk(folder: Path) -> Told:
             ).status_code == 201 and acknowledged < 500:
                 acknowledged += 1
             ready = httpx.get(f"{server.address}/readyz", timeout=30)
-            told.figures |= {"acknowledged before": acknowledged, "answer": answer.status_code}
-            told.expect(answer.status_code == 503, f"a full disk was answered with {answer.status_code}")
-            told.expect("Retry-After" in answer.headers, "no Retry-After")
-            told.expect("disk is full" in answer.text, f"not said why: {answer.text[:200]}")
-            told.expect(ready.status_code == 503, f"/readyz says {ready.status_code} on a full disk")
-            told.expect(stored(url) == acknowledged, "the rows are not those that were acknowledged")
+            outcome.figures |= {"acknowledged before": acknowledged, "answer": answer.status_code}
+            outcome.expect(answer.status_code == 503, f"a full disk was answered with {answer.status_code}")
+            outcome.expect("Retry-After" in answer.headers, "no Retry-After")
+            outcome.expect("disk is full" in answer.text, f"not said why: {answer.text[:200]}")
+            outcome.expect(ready.status_code == 503, f"/readyz says {ready.status_code} on a full disk")
+            outcome.expect(stored(url) == acknowledged, "the rows are not those that were acknowledged")
             subprocess.run(["mount", "-o", f"remount,size={ROOMY_MB}m", str(disk)], check=True)
             again = upload(server.address, acknowledged + 1)
-            told.expect(
+            outcome.expect(
                 again.status_code == 201,
                 f"with room again it answers {again.status_code}: {again.text[:200]}",
             )
-            told.expect(stored(url) == acknowledged + 1, "the repeated upload is not stored once")
-        told.broken += check(url)
+            outcome.expect(stored(url) == acknowledged + 1, "the repeated upload is not stored once")
+        outcome.broken += check(url)
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)
-    return told
+    return outcome
 
 
 def held_database(folder: Path, url: str, seconds: float = 10.0) -> Told:
     """Hold the write lock while four uploads arrive; reading goes on, and all four are stored afterwards."""
-    told = Told(f"database locked {seconds:g} s")
+    outcome = Told(f"database locked {seconds:g} s")
     with a_server(folder, url) as server, held(url) as other:
         upload(server.address, 1)
         answers: list[int] = []
@@ -132,27 +132,27 @@ def held_database(folder: Path, url: str, seconds: float = 10.0) -> Told:
             )
             for number in range(2, 6)
         ]
-        for one in senders:
-            one.start()
+        for sender in senders:
+            sender.start()
         ready = httpx.get(f"{server.address}/readyz", timeout=30).status_code
         began = time.monotonic()
         read = httpx.get(f"{server.address}/api/v1/projects", timeout=30)
-        told.figures["read meanwhile"] = f"{(time.monotonic() - began) * 1000:.0f} ms"
+        outcome.figures["read meanwhile"] = f"{(time.monotonic() - began) * 1000:.0f} ms"
         time.sleep(seconds)
         early = len(answers)
         other.exec_driver_sql("COMMIT")
-        for one in senders:
-            one.join()
-        told.figures["/readyz meanwhile"] = ready
-        told.expect(early == 0, "an upload was answered although nobody could write")
-        told.expect(
+        for sender in senders:
+            sender.join()
+        outcome.figures["/readyz meanwhile"] = ready
+        outcome.expect(early == 0, "an upload was answered although nobody could write")
+        outcome.expect(
             ready == READY_WHILE_HELD[other.dialect.name], f"/readyz says {ready} while nobody can write"
         )
-        told.expect(read.status_code == 200, f"reading answers {read.status_code} meanwhile")
-        told.expect(answers == [201] * 4, f"the uploads were answered {answers}")
-        told.expect(stored(url) == 5, "not every upload is stored once")
-    told.broken += check(url)
-    return told
+        outcome.expect(read.status_code == 200, f"reading answers {read.status_code} meanwhile")
+        outcome.expect(answers == [201] * 4, f"the uploads were answered {answers}")
+        outcome.expect(stored(url) == 5, "not every upload is stored once")
+    outcome.broken += check(url)
+    return outcome
 
 
 HOLD = {
@@ -179,23 +179,23 @@ def broken_bodies(folder: Path, url: str) -> Told:
     """Bodies that break off at every tenth of their length, sockets that close half, and some that say
     nothing.
     """
-    told = Told("truncated bodies, half-closed sockets")
+    outcome = Told("truncated bodies, half-closed sockets")
     with a_server(folder, url) as server:
         request = _request(server.address)
         kept = [_cut(server.address, request, share / 10, half=False) for share in range(1, 10)]
         answers = [_cut(server.address, request, share / 10, half=True) for share in range(1, 10)]
         silent = [_connection(server.address) for _ in range(20)]
         whole = upload(server.address, 2).status_code
-        for one in silent:
-            one.close()
-        told.figures["answers to half-closed"] = sorted({answer[:12].decode() for answer in answers})
-        told.expect(
+        for item in silent:
+            item.close()
+        outcome.figures["answers to half-closed"] = sorted({answer[:12].decode() for answer in answers})
+        outcome.expect(
             not any(b" 20" in answer[:13] for answer in (*answers, *kept)), "half a body was acknowledged"
         )
-        told.expect(whole == 201, f"an upload beside 20 silent connections is answered {whole}")
-        told.expect(stored(url) == 1, "something of a broken body is stored")
-    told.broken += check(url)
-    return told
+        outcome.expect(whole == 201, f"an upload beside 20 silent connections is answered {whole}")
+        outcome.expect(stored(url) == 1, "something of a broken body is stored")
+    outcome.broken += check(url)
+    return outcome
 
 
 def _request(address: str) -> bytes:
@@ -219,13 +219,13 @@ def _connection(address: str) -> socket.socket:
 
 def _cut(address: str, request: bytes, share: float, *, half: bool) -> bytes:
     """Send the beginning of a request; then close for good, or only our side and listen."""
-    with _connection(address) as one:
-        one.sendall(request[: int(len(request) * share)])
+    with _connection(address) as connection:
+        connection.sendall(request[: int(len(request) * share)])
         if not half:
             return b""
-        one.shutdown(socket.SHUT_WR)
+        connection.shutdown(socket.SHUT_WR)
         with contextlib.suppress(ConnectionError):
-            return one.recv(65536)
+            return connection.recv(65536)
     return b""
 
 
@@ -233,7 +233,7 @@ def clock_set_back(folder: Path, url: str) -> Told:
     """Upload, set the clock back by a year, upload and judge: nothing waits for the old time to come
     again.
     """
-    told = Told("clock set back a year")
+    outcome = Told("clock set back a year")
     now = [datetime.now(UTC)]
     with closing(open_store(url, create=True)) as store:
         app = create_app(store, read_only=False, clock=lambda: now[0])
@@ -243,11 +243,11 @@ def clock_set_back(folder: Path, url: str) -> Told:
             answers.append(_upload_by(ApiClient(door), 2))
         app.extensions["perfci"].group_commit.close()
         judged = JudgeWorker(store, lambda _: ProjectPolicies(), clock=lambda: now[0]).drain()
-        told.figures |= {"stored": sum(answers), "judged": judged}
-        told.expect(answers == [True, True], "an upload was not stored")
-        told.expect(judged == 2, f"{judged} of 2 uploads were judged")
-    told.broken += check(url)
-    return told
+        outcome.figures |= {"stored": sum(answers), "judged": judged}
+        outcome.expect(answers == [True, True], "an upload was not stored")
+        outcome.expect(judged == 2, f"{judged} of 2 uploads were judged")
+    outcome.broken += check(url)
+    return outcome
 
 
 def _upload_by(client: ApiClient, number: int) -> bool:
@@ -258,7 +258,7 @@ def _upload_by(client: ApiClient, number: int) -> bool:
 
 def late_spool(folder: Path, url: str) -> Told:
     """Send what waited for three days, some of it stored already, twice."""
-    told = Told("spool replayed after three days")
+    outcome = Told("spool replayed after three days")
     spool = Spool(folder / "spool")
     with a_server(folder, url) as server, open_http_client(server.address) as door:
         client = ApiClient(door)
@@ -275,18 +275,18 @@ def late_spool(folder: Path, url: str) -> Told:
             flush_spool(spool, client, FlushRetryPolicy()),
             flush_spool(spool, client, FlushRetryPolicy()),
         )
-        told.figures |= {
+        outcome.figures |= {
             "sent": len(first.sent),
             "known": len(first.already_stored),
             "second time": len(second.sent),
         }
-        told.expect((len(first.sent), len(first.already_stored)) == (4, 4), "not every run was sent once")
-        told.expect(
+        outcome.expect((len(first.sent), len(first.already_stored)) == (4, 4), "not every run was sent once")
+        outcome.expect(
             not (second.sent or second.already_stored or second.waiting), "something was left to send"
         )
-        told.expect(stored(url) == 8, "not every run is stored once")
-    told.broken += check(url)
-    return told
+        outcome.expect(stored(url) == 8, "not every run is stored once")
+    outcome.broken += check(url)
+    return outcome
 
 
 DISTURBANCES: tuple[Callable[[Path, str], Told], ...] = (
@@ -299,8 +299,8 @@ DISTURBANCES: tuple[Callable[[Path, str], Told], ...] = (
 
 def _may_mount() -> bool:
     """A file system of one's own takes a capability, which root often lacks in a container."""
-    [given] = re.findall(r"^CapEff:\s*(\w+)", Path("/proc/self/status").read_text(), flags=re.M)
-    return bool(int(given, 16) >> CAP_SYS_ADMIN & 1)
+    [values] = re.findall(r"^CapEff:\s*(\w+)", Path("/proc/self/status").read_text(), flags=re.M)
+    return bool(int(values, 16) >> CAP_SYS_ADMIN & 1)
 
 
 CAP_SYS_ADMIN = 21
@@ -323,12 +323,10 @@ def all_told() -> Iterator[tuple[str, Told]]:
 
 def main() -> int:
     broken = 0
-    for kind, told in all_told():
-        print(
-            f"{kind:<10}  {told.name:<38} {json.dumps(told.figures)} {'; '.join(told.broken) or 'held'}",
-            flush=True,
-        )
-        broken += len(told.broken)
+    for kind, result in all_told():
+        problems = "; ".join(result.broken) or "held"
+        print(f"{kind:<10}  {result.name:<38} {json.dumps(result.figures)} {problems}", flush=True)
+        broken += len(result.broken)
     return 1 if broken else 0
 
 

@@ -131,30 +131,30 @@ def measured_comparisons(folder: Path) -> dict[str, Any]:
     shas = {"base": project.commit("Sum the squares", work=STEP)}
     shas["same"] = project.commit("Say what it does", work=STEP + "# Sums squares.\n")
     shas["slower"] = project.commit("Sum an eighth more", work=SLOWER)
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for head in ("same", "slower"):
         perfci(folder, "compare", shas["base"], shas[head])
     with (
         closing(open_store(f"sqlite:///{folder}/.perfci/perfci.db", create=False)) as store,
         store.read() as tx,
     ):
-        sessions = {one.uid: one.kind for one in measurements.load_sessions(tx, folder.name)}
+        sessions = {session.uid: session.kind for session in measurements.load_sessions(tx, folder.name)}
         for name, (head, cell) in COMPARED.items():
-            for uid, kind in sorted(sessions.items(), key=lambda one: one[1] == "confirm"):
+            for uid, kind in sorted(sessions.items(), key=lambda item: item[1] == "confirm"):
                 rows = [
                     row for row in measured_samples.load_session_processes(tx, uid) if row.series.cell == cell
                 ]
                 sides = [levels_of(rows, shas["base"], Role.BASE), levels_of(rows, shas[head], Role.HEAD)]
                 if all(sides):
-                    found[name] = found.get(name, {}) | {kind: sides}
-    return found
+                    result[name] = result.get(name, {}) | {kind: sides}
+    return result
 
 
 def levels_of(rows: Sequence[MeasuredProcess], sha: str, role: Role) -> list[float]:
     """One level for each pair, of the CPU time of its process."""
     mine = [row.process for row in rows if row.sha == sha and row.series.metric.name == "cpu_time"]
     good = sorted(
-        select_usable([process for process in mine if process.role is role]), key=lambda one: one.pair or 0
+        select_usable([process for process in mine if process.role is role]), key=lambda item: item.pair or 0
     )
     return [process_level(process) for process in good]
 
@@ -204,17 +204,17 @@ def history_of(folder: Path) -> dict[str, Any]:
         store.read() as tx,
     ):
         (record,) = [
-            one
-            for one in measurements.search_series(tx, folder.name)
-            if one.series.cell == "cases.time_step" and one.series.metric.name == "cpu_time"
+            each_series
+            for each_series in measurements.search_series(tx, folder.name)
+            if each_series.series.cell == "cases.time_step" and each_series.series.metric.name == "cpu_time"
         ]
         points = measured_samples.load_history(tx, record.id)
         in_pairs = {
-            one.uid
-            for one in measurements.load_sessions(tx, folder.name)
-            if one.kind in ("compare", "confirm")
+            session.uid
+            for session in measurements.load_sessions(tx, folder.name)
+            if session.kind in ("compare", "confirm")
         }
-        told = verdict_store.load_verdict_records(tx, folder.name, series_id=record.id)
+        verdict_records = verdict_store.load_verdict_records(tx, folder.name, series_id=record.id)
     return {
         "points": [
             {
@@ -226,8 +226,8 @@ def history_of(folder: Path) -> dict[str, Any]:
             for point in points
         ],
         "on fresh pairs": [
-            {"base": one.base, "head": one.head, "kind": one.kind.value, "ratio": one.ratio}
-            for one in (record.verdict for record in told if record.session_uid in in_pairs)
+            {"base": verdict.base, "head": verdict.head, "kind": verdict.kind.value, "ratio": verdict.ratio}
+            for verdict in (record.verdict for record in verdict_records if record.session_uid in in_pairs)
         ],
     }
 
@@ -244,10 +244,10 @@ PARTS = ["comparisons", "history", "environments"]
 
 def main(arguments: argparse.Namespace) -> None:
     if arguments.measure is not None:
-        known = json.loads(CASES.read_text()) if CASES.exists() else {}
-        found = measured(known, arguments.measure or PARTS, arguments.other_python)
+        existing = json.loads(CASES.read_text()) if CASES.exists() else {}
+        outcomes = measured(existing, arguments.measure or PARTS, arguments.other_python)
         PLOTS.mkdir(parents=True, exist_ok=True)
-        CASES.write_text(json.dumps(found, indent=1) + "\n")
+        CASES.write_text(json.dumps(outcomes, indent=1) + "\n")
     for name, svg in pictures(json.loads(CASES.read_text())).items():
         (PLOTS / f"{name}.svg").write_text(svg)
 
@@ -255,14 +255,14 @@ def main(arguments: argparse.Namespace) -> None:
 def pictures(cases: dict[str, Any]) -> dict[str, str]:
     """Every picture by its name."""
     comparisons = {name: Comparison.of(name, sides) for name, sides in cases["comparisons"].items()}
-    found = {name: pairs_svg(*one.levels, one.verdict) for name, one in comparisons.items()}
-    found["verdicts"] = intervals_svg(
+    pairs_svgs = {name: pairs_svg(*item.levels, item.verdict) for name, item in comparisons.items()}
+    pairs_svgs["verdicts"] = intervals_svg(
         [Column(label, comparisons[name].verdict) for name, label in WORDS.items()],
         title="Intervals and verdicts",
     )
-    found["looks"] = intervals_svg(looks(comparisons["unchanged"]), title="What each look saw")
-    return found | {
-        name: render_trend(trend(one), standalone=True) for name, one in cases["histories"].items()
+    pairs_svgs["looks"] = intervals_svg(looks(comparisons["unchanged"]), title="What each look saw")
+    return pairs_svgs | {
+        name: render_trend(trend(item), standalone=True) for name, item in cases["histories"].items()
     }
 
 
@@ -292,21 +292,23 @@ def judged(cell: str, base: Sequence[float], head: Sequence[float], stage: Stage
 def looks(one: Comparison) -> list[Column]:
     """The interval at every planned look, up to the first that knows enough."""
     base, head = one.levels
-    cell, found = one.verdict.series.benchmark.name, list[Column]()
+    cell, result = one.verdict.series.benchmark.name, list[Column]()
     for pairs in (pairs for pairs in Rule().looks if pairs <= len(base)):
-        found.append(Column(f"{pairs} pairs", judged(cell, base[:pairs], head[:pairs], one.stage)))
-        if found[-1].verdict.kind is not VerdictKind.INCONCLUSIVE:
+        result.append(Column(f"{pairs} pairs", judged(cell, base[:pairs], head[:pairs], one.stage)))
+        if result[-1].verdict.kind is not VerdictKind.INCONCLUSIVE:
             break
-    return found
+    return result
 
 
 def trend(history: dict[str, Any]) -> Trend:
     """The history with the change points that are found in it today, and what fresh pairs said of them."""
-    points = [point_of(place, one) for place, one in enumerate(history["points"])]
+    points = [point_of(place, item) for place, item in enumerate(history["points"])]
     mine = series("cases.time_step")
     verdicts = [
-        Verdict(VerdictKind(one["kind"]), Stage.CONFIRMATION, mine, one["base"], one["head"], one["ratio"])
-        for one in history["on fresh pairs"]
+        Verdict(
+            VerdictKind(point["kind"]), Stage.CONFIRMATION, mine, point["base"], point["head"], point["ratio"]
+        )
+        for point in history["on fresh pairs"]
     ]
     return build_trend(mine, points, find_change_points(mine, points), verdicts)
 

@@ -26,9 +26,9 @@ TARGET = Path(__file__).parents[1] / "web/perfci_web/static/vendor" / f"plotly-b
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         archive = download(Path(folder))
-        found = integrity_of(archive)
-        if found != INTEGRITY:
-            print(f"{PACKAGE} {VERSION}: the checksum {INTEGRITY} was expected, {found} was downloaded")
+        result = integrity_of(archive)
+        if result != INTEGRITY:
+            print(f"{PACKAGE} {VERSION}: the checksum {INTEGRITY} was expected, {result} was downloaded")
             return 1
         TARGET.parent.mkdir(exist_ok=True)
         for old in TARGET.parent.glob("plotly-basic-*.min.js"):

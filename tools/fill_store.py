@@ -81,8 +81,8 @@ def decide(tx: Session, base: int, head: int) -> None:
     project_id = row_ids.ensure_project_id(tx, PROJECT)
     session_id = row_ids.require_session_id(tx, f"session-{head}")
     question = ("unchanged", "confirmation", commit_sha(base), commit_sha(head))
-    told = (*question, 1.0, 0.99, 1.01, 1.0, 1.0, 0.01, 0.02, 5, "", "[]")
-    rows = [(project_id, session_id, series_id, *told, as_ms(NOON)) for series_id in range(1, SERIES + 1)]
+    result = (*question, 1.0, 0.99, 1.01, 1.0, 1.0, 0.01, 0.02, 5, "", "[]")
+    rows = [(project_id, session_id, series_id, *result, as_ms(NOON)) for series_id in range(1, SERIES + 1)]
     bulk_insert(tx, VerdictRow.__table__, VERDICT, rows)
 
 

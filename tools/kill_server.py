@@ -197,7 +197,7 @@ class Uploader(threading.Thread):
             give_up_after_s=give_up_after_s, sleep=lambda wait: time.sleep(min(wait, 0.2))
         )
         flushed = flush_spool(self._spool, self._client, patience)
-        self.acknowledged += [one.key for one in (*flushed.sent, *flushed.already_stored)]
+        self.acknowledged += [sent_item.key for sent_item in (*flushed.sent, *flushed.already_stored)]
         self.known += len(flushed.already_stored)
         self.refused += flushed.rejected
         return flushed.waiting
@@ -243,8 +243,8 @@ def torment(
     started = time.monotonic()
     server.start()
     uploaders = [Uploader(number, server.address, folder, over, pause_s) for number in range(CLIENTS)]
-    for one in uploaders:
-        one.start()
+    for uploader in uploaders:
+        uploader.start()
     try:
         while time.monotonic() - started < seconds or tally.kills + tally.restarts_of_the_database < kills:
             time.sleep(dice.uniform(*BETWEEN_KILLS_S))
@@ -256,15 +256,15 @@ def torment(
                 server.start()
                 tally.kills += 1
         over.set()
-        for one in uploaders:
-            one.join()
-        for one in uploaders:
-            one.send(120.0)
+        for uploader in uploaders:
+            uploader.join()
+        for uploader in uploaders:
+            uploader.send(120.0)
     finally:
         over.set()
-        for one in uploaders:
-            one.join()
-            one.close()
+        for uploader in uploaders:
+            uploader.join()
+            uploader.close()
         server.end()
     server.keep_promises()
     tally.seconds = round(time.monotonic() - started, 1)
@@ -273,8 +273,8 @@ def torment(
 
 
 def _count(url: str, uploaders: list[Uploader], tally: Tally) -> None:
-    put = {key for one in uploaders for key in one.put}
-    acknowledged = {key for one in uploaders for key in one.acknowledged}
+    put = {key for uploader in uploaders for key in uploader.put}
+    acknowledged = {key for uploader in uploaders for key in uploader.acknowledged}
     engine = sa.create_engine(url)
     with engine.connect() as connection:
         rows = connection.execute(sa.text(STORED)).all()
@@ -287,9 +287,9 @@ def _count(url: str, uploaders: list[Uploader], tally: Tally) -> None:
     tally.partial = sum(
         (results, processes) != (RESULTS, RESULTS * PROCESSES) for _, results, processes in rows
     )
-    tally.refused = sum(len(one.refused) for one in uploaders)
-    tally.known_acknowledgements = sum(one.known for one in uploaders)
-    tally.problems = [*check(url), *(problem for one in uploaders for problem in one.problems)]
+    tally.refused = sum(len(uploader.refused) for uploader in uploaders)
+    tally.known_acknowledgements = sum(uploader.known for uploader in uploaders)
+    tally.problems = [*check(url), *(problem for uploader in uploaders for problem in uploader.problems)]
 
 
 STORED = """
@@ -347,10 +347,15 @@ def main() -> int:
         "--pause", type=float, default=0.0, metavar="SECONDS", help="of a client after each run"
     )
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="perfci-kill-"))
-    with a_database(given.database, folder) as (url, restart):
-        wishes = {"seconds": given.seconds, "kills": given.kills, "pause_s": given.pause, "seed": given.seed}
+    with a_database(options.database, folder) as (url, restart):
+        wishes = {
+            "seconds": options.seconds,
+            "kills": options.kills,
+            "pause_s": options.pause,
+            "seed": options.seed,
+        }
         tally = torment(url, folder, restart=restart, **wishes)
     print(json.dumps(asdict(tally), indent=2))
     if tally.is_clean:

@@ -57,17 +57,18 @@ def pairs_svg(
     """Draw each pair of processes side by side, and to the right the change with its interval between the
     bars.
     """
-    told = f"{len(base)} pairs: {verdict_label(verdict)}, {change_words(verdict)}"
+    text = f"{len(base)} pairs: {verdict_label(verdict)}, {change_words(verdict)}"
     parts = [*_levels(base, head, verdict), *_changes([Column("", verdict)], bar, CHANGES_FROM, WIDTH - 16.0)]
-    return _picture(parts, key, f"{make_printable(verdict.series.label, 300)}: pairs of processes", told)
+    return _picture(parts, key, f"{make_printable(verdict.series.label, 300)}: pairs of processes", text)
 
 
 def intervals_svg(columns: Sequence[Column], *, bar: float = 0.05, key: str = "intervals", title: str) -> str:
     """Draw several intervals between the same bars, each with what stands below it."""
-    told = "; ".join(
-        f"{one.label}: {verdict_label(one.verdict)}, {change_words(one.verdict)}" for one in columns
+    text = "; ".join(
+        f"{column.label}: {verdict_label(column.verdict)}, {change_words(column.verdict)}"
+        for column in columns
     )
-    return _picture(list(_changes(columns, bar, 64.0, WIDTH - 16.0)), key, title, told)
+    return _picture(list(_changes(columns, bar, 64.0, WIDTH - 16.0)), key, title, text)
 
 
 def change_words(verdict: Verdict) -> str:
@@ -146,8 +147,8 @@ def _changes(columns: Sequence[Column], bar: float, left: float, right: float) -
         if all(abs(y(ratio) - other) >= LINE_HEIGHT for other in labelled):
             labelled.append(y(ratio))
             yield svg_text(left - 6, y(ratio) + 4, format_signed_percent(ratio - 1), "pc-end")
-    for number, one in enumerate(columns):
-        yield from _interval(one, left + (number + 0.5) * step, y, shown=len(columns) == 1)
+    for number, item in enumerate(columns):
+        yield from _interval(item, left + (number + 0.5) * step, y, shown=len(columns) == 1)
 
 
 def _interval(column: Column, x: float, y: Callable[[float], float], *, shown: bool) -> Iterator[str]:
@@ -168,7 +169,7 @@ def _interval(column: Column, x: float, y: Callable[[float], float], *, shown: b
 
 def _reach(columns: Sequence[Column], bar: float) -> float:
     """The largest ratio that is shown: every interval in whole, and a little more than the bar."""
-    furthest = max(abs(math.log(end)) for one in columns for end in _ends(one.verdict))
+    furthest = max(abs(math.log(end)) for column in columns for end in _ends(column.verdict))
     return max(LEAST_REACH, 1 + 1.3 * bar, math.exp(1.1 * furthest))
 
 

@@ -99,7 +99,7 @@ def ours(asked: Sequence[Case]) -> list[Answer]:
     pairs = dict.fromkeys(range(len(asked)), LOOKS[0])
     answers: dict[int, Answer] = {}
     while open_ones := [k for k in pairs if k not in answers]:
-        told = judge_document(
+        verdicts = judge_document(
             {
                 "op": "decide",
                 "min_effect": BAR,
@@ -107,11 +107,11 @@ def ours(asked: Sequence[Case]) -> list[Answer]:
                 "cases": [{"id": k, **asked[k].first(pairs[k])} for k in open_ones],
             }
         )
-        for one in told["results"]:
-            if one["decision"] == "more":
-                pairs[one["id"]] += one["more_pairs"]
+        for result in verdicts["results"]:
+            if result["decision"] == "more":
+                pairs[result["id"]] += result["more_pairs"]
             else:
-                answers[one["id"]] = Answer(one["decision"], pairs[one["id"]])
+                answers[result["id"]] = Answer(result["decision"], pairs[result["id"]])
     return [answers[k] for k in range(len(asked))]
 
 
@@ -120,8 +120,8 @@ def fixed(pairs: int) -> Way:
 
     def way(asked: Sequence[Case]) -> list[Answer]:
         documents = [{"id": k, **case.first(pairs)} for k, case in enumerate(asked)]
-        told = judge_document({"op": "compare", "min_effect": BAR, "cases": documents})
-        return [Answer(one["verdict"], pairs) for one in told["results"]]
+        verdicts = judge_document({"op": "compare", "min_effect": BAR, "cases": documents})
+        return [Answer(result["verdict"], pairs) for result in verdicts["results"]]
 
     return way
 
@@ -199,10 +199,10 @@ class Row:
 
 
 def row_of(process_sd: float, hiccups: float, count: int, seed: int) -> Row:
-    asked = list(cases(process_sd, hiccups, count, seed))
-    scores = {pairs: Score.of(fixed(pairs), asked) for pairs in FIXED}
+    request = list(cases(process_sd, hiccups, count, seed))
+    scores = {pairs: Score.of(fixed(pairs), request) for pairs in FIXED}
     name = format_percent(process_sd) + (", hiccups" if hiccups else "")
-    return Row(name, Score.of(ours, asked), Score.of(pocock, asked), scores)
+    return Row(name, Score.of(ours, request), Score.of(pocock, request), scores)
 
 
 def together(rows: Sequence[Row]) -> Row:
@@ -254,18 +254,18 @@ def main() -> None:
     parser.add_argument(
         "--page", type=Path, help="write the table into this page too, such as docs/adaptive-study.md"
     )
-    given = parser.parse_args()
+    options = parser.parse_args()
     load = os.getloadavg()[0]
     rows = []
     for hiccups, process_sd in itertools.product((0.0, HICCUPS), PROCESS_SDS):
-        rows.append(row_of(process_sd, hiccups, given.cases, given.seed))
+        rows.append(row_of(process_sd, hiccups, options.cases, options.seed))
         print(table(rows).splitlines()[-1], flush=True)
     everything = together(rows)
-    count = given.cases * len(EFFECTS)
+    count = options.cases * len(EFFECTS)
     figures = f"{circumstances(load)}; {count} cases a row:\n\n{table([*rows, everything])}"
     print(f"\n{figures}")
-    if given.page:
-        fill(given.page, figures)
+    if options.page:
+        fill(options.page, figures)
     sys.exit(0 if everything.good(LEAST_SAVED) and all(row.good(-MOST_LOST) for row in rows) else 1)
 
 

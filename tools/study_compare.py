@@ -154,7 +154,7 @@ def cpu_s(function: object, times: int) -> float:
 def compared(project: GitProject, base: str, head: str, load: str, planted: float, number: int) -> Trial:
     """One comparison from nothing, as a user would make it."""
     with tempfile.TemporaryDirectory() as scratch:
-        told, database = Path(scratch) / "told.json", f"sqlite:///{scratch}/perfci.db"
+        text, database = Path(scratch) / "told.json", f"sqlite:///{scratch}/perfci.db"
         command = [
             sys.executable,
             "-m",
@@ -165,7 +165,7 @@ def compared(project: GitProject, base: str, head: str, load: str, planted: floa
             "--db",
             database,
             "--json",
-            str(told),
+            str(text),
         ]
         env = {**os.environ, **ISOLATED, "PERFCI_LOCK": str(project.folder / "lock")}
         begin = time.monotonic()
@@ -173,9 +173,9 @@ def compared(project: GitProject, base: str, head: str, load: str, planted: floa
             command, cwd=project.folder, env=env, capture_output=True, text=True, check=False
         )
         seconds = time.monotonic() - begin
-        if not told.exists():
+        if not text.exists():
             raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
-        (verdict,) = json.loads(told.read_text())["verdicts"]
+        (verdict,) = json.loads(text.read_text())["verdicts"]
         bounds = verdict["interval"] or {"lo": None, "hi": None}
         return Trial(
             load,
@@ -194,7 +194,9 @@ def compared(project: GitProject, base: str, head: str, load: str, planted: floa
 def pairs_of(database: str) -> int:
     """All pairs that were measured: those of the looks and the fresh ones."""
     with closing(open_store(database, create=False)) as store, store.read() as tx:
-        rows = [row for one in load_sessions(tx, PROJECT) for row in load_session_processes(tx, one.uid)]
+        rows = [
+            row for session in load_sessions(tx, PROJECT) for row in load_session_processes(tx, session.uid)
+        ]
     processes = {(row.sha, row.process.role, row.process.pair, row.process.started_at) for row in rows}
     return len(processes) // 2
 
@@ -205,9 +207,9 @@ def neighbours(count: int) -> Iterator[None]:
     try:
         yield
     finally:
-        for one in there:
-            one.kill()
-            one.wait()
+        for item in there:
+            item.kill()
+            item.wait()
 
 
 # ------------------------------------------------------------------ what came out
@@ -231,46 +233,46 @@ HEADINGS = (
 
 def table(trials: Sequence[Trial]) -> str:
     groups: dict[tuple[str, float], list[Trial]] = {}
-    for one in sorted(trials, key=lambda trial: (trial.load != QUIET, trial.planted)):
-        groups.setdefault((one.load, one.planted), []).append(one)
+    for each_trial in sorted(trials, key=lambda trial: (trial.load != QUIET, trial.planted)):
+        groups.setdefault((each_trial.load, each_trial.planted), []).append(each_trial)
     lines = [f"| {' | '.join(HEADINGS)} |", "|" + "---|" * len(HEADINGS)]
     return "\n".join([*lines, *(f"| {' | '.join(row(group))} |" for group in groups.values())])
 
 
 def row(group: Sequence[Trial]) -> tuple[str, ...]:
-    first, count = group[0], Counter(one.kind for one in group)
-    pairs = [one.pairs for one in group]
-    known = [one for one in group if one.ratio and one.lo and one.hi]
-    middle = statistics.median(one.ratio for one in known if one.ratio)
-    held = sum((one.lo or 0) <= 1 + first.planted <= (one.hi or 0) for one in known)
+    first, count = group[0], Counter(trial.kind for trial in group)
+    pairs = [trial.pairs for trial in group]
+    values = [trial for trial in group if trial.ratio and trial.lo and trial.hi]
+    middle = statistics.median(value.ratio for value in values if value.ratio)
+    held = sum((value.lo or 0) <= 1 + first.planted <= (value.hi or 0) for value in values)
     return (
         first.load,
         format_signed_percent(first.planted) if first.planted else "nothing (A/A)",
         str(len(group)),
         *(str(count[kind]) for kind in ("regression", "inconclusive", "unchanged", "improvement")),
         format_signed_percent(middle - 1),
-        format_percent(held / len(known)),
+        format_percent(held / len(values)),
         f"{statistics.median(pairs):g}",
         f"{statistics.mean(pairs):.1f}",
         str(max(pairs)),
-        f"{statistics.mean(one.seconds for one in group):.1f} s",
+        f"{statistics.mean(trial.seconds for trial in group):.1f} s",
     )
 
 
 def judged(trials: Sequence[Trial]) -> tuple[list[str], bool]:
     """The figures that are held to a limit, one sentence each, and whether all of them hold."""
-    equal = [one for one in trials if not one.planted]
-    wrong = sum(one.kind == "regression" for one in equal)
+    equal = [trial for trial in trials if not trial.planted]
+    wrong = sum(item.kind == "regression" for item in equal)
     limit = beta.ppf(0.95, wrong + 1, len(equal) - wrong) if equal else 1.0
-    told = [
+    messages = [
         f"{wrong} of {len(equal)} comparisons of a commit with itself were called a regression: with 95 % "
         f"confidence no more than {format_percent(float(limit))} of such would be."
     ]
-    beside = [one for one in trials if one.load == LOADED and one.planted == 0.08]
-    called = [one for one in beside if one.kind == "regression" and one.pairs <= 2 * MOST_PAIRS[LOADED]]
+    beside = [trial for trial in trials if trial.load == LOADED and trial.planted == 0.08]
+    called = [item for item in beside if item.kind == "regression" and item.pairs <= 2 * MOST_PAIRS[LOADED]]
     if beside:
-        told.append(f"Beside two neighbours +8 % was called in {len(called)} of {len(beside)}.")
-    return told, not wrong and len(called) >= CALLED_BESIDE_NEIGHBOURS * len(beside)
+        messages.append(f"Beside two neighbours +8 % was called in {len(called)} of {len(beside)}.")
+    return messages, not wrong and len(called) >= CALLED_BESIDE_NEIGHBOURS * len(beside)
 
 
 def figures(trials: Sequence[Trial], load: float) -> str:
@@ -293,16 +295,16 @@ def main() -> None:
     parser.add_argument(
         "--page", type=Path, help="write the table into this page too, such as docs/compare-study.md"
     )
-    given = parser.parse_args()
+    options = parser.parse_args()
     load = os.getloadavg()[0]
-    given.keep.parent.mkdir(parents=True, exist_ok=True)
+    options.keep.parent.mkdir(parents=True, exist_ok=True)
     trials = (
-        [Trial(**json.loads(line)) for line in given.keep.read_text().splitlines()]
-        if given.keep.exists()
+        [Trial(**json.loads(line)) for line in options.keep.read_text().splitlines()]
+        if options.keep.exists()
         else []
     )
     for where in (QUIET, LOADED):
-        wanted = asked(where, given, {one.key for one in trials})
+        wanted = asked(where, options, {trial.key for trial in trials})
         if not wanted:
             continue
         with tempfile.TemporaryDirectory() as scratch, neighbours(2 if where == LOADED else 0):
@@ -310,14 +312,14 @@ def main() -> None:
             project.write("perfci.toml", f"[judge]\nmax_pairs = {MOST_PAIRS[where]}\n")
             for planted, number in wanted:
                 trials.append(compared(project, shas[0.0], shas[planted], where, planted, number))
-                with given.keep.open("a") as file:
+                with options.keep.open("a") as file:
                     file.write(json.dumps(asdict(trials[-1])) + "\n")
                 print(told(trials[-1]), flush=True)
-                if given.page and len(trials) % 10 == 0:
-                    fill(given.page, figures(trials, load))
+                if options.page and len(trials) % 10 == 0:
+                    fill(options.page, figures(trials, load))
     print(f"\n{figures(trials, load)}")
-    if given.page:
-        fill(given.page, figures(trials, load))
+    if options.page:
+        fill(options.page, figures(trials, load))
     sys.exit(0 if judged(trials)[1] else 1)
 
 
@@ -335,8 +337,8 @@ def asked(
 
 def told(one: Trial) -> str:
     planted = format_signed_percent(one.planted) if one.planted else "nothing"
-    found = "" if one.ratio is None else f" {format_signed_percent(one.ratio - 1)}"
-    return f"{one.load}, {planted} planted: {one.kind}{found}, {one.pairs} pairs in {one.seconds:.1f} s"
+    result = "" if one.ratio is None else f" {format_signed_percent(one.ratio - 1)}"
+    return f"{one.load}, {planted} planted: {one.kind}{result}, {one.pairs} pairs in {one.seconds:.1f} s"
 
 
 if __name__ == "__main__":

@@ -51,8 +51,8 @@ def trial(load: str) -> Trial:
     match = re.search(
         r"(\d+ of \d+) planted changes found at their own commit, (\d+) false alarms", done.stdout
     )
-    found, false_alarms = match.groups() if match else ("no table", "")
-    return Trial(load, done.returncode, seconds, found, false_alarms, done.stdout + done.stderr)
+    result, false_alarms = match.groups() if match else ("no table", "")
+    return Trial(load, done.returncode, seconds, result, false_alarms, done.stdout + done.stderr)
 
 
 def table(trials: list[Trial]) -> str:
@@ -60,11 +60,11 @@ def table(trials: list[Trial]) -> str:
         "| run | machine | exit | time | planted changes found | false alarms |",
         "|---|---|---|---|---|---|",
     ]
-    for number, one in enumerate(trials, 1):
-        late = "" if one.seconds <= LIMITS_S[one.load] else " (over the limit)"
+    for number, item in enumerate(trials, 1):
+        late = "" if item.seconds <= LIMITS_S[item.load] else " (over the limit)"
         lines.append(
-            f"| {number} | {one.load} | {one.exit_code} | {one.seconds:.0f} s{late} | {one.found} "
-            f"| {one.false_alarms} |"
+            f"| {number} | {item.load} | {item.exit_code} | {item.seconds:.0f} s{late} | {item.found} "
+            f"| {item.false_alarms} |"
         )
     return "\n".join(lines)
 
@@ -74,9 +74,9 @@ def main() -> None:
     parser.add_argument("--quiet", type=int, default=5)
     parser.add_argument("--loaded", type=int, default=5)
     parser.add_argument("--keep", type=Path, help="a folder for what each demo printed")
-    given = parser.parse_args()
+    options = parser.parse_args()
     trials: list[Trial] = []
-    for load, count in (("quiet", given.quiet), ("loaded", given.loaded)):
+    for load, count in (("quiet", options.quiet), ("loaded", options.loaded)):
         neighbours = [
             subprocess.Popen([sys.executable, "-c", NEIGHBOUR]) for _ in range(2 if load == "loaded" else 0)
         ]
@@ -84,15 +84,22 @@ def main() -> None:
             for _ in range(count):
                 trials.append(trial(load))
                 print(table(trials).splitlines()[-1], flush=True)
-                if given.keep:
-                    given.keep.mkdir(parents=True, exist_ok=True)
-                    (given.keep / f"{len(trials)}-{load}.txt").write_text(trials[-1].told)
+                if options.keep:
+                    options.keep.mkdir(parents=True, exist_ok=True)
+                    (options.keep / f"{len(trials)}-{load}.txt").write_text(trials[-1].told)
         finally:
             for neighbour in neighbours:
                 neighbour.kill()
                 neighbour.wait()
     print("\n" + table(trials))
-    sys.exit(0 if all(one.exit_code == 0 and one.seconds <= LIMITS_S[one.load] for one in trials) else 1)
+    sys.exit(
+        0
+        if all(
+            each_trial.exit_code == 0 and each_trial.seconds <= LIMITS_S[each_trial.load]
+            for each_trial in trials
+        )
+        else 1
+    )
 
 
 if __name__ == "__main__":

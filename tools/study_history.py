@@ -164,11 +164,11 @@ class Told:
 
 def replayed(lines: Sequence[Logs]) -> Iterator[Told]:
     """Every move the detector tells for the first time as the points of some lines arrive one by one."""
-    known = [SegmentedSeries(np.empty(0)) for _ in lines]
+    segmented_series = [SegmentedSeries(np.empty(0)) for _ in lines]
     seen: list[list[int]] = [[] for _ in lines]
     for end in range(MIN_POINTS, max(map(len, lines)) + 1):
-        known = update_segmentations(known, [line[:end] for line in lines])
-        for row, line in enumerate(known):
+        segmented_series = update_segmentations(segmented_series, [line[:end] for line in lines])
+        for row, line in enumerate(segmented_series):
             for step in line.steps:
                 if len(lines[row]) >= end and is_new(step.index, seen[row]):
                     seen[row].append(step.index)
@@ -239,10 +239,10 @@ def study(kind: str, series: int = SERIES) -> Replay:
     """
     lines = change_free(kind, of_kind(kind, 1), series, POINTS + 2 * FRESH_PAIRS * RETESTS)
     begin = time.perf_counter()
-    told = list(replayed(lines[:, :POINTS]))
+    result = list(replayed(lines[:, :POINTS]))
     took, points = time.perf_counter() - begin, series * POINTS
-    pages = sum(convicted([fresh_runs(lines[one.line], number) for number, one in enumerate(told)]))
-    return Replay(kind, points, len(told), pages, STEPS, tuple(delays(kind)), 1e6 * took / points)
+    pages = sum(convicted([fresh_runs(lines[item.line], number) for number, item in enumerate(result)]))
+    return Replay(kind, points, len(result), pages, STEPS, tuple(delays(kind)), 1e6 * took / points)
 
 
 def delays(kind: str) -> list[int]:
@@ -254,11 +254,11 @@ def delays(kind: str) -> list[int]:
     effect = np.log1p(rng.uniform(0.06, 0.20, STEPS)) * rng.choice([-1, 1], STEPS)
     after = np.arange(STEP_POINTS) >= at[:, None]
     lines = change_free(kind, rng, STEPS, STEP_POINTS) * np.exp(after * effect[:, None])
-    found: dict[int, int] = {}
-    for told in replayed([line[: place + AFTER] for line, place in zip(lines, at, strict=True)]):
-        if abs(told.index - at[told.line]) <= SAME_PLACE and told.after > at[told.line]:
-            found.setdefault(told.line, told.after - int(at[told.line]))
-    return list(found.values())
+    result: dict[int, int] = {}
+    for report in replayed([line[: place + AFTER] for line, place in zip(lines, at, strict=True)]):
+        if abs(report.index - at[report.line]) <= SAME_PLACE and report.after > at[report.line]:
+            result.setdefault(report.line, report.after - int(at[report.line]))
+    return list(result.values())
 
 
 # ------------------------------------------------------------------ real A/A
@@ -282,8 +282,8 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 def replay_of(name: str, lines: Sequence[Logs]) -> Replay:
     begin = time.perf_counter()
-    told, points = sum(1 for _ in replayed(lines)), sum(map(len, lines))
-    return Replay(name, points, told, us_per_point=1e6 * (time.perf_counter() - begin) / points)
+    result, points = sum(1 for _ in replayed(lines)), sum(map(len, lines))
+    return Replay(name, points, result, us_per_point=1e6 * (time.perf_counter() - begin) / points)
 
 
 # ------------------------------------------------------------------ peers on the same series
@@ -293,7 +293,7 @@ Detector = Callable[[Logs], list[int]]
 
 def peers() -> dict[str, Detector | str]:
     """Each detector of others as it comes, with the size bar that ours has; or why it is not here."""
-    found: dict[str, Detector | str] = {}
+    result: dict[str, Detector | str] = {}
     makers = {
         "KernelCPD": ("ruptures", kernel_cpd),
         "Otava": ("otava.analysis", otava),
@@ -303,10 +303,10 @@ def peers() -> dict[str, Detector | str]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found[name] = maker(importlib.import_module(module))
+                result[name] = maker(importlib.import_module(module))
         except ImportError as missing:
-            found[name] = f"not measured: {missing}"
-    return found
+            result[name] = f"not measured: {missing}"
+    return result
 
 
 def kernel_cpd(ruptures: Any) -> Detector:
@@ -327,17 +327,17 @@ def kernel_cpd(ruptures: Any) -> Detector:
 
 def otava(analysis: Any) -> Detector:
     def detect(values: Logs) -> list[int]:
-        found, _ = analysis.compute_change_points(
+        result, _ = analysis.compute_change_points(
             values.tolist(), window_len=50, max_pvalue=0.001, min_magnitude=0.05
         )
-        return [int(one.index) for one in found]
+        return [int(item.index) for item in result]
 
     return detect
 
 
 def asv(step_detect: Any) -> Detector:
     def detect(values: Logs) -> list[int]:
-        return large_enough(values, [int(one[0]) for one in step_detect.detect_steps(values.tolist())[1:]])
+        return large_enough(values, [int(step[0]) for step in step_detect.detect_steps(values.tolist())[1:]])
 
     return detect
 
@@ -347,7 +347,7 @@ def large_enough(values: Logs, changes: Sequence[int]) -> list[int]:
     kept = list(changes)
     while kept:
         edges = [0, *kept, len(values)]
-        levels = [math.log(np.median(values[one:other])) for one, other in itertools.pairwise(edges)]
+        levels = [math.log(np.median(values[item:other])) for item, other in itertools.pairwise(edges)]
         sizes = np.abs(np.diff(levels))
         if sizes.min() >= math.log(1.05):
             break
@@ -372,15 +372,15 @@ def beside_peers() -> list[Peer]:
     of others.
     """
     ours = Peer("perfci")
-    found = [ours] + [Peer(name, one if isinstance(one, str) else "") for name, one in peers().items()]
-    detectors = {name: one for name, one in peers().items() if not isinstance(one, str)}
+    result = [ours] + [Peer(name, item if isinstance(item, str) else "") for name, item in peers().items()]
+    detectors = {name: item for name, item in peers().items() if not isinstance(item, str)}
     for kind in KINDS:
         for line in change_free(kind, of_kind(kind, 4), PEER_SERIES, PEER_POINTS):
             replay_tail(ours, line, growing())
-            for peer in found[1:]:
+            for peer in result[1:]:
                 if peer.name in detectors:
                     replay_tail(peer, line, detectors[peer.name])
-    return found
+    return result
 
 
 def growing() -> Detector:
@@ -401,9 +401,9 @@ def replay_tail(peer: Peer, line: Logs, detect: Detector) -> None:
     seen = detect(line[:begin])
     for end in range(begin + 1, PEER_POINTS + 1):
         since = time.perf_counter()
-        found = detect(line[:end])
+        result = detect(line[:end])
         peer.seconds += time.perf_counter() - since
-        new = [index for index in found if is_new(index, seen)]
+        new = [index for index in result if is_new(index, seen)]
         seen += new
         peer.told += len(new)
         peer.looks += 1
@@ -430,34 +430,36 @@ class Study:
     peers: Sequence[Peer] = field(default_factory=list)
 
     def summed(self, name: str, some: Sequence[Replay]) -> Replay:
-        pages = sum(one.told if one.pages is None else one.pages for one in some)
-        delays = tuple(delay for one in some for delay in one.delays)
-        points = sum(one.points for one in some)
-        us = sum(one.us_per_point * one.points for one in some) / max(points, 1)
+        pages = sum(item.told if item.pages is None else item.pages for item in some)
+        delays = tuple(delay for item in some for delay in item.delays)
+        points = sum(item.points for item in some)
+        us = sum(item.us_per_point * item.points for item in some) / max(points, 1)
         return Replay(
-            name, points, sum(one.told for one in some), pages, sum(one.steps for one in some), delays, us
+            name, points, sum(item.told for item in some), pages, sum(item.steps for item in some), delays, us
         )
 
     @property
     def totals(self) -> list[Replay]:
-        passing = [one for one in self.replays if not one.lasting]
+        passing = [replay for replay in self.replays if not replay.lasting]
         return [self.summed("**all but lasting states**", passing), self.summed("**all**", self.replays)]
 
     @property
     def broken(self) -> list[str]:
         """Every promise that was not held."""
-        paged = [one for one in [*self.replays, *self.totals] if one.pages is not None]
-        told = [one for one in [*self.replays, self.totals[0]] if not one.lasting and enough(one)]
+        paged = [replay for replay in [*self.replays, *self.totals] if replay.pages is not None]
+        messages = [
+            replay for replay in [*self.replays, self.totals[0]] if not replay.lasting and enough(replay)
+        ]
         return [
             *(
-                f"{one.name}: pages at most {upper(one.pages or 0, one.points):.2f} per 1000"
-                for one in paged
-                if upper(one.pages or 0, one.points) > WANTED
+                f"{item.name}: pages at most {upper(item.pages or 0, item.points):.2f} per 1000"
+                for item in paged
+                if upper(item.pages or 0, item.points) > WANTED
             ),
             *(
-                f"{one.name}: told at most {upper(one.told, one.points):.2f} per 1000"
-                for one in told
-                if upper(one.told, one.points) > WANTED
+                f"{message.name}: told at most {upper(message.told, message.points):.2f} per 1000"
+                for message in messages
+                if upper(message.told, message.points) > WANTED
             ),
         ]
 
@@ -481,8 +483,8 @@ def rate(events: int, points: int) -> str:
 def peer_row(one: Peer) -> str:
     if one.why_not:
         return f"| {one.name} | {one.why_not} | | |"
-    told = f"{one.told} | {1000 * one.told / one.points:.1f}"
-    return f"| {one.name} | {told} | {1000 * one.seconds / one.looks:.2f} |"
+    text = f"{one.told} | {1000 * one.told / one.points:.1f}"
+    return f"| {one.name} | {text} | {1000 * one.seconds / one.looks:.2f} |"
 
 
 def tables(found: Study, load: float) -> str:
@@ -518,15 +520,15 @@ def main() -> None:
     for kind in KINDS:
         replays.append(study(kind, chosen.series))
         print(row(replays[-1]), flush=True)
-    for one in real():
-        replays.append(one)
-        print(row(one), flush=True)
-    found = Study(replays, [] if chosen.no_peers else beside_peers())
-    told = tables(found, load)
-    print(told)
+    for item in real():
+        replays.append(item)
+        print(row(item), flush=True)
+    result = Study(replays, [] if chosen.no_peers else beside_peers())
+    report = tables(result, load)
+    print(report)
     if chosen.page:
-        fill(chosen.page, told)
-    sys.exit("\n".join(found.broken) or 0)
+        fill(chosen.page, report)
+    sys.exit("\n".join(result.broken) or 0)
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ def line_of(series: Series, processes: Sequence[Process], sha: str, judge: Judge
         series.cell,
         series.metric.name,
         sides.pairs,
-        log_ratios=tuple(float(one) for one in sides.head - sides.base),
+        log_ratios=tuple(float(item) for item in sides.head - sides.base),
         visible={number: compute_detectable_effect(shift, number, judge) for number in SEEN_WITH},
         convicted=verdict.kind in MOVE_KINDS,
     )
@@ -202,28 +202,28 @@ def study(
     repository = GitRepository(root)
     config = load_config(root, os.environ, db=store_url, slug=repository.slug)
     commit = repository.commit(repository.resolve(revision))
-    found = Study(commit.sha, pairs)
+    result = Study(commit.sha, pairs)
     with (
         open_workbench(repository, config, None, smoke=True) as workbench,
         machine_lock(config.lock_path, owner=f"a study of noise in {root}", on_wait=say),
         closing(open_store(config.database_url, create=True)) as store,
     ):
         subject = prepare_scope(workbench, [commit], bench, say)
-        parts = list(parts_of(store, workbench, config.project, subject, found))
-        say(estimated(parts, found))
+        parts = list(parts_of(store, workbench, config.project, subject, result))
+        say(estimated(parts, result))
         deadline = math.inf if budget_s is None else time.monotonic() + budget_s
         for part in parts:
             try:
                 measure(part, workbench, deadline)
             finally:
                 if lines := part.lines(config.settings.judge):
-                    found.lines[part.name] = lines
+                    result.lines[part.name] = lines
                     say(f"{part.name}: {summary(lines)}")
-                    tell(found)
-        found.complete = not any(part.missing() for part in parts)
-        for part in parts if found.complete else ():
+                    tell(result)
+        result.complete = not any(part.missing() for part in parts)
+        for part in parts if result.complete else ():
             part.session.finish()
-    return found
+    return result
 
 
 def parts_of(
@@ -268,7 +268,7 @@ def estimated(parts: Sequence[Part], found: Study) -> str:
     """How long it takes if a process takes as long as in the rehearsal; on a busy machine that is too
     much.
     """
-    told = [
+    messages = [
         f"{format_count(len(part.cells), 'cell')} of {part.name} in {format_duration(part.left_s())}"
         for part in parts
         if part.missing()
@@ -281,7 +281,7 @@ def estimated(parts: Sequence[Part], found: Study) -> str:
     return (
         f"{format_count(cells, 'cell')} ({left_out}) in {found.pairs} pairs: about {whole} are left, "
         "at the pace of one "
-        f"rehearsal\n  {', '.join(told) or 'nothing to measure'}"
+        f"rehearsal\n  {', '.join(messages) or 'nothing to measure'}"
     )
 
 
@@ -290,7 +290,7 @@ def estimated(parts: Sequence[Part], found: Study) -> str:
 
 def summary(lines: Sequence[Line]) -> str:
     cells = zip(SUMMARY[1:], summary_row("", lines)[1:], strict=True)
-    return "; ".join(f"{heading} {told}" for heading, told in cells if told)
+    return "; ".join(f"{heading} {result}" for heading, result in cells if result)
 
 
 SUMMARY = (
@@ -306,7 +306,7 @@ SUMMARY = (
 
 
 def summary_row(name: str, lines: Sequence[Line]) -> tuple[str, ...]:
-    timed, exact = [one for one in lines if one.log_ratios], [one for one in lines if one.exact]
+    timed, exact = [line for line in lines if line.log_ratios], [line for line in lines if line.exact]
     pairs = sorted({line.pairs for line in lines})
     return (
         name,
@@ -329,16 +329,16 @@ def effect(ratio: float) -> str:
 
 
 def row(line: Line) -> tuple[str, ...]:
-    told = (code_span(line.cell, in_table=True), code_span(line.metric, in_table=True), str(line.pairs))
+    result = (code_span(line.cell, in_table=True), code_span(line.metric, in_table=True), str(line.pairs))
     if line.exact:
         values = (
             f"**moved**: {', '.join(f'{value:,.10g}' for value in line.counted)}" if line.moved else "0 %"
         )
-        return (*told, values, "", "", "", "")
+        return (*result, values, "", "", "", "")
     if line.why:
-        return (*told, line.why, "", "", "", "")
+        return (*result, line.why, "", "", "", "")
     seen = (effect(line.visible[number]) for number in SEEN_WITH)
-    return (*told, format_percent(line.floor), *seen, f"{line.largest:.4f}")
+    return (*result, format_percent(line.floor), *seen, f"{line.largest:.4f}")
 
 
 HEADINGS = (
@@ -358,7 +358,9 @@ def rows(lines: Iterable[Line]) -> Iterator[tuple[str, ...]]:
         yield from (row(line) for line in own if not line.exact or line.moved)
         if still := [line for line in own if line.exact and not line.moved]:
             pairs = str(min(line.pairs for line in still))
-            counts = f"{len(still)} exact: {', '.join(code_span(one.metric, in_table=True) for one in still)}"
+            counts = (
+                f"{len(still)} exact: {', '.join(code_span(item.metric, in_table=True) for item in still)}"
+            )
             yield (code_span(cell, in_table=True), counts, pairs, "0 %", "", "", "", "0")
 
 
@@ -410,39 +412,39 @@ def main() -> None:
     parser.add_argument(
         "--page", type=Path, help="write what is known into this page, such as docs/noise-floors.md"
     )
-    given = parser.parse_args()
+    options = parser.parse_args()
     load = os.getloadavg()[0]
     latest: list[Study] = []
 
     def tell(found: Study) -> None:
         latest[:] = [found]
-        if given.page:
-            fill(given.page, told(found, load))
+        if options.page:
+            fill(options.page, told(found, load))
 
     signal.signal(signal.SIGTERM, stop)
     with suppress(KeyboardInterrupt):
         tell(
             study(
                 ROOT,
-                given.store or f"sqlite:///{ensure_private_folder(ROOT)}/noise.db",
-                revision=given.commit,
-                bench=given.bench,
-                pairs=given.pairs,
-                budget_s=parse_budget(given.budget),
+                options.store or f"sqlite:///{ensure_private_folder(ROOT)}/noise.db",
+                revision=options.commit,
+                bench=options.bench,
+                pairs=options.pairs,
+                budget_s=parse_budget(options.budget),
                 tell=tell,
                 say=lambda line: print(line, flush=True),
             )
         )
     if not latest:
         sys.exit(1)
-    found = latest[-1]
-    print(f"\n{told(found, load)}")
-    for line in found.moved:
+    result = latest[-1]
+    print(f"\n{told(result, load)}")
+    for line in result.moved:
         print(
             f"moved although it is counted exactly: {line.cell} {line.metric}: {line.counted}",
             file=sys.stderr,
         )
-    sys.exit(0 if found.good else 1)
+    sys.exit(0 if result.good else 1)
 
 
 def stop(number: int, frame: Any) -> None:

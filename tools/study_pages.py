@@ -20,9 +20,9 @@ def circumstances(load: float) -> str:
 def fill(page: Path, figures: str) -> None:
     """Replace what stands between the two marks of a page."""
     text = page.read_text()
-    before, found, rest = text.partition(BEGIN)
+    before, result, rest = text.partition(BEGIN)
     _, ended, after = rest.partition(END)
-    if not (found and ended):
+    if not (result and ended):
         raise SystemExit(f"{page} has no {BEGIN} followed by {END}")
     partial = page.with_suffix(".partial")
     partial.write_text(f"{before}{BEGIN}\n\n{figures.strip()}\n\n{END}{after}")

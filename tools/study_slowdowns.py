@@ -67,8 +67,8 @@ class Trial:
         """Whether something was judged, all that had to be said was said, nothing else, and by the exit
         code too.
         """
-        told = self.exit_code == (1 if self.mutant.caught_in else 0)
-        return bool(self.verdicts) and not self.missed and not self.stray and told
+        result = self.exit_code == (1 if self.mutant.caught_in else 0)
+        return bool(self.verdicts) and not self.missed and not self.stray and result
 
     def _kind(self, name: str) -> str:
         return str(self.verdicts[name]["kind"]) if name in self.verdicts else "not judged"
@@ -102,15 +102,15 @@ def repository(folder: Path, planted: Iterable[Mutant]) -> tuple[GitProject, dic
 
 def trial(project: GitProject, base: str, head: str, mutant: Mutant, keep: Path) -> Trial:
     """One comparison, as a user would make it; what it printed is kept."""
-    told = keep / f"{mutant.name}.json"
-    told.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "perfci.cli", "compare", base, head, "--json", str(told)]
+    text = keep / f"{mutant.name}.json"
+    text.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "perfci.cli", "compare", base, head, "--json", str(text)]
     env = {**os.environ, **ISOLATED}
     begin = time.monotonic()
     done = subprocess.run(command, cwd=project.folder, env=env, capture_output=True, text=True, check=False)
     seconds = time.monotonic() - begin
     (keep / f"{mutant.name}.txt").write_text(done.stdout + done.stderr)
-    verdicts = verdicts_of(json.loads(told.read_text())) if told.exists() else {}
+    verdicts = verdicts_of(json.loads(text.read_text())) if text.exists() else {}
     return Trial(mutant, verdicts, done.returncode, seconds)
 
 
@@ -127,7 +127,7 @@ HEADINGS = (
 
 def table(trials: Sequence[Trial]) -> str:
     lines = [f"| {' | '.join(HEADINGS)} |", "|" + "---|" * len(HEADINGS)]
-    return "\n".join([*lines, *(f"| {' | '.join(row(one))} |" for one in trials)])
+    return "\n".join([*lines, *(f"| {' | '.join(row(each_trial))} |" for each_trial in trials)])
 
 
 def row(one: Trial) -> tuple[str, ...]:
@@ -175,24 +175,24 @@ def main() -> None:
     parser.add_argument(
         "--page", type=Path, help="write the table into this page too, such as docs/slowdowns.md"
     )
-    given = parser.parse_args()
-    planted = [mutant for mutant in MUTANTS if mutant.name in given.only]
+    options = parser.parse_args()
+    planted = [mutant for mutant in MUTANTS if mutant.name in options.only]
     load = os.getloadavg()[0]
     trials: list[Trial] = []
     with tempfile.TemporaryDirectory() as scratch:
-        keep = given.keep or Path(scratch) / "told"
+        keep = options.keep or Path(scratch) / "told"
         keep.mkdir(parents=True, exist_ok=True)
         project, shas = repository(Path(scratch) / "lm", planted)
         # The base against itself comes last: what it shows is a noise floor for all that is compared after
         # it.
-        for mutant in [*planted, *([NOTHING] if NOTHING.name in given.only else [])]:
+        for mutant in [*planted, *([NOTHING] if NOTHING.name in options.only else [])]:
             trials.append(trial(project, shas[NOTHING.name], shas[mutant.name], mutant, keep.resolve()))
             print(table(trials).splitlines()[-1], flush=True)
     figures = f"{circumstances(load)}:\n\n{table(trials)}"
     print(f"\n{figures}")
-    if given.page:
-        fill(given.page, figures)
-    sys.exit(0 if all(one.good for one in trials) else 1)
+    if options.page:
+        fill(options.page, figures)
+    sys.exit(0 if all(each_trial.good for each_trial in trials) else 1)
 
 
 if __name__ == "__main__":

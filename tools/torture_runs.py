@@ -161,9 +161,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        report = torture(Path(folder), given.kills, given.seed)
+        report = torture(Path(folder), options.kills, options.seed)
     print(
         f"{report.kills} kills with SIGKILL: {report.rows} of {COMMITS * CELLS * ROUNDS} processes stored, "
         f"{report.started - report.rows} in flight and measured again"

@@ -55,10 +55,10 @@ class Promised(FlaskClient):
 
     def open(self, *about: Any, **more: Any) -> TestResponse:
         answer = super().open(*about, **more)
-        asked = MockRequest("http://localhost", answer.request.method.lower(), answer.request.path)
-        if asked.path.startswith(API_PREFIX):
+        request = MockRequest("http://localhost", answer.request.method.lower(), answer.request.path)
+        if request.path.startswith(API_PREFIX):
             try:
-                PROMISED.validate_response(asked, WerkzeugOpenAPIResponse(answer))
+                PROMISED.validate_response(request, WerkzeugOpenAPIResponse(answer))
             except (PathNotFound, OperationNotFound):
                 assert answer.status_code in (404, 405)
         return answer

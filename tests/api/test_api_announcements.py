@@ -37,9 +37,9 @@ def client(api: Api, store: Store) -> Iterator[ApiClient]:
 def test_tells_and_lists_them_the_last_first(client: ApiClient) -> None:
     kept = client.add_expected_changes(PROJECT, TOLD).added
 
-    found = list(client.list_expected_changes(PROJECT))
-    assert (kept, [one.match for one in found]) == (2, ["training.*", "peak_bytes"])
-    assert found[1] == ExpectedChangeShape(
+    expected_changes = list(client.list_expected_changes(PROJECT))
+    assert (kept, [change.match for change in expected_changes]) == (2, ["training.*", "peak_bytes"])
+    assert expected_changes[1] == ExpectedChangeShape(
         commit=a_sha(12),
         match="peak_bytes",
         relative_change=0.03,
@@ -52,11 +52,11 @@ def test_tells_and_lists_them_the_last_first(client: ApiClient) -> None:
 
 
 def test_told_twice_they_are_kept_once_and_looked_at_once(client: ApiClient, store: Store) -> None:
-    told = [client.add_expected_changes(PROJECT, TOLD).added for _ in range(2)]
+    messages = [client.add_expected_changes(PROJECT, TOLD).added for _ in range(2)]
 
     with store.read() as tx:
         work = leased_work.load_due_work(tx, ["evaluate"], 9, NOW)
-    assert (told, [one.subject for one in work]) == ([2, 0], ["expected_changes"])
+    assert (messages, [job.subject for job in work]) == ([2, 0], ["expected_changes"])
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_no_project_begins_with_an_announcement(client: ApiClient) -> None:
     with pytest.raises(ApiError, match="Not found, or you may not see it"):
         client.add_expected_changes("acme/other", TOLD)
 
-    assert [one.project for one in client.list_projects()] == [PROJECT]
+    assert [project.project for project in client.list_projects()] == [PROJECT]
 
 
 PUSHED = JobGrant("1", 1, a_sha(12), baseline=True, event="push")
@@ -112,7 +112,7 @@ PUSHED = JobGrant("1", 1, a_sha(12), baseline=True, event="push")
 def test_a_job_tells_what_was_announced_of_what_it_may_write(
     grant: JobGrant, sha: str, objection: str
 ) -> None:
-    found = expected_change_refusal(grant, sha)
+    result = expected_change_refusal(grant, sha)
 
-    assert found.startswith(objection)
-    assert bool(found) is bool(objection)
+    assert result.startswith(objection)
+    assert bool(result) is bool(objection)

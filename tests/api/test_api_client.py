@@ -40,48 +40,49 @@ def client(api: Api, store: Store) -> Iterator[ApiClient]:
 
 
 def test_follows_the_pages_of_a_list(client: ApiClient) -> None:
-    assert [one.session for one in client.list_runs(PROJECT, limit=2)] == ["s3", "s2", "s1"]
+    assert [run.session for run in client.list_runs(PROJECT, limit=2)] == ["s3", "s2", "s1"]
 
 
 def test_reads_what_the_server_tells(client: ApiClient) -> None:
     (series,) = client.list_series(PROJECT)
 
     assert series.id == series_identity(PROJECT, a_series())
-    assert [one.commit for one in client.get_points(PROJECT, series.id).points] == [
+    assert [point.commit for point in client.get_points(PROJECT, series.id).points] == [
         a_sha(1),
         a_sha(2),
         a_sha(3),
     ]
     assert client.get_comparison(PROJECT, a_sha(1), a_sha(2)).counts == {"regression": 1}
-    assert [one.verdict for one in client.list_comparison_verdicts(PROJECT, a_sha(1), a_sha(2), limit=1)] == [
-        "regression"
-    ]
     assert [
-        (one.series, one.base, one.head) for one in client.list_result_summaries(PROJECT, a_sha(1), a_sha(2))
+        verdict.verdict for verdict in client.list_comparison_verdicts(PROJECT, a_sha(1), a_sha(2), limit=1)
+    ] == ["regression"]
+    assert [
+        (summary.series, summary.base, summary.head)
+        for summary in client.list_result_summaries(PROJECT, a_sha(1), a_sha(2))
     ] == [(series.id, 1.0, 1.0)]
-    assert [len(client.get_verdict(PROJECT, one.id).processes) for one in client.list_verdicts(PROJECT)] == [
-        2
-    ]
+    assert [
+        len(client.get_verdict(PROJECT, verdict.id).processes) for verdict in client.list_verdicts(PROJECT)
+    ] == [2]
 
 
 def test_lists_what_measured(client: ApiClient) -> None:
-    assert [one.project for one in client.list_projects()] == [PROJECT]
-    assert [one.label for one in client.list_machines(PROJECT)] == ["AMD EPYC, 2 cores, 23 GB"]
-    assert [one.values for one in client.list_environments(PROJECT)] == [{"torch": "2.13.0"}]
+    assert [project.project for project in client.list_projects()] == [PROJECT]
+    assert [machine.label for machine in client.list_machines(PROJECT)] == ["AMD EPYC, 2 cores, 23 GB"]
+    assert [environment.values for environment in client.list_environments(PROJECT)] == [{"torch": "2.13.0"}]
     assert client.get_commit(PROJECT, a_sha(2)[:9]).position == 2
     assert list(client.list_incidents(PROJECT)) == []
 
 
 def test_corrects_what_is_expected(client: ApiClient, store: Store) -> None:
     with store.begin() as tx:
-        found = find_project(tx, PROJECT)
-        assert found is not None
-        MissingDataMonitor()(tx, found, NOW)
-    [known] = client.list_reporting_schedules(PROJECT)
+        project = find_project(tx, PROJECT)
+        assert project is not None
+        MissingDataMonitor()(tx, project, NOW)
+    [schedule] = client.list_reporting_schedules(PROJECT)
 
-    [said] = client.set_reporting_schedule(PROJECT, ReportingScheduleChange(id=known.id, every_s=3600))
+    [said] = client.set_reporting_schedule(PROJECT, ReportingScheduleChange(id=schedule.id, every_s=3600))
 
-    assert (known.suite, known.every_s, said.every_s) == ("benchmarks", None, 3600)
+    assert (schedule.suite, schedule.every_s, said.every_s) == ("benchmarks", None, 3600)
     assert list(client.list_unresolved_results(PROJECT)) == []
 
 

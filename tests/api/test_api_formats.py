@@ -58,7 +58,7 @@ def test_a_meaning_makes_a_result_of_what_waited(api: Api, store: Store, waiting
             Metric("value", "seconds", "lower"),
             0.0125,
         )
-        assert [one.kind for one in leased_work.load_due_work(tx, ["judge"], 10, NOW)] == ["judge"]
+        assert [job.kind for job in leased_work.load_due_work(tx, ["judge"], 10, NOW)] == ["judge"]
     assert api.get(f"{P}/unresolved-results").json["items"] == []
 
 

@@ -120,8 +120,8 @@ PLAIN: dict[str, tuple[int, bytes]] = {
 
 
 def a_thousand_keys(times: int) -> bytes:
-    one = b"{" + b",".join(b'"%d":1' % key for key in range(1000)) + b"}"
-    return b",".join([one] * times)
+    item = b"{" + b",".join(b'"%d":1' % key for key in range(1000)) + b"}"
+    return b",".join([item] * times)
 
 
 PACKED: dict[str, tuple[int, Callable[[], bytes]]] = {
@@ -167,7 +167,8 @@ def rows(store: Store) -> dict[str, int]:
     with store.read() as tx:
         tables = (ProjectRow, SessionRow, RunRow, SeriesRow, ProcessRow)
         return {
-            one.__tablename__: tx.scalar(sa.select(sa.func.count()).select_from(one)) or 0 for one in tables
+            table.__tablename__: tx.scalar(sa.select(sa.func.count()).select_from(table)) or 0
+            for table in tables
         }
 
 
@@ -218,7 +219,7 @@ def test_takes_what_only_looks_hostile(api: Api) -> None:
 
     assert [api.upload(named(name)).status_code for name in names] == [201] * len(names)
     listed = api.get("/projects/acme:model/runs").json["items"]
-    assert {one["session"] for one in listed} == set(names)
+    assert {entry["session"] for entry in listed} == set(names)
 
 
 def test_takes_a_large_upload_of_a_thousand_benchmarks(api: Api) -> None:
@@ -249,7 +250,7 @@ def test_a_bomb_takes_no_more_memory_than_it_may_unpack_to(tmp_path: Path) -> No
             assert api.send(body, key=KEY, **{"Content-Encoding": "gzip"}).status_code == 413
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     """
-    places = os.pathsep.join(str(one) for one in (Path(__file__).parent, Path(__file__).parent.parent))
+    places = os.pathsep.join(str(item) for item in (Path(__file__).parent, Path(__file__).parent.parent))
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script), f"sqlite:///{tmp_path}/perfci.db"],
         env=os.environ | {"PYTHONPATH": places},

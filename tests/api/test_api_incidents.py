@@ -41,24 +41,24 @@ def test_lists_page_by_page_newest_first(api: Api) -> None:
     first = api.get(f"{P}/incidents?limit=2").get_json()
     rest = api.get(f"{P}/incidents?limit=2&cursor={first['next']}").get_json()
 
-    assert [one["number"] for one in first["items"] + rest["items"]] == [3, 2, 1]
+    assert [item["number"] for item in first["items"] + rest["items"]] == [3, 2, 1]
     assert "next" not in rest
 
 
 def test_filters_by_state(api: Api) -> None:
     send(api, "PATCH", "/incidents/2", {"state": "investigating"}, 1)
 
-    found = api.get(f"{P}/incidents?state=investigating").get_json()["items"]
+    items = api.get(f"{P}/incidents?state=investigating").get_json()["items"]
 
-    assert [(one["number"], one["revision"]) for one in found] == [(2, 2)]
+    assert [(item["number"], item["revision"]) for item in items] == [(2, 2)]
 
 
 def test_finds_what_a_commit_did_by_a_part_of_its_sha(api: Api) -> None:
     commit = api.get(f"{P}/incidents/1").get_json()["commit"]
     part, other = commit[:8], "f" * 8
 
-    numbers = [one["number"] for one in api.get(f"{P}/incidents?commit={part}").get_json()["items"]]
-    moved = {one["commit"] for one in api.get(f"{P}/impact?commit={part}").get_json()["items"]}
+    numbers = [item["number"] for item in api.get(f"{P}/incidents?commit={part}").get_json()["items"]]
+    moved = {item["commit"] for item in api.get(f"{P}/impact?commit={part}").get_json()["items"]}
 
     assert (1 in numbers, moved) == (True, {commit})
     assert api.get(f"{P}/incidents?commit={other}").get_json() == {"items": []}
@@ -68,9 +68,13 @@ def test_finds_what_a_commit_did_by_a_part_of_its_sha(api: Api) -> None:
 def test_one_incident_tells_its_series_suspects_and_history(api: Api) -> None:
     answer = api.get(f"{P}/incidents/1")
 
-    found = answer.get_json()
-    assert (answer.headers["ETag"], found["headline"][:8], len(found["members"])) == ('"1"', "3 series", 3)
-    assert [one["action"] for one in found["events"]] == ["state"]
+    document = answer.get_json()
+    assert (answer.headers["ETag"], document["headline"][:8], len(document["members"])) == (
+        '"1"',
+        "3 series",
+        3,
+    )
+    assert [event["action"] for event in document["events"]] == ["state"]
 
 
 def test_a_change_needs_the_revision_that_was_seen(api: Api) -> None:
@@ -116,20 +120,20 @@ def test_a_number_that_is_none_is_nowhere(api: Api, number: str) -> None:
 def test_null_empties_a_field_and_what_is_left_out_stays(api: Api) -> None:
     send(api, "PATCH", "/incidents/1", {"assignee": "ada", "fix_sha": "f" * 40}, 1)
 
-    found = send(api, "PATCH", "/incidents/1", {"assignee": None}, 2).get_json()
+    document = send(api, "PATCH", "/incidents/1", {"assignee": None}, 2).get_json()
 
-    assert (found["assignee"], found["fix_sha"]) == ("", "f" * 40)
+    assert (document["assignee"], document["fix_sha"]) == ("", "f" * 40)
 
 
 def test_many_at_once_say_which_took_it(api: Api) -> None:
     send(api, "PATCH", "/incidents/2", {"assignee": "bob"}, 1)
     seen = [{"number": number, "revision": 1} for number in (1, 2, 3, 77)]
 
-    found = send(
+    reply = send(
         api, "POST", "/incidents/bulk", {"incidents": seen, "change": {"state": "invalid", "reason": "noise"}}
     )
 
-    assert found.get_json() == {
+    assert reply.get_json() == {
         "changed": [1, 3],
         "stale": [2],
         "rejected": [{"number": 77, "reason": "there is no such incident"}],
@@ -146,11 +150,11 @@ def test_the_last_change_of_state_is_taken_back_as_it_was_seen(api: Api) -> None
     send(api, "PATCH", "/incidents/1", {"state": "invalid"}, 1)
 
     stale = api.client.post(f"/api/v1{P}/incidents/1/undo", headers={"If-Match": '"1"'})
-    found = api.client.post(f"/api/v1{P}/incidents/1/undo", headers={"If-Match": '"2"'})
+    reply = api.client.post(f"/api/v1{P}/incidents/1/undo", headers={"If-Match": '"2"'})
     again = api.client.post(f"/api/v1{P}/incidents/1/undo", headers={"If-Match": '"3"'})
 
     assert (stale.status_code, stale.get_json()["revision"]) == (412, 2)
-    assert (found.get_json()["state"], found.headers["ETag"]) == ("new", '"3"')
+    assert (reply.get_json()["state"], reply.headers["ETag"]) == ("new", '"3"')
     assert again.status_code == 409
 
 
@@ -186,19 +190,19 @@ def test_a_nudge_says_either_how_far_or_whereto(api: Api) -> None:
 
 
 def test_the_ledger_tells_what_each_commit_did(api: Api) -> None:
-    found = api.get(f"{P}/impact?limit=2").get_json()
+    document = api.get(f"{P}/impact?limit=2").get_json()
 
-    assert [(one["relative_change"], one["accepted"]) for one in found["items"]] == [(0.2, False)] * 2
-    assert found["next"]
+    assert [(item["relative_change"], item["accepted"]) for item in document["items"]] == [(0.2, False)] * 2
+    assert document["next"]
 
 
 def test_health_counts_what_was_nothing(api: Api) -> None:
     send(api, "PATCH", "/incidents/1", {"state": "invalid"}, 1)
     send(api, "PATCH", "/incidents/2", {"state": "fixed"}, 1)
 
-    found = api.get(f"{P}/incidents/alert-quality").get_json()
+    document = api.get(f"{P}/incidents/alert-quality").get_json()
 
-    assert (found["paged"], found["judged"], found["false_rate"], found["hours_to_triage"]) == (
+    assert (document["paged"], document["judged"], document["false_rate"], document["hours_to_triage"]) == (
         3,
         2,
         0.5,
@@ -212,7 +216,7 @@ def test_a_benchmark_goes_into_quarantine_and_out_again(api: Api) -> None:
     there = send(api, "PUT", "/muted-benchmarks", body).get_json()["items"]
     gone = send(api, "PUT", "/muted-benchmarks", body | {"days": 0}).get_json()["items"]
 
-    assert ([one["benchmark"] for one in there], gone) == (["x"], [])
+    assert ([item["benchmark"] for item in there], gone) == (["x"], [])
 
 
 def test_every_change_is_in_the_audit_log(api: Api, store: Store) -> None:

@@ -72,10 +72,10 @@ class Jobs(Api):
 
     def audit(self, slug: str = PROJECT) -> list[tuple[str, str, str]]:
         with self.store.read() as tx:
-            found = find_project(tx, slug)
+            project = find_project(tx, slug)
             return [
-                (one.actor, one.action, one.subject)
-                for one in audit.list_entries(tx, found.id if found else -1)
+                (entry.actor, entry.action, entry.subject)
+                for entry in audit.list_entries(tx, project.id if project else -1)
             ][::-1]
 
 
@@ -107,7 +107,7 @@ def measured(*processes: Any, **changes: Any) -> Run:
 
 def kinds(store: Store) -> dict[str, str]:
     with store.read() as tx:
-        return {one.uid: one.kind for one in measurements.load_sessions(tx, PROJECT)}
+        return {session.uid: session.kind for session in measurements.load_sessions(tx, PROJECT)}
 
 
 def test_gives_a_job_a_token_that_writes_its_history(jobs: Jobs, store: Store) -> None:
@@ -139,10 +139,10 @@ def test_a_job_tells_what_was_announced_of_its_own_commit_and_a_pull_request_of_
     ask = partial(jobs.client.post, "/api/v1/projects/acme:model/expected-changes")
 
     pushed, proposed = jobs.job(a_job()), jobs.job(of_pull_request(jti="b"))
-    told = [ask(json=said, headers=one.headers) for one in (pushed, proposed)]
+    replies = [ask(json=said, headers=item.headers) for item in (pushed, proposed)]
     other = ask(json=said | {"commit": "f" * 40}, headers=pushed.headers)
 
-    assert [(one.status_code, one.json.get("added")) for one in (*told, other)] == [
+    assert [(reply.status_code, reply.json.get("added")) for reply in (*replies, other)] == [
         (200, 1),
         (403, None),
         (403, None),
@@ -153,9 +153,11 @@ def test_a_job_tells_what_was_announced_of_its_own_commit_and_a_pull_request_of_
 def test_a_token_of_a_job_reads_nothing(jobs: Jobs) -> None:
     job = jobs.job(a_job())
 
-    told = [jobs.get(path, headers=job.headers).status_code for path in ("/projects/acme:model", HERE)]
+    status_codes = [
+        jobs.get(path, headers=job.headers).status_code for path in ("/projects/acme:model", HERE)
+    ]
 
-    assert told == [403, 403]
+    assert status_codes == [403, 403]
 
 
 def test_a_token_of_a_job_ends_after_a_quarter_of_an_hour(jobs: Jobs) -> None:
@@ -170,13 +172,13 @@ def test_answers_a_stranger_alike_whatever_there_is(jobs: Jobs, store: Store) ->
     with store.begin() as tx:
         create_project(tx, "acme/unbound", "private", NOW)
     foreign = {"repository": "rival/own", "repository_id": "7", "repository_owner_id": "8"}
-    asked = [(PROJECT, "a"), ("acme/unbound", "b"), ("acme/none", "c")]
+    requests = [(PROJECT, "a"), ("acme/unbound", "b"), ("acme/none", "c")]
 
-    told = [jobs.exchange(a_job(**foreign, jti=jti), to=slug) for slug, jti in asked]
+    exchanges = [jobs.exchange(a_job(**foreign, jti=jti), to=slug) for slug, jti in requests]
 
-    assert {(one.status_code, one.json["detail"], one.json["type"]) for one in told} == {
-        (403, NOT_BOUND, "/api/problems/forbidden")
-    }
+    assert {
+        (exchange.status_code, exchange.json["detail"], exchange.json["type"]) for exchange in exchanges
+    } == {(403, NOT_BOUND, "/api/problems/forbidden")}
 
 
 def test_tells_the_reason_in_the_audit_log_once_a_day(jobs: Jobs) -> None:
@@ -264,9 +266,9 @@ def test_a_pull_request_changes_nothing_that_is_known_of_a_commit(jobs: Jobs, st
 
     assert [status for status, _ in sent] == [201, 201]
     with store.read() as tx:
-        known = loaders.load_commits_by_sha(tx, PROJECT, [a_commit(1).sha, a_commit(6).sha])
-    assert known[a_commit(1).sha] == a_commit(1)
-    assert known[a_commit(6).sha] == Commit(a_commit(6).sha, subject="Poisoned")
+        commits = loaders.load_commits_by_sha(tx, PROJECT, [a_commit(1).sha, a_commit(6).sha])
+    assert commits[a_commit(1).sha] == a_commit(1)
+    assert commits[a_commit(6).sha] == Commit(a_commit(6).sha, subject="Poisoned")
 
 
 def test_a_push_to_another_ref_writes_no_history(jobs: Jobs, store: Store) -> None:
@@ -305,8 +307,8 @@ def test_a_job_that_was_started_by_hand_brings_older_commits_and_the_pairs_that_
 
 def test_started_by_hand_on_another_ref_it_brings_none(jobs: Jobs) -> None:
     ref = "refs/heads/feature"
-    told = {"ref": ref, "job_workflow_ref": f"acme/model/{WORKFLOW}@{ref}"}
-    job = jobs.job(a_job(event_name="workflow_dispatch", **told))
+    fields = {"ref": ref, "job_workflow_ref": f"acme/model/{WORKFLOW}@{ref}"}
+    job = jobs.job(a_job(event_name="workflow_dispatch", **fields))
 
     status, said = job.send(measured(HEAD, session="pairs", commit=a_commit(8)))
 
@@ -328,10 +330,10 @@ def test_started_by_hand_on_another_ref_it_brings_none(jobs: Jobs) -> None:
     ],
 )
 def test_a_job_writes_only_what_its_run_measured(jobs: Jobs, origin: dict[str, str]) -> None:
-    told = tuple((dict(ORIGIN) | origin).items()) if origin else ()
+    result = tuple((dict(ORIGIN) | origin).items()) if origin else ()
     job = jobs.job(a_job(run_attempt="2"))
 
-    status, said = job.send(measured(origin=tuple((name, value) for name, value in told if value)))
+    status, said = job.send(measured(origin=tuple((name, value) for name, value in result if value)))
 
     assert status == 403
     assert said.startswith(
@@ -384,11 +386,15 @@ def test_binds_by_the_typed_client(jobs: Jobs) -> None:
         bound = client.bind_repository(
             PROJECT, NewRepositoryBinding(repository="acme/b", repository_id=1, owner_id=2)
         )
-        found = client.get_repository_binding(PROJECT)
+        repository_binding = client.get_repository_binding(PROJECT)
         client.unbind_repository(PROJECT)
 
-        assert bound == found
-        assert (found.repository, found.workflow, found.refs) == ("acme/b", WORKFLOW, ("refs/heads/main",))
+        assert bound == repository_binding
+        assert (repository_binding.repository, repository_binding.workflow, repository_binding.refs) == (
+            "acme/b",
+            WORKFLOW,
+            ("refs/heads/main",),
+        )
         with pytest.raises(ApiError, match="This project is bound to no repository"):
             client.get_repository_binding(PROJECT)
 

@@ -39,7 +39,7 @@ def test_a_destination_is_made_changed_and_removed(api: Api) -> None:
 def test_no_answer_ever_holds_a_secret(api: Api) -> None:
     answers = [put(api, "team", HOOK), api.get(f"{P}/destinations"), api.get(f"{P}/audit")]
 
-    assert all("s3cret" not in one.text and "very-secret" not in one.text for one in answers)
+    assert all("s3cret" not in answer.text and "very-secret" not in answer.text for answer in answers)
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,10 @@ def test_a_name_that_no_list_could_tell_is_refused(api: Api, name: str) -> None:
 def test_trying_an_address_inside_says_that_it_is_one(api: Api) -> None:
     put(api, "inside", {"kind": "webhook", "address": "https://127.0.0.1/"})
 
-    found = api.client.post(f"/api/v1{P}/destinations/inside/test").get_json()
+    document = api.client.post(f"/api/v1{P}/destinations/inside/test").get_json()
 
-    assert found["sent"] is False
-    assert "not a public address" in found["problem"]
+    assert document["sent"] is False
+    assert "not a public address" in document["problem"]
 
 
 def test_what_waits_is_listed(api: Api, store: Store) -> None:

@@ -24,13 +24,15 @@ def test_is_valid_openapi(served: Any) -> None:
 
 
 def test_describes_every_operation_once(served: Any) -> None:
-    told = {
-        (path, method): one["operationId"]
+    fields = {
+        (path, method): entry["operationId"]
         for path, item in served["paths"].items()
-        for method, one in item.items()
+        for method, entry in item.items()
     }
 
-    assert told == {(openapi_path(one), one.method.lower()): one.name for one in ALL_OPERATIONS}
+    assert fields == {
+        (openapi_path(operation), operation.method.lower()): operation.name for operation in ALL_OPERATIONS
+    }
 
 
 def test_declares_security_only_where_it_is_asked_for(served: Any) -> None:

@@ -62,19 +62,19 @@ def test_lists_runs_page_after_page(filled: Api) -> None:
     first = of(filled, "/runs?limit=3")
     second = of(filled, f"/runs?limit=3&cursor={first['next']}")
 
-    assert [one["session"] for one in (*first["items"], *second["items"])] == ["s5", "s4", "s3", "s2", "s1"]
+    assert [item["session"] for item in (*first["items"], *second["items"])] == ["s5", "s4", "s3", "s2", "s1"]
     assert "next" not in second
 
 
 @pytest.mark.parametrize("sha", [a_sha(2), a_sha(2)[:8]], ids=["whole", "part"])
 def test_narrows_runs_to_a_commit(filled: Api, sha: str) -> None:
-    assert [one["session"] for one in of(filled, f"/runs?commit={sha}")["items"]] == ["s2"]
+    assert [item["session"] for item in of(filled, f"/runs?commit={sha}")["items"]] == ["s2"]
 
 
 def test_narrows_verdicts_to_parts_of_shas(filled: Api) -> None:
     base, head = a_sha(3)[:8], a_sha(4)[:8]
 
-    assert [one["id"] for one in of(filled, f"/verdicts?base={base}&head={head}")["items"]] == [1]
+    assert [item["id"] for item in of(filled, f"/verdicts?base={base}&head={head}")["items"]] == [1]
     assert of(filled, f"/verdicts?base={head}")["items"] == []
 
 
@@ -94,41 +94,41 @@ def test_gives_a_run_back_as_the_document_it_was(filled: Api) -> None:
 def test_names_a_series_by_its_identity(filled: Api) -> None:
     listed = of(filled, "/series?benchmark=training.Step.time_step")["items"]
 
-    assert [one["id"] for one in listed] == [SERIES]
+    assert [entry["id"] for entry in listed] == [SERIES]
     assert of(filled, f"/series/{SERIES}")["metric"] == "time"
 
 
 def test_draws_a_series_with_its_change(filled: Api) -> None:
-    told = of(filled, f"/series/{SERIES}/points")
+    result = of(filled, f"/series/{SERIES}/points")
 
-    assert [one["value"] for one in told["points"]] == [1.0, 1.0, 1.0, 1.2, 1.2]
-    assert [(one["commit"], one["state"]) for one in told["changes"]] == [(a_sha(4), "confirmed")]
+    assert [point["value"] for point in result["points"]] == [1.0, 1.0, 1.0, 1.2, 1.2]
+    assert [(change["commit"], change["state"]) for change in result["changes"]] == [(a_sha(4), "confirmed")]
 
 
 def test_merges_points_down_to_what_was_asked_for(filled: Api) -> None:
     for number in range(6, 41):
         filled.upload(a_run(a_result(), commit=a_commit(number), session=f"s{number}"))
 
-    told = of(filled, f"/series/{SERIES}/points?max_points=10")
+    result = of(filled, f"/series/{SERIES}/points?max_points=10")
 
-    assert sum(one["merged"] for one in told["points"]) == told["commits"] == 40
-    assert len(told["points"]) < 20
+    assert sum(point["merged"] for point in result["points"]) == result["commits"] == 40
+    assert len(result["points"]) < 20
 
 
 def test_cuts_points_to_dates(filled: Api) -> None:
     since = (NOON + timedelta(hours=4)).isoformat().replace("+00:00", "Z")
 
-    assert [one["commit"] for one in of(filled, f"/series/{SERIES}/points?since={since}")["points"]] == [
+    assert [point["commit"] for point in of(filled, f"/series/{SERIES}/points?since={since}")["points"]] == [
         a_sha(4),
         a_sha(5),
     ]
 
 
 def test_lists_commits_machines_and_environments(filled: Api) -> None:
-    assert [one["commit"] for one in of(filled, "/commits")["items"]] == [a_sha(n) for n in (5, 4, 3, 2, 1)]
+    assert [item["commit"] for item in of(filled, "/commits")["items"]] == [a_sha(n) for n in (5, 4, 3, 2, 1)]
     assert of(filled, f"/commits/{a_sha(2)[:8]}")["subject"] == "Change number 2"
-    assert [one["label"] for one in of(filled, "/machines")["items"]] == ["AMD EPYC, 2 cores, 23 GB"]
-    assert [one["values"] for one in of(filled, "/environments")["items"]] == [{"torch": "2.13.0"}]
+    assert [item["label"] for item in of(filled, "/machines")["items"]] == ["AMD EPYC, 2 cores, 23 GB"]
+    assert [item["values"] for item in of(filled, "/environments")["items"]] == [{"torch": "2.13.0"}]
 
 
 def test_tells_a_verdict_with_the_samples_it_rests_on(filled: Api) -> None:
@@ -137,16 +137,16 @@ def test_tells_a_verdict_with_the_samples_it_rests_on(filled: Api) -> None:
     whole = of(filled, f"/verdicts/{listed['id']}")
 
     assert (whole["verdict"], whole["session"]) == ("regression", "s4")
-    assert [(one["commit"], one["samples"]) for one in whole["processes"]] == [
+    assert [(process["commit"], process["samples"]) for process in whole["processes"]] == [
         (a_sha(3), [1.0]),
         (a_sha(4), [1.2]),
     ]
 
 
 def test_compares_two_commits_by_what_was_decided(filled: Api) -> None:
-    told = of(filled, f"/comparisons/{a_sha(3)}...{a_sha(4)}")
+    result = of(filled, f"/comparisons/{a_sha(3)}...{a_sha(4)}")
 
-    assert (told["counts"], told["items"][0]["ratio"]) == ({"regression": 1}, 1.2)
+    assert (result["counts"], result["items"][0]["ratio"]) == ({"regression": 1}, 1.2)
 
 
 def test_lists_a_comparison_worst_first_page_after_page(filled: Api, store: Store) -> None:
@@ -162,7 +162,7 @@ def test_lists_a_comparison_worst_first_page_after_page(filled: Api, store: Stor
     while following := pages[-1].get("next"):
         pages.append(of(filled, f"{path}&cursor={following}"))
 
-    shown = [[(one["verdict"], one["series"]["benchmark"]) for one in page["items"]] for page in pages]
+    shown = [[(item["verdict"], item["series"]["benchmark"]) for item in page["items"]] for page in pages]
     assert shown == [
         [("regression", "b2"), ("failed", "b4")],
         [("improvement", "b1"), ("unchanged", "b0")],

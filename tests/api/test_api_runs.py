@@ -59,8 +59,10 @@ def test_keeps_what_an_upload_came_to_while_its_samples_are_at_hand(api: Api, st
     api.upload(a_run(a_result(None, a_process(3.0, 1.0), a_process(4.0, index=1)), failed))
 
     with store.read() as tx:
-        kept = load_levels_of_series(tx, [one.id for one in measurements.search_series(tx, "acme/model")])
-    assert {one.status: one.result_summary for one in kept} == {
+        kept = load_levels_of_series(
+            tx, [series.id for series in measurements.search_series(tx, "acme/model")]
+        )
+    assert {row.status: row.result_summary for row in kept} == {
         "ok": ResultSummary(3.0, Clock.WALL, 3.0),
         "failed": None,
     }
@@ -74,7 +76,7 @@ def test_promises_to_judge_what_it_stored(api: Api, store: Store) -> None:
 
     with store.read() as tx:
         work = leased_work.load_due_work(tx, ["judge"], 10, NOW)
-    assert [(one.project, one.subject) for one in work] == [("acme/model", run_document.idempotency_key(run))]
+    assert [(job.project, job.subject) for job in work] == [("acme/model", run_document.idempotency_key(run))]
 
 
 def test_keeps_pull_requests_pairs_and_dirty_trees_out_of_the_history(api: Api, store: Store) -> None:
@@ -91,7 +93,7 @@ def test_keeps_pull_requests_pairs_and_dirty_trees_out_of_the_history(api: Api, 
 
     assert statuses == [201] * 4
     with store.read() as tx:
-        kinds = {one.uid: one.kind for one in measurements.load_sessions(tx, "acme/model")}
+        kinds = {session.uid: session.kind for session in measurements.load_sessions(tx, "acme/model")}
         series = measurements.find_series(tx, "acme/model", a_series().benchmark.name)
         assert measured_samples.load_history(tx, series[0].id) == []
     assert kinds == {"pr": "compare", "pairs": "compare", "aa": "aa", "dirty": "compare"}

@@ -50,13 +50,13 @@ def a_request(session: str, **headers: str) -> tuple[bytes, bytes, str]:
 def exchange(server: Server, *pieces: bytes, half_close: bool = False) -> bytes:
     """Send pieces and read until the server has nothing more to say."""
     answer = b""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as one:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         try:
             for piece in pieces:
-                one.sendall(piece)
+                connection.sendall(piece)
             if half_close:
-                one.shutdown(socket.SHUT_WR)
-            while chunk := one.recv(65536):
+                connection.shutdown(socket.SHUT_WR)
+            while chunk := connection.recv(65536):
                 answer += chunk
                 if _is_whole(answer):
                     break
@@ -79,7 +79,7 @@ def status_of(answer: bytes) -> int:
 
 def stored(server: Server, key: str) -> bool:
     with closing(open_http_client(server.address)) as door:
-        return any(one.key == key for one in ApiClient(door).list_runs("acme/model"))
+        return any(run.key == key for run in ApiClient(door).list_runs("acme/model"))
 
 
 def send_again(server: Server, body: bytes, key: str) -> int:

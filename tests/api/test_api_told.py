@@ -52,9 +52,9 @@ def test_a_slowdown_that_was_uploaded_is_told_once(api: Api, store: Store) -> No
             worker.run_once()
             courier.run_once()
 
-        found = [json.loads(body)["incidents"] for _, body in hook.got]
+        results = [json.loads(body)["incidents"] for _, body in hook.got]
 
-    assert [one["commit"] for incidents in found for one in incidents] == [a_sha(STEP)]
-    assert found[0][0]["url"] == "https://perf/1"
+    assert [incident["commit"] for incidents in results for incident in incidents] == [a_sha(STEP)]
+    assert results[0][0]["url"] == "https://perf/1"
     listed = api.get(f"/projects/{encode_segment(PROJECT)}/incidents").get_json()["items"]
-    assert [(one["number"], one["open"]) for one in listed] == [(1, True)]
+    assert [(entry["number"], entry["open"]) for entry in listed] == [(1, True)]

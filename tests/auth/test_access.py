@@ -70,11 +70,11 @@ IN_A_PRIVATE_PROJECT: list[tuple[Actor, tuple[int, ...]]] = [
 
 @pytest.mark.parametrize(("actor", "expected"), IN_A_PRIVATE_PROJECT)
 def test_decides_in_a_private_project_as_the_table_says(actor: Actor, expected: tuple[int, ...]) -> None:
-    told = tuple(authorize(actor, Project(), need).status for need in NEEDS)
+    status = tuple(authorize(actor, Project(), need).status for need in NEEDS)
 
-    assert told == expected
+    assert status == expected
     assert all(
-        authorize(actor, Project(), need).allowed == (told[NEEDS.index(need)] == 200) for need in NEEDS
+        authorize(actor, Project(), need).allowed == (status[NEEDS.index(need)] == 200) for need in NEEDS
     )
 
 
@@ -84,9 +84,9 @@ def test_lets_everybody_read_a_public_project_and_tells_a_stranger_what_is_missi
 ) -> None:
     public = Project(visibility="public")
 
-    told = tuple(authorize(actor, public, need).status for need in NEEDS)
+    messages = tuple(authorize(actor, public, need).status for need in NEEDS)
 
-    assert told == (200, 200, *(403 if status == 404 else status for status in expected[2:]))
+    assert messages == (200, 200, *(403 if status == 404 else status for status in expected[2:]))
 
 
 @pytest.mark.parametrize("need", NEEDS)
@@ -100,9 +100,9 @@ def test_answers_a_stranger_alike_for_a_private_project_and_for_none(
 
 
 def test_tells_an_admin_of_everything_that_a_project_is_not_there() -> None:
-    told = authorize(LOCAL, None, AccessRequirement.READ)
+    permission = authorize(LOCAL, None, AccessRequirement.READ)
 
-    assert (told.status, told.reason) == (404, NOT_FOUND)
+    assert (permission.status, permission.reason) == (404, NOT_FOUND)
 
 
 def test_takes_nothing_new_into_an_archived_project() -> None:
@@ -113,9 +113,9 @@ def test_takes_nothing_new_into_an_archived_project() -> None:
 
 
 def test_says_which_scope_a_token_lacks() -> None:
-    told = authorize(token(Scope.READ), Project(), AccessRequirement.WRITE_RESULTS)
+    permission = authorize(token(Scope.READ), Project(), AccessRequirement.WRITE_RESULTS)
 
-    assert told.reason == "This needs a token of the scope results:write; yours has results:read."
+    assert permission.reason == "This needs a token of the scope results:write; yours has results:read."
 
 
 def test_takes_the_higher_of_a_role_here_and_a_role_everywhere() -> None:
@@ -125,9 +125,9 @@ def test_takes_the_higher_of_a_role_here_and_a_role_everywhere() -> None:
 
 
 def test_refuses_before_the_project_is_known_whom_no_project_could_admit() -> None:
-    asked = [ANONYMOUS, token(Scope.READ), token(Scope.WRITE), person(), READ_ONLY_LOCAL, LOCAL]
+    requests = [ANONYMOUS, token(Scope.READ), token(Scope.WRITE), person(), READ_ONLY_LOCAL, LOCAL]
 
-    assert [authorize_without_project(item, AccessRequirement.WRITE_RESULTS).status for item in asked] == [
+    assert [authorize_without_project(item, AccessRequirement.WRITE_RESULTS).status for item in requests] == [
         401,
         403,
         200,

@@ -314,9 +314,9 @@ def test_lets_a_job_of_a_named_ref_write_the_baseline(event: str) -> None:
     "ref", ["refs/heads/feature", "refs/tags/main", "refs/heads/Main", "refs/heads/main/x"]
 )
 def test_lets_a_job_of_another_ref_write_no_baseline(ref: str) -> None:
-    told = {"ref": ref, "job_workflow_ref": f"acme/model/{WORKFLOW}@{ref}"}
+    fields = {"ref": ref, "job_workflow_ref": f"acme/model/{WORKFLOW}@{ref}"}
 
-    assert judged(signed(a_job(**told))) == JobGrant("4711", 1, SHA, None, baseline=False, event="push")
+    assert judged(signed(a_job(**fields))) == JobGrant("4711", 1, SHA, None, baseline=False, event="push")
 
 
 def test_lets_a_pull_request_write_no_baseline_whatever_its_ref() -> None:

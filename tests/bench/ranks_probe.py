@@ -64,19 +64,19 @@ def hangs(rank: int) -> None:
 
 def says(rank: int) -> dict[str, tuple[int, int]]:
     """What each kind of message counts for, of tensors of ten floats; 20 where one is for both ranks."""
-    one, both = torch.zeros(10), torch.zeros(20)
+    item, both = torch.zeros(10), torch.zeros(20)
     other = 1 - rank
     scenes: dict[str, Callable[[], object]] = {
-        "all_reduce": lambda: dist.all_reduce(one),
-        "broadcast": lambda: dist.broadcast(one, 0),
-        "all_gather": lambda: dist.all_gather_into_tensor(both, one),
-        "all_gather_list": lambda: dist.all_gather([one.clone(), one.clone()], one),
-        "reduce_scatter": lambda: dist.reduce_scatter_tensor(one, both),
+        "all_reduce": lambda: dist.all_reduce(item),
+        "broadcast": lambda: dist.broadcast(item, 0),
+        "all_gather": lambda: dist.all_gather_into_tensor(both, item),
+        "all_gather_list": lambda: dist.all_gather([item.clone(), item.clone()], item),
+        "reduce_scatter": lambda: dist.reduce_scatter_tensor(item, both),
         "barrier": dist.barrier,
         "exchange": lambda: [
             work.wait()
             for work in dist.batch_isend_irecv(
-                [dist.P2POp(dist.isend, one, other), dist.P2POp(dist.irecv, torch.zeros(10), other)]
+                [dist.P2POp(dist.isend, item, other), dist.P2POp(dist.irecv, torch.zeros(10), other)]
             )
         ],
     }

@@ -50,8 +50,8 @@ def discovered() -> dict[str, Any]:
         text=True,
         check=True,
     )
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
 
 
 def test_holds_training_generation_and_memory_at_smoke_sizes(discovered: dict[str, Any]) -> None:

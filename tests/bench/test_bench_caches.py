@@ -24,11 +24,11 @@ def best(warps: int, time_taken_ms: int) -> str:
 
 
 def test_equal_caches_have_one_fingerprint_wherever_they_lie(tmp_path: Path) -> None:
-    one = cache(tmp_path / "one", ab__kernel_dot_py="x = 1", cd__code_dot_cpp="....")
+    item = cache(tmp_path / "one", ab__kernel_dot_py="x = 1", cd__code_dot_cpp="....")
     other = cache(tmp_path / "other" / "place", cd__code_dot_cpp="....", ab__kernel_dot_py="x = 1")
 
-    assert fingerprint_caches([one]) == fingerprint_caches([other])
-    assert fingerprint_caches([one]).startswith("2 files, ")
+    assert fingerprint_caches([item]) == fingerprint_caches([other])
+    assert fingerprint_caches([item]).startswith("2 files, ")
 
 
 def test_one_more_kernel_is_another_state(tmp_path: Path) -> None:

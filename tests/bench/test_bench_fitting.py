@@ -63,12 +63,12 @@ def test_predicts_against_a_budget_without_computing() -> None:
 
 
 def test_is_absent_where_memory_does_not_run_out_in_order() -> None:
-    found = find_largest_batch(
+    largest_batch = find_largest_batch(
         lambda batch: pytest.fail("nothing is tried"), FakeDevice(kind="cpu", name="CPU (AVX2)", stats=None)
     )
 
-    assert isinstance(found, Absent)
-    assert "budget" in found.reason
+    assert isinstance(largest_batch, Absent)
+    assert "budget" in largest_batch.reason
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_weighs_itl_by_gap_and_tpot_by_request_so_that_they_differ() -> None:
     traces = [trace(1.0, 2.0, 3.0, 4.0, 5.0), trace(1.0, 7.0)]
 
     itl = latency.itl(traces)
-    tpot = [latency.tpot(one) for one in traces]
+    tpot = [latency.tpot(each_trace) for each_trace in traces]
 
     assert sum(itl) / len(itl) == 2.0
     assert tpot == [1.0, 6.0]
@@ -152,9 +152,9 @@ def test_sees_no_slope_in_even_tokens_even_with_a_stall() -> None:
 def test_takes_the_middle_of_the_slopes_between_each_gap_and_its_twin_in_the_second_half() -> None:
     gaps = (1.0, 1.0, 1.0, 1.0, 5.0, 9.0, 13.0, 17.0)
 
-    one = trace(1.0, *(1.0 + sum(gaps[: count + 1]) for count in range(8)))
+    item = trace(1.0, *(1.0 + sum(gaps[: count + 1]) for count in range(8)))
 
-    assert latency.tpot_slope([one]) == 2.5  # of 1, 2, 3 and 4 seconds per token per token
+    assert latency.tpot_slope([item]) == 2.5  # of 1, 2, 3 and 4 seconds per token per token
 
 
 def test_measures_slope_by_token_and_not_by_chunk() -> None:
@@ -336,8 +336,8 @@ def test_percentiles_rise_with_their_share_and_lie_between_their_bounds(few: lis
 
     estimate = [latency.percentile(values, share) for share in (0.5, 0.9, 0.99)]
 
-    assert [one.value for one in estimate if one] == sorted(one.value for one in estimate if one)
-    assert all(one is not None and one.lo <= one.value <= one.hi for one in estimate)  # type: ignore[operator]
+    assert [item.value for item in estimate if item] == sorted(item.value for item in estimate if item)
+    assert all(item is not None and item.lo <= item.value <= item.hi for item in estimate)  # type: ignore[operator]
 
 
 @given(st.lists(seconds, min_size=64, max_size=80))

@@ -333,21 +333,21 @@ class Nvtx:
 
 
 def test_nothing_is_pushed_where_cuda_was_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = Nvtx(monkeypatch, initialised=False)
+    nvtx = Nvtx(monkeypatch, initialised=False)
 
     with nvtx_range("forward"):
         pass
 
-    assert asked.said == []
+    assert nvtx.said == []
 
 
 def test_a_range_ends_with_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = Nvtx(monkeypatch, initialised=True)
+    nvtx = Nvtx(monkeypatch, initialised=True)
 
     with contextlib.suppress(ValueError), nvtx_range("forward"):
         raise ValueError
 
-    assert asked.said == ["push forward", "pop"]
+    assert nvtx.said == ["push forward", "pop"]
 
 
 def marked(mark: PhaseMarker) -> None:
@@ -356,11 +356,11 @@ def marked(mark: PhaseMarker) -> None:
 
 
 def test_only_the_warm_calls_are_between_start_and_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = Nvtx(monkeypatch, initialised=True)
+    nvtx = Nvtx(monkeypatch, initialised=True)
 
     run_nvtx_ranges(marked, device=FakeDevice(), warmup_calls=1)
 
-    assert asked.said == ["start", *["push one call", "push forward", "pop", "pop"] * 2, "stop"]
+    assert nvtx.said == ["start", *["push one call", "push forward", "pop", "pop"] * 2, "stop"]
 
 
 def test_without_cuda_there_are_no_ranges(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,8 +40,8 @@ def probed() -> dict[str, Any]:
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    document: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return document
 
 
 def test_forks_ranks_that_reach_each_other(probed: dict[str, Any]) -> None:

@@ -179,6 +179,6 @@ def test_a_queue_works_each_request_as_long_as_alone_and_one_at_a_time(
 
     laid = queue_traces(alone, arrivals)
 
-    begun = [one.ended_at - latency.e2el(each) for one, each in zip(laid, alone, strict=True)]
+    begun = [item.ended_at - latency.e2el(each) for item, each in zip(laid, alone, strict=True)]
     assert all(begin >= arrival - 1e-6 for begin, arrival in zip(begun, arrivals, strict=True))
     assert all(begin >= before.ended_at - 1e-6 for begin, before in zip(begun[1:], laid, strict=False))

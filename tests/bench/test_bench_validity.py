@@ -47,9 +47,9 @@ def test_what_is_read_can_be_declared_and_is_never_judged(
 ) -> None:
     _, readings = watched(tmp_path, monkeypatch)
 
-    told = metrics(*CONDITION_METRICS)(lambda: readings)()
+    result = metrics(*CONDITION_METRICS)(lambda: readings)()
 
-    assert {row["clock"] for row in told["metrics"]} == {Clock.INFORMATIONAL}
+    assert {row["clock"] for row in result["metrics"]} == {Clock.INFORMATIONAL}
     assert {metric.unit for metric in CONDITION_METRICS} <= UNITS
 
 
@@ -125,10 +125,10 @@ def test_flags_a_process_that_came_or_went_while_we_measured(
 
 def test_our_own_ranks_are_no_strangers() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as rank:
-        found = exclude_own_processes([GpuProcess(os.getpid(), "python"), GpuProcess(rank.pid, "python")])
+        result = exclude_own_processes([GpuProcess(os.getpid(), "python"), GpuProcess(rank.pid, "python")])
         rank.communicate(b"\n")
 
-    assert found == []
+    assert result == []
 
 
 def test_takes_one_pid_of_the_host_for_ourselves_and_no_second() -> None:

@@ -59,15 +59,15 @@ def store(tmp_path: Path) -> Store:
 
 
 def test_equal_processes_are_measured_in_so_many_pairs(store: Store) -> None:
-    found = store.study(pairs=3)
+    result = store.study(pairs=3)
 
-    lines = {line.metric: line for line in found.lines["steady"]}
-    assert found.complete
-    assert found.good
+    lines = {line.metric: line for line in result.lines["steady"]}
+    assert result.complete
+    assert result.good
     assert lines["size"].counted == (4096.0,)
     assert len(lines["time"].log_ratios) == 3
     assert lines["time"].largest < 0.007
-    assert found.not_measured == {"steady.Elsewhere.measure_elsewhere": "there is no such device"}
+    assert result.not_measured == {"steady.Elsewhere.measure_elsewhere": "there is no such device"}
 
 
 def test_a_study_goes_on_where_it_stopped(store: Store) -> None:
@@ -89,12 +89,12 @@ def test_it_says_first_how_much_is_left(store: Store) -> None:
 def test_a_count_that_is_not_the_same_everywhere_fails_the_study(store: Store) -> None:
     GitProject(store.folder / "project").commit("Another suite", benchmarks__wandering=WANDERING)
 
-    found = store.study(pairs=2, bench="wandering")
+    result = store.study(pairs=2, bench="wandering")
 
-    (line,) = found.moved
+    (line,) = result.moved
     assert (line.cell, line.metric) == ("wandering.Wandering.measure_wandering", "size")
-    assert not found.good
-    assert "**moved**" in told(found, load=0.0)
+    assert not result.good
+    assert "**moved**" in told(result, load=0.0)
 
 
 # ------------------------------------------------------------------ readings made up
@@ -117,11 +117,11 @@ def line(*values: tuple[float, float], clock: Clock = Clock.VALUE) -> Line:
 
 
 def test_the_largest_ratio_is_of_a_pair_and_the_floor_below_it() -> None:
-    found = line(*[(1.0, 1.01)] * 10, *[(1.01, 1.0)] * 9, (1.0, 1.2))
+    result = line(*[(1.0, 1.01)] * 10, *[(1.01, 1.0)] * 9, (1.0, 1.2))
 
-    assert found.largest == pytest.approx(0.18232, abs=1e-5)
-    assert 0.009 < found.floor < 0.03
-    assert found.visible[5] > found.visible[10] > found.visible[20] > 0.025
+    assert result.largest == pytest.approx(0.18232, abs=1e-5)
+    assert 0.009 < result.floor < 0.03
+    assert result.visible[5] > result.visible[10] > result.visible[20] > 0.025
 
 
 def test_equals_that_differ_would_be_convicted() -> None:

@@ -63,8 +63,8 @@ def discovered() -> dict[str, Any]:
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
 
 
 def test_has_a_file_for_every_theme(discovered: dict[str, Any]) -> None:

@@ -125,18 +125,18 @@ CAUGHT = {"generation.tpot": verdict("regression", 2.0, 0.1)}
 
 
 def test_what_was_expected_and_what_was_foreseen_is_good() -> None:
-    one = Trial(LOST, CAUGHT | {"generation.ttft": verdict("improvement", 0.9, 0.01)}, exit_code=1)
+    trial = Trial(LOST, CAUGHT | {"generation.ttft": verdict("improvement", 0.9, 0.01)}, exit_code=1)
 
-    assert one.good
-    assert (one.caught, one.moved_as_well, one.stray) == (["generation.tpot"], ["generation.ttft"], [])
+    assert trial.good
+    assert (trial.caught, trial.moved_as_well, trial.stray) == (["generation.tpot"], ["generation.ttft"], [])
 
 
 @pytest.mark.parametrize("kind", ["regression", "improvement", "failed", "missing", "not_comparable"])
 def test_a_metric_nobody_named_must_not_move(kind: str) -> None:
-    one = Trial(LOST, CAUGHT | {"training.step_time": verdict(kind)}, exit_code=1)
+    trial = Trial(LOST, CAUGHT | {"training.step_time": verdict(kind)}, exit_code=1)
 
-    assert not one.good
-    assert one.stray == ["training.step_time"]
+    assert not trial.good
+    assert trial.stray == ["training.step_time"]
 
 
 @pytest.mark.parametrize(
@@ -148,10 +148,10 @@ def test_a_metric_nobody_named_must_not_move(kind: str) -> None:
     ],
 )
 def test_what_had_to_be_caught_is_missed_unless_it_is_a_regression(verdicts: Any) -> None:
-    one = Trial(LOST, verdicts, exit_code=1)
+    trial = Trial(LOST, verdicts, exit_code=1)
 
-    assert not one.good
-    assert one.missed == ["generation.tpot"]
+    assert not trial.good
+    assert trial.missed == ["generation.tpot"]
 
 
 def test_a_command_that_fails_is_not_good_about_nothing() -> None:
@@ -161,9 +161,9 @@ def test_a_command_that_fails_is_not_good_about_nothing() -> None:
 
 
 def test_a_row_shows_sizes_and_what_was_missed() -> None:
-    one = Trial(LOST, {"generation.tpot": verdict("inconclusive", 1.5, 0.6)}, exit_code=0, seconds=12.3)
+    trial = Trial(LOST, {"generation.tpot": verdict("inconclusive", 1.5, 0.6)}, exit_code=0, seconds=12.3)
 
-    assert row(one) == (
+    assert row(trial) == (
         "lost",
         "✗",
         "**missed** `generation.tpot` (inconclusive +50.0 % [−10.0 %, +110 %])",

@@ -85,7 +85,7 @@ def test_a_loader_crops_alike_in_every_process(workers: int) -> None:
     again = list(data.create_loader(workers, 2))
 
     assert len(once) == DATA.loader_steps + 1
-    assert all(torch.equal(one, other) for one, other in zip(once, again, strict=True))
+    assert all(torch.equal(item, other) for item, other in zip(once, again, strict=True))
 
 
 @on_cpu

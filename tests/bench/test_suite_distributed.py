@@ -32,8 +32,8 @@ def probed() -> dict[str, Any]:
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    document: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return document
 
 
 def test_ddp_sends_every_gradient_once(probed: dict[str, Any]) -> None:

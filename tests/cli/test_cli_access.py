@@ -86,11 +86,11 @@ def test_makes_a_project_public(capsys: pytest.CaptureFixture[str], here: Path) 
 
     store = open_store(f"sqlite:///{here}/perfci.db", create=False)
     with store.read() as tx:
-        found = find_project(tx, "acme/model")
-        assert found is not None
-        lines = audit_log.list_entries(tx, found.id)
+        project = find_project(tx, "acme/model")
+        assert project is not None
+        lines = audit_log.list_entries(tx, project.id)
     store.close()
-    assert [(one.actor, one.action, one.detail) for one in lines] == [
+    assert [(line.actor, line.action, line.detail) for line in lines] == [
         ("local", "project.set", {"visibility": "public"}),
         ("local", "project.create", {"visibility": "private"}),
     ]

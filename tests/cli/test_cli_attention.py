@@ -71,16 +71,19 @@ def test_two_implementations_are_judged_and_a_wrong_one_is_rejected(
 
     code = run_cli(["compare", "--vary", "attn=sdpa,by_hand,unscaled", "--at", "HEAD", "--json", "told.json"])
 
-    told = json.loads((here / "told.json").read_text())
-    kinds = {one["verdict"]["series"]["metric"]["name"]: one["verdict"]["kind"] for one in told["verdicts"]}
+    document = json.loads((here / "told.json").read_text())
+    kinds = {
+        verdict["verdict"]["series"]["metric"]["name"]: verdict["verdict"]["kind"]
+        for verdict in document["verdicts"]
+    }
     out = capsys.readouterr().out
     assert code == 1
     assert kinds.keys() == {"cpu_forward_time", "peak_tensor_bytes"}
     assert kinds["peak_tensor_bytes"] == "regression"
-    assert [one["parameters"][0][1] for one in told["rejected"]] == ["'unscaled'"]
+    assert [item["parameters"][0][1] for item in document["rejected"]] == ["'unscaled'"]
     assert "✕ suite.Attention('unscaled', 96) is rejected, whatever its speed: outputs are up to " in out
     assert "≈  by_hand agrees with the baseline in loss" in out
-    assert [(goal["subject"], goal["outcome"]) for goal in told["goals"]] == [
+    assert [(goal["subject"], goal["outcome"]) for goal in document["goals"]] == [
         ("attn=by_hand", "broken"),
         ("attn=unscaled", "rejected"),
     ]

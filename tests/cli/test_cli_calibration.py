@@ -84,9 +84,9 @@ def test_shows_false_alarm_rates_as_a_table(stored: Path, capsys: pytest.Capture
 
 
 def test_shows_the_same_as_json(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(read(stored, capsys, "--json"))
+    document = json.loads(read(stored, capsys, "--json"))
 
-    ever, lately = found["windows"]
+    ever, lately = document["windows"]
     assert (ever["false_alarms"]["confirmed"]["alarms"], lately["false_alarms"]["confirmed"]["alarms"]) == (
         1,
         0,
@@ -103,9 +103,9 @@ def test_shows_the_same_as_json(stored: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_the_floor_of_a_noisy_series_raises_its_bar(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(read(stored, capsys, "--json"))
+    document = json.loads(read(stored, capsys, "--json"))
 
-    floors = {one["series"]["metric"]: one for one in found["noise_floors"]}
+    floors = {floor["series"]["metric"]: floor for floor in document["noise_floors"]}
     assert (floors["operators"]["noise_floor"], floors["operators"]["comparisons"]) == (0.0, NIGHTS)
     assert floors["step_time"]["noise_floor"] == pytest.approx(0.01, abs=0.001)
 

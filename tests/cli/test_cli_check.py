@@ -40,8 +40,8 @@ def stored(here: Path) -> Path:
             add_run(tx, a_run(*results, commit=a_commit(number + 1), session="pairs"))
         shas = a_commit(1).sha, a_commit(2).sha
         verdicts = [
-            interim_analysis(one, *shas, *both, stage=Stage.CONFIRMATION).verdict
-            for one, both in sides.items()
+            interim_analysis(item, *shas, *both, stage=Stage.CONFIRMATION).verdict
+            for item, both in sides.items()
         ]
         add_verdicts(tx, PROJECT, "pairs", verdicts, NOON + timedelta(hours=1))
         start_session(tx, PROJECT, "line", "history", "spec-2", 7, 1, NOON)
@@ -62,18 +62,21 @@ def side(series: Series, role: Role) -> Sequence[Process]:
 def checked(folder: Path, capsys: pytest.CaptureFixture[str], policy: str = "") -> dict[str, object]:
     (folder / "perfci.toml").write_text(policy)
     assert run_cli(["check", "--dry-run", "--json", "--db", "perfci.db", "--project", PROJECT]) == 0
-    found: dict[str, object] = json.loads(capsys.readouterr().out)
-    return found
+    document: dict[str, object] = json.loads(capsys.readouterr().out)
+    return document
 
 
 def test_a_higher_bar_takes_the_slowdown_back_and_the_class_finds_the_operator(
     stored: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = checked(stored, capsys, '[[policy]]\nmatch = "step_time"\nbar = 0.2\n')
+    problems = checked(stored, capsys, '[[policy]]\nmatch = "step_time"\nbar = 0.2\n')
 
-    told = {one["series"].split(" · ")[1]: (one["stored"], one["now"]) for one in found["verdicts"]}  # type: ignore[attr-defined]
-    assert told == {"step_time": ("regression", "unchanged"), "operators": ("unchanged", "regression")}
-    assert found["verdicts_replayed"] == 2
+    fields = {
+        verdict["series"].split(" · ")[1]: (verdict["stored"], verdict["now"])
+        for verdict in problems["verdicts"]
+    }  # type: ignore[attr-defined]
+    assert fields == {"step_time": ("regression", "unchanged"), "operators": ("unchanged", "regression")}
+    assert problems["verdicts_replayed"] == 2
 
 
 def test_what_is_stored_is_never_edited(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,15 +95,15 @@ def test_what_is_stored_is_never_edited(stored: Path, capsys: pytest.CaptureFixt
 def test_a_history_shows_the_change_points_that_come_and_go(
     stored: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = checked(stored, capsys)
-    ((new,),) = [one["new"] for one in found["change_points"]]  # type: ignore[attr-defined]
+    problems = checked(stored, capsys)
+    ((new,),) = [point["new"] for point in problems["change_points"]]  # type: ignore[attr-defined]
     with closing(open_store(f"sqlite:///{stored}/perfci.db", create=False)) as store, store.begin() as tx:
         replace_change_points(tx, PROJECT, HISTORY, moves_of(HISTORY, points_of_the_line()))
 
     same, higher = checked(stored, capsys), checked(stored, capsys, "[judge]\nbar = 0.2\n")
 
     assert (new["commit"], same["change_points"]) == (a_commit(11).sha, [])
-    assert [one["removed"][0]["commit"] for one in higher["change_points"]] == [a_commit(11).sha]  # type: ignore[attr-defined]
+    assert [point["removed"][0]["commit"] for point in higher["change_points"]] == [a_commit(11).sha]  # type: ignore[attr-defined]
 
 
 def test_what_is_not_judged_any_more_says_so(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -117,9 +120,9 @@ def test_what_is_not_judged_any_more_says_so(stored: Path, capsys: pytest.Captur
 
 
 def test_the_policy_it_was_judged_by_says_the_same(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = checked(stored, capsys, '[[policy]]\nmatch = "operators"\nbar = 0.05\n')
+    problems = checked(stored, capsys, '[[policy]]\nmatch = "operators"\nbar = 0.05\n')
 
-    assert found["verdicts"] == []
+    assert problems["verdicts"] == []
 
 
 def test_nothing_but_the_dry_run_exists(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,16 +64,16 @@ def test_finds_nothing_wrong_with_what_is_measured(here: Path, capsys: pytest.Ca
     sha = project.commit("First", benchmarks__suite=HEALTHY)
     assert run_cli(["run", "--rounds", "1"]) == 0
 
-    code, found = findings(capsys)
+    code, result = findings(capsys)
 
-    assert code == (1 if any(finding["level"] == "problem" for finding in found) else 0)
-    assert about(found, "repository") == [("ok", f"{here} at {sha[:10]} First")]
-    assert about(found, "suite") == [("ok", "2 benchmarks in 2 cells: 1 track, 1 time")]
-    assert about(found, "history")[0][0] == "ok"
-    assert about(found, "database") == [("ok", f"{here}/.perfci/perfci.db has the current schema")]
-    assert about(found, "Python") == [("ok", f"{sys.version.split()[0]} at {sys.executable}")]
-    assert about(found, "lock") == [("ok", "nobody else measures on this machine")]
-    assert [f["subject"] for f in found if f["subject"] in ("cores", "load", "memory", "clock", "disk")] == [
+    assert code == (1 if any(finding["level"] == "problem" for finding in result) else 0)
+    assert about(result, "repository") == [("ok", f"{here} at {sha[:10]} First")]
+    assert about(result, "suite") == [("ok", "2 benchmarks in 2 cells: 1 track, 1 time")]
+    assert about(result, "history")[0][0] == "ok"
+    assert about(result, "database") == [("ok", f"{here}/.perfci/perfci.db has the current schema")]
+    assert about(result, "Python") == [("ok", f"{sys.version.split()[0]} at {sys.executable}")]
+    assert about(result, "lock") == [("ok", "nobody else measures on this machine")]
+    assert [f["subject"] for f in result if f["subject"] in ("cores", "load", "memory", "clock", "disk")] == [
         "cores",
         "load",
         "memory",
@@ -98,24 +98,24 @@ def test_finds_what_will_silently_not_be_measured(here: Path, capsys: pytest.Cap
     """
     project.commit("First", benchmarks__serving=suite, benchmarks__broken="import no_such_module\n")
 
-    code, found = findings(capsys)
+    code, result = findings(capsys)
 
-    told = about(found, "suite")
+    report = about(result, "suite")
     assert code == 1
-    assert told[0] == (
+    assert report[0] == (
         "problem",
         "module benchmarks.broken does not import, so nothing of it is measured: ModuleNotFoundError: No "
         "module named "
         "'no_such_module'",
     )
-    assert [sentence.partition(" is ")[0].partition(" looks ")[0] for _, sentence in told[2:5]] == [
+    assert [sentence.partition(" is ")[0].partition(" looks ")[0] for _, sentence in report[2:5]] == [
         "serving.Kernels.gpu_matmul (line 9)",
         "serving.Kernels.bench_softmax (line 10)",
         "serving.Kernels.measure_layer (line 11) declares no metric, so it fails when it",
     ]
-    assert [level for level, sentence in told if sentence.startswith("serving.Chat leaves out training")] == [
-        "ok"
-    ]
+    assert [
+        level for level, sentence in report if sentence.startswith("serving.Chat leaves out training")
+    ] == ["ok"]
 
 
 def test_misses_what_the_last_run_measured(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,9 +126,9 @@ def test_misses_what_the_last_run_measured(here: Path, capsys: pytest.CaptureFix
         "Second", benchmarks__suite=HEALTHY.replace("time_nothing", "_time_nothing").replace("7", "8")
     )
 
-    code, found = findings(capsys)
+    code, result = findings(capsys)
 
-    history = [sentence.split(" ", 3) for _, sentence in about(found, "history")]
+    history = [sentence.split(" ", 3) for _, sentence in about(result, "history")]
     assert code == 1
     assert [(words[0], words[3].rpartition(" ")[2]) for words in history] == [
         ("measured", "suite.time_nothing"),
@@ -147,9 +147,9 @@ def test_finds_plugins_that_asv_does_not(
     (tmp_path / "asv_bench_broken.py").write_text("import no_such_module\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
-    code, found = findings(capsys)
+    code, result = findings(capsys)
 
-    ours = sorted(told for told in about(found, "plugin") if told[0] == "problem")
+    ours = sorted(report for report in about(result, "plugin") if report[0] == "problem")
     assert code == 1
     assert ours == [
         (
@@ -167,12 +167,12 @@ def test_finds_plugins_that_asv_does_not(
 
 
 def test_outside_a_repository_it_examines_the_rest(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, found = findings(capsys)
+    code, result = findings(capsys)
 
     assert code == 1
-    assert about(found, "repository") == [("problem", "this folder is not inside a git repository")]
-    assert about(found, "suite") == []
-    assert about(found, "asv")[0][0] in ("ok", "warning")
+    assert about(result, "repository") == [("problem", "this folder is not inside a git repository")]
+    assert about(result, "suite") == []
+    assert about(result, "asv")[0][0] in ("ok", "warning")
 
 
 def test_an_interpreter_that_does_not_run_is_a_finding(
@@ -181,24 +181,24 @@ def test_an_interpreter_that_does_not_run_is_a_finding(
     toml = '[environment]\npython = "/no/such/python"\nrequirements = ["torch"]\n'
     GitProject(here).commit("First", benchmarks__suite=HEALTHY, **{"perfci.toml": toml})
 
-    code, found = findings(capsys)
+    code, result = findings(capsys)
 
     assert code == 1
-    assert about(found, "build") == [
+    assert about(result, "build") == [
         ("problem", "[environment] python: '/no/such/python' does not run; give the path of a Python 3.11+")
     ]
-    assert about(found, "Python")[0][1].startswith("the interpreter /no/such/python does not run: ")
-    assert about(found, "disk") != []
+    assert about(result, "Python")[0][1].startswith("the interpreter /no/such/python does not run: ")
+    assert about(result, "disk") != []
 
 
 def test_without_a_suite_it_says_how_to_get_one(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     project = GitProject(here)
     project.commit("First", thing="X = 1\n")
 
-    code, found = findings(capsys)
+    code, result = findings(capsys)
 
     assert code == 1
-    assert about(found, "suite") == [
+    assert about(result, "suite") == [
         (
             "problem",
             f"there is no suite folder {here}/benchmarks; make one with `perfci init`, or name yours "
@@ -224,9 +224,9 @@ def test_does_not_disturb_who_measures(here: Path, capsys: pytest.CaptureFixture
     with machine_lock(load_config(here).lock_path, owner="perfci run in /elsewhere"):
         run_cli(["doctor", "--json"])
 
-    found = json.loads(capsys.readouterr().out)["findings"]
-    assert about(found, "noise") == [("warning", "not measured, so as not to disturb who measures")]
-    assert "perfci run in /elsewhere" in about(found, "lock")[0][1]
+    result = json.loads(capsys.readouterr().out)["findings"]
+    assert about(result, "noise") == [("warning", "not measured, so as not to disturb who measures")]
+    assert "perfci run in /elsewhere" in about(result, "lock")[0][1]
 
 
 @pytest.mark.slow

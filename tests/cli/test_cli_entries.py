@@ -86,15 +86,15 @@ def versions(project: GitProject, table: str) -> dict[str, str]:
     with open_workbench(repository, config, None, smoke=True) as workbench:
         commit = repository.commits("HEAD")[0]
         workbench.prepare([commit])
-        return {name: found.version for name, found in workbench.discover(commit.sha).benchmarks.items()}
+        return {name: result.version for name, result in workbench.discover(commit.sha).benchmarks.items()}
 
 
 @pytest.mark.slow
 def test_a_table_is_measured_like_a_suite(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
     project.commit("Deeper", mypkg__net=NET.format(layers=3))
 
-    asked = ["--smoke", "--rounds", "1", "--no-confirm", "--bench", COUNTS + ".8", "--json"]
-    code = run_cli(["run", "HEAD~2..HEAD", *asked])
+    requests = ["--smoke", "--rounds", "1", "--no-confirm", "--bench", COUNTS + ".8", "--json"]
+    code = run_cli(["run", "HEAD~2..HEAD", *requests])
 
     verdicts = json.loads(capsys.readouterr().out)["verdicts"]
     worse = {verdict["series"]["metric"]["name"] for verdict in verdicts if verdict["kind"] == "regression"}

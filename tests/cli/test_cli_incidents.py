@@ -68,7 +68,10 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> Path:
         measure(
             store,
             {
-                series: {one.sha: one.level for one in seen_levels(level, length=LENGTH, noise=0.002, seed=k)}
+                series: {
+                    each_level.sha: each_level.level
+                    for each_level in seen_levels(level, length=LENGTH, noise=0.002, seed=k)
+                }
                 for k, (series, level) in enumerate(levels.items())
             },
         )
@@ -86,7 +89,7 @@ def measure(store: Store, levels: Mapping[Series, Mapping[str, float]]) -> None:
         commit = a_commit(number, tags=("v1.0",) if number == 5 else ())
         driver = Environment((("driver", "560.35" if number >= 25 else "550.54"), ("torch", "2.13.0")))
         moment = NOON + timedelta(hours=number)
-        results = [a_result(series, a_process(of[commit.sha])) for series, of in levels.items()]
+        results = [a_result(series, a_process(owner[commit.sha])) for series, owner in levels.items()]
         with store.begin() as tx:
             start_session(tx, PROJECT, f"nightly-{number}", "history", f"spec-{number}", 7, 1, moment)
             add_run(
@@ -163,13 +166,16 @@ def test_lists_what_asks_a_person_and_explains_the_rest(
 def test_the_list_is_there_for_programs(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert incidents("list", "--json") == 0
 
-    found = json.loads(capsys.readouterr().out)
-    assert [(one["kind"], one["disposition"], len(one["members"])) for one in found["incidents"]] == [
+    document = json.loads(capsys.readouterr().out)
+    assert [
+        (incident["kind"], incident["disposition"], len(incident["members"]))
+        for incident in document["incidents"]
+    ] == [
         ("environment", "note", 1),
         ("regression", "page", 2),
     ]
-    assert (found["retests"][0]["base"], found["retests"][0]["head"]) == (a_sha(39), a_sha(40))
-    assert found["slow_drifts"][0]["release"] == "v1.0"
+    assert (document["retests"][0]["base"], document["retests"][0]["head"]) == (a_sha(39), a_sha(40))
+    assert document["slow_drifts"][0]["release"] == "v1.0"
 
 
 def test_shows_one_incident_by_the_beginning_of_its_name(
@@ -197,5 +203,5 @@ def test_a_budget_of_no_page_holds_everything_back(stored: Path, capsys: pytest.
 
     incidents("list", "--json")
 
-    found = json.loads(capsys.readouterr().out)
-    assert [one["disposition"] for one in found["incidents"]] == ["note", "held_back"]
+    document = json.loads(capsys.readouterr().out)
+    assert [incident["disposition"] for incident in document["incidents"]] == ["note", "held_back"]

@@ -88,7 +88,9 @@ def test_what_was_measured_before_it_was_interrupted_can_be_handed_over(
 
     assert run_cli(["export", "--format", "perfci"]) == 0
     (document,) = map(json.loads, capsys.readouterr().out.splitlines())
-    assert [one["samples"] for result in document["results"] for one in result["processes"]] == [[1.0]]
+    assert [process["samples"] for result in document["results"] for process in result["processes"]] == [
+        [1.0]
+    ]
 
 
 def test_a_second_run_on_the_machine_is_refused_when_it_may_not_wait(here: Path) -> None:
@@ -120,9 +122,9 @@ def test_a_second_run_waits_for_the_first(here: Path) -> None:
     GitProject(here).commit("Spans", benchmarks__suite=suite)
 
     both = [start(here, "run", "--rounds", "2") for _ in range(2)]
-    codes = [one.wait(timeout=300) for one in both]
-    for one in both:
-        one.communicate()
+    codes = [each_side.wait(timeout=300) for each_side in both]
+    for side in both:
+        side.communicate()
 
     assert codes == [0, 0]
     assert (here / "spans").read_text() == "begin\nend\n" * 4

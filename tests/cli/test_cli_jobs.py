@@ -30,10 +30,10 @@ def issuer() -> Iterator[Issuer]:
 
 
 def in_a_job(monkeypatch: pytest.MonkeyPatch, issuer: Issuer | None) -> None:
-    told = {"GITHUB_ACTIONS": "true", "PERFCI_PROJECT": "acme/model", "PERFCI_CLIENT_GIVE_UP_AFTER_S": "0"}
+    fields = {"GITHUB_ACTIONS": "true", "PERFCI_PROJECT": "acme/model", "PERFCI_CLIENT_GIVE_UP_AFTER_S": "0"}
     if issuer is not None:
-        told |= {"ACTIONS_ID_TOKEN_REQUEST_URL": issuer.ask_at, "ACTIONS_ID_TOKEN_REQUEST_TOKEN": SECRET}
-    for name, value in told.items():
+        fields |= {"ACTIONS_ID_TOKEN_REQUEST_URL": issuer.ask_at, "ACTIONS_ID_TOKEN_REQUEST_TOKEN": SECRET}
+    for name, value in fields.items():
         monkeypatch.setenv(name, value)
 
 
@@ -62,12 +62,14 @@ def test_jobs_upload_without_a_secret_what_they_may(
         issuer.job = {"repository_id": "99"}
         of_a_stranger = run_cli(["flush"])
 
-    told = capsys.readouterr().err.splitlines()
+    lines = capsys.readouterr().err.splitlines()
     assert (of_main, of_pull_request, into_history, of_a_stranger) == (0, 0, 1, 1)
-    assert told[0].startswith(
+    assert lines[0].startswith(
         f"  {address} answers 403: A history is written by push, schedule and workflow_dispatch"
     )
-    assert told[1].startswith(f"  {address} answers 403: No project of this name takes uploads from this job")
+    assert lines[1].startswith(
+        f"  {address} answers 403: No project of this name takes uploads from this job"
+    )
     assert stored(here) == {"main": "history", "pairs": "compare"}
     assert issuer.published == 1
 
@@ -100,8 +102,8 @@ def test_a_token_for_another_server_is_worth_nothing_here(here: Path, issuer: Is
         )
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(sent, timeout=30)
-        told = json.load(refused.value)
+        result = json.load(refused.value)
 
     expected = f"This token was made for another server: ask GitHub for one with the audience {address}."
-    assert (refused.value.code, told["detail"]) == (401, expected)
-    assert SHA not in json.dumps(told)
+    assert (refused.value.code, result["detail"]) == (401, expected)
+    assert SHA not in json.dumps(result)

@@ -103,10 +103,10 @@ def test_a_head_that_fails_has_failed_in_each_judged_metric(
 
     code = run_cli(["compare", "HEAD~1", "HEAD", "--json", "told.json"])
 
-    found = told(here / "told.json")
+    result = told(here / "told.json")
     assert code == 1
-    assert {metric: kind for metric, (kind, _) in found.items()} == {"cpu_ttft": "failed", "peak": "failed"}
-    assert all("float() argument must be" in reason for _, reason in found.values())
+    assert {metric: kind for metric, (kind, _) in result.items()} == {"cpu_ttft": "failed", "peak": "failed"}
+    assert all("float() argument must be" in reason for _, reason in result.values())
 
 
 def test_throttled_processes_leave_the_comparison_open(

@@ -49,13 +49,13 @@ def database(here: Path) -> str:
     with closing(open_store(url, create=True)) as store, store.begin() as tx:
         for number in range(1, 6):
             processes = [a_process(1.0 if number < 4 else 1.2, index=index) for index in range(2)]
-            one = a_run(
+            run = a_run(
                 a_result(None, *processes),
                 commit=a_commit(number),
                 session=f"s{number}",
                 started_at=NOON + timedelta(hours=number),
             )
-            ingest_run(tx, one, f"key {number}", "body")
+            ingest_run(tx, run, f"key {number}", "body")
         replace_change_points(tx, PROJECT, a_series(), [a_change_point(commit=a_sha(4), last_good=a_sha(3))])
         add_verdicts(tx, PROJECT, "s4", [a_verdict(base=a_sha(3), head=a_sha(4), evidence=(5, 7))], NOON)
     return url
@@ -69,11 +69,11 @@ def asked(database: str, questions: dict[str, dict[str, Any]]) -> dict[str, Any]
         there = StdioServerParameters(command=sys.executable, args=arguments)
         async with stdio_client(there) as (reading, writing), ClientSession(reading, writing) as session:
             await session.initialize()
-            found: dict[str, Any] = {"tools": [tool.name for tool in (await session.list_tools()).tools]}
-            for name, given in questions.items():
-                answer = await session.call_tool(name, given)
-                found[name] = answer.structured_content if not answer.is_error else answer.content[0].text
-            return found
+            result: dict[str, Any] = {"tools": [tool.name for tool in (await session.list_tools()).tools]}
+            for name, values in questions.items():
+                answer = await session.call_tool(name, values)
+                result[name] = answer.structured_content if not answer.is_error else answer.content[0].text
+            return result
 
     with ThreadPoolExecutor(1) as elsewhere:  # a browser that another test opened keeps a loop in this thread
         return elsewhere.submit(anyio.run, talk).result()
@@ -133,15 +133,15 @@ def test_answers_as_the_verbs_with_json_do(
 
     with open_api_client(load_config(here, db=database, project=PROJECT), "") as client:
         tools = AssistantTools(client, PROJECT)
-        listed, one, known = (
+        listed, incident, items = (
             tools.list_open_incidents()["items"],
             tools.get_incident(1),
             tools.list_projects()["items"],
         )
 
     assert same(verb("incidents", "list")["incidents"], listed)
-    assert same(verb("incidents", "show", "1"), one)
-    assert same(verb("project", "list"), known)
+    assert same(verb("incidents", "show", "1"), incident)
+    assert same(verb("project", "list"), items)
 
 
 def same(verb: Any, tool: Any) -> bool:

@@ -43,8 +43,8 @@ def test_run_finds_the_commit_that_needs_more(
 ) -> None:
     code = run_cli(["run", "HEAD~3..HEAD", "--rounds", "2", "--json"])
 
-    told = json.loads(capsys.readouterr().out)
-    moved = [v for v in told["verdicts"] if v["kind"] == "regression"]
+    document = json.loads(capsys.readouterr().out)
+    moved = [v for v in document["verdicts"] if v["kind"] == "regression"]
     assert code == 0
     assert [(v["head"], v["stage"], v["ratio"]) for v in moved] == [
         (project.git("rev-parse", "HEAD~1"), "confirmation", 1.2)
@@ -78,8 +78,8 @@ def test_what_a_job_of_github_measures_says_so(project: GitProject, monkeypatch:
     run_cli(["compare", "HEAD~2", "HEAD"])
 
     job = {"run_id": "17", "attempt": "2", "job": "bench", "event": "pull_request"}
-    found = rows(project, "select origin, uid from runs join sessions on sessions.id = runs.session_id")
-    assert [dict(json.loads(origin)) for origin, _ in found] == [{**job, "step": uid} for _, uid in found]
+    result = rows(project, "select origin, uid from runs join sessions on sessions.id = runs.session_id")
+    assert [dict(json.loads(origin)) for origin, _ in result] == [{**job, "step": uid} for _, uid in result]
 
 
 def test_what_all_together_leave_in_doubt_gets_more_pairs(
@@ -162,13 +162,13 @@ def test_commits_that_look_alike_are_equals_and_fail_nothing(
 
     code = run_cli(["compare", "HEAD~1", "HEAD", "--markdown", "told.md", "--json", "told.json"])
 
-    told = capsys.readouterr().out
+    result = capsys.readouterr().out
     alarm = (
         "No file that the benchmarks depend on differs, so any change reported here is a false alarm "
         "and is counted as one."
     )
     assert code == 0
-    assert told.endswith(f"\n{alarm}\n")
+    assert result.endswith(f"\n{alarm}\n")
     assert f"\n**Identical inputs:** {alarm}\n" in (project.folder / "told.md").read_text(encoding="utf-8")
     assert json.loads((project.folder / "told.json").read_text(encoding="utf-8"))["identical_inputs"] is True
     assert rows(project, "select kind from sessions where kind != 'confirm'") == [("aa",)]
@@ -268,13 +268,13 @@ def test_a_series_that_wanders_by_itself_has_its_bar_raised(
 def test_half_a_pair_of_an_interrupted_comparison_does_not_pass_for_a_missing_head(
     project: GitProject,
 ) -> None:
-    asked = ["compare", "HEAD~2", "HEAD~3", "--bench", "track_bytes"]
-    run_cli(asked)
+    requests = ["compare", "HEAD~2", "HEAD~3", "--bench", "track_bytes"]
+    run_cli(requests)
     with sqlite3.connect(project.folder / ".perfci" / "perfci.db") as database:
         database.execute("delete from processes where id > 1")
         database.execute("update sessions set state = 'running', finished_at = null")
 
-    assert run_cli([*asked, "--json", "told.json"]) == 0
+    assert run_cli([*requests, "--json", "told.json"]) == 0
 
     (verdict,) = json.loads((project.folder / "told.json").read_text())["verdicts"]
     assert (verdict["kind"], verdict["ratio"]) == ("unchanged", 1.0)

@@ -57,9 +57,9 @@ def test_one_metric_of_a_benchmark_is_muted_by_itself(
     assert incidents("mute", "remove", "train.time_step") == 2
     assert incidents("mute", "list", "--json") == 0
 
-    told = capsys.readouterr()
-    assert told.err == ("perfci: train.time_step is not muted: see `perfci incidents mute list`.\n")
-    [item] = json.loads(told.out)
+    output = capsys.readouterr()
+    assert output.err == ("perfci: train.time_step is not muted: see `perfci incidents mute list`.\n")
+    [item] = json.loads(output.out)
     assert (item["benchmark"], item["metric"], item["actor"]) == ("train.time_step", "step_time", "local")
 
 
@@ -75,9 +75,9 @@ def test_a_schedule_is_set_muted_and_learned_again(stored: Path, capsys: pytest.
         assert not arguments or incidents("schedule", "set", "1", *arguments) == 0
         assert incidents("schedule", "list") == 0
 
-    told = capsys.readouterr().out.splitlines()
-    assert told[0].startswith("1  benchmarks on ")
-    assert [one.rpartition(": ")[2] for one in told] == [
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("1  benchmarks on ")
+    assert [line.rpartition(": ")[2] for line in lines] == [
         "too few reports to learn an interval",
         "every 36h",
         "at least every 36 hours (set by local)",

@@ -34,9 +34,9 @@ def test_two_percent_everywhere_is_a_finding_and_turns_nothing_red(
 
     code = run_cli(["compare", "HEAD~1", "HEAD", "--json", "told.json", "--markdown", "told.md"])
 
-    told = json.loads((here / "told.json").read_text())
-    assert (code, {verdict["kind"] for verdict in told["verdicts"]}) == (0, {"unchanged"})
-    assert (told["pooled"]["kind"], told["pooled"]["benchmarks"]) == ("worse_everywhere", 6)
-    assert told["pooled"]["ratio"] == pytest.approx(1.02, abs=0.003)
+    document = json.loads((here / "told.json").read_text())
+    assert (code, {verdict["kind"] for verdict in document["verdicts"]}) == (0, {"unchanged"})
+    assert (document["pooled"]["kind"], document["pooled"]["benchmarks"]) == ("worse_everywhere", 6)
+    assert document["pooled"]["ratio"] == pytest.approx(1.02, abs=0.003)
     assert "△ all benchmarks together: worse overall: +" in capsys.readouterr().out
     assert "**All benchmarks together:** worse overall: +" in (here / "told.md").read_text()

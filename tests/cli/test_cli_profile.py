@@ -213,8 +213,8 @@ def project(here: Path) -> GitProject:
 
 def sentences(text: str) -> list[str]:
     """What does not depend on the clock or the machine."""
-    told = [line for line in text.splitlines() if re.search(": | opens in |no phases marked", line)]
-    return [line for line in told if not line.startswith("kernels: ") and not re.search(r"\d %", line)]
+    messages = [line for line in text.splitlines() if re.search(": | opens in |no phases marked", line)]
+    return [line for line in messages if not line.startswith("kernels: ") and not re.search(r"\d %", line)]
 
 
 def test_a_step_and_a_timed_function_are_profiled_where_they_are_measured(
@@ -228,7 +228,7 @@ def test_a_step_and_a_timed_function_are_profiled_where_they_are_measured(
     opens = (
         "opens in https://ui.perfetto.dev or chrome://tracing; profile.json beside it holds the full tables"
     )
-    told = {one["cell"]: one for one in json.loads(Path("told.json").read_text())["profiles"]}
+    fields = {profile["cell"]: profile for profile in json.loads(Path("told.json").read_text())["profiles"]}
     assert code == 1
     assert err == (
         "suite.Model: no generation, stream_counts or stages metrics, because it defines no stream\n"
@@ -245,7 +245,7 @@ def test_a_step_and_a_timed_function_are_profiled_where_they_are_measured(
         "profiled",
         "suite.time_broken: failed: ValueError: there is no such batch",
     ]
-    assert {name: one["status"] for name, one in told.items()} == {
+    assert {name: item["status"] for name, item in fields.items()} == {
         "suite.Model.measure_numerics(4)": "skipped",
         "suite.Model.measure_training(4)": "ok",
         "suite.Sort.time_sort": "ok",
@@ -253,7 +253,7 @@ def test_a_step_and_a_timed_function_are_profiled_where_they_are_measured(
         "suite.timeraw_json": "skipped",
     }
     training, sort = (
-        told[name]["tables"] for name in ("suite.Model.measure_training(4)", "suite.Sort.time_sort")
+        fields[name]["tables"] for name in ("suite.Model.measure_training(4)", "suite.Sort.time_sort")
     )
     lines = {row["name"].split(":")[0] for row in training["lines"]}
     assert {"net.py", "perfci/bench/groups/training_loop.py"} <= lines
@@ -263,7 +263,7 @@ def test_a_step_and_a_timed_function_are_profiled_where_they_are_measured(
         "suite.Model.measure_training-4",
         "suite.Sort.time_sort",
     ]
-    assert "perfci: forward" in Path(told["suite.Model.measure_training(4)"]["trace"]).read_text()
+    assert "perfci: forward" in Path(fields["suite.Model.measure_training(4)"]["trace"]).read_text()
     assert not Path(".perfci/perfci.db").exists()
 
 
@@ -283,9 +283,11 @@ def test_the_working_tree_is_profiled_unless_a_commit_is_named(
 
     assert run_cli(["profile", "--out", "out", "--json"]) == 0
 
-    told = json.loads(capsys.readouterr().out)
-    assert told["commit"]["dirty"] is True
-    assert told["profiles"][0]["trace"] == str(small.folder / "out" / "suite.time_something" / "trace.json")
+    document = json.loads(capsys.readouterr().out)
+    assert document["commit"]["dirty"] is True
+    assert document["profiles"][0]["trace"] == str(
+        small.folder / "out" / "suite.time_something" / "trace.json"
+    )
 
 
 def test_an_older_profile_is_not_taken_for_one_that_fails(small: GitProject) -> None:

@@ -117,10 +117,10 @@ def test_as_json(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
     assert run_cli(["check", "--replay", "--json", "--db", "sqlite:///perfci.db"]) == 0
 
-    told = json.loads(capsys.readouterr().out)
+    document = json.loads(capsys.readouterr().out)
     ((verdicts,),) = rows(copied, "select count(*) from verdicts")
-    assert (told["verdicts_recomputed"], told["verdicts_without_looks"]) == (verdicts - 1, 1)
-    assert told["differences"] == []
+    assert (document["verdicts_recomputed"], document["verdicts_without_looks"]) == (verdicts - 1, 1)
+    assert document["differences"] == []
 
 
 def test_a_policy_replayed_with_what_was_known_says_the_same(
@@ -132,13 +132,13 @@ def test_a_policy_replayed_with_what_was_known_says_the_same(
 
 
 def test_convicts_on_pairs_that_no_screening_has_seen(copied: Path) -> None:
-    told = rows(
+    result = rows(
         copied,
         "select v.series_id, v.base, v.head, v.stage, v.evidence from verdicts v join sessions s "
         "on v.session_id = s.id where s.kind <> 'aa'",
     )
     seen: dict[tuple, dict[str, set[int]]] = {}
-    for series, base, head, stage, evidence in told:
+    for series, base, head, stage, evidence in result:
         seen.setdefault((series, base, head), {}).setdefault(stage, set()).update(json.loads(evidence))
 
     both = [stages for stages in seen.values() if len(stages) == 2]
@@ -148,10 +148,10 @@ def test_convicts_on_pairs_that_no_screening_has_seen(copied: Path) -> None:
 
 
 def test_a_process_is_evidence_once(copied: Path) -> None:
-    told = [json.loads(evidence) for (evidence,) in rows(copied, "select evidence from verdicts")]
+    documents = [json.loads(evidence) for (evidence,) in rows(copied, "select evidence from verdicts")]
 
-    assert told
-    assert all(len(ids) == len(set(ids)) for ids in told)
+    assert documents
+    assert all(len(ids) == len(set(ids)) for ids in documents)
 
 
 def test_every_look_is_stored_with_what_was_known(copied: Path) -> None:

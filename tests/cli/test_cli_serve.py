@@ -55,11 +55,11 @@ def test_several_processes_end_by_a_signal_and_count_together(here: Path) -> Non
     with serving(here, "--workers", "2", "--no-worker") as (process, url):
         for _ in range(20):
             answer(f"{url}healthz")
-        told = answer(f"{url}metrics")
+        reply = answer(f"{url}metrics")
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=60)
 
-    assert 'perfci_requests_total{method="GET",route="healthz",status="200"} 20.0' in told
+    assert 'perfci_requests_total{method="GET",route="healthz",status="200"} 20.0' in reply
     assert (process.returncode, err) == (0, "")
 
 

@@ -19,11 +19,11 @@ from tests.support.evaluations import a_budgeted_incident, a_move, reconcile
 def stored(here: Path) -> Path:
     """A folder whose store has two open incidents."""
     with closing(open_store(f"sqlite:///{here}/perfci.db", create=True)) as store:
-        found = (
+        result = (
             a_budgeted_incident("b1", a_move("serve.time_token", at=20), good=19, bad=20),
             a_budgeted_incident("a1", a_move("train.time_step"), a_move("train.time_loss")),
         )
-        reconcile(store, datetime.now(UTC) - timedelta(days=1), *found)
+        reconcile(store, datetime.now(UTC) - timedelta(days=1), *result)
     return here
 
 
@@ -76,9 +76,9 @@ def test_several_at_once_and_which_could_not(stored: Path, capsys: pytest.Captur
 
     assert incidents("set", "1", "2", "--state", "snoozed", "--until", "2099-01-01") == 0
 
-    told = capsys.readouterr()
-    assert "#2  snoozed" in told.out
-    assert told.err.startswith("#1: Incident 1 is invalid: it can become ")
+    output = capsys.readouterr()
+    assert "#2  snoozed" in output.out
+    assert output.err.startswith("#1: Incident 1 is invalid: it can become ")
 
 
 def test_where_none_took_it_the_exit_code_says_so(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,7 +83,7 @@ def test_sends_what_was_exported(
     here: Path, line: Line, there: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     exported = [run_document.dump_run(a_run(a_result(), session=session)) for session in ("one", "two")]
-    (here / "runs.jsonl").write_text("".join(f"{one}\n" for one in exported))
+    (here / "runs.jsonl").write_text("".join(f"{run}\n" for run in exported))
 
     assert run_cli(["upload", "runs.jsonl", "--server", SERVER]) == 0
 
@@ -195,9 +195,9 @@ def test_what_is_measured_here_is_stored_there_as_well(
 
     sent = capsys.readouterr().err.splitlines()[-1]
     with closing(open_store("sqlite:///.perfci/perfci.db", create=False)) as mine, mine.read() as tx:
-        measured = {one.uid for one in measurements.load_sessions(tx, PROJECT)}
+        measured = {session.uid for session in measurements.load_sessions(tx, PROJECT)}
     with there.read() as tx:
-        arrived = {one.uid: one.kind for one in measurements.load_sessions(tx, PROJECT)}
+        arrived = {session.uid: session.kind for session in measurements.load_sessions(tx, PROJECT)}
     assert code == 0
     assert sent == f"4 runs sent to {SERVER}"
     assert arrived.keys() == measured

@@ -123,13 +123,13 @@ def test_a_rejected_variant_is_measured_once(project: GitProject) -> None:
 def test_an_interrupted_comparison_goes_on_where_it_stopped(
     project: GitProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ["compare", "--vary", "attn=sdpa,math", "--bench", "peak", "--at", "HEAD"]
-    run_cli(asked)
+    requests = ["compare", "--vary", "attn=sdpa,math", "--bench", "peak", "--at", "HEAD"]
+    run_cli(requests)
     with sqlite3.connect(project.folder / ".perfci" / "perfci.db") as database:
         database.execute("delete from processes where id > 1")
         database.execute("update sessions set state = 'running', finished_at = null")
 
-    assert run_cli(asked) == 0
+    assert run_cli(requests) == 0
 
     assert "resuming an interrupted session: 1 readings are there already" in capsys.readouterr().err
     per_pair = rows(project, "select count(*) from processes group by pair order by pair")
@@ -139,10 +139,10 @@ def test_an_interrupted_comparison_goes_on_where_it_stopped(
 def test_tells_both_sides_in_json(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
     run_cli(["compare", "--vary", "attn=sdpa,flash", "--bench", "step", "--json"])
 
-    (told,) = json.loads(capsys.readouterr().out)["verdicts"]
-    assert told["base_parameters"] == [["attn", "'sdpa'"], ["batch", "1"]]
-    assert told["verdict"]["series"]["parameters"] == [["attn", "'flash'"], ["batch", "1"]]
-    assert (told["verdict"]["kind"], told["verdict"]["ratio"]) == ("improvement", 0.75)
+    (verdict,) = json.loads(capsys.readouterr().out)["verdicts"]
+    assert verdict["base_parameters"] == [["attn", "'sdpa'"], ["batch", "1"]]
+    assert verdict["verdict"]["series"]["parameters"] == [["attn", "'flash'"], ["batch", "1"]]
+    assert (verdict["verdict"]["kind"], verdict["verdict"]["ratio"]) == ("improvement", 0.75)
 
 
 def test_a_ladder_goes_on_from_the_last_good_step(

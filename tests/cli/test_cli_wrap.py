@@ -153,8 +153,8 @@ def test_the_three_lines_it_asks_for_work_as_they_are(
         f"add these three lines to the script:\n\n{SNIPPET}\n"
     )
 
-    imports, opened, told = SNIPPET.splitlines()
-    talking = script(project, "\n".join([imports, opened, "for step in range(3):", f"    {told}"]))
+    imports, opened, result = SNIPPET.splitlines()
+    talking = script(project, "\n".join([imports, opened, "for step in range(3):", f"    {result}"]))
     alone = subprocess.run(talking[1:], cwd=project.folder)
 
     assert (wrap(*talking), alone.returncode) == (0, 0)
@@ -244,9 +244,9 @@ def test_json_on_stdout_is_json_whatever_the_script_prints(
     assert wrap("--json", *TRAINED) == 0
 
     out, err = capfd.readouterr()
-    told = json.loads(out)
-    assert told["benchmark"] == "wrap.train"
-    assert told["metrics"][0] == {
+    document = json.loads(out)
+    assert document["benchmark"] == "wrap.train"
+    assert document["metrics"][0] == {
         "metric": "step_time",
         "unit": "seconds",
         "direction": "lower",
@@ -376,7 +376,7 @@ def test_a_step_in_the_history_is_found_and_shown(here: Path, capfd: pytest.Capt
     with closing(open_store(f"sqlite:///{here}/.perfci/perfci.db", create=False)) as store:
         page = create_app(store).test_client().get("/here/s/wrap.train/step_time").text
 
-    found = [line for line in out.splitlines()[-8:] if "last changed" in line]
-    assert [line.split()[0] for line in found] == ["data_time", "step_time"]
-    assert all(re.fullmatch(rf"\w+ last changed by \+30.\d % at {shas[8][:10]}", line) for line in found)
+    results = [line for line in out.splitlines()[-8:] if "last changed" in line]
+    assert [line.split()[0] for line in results] == ["data_time", "step_time"]
+    assert all(re.fullmatch(rf"\w+ last changed by \+30.\d % at {shas[8][:10]}", line) for line in results)
     assert shas[8][:10] in page

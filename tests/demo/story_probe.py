@@ -44,8 +44,8 @@ class Operators(TorchDispatchMode):  # type: ignore[misc]
 def probe(tree: Path) -> dict[str, Any]:
     sys.path.insert(0, str(tree))
     update_sys_path(str(tree / "benchmarks"))
-    found = {benchmark.name: benchmark for benchmark in disc_benchmarks(str(tree / "benchmarks"))}
-    for benchmark in found.values():
+    result = {benchmark.name: benchmark for benchmark in disc_benchmarks(str(tree / "benchmarks"))}
+    for benchmark in result.values():
         assert not benchmark.do_setup()
     trainer = importlib.import_module("tinylm.train").Trainer
 
@@ -55,9 +55,9 @@ def probe(tree: Path) -> dict[str, Any]:
             mine.step()
 
     return {
-        "cells": sorted(found),
-        "operators": {name: operators_of(found[name].func) for name in TIMED},
-        "peak_bytes": found["memory.Training.track_peak_bytes"].do_run(),
+        "cells": sorted(result),
+        "operators": {name: operators_of(result[name].func) for name in TIMED},
+        "peak_bytes": result["memory.Training.track_peak_bytes"].do_run(),
         "perfci_counts": peak_tensor_bytes(six_steps),
         "from_this_commit": all(
             str(module.__file__).startswith(str(tree))

@@ -13,8 +13,8 @@ PLANTED = PlantedChange(SLOW.sha, SLOW.subject, "train.time_step", "time", "regr
 
 
 def convicted(sha: str, kind: VerdictKind = VerdictKind.REGRESSION, **changes: object) -> Verdict:
-    told = {"ratio": 1.31, "interval": Interval(1.2, 1.4), "pairs": 10, "stage": Stage.CONFIRMATION} | changes
-    return a_verdict(a_series("train.time_step"), kind, base="0" * 40, head=sha, **told)
+    text = {"ratio": 1.31, "interval": Interval(1.2, 1.4), "pairs": 10, "stage": Stage.CONFIRMATION} | changes
+    return a_verdict(a_series("train.time_step"), kind, base="0" * 40, head=sha, **text)
 
 
 def test_a_change_found_at_its_own_commit_is_perfect() -> None:

@@ -56,8 +56,8 @@ def visits(repository: Path, shas: list[str], tmp_path_factory: pytest.TempPathF
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return {sha: found[first[code[sha]]] for sha in shas}
+    document: dict[str, Any] = json.loads(done.stdout)
+    return {sha: document[first[code[sha]]] for sha in shas}
 
 
 def test_tells_twenty_four_commits_in_the_order_of_their_dates(repository: Path) -> None:

@@ -76,14 +76,16 @@ def test_github_tells_of_a_merge_and_what_was_announced_is_kept(server: Server) 
 
     assert (kept(server.store), server.events()) == ([KEPT], [("done", 0, "")])
     with server.store.read() as tx:
-        found = find_project(tx, "acme/model")
-        assert found is not None
+        project = find_project(tx, "acme/model")
+        assert project is not None
         (line,) = [
-            one for one in audit_log.list_entries(tx, found.id) if one.action == "expected_change.record"
+            entry
+            for entry in audit_log.list_entries(tx, project.id)
+            if entry.action == "expected_change.record"
         ]
-        assert [one.subject for one in leased_work.load_due_work(tx, ["evaluate"], 9, server.now)] == [
-            "expected_changes"
-        ]
+        assert [
+            each_job.subject for each_job in leased_work.load_due_work(tx, ["evaluate"], 9, server.now)
+        ] == ["expected_changes"]
     assert (line.actor, line.subject, line.request_id) == (
         "github-repository/1",
         f"#7 at {MERGE[:12]}",
@@ -193,7 +195,7 @@ def upload_job(
             "ref": "refs/heads/main",
             "before": BASE,
             "after": MERGE,
-            "commits": [{"id": one} for one in commits],
+            "commits": [{"id": commit} for commit in commits],
         }
         event["repository"] = {"id": 1, "full_name": "acme/model"}
         job.starts("push", event, TOKEN="t0ken", SHA=MERGE, REF="refs/heads/main")
@@ -230,7 +232,7 @@ def test_of_a_push_every_pull_request_is_asked_for(
 
     code = upload_job(*proposals, commits=[HEAD, MERGE])
 
-    assert (code, [(one.sha, one.match, one.source) for one in kept(store)]) == (
+    assert (code, [(row.sha, row.match, row.source) for row in kept(store)]) == (
         0,
         [(MERGE, "peak_bytes", "#7"), (MERGE, "step_time", "#8")],
     )
@@ -246,8 +248,10 @@ def test_of_a_large_push_the_newest_commits_are_asked_for(
     upload_job(merged(), commits=older)
 
     assert capsys.readouterr().out.splitlines()[0] == "of 1,201 pushed commits only the newest 3 are checked"
-    asked = [one.url.path.split("/")[-2] for one in hub.asked if one.url.path.endswith("/pulls")]
-    assert asked == [MERGE, *older[:-3:-1]]
+    requests = [
+        request.url.path.split("/")[-2] for request in hub.asked if request.url.path.endswith("/pulls")
+    ]
+    assert requests == [MERGE, *older[:-3:-1]]
 
 
 @pytest.mark.parametrize(

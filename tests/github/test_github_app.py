@@ -32,7 +32,7 @@ def test_knows_under_whose_name_it_writes(app: GitHubApp) -> None:
 def test_writes_under_no_name_that_github_does_not_tell(
     app: GitHubApp, hub: FakeGitHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub, "handle_request", lambda asked: Response(200, json={"id": 7}))
+    monkeypatch.setattr(hub, "handle_request", lambda request: Response(200, json={"id": 7}))
 
     with pytest.raises(
         PerfciError, match="GitHub tells no short name of App 7, by which its comments would be known"
@@ -107,7 +107,7 @@ def test_neither_key_nor_token_shows(
     client = app.open_installation_client(44, [1])
 
     client.get_pull("acme/model", 7)
-    told = (
+    text = (
         caplog.text
         + repr(vars(app))
         + repr(vars(client))
@@ -116,5 +116,5 @@ def test_neither_key_nor_token_shows(
     )
 
     assert "ghs_1" in hub.tokens
-    assert "ghs_1" not in told
-    assert app_keys[0].splitlines()[1] not in told
+    assert "ghs_1" not in text
+    assert app_keys[0].splitlines()[1] not in text

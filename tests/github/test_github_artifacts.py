@@ -165,9 +165,9 @@ def test_refuses_what_no_comparison_hands_over(made: str) -> None:
     with pytest.raises(InvalidArtifact) as caught:
         read_archive(build())
 
-    told = str(caught.value)
-    assert told.startswith(f"The artifact cannot be what `perfci github compare` hands over: {why}")
-    assert told.endswith(" Nothing of it was read.")
+    result = str(caught.value)
+    assert result.startswith(f"The artifact cannot be what `perfci github compare` hands over: {why}")
+    assert result.endswith(" Nothing of it was read.")
 
 
 def test_reads_what_a_comparison_hands_over() -> None:

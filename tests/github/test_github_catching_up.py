@@ -47,7 +47,9 @@ def test_a_delivery_that_was_lost_is_made_up_for(server: Server, catching_up: Re
     assert catching_up(server.now) == 1
 
     assert server.works() == 1
-    assert ["### perfci: 1 regression" in one["body"] for one in server.hub.comments] == [True]
+    assert ["### perfci: 1 regression" in each_comment["body"] for each_comment in server.hub.comments] == [
+        True
+    ]
     assert server.deliveries() == ["missed-17-1"]
     assert len(server.runs()) == 2
 
@@ -63,10 +65,10 @@ def test_what_was_told_is_not_told_again_and_nothing_is_written(
 
 def test_what_was_found_once_is_not_found_again(server: Server, catching_up: ReconciliationPoll) -> None:
     server.hub.troubles = [*[None] * 5, Told(404)]  # the sixth looks for the run, and gives up
-    found = catching_up(server.now)
+    result = catching_up(server.now)
     server.works()
 
-    assert (found, catching_up(server.now)) == (1, 0)
+    assert (result, catching_up(server.now)) == (1, 0)
     assert [state for state, _, _ in server.events()] == ["failed"]
 
 
@@ -116,10 +118,10 @@ def test_a_comment_that_accepts_something_and_was_never_told_is_found(
     server.hub.comments.append(said())
     server.hub.measured = [HEAD]
 
-    found = [catching_up(server.now) for _ in range(2)]
+    outcomes = [catching_up(server.now) for _ in range(2)]
     server.works()
 
-    assert (found, [one["conclusion"] for one in server.hub.checks]) == ([1, 0], ["success"])
+    assert (outcomes, [check["conclusion"] for check in server.hub.checks]) == ([1, 0], ["success"])
     assert server.deliveries() == ["d-1", "missed-comment-5000-1772364600"]
     assert "recovered missed events of acme/model: acceptance comments (1)" in caplog.text
 
@@ -156,13 +158,13 @@ def a_merge(at: datetime = NOON - HOUR / 2, body: str = BODY, **changes: Any) ->
 def test_a_merge_that_was_never_told_is_found(server: Server, catching_up: ReconciliationPoll) -> None:
     server.hub.runs, server.hub.pulls = [], [a_merge()]
 
-    found = [catching_up(server.now) for _ in range(2)]
+    outcomes = [catching_up(server.now) for _ in range(2)]
     server.works()
 
     with server.store.read() as tx:
         kept = exemptions.load_expected_changes(tx, "acme/model")
-    assert (found, server.deliveries()) == ([1, 0], ["missed-merge-7"])
-    assert [(one.sha, one.match, one.source) for one in kept] == [(MERGE, "peak_bytes", "#7")]
+    assert (outcomes, server.deliveries()) == ([1, 0], ["missed-merge-7"])
+    assert [(row.sha, row.match, row.source) for row in kept] == [(MERGE, "peak_bytes", "#7")]
 
 
 @pytest.mark.parametrize(
@@ -199,7 +201,7 @@ def test_pages_are_read_until_they_are_too_old(server: Server, catching_up: Reco
     server.hub.runs = [*others, a_run(), *old]
 
     assert catching_up(server.now) == 1
-    assert sum(one.url.path.endswith("/actions/runs") for one in server.hub.asked) == 2
+    assert sum(item.url.path.endswith("/actions/runs") for item in server.hub.asked) == 2
 
 
 @pytest.mark.parametrize(
@@ -223,11 +225,11 @@ def test_github_that_does_not_answer_is_asked_again_next_time(
 ) -> None:
     server.hub.troubles = [trouble]
 
-    found = [catching_up(server.now) for _ in range(2)]
+    outcomes = [catching_up(server.now) for _ in range(2)]
 
     assert "polling acme/model for missed events failed, will retry: " in caplog.text
     assert why in caplog.text
-    assert found == [0, 1]
+    assert outcomes == [0, 1]
 
 
 def test_one_repository_does_not_hold_up_another(server: Server, catching_up: ReconciliationPoll) -> None:
@@ -243,15 +245,15 @@ def test_where_the_app_is_not_installed_nothing_is_asked_for(
     server.hub.installed = False
 
     assert catching_up(server.now) == 0
-    assert [server.hub.inside(one) for one in server.hub.asked] == ["/repos/acme/model/installation"]
+    assert [server.hub.inside(item) for item in server.hub.asked] == ["/repos/acme/model/installation"]
     assert caplog.text == ""
 
 
 def test_an_archived_project_is_not_asked_for(server: Server, catching_up: ReconciliationPoll) -> None:
     with server.store.begin() as tx:
-        found = find_project(tx, "acme/model")
-        assert found is not None
-        update_project(tx, found.id, archived_at=NOON)
+        project = find_project(tx, "acme/model")
+        assert project is not None
+        update_project(tx, project.id, archived_at=NOON)
 
     assert (catching_up(server.now), server.hub.asked) == (0, [])
 
@@ -260,4 +262,4 @@ def test_of_many_processes_one_asks(server: Server, catching_up: ReconciliationP
     first, second = (LeasedLoop(server.store, POLL_LEASE, catching_up, lambda: server.now) for _ in range(2))
 
     assert (first.run_once(), second.run_once()) == (1, 0)
-    assert sum(one.url.path.endswith("/installation") for one in hub.asked) == 1
+    assert sum(item.url.path.endswith("/installation") for item in hub.asked) == 1

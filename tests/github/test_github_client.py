@@ -15,9 +15,9 @@ ENOUGH = DownloadLimits(max_bytes=10_000)
 
 
 def test_reads_a_repository_by_name(client: GitHubClient) -> None:
-    found = client.get_repository("acme/model")
+    repository = client.get_repository("acme/model")
 
-    assert (found.id, found.owner.login, found.default_branch) == (1, "acme", "main")
+    assert (repository.id, repository.owner.login, repository.default_branch) == (1, "acme", "main")
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,9 @@ def test_asks_about_commits_by_their_full_sha_only(client: GitHubClient) -> None
 def test_reads_all_pages_of_a_list(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.comments = [comment(number, "hello") for number in range(350)]
 
-    found = list(client.list_comments("acme/model", 7))
+    comments = list(client.list_comments("acme/model", 7))
 
-    assert [len(found), found[-1].id, len(hub.asked)] == [350, 349, 4]
+    assert [len(comments), comments[-1].id, len(hub.asked)] == [350, 349, 4]
 
 
 def test_reads_no_more_pages_than_github_can_fill(client: GitHubClient, hub: FakeGitHub) -> None:
@@ -64,7 +64,7 @@ def test_follows_no_page_to_another_host(
     hub: FakeGitHub, client: GitHubClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     link = {"Link": '<https://evil.example.net/repos/acme/model/issues/7/comments?page=2>; rel="next"'}
-    monkeypatch.setattr(hub, "handle_request", lambda asked: Response(200, headers=link, json=[]))
+    monkeypatch.setattr(hub, "handle_request", lambda request: Response(200, headers=link, json=[]))
 
     with pytest.raises(
         PerfciError, match=r"links its next page at evil\.example\.net, where the token must not go"
@@ -130,7 +130,7 @@ def test_tells_nobody_the_address_that_opens_an_artifact(client: GitHubClient, h
 def test_downloads_from_https_only(
     hub: FakeGitHub, client: GitHubClient, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    monkeypatch.setattr(hub, "handle_request", lambda asked: Response(302, headers={"Location": place}))
+    monkeypatch.setattr(hub, "handle_request", lambda request: Response(302, headers={"Location": place}))
 
     with pytest.raises(PerfciError, match="GitHub named no https address to fetch artifact 5 from"):
         client.download_artifact("acme/model", 5, ENOUGH)
@@ -198,7 +198,7 @@ def test_says_what_was_asked_what_github_said_and_what_to_do(
 def test_says_when_the_address_is_not_that_of_the_api(
     hub: FakeGitHub, client: GitHubClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub, "handle_request", lambda asked: Response(200, text="<html>"))
+    monkeypatch.setattr(hub, "handle_request", lambda request: Response(200, text="<html>"))
 
     with pytest.raises(PerfciError) as caught:
         client.get_repository("acme/model")
@@ -239,7 +239,7 @@ def test_never_writes_a_second_comment_for_an_answer_that_got_lost(
     with pytest.raises(GitHubNoResponse, match="It may be done or not; asking again finds out"):
         client.create_comment("acme/model", 7, "hello")
 
-    assert [one["body"] for one in hub.comments] == ["hello"]
+    assert [each_comment["body"] for each_comment in hub.comments] == ["hello"]
 
 
 def test_writes_again_where_no_connection_was_made(client: GitHubClient, hub: FakeGitHub) -> None:
@@ -247,7 +247,7 @@ def test_writes_again_where_no_connection_was_made(client: GitHubClient, hub: Fa
 
     client.create_comment("acme/model", 7, "hello")
 
-    assert ([one["body"] for one in hub.comments], hub.slept) == (["hello"], [1.0, 2.0])
+    assert ([each_comment["body"] for each_comment in hub.comments], hub.slept) == (["hello"], [1.0, 2.0])
 
 
 def test_says_that_nothing_was_done_where_nobody_listens(client: GitHubClient, hub: FakeGitHub) -> None:
@@ -325,7 +325,7 @@ def test_a_missing_permission_is_no_limit_to_wait_for(client: GitHubClient, hub:
 def test_lists_open_pull_requests_of_a_branch(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.pulls = [pull(7), pull(8, branch="other"), pull(9) | {"state": "closed"}, pull(10, repository=2)]
 
-    assert [one.number for one in client.list_open_pulls("acme/model", "acme", "faster")] == [7]
+    assert [each_pull.number for each_pull in client.list_open_pulls("acme/model", "acme", "faster")] == [7]
 
 
 @pytest.mark.parametrize("token", ["", "ghp_s3cret\n", "ghp_s3cret x", "ghp_s3crét", "ghp_s3cret\x00"])

@@ -54,11 +54,11 @@ def body(text: str, sha: str = HEAD) -> str:
 
 
 def bodies(hub: FakeGitHub) -> list[str]:
-    return [one["body"] for one in hub.comments]
+    return [each_comment["body"] for each_comment in hub.comments]
 
 
 def test_writes_a_check_and_a_comment(client: GitHubClient, hub: FakeGitHub) -> None:
-    found = deliver_report(client, US, report())
+    delivery = deliver_report(client, US, report())
 
     [made] = hub.checks
     assert (made["name"], made["head_sha"], made["status"], made["conclusion"], made["output"]) == (
@@ -69,8 +69,8 @@ def test_writes_a_check_and_a_comment(client: GitHubClient, hub: FakeGitHub) -> 
         {"title": "2 regressions", "summary": "| table |"},
     )
     assert bodies(hub) == [body("2 regressions")]
-    assert found.written == ("perfci", "comment")
-    assert (found.comment_url, found.check_url) == (hub.comments[0]["html_url"], made["html_url"])
+    assert delivery.written == ("perfci", "comment")
+    assert (delivery.comment_url, delivery.check_url) == (hub.comments[0]["html_url"], made["html_url"])
 
 
 def test_the_second_time_it_writes_nothing(client: GitHubClient, hub: FakeGitHub) -> None:
@@ -78,27 +78,31 @@ def test_the_second_time_it_writes_nothing(client: GitHubClient, hub: FakeGitHub
     hub.comments[0]["body"] = hub.comments[0]["body"].replace("\n", "\r\n") + "\n"
     before = list(hub.writes)
 
-    found = deliver_report(client, US, report())
+    delivery = deliver_report(client, US, report())
 
-    assert (hub.writes, found.written) == (before, ())
-    assert found.comment_url == hub.comments[0]["html_url"]
+    assert (hub.writes, delivery.written) == (before, ())
+    assert delivery.comment_url == hub.comments[0]["html_url"]
 
 
 def test_edits_what_is_there(client: GitHubClient, hub: FakeGitHub) -> None:
     deliver_report(client, US, report())
 
-    found = deliver_report(client, US, report("unchanged", check("unchanged", conclusion="success")))
+    delivery = deliver_report(client, US, report("unchanged", check("unchanged", conclusion="success")))
 
     assert bodies(hub) == [body("unchanged")]
-    assert [(one["conclusion"], one["output"]["title"]) for one in hub.checks] == [("success", "unchanged")]
-    assert found.written == ("perfci", "comment")
+    assert [(each_check["conclusion"], each_check["output"]["title"]) for each_check in hub.checks] == [
+        ("success", "unchanged")
+    ]
+    assert delivery.written == ("perfci", "comment")
 
 
 def test_a_check_goes_from_queued_to_its_end(client: GitHubClient, hub: FakeGitHub) -> None:
     for state, conclusion in (("queued", None), ("in_progress", None), ("completed", "failure")):
         deliver_report(client, US, report("measuring", check("measuring", state, conclusion)))
 
-    assert [(one["status"], one["conclusion"]) for one in hub.checks] == [("completed", "failure")]
+    assert [(each_check["status"], each_check["conclusion"]) for each_check in hub.checks] == [
+        ("completed", "failure")
+    ]
 
 
 def test_a_check_that_ended_is_followed_by_a_new_one_and_that_one_counts(
@@ -109,7 +113,7 @@ def test_a_check_that_ended_is_followed_by_a_new_one_and_that_one_counts(
     deliver_report(client, US, report("again", check("measuring again", "in_progress", None)))
     deliver_report(client, US, report("again", check("unchanged", conclusion="success")))
 
-    assert [one["output"]["title"] for one in hub.checks] == ["2 regressions", "unchanged"]
+    assert [each_check["output"]["title"] for each_check in hub.checks] == ["2 regressions", "unchanged"]
 
 
 def test_projects_have_a_check_and_a_comment_each(client: GitHubClient, hub: FakeGitHub) -> None:
@@ -118,7 +122,7 @@ def test_projects_have_a_check_and_a_comment_each(client: GitHubClient, hub: Fak
     kernels = dataclasses.replace(check(), name="perfci/acme/kernels", external_id="acme/kernels")
     deliver_report(client, US, dataclasses.replace(report("of another project", kernels), key="acme/kernels"))
 
-    assert [one["name"] for one in hub.checks] == ["perfci", "perfci/acme/kernels"]
+    assert [each_check["name"] for each_check in hub.checks] == ["perfci", "perfci/acme/kernels"]
     assert len(hub.comments) == 2
 
 
@@ -174,16 +178,16 @@ def test_passes_over_checks_of_another_app(client: GitHubClient, hub: FakeGitHub
 
     deliver_report(client, US, report())
 
-    assert [one["app"]["id"] for one in hub.checks] == [15368, 7]
+    assert [each_check["app"]["id"] for each_check in hub.checks] == [15368, 7]
 
 
 def test_of_two_comments_of_ours_the_first_stays(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.comments = [comment(number, f"{MARK}\nold") for number in (5, 6)]
 
-    found = deliver_report(client, US, report())
+    delivery = deliver_report(client, US, report())
 
     assert bodies(hub) == [body("2 regressions")]
-    assert found.written == ("perfci", "comment", "second comment deleted")
+    assert delivery.written == ("perfci", "comment", "second comment deleted")
     assert hub.comments[0]["id"] == 5
 
 
@@ -224,7 +228,7 @@ def test_what_is_lost_at_any_request_the_next_run_completes(
         deliver_report(client, US, report())
 
         assert bodies(hub) == [body("2 regressions")]
-        assert [one["name"] for one in hub.checks] == ["perfci"]
+        assert [each_check["name"] for each_check in hub.checks] == ["perfci"]
 
 
 def test_an_answer_that_got_lost_is_found_by_the_next_run(client: GitHubClient, hub: FakeGitHub) -> None:
@@ -232,9 +236,9 @@ def test_an_answer_that_got_lost_is_found_by_the_next_run(client: GitHubClient, 
     with pytest.raises(GitHubNoResponse):
         deliver_report(client, US, report())
 
-    found = deliver_report(client, US, report())
+    delivery = deliver_report(client, US, report())
 
-    assert (len(hub.checks), found.written) == (1, ("comment",))
+    assert (len(hub.checks), delivery.written) == (1, ("comment",))
 
 
 def test_without_permission_for_checks_a_status_says_it(client: GitHubClient, hub: FakeGitHub) -> None:
@@ -244,7 +248,8 @@ def test_without_permission_for_checks_a_status_says_it(client: GitHubClient, hu
     first, second = deliver_report(client, us, report()), deliver_report(client, us, report())
 
     assert [
-        (one["state"], one["context"], one["description"], one["target_url"]) for one in hub.statuses
+        (status["state"], status["context"], status["description"], status["target_url"])
+        for status in hub.statuses
     ] == [("success", "perfci", "2 regressions", "https://perf.example.com/acme:model")]
     assert (first.written, second.written) == (("perfci as a commit status", "comment"), ())
 
@@ -257,7 +262,7 @@ def test_a_token_that_may_read_checks_and_is_no_app_gets_a_status(
 
     deliver_report(client, CommentAuthor("ada"), report())
 
-    assert [one["state"] for one in hub.statuses] == ["success"]
+    assert [status["state"] for status in hub.statuses] == ["success"]
 
 
 @pytest.mark.parametrize(
@@ -280,7 +285,7 @@ def test_a_status_has_a_word_for_every_check(
 
     deliver_report(client, CommentAuthor("ada"), report("x", check("t" * 200, state, conclusion)))
 
-    assert [(one["state"], one["description"]) for one in hub.statuses] == [(said, "t" * 139 + "…")]
+    assert [(status["state"], status["description"]) for status in hub.statuses] == [(said, "t" * 139 + "…")]
 
 
 def test_a_check_that_broke_is_neutral_and_its_status_an_error(client: GitHubClient, hub: FakeGitHub) -> None:
@@ -290,7 +295,7 @@ def test_a_check_that_broke_is_neutral_and_its_status_an_error(client: GitHubCli
         client, CommentAuthor("ada"), report("x", dataclasses.replace(check("Not run"), status="error"))
     )
 
-    assert [one["state"] for one in hub.statuses] == ["error"]
+    assert [status["state"] for status in hub.statuses] == ["error"]
 
 
 def test_without_any_permission_it_names_both(client: GitHubClient, hub: FakeGitHub) -> None:

@@ -53,7 +53,7 @@ def test_every_operation_is_here() -> None:
     assert set(ALL_OPERATIONS) == set(ANSWERS) | UNREAD
 
 
-@pytest.mark.parametrize("operation", list(ANSWERS), ids=lambda one: f"{one.method} {one.path}")
+@pytest.mark.parametrize("operation", list(ANSWERS), ids=lambda item: f"{item.method} {item.path}")
 def test_reads_githubs_own_examples(description: Description, operation: GitHubOperation) -> None:
     example = description.example(operation)
 
@@ -61,7 +61,7 @@ def test_reads_githubs_own_examples(description: Description, operation: GitHubO
     shapes.parse_payload(ANSWERS[operation], json.dumps(example).encode())
 
 
-@pytest.mark.parametrize("operation", list(ANSWERS), ids=lambda one: f"{one.method} {one.path}")
+@pytest.mark.parametrize("operation", list(ANSWERS), ids=lambda item: f"{item.method} {item.path}")
 def test_reads_only_what_github_says_it_answers(description: Description, operation: GitHubOperation) -> None:
     schema = description.answer(operation)
 
@@ -73,57 +73,57 @@ def faults(description: Description, shape: Any, schema: Any, at: str) -> Iterat
     if get_origin(shape) in (list, tuple):
         yield from faults(description, get_args(shape)[0], description.resolved(schema)["items"], f"{at}[]")
     elif dataclasses.is_dataclass(shape):
-        known, required, _ = merged(description, schema)
+        existing, required, _ = merged(description, schema)
         for field in dataclasses.fields(shape):
             inner = get_type_hints(shape)[field.name]
             needed = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-            if field.name not in known:
+            if field.name not in existing:
                 yield f"{at}.{field.name} is unknown"
                 continue
             if needed and field.name not in required:
                 yield f"{at}.{field.name} may be absent"
             optional = get_origin(inner) is types.UnionType
-            if merged(description, known[field.name])[2] and not optional:
+            if merged(description, existing[field.name])[2] and not optional:
                 yield f"{at}.{field.name} may be null"
             inner = get_args(inner)[0] if optional else inner
-            yield from faults(description, inner, known[field.name], f"{at}.{field.name}")
+            yield from faults(description, inner, existing[field.name], f"{at}.{field.name}")
 
 
 def merged(description: Description, schema: Any) -> tuple[dict[str, Any], set[str], bool]:
     """Fields that every alternative has, those that are always there, and whether it may be null."""
     schema = description.resolved(schema)
-    known, required = dict(schema.get("properties", {})), set(schema.get("required", ()))
+    existing, required = dict(schema.get("properties", {})), set(schema.get("required", ()))
     is_null = bool(schema.get("nullable"))
     for part in schema.get("allOf", ()):
         more, needed, _ = merged(description, part)
-        known, required = known | more, required | needed
-    choices = [merged(description, one) for one in (*schema.get("anyOf", ()), *schema.get("oneOf", ()))]
+        existing, required = existing | more, required | needed
+    choices = [merged(description, item) for item in (*schema.get("anyOf", ()), *schema.get("oneOf", ()))]
     if choices:
-        for name in set.intersection(*(set(one[0]) for one in choices)):
-            known.setdefault(name, choices[0][0][name])
-        required |= set.intersection(*(one[1] for one in choices))
-        is_null = is_null or any(one[2] for one in choices)
-    return known, required, is_null
+        for name in set.intersection(*(set(choice[0]) for choice in choices)):
+            existing.setdefault(name, choices[0][0][name])
+        required |= set.intersection(*(choice[1] for choice in choices))
+        is_null = is_null or any(choice[2] for choice in choices)
+    return existing, required, is_null
 
 
 def test_names_permissions_as_github_does(description: Description) -> None:
-    known = description.document["components"]["schemas"]["app-permissions"]["properties"]
-    needs = {tuple(one.split(": ")) for operation in ALL_OPERATIONS for one in operation.permissions} | set(
-        PERMISSIONS.items()
-    )
+    properties = description.document["components"]["schemas"]["app-permissions"]["properties"]
+    needs = {
+        tuple(permission.split(": ")) for operation in ALL_OPERATIONS for permission in operation.permissions
+    } | set(PERMISSIONS.items())
 
-    assert [(name, level) for name, level in needs if level not in known[name]["enum"]] == []
+    assert [(name, level) for name, level in needs if level not in properties[name]["enum"]] == []
 
 
 def test_the_manual_lists_every_permission_and_no_other() -> None:
     page = (Path(__file__).parents[2] / "docs" / "github.md").read_text()
     section = page.partition("## What a token is used for")[2].partition("\n## ")[0]
     rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
-    listed = {one.strip("` ") for row in rows for one in row.split(" or ")}
+    listed = {item.strip("` ") for row in rows for item in row.split(" or ")}
 
-    named = {one for operation in ALL_OPERATIONS for one in operation.permissions}
+    named = {permission for operation in ALL_OPERATIONS for permission in operation.permissions}
 
-    assert {one for one in named if not is_included(one, listed)} == set()
+    assert {name for name in named if not is_included(name, listed)} == set()
     assert listed <= named
 
 
@@ -148,7 +148,7 @@ def test_the_description_catches_what_it_is_here_for(description: Description) -
         ("POST", f"{prefix}/app/installations/4/access_tokens", {}, {"permissions": {"check": "write"}}),
     ]
 
-    missed = [one for one in wrong if not is_caught(description, *one)]
+    missed = [case for case in wrong if not is_caught(description, *case)]
 
     assert missed == []
 

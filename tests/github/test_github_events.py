@@ -38,8 +38,8 @@ ADA = {"id": 3, "login": "ada"}
 
 @cache
 def examples() -> dict[str, list[dict[str, Any]]]:
-    found = json.loads(content(EXAMPLES, "api.github.com/index.json"))
-    return {kind["name"]: kind["examples"] for kind in found}
+    document = json.loads(content(EXAMPLES, "api.github.com/index.json"))
+    return {kind["name"]: kind["examples"] for kind in document}
 
 
 def read(kind: str, **sent: Any) -> WebhookEvent | None:
@@ -49,25 +49,29 @@ def read(kind: str, **sent: Any) -> WebhookEvent | None:
 def test_takes_or_passes_over_every_event_that_github_sends() -> None:
     kinds = asked_of_npm(examples)
 
-    told = {kind: {type(read(kind, **one)) for one in sent} for kind, sent in kinds.items()}
+    fields = {kind: {type(read(kind, **sent_item)) for sent_item in sent} for kind, sent in kinds.items()}
 
     assert len(kinds) == 58
     assert sum(map(len, kinds.values())) == 329
-    assert told == {kind: {EVENT_TYPES.get(kind, type(None))} for kind in kinds}
+    assert fields == {kind: {EVENT_TYPES.get(kind, type(None))} for kind in kinds}
 
 
 def test_reads_what_matters_from_what_github_sends() -> None:
     sent = asked_of_npm(examples)
 
     pulled = next(
-        read("pull_request", **one) for one in sent["pull_request"] if one["action"] == "synchronize"
+        read("pull_request", **item) for item in sent["pull_request"] if item["action"] == "synchronize"
     )
-    labelled = next(read("pull_request", **one) for one in sent["pull_request"] if one["action"] == "labeled")
-    again = next(read("check_suite", **one) for one in sent["check_suite"] if one["action"] == "rerequested")
+    labelled = next(
+        read("pull_request", **item) for item in sent["pull_request"] if item["action"] == "labeled"
+    )
+    again = next(
+        read("check_suite", **item) for item in sent["check_suite"] if item["action"] == "rerequested"
+    )
     pressed = next(
-        read("check_run", **one) for one in sent["check_run"] if one["action"] == "requested_action"
+        read("check_run", **item) for item in sent["check_run"] if item["action"] == "requested_action"
     )
-    ran = next(read("workflow_run", **one) for one in sent["workflow_run"] if one["action"] == "completed")
+    ran = next(read("workflow_run", **item) for item in sent["workflow_run"] if item["action"] == "completed")
 
     assert isinstance(pulled, PullRequestEvent)
     assert pulled.pull_request.head.sha == "ec26c3e57ca3a959ca5aad62de7213c562f8c821"
@@ -83,7 +87,7 @@ def test_reads_what_matters_from_what_github_sends() -> None:
 
 
 def test_reads_a_pull_request_from_a_fork() -> None:
-    found = read(
+    result = read(
         "pull_request",
         action="opened",
         number=7,
@@ -94,21 +98,21 @@ def test_reads_a_pull_request_from_a_fork() -> None:
         unheard_of={"of": 1},
     )
 
-    assert isinstance(found, PullRequestEvent)
-    assert found.pull_request.head.repo is not None
-    assert (found.pull_request.head.repo.id, found.repository.id) == (2, 1)
-    assert found.installation is not None
-    assert found.installation.id == 44
+    assert isinstance(result, PullRequestEvent)
+    assert result.pull_request.head.repo is not None
+    assert (result.pull_request.head.repo.id, result.repository.id) == (2, 1)
+    assert result.installation is not None
+    assert result.installation.id == 44
 
 
 def test_reads_a_pull_request_whose_fork_is_gone() -> None:
     sent = pull(repository=2)
     sent["head"]["repo"] = None
 
-    found = read("pull_request", action="closed", number=7, pull_request=sent, repository=HERE, sender=ADA)
+    result = read("pull_request", action="closed", number=7, pull_request=sent, repository=HERE, sender=ADA)
 
-    assert isinstance(found, PullRequestEvent)
-    assert (found.pull_request.head.repo, found.pull_request.head.sha) == (None, HEAD)
+    assert isinstance(result, PullRequestEvent)
+    assert (result.pull_request.head.repo, result.pull_request.head.sha) == (None, HEAD)
 
 
 def test_tells_comments_on_pull_requests_from_those_on_issues() -> None:
@@ -141,9 +145,9 @@ def test_reads_the_short_ones() -> None:
 
     assert isinstance(pushed, PushEvent)
     assert (pushed.ref, pushed.after, pushed.deleted) == ("refs/heads/main", HEAD, False)
-    assert [one.id for one in pushed.commits] == ["x"]
+    assert [commit.id for commit in pushed.commits] == ["x"]
     assert isinstance(installed, InstallationEvent)
-    assert [one.full_name for one in installed.repositories] == ["acme/model"]
+    assert [repository.full_name for repository in installed.repositories] == ["acme/model"]
     assert pinged == PingEvent("Keep it logically awesome.", 9)
 
 
@@ -216,9 +220,9 @@ def test_believes_nothing_without_a_secret() -> None:
 def test_finds_the_pull_request_of_a_run_by_numbers(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.pulls = [pull(6, branch="other"), pull(7), pull(8, repository=3)]
 
-    found = find_pulls_of_run(client, client.get_workflow_run("acme/model", 4))
+    pulls = find_pulls_of_run(client, client.get_workflow_run("acme/model", 4))
 
-    assert [one.number for one in found] == [7]
+    assert [each_pull.number for each_pull in pulls] == [7]
 
 
 def test_branches_of_one_name_in_forks_of_one_owner_are_told_apart(
@@ -227,12 +231,12 @@ def test_branches_of_one_name_in_forks_of_one_owner_are_told_apart(
     run = {"id": 4, "event": "pull_request", "head_sha": HEAD, "head_branch": "faster", "repository": HERE}
     hub.pulls = [pull(7, repository=2), pull(8, repository=2)]
     hub.pulls[0]["head"]["repo"] = {"id": 99, "full_name": "fork2/model-of-old"}
-    told = read(
+    result = read(
         "workflow_run", action="completed", repository=HERE, workflow_run=run | {"head_repository": FORK}
     )
-    assert isinstance(told, WorkflowRunEvent)
+    assert isinstance(result, WorkflowRunEvent)
 
-    assert [one.number for one in find_pulls_of_run(client, told.workflow_run)] == [8]
+    assert [each_pull.number for each_pull in find_pulls_of_run(client, result.workflow_run)] == [8]
 
 
 def test_a_run_of_an_older_commit_has_no_report(client: GitHubClient, hub: FakeGitHub) -> None:
@@ -256,10 +260,10 @@ def test_a_run_without_an_open_pull_request_has_no_report(client: GitHubClient, 
 
 def test_a_run_of_a_fork_that_is_gone_has_no_report(client: GitHubClient, hub: FakeGitHub) -> None:
     run = {"id": 4, "event": "pull_request", "head_sha": HEAD, "head_branch": "faster", "repository": HERE}
-    told = read(
+    result = read(
         "workflow_run", action="completed", repository=HERE, workflow_run=run | {"head_repository": None}
     )
-    assert isinstance(told, WorkflowRunEvent)
+    assert isinstance(result, WorkflowRunEvent)
 
     with pytest.raises(ReportOutdated, match="Workflow run 4 of acme/model came from a fork that is gone"):
-        find_pulls_of_run(client, told.workflow_run)
+        find_pulls_of_run(client, result.workflow_run)

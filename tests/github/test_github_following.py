@@ -58,7 +58,7 @@ def test_a_run_that_ended_becomes_comment_check_and_stored_runs(server: Server) 
         {"id": 7},
         PAGE,
     )
-    assert [(one.commit.sha, dict(one.origin)["run_id"]) for one in server.runs()] == [
+    assert [(run.commit.sha, dict(run.origin)["run_id"]) for run in server.runs()] == [
         (BASE, "17"),
         (HEAD, "17"),
     ]
@@ -84,7 +84,9 @@ def test_what_is_told_again_writes_nothing_again(server: Server) -> None:
     answers = [server.is_told(), server.is_told("d-2")]
 
     assert (answers, server.works()) == ([200, 202], 1)
-    assert [one for one in server.hub.writes[len(before) :] if "access_tokens" not in one] == []
+    assert [
+        each_write for each_write in server.hub.writes[len(before) :] if "access_tokens" not in each_write
+    ] == []
     assert len(server.runs()) == 2
 
 
@@ -266,16 +268,16 @@ def test_what_is_overtaken_is_done(server: Server, happens: Callable[[FakeGitHub
 
     ((state, attempts, problem),) = server.events()
     assert (state, attempts, problem[: len(why)]) == ("done", 0, why)
-    assert [one for one in server.hub.writes if "access_tokens" not in one] == []
+    assert [each_write for each_write in server.hub.writes if "access_tokens" not in each_write] == []
     assert server.runs() == []
 
 
 def test_nothing_is_asked_for_a_project_that_is_bound_no_more(server: Server) -> None:
     server.is_told()
     with server.store.begin() as tx:
-        found = find_project(tx, "acme/model")
-        assert found is not None
-        github_bindings.unbind_repository(tx, found.id)
+        project = find_project(tx, "acme/model")
+        assert project is not None
+        github_bindings.unbind_repository(tx, project.id)
 
     server.works()
 
@@ -291,11 +293,11 @@ def test_a_project_without_the_name_of_its_repository_has_a_comment_of_its_own(
     server.is_told()
     server.works()
 
-    assert sorted(one["body"].splitlines()[0] for one in server.hub.comments) == [
+    assert sorted(each_comment["body"].splitlines()[0] for each_comment in server.hub.comments) == [
         "<!-- perfci report acme/model -->",
         "<!-- perfci report team%20one/gpu -->",
     ]
-    assert sorted(one["name"] for one in server.hub.checks) == ["perfci", "perfci/team one/gpu"]
+    assert sorted(check["name"] for check in server.hub.checks) == ["perfci", "perfci/team one/gpu"]
     assert len(server.runs("acme/model")) == 2
 
 
@@ -307,7 +309,7 @@ def test_a_run_of_a_fork_is_told_to_its_pull_request(server: Server) -> None:
     server.is_told(proposal=server.hub.pulls[0])
     server.works()
 
-    assert [one["issue"] for one in server.hub.comments] == [7]
+    assert [each_comment["issue"] for each_comment in server.hub.comments] == [7]
 
 
 def test_a_comment_of_who_may_write_accepts_what_got_worse(server: Server) -> None:
@@ -394,9 +396,9 @@ def test_the_audit_log_says_who_sent_it(server: Server) -> None:
     server.works()
 
     with server.store.read() as tx:
-        found = find_project(tx, "acme/model")
-        assert found is not None
-        (line,) = audit_log.list_entries(tx, found.id)
+        project = find_project(tx, "acme/model")
+        assert project is not None
+        (line,) = audit_log.list_entries(tx, project.id)
     assert (line.actor, line.action, line.request_id) == ("github-repository/1", "run.receive", "d-1")
 
 
@@ -433,4 +435,4 @@ def test_secrets_are_in_no_log_and_in_no_answer(
     said = caplog.text + "".join(answers) + json.dumps(server.events()) + server.hub.comments[0]["body"]
     for secret in (SECRET, "ghs_1", "s3cret", app_keys[0].splitlines()[1]):
         assert secret not in said
-    assert any("sig=s3cret" in str(one.url) for one in server.hub.asked)
+    assert any("sig=s3cret" in str(item.url) for item in server.hub.asked)

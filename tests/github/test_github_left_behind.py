@@ -44,7 +44,7 @@ def test_what_a_job_really_hands_over_is_taken_whole(server: Server, job: Job) -
 
 
 def test_the_artifact_of_the_newest_attempt_counts(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
+    requests: list[int] = []
     attempts = [
         {"id": 4, "name": "perfci-results", "size_in_bytes": 9, "expired": False},
         {"id": 5, "name": "perfci-results", "size_in_bytes": 9, "expired": False},
@@ -57,14 +57,14 @@ def test_the_artifact_of_the_newest_attempt_counts(server: Server, monkeypatch: 
         if asked_for.url.path.endswith("/artifacts"):
             return answer_with({"total_count": 4, "artifacts": attempts})
         if asked_for.url.path.endswith("/zip"):
-            asked.append(int(asked_for.url.path.split("/")[-2]))
+            requests.append(int(asked_for.url.path.split("/")[-2]))
         return answer(asked_for)
 
     monkeypatch.setattr(server.hub, "handle_request", listed)
     server.is_told()
     server.works()
 
-    assert asked == [5]
+    assert requests == [5]
 
 
 def answer_with(told: dict[str, Any]) -> Any:
@@ -131,7 +131,7 @@ def test_what_documents_say_of_themselves_is_not_believed(server: Server, tmp_pa
     assert (dict(base.origin), dict(head.origin)) == (github, github)
     assert (base.commit, head.commit) == (Commit(BASE), Commit(HEAD, "Cache more"))
     assert server.kinds() == {"pairs": "compare"}
-    assert [one["issue"] for one in server.hub.comments] == [7]
+    assert [comment["issue"] for comment in server.hub.comments] == [7]
     assert "rival" not in server.hub.comments[0]["body"]
 
 

@@ -48,7 +48,11 @@ def ask_as_an_app(app: GitHubApp, where: str = "acme/model") -> None:
 def test_asks_all_of_its_operations_as_github_describes_them_and_nothing_else(
     client: GitHubClient, hub: FakeGitHub, patience: GitHubRetryPolicy, app_keys: tuple[str, str]
 ) -> None:
-    every = {one.split(": ")[0]: "write" for operation in ALL_OPERATIONS for one in operation.permissions}
+    every = {
+        permission.split(": ")[0]: "write"
+        for operation in ALL_OPERATIONS
+        for permission in operation.permissions
+    }
     hub.tokens["t0ken"] = Grant("ada", every)
     pem, hub.public_key = app_keys
 
@@ -58,9 +62,9 @@ def test_asks_all_of_its_operations_as_github_describes_them_and_nothing_else(
     )
 
     paths = [
-        (one.method, one.url.raw_path.decode().partition("?")[0])
-        for one in hub.asked
-        if one.url.host != STORE
+        (item.method, item.url.raw_path.decode().partition("?")[0])
+        for item in hub.asked
+        if item.url.host != STORE
     ]
-    assert {hub.description.operation(*one) for one in paths} == set(ALL_OPERATIONS)
+    assert {hub.description.operation(*path) for path in paths} == set(ALL_OPERATIONS)
     assert hub.wrong == []

@@ -56,7 +56,7 @@ def compared(here: Path, *verdicts: Verdict) -> Findings:
     project.commit("Begin", thing="WORK = 10_000\n", benchmarks__suite=SUITE)
     project.commit("Think harder", thing="WORK = 20_000\n")
     repository = current_repository()
-    base, head = (repository.commit(repository.resolve(one)) for one in ("HEAD~1", "HEAD"))
+    base, head = (repository.commit(repository.resolve(item)) for item in ("HEAD~1", "HEAD"))
     return Findings(verdicts, base, head)
 
 
@@ -83,9 +83,9 @@ def profiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("profiler")
 def test_both_sides_are_profiled_unless_one_of_them_fails(here: Path) -> None:
-    found = compared(here, worse("time_broken", 2.0), worse("time_step"), worse("time_gone"))
+    comparison = compared(here, worse("time_broken", 2.0), worse("time_step"), worse("time_gone"))
 
-    assert profiled(found) == ["suite.time_step"]
+    assert profiled(comparison) == ["suite.time_step"]
 
     assert sorted(path.name for path in Path("out").iterdir()) == [
         "suite.time_step-base.trace.json.gz",
@@ -95,7 +95,7 @@ def test_both_sides_are_profiled_unless_one_of_them_fails(here: Path) -> None:
     ]
     text = Path("out/suite.time_step-head.txt").read_text()
     assert text.startswith(
-        f"suite.time_step at {found.head.short_sha} Think harder\n4 calls of 200.0 ms on cpu;"
+        f"suite.time_step at {comparison.head.short_sha} Think harder\n4 calls of 200.0 ms on cpu;"
     )
     assert (
         gzip.decompress(Path("out/suite.time_step-base.trace.json.gz").read_bytes()) == b'{"traceEvents": []}'
@@ -112,10 +112,10 @@ def test_a_trace_that_is_too_large_is_left_out(here: Path, monkeypatch: pytest.M
 
 
 def test_nothing_is_profiled_once_the_time_is_over(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = compared(here, worse("time_step"))
+    comparison = compared(here, worse("time_step"))
     monkeypatch.setattr("perfci.cli.github.slowdown_profiles.time.monotonic", lambda: 100.0)
 
-    assert (profiled(found, until=100.0), Path("out").exists()) == ([], False)
+    assert (profiled(comparison, until=100.0), Path("out").exists()) == ([], False)
 
 
 def test_what_cannot_be_opened_again_is_not_profiled(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,8 +34,8 @@ def deliver(url: str, body: bytes) -> int:
         "X-GitHub-Delivery": "d-1",
         "X-Hub-Signature-256": signature(body),
     }
-    asked = urllib.request.Request(f"{url.rstrip('/')}{PATH}", body, headers, method="POST")
-    with urllib.request.urlopen(asked, timeout=30) as answer:
+    request = urllib.request.Request(f"{url.rstrip('/')}{PATH}", body, headers, method="POST")
+    with urllib.request.urlopen(request, timeout=30) as answer:
         return int(answer.status)
 
 
@@ -74,7 +74,7 @@ def test_a_webhook_becomes_comment_check_and_page_and_so_does_one_that_was_lost(
 
     assert (status, len(hub.checks), hub.wrong) == (202, 1, [])
     with closing(open_store(database, create=False)) as store, store.read() as tx:
-        assert [one.uid for one in measurements.load_sessions(tx, "acme/model")] == ["pairs"]
+        assert [session.uid for session in measurements.load_sessions(tx, "acme/model")] == ["pairs"]
     assert f"{BASE[:10]}` (merge base) → head `{HEAD[:10]}" in hub.comments[0]["body"]
 
 
@@ -116,8 +116,8 @@ def test_says_before_it_serves_what_is_missing(
 
     code = run_cli(["serve", "--port", "0"])
 
-    told = capsys.readouterr().err
-    assert (code, sentence in told, "s3cret" in told) == (2, True, False)
+    result = capsys.readouterr().err
+    assert (code, sentence in result, "s3cret" in result) == (2, True, False)
 
 
 def test_follows_what_waits_and_ends(

@@ -46,7 +46,7 @@ class Job:
     def starts(self, name: str, event: dict[str, Any], **variables: str) -> None:
         place = self.project.folder.parent
         (place / "event.json").write_text(json.dumps(event))
-        given = {
+        fields = {
             "ACTIONS": "true",
             "EVENT_NAME": name,
             "EVENT_PATH": str(place / "event.json"),
@@ -58,7 +58,7 @@ class Job:
             "OUTPUT": str(place / "outputs"),
             **variables,
         }
-        for key, value in given.items():
+        for key, value in fields.items():
             self.monkeypatch.setenv(f"GITHUB_{key}", value)
 
     def proposed(self, **changes: Any) -> dict[str, Any]:
@@ -124,9 +124,9 @@ def test_what_was_measured_is_kept_for_a_server(job: Job) -> None:
     run_cli(["github", "compare"])
 
     runs = [run_document.read_run(path) for path in sorted(Path("perfci-results/runs").iterdir())]
-    assert {one.commit.sha for one in runs} >= {job.head}
+    assert {run.commit.sha for run in runs} >= {job.head}
     assert (
-        len({run_document.idempotency_key(one) for one in runs}) == len(runs) == 4
+        len({run_document.idempotency_key(run) for run in runs}) == len(runs) == 4
     )  # two commits, then fresh pairs
 
 
@@ -178,8 +178,8 @@ def test_what_breaks_before_anything_is_measured_is_told(
     assert "nothing_of_that_name" in why
     assert job.outputs == "verdict=error\nregressions=0\n"
     assert f"`{why}`" in job.summary
-    assert [f"`{why}`" in one["body"] for one in github.comments] == [True]
-    assert [one["conclusion"] for one in github.checks] == ["neutral"]
+    assert [f"`{why}`" in each_comment["body"] for each_comment in github.comments] == [True]
+    assert [check["conclusion"] for check in github.checks] == ["neutral"]
 
 
 def test_a_main_that_cannot_be_measured_loses_nothing_of_the_rest(
@@ -218,8 +218,8 @@ def test_the_pull_request_gets_one_comment_and_a_check(job: Job, github: FakeGit
     codes = [run_cli(["github", "report"]), run_cli(["github", "report"])]
 
     assert codes == [0, 0]
-    (told,), (check,) = github.comments, github.checks
-    assert "1 regression" in told["body"]
+    (each_comment,), (check,) = github.comments, github.checks
+    assert "1 regression" in each_comment["body"]
     assert check["conclusion"] == "neutral"
     assert len(github.writes) == 2  # the second time everything stood there
 
@@ -243,7 +243,7 @@ def test_without_the_right_to_checks_a_status_says_that_it_is_advice(job: Job, g
     code = run_cli(["github", "report"])
 
     assert code == 0
-    assert [(one["state"], one["description"]) for one in github.statuses] == [
+    assert [(status["state"], status["description"]) for status in github.statuses] == [
         ("success", "1 regression (advisory)"),
     ]
 
@@ -252,16 +252,16 @@ def test_whoever_may_write_accepts_what_a_commit_costs(job: Job, github: FakeGit
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
     run_cli(["github", "compare"])
     run_cli(["github", "report", "--gate", "block"])
-    asked = f"/perfci accept {job.head[:10]} REASON"
+    text = f"/perfci accept {job.head[:10]} REASON"
     before = github.comments[0]["body"]
-    github.comments.append(comment(50, asked.replace("REASON", "the cache is meant, @everyone"), "bob"))
+    github.comments.append(comment(50, text.replace("REASON", "the cache is meant, @everyone"), "bob"))
 
     run_cli(["github", "report", "--gate", "block"])
 
-    assert asked in before
+    assert text in before
     assert "**Accepted:** `bob: the cache is meant, @everyone`" in github.comments[0]["body"]
-    assert asked not in github.comments[0]["body"]
-    assert [(one["conclusion"], one["output"]["title"]) for one in github.checks] == [
+    assert text not in github.comments[0]["body"]
+    assert [(check["conclusion"], check["output"]["title"]) for check in github.checks] == [
         ("success", "1 regression (accepted)"),
     ]
 
@@ -284,7 +284,7 @@ def test_what_a_pull_request_announces_is_held_against_what_was_found(
 
     run_cli(["github", "report", "--gate", "block"])
 
-    assert [one["conclusion"] for one in github.checks] == [conclusion]
+    assert [check["conclusion"] for check in github.checks] == [conclusion]
     assert "**Expected changes** declared in the pull request:" in github.comments[0]["body"]
 
 
@@ -303,7 +303,7 @@ def test_accepting_needs_no_measuring(job: Job, github: FakeGitHub, tmp_path: Pa
 
     assert code == 0
     assert "**Accepted:** `bob: it is meant`" in github.comments[0]["body"]
-    assert [one["conclusion"] for one in github.checks] == ["success"]
+    assert [check["conclusion"] for check in github.checks] == ["success"]
 
 
 def test_without_results_there_is_nothing_to_accept(
@@ -352,7 +352,7 @@ def test_nothing_else_accepts_anything(words: str, login: str, job: Job, github:
 
     run_cli(["github", "report", "--gate", "block"])
 
-    assert [one["conclusion"] for one in github.checks] == ["failure"]
+    assert [check["conclusion"] for check in github.checks] == ["failure"]
 
 
 def test_what_is_overtaken_is_told_and_fails_nothing(
@@ -392,14 +392,14 @@ def test_while_a_newer_commit_is_measured_the_comment_says_of_which_one_it_is(
 
     codes = [run_cli(["github", "report", "nothing-yet"]), run_cli(["github", "report", "nothing-yet"])]
 
-    (told,), lines = github.comments, github.comments[0]["body"].splitlines()
+    (each_comment,), lines = github.comments, github.comments[0]["body"].splitlines()
     assert codes == [0, 0]
     assert lines[:3] == [
         "<!-- perfci report acme/model -->",
         f"<!-- at {job.head} -->",
         "> **Outdated:** there is a newer head, `cccccccccc`; its result will replace this comment.",
     ]
-    assert told["body"].count("Results of the older head") == 1
+    assert each_comment["body"].count("Results of the older head") == 1
     assert len(github.checks) == 1  # of the older commit: nothing is known of the newer one yet
 
 
@@ -418,9 +418,9 @@ def test_a_job_without_a_checkout_finds_the_comment_of_one_that_had_its(
         job.starts("workflow_run", followed(job.head, fork=2, conclusion=conclusion), TOKEN="t0ken")
         assert run_cli(["github", "report", str(where)]) == 0
 
-    (told,), (check,) = github.comments, github.checks
-    assert told["body"].startswith("<!-- perfci report acme/model -->")
-    assert "### perfci: not run" in told["body"]
+    (each_comment,), (check,) = github.comments, github.checks
+    assert each_comment["body"].startswith("<!-- perfci report acme/model -->")
+    assert "### perfci: not run" in each_comment["body"]
     assert (check["name"], check["output"]["title"]) == ("perfci", "Not run")
 
 
@@ -448,7 +448,7 @@ def test_a_job_that_follows_a_fork_asks_github_whose_it_is(job: Job, github: Fak
     code = run_cli(["github", "report"])
 
     assert code == 0
-    assert [one["issue"] for one in github.comments] == [7]
+    assert [each_comment["issue"] for each_comment in github.comments] == [7]
 
 
 def test_a_job_that_was_cancelled_says_so(job: Job, github: FakeGitHub) -> None:
@@ -486,22 +486,22 @@ def test_links_in_results_are_not_believed(job: Job, github: FakeGitHub) -> None
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
     run_cli(["github", "compare"])
     path = Path("perfci-results/findings.json")
-    told = json.loads(path.read_text())
-    told["findings"] |= {
+    document = json.loads(path.read_text())
+    document["findings"] |= {
         "report_url": "https://evil.example",
         "acceptance": "by the maintainers",
         "accept_command": "/perfci accept evil",
         "reproduce_command": ["curl", "evil"],
     }
-    told["findings"] |= {"identical_inputs": True}
-    path.write_text(json.dumps(told))
+    document["findings"] |= {"identical_inputs": True}
+    path.write_text(json.dumps(document))
 
     run_cli(["github", "report"])
 
-    (told,) = github.comments
-    assert "evil" not in told["body"]
-    assert "maintainers" not in told["body"]
-    assert "Identical inputs" not in told["body"]
+    (document,) = github.comments
+    assert "evil" not in document["body"]
+    assert "maintainers" not in document["body"]
+    assert "Identical inputs" not in document["body"]
 
 
 def test_outside_of_a_job_it_says_what_does_the_same(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,7 +58,7 @@ def served(store: Store, over: ExitStack, settings: Settings = SETTINGS, secrets
 
 def kept(store: Store) -> list[tuple[str, RunEventPayload]]:
     with store.read() as tx:
-        return [(one.project, one.payload) for one in github_events.load_due_run_events(tx, NOW, 100)]
+        return [(event.project, event.payload) for event in github_events.load_due_run_events(tx, NOW, 100)]
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_delivery_that_comes_again_does_nothing(app: Flask, store: Store, ende
 
     answers = [post(app, "workflow_run", ended) for _ in range(3)]
 
-    assert [one.status_code for one in answers] == [202, 200, 200]
+    assert [answer.status_code for answer in answers] == [202, 200, 200]
     assert len(kept(store)) == 1
 
 
@@ -119,11 +119,11 @@ def test_calls_a_repository_that_was_renamed_by_its_new_name(
 def test_takes_a_workflow_that_another_repository_holds(app: Flask, store: Store) -> None:
     a_bound_project(store, NOW, bound=replace(HERE, workflow="acme/ci/.github/workflows/perf.yml"))
     called = [{"path": "acme/ci/.github/workflows/perf.yml@refs/heads/main", "sha": "a" * 40}]
-    told = asked_of_npm(
+    result = asked_of_npm(
         lambda: told_of_run(path=".github/workflows/ci.yml@main", referenced_workflows=called)
     )
 
-    assert post(app, "workflow_run", told).status_code == 202
+    assert post(app, "workflow_run", result).status_code == 202
 
 
 @pytest.mark.parametrize(
@@ -141,9 +141,9 @@ def test_takes_a_workflow_that_another_repository_holds(app: Flask, store: Store
 )
 def test_keeps_nothing_of_runs_that_are_not_bound(app: Flask, store: Store, changes: dict[str, Any]) -> None:
     a_bound_project(store, NOW)
-    told = asked_of_npm(lambda: told_of_run(**changes))
+    result = asked_of_npm(lambda: told_of_run(**changes))
 
-    answer = post(app, "workflow_run", told)
+    answer = post(app, "workflow_run", result)
 
     assert (answer.status_code, answer.text) == (200, "Nothing to do, or already processed.\n")
     assert kept(store) == []
@@ -153,14 +153,14 @@ def test_keeps_that_somebody_accepts_what_was_measured(app: Flask, store: Store)
     a_bound_project(store, NOW)
     bodies = ["/perfci accept aaaaaaaaaa because", "LGTM", "not /perfci accept aaaaaaaaaa because"]
 
-    told = [
+    status_codes = [
         post(
             app, "issue_comment", asked_of_npm(lambda body=body: told_of_comment(body)), body[:3].strip("/")
         ).status_code
         for body in bodies
     ]
 
-    assert told == [202, 200, 200]
+    assert status_codes == [202, 200, 200]
     assert kept(store) == [("acme/model", RunEventPayload("pe", INSTALLATION, "acme/model", 7, "accepted"))]
 
 
@@ -180,14 +180,14 @@ def test_takes_or_passes_over_every_event_that_github_sends(app: Flask, store: S
     a_bound_project(store, NOW)
     kinds = asked_of_npm(lambda: json.loads(content(EXAMPLES, "api.github.com/index.json")))
 
-    told = {
+    messages = {
         (kind["name"], post(app, kind["name"], sent, f"{number}").status_code)
         for kind in kinds
         for number, sent in enumerate(kind["examples"])
     }
 
     assert len(kinds) == 58
-    assert {one for one in told if one[1] != 200} == set()
+    assert {message for message in messages if message[1] != 200} == set()
     assert kept(store) == []
 
 
@@ -215,13 +215,13 @@ def test_believes_nothing_that_is_not_signed(
         signature(body)[7:],
     ]
 
-    answers = [post(app, "workflow_run", body, **{"X-Hub-Signature-256": one}) for one in wrong]
+    answers = [post(app, "workflow_run", body, **{"X-Hub-Signature-256": case}) for case in wrong]
 
-    assert {(one.status_code, one.json["detail"]) for one in answers} == {
+    assert {(answer.status_code, answer.json["detail"]) for answer in answers} == {
         (401, "The body is not signed with the secret of this server's webhook.")
     }
     assert kept(store) == []
-    assert SECRET not in caplog.text + "".join(one.text for one in answers)
+    assert SECRET not in caplog.text + "".join(answer.text for answer in answers)
 
 
 def test_reads_nothing_before_it_believes_it(app: Flask) -> None:
@@ -305,9 +305,9 @@ def test_does_not_start_without_the_secret(store: Store) -> None:
 
 def test_a_login_is_neither_needed_nor_looked_at(store: Store, ended: dict[str, Any]) -> None:
     a_bound_project(store, NOW)
-    told = SETTINGS.model_dump() | {"access": {"mode": "open"}}
+    text = SETTINGS.model_dump() | {"access": {"mode": "open"}}
     with ExitStack() as over:
-        app = served(store, over, Settings.model_validate(told))
+        app = served(store, over, Settings.model_validate(text))
         foreign = {
             "Origin": "https://evil.example",
             "Sec-Fetch-Site": "cross-site",

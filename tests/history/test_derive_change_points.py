@@ -89,7 +89,7 @@ def test_point_by_point_comes_to_what_all_at_once_comes_to(store: Store) -> None
 
     update(store)
 
-    one, other = (
+    item, other = (
         [change.commit for change in told(store) if change.series == series] for series in (BUSY, QUIET)
     )
-    assert one == other == [a_sha(20), a_sha(26)]
+    assert item == other == [a_sha(20), a_sha(26)]

@@ -55,7 +55,7 @@ def test_commits_of_an_imported_history_were_each_measured_on_their_own() -> Non
 
     timetable = a_timetable(*visits, a_visit(3, rounds=5))
 
-    sessions = {sha: [visit.session for visit in of] for (sha, _), of in timetable.visits.items()}
+    sessions = {sha: [visit.session for visit in owner] for (sha, _), owner in timetable.visits.items()}
     assert sessions == {
         a_sha(1): [f"asv at {a_sha(1)[:10]}"],
         a_sha(2): [f"asv at {a_sha(2)[:10]}"],
@@ -69,4 +69,6 @@ def test_releases_are_the_tags_that_fit_stored_or_at_hand() -> None:
     at_hand = {a_sha(4): ("v2.0",), a_sha(6): ("draft",)}
 
     assert {release.tag for release in stored.find_releases("v*")} == {"v1.0"}
-    assert [(one.tag, one.sha) for one in stored.find_releases("v*", at_hand)] == [("v2.0", a_sha(4))]
+    assert [(release.tag, release.sha) for release in stored.find_releases("v*", at_hand)] == [
+        ("v2.0", a_sha(4))
+    ]

@@ -64,8 +64,8 @@ def runs(seed: int) -> Iterator[Run]:
         level = (factor if number >= at else 1.0) * dice.gauss(1, 0.005)
         moods = [dice.choice(["ok"] * 8 + ["throttled", "failed"]) for _ in range(dice.choice([1, 3]))]
         measured = [
-            _result(dice, one, level, moods)
-            for one in (WALL, CPU, WAIT_WALL, WAIT_CPU, FLOPS, WITNESS, ABSENT)
+            _result(dice, item, level, moods)
+            for item in (WALL, CPU, WAIT_WALL, WAIT_CPU, FLOPS, WITNESS, ABSENT)
         ]
         left = a_summary(level)
         foreign = a_result(
@@ -81,7 +81,7 @@ def _result(dice: random.Random, series: Series, level: float, moods: list[str])
         ]
         return a_result(series, *absent, status=Status.SKIPPED)
     processes = [_process(dice, series, level, mood, index) for index, mood in enumerate(moods)]
-    status = Status.OK if any(one.status is Status.OK for one in processes) else Status.FAILED
+    status = Status.OK if any(process.status is Status.OK for process in processes) else Status.FAILED
     return a_result(series, *processes, status=status)
 
 
@@ -109,20 +109,20 @@ def fill(store: Store, seed: int) -> list[int]:
 def by_samples(store: Store, ids: list[int]) -> dict[Series, list[ChangePoint]]:
     with store.read() as tx:
         series, points = load_series_by_ids(tx, ids), measured_samples.load_histories(tx, ids)
-    lines = {series[row_id]: of for row_id, of in points.items()}
+    lines = {series[row_id]: owner for row_id, owner in points.items()}
     processes = {
-        one: [process for point in line for process in point.processes] for one, line in lines.items()
+        item: [process for point in line for process in point.processes] for item, line in lines.items()
     }
     judged = select_judged_series(processes)
     left = {
-        one: [(p.commit.sha, v) for p in lines[one] if (v := judged_level(p))]
-        for one in judged
-        if not processes[one]
+        verdict: [(p.commit.sha, v) for p in lines[verdict] if (v := judged_level(p))]
+        for verdict in judged
+        if not processes[verdict]
     }
-    measured = {one: lines[one] for one in judged if processes[one]}
+    measured = {verdict: lines[verdict] for verdict in judged if processes[verdict]}
     rules = Policy().rule_for
-    found = find_change_points_of_many(measured, rules=rules) | segment_histories(left, rules=rules)
-    return {one: list(found.get(one, [])) for one in lines}
+    result = find_change_points_of_many(measured, rules=rules) | segment_histories(left, rules=rules)
+    return {line: list(result.get(line, [])) for line in lines}
 
 
 def by_levels(
@@ -130,10 +130,10 @@ def by_levels(
 ) -> Mapping[Series, list[ChangePoint]]:
     """As a look does, which keeps what it had to work out."""
     with store.read() as tx:
-        found = SeriesHistories.load(tx, ids)
+        result = SeriesHistories.load(tx, ids)
     with store.begin() as tx:
-        save_result_summaries(tx, found.summaries)
-    return found.find_change_points(Policy(), memory)
+        save_result_summaries(tx, result.summaries)
+    return result.find_change_points(Policy(), memory)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -147,15 +147,15 @@ def test_levels_that_are_kept_tell_what_the_samples_tell(store: Store, seed: int
 
 @pytest.mark.parametrize("seed", range(3))
 def test_run_after_run_tells_what_all_at_once_tells(store: Store, seed: int) -> None:
-    memory, told = SegmentationCache(), {}
+    memory, fields = SegmentationCache(), {}
     for number, run in enumerate(runs(seed)):
         with store.begin() as tx:
             ingest_run(tx, run, f"key {number}", "body", kind="history")
         with store.read() as tx:
             ids = [record.id for record in measurements.search_series(tx, PROJECT)]
-        told = by_levels(store, ids, memory)
+        fields = by_levels(store, ids, memory)
 
-    assert told == by_samples(store, ids)
+    assert fields == by_samples(store, ids)
 
 
 def simply(store: Store, *results: Result, commit: int = 1, session: str = "one") -> list[int]:
@@ -174,9 +174,9 @@ def test_what_a_result_came_to_is_worked_out_once(store: Store) -> None:
         store.read() as tx,
         patch.object(result_summaries, "build_process", side_effect=AssertionError("a sample was read")),
     ):
-        found = SeriesHistories.load(tx, ids)
+        result = SeriesHistories.load(tx, ids)
 
-    assert (found.levels_by_series, found.summaries) == ({WALL: [(a_sha(1), 3.0)]}, {})
+    assert (result.levels_by_series, result.summaries) == ({WALL: [(a_sha(1), 3.0)]}, {})
 
 
 def test_several_runs_of_a_commit_are_judged_by_all_their_processes(store: Store) -> None:
@@ -185,6 +185,6 @@ def test_several_runs_of_a_commit_are_judged_by_all_their_processes(store: Store
     by_levels(store, ids)
 
     with store.read() as tx:
-        found = SeriesHistories.load(tx, ids)
+        result = SeriesHistories.load(tx, ids)
 
-    assert found.levels_by_series == {WALL: [(a_sha(1), 2.0)]}
+    assert result.levels_by_series == {WALL: [(a_sha(1), 2.0)]}

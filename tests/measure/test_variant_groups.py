@@ -27,10 +27,10 @@ GRID = {"attn": ("'sdpa'", "'flash'", "'math'"), "batch": ("1", "8")}
 
 
 def test_groups_what_differs_in_nothing_else() -> None:
-    found = group_variants(cells(**GRID), build_assignments([VariantAxis.parse("attn=sdpa,flash")]))
+    variants = group_variants(cells(**GRID), build_assignments([VariantAxis.parse("attn=sdpa,flash")]))
 
     assert [
-        (family.shared_parameters, [cell.name for cell in family.cells.values()]) for family in found
+        (family.shared_parameters, [cell.name for cell in family.cells.values()]) for family in variants
     ] == [
         (
             (("batch", "1"),),
@@ -46,15 +46,15 @@ def test_groups_what_differs_in_nothing_else() -> None:
 def test_several_axes_make_every_combination_and_the_first_is_the_baseline() -> None:
     assignments = build_assignments([VariantAxis.parse("attn=sdpa,flash"), VariantAxis.parse("batch=1,8")])
 
-    (found,) = group_variants(cells(**GRID), assignments)
+    (variant,) = group_variants(cells(**GRID), assignments)
 
-    assert [(one["attn"], one["batch"]) for one in assignments] == [
+    assert [(assignment["attn"], assignment["batch"]) for assignment in assignments] == [
         ("sdpa", "1"),
         ("sdpa", "8"),
         ("flash", "1"),
         ("flash", "8"),
     ]
-    assert (list(found.cells), found.varied_parameters) == ([0, 1, 2, 3], ("attn", "batch"))
+    assert (list(variant.cells), variant.varied_parameters) == ([0, 1, 2, 3], ("attn", "batch"))
 
 
 MALFORMED = ["attn", "attn=", "attn=sdpa", "attn=sdpa,sdpa", "=a,b", "attn=a,"]
@@ -105,9 +105,9 @@ def test_a_step_of_a_ladder_keeps_what_it_does_not_change() -> None:
         {"name": "+checkpointing", "set": {"checkpoint": True}},
     ]
 
-    found = expand_steps(AblationTable.model_validate({"name": "speed", "steps": steps}))
+    result = expand_steps(AblationTable.model_validate({"name": "speed", "steps": steps}))
 
-    assert found == [
+    assert result == [
         {"dtype": "fp32", "checkpoint": "False"},
         {"dtype": "bf16", "checkpoint": "False"},
         {"dtype": "bf16", "checkpoint": "True"},

@@ -37,8 +37,8 @@ class Both:
     def _handle(self, request: httpx.Request) -> httpx.Response:
         bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
         self.asked.append((f"{request.url.host}{request.url.path}", bearer))
-        if (found := self.broken.get(request.url.path)) is not None:
-            return found
+        if (result := self.broken.get(request.url.path)) is not None:
+            return result
         if request.url.path == "/idtoken":
             assert dict(request.url.params) == {"api-version": "2.0", "audience": SERVER}
             return httpx.Response(200, json={"value": f"signed.{next(self._numbers)}.mark", "count": 1})

@@ -44,9 +44,9 @@ def line() -> Line:
 
 
 def test_asks_the_one_configured_address_and_remembers(line: Line) -> None:
-    found = [line.keys.get_key(KID) for _ in range(3)]
+    keys = [line.keys.get_key(KID) for _ in range(3)]
 
-    assert found == [published()] * 3
+    assert keys == [published()] * 3
     assert line.asked == [f"{ISSUER}/.well-known/jwks"]
 
 
@@ -66,12 +66,12 @@ def test_asks_for_unknown_ids_once_a_minute(line: Line) -> None:
     line.keys.get_key(KID)
     line.publishes(published(), published("rotated"))
 
-    found = []
+    results = []
     for seconds in (1, 58, 1):
         line.later(seconds=seconds)
-        found += [line.keys.get_key("rotated"), line.keys.get_key("made up")]
+        results += [line.keys.get_key("rotated"), line.keys.get_key("made up")]
 
-    assert [one is None for one in found] == [True, True, True, True, False, True]
+    assert [result is None for result in results] == [True, True, True, True, False, True]
     assert len(line.asked) == 2
 
 

@@ -76,9 +76,9 @@ def test_one_address_inside_refuses_them_all() -> None:
 def test_a_network_that_an_operator_named_may_be_reached() -> None:
     named = [ipaddress.ip_network("10.1.0.0/16")]
 
-    found = resolve_checked("chat.internal", 443, named, resolver=lambda host, port: ["10.1.2.3"])
+    result = resolve_checked("chat.internal", 443, named, resolver=lambda host, port: ["10.1.2.3"])
 
-    assert found == ["10.1.2.3"]
+    assert result == ["10.1.2.3"]
 
 
 @pytest.mark.parametrize("spelling", ["0x7f000001", "2130706433", "127.1", "0177.0.0.1", "localhost"])

@@ -61,10 +61,10 @@ def known(request: httpx.Request) -> httpx.Response:
 
 
 def receipt(request: httpx.Request, *, stored: bool) -> httpx.Response:
-    told = UploadReceipt(
+    upload_receipt = UploadReceipt(
         key=request.headers["Idempotency-Key"], project="p", stored=stored, results=1, samples=1
     )
-    return httpx.Response(201 if stored else 200, text=told.model_dump_json())
+    return httpx.Response(201 if stored else 200, text=upload_receipt.model_dump_json())
 
 
 def lost(request: httpx.Request) -> httpx.Response:
@@ -88,7 +88,7 @@ def patience(time: Time, **changes: object) -> FlushRetryPolicy:
 def test_forgets_what_the_server_acknowledged(spool: Spool, time: Time) -> None:
     flushed = flush_spool(spool, a_client(stored), patience(time))
 
-    assert [one.key for one in flushed.sent] == [KEYS[0]]
+    assert [sent_item.key for sent_item in flushed.sent] == [KEYS[0]]
     assert (flushed.waiting, spool.list_waiting(SERVER)) == (0, [])
 
 
@@ -150,8 +150,8 @@ def test_one_bad_document_does_not_hold_up_the_others(spool: Spool, time: Time) 
 
     flushed = flush_spool(spool, client, patience(time, give_up_after_s=2.0))
 
-    assert [one.key for one in flushed.sent] == [KEYS[1]]
-    assert [one.key for one in spool.list_waiting(SERVER)] == [KEYS[0]]
+    assert [sent_item.key for sent_item in flushed.sent] == [KEYS[1]]
+    assert [upload.key for upload in spool.list_waiting(SERVER)] == [KEYS[0]]
 
 
 def test_says_what_waits_too_long(spool: Spool, time: Time) -> None:
@@ -173,12 +173,12 @@ def test_believes_no_receipt_for_another_key(spool: Spool, time: Time) -> None:
 
 
 def test_sends_the_token_to_no_other_host(spool: Spool, time: Time) -> None:
-    asked = []
+    requests = []
 
     def redirect(request: httpx.Request) -> httpx.Response:
-        asked.append(request.url.host)
+        requests.append(request.url.host)
         return httpx.Response(307, headers={"Location": "https://evil.example.net/"})
 
     flush_spool(spool, a_client(redirect), patience(time))
 
-    assert asked == ["perf.example.com"]
+    assert requests == ["perf.example.com"]

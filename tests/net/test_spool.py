@@ -21,9 +21,9 @@ def spool(tmp_path: Path) -> Spool:
 def test_keeps_a_document_until_it_is_done(spool: Spool) -> None:
     item = spool.put(b"{}", KEY, SERVER, now_ms=1_700_000_000_000)
 
-    assert [(one.key, gzip.decompress(one.compressed_body)) for one in spool.list_waiting(SERVER)] == [
-        (KEY, b"{}")
-    ]
+    assert [
+        (upload.key, gzip.decompress(upload.compressed_body)) for upload in spool.list_waiting(SERVER)
+    ] == [(KEY, b"{}")]
     spool.remove(item)
     assert spool.list_waiting(SERVER) == []
 
@@ -33,7 +33,7 @@ def test_lists_what_waits_oldest_first_and_for_its_server_only(spool: Spool) -> 
     spool.put(b"1", KEY, SERVER, now_ms=1_700_000_000_001)
     spool.put(b"3", KEY, "http://localhost:8787", now_ms=1_700_000_000_000)
 
-    assert [one.key for one in spool.list_waiting(SERVER)] == [KEY, OTHER]
+    assert [upload.key for upload in spool.list_waiting(SERVER)] == [KEY, OTHER]
     assert spool.list_servers() == ["http://localhost:8787", SERVER]
 
 
@@ -41,7 +41,7 @@ def test_takes_the_same_document_once_and_another_one_of_the_same_key_beside_it(
     for body in (b"1", b"1", b"2"):
         spool.put(body, KEY, SERVER, now_ms=1_700_000_000_000)
 
-    assert [gzip.decompress(one.compressed_body) for one in spool.list_waiting(SERVER)] == [b"1", b"2"]
+    assert [gzip.decompress(upload.compressed_body) for upload in spool.list_waiting(SERVER)] == [b"1", b"2"]
 
 
 def test_leaves_a_file_that_a_crash_cut_off_aside(spool: Spool) -> None:

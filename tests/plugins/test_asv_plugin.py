@@ -156,7 +156,7 @@ def test_asv_measures_and_stores_all_samples(
     assert all(str(row[f"tiny.OnGpu.{name}_step"]["result"]) == "[nan]" for name in ("gpu", "gpumem"))
     about = json.loads((project.folder / "results" / "benchmarks.json").read_text())
     assert about["tiny.OnCpu.gpu_sum"]["unit"] == "seconds"
-    assert {name.rpartition(".")[2]: one["type"] for name, one in about.items() if name != "version"} == {
+    assert {name.rpartition(".")[2]: item["type"] for name, item in about.items() if name != "version"} == {
         "gpu_sum": "gputime",
         "gpu_step": "gputime",
         "gpumem_step": "gpumemory",
@@ -226,7 +226,9 @@ def test_looking_for_plugins_imports_neither_torch_nor_perfci(installed_plugin: 
     ],
 )
 def test_a_name_belongs_to_one_type_at_most(name: str, kind: type[PerfciBenchmark] | None) -> None:
-    assert [one for one in TYPES if re.match(one.name_regex, name)] == ([kind] if kind else [])
+    assert [each_type for each_type in TYPES if re.match(each_type.name_regex, name)] == (
+        [kind] if kind else []
+    )
 
 
 def test_the_version_knows_how_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,8 +110,8 @@ def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RUNS", str(folder / "runs"))
         patch.setenv("MARK", MARK)
-        found = measured(a_project(folder, SUITE), launch=request.param)
-    return {**found, "runs": (folder / "runs").read_text()}
+        result = measured(a_project(folder, SUITE), launch=request.param)
+    return {**result, "runs": (folder / "runs").read_text()}
 
 
 def a_project(folder: Path, suite: str, **code: str) -> GitProject:
@@ -225,12 +225,12 @@ def test_workers_that_an_exiting_interpreter_ends_are_no_leak(tmp_path: Path) ->
             return 1
     """
 
-    found = measured(a_project(tmp_path, suite))
+    result = measured(a_project(tmp_path, suite))
 
-    assert found["models.track_pool"].metrics[0].samples == (3.0,)
-    assert found["models.track_daemon"].status is Status.OK
+    assert result["models.track_pool"].metrics[0].samples == (3.0,)
+    assert result["models.track_daemon"].status is Status.OK
     assert (
-        found["models.track_child"].reason
+        result["models.track_child"].reason
         == "left a process running after it returned: a fork of the benchmark"
     )
 
@@ -244,13 +244,13 @@ def test_discovery_tells_every_metric_beforehand(tmp_path: Path, monkeypatch: py
     track_speed.direction, track_speed.clock = "higher", "exact"
     """
 
-    found = discovered(tmp_path, SUITE + timing)
+    discovery = discovered(tmp_path, SUITE + timing)
 
     descriptions = {
         name.removeprefix("models."): [
-            (m.metric.name, m.metric.unit, m.metric.direction, m.clock) for m in one.metrics
+            (m.metric.name, m.metric.unit, m.metric.direction, m.clock) for m in item.metrics
         ]
-        for name, one in found.benchmarks.items()
+        for name, item in discovery.benchmarks.items()
     }
     assert descriptions["time_one"] == [
         ("time", "seconds", "lower", Clock.WALL),
@@ -270,9 +270,9 @@ def test_discovery_tells_every_metric_beforehand(tmp_path: Path, monkeypatch: py
 def test_discovery_tells_what_a_class_leaves_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUNS", str(tmp_path / "runs"))
 
-    found = discovered(tmp_path, SUITE)
+    discovery = discovered(tmp_path, SUITE)
 
-    descriptions = [str(omission) for omission in found.omissions]
+    descriptions = [str(omission) for omission in discovery.omissions]
     assert descriptions == [
         "models.Model: no generation or stages metrics, because it defines no stream",
         "models.Model: no training metrics, because it defines no loss",
@@ -292,10 +292,10 @@ def test_a_method_of_the_measured_code_is_no_benchmark_for_its_name(tmp_path: Pa
         def track_one(): return 1
     """
 
-    found = discovered(tmp_path, suite, trainer=code)
+    discovery = discovered(tmp_path, suite, trainer=code)
 
-    assert list(found.benchmarks) == ["models.track_one"]
-    assert not found.omissions
+    assert list(discovery.benchmarks) == ["models.track_one"]
+    assert not discovery.omissions
 
 
 def test_the_cpu_twin_of_a_renamed_timing_is_renamed_with_it(tmp_path: Path) -> None:

@@ -87,12 +87,12 @@ def test_a_commit_that_fails_to_build_is_a_result_with_its_log(project: GitProje
 
     with a_workbench(project, Settings(environment=broken)) as workbench:
         commit = workbench.repository.commits("HEAD")[0]
-        told: list[str] = []
-        workbench.prepare([commit], lambda _, failure: told.append(failure))
+        messages: list[str] = []
+        workbench.prepare([commit], lambda _, failure: messages.append(failure))
         cell = Cell("suite.track_answer", None, (), 10.0, None, 600.0)
         ((outcome, _),) = workbench.visit(commit.sha, [cell])
 
-    assert told == ["build failed with code 1: no compiler"]
+    assert messages == ["build failed with code 1: no compiler"]
     assert (outcome.status, outcome.reason) == (Status.FAILED, "build failed with code 1: no compiler")
     assert outcome.stderr_tail == "compiling\nno compiler\n"
 

@@ -95,11 +95,11 @@ def test_nobody_runs_before_all_wait_and_then_each_in_turn() -> None:
     for name, player, ours in [("a", his, a), ("b", hers, b), ("a", his, a), ("b", hers, b)]:
         player.sendall(b"w")
         keeper.handle_message(ours)
-        order.append([name for name, one in (("a", his), ("b", hers)) if _has_the_turn(one)])
+        order.append([name for name, entry in (("a", his), ("b", hers)) if _has_the_turn(entry)])
 
     assert order == [[], ["a"], ["b"], ["a"]]
-    for one in (a, his, b, hers):
-        one.close()
+    for item in (a, his, b, hers):
+        item.close()
 
 
 def test_who_hangs_up_is_not_waited_for() -> None:
@@ -112,8 +112,8 @@ def test_who_hangs_up_is_not_waited_for() -> None:
     keeper.handle_message(a)
 
     assert (_has_the_turn(hers), keeper.participants) == (True, (b,))
-    for one in (a, b, hers):
-        one.close()
+    for item in (a, b, hers):
+        item.close()
 
 
 def test_the_first_number_that_is_named_is_that_of_all() -> None:
@@ -127,8 +127,8 @@ def test_the_first_number_that_is_named_is_that_of_all() -> None:
         answers.append(int.from_bytes(player.recv(8), "little"))
 
     assert answers == [7, 7, 2, 2]
-    for one in (a, his, b, hers):
-        one.close()
+    for item in (a, his, b, hers):
+        item.close()
 
 
 def _has_the_turn(player: socket.socket) -> bool:
@@ -149,10 +149,10 @@ def test_no_call_of_one_side_overlaps_one_of_the_other(project: GitProject, span
 
     recorded = [json.loads(line) for line in spans.read_text().splitlines()]
     calls = sorted((begin, end, name) for name, mine in recorded for begin, end in mine)
-    changes = sum(one[2] != after[2] for one, after in itertools.pairwise(calls))
+    changes = sum(item[2] != after[2] for item, after in itertools.pairwise(calls))
     assert all(end <= begin for (_, end, _), (begin, _, _) in itertools.pairwise(calls))
-    assert changes >= 2 * min(len(one.metrics[0].samples) for one in (base, head)) - 1
-    assert all(ALTERNATING_FLAG in one.flags for one in (base, head))
+    assert changes >= 2 * min(len(side.metrics[0].samples) for side in (base, head)) - 1
+    assert all(ALTERNATING_FLAG in side.flags for side in (base, head))
 
 
 def test_a_sample_is_as_many_calls_as_last_a_turn(project: GitProject, spans: Path) -> None:
@@ -167,13 +167,16 @@ def test_a_sample_is_as_many_calls_as_last_a_turn(project: GitProject, spans: Pa
 def test_what_offers_no_turn_says_of_none(project: GitProject) -> None:
     ((base, head),) = side_by_side(project, STEADY.format(name="head"), "track_one")
 
-    assert [(one.status, one.flags) for one in (base, head)] == [(Status.OK, ())] * 2
+    assert [(side.status, side.flags) for side in (base, head)] == [(Status.OK, ())] * 2
 
 
 def test_a_number_that_the_suite_names_is_kept(project: GitProject) -> None:
     ((base, head),) = side_by_side(project, STEADY.format(name="head"), "time_counted")
 
-    assert [(len(one.metrics[0].samples), one.metrics[0].number) for one in (base, head)] == [(4, 3), (4, 3)]
+    assert [(len(side.metrics[0].samples), side.metrics[0].number) for side in (base, head)] == [
+        (4, 3),
+        (4, 3),
+    ]
 
 
 def test_one_side_that_fails_leaves_the_other_to_end_by_itself(project: GitProject, spans: Path) -> None:
@@ -206,8 +209,8 @@ def test_variants_of_one_commit_take_turns_with_each_other(project: GitProject, 
     with a_workbench(project) as workbench:
         (commit,) = workbench.repository.commits("HEAD")
         workbench.prepare([commit])
-        one, two = expand_cells(workbench.discover(commit.sha).benchmarks.values(), "time_it", 10)
-        ((first, second),) = workbench.visit_interleaved([commit.sha] * 2, [[one, two]])
+        item, two = expand_cells(workbench.discover(commit.sha).benchmarks.values(), "time_it", 10)
+        ((first, second),) = workbench.visit_interleaved([commit.sha] * 2, [[item, two]])
 
     assert [(outcome.cell.name, outcome.status) for outcome, _ in (first, second)] == [
         ("suite.Work.time_it(1)", Status.OK),

@@ -306,13 +306,13 @@ ROUNDS = 5
 def test_killed_anywhere_everybody_is_told_once(store: Store, hook: Hook, mailbox: Mailbox) -> None:
     """Twenty-five kills on each database: only a kill between sending and marking sends the message twice."""
     subscribe(store, a_webhook(hook), Destination("list", "email", "perf@example.com"))
-    found = []
+    results = []
     for number, kill in enumerate(KILLS * ROUNDS):
         at = 2 + 2 * number
-        found.append(a_budgeted_incident(f"i{number}", a_move(f"s{number}", at=at), good=at - 1, bad=at))
+        results.append(a_budgeted_incident(f"i{number}", a_move(f"s{number}", at=at), good=at - 1, bad=at))
 
-        dies(store, kill, means(mailbox), *found[::-1])
-        reconcile(store, NOW, *found[::-1])
+        dies(store, kill, means(mailbox), *results[::-1])
+        reconcile(store, NOW, *results[::-1])
         while deliver_notifications(store, means(mailbox), NOW):
             pass
 

@@ -83,7 +83,7 @@ def test_what_is_merged_stays_together_however_the_look_sees_it(store: Store) ->
     after = reconcile(store, NOW + timedelta(hours=2), *both)
 
     assert (record.series_count, record.pinned, after.new) == (2, True, ())
-    assert [member.added_by for member in sorted(members_now(store, 1), key=lambda one: one.commit)] == [
+    assert [member.added_by for member in sorted(members_now(store, 1), key=lambda item: item.commit)] == [
         "perfci",
         ME.actor.name,
     ]

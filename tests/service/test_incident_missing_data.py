@@ -26,14 +26,14 @@ def test_one_incident_while_it_is_missing_and_everybody_is_told_once(store: Stor
     for hour in range(3):
         with store.begin() as tx:
             headline = f"nightly is {hour + 3} h late"
-            found = open_data_incident(tx, project, KEY, headline, NOON + timedelta(hours=hour))
+            incident = open_data_incident(tx, project, KEY, headline, NOON + timedelta(hours=hour))
 
     with store.read() as tx:
         (record,) = incident_store.load_missing_data_incidents(tx, project.id)
         assert [delivery.body["headline"] for delivery in load_deliveries(tx, project.id)] == [
             "nightly is 3 h late"
         ]
-    assert (found.number, record.headline, record.is_open) == (1, "nightly is 5 h late", True)
+    assert (incident.number, record.headline, record.is_open) == (1, "nightly is 5 h late", True)
 
 
 def test_it_closes_itself_when_data_comes_and_opens_anew_when_it_stays_away_again(store: Store) -> None:

@@ -293,10 +293,10 @@ def test_of_two_people_at_once_one_wins_and_the_other_is_told(store: Store, inci
                 outcomes.append("stale")
 
     people = [threading.Thread(target=person, args=(number,)) for number in range(8)]
-    for one in people:
-        one.start()
-    for one in people:
-        one.join()
+    for each_person in people:
+        each_person.start()
+    for each_person in people:
+        each_person.join()
 
     assert len(outcomes) == 40
     assert len(current(store).assignee) == outcomes.count("changed")  # nobody's addition was overwritten

@@ -47,10 +47,10 @@ def decide(store: Store, wanted: IncidentUpdate, minutes: int, number: int = 1) 
 
 
 def take_back(store: Store, minutes: int, number: int = 1, revision: int | None = None) -> IncidentRecord:
-    project, known = a_project(store), seen(store, number).revision
+    project, existing = a_project(store), seen(store, number).revision
     with store.begin() as tx:
         return undo_last_change(
-            tx, project, number, known if revision is None else revision, by(minutes, "bob")
+            tx, project, number, existing if revision is None else revision, by(minutes, "bob")
         )
 
 

@@ -17,18 +17,18 @@ BEFORE, AFTER = RNG.normal(0.0, 0.01, 20), RNG.normal(0.1, 0.01, 20)
 
 
 def test_a_clear_step_is_more_than_proven() -> None:
-    found = compute_boundary_statistics(BEFORE, AFTER, reach=15, sigma=0.01, min_size=0.05)
+    boundary_statistics = compute_boundary_statistics(BEFORE, AFTER, reach=15, sigma=0.01, min_size=0.05)
 
-    assert found.size == pytest.approx(0.1, abs=0.01)
-    assert found.strength > 1
-    assert found.z_score > found.required_z_score
+    assert boundary_statistics.size == pytest.approx(0.1, abs=0.01)
+    assert boundary_statistics.strength > 1
+    assert boundary_statistics.z_score > boundary_statistics.required_z_score
 
 
 def test_the_order_of_the_points_matters_only_to_which_are_nearest() -> None:
-    one = compute_boundary_statistics(BEFORE, AFTER, reach=20, sigma=0.01, min_size=0.05)
+    boundary_statistics = compute_boundary_statistics(BEFORE, AFTER, reach=20, sigma=0.01, min_size=0.05)
     other = compute_boundary_statistics(BEFORE[::-1], AFTER[::-1], reach=20, sigma=0.01, min_size=0.05)
 
-    assert one == other
+    assert boundary_statistics == other
 
 
 def test_a_short_side_needs_more_sigmas() -> None:
@@ -81,9 +81,9 @@ def line(*stays: tuple[float, int]) -> np.ndarray:
 def test_one_more_stay_at_a_level_that_was_there_before_is_a_hop() -> None:
     logs = line((0.0, 10), (0.1, 8), (0.0, 10), (0.1, 8), (0.0, 10), (0.1, 8))
 
-    found = classify_mode_switch(logs, 46, 0.0, 0.1)
+    mode_switch = classify_mode_switch(logs, 46, 0.0, 0.1)
 
-    assert (found.is_switch, found.is_final) == (True, False)
+    assert (mode_switch.is_switch, mode_switch.is_final) == (True, False)
 
 
 def test_a_hop_is_settled_when_the_machine_has_hopped_back() -> None:
@@ -105,6 +105,6 @@ def test_a_single_point_at_a_level_is_no_stay() -> None:
 
 
 def test_a_level_that_was_never_there_before_is_no_hop_for_good() -> None:
-    found = classify_mode_switch(line((0.0, 30), (0.1, 8)), 30, 0.0, 0.1)
+    mode_switch = classify_mode_switch(line((0.0, 30), (0.1, 8)), 30, 0.0, 0.1)
 
-    assert (found.is_switch, found.is_final) == (False, True)
+    assert (mode_switch.is_switch, mode_switch.is_final) == (False, True)

@@ -77,10 +77,7 @@ def test_a_mood_that_few_pairs_cannot_prove_shortens_their_intervals_all_the_sam
     assert shorter < 0.85 * np.mean([unpaired_shift(*both).half_width() for both in sides])
     assert (
         np.mean(
-            [
-                abs(found.centre) < found.half_width()
-                for found in map(estimate_shift, *zip(*sides, strict=True))
-            ]
+            [abs(side.centre) < side.half_width() for side in map(estimate_shift, *zip(*sides, strict=True))]
         )
         > 0.94
     )
@@ -100,10 +97,10 @@ def test_modes_that_both_sides_visit_are_compared_within() -> None:
     base = np.array([0.0, 0.001, -0.001, 0.1, 0.101, 0.0])
     head = base[[3, 4, 0, 3, 4, 1]] + 0.08
 
-    found = within_mode_shift(base, head)
+    shift = within_mode_shift(base, head)
 
-    assert found is not None
-    assert found.centre == pytest.approx(0.08, abs=0.002)
+    assert shift is not None
+    assert shift.centre == pytest.approx(0.08, abs=0.002)
 
 
 def test_a_side_in_one_mode_that_may_be_either_gives_an_interval_that_spans_both() -> None:
@@ -144,17 +141,17 @@ def test_a_mix_of_modes_that_changed_is_no_accident() -> None:
 
 
 def test_one_pair_has_a_shift_and_no_interval() -> None:
-    found = estimate_shift(np.array([0.0]), np.array([0.1]))
+    shift = estimate_shift(np.array([0.0]), np.array([0.1]))
 
-    assert found.centre == pytest.approx(0.1)
-    assert found.half_width() == np.inf
-    assert found.p_value() == 1.0
+    assert shift.centre == pytest.approx(0.1)
+    assert shift.half_width() == np.inf
+    assert shift.p_value() == 1.0
 
 
 def test_what_is_known_of_the_spread_gives_one_pair_an_interval() -> None:
-    found = estimate_shift(np.array([0.0]), np.array([0.1]), prior=NoisePrior(0.02, 10))
+    shift = estimate_shift(np.array([0.0]), np.array([0.1]), prior=NoisePrior(0.02, 10))
 
-    assert found.half_width() == pytest.approx(2.228 * 0.02, rel=1e-3)
+    assert shift.half_width() == pytest.approx(2.228 * 0.02, rel=1e-3)
 
 
 def test_what_the_pairs_contradict_is_left_out() -> None:
@@ -167,33 +164,33 @@ def test_what_the_pairs_contradict_is_left_out() -> None:
 
 
 def test_equal_levels_are_not_certainty() -> None:
-    found = estimate_shift(np.zeros(5), np.zeros(5))
+    shift = estimate_shift(np.zeros(5), np.zeros(5))
 
-    assert 0 < found.half_width() < 0.002
+    assert 0 < shift.half_width() < 0.002
 
 
 def test_where_mean_and_ranks_disagree_the_estimate_claims_less_and_the_error_more() -> None:
     base, head = np.array([0.0, 0.01, -0.01, 0.005, -0.005]), np.array([0.03, 0.04, 0.035, 0.09, 0.1])
 
-    found = unpaired_shift(base, head)
+    shift = unpaired_shift(base, head)
 
-    assert found.centre == pytest.approx(0.045, abs=1e-9)  # Hodges & Lehmann; the mean says 0.059
-    assert found.error == pytest.approx(np.hypot(0.0155, 0.014), rel=0.02)
+    assert shift.centre == pytest.approx(0.045, abs=1e-9)  # Hodges & Lehmann; the mean says 0.059
+    assert shift.error == pytest.approx(np.hypot(0.0155, 0.014), rel=0.02)
 
 
 def test_sides_of_unequal_number_are_compared_side_by_side() -> None:
-    found = estimate_unpaired_shift(np.array([0.0, 0.01, -0.01, 0.0]), np.array([0.1, 0.11, 0.09]))
+    result = estimate_unpaired_shift(np.array([0.0, 0.01, -0.01, 0.0]), np.array([0.1, 0.11, 0.09]))
 
-    assert found.centre == pytest.approx(0.1)
-    assert found.pairs == 3
+    assert result.centre == pytest.approx(0.1)
+    assert result.pairs == 3
 
 
 def test_the_t_of_pairs_is_the_textbook_one() -> None:
     ratios = np.array([0.02, 0.04, 0.03, 0.05, 0.01])
 
-    found = paired_shift(np.zeros(5), ratios)
+    shift = paired_shift(np.zeros(5), ratios)
 
-    assert found.half_width() == pytest.approx(2.776 * ratios.std(ddof=1) / 5**0.5, rel=1e-3)
+    assert shift.half_width() == pytest.approx(2.776 * ratios.std(ddof=1) / 5**0.5, rel=1e-3)
 
 
 @properties

@@ -16,22 +16,22 @@ SHIFTS = st.lists(st.floats(-0.2, 0.2), min_size=2, max_size=30)
 def test_gives_the_figures_of_the_paper_by_hand() -> None:
     centres, errors = [0.0, 0.1, 0.3], [0.1, 0.1, 0.2]
 
-    found = pool_shifts(centres, errors)
+    shifts = pool_shifts(centres, errors)
 
     # weights 100, 100, 25: mean 17.5 / 225, Q = 1.3889 < 2, so nothing lies between and the fixed error
     # stands
-    assert (found.centre, found.between_sd, found.df) == (pytest.approx(17.5 / 225), 0.0, 2)
-    assert found.error == pytest.approx(1 / 15)
+    assert (shifts.centre, shifts.between_sd, shifts.df) == (pytest.approx(17.5 / 225), 0.0, 2)
+    assert shifts.error == pytest.approx(1 / 15)
 
 
 def test_what_lies_between_the_shifts_is_told_from_their_errors() -> None:
     rng = np.random.default_rng(1)
     truth = rng.normal(0.01, 0.03, 400)
 
-    found = pool_shifts((truth + rng.normal(0, 0.01, 400)).tolist(), [0.01] * 400)
+    shifts = pool_shifts((truth + rng.normal(0, 0.01, 400)).tolist(), [0.01] * 400)
 
-    assert found.between_sd == pytest.approx(0.03, rel=0.15)
-    assert found.error == pytest.approx(math.hypot(0.03, 0.01) / 20, rel=0.15)
+    assert shifts.between_sd == pytest.approx(0.03, rel=0.15)
+    assert shifts.error == pytest.approx(math.hypot(0.03, 0.01) / 20, rel=0.15)
 
 
 @pytest.mark.parametrize("between", [0.0, 0.01, 0.05])

@@ -47,15 +47,15 @@ def test_what_is_just_visible_is_convicted_four_times_in_five() -> None:
     visible = minimum_detectable_effect(error, df, bar, null)
     rng = np.random.default_rng(10)
     shifts = [Shift(visible + error * float(rng.normal()), error, df, 10) for _ in range(4000)]
-    convicted = [found.centre >= bar and found.bounds()[0] > null for found in shifts]
+    convicted = [shift.centre >= bar and shift.bounds()[0] > null for shift in shifts]
 
     assert np.mean(convicted) == pytest.approx(0.8, abs=0.03)
 
 
 def test_pairs_to_decide_grow_as_the_room_shrinks() -> None:
-    found = Shift(0.1, 0.05, 8, 5)
+    shift = Shift(0.1, 0.05, 8, 5)
 
-    wide, narrow = estimate_pairs_to_decide(found, 0.08), estimate_pairs_to_decide(found, 0.04)
+    wide, narrow = estimate_pairs_to_decide(shift, 0.08), estimate_pairs_to_decide(shift, 0.04)
 
     assert wide is not None
     assert narrow is not None

@@ -84,11 +84,11 @@ def test_a_move_is_measured_between_up_to_three_commits_a_side() -> None:
 
 
 def test_a_regression_reverted_three_commits_later_is_two_moves() -> None:
-    found = segment_commit_levels(
+    commit_levels = segment_commit_levels(
         estimate_commit_levels(steps([0.0] * 6 + [0.1] * 3 + [0.0] * 6)), penalty=4.0
     )
 
-    assert [move.index for move in found] == [6, 9]
+    assert [move.index for move in commit_levels] == [6, 9]
 
 
 def test_a_place_that_explains_nearly_as_well_is_a_rival() -> None:

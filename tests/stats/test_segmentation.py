@@ -26,9 +26,9 @@ def test_finds_a_step_of_eight_percent_at_its_commit() -> None:
 
 
 def test_finds_a_regression_that_is_reverted() -> None:
-    found = detect_change_points(history(1.0, 1.2, 1.0, each=12))
+    change_points = detect_change_points(history(1.0, 1.2, 1.0, each=12))
 
-    assert [index for index, _ in found] == [12, 24]
+    assert [index for index, _ in change_points] == [12, 24]
 
 
 def test_reports_nothing_below_the_bar() -> None:

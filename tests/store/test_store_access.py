@@ -56,10 +56,10 @@ def test_finds_a_token_by_its_hash_only(store: Store) -> None:
     a_token(store)
 
     with store.read() as tx:
-        found = api_tokens.find_token_by_hash(tx, "ab12" * 16)
+        token = api_tokens.find_token_by_hash(tx, "ab12" * 16)
         assert api_tokens.find_token_by_hash(tx, "cd34" * 16) is None
-    assert found is not None
-    assert (found.uid, found.scopes, found.is_valid(NOON), found.is_valid(LATER)) == (
+    assert token is not None
+    assert (token.uid, token.scopes, token.is_valid(NOON), token.is_valid(LATER)) == (
         "ab12",
         ("results:write",),
         True,
@@ -71,9 +71,9 @@ def test_revokes_a_token_once_and_only_in_its_own_project(store: Store) -> None:
     a_token(store)
 
     with store.begin() as tx:
-        told = [api_tokens.revoke_token(tx, project, "ab12", NOON) for project in (2, 1, 1)]
+        messages = [api_tokens.revoke_token(tx, project, "ab12", NOON) for project in (2, 1, 1)]
 
-    assert told == [False, True, False]
+    assert messages == [False, True, False]
 
 
 def test_revokes_what_somebody_made(store: Store) -> None:
@@ -99,9 +99,9 @@ def test_remembers_a_login_by_the_hash_of_its_cookie(store: Store) -> None:
         logins.add_login(tx, ada.id, "e" * 64, "csrf", NOON, LATER, b"sealed")
 
     with store.read() as tx:
-        found = logins.find_login(tx, "e" * 64)
-    assert found is not None
-    assert (found.user.name, found.csrf, found.expires_at, found.grant) == ("ada", "csrf", LATER, b"sealed")
+        login = logins.find_login(tx, "e" * 64)
+    assert login is not None
+    assert (login.user.name, login.csrf, login.expires_at, login.grant) == ("ada", "csrf", LATER, b"sealed")
 
 
 def test_ends_logins_that_have_expired(store: Store) -> None:

@@ -44,13 +44,13 @@ def test_answers_once_it_is_stored(store: Store, group: GroupCommitter) -> None:
 
 
 def test_a_bad_job_leaves_the_others(store: Store) -> None:
-    told: list[str] = []
+    messages: list[str] = []
 
     def submit(uid: str) -> None:
         try:
             group.submit(lambda tx: start(tx, uid))
         except PerfciError as error:
-            told.append(str(error))
+            messages.append(str(error))
 
     with closing(GroupCommitter(store, max_jobs=4, wait_ms=60_000)) as group:
         threads = [threading.Thread(target=submit, args=[uid]) for uid in ("one", "two", "two", "three")]
@@ -60,7 +60,7 @@ def test_a_bad_job_leaves_the_others(store: Store) -> None:
             thread.join()
 
     assert uids(store) == {"one", "two", "three"}
-    assert told == ["The session two exists already: every session needs a name of its own."]
+    assert messages == ["The session two exists already: every session needs a name of its own."]
 
 
 def test_stores_what_waits_before_it_closes_and_takes_nothing_after(store: Store) -> None:
@@ -121,18 +121,18 @@ def test_forgets_what_a_rolled_back_job_learned(store: Store, group: GroupCommit
 
 def test_a_version_grows_once_for_all_that_touched_a_project_and_was_stored(store: Store) -> None:
     with store.begin() as tx:
-        one = projects.create_project(tx, PROJECT, "private", NOON)
+        project = projects.create_project(tx, PROJECT, "private", NOON)
 
     with store.begin() as tx:
-        projects.mark_changed(tx, [one.id])
-        projects.mark_changed(tx, [one.id])
+        projects.mark_changed(tx, [project.id])
+        projects.mark_changed(tx, [project.id])
     with closing(GroupCommitter(store)) as group, pytest.raises(ZeroDivisionError):
-        group.submit(lambda tx: (projects.mark_changed(tx, [one.id]), 1 // 0))
+        group.submit(lambda tx: (projects.mark_changed(tx, [project.id]), 1 // 0))
 
     with store.read() as tx:
-        found = projects.find_project(tx, PROJECT)
-    assert found is not None
-    assert found.version == 1
+        result = projects.find_project(tx, PROJECT)
+    assert result is not None
+    assert result.version == 1
 
 
 def test_a_full_disk_is_told_and_passes(sqlite_store: Store) -> None:

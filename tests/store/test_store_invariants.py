@@ -26,9 +26,9 @@ MOVED = {"commit": "b", "relative_change": 0.1, "before": 1.0, "after": 1.1}
 
 
 def an_incident(project: int, state: str = "new") -> IncidentRow:
-    told = {"derived_id": "", "kind": "data", "state": state, "last_good": "", "commit": "", "headline": ""}
+    fields = {"derived_id": "", "kind": "data", "state": state, "last_good": "", "commit": "", "headline": ""}
     return IncidentRow(
-        id=1, project_id=project, number=1, first_seen=NOON, changed_at=NOON, series_count=1, **told
+        id=1, project_id=project, number=1, first_seen=NOON, changed_at=NOON, series_count=1, **fields
     )
 
 
@@ -56,7 +56,7 @@ def an_outbox_row(project: int, kind: str, subject: str, attempts: int = 0) -> O
 
 
 def a_run_event(project: int) -> RunEventRow:
-    told = {
+    fields = {
         "delivery": "72d3162e",
         "installation": 44,
         "repository": "acme/model",
@@ -64,11 +64,11 @@ def a_run_event(project: int) -> RunEventRow:
         "action": "completed",
     }
     tried = {"state": "failed", "attempts": 1, "problem": "GitHub refused to read it."}
-    return RunEventRow(project_id=project, received_at=NOON, not_before=NOON, **told, **tried)
+    return RunEventRow(project_id=project, received_at=NOON, not_before=NOON, **fields, **tried)
 
 
 def an_announcement(project: int) -> ExpectedChangeRow:
-    told = {
+    fields = {
         "sha": "b",
         "match": "peak",
         "change": 0.03,
@@ -76,7 +76,7 @@ def an_announcement(project: int) -> ExpectedChangeRow:
         "source": "#12",
         "recorded_by": "git",
     }
-    return ExpectedChangeRow(project_id=project, recorded_at=NOON, **told)
+    return ExpectedChangeRow(project_id=project, recorded_at=NOON, **fields)
 
 
 def rows_of(case: str, here: int, there: int, series_here: int) -> list[TableBase]:

@@ -46,9 +46,9 @@ def test_answers_what_each_series_came_to_at_both(store: Store) -> None:
     with store.read() as tx:
         project = projects.find_project(tx, PROJECT)
         assert project is not None
-        found = load_level_pairs(tx, project.id, a_sha(0), a_sha(1))
+        level_pairs = load_level_pairs(tx, project.id, a_sha(0), a_sha(1))
 
-    levels = {identity: (base, head) for _, identity, base, head in found}
+    levels = {identity: (base, head) for _, identity, base, head in level_pairs}
     assert levels == {
         series_identity(PROJECT, STEP): (3.0, 6.0),
         series_identity(PROJECT, GONE): (9.0, None),
@@ -65,9 +65,9 @@ def test_keeps_what_the_processes_of_a_result_came_to(store: Store) -> None:
             item: sorted(load_levels_of_series(tx, [ids[item]]), key=lambda row: row.id)
             for item in (STEP, IMPORTED, GONE)
         }
-        found = {level: [row.result_summary for row in rows] for level, rows in levels.items()}
+        result = {level: [row.result_summary for row in rows] for level, rows in levels.items()}
 
-    assert found == {
+    assert result == {
         STEP: [ResultSummary(3.0, Clock.WALL, 3.0), ResultSummary(6.0, Clock.WALL, 0.0)],
         IMPORTED: [None],
         GONE: [ResultSummary(9.0, Clock.WALL, 0.0), None],

@@ -54,7 +54,7 @@ def config() -> Config:
     return config
 
 
-REVISIONS = [one.revision for one in ScriptDirectory.from_config(config()).walk_revisions()][::-1]
+REVISIONS = [revision.revision for revision in ScriptDirectory.from_config(config()).walk_revisions()][::-1]
 
 
 @pytest.fixture

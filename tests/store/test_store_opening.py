@@ -370,9 +370,9 @@ def ask_without_rights(url: str) -> list[str]:
     answers: Queue[str] = context.Queue()
     child = context.Process(target=answer_without_rights, args=(url, answers))
     child.start()
-    given = [answers.get(timeout=60) for _ in range(3)]
+    values = [answers.get(timeout=60) for _ in range(3)]
     child.join()
-    return given
+    return values
 
 
 def answer_without_rights(url: str, answers: Queue[str]) -> None:
@@ -428,8 +428,8 @@ def end_connections(store: Store, url: str) -> None:
         measurements.load_project_records(tx)
     with psycopg.connect(
         parse_database_url(url).set(drivername="postgresql").render_as_string(False), autocommit=True
-    ) as one:
-        one.execute(
+    ) as item:
+        item.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
             "WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )

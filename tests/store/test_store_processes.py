@@ -94,8 +94,11 @@ def test_metrics_of_one_process_share_its_index(store: Store) -> None:
     )
 
     with store.read() as tx:
-        found = measured_samples.load_session_processes(tx, "session-1")
-    assert [(item.series.metric.name, item.process.index) for item in found] == [("time", 0), ("memory", 0)]
+        session_processes = measured_samples.load_session_processes(tx, "session-1")
+    assert [(item.series.metric.name, item.process.index) for item in session_processes] == [
+        ("time", 0),
+        ("memory", 0),
+    ]
 
 
 def test_ids_come_back_in_the_order_of_the_processes(store: Store) -> None:

@@ -59,9 +59,9 @@ def run_count(store: Store) -> int:
 @pytest.mark.parametrize("attempt", range(3))
 def test_two_writers_bring_the_same_new_series_in_opposite_orders(database_url: str, attempt: int) -> None:
     with (
-        closing(open_store(database_url, create=False)) as one,
+        closing(open_store(database_url, create=False)) as item,
         closing(open_store(database_url, create=False)) as other,
-        closing(GroupCommitter(one)) as first,
+        closing(GroupCommitter(item)) as first,
         closing(GroupCommitter(other)) as second,
     ):
         came_to = at_once(
@@ -72,16 +72,16 @@ def test_two_writers_bring_the_same_new_series_in_opposite_orders(database_url: 
         )
 
         assert came_to == [True, True]
-        with one.read() as tx:
+        with item.read() as tx:
             assert len(measurements.search_series(tx, PROJECT)) == CELLS
         assert check(database_url) == []
 
 
 def test_the_same_upload_twice_at_once_is_stored_once(database_url: str) -> None:
     with (
-        closing(open_store(database_url, create=False)) as one,
+        closing(open_store(database_url, create=False)) as item,
         closing(open_store(database_url, create=False)) as other,
-        closing(GroupCommitter(one)) as first,
+        closing(GroupCommitter(item)) as first,
         closing(GroupCommitter(other)) as second,
     ):
         came_to = at_once(
@@ -90,7 +90,7 @@ def test_the_same_upload_twice_at_once_is_stored_once(database_url: str) -> None
         )
 
         assert sorted(came_to, key=str) == [False, True]
-        assert run_count(one) == 1
+        assert run_count(item) == 1
 
 
 DYING = """

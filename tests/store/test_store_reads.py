@@ -63,8 +63,8 @@ def ingested(
 
 def history_of(store: Store, series: Series) -> list[Point]:
     with store.read() as tx:
-        found = {record.series: record.id for record in measurements.search_series(tx, PROJECT)}
-        return measured_samples.load_history(tx, found[series])
+        ids = {record.series: record.id for record in measurements.search_series(tx, PROJECT)}
+        return measured_samples.load_history(tx, ids[series])
 
 
 def levels(points: list[Point]) -> list[list[float]]:
@@ -201,11 +201,11 @@ def test_many_histories_take_as_many_queries_as_one(store: Store) -> None:
         ids = [record.id for record in measurements.search_series(tx, PROJECT)]
         statements: list[str] = []
         sa.event.listen(tx.get_bind(), "before_cursor_execute", lambda *args: statements.append(args[2]))
-        one = measured_samples.load_history(tx, ids[0])
+        history = measured_samples.load_history(tx, ids[0])
         for_one = len(statements)
         many = measured_samples.load_histories(tx, ids)
 
-    assert many[ids[0]] == one
+    assert many[ids[0]] == history
     assert {len(points) for points in many.values()} == {19}
     assert len(statements) - for_one == for_one <= 4
 
@@ -220,11 +220,11 @@ def test_points_by_sha_are_all_points_of_all_histories(store: Store) -> None:
         )
 
     with store.read() as tx:
-        found = list(measured_samples.load_points_by_sha(tx, PROJECT))
+        points = list(measured_samples.load_points_by_sha(tx, PROJECT))
 
-    assert [point.commit.sha for _, point in found] == sorted(point.commit.sha for _, point in found)
+    assert [point.commit.sha for _, point in points] == sorted(point.commit.sha for _, point in points)
     for name in names:
-        assert [point for series, point in found if series == a_series(name)] == history_of(
+        assert [point for series, point in points if series == a_series(name)] == history_of(
             store, a_series(name)
         )
 
@@ -250,9 +250,9 @@ def test_series_know_how_long_they_are_and_how_they_end(store: Store) -> None:
     ingested(store, a_result(compared), kind="compare", session="pull request")
 
     with store.read() as tx:
-        found = measurements.search_series(tx, PROJECT)
+        series = measurements.search_series(tx, PROJECT)
 
-    assert [(item.series, item.points, item.last_commit_sha, item.is_last_failed) for item in found] == [
+    assert [(item.series, item.points, item.last_commit_sha, item.is_last_failed) for item in series] == [
         (good, 3, a_sha(3), False),
         (bad, 4, a_sha(4), True),
         (compared, 0, None, False),
@@ -296,11 +296,11 @@ def test_what_was_always_skipped_was_never_measured_and_did_not_fail(store: Stor
     ingested(store, a_skipped(never), a_skipped(once, "the GPU is gone"), failure, commit=a_commit(2))
 
     with store.read() as tx:
-        found = measurements.search_series(tx, PROJECT)
+        series = measurements.search_series(tx, PROJECT)
         [project] = measurements.load_project_records(tx)
 
     assert [
-        (item.never_measured, item.is_last_failed, item.last_status, item.last_reason) for item in found
+        (item.never_measured, item.is_last_failed, item.last_status, item.last_reason) for item in series
     ] == [
         (True, False, Status.SKIPPED, "there is no GPU"),
         (False, False, Status.SKIPPED, "the GPU is gone"),
@@ -315,10 +315,10 @@ def test_what_comparisons_only_ever_skipped_was_never_measured_either(store: Sto
     ingested(store, a_skipped(never), shown, kind="compare", session="pull request")
 
     with store.read() as tx:
-        found = measurements.search_series(tx, PROJECT)
+        series = measurements.search_series(tx, PROJECT)
 
     assert [
-        (item.never_measured, item.last_reason, item.is_informational, item.points) for item in found
+        (item.never_measured, item.last_reason, item.is_informational, item.points) for item in series
     ] == [
         (True, "there is no GPU", False, 0),
         (False, "", True, 0),
@@ -333,10 +333,10 @@ def test_a_series_knows_what_its_newest_value_was_read_from(store: Store) -> Non
     ingested(store, a_skipped(witness), commit=a_commit(2))
 
     with store.read() as tx:
-        found = measurements.search_series(tx, PROJECT)
+        series = measurements.search_series(tx, PROJECT)
 
-    assert [item.clock for item in found] == [Clock.INFORMATIONAL, Clock.CPU, None]
-    assert [item.is_informational for item in found] == [True, False, False]
+    assert [item.clock for item in series] == [Clock.INFORMATIONAL, Clock.CPU, None]
+    assert [item.is_informational for item in series] == [True, False, False]
 
 
 @pytest.mark.parametrize("worked_out", [True, False])
@@ -354,10 +354,10 @@ def test_on_trial_are_series_with_a_history_that_are_no_witnesses(store: Store, 
             keep_levels(tx)
 
     with store.read() as tx:
-        found = load_judged_series(tx, PROJECT)
+        judged_series = load_judged_series(tx, PROJECT)
         ids = {record.series: record.id for record in measurements.search_series(tx, PROJECT)}
 
-    assert found == {judged: ids[judged], imported: ids[imported]}
+    assert judged_series == {judged: ids[judged], imported: ids[imported]}
 
 
 def test_the_end_of_a_history_is_found_however_long_ago_it_was(store: Store) -> None:
@@ -368,21 +368,21 @@ def test_the_end_of_a_history_is_found_however_long_ago_it_was(store: Store) -> 
         ingested(store, a_result(new), commit=a_commit(number))
 
     with store.read() as tx:
-        found = measurements.search_series(tx, PROJECT)
+        series = measurements.search_series(tx, PROJECT)
 
-    assert [(item.points, item.last_commit_sha) for item in found] == [(2, a_sha(2)), (28, a_sha(29))]
+    assert [(item.points, item.last_commit_sha) for item in series] == [(2, a_sha(2)), (28, a_sha(29))]
 
 
 def test_a_thousand_series_take_few_queries(store: Store) -> None:
     ingested(store, *(a_result(a_series(f"suite.time_{k:04}")) for k in range(1200)))
 
     with store.read() as tx:
-        asked: list[str] = []
-        sa.event.listen(tx.get_bind(), "before_cursor_execute", lambda *given: asked.append(given[2]))
-        found = measurements.search_series(tx, PROJECT)
+        requests: list[str] = []
+        sa.event.listen(tx.get_bind(), "before_cursor_execute", lambda *values: requests.append(values[2]))
+        series = measurements.search_series(tx, PROJECT)
 
-    assert len(found) == 1200
-    assert len(asked) <= 12
+    assert len(series) == 1200
+    assert len(requests) <= 12
 
 
 @pytest.mark.parametrize(
@@ -408,9 +408,9 @@ def test_the_version_measured_last_leads(store: Store) -> None:
         ingested(store, a_result(a_series(version=version)), started_at=started, session=version)
 
     with store.read() as tx:
-        found = measurements.find_series(tx, PROJECT, "training.Step.time_step", "time")
+        series = measurements.find_series(tx, PROJECT, "training.Step.time_step", "time")
 
-    assert [item.series.benchmark.version for item in found] == ["new", "old"]
+    assert [item.series.benchmark.version for item in series] == ["new", "old"]
 
 
 def test_series_are_found_by_parameters_whatever_their_order(store: Store) -> None:
@@ -445,9 +445,9 @@ def test_processes_of_a_session_name_their_commit_and_series(store: Store) -> No
     ingested(store, a_result(), session="other")
 
     with store.read() as tx:
-        found = measured_samples.load_session_processes(tx, "mine")
+        session_processes = measured_samples.load_session_processes(tx, "mine")
 
-    assert [(item.sha, item.series, item.process) for item in found] == [
+    assert [(item.sha, item.series, item.process) for item in session_processes] == [
         (a_sha(3), a_series(), process) for process in a_pair(0, 1.0, 2.0)
     ]
 

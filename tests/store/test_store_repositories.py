@@ -30,11 +30,11 @@ def test_tells_the_repository_of_a_project_by_its_name(store: Store) -> None:
         project_id = a_bound_project(tx)
         create_project(tx, "acme/unbound", "private", NOON)
 
-        found = [
+        bindings = [
             github_bindings.find_binding(tx, slug) for slug in ("acme/model", "acme/unbound", "acme/none")
         ]
 
-    assert found == [ProjectBinding(project_id, MODEL), None, None]
+    assert bindings == [ProjectBinding(project_id, MODEL), None, None]
 
 
 def test_tells_the_projects_of_a_repository_by_its_number(store: Store) -> None:
@@ -59,11 +59,14 @@ def test_binds_anew_in_the_place_of_what_was_bound(store: Store) -> None:
 
 def test_ends_the_tokens_of_jobs_with_what_they_were_bound_by(store: Store) -> None:
     with store.begin() as tx:
-        one, other = a_bound_project(tx), a_bound_project(tx, "acme/other")
-        github_bindings.add_run_token(tx, replace(TOKEN, project_id=one))
+        bound_project, other = a_bound_project(tx), a_bound_project(tx, "acme/other")
+        github_bindings.add_run_token(tx, replace(TOKEN, project_id=bound_project))
         github_bindings.add_run_token(tx, replace(TOKEN, uid="1" * 12, project_id=other, secret_hash="other"))
 
-        assert [github_bindings.unbind_repository(tx, one), github_bindings.unbind_repository(tx, one)] == [
+        assert [
+            github_bindings.unbind_repository(tx, bound_project),
+            github_bindings.unbind_repository(tx, bound_project),
+        ] == [
             True,
             False,
         ]

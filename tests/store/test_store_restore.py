@@ -30,8 +30,12 @@ def filled(store: Store) -> None:
         results = [a_result(a_series(f"suite.{name}"), a_process(0.1, 1e-300, 3.0)) for name in "abc"]
         ingest_run(tx, a_run(*results), "key", "body")
         verdict_store.add_verdicts(tx, PROJECT, "session-1", [a_verdict(), a_verdict()], NOON)
-        told = ExpectedChangeRecord("a" * 40, "peak_bytes", 0.03, "the cache holds two layers", "#12", NOON)
-        exemptions.add_expected_changes(tx, ensure_project_id(tx, PROJECT), [told], "GitHub", NOON)
+        expected_change_record = ExpectedChangeRecord(
+            "a" * 40, "peak_bytes", 0.03, "the cache holds two layers", "#12", NOON
+        )
+        exemptions.add_expected_changes(
+            tx, ensure_project_id(tx, PROJECT), [expected_change_record], "GitHub", NOON
+        )
 
 
 def everything(url: str) -> dict[str, list[tuple[object, ...]]]:

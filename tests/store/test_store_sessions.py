@@ -22,12 +22,17 @@ def test_an_interrupted_session_is_found_by_its_plan_until_it_finishes(store: St
         )
 
     with store.begin() as tx:
-        found = measured_sessions.find_unfinished_session(tx, PROJECT, "plan")
-        assert found is not None
-        measured_sessions.finish_session(tx, found.uid, NOON + timedelta(hours=2))
+        unfinished_session = measured_sessions.find_unfinished_session(tx, PROJECT, "plan")
+        assert unfinished_session is not None
+        measured_sessions.finish_session(tx, unfinished_session.uid, NOON + timedelta(hours=2))
         older = measured_sessions.find_unfinished_session(tx, PROJECT, "plan")
 
-    assert (found.uid, found.seed, found.rounds, found.state) == ("new", 2**64 - 1, 3, "running")
+    assert (
+        unfinished_session.uid,
+        unfinished_session.seed,
+        unfinished_session.rounds,
+        unfinished_session.state,
+    ) == ("new", 2**64 - 1, 3, "running")
     assert older is not None
     assert older.uid == "old"
     with store.read() as tx:

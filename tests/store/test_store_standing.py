@@ -58,8 +58,8 @@ def found(store: Store) -> HeadStatus:
 
 def ids(store: Store, *series: Series) -> list[int]:
     with store.read() as tx:
-        known = {record.series: record.id for record in measurements.search_series(tx, PROJECT)}
-    return [known[each_series] for each_series in series]
+        existing = {record.series: record.id for record in measurements.search_series(tx, PROJECT)}
+    return [existing[each_series] for each_series in series]
 
 
 def test_the_head_has_values_failures_and_gaps(store: Store) -> None:
@@ -67,10 +67,10 @@ def test_the_head_has_values_failures_and_gaps(store: Store) -> None:
     measured(store, 1, a_result(STEP), a_result(OTHER), a_result(PEAK), a_result(gone))
     measured(store, 2, a_result(STEP), failed(OTHER), skipped(PEAK))
 
-    told = found(store)
+    result = found(store)
 
-    assert (told.head, told.measured, told.not_run) == (a_commit(2), 1, [gone])
-    assert told.unmeasured == [
+    assert (result.head, result.measured, result.not_run) == (a_commit(2), 1, [gone])
+    assert result.unmeasured == [
         UnmeasuredSeries(OTHER, Status.FAILED, "boom"),
         UnmeasuredSeries(PEAK, Status.SKIPPED, "no GPU"),
     ]

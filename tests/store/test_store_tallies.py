@@ -84,14 +84,14 @@ def test_suites_and_series_are_counted_apart(store: Store) -> None:
     say(store, "aa", [equal(WORSE)], suite="slow")
 
     with store.read() as tx:
-        found = count_aa_verdicts(tx, PROJECT)
+        aa_verdicts = count_aa_verdicts(tx, PROJECT)
 
-    assert {(item.series, item.suite, item.kind, item.count) for item in found} == {
+    assert {(item.series, item.suite, item.kind, item.count) for item in aa_verdicts} == {
         (SERIES, "fast", SAME, 1),
         (other, "fast", SAME, 1),
         (SERIES, "slow", WORSE, 1),
     }
-    assert all(isinstance(item, VerdictCount) for item in found)
+    assert all(isinstance(item, VerdictCount) for item in aa_verdicts)
 
 
 def test_only_the_stretch_of_time_that_was_asked_for(store: Store) -> None:
@@ -113,9 +113,9 @@ def test_questions_are_told_in_the_order_of_their_verdicts(store: Store) -> None
     say(store, "aa", [equal(WORSE)], at=NOON + timedelta(minutes=2))
 
     with store.read() as tx:
-        found = list(load_verdict_sequences(tx, PROJECT))
+        verdict_sequences = list(load_verdict_sequences(tx, PROJECT))
 
-    assert found == [[(LOOK, WORSE), (FRESH, SAME)]]
+    assert verdict_sequences == [[(LOOK, WORSE), (FRESH, SAME)]]
 
 
 def test_an_empty_store_has_nothing_to_count(store: Store) -> None:

@@ -68,12 +68,12 @@ def thin_all(store: Store, *, step: int = 50) -> list[ReducedSamples]:
 
 def judged(store: Store, series: Series) -> tuple[list[float | None], list[ChangePoint]]:
     with store.read() as tx:
-        found = next(
+        result = next(
             each_series
             for each_series in measurements.search_series(tx, PROJECT)
             if each_series.series == series
         )
-        history = measured_samples.load_history(tx, found.id)
+        history = measured_samples.load_history(tx, result.id)
     return [judged_level(point) for point in history], find_change_points(series, history)
 
 

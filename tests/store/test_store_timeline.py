@@ -53,9 +53,9 @@ def test_tells_which_sessions_measured_a_commit_for_the_history(store: Store) ->
     fill(store)
 
     with store.read() as tx:
-        found = load_visits(tx, PROJECT)
+        visits = load_visits(tx, PROJECT)
 
-    of_second = [(item.session, item.kind, item.rounds) for item in found if item.sha == a_sha(2)]
+    of_second = [(item.session, item.kind, item.rounds) for item in visits if item.sha == a_sha(2)]
     assert of_second == [("asv-0", "import", 0), ("rounds", "history", 5), ("asv-1", "import", 0)]
 
 
@@ -81,6 +81,6 @@ def test_many_series_are_found_by_commit(store: Store) -> None:
     many = [*ids.values(), *range(10_000, 12_000)]
 
     with store.read() as tx:
-        found = list(load_levels_at(tx, PROJECT, {a_sha(2)}, many))
+        levels = list(load_levels_at(tx, PROJECT, {a_sha(2)}, many))
 
-    assert sorted(row.value or row.level or 0.0 for _, row in found) == [2.0, 5.0, 6.0]
+    assert sorted(row.value or row.level or 0.0 for _, row in levels) == [2.0, 5.0, 6.0]

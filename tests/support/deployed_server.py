@@ -63,7 +63,7 @@ def a_bound_server(folder: Path, issuer: Issuer) -> Iterator[str]:
 def stored(folder: Path) -> dict[str, str]:
     """The sessions of that project, and of what kind each is."""
     with closing(open_store(f"sqlite:///{folder}/server.db", create=False)) as store, store.read() as tx:
-        return {one.uid: one.kind for one in measurements.load_sessions(tx, "acme/model")}
+        return {session.uid: session.kind for session in measurements.load_sessions(tx, "acme/model")}
 
 
 def in_history(folder: Path) -> list[str]:
@@ -77,5 +77,6 @@ def announced_in(folder: Path) -> list[tuple[str, str, str]]:
     """Of which commits of that project something was announced, what, and where."""
     with closing(open_store(f"sqlite:///{folder}/server.db", create=False)) as store, store.read() as tx:
         return [
-            (one.sha, one.match, one.source) for one in exemptions.load_expected_changes(tx, "acme/model")
+            (change.sha, change.match, change.source)
+            for change in exemptions.load_expected_changes(tx, "acme/model")
         ]

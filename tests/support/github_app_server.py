@@ -73,8 +73,8 @@ def artifact(
     made = io.BytesIO()
     with ZipFile(made, "w") as archive:
         archive.writestr("findings.json", (tmp_path / "findings.json").read_bytes())
-        for number, one in enumerate(runs):
-            archive.writestr(f"runs/{one.session}-{number}.json", run_document.dump_run(one))
+        for number, item in enumerate(runs):
+            archive.writestr(f"runs/{item.session}-{number}.json", run_document.dump_run(item))
     return made.getvalue()
 
 
@@ -100,8 +100,8 @@ class Server:
     courier: LeasedLoop = field(init=False)
 
     def __post_init__(self) -> None:
-        told = {"read_only": False, "settings": self.settings, "secrets": SECRETS}
-        self.web = create_app(self.store, clock=lambda: self.now, **told)
+        fields = {"read_only": False, "settings": self.settings, "secrets": SECRETS}
+        self.web = create_app(self.store, clock=lambda: self.now, **fields)
         self.starts()
 
     def starts(self) -> None:
@@ -138,14 +138,14 @@ class Server:
 
     def runs(self, slug: str = "acme/model") -> list[Run]:
         with self.store.read() as tx:
-            found = find_project(tx, slug)
-            assert found is not None
-            lines = paged_lists.load_runs_page(tx, found.id, RunFilter(), before=None, limit=100)
+            project = find_project(tx, slug)
+            assert project is not None
+            lines = paged_lists.load_runs_page(tx, project.id, RunFilter(), before=None, limit=100)
             return [measured_samples.load_run(tx, line.id) for line in lines][::-1]
 
     def kinds(self) -> dict[str, str]:
         with self.store.read() as tx:
-            return {one.uid: one.kind for one in measurements.load_sessions(tx, "acme/model")}
+            return {session.uid: session.kind for session in measurements.load_sessions(tx, "acme/model")}
 
 
 @pytest.fixture

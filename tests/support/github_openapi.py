@@ -37,34 +37,36 @@ class Description:
     ) -> None:
         """Raise where GitHub would not take a request, or would pass over something in it."""
         host = self.base_url.partition("/api/")[0]
-        asked = MockRequest(
+        request = MockRequest(
             host, method.lower(), path, args=dict(query), headers=dict(headers), data=body or None
         )
-        self._oracle.validate_request(asked)
+        self._oracle.validate_request(request)
         declared = self._declared(self.operation(method, path))
         if unknown := set(query) - declared:
             raise ValueError(f"{method} {path} has no parameter {', '.join(sorted(unknown))}")
 
     def operation(self, method: str, path: str) -> GitHubOperation:
         inside = path.removeprefix(PREFIXES[self.edition])
-        [found] = [
-            one for one in ALL_OPERATIONS if one.method == method and _pattern(one.path).fullmatch(inside)
+        [result] = [
+            operation
+            for operation in ALL_OPERATIONS
+            if operation.method == method and _pattern(operation.path).fullmatch(inside)
         ]
-        return found
+        return result
 
     def example(self, operation: GitHubOperation) -> Any:
         """GitHub's own example of an answer, none where it has none."""
         for answer in self._described(operation)["responses"].values():
             for media in answer.get("content", {}).values():
-                for one in media.get("examples", {}).values():
-                    return self.resolved(one)["value"]
+                for item in media.get("examples", {}).values():
+                    return self.resolved(item)["value"]
         return None
 
     def answer(self, operation: GitHubOperation) -> Json:
         """The schema of what is answered when all went well."""
         answers = self._described(operation)["responses"]
-        [found] = [answers[status] for status in ("200", "201") if status in answers]
-        schema: Json = self.resolved(found)["content"]["application/json"]["schema"]
+        [each_answer] = [answers[status] for status in ("200", "201") if status in answers]
+        schema: Json = self.resolved(each_answer)["content"]["application/json"]["schema"]
         return schema
 
     def resolved(self, node: Json) -> Json:
@@ -73,12 +75,12 @@ class Description:
         return node
 
     def _described(self, operation: GitHubOperation) -> Json:
-        found: Json = self.document["paths"][operation.path][operation.method.lower()]
-        return found
+        paths: Json = self.document["paths"][operation.path][operation.method.lower()]
+        return paths
 
     def _declared(self, operation: GitHubOperation) -> set[str]:
         parameters = map(self.resolved, self._described(operation).get("parameters", []))
-        return {one["name"] for one in parameters if one["in"] == "query"}
+        return {parameter["name"] for parameter in parameters if parameter["in"] == "query"}
 
 
 @once
@@ -95,8 +97,8 @@ def cut(whole: Json) -> Json:
         "paths": {},
     }
     for operation in ALL_OPERATIONS:
-        found = whole["paths"][operation.path][operation.method.lower()]
-        kept["paths"].setdefault(operation.path, {})[operation.method.lower()] = found
+        paths = whole["paths"][operation.path][operation.method.lower()]
+        kept["paths"].setdefault(operation.path, {})[operation.method.lower()] = paths
     for reference in _reached(whole, kept):
         _, part, kind, name = reference.split("/")
         kept.setdefault(part, {}).setdefault(kind, {})[name] = whole[part][kind][name]
@@ -121,7 +123,10 @@ def _close(kept: Json) -> None:
     silence.
     """
     bodies = [
-        one["requestBody"] for path in kept["paths"].values() for one in path.values() if "requestBody" in one
+        item["requestBody"]
+        for path in kept["paths"].values()
+        for item in path.values()
+        if "requestBody" in item
     ]
     reached = [_at(kept, reference) for body in bodies for reference in _reached(kept, body)]
     for node in _nodes([bodies, reached]):
@@ -145,7 +150,7 @@ def _nodes(node: Any) -> Iterator[Json]:
 
 
 def _references(node: Any) -> Iterator[str]:
-    return (one["$ref"] for one in _nodes(node) if isinstance(one.get("$ref"), str))
+    return (each_node["$ref"] for each_node in _nodes(node) if isinstance(each_node.get("$ref"), str))
 
 
 def _at(document: Json, reference: str) -> Json:
@@ -163,10 +168,13 @@ def _cut_of(edition: str) -> Json:
     """Kept beside the whole files, under a name that changes with what is asked for and with how it is
     cut.
     """
-    said = repr([(one.method, one.path) for one in ALL_OPERATIONS]) + Path(__file__).read_text()
+    said = (
+        repr([(operation.method, operation.path) for operation in ALL_OPERATIONS])
+        + Path(__file__).read_text()
+    )
     kept = npm_packages.cache() / f"github-{edition}-{hashlib.sha256(said.encode()).hexdigest()[:16]}.json"
     if not kept.exists():
         whole = json.loads(npm_packages.content(npm_packages.OPENAPI, f"generated/{edition}.json"))
         npm_packages.write(kept, json.dumps(cut(whole)).encode())
-    found: Json = json.loads(kept.read_bytes())
-    return found
+    document: Json = json.loads(kept.read_bytes())
+    return document

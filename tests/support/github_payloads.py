@@ -73,8 +73,8 @@ def scheduled() -> Json:
 
 
 def example(kind: str, action: str | None = None, **changes: Any) -> Json:
-    found = next(one for one in _examples()[kind] if one.get("action") == action)
-    return _changed(deepcopy(found), changes)
+    result = next(each_example for each_example in _examples()[kind] if each_example.get("action") == action)
+    return _changed(deepcopy(result), changes)
 
 
 def _changed(value: Json, changes: Json) -> Json:

@@ -77,7 +77,9 @@ class Hosted:
         proposal = pull(number, head, repository=fork)
         proposal["base"]["sha"] = target
         proposal["merge_commit_sha"] = merged
-        self.hub.pulls = [one for one in self.hub.pulls if one["number"] != number] + [proposal]
+        self.hub.pulls = [each_pull for each_pull in self.hub.pulls if each_pull["number"] != number] + [
+            proposal
+        ]
         return proposal
 
     def branch(self, name: str, subject: str, **files: str) -> str:
@@ -103,7 +105,7 @@ class Hosted:
         path = self._checked_out(place / "files", sha, workflow)
         assert _listens(path, kind, event), f"{workflow} does not listen to {kind} {event.get('action', '')}"
         (place / "event.json").write_text(json.dumps(event))
-        told = [
+        messages = [
             "--eventpath",
             str(place / "event.json"),
             "--secret",
@@ -113,7 +115,7 @@ class Hosted:
             self.issuer.job = _claims(kind, event, number, sha)
             _let_sign(path, self.issuer)
         done = subprocess.run(
-            [*self._act(kind, path, number), *told],
+            [*self._act(kind, path, number), *messages],
             cwd=place / "files",
             env=self._environment(place),
             timeout=3600,
@@ -148,12 +150,14 @@ class Hosted:
 
     def _token(self, number: int, path: Path, event: Json) -> str:
         """The token of a run may do what its jobs ask for; of a fork, it only reads."""
-        asked: dict[str, str] = {}
+        request: dict[str, str] = {}
         for job in yaml.safe_load(path.read_text())["jobs"].values():
-            asked |= job.get("permissions", {})
-        given = {name.replace("-", "_"): "read" if _is_of_fork(event) else may for name, may in asked.items()}
+            request |= job.get("permissions", {})
+        values = {
+            name.replace("-", "_"): "read" if _is_of_fork(event) else may for name, may in request.items()
+        }
         token = f"ghs_ofRun{number}"
-        self.hub.tokens[token] = Grant("github-actions[bot]", {"metadata": "read", **given}, app=ACTIONS_APP)
+        self.hub.tokens[token] = Grant("github-actions[bot]", {"metadata": "read", **values}, app=ACTIONS_APP)
         return token
 
     def _act(self, kind: str, path: Path, number: int) -> list[str]:
@@ -176,7 +180,7 @@ class Hosted:
         tools.mkdir()
         (tools / "pip").write_text(PIP.format(venv=VENV))
         (tools / "pip").chmod(0o755)
-        others = [one for one in os.environ["PATH"].split(":") if not (Path(one) / "perfci").exists()]
+        others = [item for item in os.environ["PATH"].split(":") if not (Path(item) / "perfci").exists()]
         return {
             "PATH": ":".join([str(tools), *others]),
             "HOME": str(self.folder / "home"),
@@ -198,12 +202,12 @@ def _as_act_reads_it(workflow: str) -> str:
 def _listens(path: Path, kind: str, event: Json) -> bool:
     """act starts a workflow whatever it is told to; GitHub looks at what the workflow listens to."""
     listened: Json = yaml.load(path.read_text(), yaml.BaseLoader)["on"]
-    asked = listened.get(kind) if isinstance(listened.get(kind), dict) else {}
+    request = listened.get(kind) if isinstance(listened.get(kind), dict) else {}
     action, followed = event.get("action"), event.get("workflow_run", {}).get("name")
     return (
         kind in listened
-        and action in asked.get("types", [action])
-        and followed in asked.get("workflows", [followed])
+        and action in request.get("types", [action])
+        and followed in request.get("workflows", [followed])
     )
 
 
@@ -220,10 +224,10 @@ def _claims(kind: str, event: Json, number: int, sha: str) -> Json:
 
 def _let_sign(path: Path, issuer: Issuer) -> None:
     """A job that may ask GitHub to sign what it is has two more variables; act knows nothing of this."""
-    given = f"    env:\n      ACTIONS_ID_TOKEN_REQUEST_URL: {issuer.ask_at}\n"
-    given += f"      ACTIONS_ID_TOKEN_REQUEST_TOKEN: {SECRET}\n"
+    text = f"    env:\n      ACTIONS_ID_TOKEN_REQUEST_URL: {issuer.ask_at}\n"
+    text += f"      ACTIONS_ID_TOKEN_REQUEST_TOKEN: {SECRET}\n"
     path.write_text(
-        re.sub(r"^      id-token: write.*\n", lambda found: found[0] + given, path.read_text(), flags=re.M)
+        re.sub(r"^      id-token: write.*\n", lambda result: result[0] + text, path.read_text(), flags=re.M)
     )
 
 

@@ -55,7 +55,9 @@ def known_of(
 ) -> HistoryContext:
     """A project in which each commit was measured on its own, or all of them in rounds of one session."""
     machines = {series.machine for series in seen} or {Machine()}
-    line = a_line(max((int(one.sha[:8], 16) for points in seen.values() for one in points), default=LENGTH))
+    line = a_line(
+        max((int(point.sha[:8], 16) for points in seen.values() for point in points), default=LENGTH)
+    )
     visits = {
         (commit.sha, machine): [
             _visit(number, session(number) if is_measured_apart else "rounds", is_measured_apart)
@@ -71,7 +73,7 @@ def found_in(seen: Mapping[Series, Sequence[LevelPoint]]) -> list[ChangePoint]:
     return [
         change
         for series, points in seen.items()
-        for change in segment_history(series, [(one.sha, one.level) for one in points])
+        for change in segment_history(series, [(point.sha, point.level) for point in points])
     ]
 
 

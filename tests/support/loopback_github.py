@@ -41,10 +41,10 @@ def on_loopback(hub: FakeGitHub) -> Iterator[str]:
         headers = {name: value for name, value in sent.headers if name != "Host"}
         host = FILES if sent.path.startswith("/signed/") else hub.description.base_url
         url = f"{host}{sent.full_path.removesuffix('?')}"
-        told = hub.handle_request(httpx.Request(sent.method, url, headers=headers, content=sent.get_data()))
-        answer = Response(told.read(), told.status_code, content_type=told.headers.get("Content-Type"))
-        if "Location" in told.headers:
-            answer.headers["Location"] = told.headers["Location"].replace(FILES, sent.host_url.rstrip("/"))
+        result = hub.handle_request(httpx.Request(sent.method, url, headers=headers, content=sent.get_data()))
+        answer = Response(result.read(), result.status_code, content_type=result.headers.get("Content-Type"))
+        if "Location" in result.headers:
+            answer.headers["Location"] = result.headers["Location"].replace(FILES, sent.host_url.rstrip("/"))
         return answer
 
     server = make_server("127.0.0.1", 0, answer)

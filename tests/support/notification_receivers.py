@@ -71,16 +71,16 @@ def a_github() -> Iterator[GitHub]:
         def do_GET(self) -> None:
             if not self.path.startswith("/repos/acme/model/"):
                 return self.answer(404, {"message": "Not Found"})
-            found = re.fullmatch(r"/repos/acme/model/issues/(\d+)/comments\?.*", self.path)
-            return self.answer(200, hub.comments.get(int(found[1]), []) if found else hub.issues[::-1])
+            match = re.fullmatch(r"/repos/acme/model/issues/(\d+)/comments\?.*", self.path)
+            return self.answer(200, hub.comments.get(int(match[1]), []) if match else hub.issues[::-1])
 
         def do_POST(self) -> None:
             sent = json.loads(self.body())
-            found = re.fullmatch(r"/repos/acme/model/issues/(\d+)/comments", self.path)
-            if found:
-                url = f"https://github.com/acme/model/issues/{found[1]}#issuecomment-1"
-                hub.comments.setdefault(int(found[1]), []).append(sent | {"id": 1, "html_url": url})
-                return self.answer(201, hub.comments[int(found[1])][-1])
+            match = re.fullmatch(r"/repos/acme/model/issues/(\d+)/comments", self.path)
+            if match:
+                url = f"https://github.com/acme/model/issues/{match[1]}#issuecomment-1"
+                hub.comments.setdefault(int(match[1]), []).append(sent | {"id": 1, "html_url": url})
+                return self.answer(201, hub.comments[int(match[1])][-1])
             number = len(hub.issues) + 1
             url = f"https://github.com/acme/model/issues/{number}"
             hub.issues.append(sent | {"number": number, "html_url": url})

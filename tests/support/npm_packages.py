@@ -99,9 +99,9 @@ def fetch(package: Package) -> None:
         packed = _packed(package, Path(folder))
         with tarfile.open(packed) as archive:
             for member in package.members:
-                found = archive.extractfile(f"package/{member}")
-                assert found is not None, member
-                write(_kept(package, member), gzip.compress(found.read(), 6))
+                result = archive.extractfile(f"package/{member}")
+                assert result is not None, member
+                write(_kept(package, member), gzip.compress(result.read(), 6))
 
 
 def write(path: Path, content: bytes) -> None:
@@ -112,11 +112,11 @@ def write(path: Path, content: bytes) -> None:
 
 
 def _packed(package: Package, folder: Path) -> Path:
-    asked = f"{package.name}@{package.version}"
-    _npm(["pack", "--silent", "--ignore-scripts", asked, "--pack-destination", str(folder)])
+    text = f"{package.name}@{package.version}"
+    _npm(["pack", "--silent", "--ignore-scripts", text, "--pack-destination", str(folder)])
     [packed] = folder.glob("*.tgz")
-    found = "sha512-" + base64.b64encode(hashlib.sha512(packed.read_bytes()).digest()).decode()
-    assert found == package.integrity, f"{asked} has another content than it had: {found}"
+    result = "sha512-" + base64.b64encode(hashlib.sha512(packed.read_bytes()).digest()).decode()
+    assert result == package.integrity, f"{text} has another content than it had: {result}"
     return packed
 
 
@@ -127,8 +127,10 @@ def _npm(arguments: Sequence[str]) -> None:
     try:
         subprocess.run([npm, *arguments], capture_output=True, check=True, timeout=300)
     except (subprocess.SubprocessError, OSError) as error:
-        told = getattr(error, "stderr", b"") or b""
-        raise NotAtHand(f"npm could not fetch it: {error} {told[-500:].decode(errors='replace')}") from error
+        result = getattr(error, "stderr", b"") or b""
+        raise NotAtHand(
+            f"npm could not fetch it: {error} {result[-500:].decode(errors='replace')}"
+        ) from error
 
 
 def _kept(package: Package, member: str) -> Path:

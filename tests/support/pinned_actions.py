@@ -37,7 +37,9 @@ class Pinned:
 
     @property
     def required(self) -> frozenset[str]:
-        return frozenset(one.removesuffix("!") for one in self.inputs.split() if one.endswith("!"))
+        return frozenset(
+            each_input.removesuffix("!") for each_input in self.inputs.split() if each_input.endswith("!")
+        )
 
     def action(self) -> Mapping[str, Any]:
         """The stand-in as an ``action.yml``: each input is a variable of the script, IN_FETCH_DEPTH."""
@@ -51,8 +53,8 @@ class Pinned:
         """
         made = {"action.yml": json.dumps(self.action())}
         if self.after:
-            given = {self.variable(name): f"INPUT_{name}".upper() for name in self._defaults()}
-            made |= {"main.js": _node(self.stand_in, given), "after.js": _node(self.after, given)}
+            values = {self.variable(name): f"INPUT_{name}".upper() for name in self._defaults()}
+            made |= {"main.js": _node(self.stand_in, values), "after.js": _node(self.after, values)}
         return made
 
     @staticmethod
@@ -60,13 +62,13 @@ class Pinned:
         return f"IN_{name.upper().replace('-', '_')}"
 
     def _defaults(self) -> dict[str, str]:
-        parts = (one.removesuffix("!").partition("=") for one in self.inputs.split())
+        parts = (each_input.removesuffix("!").partition("=") for each_input in self.inputs.split())
         return {name: value for name, _, value in parts}
 
     def _composite(self) -> Mapping[str, Any]:
-        given = {self.variable(name): f"${{{{ inputs.{name} }}}}" for name in self._defaults()}
-        given |= {"THE_TOKEN": "${{ github.token }}"}
-        return {"using": "composite", "steps": [{"shell": "bash", "env": given, "run": self.stand_in}]}
+        values = {self.variable(name): f"${{{{ inputs.{name} }}}}" for name in self._defaults()}
+        values |= {"THE_TOKEN": "${{ github.token }}"}
+        return {"using": "composite", "steps": [{"shell": "bash", "env": values, "run": self.stand_in}]}
 
 
 CLONE = r"""
@@ -159,21 +161,21 @@ PINNED = (
         FETCH,
     ),
 )
-BY_USE = {one.uses: one for one in PINNED}
+BY_USE = {item.uses: item for item in PINNED}
 
 
 def write_stand_ins(folder: Path, pinned: Iterable[Pinned] = PINNED) -> dict[str, Path]:
     """Their folders, by the repository and the commit that a workflow names."""
-    found = {}
-    for one in pinned:
-        owner, name, *inside = one.name.split("/")
+    result = {}
+    for item in pinned:
+        owner, name, *inside = item.name.split("/")
         root = folder / name
         place = root.joinpath(*inside)
         place.mkdir(parents=True, exist_ok=True)
-        for file, text in one.files().items():
+        for file, text in item.files().items():
             (place / file).write_text(text)
-        found[f"{owner}/{name}@{one.commit}"] = root
-    return found
+        result[f"{owner}/{name}@{item.commit}"] = root
+    return result
 
 
 def _node(script: str, given: Mapping[str, str]) -> str:

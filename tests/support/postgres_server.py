@@ -77,8 +77,8 @@ def _stop(running: Path) -> None:
     first.
     """
     number, _, _, port, place, *_ = running.read_text().splitlines()
-    with socket.socket(socket.AF_UNIX) as one:
-        one.connect(f"{place}/.s.PGSQL.{port}")
+    with socket.socket(socket.AF_UNIX) as item:
+        item.connect(f"{place}/.s.PGSQL.{port}")
     os.kill(int(number), signal.SIGINT)  # which ends it without waiting for its clients
     until = time.monotonic() + STOPPED_WITHIN_S
     while running.exists() and time.monotonic() < until:

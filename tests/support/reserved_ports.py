@@ -12,10 +12,10 @@ def held_port() -> socket.socket:
     A port that is merely free now may be given to any client before the server listens; and a client that
     calls there in vain may be given that very port, and then speaks to itself.
     """
-    one = socket.socket()
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    one.bind(("127.0.0.1", 0))
-    return one
+    item = socket.socket()
+    item.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    item.bind(("127.0.0.1", 0))
+    return item
 
 
 def number_of(held: socket.socket) -> int:

@@ -40,7 +40,7 @@ def a_curve() -> ec.EllipticCurvePrivateKey:
 def published(kid: str = KID, bits: int = 2048, **changes: Any) -> dict[str, Any]:
     """The public half of a key as an issuer publishes it."""
     public = RSAAlgorithm.to_jwk(a_key(kid, bits).public_key(), as_dict=True)
-    told = {
+    text = {
         "kty": "RSA",
         "alg": "RS256",
         "use": "sig",
@@ -48,7 +48,7 @@ def published(kid: str = KID, bits: int = 2048, **changes: Any) -> dict[str, Any
         "n": public["n"],
         "e": public["e"],
     } | changes
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in text.items() if value is not None}
 
 
 def a_job(at: datetime = NOW, **changes: Any) -> dict[str, Any]:
@@ -78,17 +78,17 @@ def a_job(at: datetime = NOW, **changes: Any) -> dict[str, Any]:
 
 def of_pull_request(number: int = 12, **changes: Any) -> dict[str, Any]:
     ref = f"refs/pull/{number}/merge"
-    told = {"event_name": "pull_request", "ref": ref, "job_workflow_ref": f"acme/model/{WORKFLOW}@{ref}"}
-    return a_job(**(told | changes))
+    fields = {"event_name": "pull_request", "ref": ref, "job_workflow_ref": f"acme/model/{WORKFLOW}@{ref}"}
+    return a_job(**(fields | changes))
 
 
 def signed(
     claims: Mapping[str, Any], key: Any = None, *, kid: Any = KID, algorithm: str = "RS256", **headers: Any
 ) -> str:
     """A token; without a key that of the id signs it."""
-    told = ({} if kid is None else {"kid": kid}) | headers
+    text = ({} if kid is None else {"kid": kid}) | headers
     return jwt.PyJWS().encode(
-        json.dumps(claims).encode(), a_key() if key is None else key, algorithm, headers=told
+        json.dumps(claims).encode(), a_key() if key is None else key, algorithm, headers=text
     )
 
 

@@ -90,7 +90,7 @@ class FakeGitHub(httpx.BaseTransport):
     @property
     def writes(self) -> list[str]:
         """What was sent to change something: method and path."""
-        return [f"{one.method} {self.inside(one)}" for one in self.asked if one.method != "GET"]
+        return [f"{item.method} {self.inside(item)}" for item in self.asked if item.method != "GET"]
 
     def inside(self, asked: httpx.Request) -> str:
         return asked.url.path.removeprefix(PREFIXES[self.description.edition])
@@ -189,7 +189,9 @@ def _app(hub: FakeGitHub) -> Flask:
         if request.host == STORE or request.path.startswith(f"{prefix}/app"):
             return
         operation = hub.description.operation(request.method, request.path)
-        if operation.permissions and not any(_grant(hub).covers(one) for one in operation.permissions):
+        if operation.permissions and not any(
+            _grant(hub).covers(each_permission) for each_permission in operation.permissions
+        ):
             abort(403, "Resource not accessible by integration")
 
     @app.errorhandler(HTTPException)
@@ -213,16 +215,16 @@ def _app(hub: FakeGitHub) -> Flask:
     @on("GET", f"{here}/pulls")
     def pulls() -> Response:
         owner, _, branch = request.args.get("head", "").partition(":")
-        found = [one for one in hub.pulls if one["state"] == request.args["state"]]
+        results = [each_pull for each_pull in hub.pulls if each_pull["state"] == request.args["state"]]
         return _page(
-            found
+            results
             if not branch
             else [
-                one
-                for one in found
-                if one["head"]["ref"] == branch
-                and one["head"]["repo"]
-                and one["head"]["repo"]["full_name"].startswith(f"{owner}/")
+                result
+                for result in results
+                if result["head"]["ref"] == branch
+                and result["head"]["repo"]
+                and result["head"]["repo"]["full_name"].startswith(f"{owner}/")
             ]
         )
 
@@ -232,16 +234,20 @@ def _app(hub: FakeGitHub) -> Flask:
 
     @on("GET", f"{here}/commits/<sha>/pulls")
     def pulls_of_commit(sha: str) -> Response:
-        return _page([one for one in hub.pulls if one.get("merge_commit_sha") == sha])
+        return _page([each_pull for each_pull in hub.pulls if each_pull.get("merge_commit_sha") == sha])
 
     @on("GET", f"{here}/issues/<int:number>/comments")
     def comments(number: int) -> Response:
-        return _page([one for one in hub.comments if one["issue"] == number])
+        return _page([each_comment for each_comment in hub.comments if each_comment["issue"] == number])
 
     @on("GET", f"{here}/issues/comments")
     def talk() -> Response:
-        found = [one for one in hub.comments if one["updated_at"] >= request.args["since"]]
-        return _page(sorted(found, key=lambda one: one["updated_at"], reverse=True))
+        results = [
+            each_comment
+            for each_comment in hub.comments
+            if each_comment["updated_at"] >= request.args["since"]
+        ]
+        return _page(sorted(results, key=lambda item: item["updated_at"], reverse=True))
 
     @on("POST", f"{here}/issues/<int:number>/comments")
     def create_comment(number: int) -> tuple[Json, int]:
@@ -260,7 +266,7 @@ def _app(hub: FakeGitHub) -> Flask:
 
     @on("GET", f"{here}/issues")
     def issues() -> Response:
-        return _page([one for one in hub.issues[::-1] if request.args["labels"] in one["labels"]])
+        return _page([issue for issue in hub.issues[::-1] if request.args["labels"] in issue["labels"]])
 
     @on("POST", f"{here}/issues")
     def create_issue() -> tuple[Json, int]:
@@ -272,8 +278,8 @@ def _app(hub: FakeGitHub) -> Flask:
     @on("GET", f"{here}/commits/<sha>/check-runs")
     def checks(sha: str) -> Response:
         name = request.args["check_name"]
-        found = [one for one in hub.checks[::-1] if one["head_sha"] == sha and one["name"] == name]
-        return _page(found, "check_runs")
+        results = [check for check in hub.checks[::-1] if check["head_sha"] == sha and check["name"] == name]
+        return _page(results, "check_runs")
 
     @on("POST", f"{here}/check-runs")
     def create_check() -> tuple[Json, int]:
@@ -293,16 +299,16 @@ def _app(hub: FakeGitHub) -> Flask:
 
     @on("PATCH", f"{here}/check-runs/<int:number>")
     def update_check(number: int) -> Json:
-        found = _found(hub.checks, "id", number)
-        if found["app"]["id"] != _grant(hub).app:
+        result = _found(hub.checks, "id", number)
+        if result["app"]["id"] != _grant(hub).app:
             abort(
                 403, "Invalid app_id `7` - check run can only be modified by the GitHub App that created it."
             )
-        return _changed(found, request.json)
+        return _changed(result, request.json)
 
     @on("GET", f"{here}/commits/<sha>/statuses")
     def statuses(sha: str) -> Response:
-        return _page([one for one in hub.statuses[::-1] if one["sha"] == sha])
+        return _page([status for status in hub.statuses[::-1] if status["sha"] == sha])
 
     @on("POST", f"{here}/statuses/<sha>")
     def create_status(sha: str) -> tuple[Json, int]:
@@ -320,15 +326,17 @@ def _app(hub: FakeGitHub) -> Flask:
 
     @on("GET", f"{here}/actions/runs")
     def workflow_runs() -> Response:
-        asked = request.args["event"], request.args["status"]
-        found = [a_workflow_run() | one for one in hub.runs]
-        return _page([one for one in found if (one["event"], one["status"]) == asked], "workflow_runs")
+        requests = request.args["event"], request.args["status"]
+        results = [a_workflow_run() | run for run in hub.runs]
+        return _page(
+            [result for result in results if (result["event"], result["status"]) == requests], "workflow_runs"
+        )
 
     @on("GET", f"{here}/actions/runs/<int:number>/artifacts")
     def artifacts(number: int) -> Response:
         size = len(hub.artifact)
-        found = [{"id": 5, "name": request.args["name"], "size_in_bytes": size, "expired": False}]
-        return _page(found if hub.artifact else [], "artifacts")
+        results = [{"id": 5, "name": request.args["name"], "size_in_bytes": size, "expired": False}]
+        return _page(results if hub.artifact else [], "artifacts")
 
     @on("GET", f"{here}/actions/artifacts")
     def newest_artifacts() -> Response:
@@ -366,8 +374,8 @@ def _app(hub: FakeGitHub) -> Flask:
 
 
 def _grant(hub: FakeGitHub) -> Grant:
-    found = hub.tokens.get(request.headers["Authorization"].removeprefix("Bearer "))
-    return found or abort(401, "Bad credentials")
+    result = hub.tokens.get(request.headers["Authorization"].removeprefix("Bearer "))
+    return result or abort(401, "Bad credentials")
 
 
 def _signed(hub: FakeGitHub) -> None:
@@ -403,7 +411,7 @@ def _page(items: list[Json], name: str | None = None) -> Response:
 
 
 def _found(items: list[Json], key: str, value: int) -> Json:
-    return next((one for one in items if one[key] == value), None) or abort(404, "Not Found")
+    return next((item for item in items if item[key] == value), None) or abort(404, "Not Found")
 
 
 def _changed(found: Json, sent: Json) -> Json:

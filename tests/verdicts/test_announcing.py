@@ -47,9 +47,9 @@ def test_what_is_written_in_another_way_announces_nothing(line: str) -> None:
 
 
 def test_shows_what_cannot_be_seen_in_a_reason() -> None:
-    (found,) = parse_expected_changes("Perfci-Expect: peak_bytes +3% the\x1b[31m cache")
+    (change,) = parse_expected_changes("Perfci-Expect: peak_bytes +3% the\x1b[31m cache")
 
-    assert found.reason == "the\N{REPLACEMENT CHARACTER}[31m cache"
+    assert change.reason == "the\N{REPLACEMENT CHARACTER}[31m cache"
 
 
 def test_takes_no_more_than_a_reader_would() -> None:
@@ -101,7 +101,7 @@ def test_one_that_exceeds_it_breaks_the_word() -> None:
 
 @given(st.text(max_size=2000))
 def test_whatever_is_written_is_read(text: str) -> None:
-    for one in parse_expected_changes(text):
-        assert one.reason.strip()
-        assert (one.match + one.reason).isprintable()
-        assert one.change
+    for change in parse_expected_changes(text):
+        assert change.reason.strip()
+        assert (change.match + change.reason).isprintable()
+        assert change.change

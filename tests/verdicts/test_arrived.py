@@ -35,8 +35,8 @@ def said(
 
 
 def moved(rel: float, series: object = MEMORY) -> ChangePoint:
-    known = {"commit": a_sha(12), "last_good": a_sha(11), "before": 100.0, "after": 100 * (1 + rel)}
-    return a_change_point(series, relative_change=rel, **known)  # type: ignore[arg-type]
+    existing = {"commit": a_sha(12), "last_good": a_sha(11), "before": 100.0, "after": 100 * (1 + rel)}
+    return a_change_point(series, relative_change=rel, **existing)  # type: ignore[arg-type]
 
 
 def an_incident(*moves: ChangePoint, good: int = 11, bad: int = 12) -> Incident:
@@ -51,17 +51,17 @@ def answer_to(
 
 
 def test_what_was_announced_covers_all_that_got_worse() -> None:
-    found = answer_to(an_incident(moved(0.03), moved(-0.02, SPEED)), said(0.03), said(-0.02, match="tokens"))
+    answer = answer_to(an_incident(moved(0.03), moved(-0.02, SPEED)), said(0.03), said(-0.02, match="tokens"))
 
-    assert found == ExpectedChangeMatch((said(0.03), said(-0.02, match="tokens")))
-    assert found.covers_all
+    assert answer == ExpectedChangeMatch((said(0.03), said(-0.02, match="tokens")))
+    assert answer.covers_all
 
 
 def test_what_came_to_more_is_beyond_it() -> None:
-    found = answer_to(an_incident(moved(0.07)), said(0.03))
+    answer = answer_to(an_incident(moved(0.07)), said(0.03))
 
-    assert found == ExpectedChangeMatch((said(0.03),), (moved(0.07),))
-    assert not found.covers_all
+    assert answer == ExpectedChangeMatch((said(0.03),), (moved(0.07),))
+    assert not answer.covers_all
 
 
 def test_what_else_got_worse_is_beyond_it_and_what_got_better_is_not() -> None:
@@ -92,9 +92,9 @@ def test_announcements_of_two_commits_do_not_add_up() -> None:
 )
 def test_a_commit_that_was_not_measured_goes_by_when_it_came(hours: float, covers: bool) -> None:
     arrived = said(0.03, sha="f" * 40, merged_at=NOON + timedelta(hours=hours))
-    known = HistoryContext(PROJECT, [one for one in a_line() if one.position not in (12, 13)])
+    history_context = HistoryContext(PROJECT, [item for item in a_line() if item.position not in (12, 13)])
 
-    assert (answer_to(an_incident(good=11, bad=14), arrived, known=known) is not None) is covers
+    assert (answer_to(an_incident(good=11, bad=14), arrived, known=history_context) is not None) is covers
 
 
 @pytest.mark.parametrize(("noise", "covers"), [(0.0005, False), (0.04, True)])
@@ -102,19 +102,19 @@ def test_a_step_may_miss_what_was_announced_by_the_noise_of_a_point(noise: float
     seen = {MEMORY: seen_levels(stepping((12, 1.045), (20, 2.0)), noise=noise)}
     changes = [moved(0.045), a_change_point(MEMORY, commit=a_sha(20), last_good=a_sha(19))]
 
-    found = match_expected_changes([an_incident(moved(0.045))], [said(0.03)], changes, known_of(seen))
+    result = match_expected_changes([an_incident(moved(0.045))], [said(0.03)], changes, known_of(seen))
 
-    assert found["i"].covers_all is covers
+    assert result["i"].covers_all is covers
 
 
 def test_fresh_pairs_bring_their_own_noise_floor() -> None:
     pairs = a_verdict(
         MEMORY, base=a_sha(11), head=a_sha(12), ratio=1.045, noise_floor=0.02, stage=Stage.CONFIRMATION
     )
-    known = HistoryContext(PROJECT, a_line(), confirmations={MEMORY: [pairs]})
+    history_context = HistoryContext(PROJECT, a_line(), confirmations={MEMORY: [pairs]})
 
-    assert answer_to(an_incident(moved(0.045)), said(0.03), known=known).covers_all
-    assert not answer_to(an_incident(moved(0.051)), said(0.03), known=known).covers_all
+    assert answer_to(an_incident(moved(0.045)), said(0.03), known=history_context).covers_all
+    assert not answer_to(an_incident(moved(0.051)), said(0.03), known=history_context).covers_all
 
 
 def test_an_exact_count_has_no_noise() -> None:

@@ -76,11 +76,11 @@ def test_the_reason_says_so_in_words(verdict: Verdict, reason: str) -> None:
     ],
 )
 def test_a_verdict_by_numbers_carries_them_all(verdict: Verdict, kind: VerdictKind, more: int) -> None:
-    known = (verdict.ratio, verdict.interval, verdict.noise_floor, verdict.mde, verdict.p_value)
+    existing = (verdict.ratio, verdict.interval, verdict.noise_floor, verdict.mde, verdict.p_value)
 
     assert (verdict.kind, verdict.pairs_to_decide) == (kind, more)
     assert verdict.pairs > 1
-    assert None not in known
+    assert None not in existing
 
 
 def test_without_an_interval_it_says_how_many_pairs_make_one() -> None:

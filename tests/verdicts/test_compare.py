@@ -165,7 +165,10 @@ def test_asking_again_answers_the_same() -> None:
 @given(st.floats(0.8, 1.25), st.floats(1e-5, 1e5), st.integers(0, 1000))
 def test_the_unit_does_not_matter(effect: float, unit: float, seed: int) -> None:
     base, head = side(1.0, 6, seed=seed), side(effect, 6, seed=seed + 1)
-    scaled = [[a_process(*(unit * s for s in p.samples), pair=p.pair) for p in one] for one in (base, head)]
+    scaled = [
+        [a_process(*(unit * s for s in p.samples), pair=p.pair) for p in each_side]
+        for each_side in (base, head)
+    ]
 
     assert judge(base, head) is judge(scaled[0], scaled[1])
 
@@ -188,7 +191,9 @@ def test_swapping_the_commits_swaps_better_and_worse(effect: float, seed: int) -
 @given(st.floats(0.8, 1.25), st.integers(0, 1000))
 def test_a_rate_is_judged_as_the_time_it_takes(effect: float, seed: int) -> None:
     base, head = side(1.0, 6, seed=seed), side(effect, 6, seed=seed + 1)
-    rates = [[a_process(*(1 / s for s in p.samples), pair=p.pair) for p in one] for one in (base, head)]
+    rates = [
+        [a_process(*(1 / s for s in p.samples), pair=p.pair) for p in each_side] for each_side in (base, head)
+    ]
 
     times, rate = judge(base, head), confirm(THROUGHPUT, "base", "head", rates[0], rates[1]).kind
 

@@ -114,7 +114,7 @@ def test_swapping_base_and_head_mirrors_the_verdict(sides: Pairs) -> None:
     base, head = sides
 
     forth, back = (
-        confirm(TIME, "a", "b", side(one), side(other)) for one, other in ((base, head), (head, base))
+        confirm(TIME, "a", "b", side(item), side(other)) for item, other in ((base, head), (head, base))
     )
 
     assert back.kind is MIRRORED.get(forth.kind, forth.kind)

@@ -66,4 +66,4 @@ def test_certain_changes_make_no_room_for_chance() -> None:
 
     assert alone[0].kind is VerdictKind.INCONCLUSIVE
     assert among[0] == alone[0]
-    assert [one.kind for one in among[4:]] == [VerdictKind.REGRESSION] * 50
+    assert [item.kind for item in among[4:]] == [VerdictKind.REGRESSION] * 50

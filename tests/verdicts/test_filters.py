@@ -99,7 +99,7 @@ def test_a_group_shares_what_it_knows_of_the_spread() -> None:
         judge_document({"op": "compare", "cases": quiet})["results"][0],
     )
 
-    width = [one["ci"][1] - one["ci"][0] for one in (alone, together)]
+    width = [item["ci"][1] - item["ci"][0] for item in (alone, together)]
     assert width[1] != width[0]
 
 
@@ -111,9 +111,9 @@ def test_a_history_of_equals_raises_the_bar() -> None:
 def test_a_past_that_was_quiet_narrows_the_interval_of_few_pairs() -> None:
     few = a_case(sd=0.01, seed=2, processes=3)
 
-    alone, known = answer(few), answer(dict(few, aa=[0.008, -0.01, 0.006, 0.004, -0.008, 0.012]))
+    alone, reply = answer(few), answer(dict(few, aa=[0.008, -0.01, 0.006, 0.004, -0.008, 0.012]))
 
-    assert known["ci"][1] - known["ci"][0] < alone["ci"][1] - alone["ci"][0]
+    assert reply["ci"][1] - reply["ci"][0] < alone["ci"][1] - alone["ci"][0]
     assert answer(dict(few, aa=[0.008, -0.01]))["ci"] == alone["ci"]  # two comparisons are no past
 
 
@@ -124,9 +124,9 @@ def test_a_past_counts_in_decisions_too() -> None:
         "cases": [case, dict(case, id="known", aa=[0.025, -0.03, 0.02, -0.022, 0.027] * 4)],
     }
 
-    alone, known = judge_document(document)["results"]
+    alone, existing = judge_document(document)["results"]
 
-    assert known["ci"][1] - known["ci"][0] < alone["ci"][1] - alone["ci"][0]
+    assert existing["ci"][1] - existing["ci"][0] < alone["ci"][1] - alone["ci"][0]
 
 
 def test_one_process_a_side_has_no_interval() -> None:

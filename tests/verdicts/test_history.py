@@ -21,21 +21,21 @@ def line(*levels: float, each: int = 15) -> list[Point]:
 
 
 def test_names_the_commit_and_the_last_good_one() -> None:
-    (found,) = find_change_points(SERIES, line(1.0, 1.2))
+    (point,) = find_change_points(SERIES, line(1.0, 1.2))
 
-    assert (found.series, found.commit, found.last_good) == (SERIES, a_sha(15), a_sha(14))
-    assert abs(found.relative_change - 0.2) < 0.01
-    assert abs(found.before - 1.0) < 0.01
-    assert abs(found.after - 1.2) < 0.01
+    assert (point.series, point.commit, point.last_good) == (SERIES, a_sha(15), a_sha(14))
+    assert abs(point.relative_change - 0.2) < 0.01
+    assert abs(point.before - 1.0) < 0.01
+    assert abs(point.after - 1.2) < 0.01
 
 
 def test_a_commit_that_failed_widens_the_range() -> None:
     points = line(1.0, 1.2)
     points[15] = Point(a_commit(15), Status.FAILED, (a_failed_process(),))
 
-    (found,) = find_change_points(SERIES, points)
+    (point,) = find_change_points(SERIES, points)
 
-    assert (found.commit, found.last_good) == (a_sha(16), a_sha(14))
+    assert (point.commit, point.last_good) == (a_sha(16), a_sha(14))
 
 
 def test_a_throttled_commit_moves_nothing() -> None:
@@ -49,7 +49,7 @@ def test_a_throttled_commit_moves_nothing() -> None:
 def test_summaries_of_foreign_tools_are_segmented_too() -> None:
     points = [Point(a_commit(k), Status.OK, (), a_summary(1.0 + 0.3 * (k >= 10))) for k in range(20)]
 
-    assert [found.commit for found in find_change_points(SERIES, points)] == [a_sha(10)]
+    assert [point.commit for point in find_change_points(SERIES, points)] == [a_sha(10)]
 
 
 def test_the_bar_is_the_rule_s() -> None:
@@ -72,11 +72,11 @@ def test_a_remembered_history_is_told_as_one_seen_for_the_first_time() -> None:
     memory, grown = SegmentationCache(), levels(*[1.0, 1.01, 0.99] * 10, *[1.2, 1.21, 1.19])
 
     for end in range(len(grown) + 1):
-        known = segment_histories({SERIES: grown[:end]}, cache=memory)
+        histories = segment_histories({SERIES: grown[:end]}, cache=memory)
 
-        assert known == segment_histories({SERIES: grown[:end]})
+        assert histories == segment_histories({SERIES: grown[:end]})
 
-    assert [move.commit for move in known[SERIES]] == [a_sha(30)]
+    assert [move.commit for move in histories[SERIES]] == [a_sha(30)]
 
 
 def test_what_is_remembered_is_trusted_only_as_far_as_it_is_still_so() -> None:

@@ -39,8 +39,8 @@ def an_incident(number: int = 1, p_value: float = 1e-12, **changes: object) -> I
 
 def said(incidents: list[Incident], *, series: int = 100, pages_per_week: int = 5) -> list[Disposition]:
     return [
-        told.disposition
-        for told in allocate_pages(incidents, NUMBERS, series_count=series, pages_per_week=pages_per_week)
+        page.disposition
+        for page in allocate_pages(incidents, NUMBERS, series_count=series, pages_per_week=pages_per_week)
     ]
 
 
@@ -53,7 +53,7 @@ def test_gives_the_pages_of_a_week_to_what_came_first() -> None:
 def test_what_was_announced_spends_no_page_and_takes_none_back() -> None:
     incidents = [an_incident(1), an_incident(2, p_value=1e-3), an_incident(3)]
 
-    found = allocate_pages(
+    pages = allocate_pages(
         incidents,
         NUMBERS,
         series_count=10,
@@ -61,7 +61,7 @@ def test_what_was_announced_spends_no_page_and_takes_none_back() -> None:
         expected_change_matches={"incident-1": ExpectedChangeMatch(())},
     )
 
-    assert [(one.disposition, one.page_number, one.is_open) for one in found] == [
+    assert [(page.disposition, page.page_number, page.is_open) for page in pages] == [
         (Disposition.PAGE, 0, False),
         (Disposition.PAGE, 1, True),
         (Disposition.HELD_BACK, 0, False),
@@ -100,12 +100,12 @@ def test_whatever_comes_nothing_is_lost_and_no_level_exceeds_the_rate(
 ) -> None:
     incidents = [an_incident(number, p) for number, p in enumerate(p_values, start=1)]
 
-    found = allocate_pages(incidents, NUMBERS, series_count=1, pages_per_week=most)
+    result = allocate_pages(incidents, NUMBERS, series_count=1, pages_per_week=most)
 
-    assert [told.incident for told in found] == incidents
-    pages = [told for told in found if told.disposition is Disposition.PAGE]
+    assert [report.incident for report in result] == incidents
+    pages = [report for report in result if report.disposition is Disposition.PAGE]
     assert len(pages) <= most
-    assert all(told.incident.p_value <= FALSE_PAGE_RATE * max(1, len(pages)) for told in pages)
+    assert all(page.incident.p_value <= FALSE_PAGE_RATE * max(1, len(pages)) for page in pages)
 
 
 def test_lond_holds_the_share_of_false_pages_where_nothing_ever_moves() -> None:

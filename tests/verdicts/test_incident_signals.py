@@ -49,11 +49,11 @@ def test_what_went_back_by_itself_needs_no_second_look() -> None:
 
 def test_noise_a_known_step_and_a_settled_question_buy_nothing() -> None:
     noisy = {STEP: seen_levels(stepping((LENGTH, 1.3)), noise=0.2)}
-    known = {STEP: seen_levels(stepping((LENGTH - 4, 1.3)))}
+    existing = {STEP: seen_levels(stepping((LENGTH - 4, 1.3)))}
     settled = [a_verdict(STEP, VerdictKind.UNCHANGED, base=a_sha(LENGTH - 1), head=a_sha(LENGTH))]
 
     assert find_jumps(noisy) == []
-    assert find_jumps(known, found_in(known)) == []
+    assert find_jumps(existing, found_in(existing)) == []
     assert find_jumps({STEP: seen_levels(stepping((LENGTH, 1.3)))}, verdicts=settled) == []
 
 
@@ -79,8 +79,8 @@ def test_signs_that_balance_are_a_bad_day(worse: int, better: int, bad: bool) ->
 def test_alerts_that_the_next_run_sees_no_more_are_one_incident() -> None:
     series = [a_series(f"training.Part.time_{k}") for k in range(5)]
     gone = {
-        one: seen_levels(lambda number: 1.4 if number == LENGTH - 1 else 1.0, seed=k)
-        for k, one in enumerate(series)
+        item: seen_levels(lambda number: 1.4 if number == LENGTH - 1 else 1.0, seed=k)
+        for k, item in enumerate(series)
     }
 
     (day,), left = build_bad_session_incidents(find_jumps(gone), known_of(gone))
@@ -91,12 +91,12 @@ def test_alerts_that_the_next_run_sees_no_more_are_one_incident() -> None:
 
 def test_alerts_that_stay_and_agree_are_left_for_retests() -> None:
     series = [a_series(f"training.Part.time_{k}") for k in range(5)]
-    there = {one: seen_levels(stepping((LENGTH - 1, 1.4)), seed=k) for k, one in enumerate(series)}
+    there = {item: seen_levels(stepping((LENGTH - 1, 1.4)), seed=k) for k, item in enumerate(series)}
 
     days, left = build_bad_session_incidents(find_jumps(there), known_of(there))
 
     assert (days, len(left)) == ([], 5)
-    assert all(isinstance(one, Jump) for one in left)
+    assert all(isinstance(item, Jump) for item in left)
 
 
 # ------------------------------------------------------------------ creep
@@ -140,10 +140,10 @@ def test_fresh_pairs_of_release_and_head_are_believed_before_the_points() -> Non
         interval=Interval(0.99, 1.01),
     )
 
-    found = find_creeps([a_line(ramp=1.005, verdicts=[verdict])], PLACE)
+    creeps = find_creeps([a_line(ramp=1.005, verdicts=[verdict])], PLACE)
 
-    assert [(one.release, one.paired) for one in found] == [("v1", False)]
-    assert all(isinstance(one, Creep) for one in found)
+    assert [(creep.release, creep.paired) for creep in creeps] == [("v1", False)]
+    assert all(isinstance(creep, Creep) for creep in creeps)
 
 
 # ------------------------------------------------------------------ grouping and places
@@ -159,12 +159,12 @@ def test_grouping_parts_its_input_the_same_in_any_order(
     stretches = [WeightedRange(first, first + length, weight) for first, length, weight in drawn]
     order = chance.sample(range(len(stretches)), len(stretches))
 
-    found, again = group_ranges(stretches), group_ranges([stretches[k] for k in order])
+    ranges, again = group_ranges(stretches), group_ranges([stretches[k] for k in order])
 
-    assert sorted(k for group in found for k in group) == list(range(len(stretches)))
-    assert sorted(found) == sorted(sorted(order[k] for k in group) for group in again)
+    assert sorted(k for group in ranges for k in group) == list(range(len(stretches)))
+    assert sorted(ranges) == sorted(sorted(order[k] for k in group) for group in again)
     assert all(
-        max(stretches[k].first for k in group) < min(stretches[k].last for k in group) for group in found
+        max(stretches[k].first for k in group) < min(stretches[k].last for k in group) for group in ranges
     )
 
 

@@ -32,7 +32,9 @@ def test_names_one_incident_for_all_series_that_moved_with_a_commit() -> None:
         a_sha(20),
     )
     assert [change.series for change in incident.members] == [STEP, TOKENS, LOSS]
-    assert [(one.commit.sha, one.members) for one in incident.candidates] == [(a_sha(20), 3)]
+    assert [(candidate.commit.sha, candidate.members) for candidate in incident.candidates] == [
+        (a_sha(20), 3)
+    ]
 
 
 def test_ranks_the_commits_of_a_range_by_the_evidence_for_each() -> None:
@@ -44,7 +46,10 @@ def test_ranks_the_commits_of_a_range_by_the_evidence_for_each() -> None:
     (incident,) = build_incidents(found_in(seen), known_of(seen))
 
     assert (incident.last_good, incident.commit) == (a_sha(33), a_sha(35))
-    assert [(one.commit.sha, one.members) for one in incident.candidates] == [(a_sha(34), 2), (a_sha(35), 2)]
+    assert [(candidate.commit.sha, candidate.members) for candidate in incident.candidates] == [
+        (a_sha(34), 2),
+        (a_sha(35), 2),
+    ]
 
 
 def test_keeps_two_commits_apart_that_a_seldom_measured_series_spans() -> None:
@@ -58,10 +63,10 @@ def test_keeps_two_commits_apart_that_a_seldom_measured_series_spans() -> None:
         )
     }
 
-    found = build_incidents(found_in(often | seldom), known_of(often | seldom))
+    incidents = build_incidents(found_in(often | seldom), known_of(often | seldom))
 
-    assert len(found) == 5
-    assert sum(len(incident.members) for incident in found) == 6
+    assert len(incidents) == 5
+    assert sum(len(incident.members) for incident in incidents) == 6
 
 
 def test_says_when_some_got_worse_and_some_better() -> None:
@@ -78,9 +83,10 @@ def test_a_step_with_a_new_driver_blames_no_commit_and_says_which_values_changed
     (incident,) = build_incidents(found_in(seen), known_of(seen))
 
     assert (incident.kind, incident.candidates, incident.ambiguous) == (IncidentKind.ENVIRONMENT, (), False)
-    assert [(one.name, one.before, one.after) for one in incident.environment_changes] == [
-        ("driver", "550", "560")
-    ]
+    assert [
+        (each_change.name, each_change.before, each_change.after)
+        for each_change in incident.environment_changes
+    ] == [("driver", "550", "560")]
     assert incident.pair_to_measure == (a_sha(19), a_sha(20))
 
 
@@ -126,9 +132,11 @@ def test_a_shift_that_a_canary_shares_is_the_machines() -> None:
         LOSS: seen_levels(stepping((20, 2.5)), seed=5),
     }
 
-    found = build_incidents(found_in(seen), known_of(seen, is_canary=lambda series: "canary" in series.label))
+    incidents = build_incidents(
+        found_in(seen), known_of(seen, is_canary=lambda series: "canary" in series.label)
+    )
 
-    by_kind = {incident.kind: [change.series for change in incident.members] for incident in found}
+    by_kind = {incident.kind: [change.series for change in incident.members] for incident in incidents}
     assert by_kind == {IncidentKind.MACHINE: [STEP, canary], IncidentKind.REGRESSION: [LOSS]}
 
 
@@ -192,9 +200,9 @@ def test_levels_that_return_again_and_again_are_a_state_of_the_machine() -> None
         for at, up in ((9, 1), (20, 0), (31, 1), (40, 0))
     ]
 
-    (first, *_) = found = build_incidents(steps, known_of({STEP: seen_levels(stepping())}))
+    (first, *_) = incidents = build_incidents(steps, known_of({STEP: seen_levels(stepping())}))
 
-    assert {incident.kind for incident in found} == {IncidentKind.MACHINE}
+    assert {incident.kind for incident in incidents} == {IncidentKind.MACHINE}
     assert first.cause == "mode_switching"
 
 
@@ -263,14 +271,16 @@ def test_every_change_point_lands_in_one_incident_in_whatever_order_it_comes(
     machines = [a_machine(), a_machine("Intel")]
     series = [a_series(f"{'abc'[k % 3]}.Part.time_{k}", machine=machines[k % 2]) for k in range(6)]
     changes = [change(series[k], at, 1.0, factor, back=back) for k, at, back, factor in drawn]
-    seen = {one: seen_levels(stepping(), noise=0.05, seed=k) for k, one in enumerate(series)}
+    seen = {item: seen_levels(stepping(), noise=0.05, seed=k) for k, item in enumerate(series)}
     shuffled = chance.sample(changes, len(changes))
 
-    found, again = (build_incidents(some, known_of(seen)) for some in (changes, shuffled))
+    result, again = (build_incidents(some, known_of(seen)) for some in (changes, shuffled))
 
-    assert found == again
-    assert sorted(map(repr, changes)) == sorted(repr(one) for incident in found for one in incident.members)
-    assert len({incident.id for incident in found}) == len(found)
+    assert result == again
+    assert sorted(map(repr, changes)) == sorted(
+        repr(member) for incident in result for member in incident.members
+    )
+    assert len({incident.id for incident in result}) == len(result)
 
 
 def test_the_name_of_an_incident_survives_another_member() -> None:
@@ -279,11 +289,11 @@ def test_the_name_of_an_incident_survives_another_member() -> None:
         a_change_point(LOSS),
         a_change_point(TOKENS, relative_change=0.5, after=1.5),
     ]
-    known = known_of({STEP: seen_levels(stepping())})
+    existing = known_of({STEP: seen_levels(stepping())})
 
-    one, more = (build_incidents(some, known) for some in (changes[:1], changes))
+    item, more = (build_incidents(some, existing) for some in (changes[:1], changes))
 
-    assert names(one) == names(more)
+    assert names(item) == names(more)
 
 
 def names(found: list[Incident]) -> list[str]:

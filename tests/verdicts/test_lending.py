@@ -58,9 +58,9 @@ def test_without_a_family_the_past_speaks_unless_today_is_plainly_another_day() 
 
 
 def test_a_past_needs_three_comparisons_of_equals() -> None:
-    found = Shift(0.01, 0.004, 8, 5)
+    shift = Shift(0.01, 0.004, 8, 5)
 
-    two, three = (PairNoise.from_shift(TIME, found, [(0.01, 5)] * count) for count in (2, 3))
+    two, three = (PairNoise.from_shift(TIME, shift, [(0.01, 5)] * count) for count in (2, 3))
 
     assert two is not None
     assert three is not None
@@ -79,7 +79,7 @@ def test_intervals_still_cover_where_benchmarks_differ_in_noise(unlike: float) -
         sds = 0.01 * np.exp(rng.normal(0, unlike, 12))
         sides = [rng.normal(0, sd, (2, 5)) for sd in sds]
         bare = [estimate_shift(base, head) for base, head in sides]
-        spreads = {k: spread for k, one in enumerate(bare) if (spread := PairNoise.from_shift(TIME, one))}
+        spreads = {k: spread for k, item in enumerate(bare) if (spread := PairNoise.from_shift(TIME, item))}
         for k, (base, head) in enumerate(sides):
             low, high = estimate_shift(base, head, prior=pooled_noise_prior(spreads, k)).bounds()
             covered, count = covered + (low <= 0 <= high), count + 1

@@ -69,9 +69,9 @@ def session(
     for number in range(rounds):
         for k in machine.rng.permutation(len(COMMITS)):
             for series in machine.rng.permutation(np.array([0, 1, 2])):
-                one = list(SPREAD)[series]
-                process = machine.measure(one, level(planted, one, int(k)), round=number)
-                measured[one][COMMITS[k]].append(process)
+                spread = list(SPREAD)[series]
+                process = machine.measure(spread, level(planted, spread, int(k)), round=number)
+                measured[spread][COMMITS[k]].append(process)
     return machine, measured
 
 
@@ -80,7 +80,9 @@ def level(planted: Planted, series: Series, commit: int) -> float:
 
 
 def nominated(measured: Measured) -> set[tuple[Series, int]]:
-    return {(one.series, COMMITS.index(one.head)) for one in select_candidates(measured, LINE)}
+    return {
+        (candidate.series, COMMITS.index(candidate.head)) for candidate in select_candidates(measured, LINE)
+    }
 
 
 SLOWER, FASTER = float(np.log(1.15)), -float(np.log(1.25))
@@ -98,10 +100,10 @@ STORY: Planted = {
 def test_quiet_rounds_name_what_was_planted_and_little_else(seed: int) -> None:
     _, measured = session(STORY, seed=seed)
 
-    found = nominated(measured)
+    result = nominated(measured)
 
-    assert set(STORY) <= found
-    assert len(found) <= len(STORY) + 5
+    assert set(STORY) <= result
+    assert len(result) <= len(STORY) + 5
 
 
 def test_small_changes_are_seen_on_a_quiet_machine() -> None:
@@ -153,7 +155,9 @@ def test_a_nomination_carries_a_screening_verdict_and_the_strongest_comes_first(
     assert (first.series, first.head) == (GENERATE, COMMITS[12])
     assert (first.verdict.stage, first.verdict.kind) == (Stage.SCREENING, VerdictKind.REGRESSION)
     assert first.verdict.ratio == pytest.approx(2.0, rel=0.05)
-    assert [one.score for one in suspects] == sorted((one.score for one in suspects), reverse=True)
+    assert [candidate.score for candidate in suspects] == sorted(
+        (candidate.score for candidate in suspects), reverse=True
+    )
 
 
 def test_the_order_in_which_processes_are_listed_does_not_matter() -> None:
@@ -181,9 +185,13 @@ def test_a_commit_that_stops_working_is_nominated_as_failed() -> None:
     _, measured = session({}, seed=2)
     measured[TRAIN][COMMITS[7]] = [a_failed_process(round=k) for k in range(5)]
 
-    failed = [one for one in select_candidates(measured, LINE) if one.verdict.kind is VerdictKind.FAILED]
+    failed = [
+        candidate
+        for candidate in select_candidates(measured, LINE)
+        if candidate.verdict.kind is VerdictKind.FAILED
+    ]
 
-    assert [(one.series, one.head) for one in failed] == [(TRAIN, COMMITS[7])]
+    assert [(item.series, item.head) for item in failed] == [(TRAIN, COMMITS[7])]
 
 
 def test_what_a_comparison_could_see_follows_the_noise() -> None:

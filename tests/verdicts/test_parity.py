@@ -29,15 +29,15 @@ def exactly(value: float, count: int = 3) -> list[Process]:
 def held(
     series: Series, base: Sequence[Process], head: Sequence[Process], declared: float | None = None
 ) -> NumericsCheck:
-    found = check_numerics(series, FP32, base, head, declared)
-    assert found is not None
-    return found
+    result = check_numerics(series, FP32, base, head, declared)
+    assert result is not None
+    return result
 
 
 def test_holds_variants_to_the_tolerances_of_benchmarks() -> None:
-    ours = {name: (one.loss, one.grad_norm, one.outputs) for name, one in TOLERANCES.items()}
+    ours = {name: (item.loss, item.grad_norm, item.outputs) for name, item in TOLERANCES.items()}
 
-    assert ours == {name: (one.loss, one.grad_norm, one.outputs) for name, one in OF_BENCHMARKS.items()}
+    assert ours == {name: (item.loss, item.grad_norm, item.outputs) for name, item in OF_BENCHMARKS.items()}
 
 
 def test_knows_the_words_of_a_benchmark_that_refuses_to_be_timed() -> None:
@@ -61,9 +61,9 @@ def test_a_loss_may_differ_by_what_the_coarser_precision_allows() -> None:
 def test_what_the_user_declares_goes_before_the_precision() -> None:
     series = a_series("model.Gpt", "loss_at_step_k", unit="loss")
 
-    found = held(series, exactly(2.0), exactly(2.02), 0.02)
+    result = held(series, exactly(2.0), exactly(2.02), 0.02)
 
-    assert (found.parity, found.text) == (
+    assert (result.parity, result.text) == (
         ParityOutcome.AGREES,
         "loss_at_step_k is 2.02 against 2 of the baseline (1 %, allowed 2 %)",
     )
@@ -75,9 +75,9 @@ def test_a_loss_that_varies_by_itself_is_rejected_only_by_its_whole_interval() -
     def side(centre: float) -> list[Process]:
         return [a_process(centre * dice.gauss(1, 0.01), pair=k) for k in range(8)]
 
-    found = [held(series, side(2.0), side(loss), 0.01) for loss in (2.0, 2.2)]
+    results = [held(series, side(2.0), side(loss), 0.01) for loss in (2.0, 2.2)]
 
-    assert [one.parity for one in found] == [ParityOutcome.UNDECIDED, ParityOutcome.REJECTED]
+    assert [result.parity for result in results] == [ParityOutcome.UNDECIDED, ParityOutcome.REJECTED]
 
 
 def test_an_error_is_held_to_its_own_value_and_only_more_of_it_is_bad() -> None:
@@ -109,8 +109,14 @@ def test_finds_the_coarsest_precision_that_parameters_name() -> None:
 
 
 def test_a_rejection_holds_for_the_whole_class_and_for_no_other() -> None:
-    one = VariantRejection("model.Gpt.measure_numerics", (("attn", "'flash'"), ("batch", "8")), "off")
+    variant_rejection = VariantRejection(
+        "model.Gpt.measure_numerics", (("attn", "'flash'"), ("batch", "8")), "off"
+    )
 
-    assert one.applies_to("model.Gpt.measure_training", (("attn", "'flash'"), ("batch", "8")))
-    assert not one.applies_to("model.Gpt.measure_training", (("attn", "'sdpa'"), ("batch", "8")))
-    assert not one.applies_to("model.Bert.measure_training", (("attn", "'flash'"), ("batch", "8")))
+    assert variant_rejection.applies_to("model.Gpt.measure_training", (("attn", "'flash'"), ("batch", "8")))
+    assert not variant_rejection.applies_to(
+        "model.Gpt.measure_training", (("attn", "'sdpa'"), ("batch", "8"))
+    )
+    assert not variant_rejection.applies_to(
+        "model.Bert.measure_training", (("attn", "'flash'"), ("batch", "8"))
+    )

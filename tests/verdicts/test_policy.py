@@ -220,16 +220,20 @@ def test_neighbours_are_nominated_by_the_rule_of_their_series() -> None:
     measured = {OPERATORS: {"a": exact(100), "b": exact(101), "c": exact(101)}}
 
     assert select_candidates(measured, line) == []
-    assert [one.head for one in select_candidates(measured, line, rules=Policy().rule_for)] == ["b"]
+    assert [candidate.head for candidate in select_candidates(measured, line, rules=Policy().rule_for)] == [
+        "b"
+    ]
 
 
 def test_every_change_of_a_count_is_in_its_history() -> None:
     points = counted(OPERATORS, 100, 100, 101, 101, 0, 3)
 
-    found = find_change_points(OPERATORS, points, rule=Policy().rule_for(OPERATORS))
+    change_points = find_change_points(OPERATORS, points, rule=Policy().rule_for(OPERATORS))
 
-    assert [(move.commit, move.last_good) for move in found] == [(a_sha(k), a_sha(k - 1)) for k in (2, 4, 5)]
-    assert [move.relative_change for move in found] == pytest.approx([0.01, -1.0, 1.0])
+    assert [(move.commit, move.last_good) for move in change_points] == [
+        (a_sha(k), a_sha(k - 1)) for k in (2, 4, 5)
+    ]
+    assert [move.relative_change for move in change_points] == pytest.approx([0.01, -1.0, 1.0])
 
 
 def test_a_floor_holds_for_histories_too() -> None:
@@ -243,10 +247,10 @@ def test_histories_with_different_bars_are_judged_beside_each_other_as_alone() -
     levels = [(a_sha(k), 1.0 + 0.1 * (k >= 10)) for k in range(20)]
     together = {COMPILE: levels, a_series(): levels, TPOT: levels}
 
-    found = segment_histories(together, rules=Policy().rule_for)
+    histories = segment_histories(together, rules=Policy().rule_for)
 
-    assert list(found) == list(together)
-    assert [len(found[series]) for series in together] == [0, 1, 1]
+    assert list(histories) == list(together)
+    assert [len(histories[series]) for series in together] == [0, 1, 1]
 
 
 @properties

@@ -30,28 +30,28 @@ def a_suite(effects: Sequence[float], *, seed: int, pairs: int = 5, sd: float = 
 
 
 def test_finds_one_and_a_half_percent_everywhere() -> None:
-    found = [a_suite([1.015] * 20, seed=seed) for seed in range(200)]
+    suites = [a_suite([1.015] * 20, seed=seed) for seed in range(200)]
 
-    assert found.count("worse_everywhere") >= 180
+    assert suites.count("worse_everywhere") >= 180
 
 
 def test_finds_nothing_where_nothing_is() -> None:
-    found = [a_suite([1.0] * 20, seed=seed) for seed in range(200)]
+    suites = [a_suite([1.0] * 20, seed=seed) for seed in range(200)]
 
-    assert found.count("no_shift") >= 180
-    assert found.count("worse_everywhere") + found.count("better_everywhere") <= 10
+    assert suites.count("no_shift") >= 180
+    assert suites.count("worse_everywhere") + suites.count("better_everywhere") <= 10
 
 
 def test_one_slow_benchmark_is_not_everywhere() -> None:
-    found = [a_suite([1.3] + [1.0] * 19, seed=seed) for seed in range(200)]
+    suites = [a_suite([1.3] + [1.0] * 19, seed=seed) for seed in range(200)]
 
-    assert found.count("worse_everywhere") + found.count("better_everywhere") == 0
+    assert suites.count("worse_everywhere") + suites.count("better_everywhere") == 0
 
 
 def test_half_of_the_benchmarks_is_not_everywhere() -> None:
-    found = [a_suite([1.05, 0.99] * 10, seed=seed) for seed in range(100)]
+    suites = [a_suite([1.05, 0.99] * 10, seed=seed) for seed in range(100)]
 
-    assert "worse_everywhere" not in found
+    assert "worse_everywhere" not in suites
 
 
 def shifts(*centres: float, unit: str = "seconds", metric: str = "time") -> list[tuple[Series, Shift]]:
@@ -99,9 +99,9 @@ def told(found: list[tuple[Series, Shift]]) -> PooledVerdict:
     ],
 )
 def test_says_what_it_rests_on(centres: tuple[float, ...], kind: PooledKind, reason: str) -> None:
-    found = told(shifts(*centres))
+    result = told(shifts(*centres))
 
-    assert (found.kind, found.reason) == (kind, reason)
+    assert (result.kind, result.reason) == (kind, reason)
 
 
 def test_counts_a_benchmark_once_however_many_metrics_and_points_it_has() -> None:

@@ -18,11 +18,11 @@ LOSS = a_series("model.Gpt.measure_numerics", "loss_at_step_k", unit="loss")
 
 
 def judge(clause: str, *compared: ComparedSeries, rejected: str = "") -> GoalVerdict:
-    found = judge_goal(
+    goal = judge_goal(
         Goal("fast", (parse_clause(clause),)), compared, Policy().class_of, rejection_reason=rejected
     )
-    assert found is not None
-    return found
+    assert goal is not None
+    return goal
 
 
 def decided(
@@ -70,17 +70,17 @@ def test_an_exact_value_at_the_limit_meets_it_unless_less_was_asked() -> None:
 def test_what_comes_from_nothing_is_more_than_any_factor() -> None:
     verdict = a_verdict(PEAK, ratio=None, interval=None, base_level=0.0, head_level=8.0, reason="0 became 8")
 
-    found = judge("peak_allocated <= 5x", ComparedSeries(PEAK, (), (), verdict)).clauses[0]
+    clauses = judge("peak_allocated <= 5x", ComparedSeries(PEAK, (), (), verdict)).clauses[0]
 
-    assert (found.outcome, found.estimate, found.reason) == (GoalOutcome.BROKEN, None, "0 became 8")
+    assert (clauses.outcome, clauses.estimate, clauses.reason) == (GoalOutcome.BROKEN, None, "0 became 8")
 
 
 def test_a_level_is_judged_by_the_spread_of_its_processes_in_the_unit_of_the_clause() -> None:
-    found = judge("step_time <= 2 ms", levels(STEP, 0.00180, 0.00181, 0.00179, 0.00182, 0.00180)).clauses[0]
+    clauses = judge("step_time <= 2 ms", levels(STEP, 0.00180, 0.00181, 0.00179, 0.00182, 0.00180)).clauses[0]
 
-    assert found.outcome is GoalOutcome.MET
-    assert found.estimate == pytest.approx(1.804, abs=1e-3)
-    assert found.interval == Interval(pytest.approx(1.790, abs=2e-3), pytest.approx(1.818, abs=2e-3))
+    assert clauses.outcome is GoalOutcome.MET
+    assert clauses.estimate == pytest.approx(1.804, abs=1e-3)
+    assert clauses.interval == Interval(pytest.approx(1.790, abs=2e-3), pytest.approx(1.818, abs=2e-3))
 
 
 def test_a_limit_may_be_in_any_unit_of_the_same_measure() -> None:
@@ -113,9 +113,9 @@ def test_a_single_process_decides_no_level_but_an_exact_one_does() -> None:
 
 
 def test_says_how_many_more_pairs_would_decide() -> None:
-    found = judge("step_time <= 0.67x", decided(STEP, 0.66, 0.64, 0.68)).clauses[0]
+    clauses = judge("step_time <= 0.67x", decided(STEP, 0.66, 0.64, 0.68)).clauses[0]
 
-    assert (found.outcome, found.reason) == (GoalOutcome.UNDECIDED, "about 29 more pairs would decide")
+    assert (clauses.outcome, clauses.reason) == (GoalOutcome.UNDECIDED, "about 29 more pairs would decide")
     close = judge("step_time <= 0.67x", decided(STEP, 0.67, 0.64, 0.701)).clauses[0]
     assert close.reason == "too close to the limit for more pairs to settle"
 
@@ -126,20 +126,20 @@ def test_what_was_not_judged_is_compared_as_it_was_measured() -> None:
         STEP, [p for p in rows if p.role is Role.BASE], [p for p in rows if p.role is Role.HEAD]
     )
 
-    found = judge("step_time <= 0.67x", witness)
+    verdict = judge("step_time <= 0.67x", witness)
 
-    assert found.outcome is GoalOutcome.MET
+    assert verdict.outcome is GoalOutcome.MET
 
 
 def test_a_metric_with_two_clocks_is_judged_by_the_one_that_has_a_verdict() -> None:
     cpu = a_series("model.Gpt.measure_training", "cpu_step_time")
 
-    found = judge("step_time <= 0.67x", levels(STEP, 1.0), decided(cpu, 0.6, 0.59, 0.61))
+    verdict = judge("step_time <= 0.67x", levels(STEP, 1.0), decided(cpu, 0.6, 0.59, 0.61))
 
-    assert [one.series for one in found.clauses] == [cpu]
-    assert found.outcome is GoalOutcome.MET
+    assert [clause.series for clause in verdict.clauses] == [cpu]
+    assert verdict.outcome is GoalOutcome.MET
     level = judge("step_time <= 0.67 s", levels(STEP, 1.0, 1.0), decided(cpu, 0.6, 0.59, 0.61))
-    assert [one.series for one in level.clauses] == [STEP]
+    assert [clause.series for clause in level.clauses] == [STEP]
 
 
 def test_one_broken_clause_breaks_the_goal_and_an_open_one_keeps_it_undecided() -> None:
@@ -153,8 +153,11 @@ def test_one_broken_clause_breaks_the_goal_and_an_open_one_keeps_it_undecided() 
         for clauses, measured in (((speed, memory, start), [faster, larger]), ((speed, start), [faster]))
     )
 
-    assert [one and one.outcome for one in (broken, undecided)] == [GoalOutcome.BROKEN, GoalOutcome.UNDECIDED]
-    assert [one.reason for one in (undecided.clauses if undecided else ())] == ["", "it was not measured"]
+    assert [item and item.outcome for item in (broken, undecided)] == [
+        GoalOutcome.BROKEN,
+        GoalOutcome.UNDECIDED,
+    ]
+    assert [item.reason for item in (undecided.clauses if undecided else ())] == ["", "it was not measured"]
 
 
 def test_a_head_that_fails_breaks_its_clauses_and_one_that_is_skipped_leaves_them_open() -> None:
@@ -164,8 +167,8 @@ def test_a_head_that_fails_breaks_its_clauses_and_one_that_is_skipped_leaves_the
     skipped = ComparedSeries(STEP, (), [a_failed_process(Status.SKIPPED, reason="no GPU here")])
 
     assert judge("step_time <= 1x", failed).outcome is GoalOutcome.BROKEN
-    found = judge("step_time <= 1 s", skipped).clauses[0]
-    assert (found.outcome, found.reason) == (GoalOutcome.UNDECIDED, "not available: no GPU here")
+    clauses = judge("step_time <= 1 s", skipped).clauses[0]
+    assert (clauses.outcome, clauses.reason) == (GoalOutcome.UNDECIDED, "not available: no GPU here")
 
 
 def test_numerics_beyond_their_bound_reject_whatever_the_speed() -> None:
@@ -182,9 +185,9 @@ def test_a_head_that_refuses_to_be_timed_is_rejected() -> None:
         STEP, (), [a_failed_process(reason="ParityFailed: rejected: parity failed: loss is off")]
     )
 
-    found = judge("step_time <= 1x", refused)
+    verdict = judge("step_time <= 1x", refused)
 
-    assert (found.outcome, found.reason) == (GoalOutcome.REJECTED, "loss is off")
+    assert (verdict.outcome, verdict.reason) == (GoalOutcome.REJECTED, "loss is off")
 
 
 def test_speed_that_costs_memory_is_a_trade() -> None:
@@ -193,10 +196,10 @@ def test_speed_that_costs_memory_is_a_trade() -> None:
         a_series("audio.Vae.measure", "peak", unit="bytes"), 1.2, 1.2, 1.2, VerdictKind.REGRESSION
     )
 
-    found = judge("step_time <= 0.67x", decided(STEP, 0.6, 0.59, 0.61), larger, other)
+    verdict = judge("step_time <= 0.67x", decided(STEP, 0.6, 0.59, 0.61), larger, other)
 
-    assert found.outcome is GoalOutcome.MET
-    assert [(trade.gain.series, trade.cost.series) for trade in found.trades] == [(STEP, PEAK)]
+    assert verdict.outcome is GoalOutcome.MET
+    assert [(trade.gain.series, trade.cost.series) for trade in verdict.trades] == [(STEP, PEAK)]
 
 
 def test_is_about_what_it_matches_only() -> None:

@@ -27,26 +27,32 @@ GIVEN = st.tuples(st.sampled_from(Stage), st.sampled_from(VerdictKind))
 
 
 def test_a_first_look_and_a_conviction_are_told_apart() -> None:
-    found = count_false_alarms(
+    false_alarms = count_false_alarms(
         {(LOOK, SAME): 90, (LOOK, WORSE): 6, (LOOK, BETTER): 4, (FRESH, SAME): 9, (FRESH, BETTER): 1}
     )
 
-    assert (found.screening, found.confirmed) == (FalseAlarmRate(10, 100), FalseAlarmRate(1, 100))
-    assert found.confirmed.interval[1] < 0.055
+    assert (false_alarms.screening, false_alarms.confirmed) == (
+        FalseAlarmRate(10, 100),
+        FalseAlarmRate(1, 100),
+    )
+    assert false_alarms.confirmed.interval[1] < 0.055
 
 
 def test_a_crash_of_an_equal_commit_is_an_alarm_at_once() -> None:
-    found = count_false_alarms({(LOOK, SAME): 99, (LOOK, VerdictKind.FAILED): 1})
+    false_alarms = count_false_alarms({(LOOK, SAME): 99, (LOOK, VerdictKind.FAILED): 1})
 
-    assert (found.screening, found.confirmed) == (FalseAlarmRate(1, 100), FalseAlarmRate(1, 100))
+    assert (false_alarms.screening, false_alarms.confirmed) == (
+        FalseAlarmRate(1, 100),
+        FalseAlarmRate(1, 100),
+    )
 
 
 def test_what_could_not_be_compared_makes_the_meter_look_no_better() -> None:
-    found = count_false_alarms(
+    false_alarms = count_false_alarms(
         {(LOOK, OPEN): 3, (LOOK, VerdictKind.MISSING): 40, (FRESH, VerdictKind.NOT_COMPARABLE): 2}
     )
 
-    assert (found.screening, found.confirmed, found.not_compared) == (
+    assert (false_alarms.screening, false_alarms.confirmed, false_alarms.not_compared) == (
         FalseAlarmRate(0, 3),
         FalseAlarmRate(0, 3),
         42,
@@ -62,11 +68,11 @@ def test_nothing_given_has_no_share() -> None:
 
 @given(st.dictionaries(GIVEN, st.integers(0, 50)))
 def test_every_verdict_is_counted_once(given_: dict[tuple[Stage, VerdictKind], int]) -> None:
-    found = count_false_alarms(given_)
+    false_alarms = count_false_alarms(given_)
 
     nominated = sum(given_.get((LOOK, kind), 0) for kind in (WORSE, BETTER))
-    assert found.confirmed.verdicts + nominated + found.not_compared == sum(given_.values())
-    assert 0 <= found.confirmed.alarms <= found.confirmed.verdicts
+    assert false_alarms.confirmed.verdicts + nominated + false_alarms.not_compared == sum(given_.values())
+    assert 0 <= false_alarms.confirmed.alarms <= false_alarms.confirmed.verdicts
 
 
 @given(st.dictionaries(GIVEN, st.integers(0, 50)), GIVEN)
@@ -90,19 +96,19 @@ def test_suspicions_are_followed_to_the_fresh_pairs() -> None:
         [(LOOK, OPEN), (FRESH, WORSE)],
     ]
 
-    found = count_candidates(questions)
+    candidates = count_candidates(questions)
 
-    assert found == CandidateCounts(confirmed=1, refuted=2, undecided=1, unsettled=2)
-    assert found.total == 6
+    assert candidates == CandidateCounts(confirmed=1, refuted=2, undecided=1, unsettled=2)
+    assert candidates.total == 6
 
 
 def test_a_conviction_is_retracted_by_any_other_word() -> None:
     kept = [(LOOK, WORSE), (FRESH, WORSE), (LOOK, WORSE), (FRESH, WORSE)]
     reversed_, softened = [(FRESH, WORSE), (FRESH, BETTER)], [(FRESH, BETTER), (LOOK, OPEN)]
 
-    found = count_confirmations([kept, reversed_, softened])
+    confirmations = count_confirmations([kept, reversed_, softened])
 
-    assert found == ConfirmationCounts(total=5, retracted=2)
+    assert confirmations == ConfirmationCounts(total=5, retracted=2)
 
 
 def test_looking_again_in_between_hides_no_retraction() -> None:

@@ -89,9 +89,9 @@ def test_what_no_process_could_read_is_not_judged_beside_what_it_read() -> None:
 def test_sorts_what_commits_gave_by_series() -> None:
     (wall,), (cpu,) = read(1.0), read(0.9, clock=Clock.CPU)
 
-    found = group_judged_by_commit({BASE: [(WALL, wall), (CPU, cpu)], HEAD: [(CPU, cpu)]})
+    by_commit = group_judged_by_commit({BASE: [(WALL, wall), (CPU, cpu)], HEAD: [(CPU, cpu)]})
 
-    assert found == {CPU: {BASE: [cpu], HEAD: [cpu]}}
+    assert by_commit == {CPU: {BASE: [cpu], HEAD: [cpu]}}
 
 
 @pytest.mark.parametrize("declared", [True, False])
@@ -102,9 +102,9 @@ def test_cpu_time_fails_with_the_metric_it_belongs_to(declared: bool) -> None:
     of_cpu = replace(failed, clock=Clock.CPU)
     at_head = [(WALL, failed), (CPU, of_cpu)] if declared else [(WALL, failed)]
 
-    found = group_judged_by_commit({BASE: [(WALL, wall), (CPU, cpu)], HEAD: at_head})
+    by_commit = group_judged_by_commit({BASE: [(WALL, wall), (CPU, cpu)], HEAD: at_head})
 
-    assert found == {CPU: {BASE: [cpu], HEAD: [of_cpu]}}
+    assert by_commit == {CPU: {BASE: [cpu], HEAD: [of_cpu]}}
 
 
 CLOCKS = st.sampled_from([clock for clock in Clock if clock is not Clock.CPU])

@@ -121,9 +121,9 @@ def csrf_of(app: Flask, name: str) -> str:
 
 
 def the(tx: Any, slug: str) -> Project:
-    found = find_project(tx, slug)
-    assert found is not None
-    return found
+    project = find_project(tx, slug)
+    assert project is not None
+    return project
 
 
 def fill(store: Store, slug: str) -> None:

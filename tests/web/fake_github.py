@@ -46,9 +46,9 @@ class FakeGitHub:
         challenge = base64.urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest()).rstrip(
             b"="
         )
-        known = (form["client_id"], form["client_secret"], form["code"]) == (CLIENT, SECRET, "c0de")
+        existing = (form["client_id"], form["client_secret"], form["code"]) == (CLIENT, SECRET, "c0de")
         same = form["redirect_uri"] == self.asked["redirect_uri"]
-        if not known or not same or challenge.decode() != self.asked["code_challenge"]:
+        if not existing or not same or challenge.decode() != self.asked["code_challenge"]:
             return jsonify(error="bad_verification_code"), 400
         return jsonify(access_token="gho_fake", token_type="bearer", scope=self.asked.get("scope", ""))
 

@@ -91,13 +91,13 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """A database of everything that can be changed."""
     path = tmp_path_factory.mktemp("audit") / "perfci.db"
     with closing(open_store(f"sqlite:///{path}", create=True)) as store:
-        found = [
+        incidents = [
             a_budgeted_incident(
                 f"i{at}", a_move("x" if at == 6 else f"b{at}", at), a_move(f"c{at}", at), good=at - 1, bad=at
             )
             for at in (6, 12, 18)
         ]
-        project = measured_project(store, *found)
+        project = measured_project(store, *incidents)
         with store.begin() as tx:
             upsert_commits(tx, PROJECT, [a_commit(number) for number in range(1, 30)])
             for number in (1, 2, 3):
@@ -106,7 +106,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> bytes:
                 ingest_run(tx, run, f"key {number}", "body", kind="history", received_at=began)
             save_destination(tx, project.id, Destination("team", "webhook", "https://127.0.0.1/hook"))
             MissingDataMonitor()(tx, project, NOON + timedelta(hours=4))
-        reconcile_incidents(store, project, Policy(), an_evaluation(*found[::-1]), NOON)
+        reconcile_incidents(store, project, Policy(), an_evaluation(*incidents[::-1]), NOON)
         (path.parent / "custom.json").write_text(
             json.dumps([{"name": "encode", "unit": "points", "value": 12.5}])
         )
@@ -126,7 +126,9 @@ def stage(stored: bytes, tmp_path: Path) -> Iterator[Stage]:
 
 
 def test_knows_every_operation_that_writes() -> None:
-    assert {one.name for one in ALL_OPERATIONS if one.method != "GET"} == VALID.keys() | ELSEWHERE.keys()
+    assert {
+        operation.name for operation in ALL_OPERATIONS if operation.method != "GET"
+    } == VALID.keys() | ELSEWHERE.keys()
 
 
 @pytest.mark.parametrize("name", VALID)
@@ -138,9 +140,9 @@ def test_a_change_is_written_down(stage: Stage, name: str) -> None:
 
     answer = ask(stage, name, uid)
 
-    new = [one for one in lines(stage.store) if one not in before]
+    new = [line for line in lines(stage.store) if line not in before]
     assert answer.status_code in (200, 201, 204), answer.text
-    assert [(one.actor, one.request_id) for one in new] == [
+    assert [(item.actor, item.request_id) for item in new] == [
         ("user:proxy/admin", answer.headers["X-Request-Id"])
     ]
 
@@ -153,7 +155,7 @@ def made(stage: Stage, name: str) -> Any:
 
 
 def ask(stage: Stage, name: str, uid: str = "") -> Any:
-    operation = next(one for one in ALL_OPERATIONS if one.name == name)
+    operation = next(each_operation for each_operation in ALL_OPERATIONS if each_operation.name == name)
     path, body = VALID[name]
     headers = {"If-Match": '"2"'} if name == "undo_incident" else SEEN if operation.revision else {}
     headers |= {"Idempotency-Key": run_document.idempotency_key(RUN)} if name == "upload_run" else {}
@@ -166,6 +168,6 @@ def lines(store: Store) -> list[audit_log.AuditEntry]:
     with store.read() as tx:
         return [
             line
-            for place in (-1, *(one.id for one in load_projects(tx)))
+            for place in (-1, *(project.id for project in load_projects(tx)))
             for line in audit_log.list_entries(tx, place)
         ]

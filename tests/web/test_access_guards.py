@@ -42,11 +42,11 @@ def stage(store: Store) -> Iterator[Stage]:
 
 
 def test_believes_a_trusted_proxy_and_nobody_else(stage: Stage) -> None:
-    asked = {"headers": stage.cast["reader"].headers, "path": "/acme:secret/benchmarks"}
+    requests = {"headers": stage.cast["reader"].headers, "path": "/acme:secret/benchmarks"}
     client = stage.app.test_client()
 
-    through = client.get(environ_base={"REMOTE_ADDR": "127.0.0.1"}, **asked).status_code
-    around = client.get(environ_base={"REMOTE_ADDR": "203.0.113.9"}, **asked).status_code
+    through = client.get(environ_base={"REMOTE_ADDR": "127.0.0.1"}, **requests).status_code
+    around = client.get(environ_base={"REMOTE_ADDR": "203.0.113.9"}, **requests).status_code
     assert (through, around) == (200, 404)
 
 
@@ -61,9 +61,9 @@ def test_takes_the_sender_from_the_proxy_and_not_from_the_sender(stage: Stage) -
     seen: list[str | None] = []
     stage.app.before_request_funcs.setdefault(None, []).insert(0, lambda: seen.append(flask_sender()))
 
-    told = {"X-Forwarded-For": "10.9.9.9, 203.0.113.9", "X-Forwarded-Proto": "https"}
+    fields = {"X-Forwarded-For": "10.9.9.9, 203.0.113.9", "X-Forwarded-Proto": "https"}
     for address in ("127.0.0.1", "198.51.100.1"):
-        stage.app.test_client().get("/", headers=told, environ_base={"REMOTE_ADDR": address})
+        stage.app.test_client().get("/", headers=fields, environ_base={"REMOTE_ADDR": address})
 
     assert seen == ["https 203.0.113.9", "http 198.51.100.1"]
 
@@ -150,17 +150,19 @@ def test_shows_a_network_what_is_public_where_nobody_logs_in(store: Store) -> No
     settings = settings_for_host("0.0.0.0", Settings())
     client = create_app(store, settings=settings).test_client()
 
-    told = [client.get(path).status_code for path in ("/acme:secret/benchmarks", "/acme:open/benchmarks")]
+    status_codes = [
+        client.get(path).status_code for path in ("/acme:secret/benchmarks", "/acme:open/benchmarks")
+    ]
 
-    assert told == [404, 200]
+    assert status_codes == [404, 200]
     assert settings_for_host("127.0.0.1", Settings()).access.mode == "local"
 
 
 def test_writes_down_the_last_use_of_a_token_once_a_minute(stage: Stage) -> None:
     def last_use() -> object:
         with stage.store.read() as tx:
-            found = api_tokens.list_tokens(tx, the(tx, SECRET).id)
-        return next(one.last_used_at for one in found if one.scopes == ("results:read",))
+            tokens = api_tokens.list_tokens(tx, the(tx, SECRET).id)
+        return next(token.last_used_at for token in tokens if token.scopes == ("results:read",))
 
     before = last_use()
     stage.ask("reading token", "GET", "/api/v1/projects/acme:secret").close()
@@ -183,9 +185,12 @@ def test_never_repeats_a_token(stage: Stage, caplog: pytest.LogCaptureFixture) -
         "/",
         "/acme:secret/",
         "/nothing",
-        *(one.path.replace("<project:project>", "acme:secret") for one in ALL_OPERATIONS),
+        *(operation.path.replace("<project:project>", "acme:secret") for operation in ALL_OPERATIONS),
     ]
-    methods = {one.path.replace("<project:project>", "acme:secret"): one.method for one in ALL_OPERATIONS}
+    methods = {
+        operation.path.replace("<project:project>", "acme:secret"): operation.method
+        for operation in ALL_OPERATIONS
+    }
 
     with caplog.at_level(logging.DEBUG):
         said = [
@@ -229,7 +234,7 @@ def test_lists_what_was_done_page_by_page(stage: Stage) -> None:
         "admin", "GET", f"/api/v1/projects/acme:secret/audit?limit=1&cursor={first['next']}"
     ).json
 
-    assert [one["detail"]["name"] for one in (*first["items"], *second["items"])] == ["three", "two", "one"]
+    assert [item["detail"]["name"] for item in (*first["items"], *second["items"])] == ["three", "two", "one"]
 
 
 def test_revokes_with_a_token_what_was_made_with_it(stage: Stage) -> None:
@@ -237,9 +242,9 @@ def test_revokes_with_a_token_what_was_made_with_it(stage: Stage) -> None:
     with stage.store.begin() as tx:
         project = the(tx, SECRET)
         maker = next(
-            one
-            for one in api_tokens.list_tokens(tx, project.id)
-            if f"token:{one.uid}" == made["token"]["created_by"]
+            token
+            for token in api_tokens.list_tokens(tx, project.id)
+            if f"token:{token.uid}" == made["token"]["created_by"]
         )
         projects_and_members.revoke_token(tx, AuditContext(LOCAL, NOW), project.id, maker.uid)
 

@@ -173,9 +173,9 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def need_of(name: str, table: dict[AccessRequirement, set[str]]) -> AccessRequirement:
-    found = [need for need, names in table.items() if name in names]
-    assert found, f"nobody has said yet who may reach {name}"
-    return found[0]
+    results = [need for need, names in table.items() if name in names]
+    assert results, f"nobody has said yet who may reach {name}"
+    return results[0]
 
 
 def promised(who: str, need: AccessRequirement, slug: str) -> int:
@@ -183,10 +183,10 @@ def promised(who: str, need: AccessRequirement, slug: str) -> int:
         return 401
     if need is AccessRequirement.PUBLIC:
         return IN
-    told = dict(zip(NEEDS, PROMISED[who], strict=True))[need]
+    result = dict(zip(NEEDS, PROMISED[who], strict=True))[need]
     if slug == OPEN:
-        return in_the_open(who, need, told)
-    return told
+        return in_the_open(who, need, result)
+    return result
 
 
 def in_the_open(who: str, need: AccessRequirement, in_private: int) -> int:
@@ -211,7 +211,7 @@ def path_of(operation: Operation, slug: str) -> str:
     }
     return re.sub(
         r"<(?:(\w+)(?:\([^)]*\))?:)?(\w+)>",
-        lambda found: values.get(found[1] or "", values["name"]),
+        lambda result: values.get(result[1] or "", values["name"]),
         operation.path,
     )
 
@@ -223,18 +223,20 @@ def test_every_operation_is_promised_to_somebody() -> None:
 @pytest.mark.usefixtures("reached")
 @pytest.mark.parametrize("slug", [SECRET, OPEN])
 @pytest.mark.parametrize(
-    "operation", [one for one in ALL_OPERATIONS if one.name != "upload_run"], ids=lambda one: str(one.name)
+    "operation",
+    [operation for operation in ALL_OPERATIONS if operation.name != "upload_run"],
+    ids=lambda item: str(item.name),
 )
 def test_an_operation_is_for_those_it_was_promised_to(stage: Stage, operation: Operation, slug: str) -> None:
     need = need_of(operation.name, OPERATIONS)
     about: dict[str, Any] = {"json": {}} if operation.body else {}
 
-    told = {
+    status_codes = {
         who: stage.ask(who, operation.method, path_of(operation, slug), **about).status_code
         for who in stage.cast
     }
 
-    refused = {who: status if status in (401, 403, 404) else IN for who, status in told.items()}
+    refused = {who: status if status in (401, 403, 404) else IN for who, status in status_codes.items()}
     assert refused == {who: promised(who, need, slug) for who in stage.cast}
 
 
@@ -248,26 +250,26 @@ def test_an_upload_is_for_those_who_may_write_in_the_project_it_names(stage: Sta
         "headers": {"Idempotency-Key": run_document.idempotency_key(run), "Content-Type": "application/json"},
     }
 
-    told = {who: stage.ask(who, "POST", "/api/v1/runs", **about).status_code for who in stage.cast}
+    status_codes = {who: stage.ask(who, "POST", "/api/v1/runs", **about).status_code for who in stage.cast}
 
-    stored = {who: IN if status == 201 else status for who, status in told.items()}
+    stored = {who: IN if status == 201 else status for who, status in status_codes.items()}
     assert stored == {who: promised(who, AccessRequirement.WRITE_RESULTS, slug) for who in stage.cast}
 
 
 def rules(stage: Stage) -> list[Rule]:
-    found = [
+    results = [
         rule for rule in stage.app.url_map.iter_rules() if not rule.endpoint.startswith(("api.", "problem."))
     ]
-    return [rule for rule in found if rule.endpoint not in ASKED_BY_MACHINES]
+    return [rule for rule in results if rule.endpoint not in ASKED_BY_MACHINES]
 
 
 def test_reads_no_body_of_a_stranger(stage: Stage) -> None:
-    told = [
+    status_codes = [
         stage.ask(who, "POST", "/api/v1/runs", data=b"{").status_code
         for who in ("anonymous", "reading token")
     ]
 
-    assert told == [401, 403]
+    assert status_codes == [401, 403]
 
 
 def test_every_page_is_promised_to_somebody(stage: Stage) -> None:
@@ -284,8 +286,10 @@ def test_a_page_is_for_those_it_was_promised_to(
     for rule in rules(stage):
         need = need_of(rule.endpoint, PAGES)
         for method in sorted((rule.methods or set()) - {"OPTIONS", "HEAD"}):
-            told = {who: stage.ask(who, method, page(stage, rule, slug)).status_code for who in stage.cast}
-            assert told == {who: of_page(who, need, slug) for who in stage.cast}, (rule.rule, method)
+            status_codes = {
+                who: stage.ask(who, method, page(stage, rule, slug)).status_code for who in stage.cast
+            }
+            assert status_codes == {who: of_page(who, need, slug) for who in stage.cast}, (rule.rule, method)
 
 
 def page(stage: Stage, rule: Rule, slug: str) -> str:
@@ -296,13 +300,13 @@ def page(stage: Stage, rule: Rule, slug: str) -> str:
 
 def of_page(who: str, need: AccessRequirement, slug: str) -> int:
     """A page says of a private project that it is not there, whatever was to be done with it."""
-    told = promised(who, need, slug)
+    result = promised(who, need, slug)
     unseen = (
         slug == SECRET
         and promised(who, AccessRequirement.READ, SECRET) == 404
         and need is not AccessRequirement.PUBLIC
     )
-    return 404 if unseen else told
+    return 404 if unseen else result
 
 
 STRANGERS = ("anonymous", "stranger", "wrong project", "token of another project")
@@ -349,7 +353,7 @@ def test_never_names_a_private_project_to_a_stranger(stage: Stage, who: str, pat
 
 def test_names_to_everybody_the_projects_he_may_see(stage: Stage) -> None:
     seen = {
-        who: [one["project"] for one in stage.ask(who, "GET", "/api/v1/projects").json["items"]]
+        who: [item["project"] for item in stage.ask(who, "GET", "/api/v1/projects").json["items"]]
         for who in ("anonymous", "reader", "wrong project", "reading token")
     }
 
@@ -368,9 +372,9 @@ def test_says_in_one_sentence_that_there_is_nothing(stage: Stage) -> None:
 
 
 def test_gives_no_reader_the_answer_kept_for_another(stage: Stage) -> None:
-    one, other = (
+    item, other = (
         stage.ask(who, "GET", f"/api/v1/projects/{encode_segment(OPEN)}") for who in ("anonymous", "admin")
     )
 
-    assert one.headers["ETag"] != other.headers["ETag"]
-    assert {"Cookie", "Authorization"} <= {word.strip() for word in one.headers["Vary"].split(",")}
+    assert item.headers["ETag"] != other.headers["ETag"]
+    assert {"Cookie", "Authorization"} <= {word.strip() for word in item.headers["Vary"].split(",")}

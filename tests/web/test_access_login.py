@@ -30,8 +30,8 @@ COOKIE = "__Host-perfci"
 
 @pytest.fixture(scope="module")
 def github() -> Iterator[FakeGitHub]:
-    with fake_github.served() as one:
-        yield one
+    with fake_github.served() as item:
+        yield item
 
 
 @pytest.fixture
@@ -75,8 +75,8 @@ class Site:
         return self.browser.post(path, base_url=HTTPS, **more)  # type: ignore[arg-type]
 
     def log_in(self, path: str = "/login/github") -> TestResponse:
-        asked = self.get(path)
-        return self.get(self.answer_of_github(asked.headers["Location"]))
+        request = self.get(path)
+        return self.get(self.answer_of_github(request.headers["Location"]))
 
     def answer_of_github(self, question: str) -> str:
         parts = urlsplit(question)
@@ -102,14 +102,14 @@ def site(store: Store, github: FakeGitHub) -> Iterator[Site]:
 def test_asks_github_with_a_state_pkce_and_no_rights(site: Site) -> None:
     site.log_in()
 
-    asked = site.github.asked
-    assert asked["redirect_uri"] == f"{HTTPS}/login/github/callback"
-    assert (asked["code_challenge_method"], asked["client_id"], asked.get("scope", "")) == (
+    request = site.github.asked
+    assert request["redirect_uri"] == f"{HTTPS}/login/github/callback"
+    assert (request["code_challenge_method"], request["client_id"], request.get("scope", "")) == (
         "S256",
         fake_github.CLIENT,
         "",
     )
-    assert len(asked["state"]) >= 32
+    assert len(request["state"]) >= 32
 
 
 def test_lets_in_who_has_a_role_and_keeps_others_out(site: Site) -> None:
@@ -124,7 +124,7 @@ def test_lets_in_who_has_a_role_and_keeps_others_out(site: Site) -> None:
 def test_keeps_the_login_in_a_cookie_that_only_this_host_sees(site: Site) -> None:
     answer = site.log_in("/login/github?next=/acme:open/")
 
-    cookie = next(one for one in answer.headers.getlist("Set-Cookie") if one.startswith(f"{COOKIE}="))
+    cookie = next(item for item in answer.headers.getlist("Set-Cookie") if item.startswith(f"{COOKIE}="))
     assert answer.headers["Location"] == "/acme:open/"
     assert {"Secure", "HttpOnly", "Path=/", "SameSite=Lax"} <= set(cookie.split("; "))
     assert "Domain" not in cookie

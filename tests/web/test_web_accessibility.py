@@ -47,8 +47,8 @@ def writable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def faults(page: Page) -> list[tuple[str, str]]:
     """What axe finds: the rule, and the first element that breaks it."""
-    found: list[dict[str, Any]] = Axe().run(page).response["violations"]
-    return [(one["id"], one["nodes"][0]["html"]) for one in found]
+    violations: list[dict[str, Any]] = Axe().run(page).response["violations"]
+    return [(violation["id"], violation["nodes"][0]["html"]) for violation in violations]
 
 
 @pytest.mark.parametrize("path", [*EVERY_PAGE, *MORE_PAGES])

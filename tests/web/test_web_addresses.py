@@ -107,19 +107,19 @@ def test_an_address_names_what_else_differs_only_where_something_does() -> None:
 def test_an_address_means_the_series_it_was_made_for_and_no_other(other: Series) -> None:
     links = Links("p", [STEP_TIME, other])
 
-    for one, stranger in ((STEP_TIME, other), (other, STEP_TIME)):
-        query = dict(parse_qsl(urlsplit(links.series(one)).query, keep_blank_values=True))
-        assert matches_query(one, query)
+    for item, stranger in ((STEP_TIME, other), (other, STEP_TIME)):
+        query = dict(parse_qsl(urlsplit(links.series(item)).query, keep_blank_values=True))
+        assert matches_query(item, query)
         assert not matches_query(stranger, query)
 
 
 def test_two_machines_of_one_label_are_told_apart() -> None:
     gpus = [Machine(cpu=cpu, accelerator="NVIDIA H200", accelerators=2) for cpu in ("AMD EPYC", "Intel Xeon")]
-    one, other = (Series(STEP_TIME.benchmark, (), STEP_TIME.metric, machine) for machine in gpus)
+    item, other = (Series(STEP_TIME.benchmark, (), STEP_TIME.metric, machine) for machine in gpus)
 
-    links = Links("p", [one, other])
+    links = Links("p", [item, other])
 
-    assert links.series(one) != links.series(other)
+    assert links.series(item) != links.series(other)
 
 
 def test_a_text_parameter_may_be_typed_without_its_quotes() -> None:
@@ -137,9 +137,9 @@ def test_links_respect_where_the_application_is_mounted() -> None:
 
 
 def test_a_missing_page_offers_what_looks_most_like_it() -> None:
-    known = [
+    suggestions = [
         Suggestion(name, f"/{name}") for name in ("train.time_step", "serve.time_token", "train.time_data")
     ]
 
-    assert closest_suggestions("train.time_stop", known)[0].label == "train.time_step"
-    assert len(closest_suggestions("zzz", known)) == 3
+    assert closest_suggestions("train.time_stop", suggestions)[0].label == "train.time_step"
+    assert len(closest_suggestions("zzz", suggestions)) == 3

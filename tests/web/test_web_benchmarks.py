@@ -15,10 +15,10 @@ from perfci_web import create_app
 
 
 def test_benchmarks_are_found_by_every_word(client: FlaskClient) -> None:
-    found = read(client, f"{P}/benchmarks?q=step+fp32")
+    content = read(client, f"{P}/benchmarks?q=step+fp32")
 
-    assert "1 series of 14 with “step fp32”" in words(found)
-    assert len(re.findall('<th scope="row">', found)) == 1
+    assert "1 series of 14 with “step fp32”" in words(content)
+    assert len(re.findall('<th scope="row">', content)) == 1
 
 
 def test_benchmarks_name_a_cell_once_above_its_metrics(client: FlaskClient) -> None:
@@ -60,56 +60,58 @@ def test_benchmarks_name_the_place_of_a_cell_where_there_are_several(empty_store
 
 
 def test_a_list_takes_as_many_queries_however_long_it_is(client: FlaskClient) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
 
     def count(*given: object) -> None:
-        asked.append(str(given[2]))
+        requests.append(str(given[2]))
 
     sa.event.listen(sa.Engine, "before_cursor_execute", count)
     try:
         read(client, f"{P}/benchmarks?q=fp32")
-        few = len(asked)
+        few = len(requests)
         read(client, f"{P}/benchmarks")
     finally:
         sa.event.remove(sa.Engine, "before_cursor_execute", count)
 
-    assert len(asked) - few == few <= 25
+    assert len(requests) - few == few <= 25
 
 
 def test_what_was_never_measured_is_grouped_by_reason(client: FlaskClient) -> None:
-    told = words(read(client, f"{P}/benchmarks?show=unavailable"))
+    text = words(read(client, f"{P}/benchmarks?show=unavailable"))
 
-    assert "5 series were never measured here." in told
+    assert "5 series were never measured here." in text
     assert (
-        f"3 {EMULATED} models.Tiny.measure_training('fp16', 4) step_time forward_time backward_time" in told
+        f"3 {EMULATED} models.Tiny.measure_training('fp16', 4) step_time forward_time backward_time" in text
     )
-    assert "failed" not in told
+    assert "failed" not in text
 
 
 def test_a_search_that_finds_only_what_is_not_available_says_so(client: FlaskClient) -> None:
-    told = words(read(client, f"{P}/benchmarks?q=mfu"))
+    text = words(read(client, f"{P}/benchmarks?q=mfu"))
 
     assert (
         "No series with “mfu” has a value; 1 series with it cannot be measured here. See which, and why"
-        in told
+        in text
     )
 
 
 def test_the_list_and_the_series_page_name_the_same_level(client: FlaskClient) -> None:
     rows = client.get(f"{P}/benchmarks.json").get_json()["series"]
-    told = client.get(f"{SERIES}.json{BF16}").get_json()
+    document = client.get(f"{SERIES}.json{BF16}").get_json()
 
     (row,) = [
-        one for one in rows if one["metric"] == "cpu_time" and one["parameters"].get("dtype") == "'bf16'"
+        each_row
+        for each_row in rows
+        if each_row["metric"] == "cpu_time" and each_row["parameters"].get("dtype") == "'bf16'"
     ]
-    assert row["level"] == told["levels"][-1]["value"]
+    assert row["level"] == document["levels"][-1]["value"]
 
 
 def test_a_search_without_result_says_what_to_do(client: FlaskClient) -> None:
-    told = words(read(client, f"{P}/benchmarks?q=zebra"))
+    text = words(read(client, f"{P}/benchmarks?q=zebra"))
 
-    assert "No series has “zebra”" in told
-    assert "Show all 14" in told
+    assert "No series has “zebra”" in text
+    assert "Show all 14" in text
 
 
 def test_failures_come_first_where_they_are_asked_for(client: FlaskClient) -> None:
@@ -136,7 +138,7 @@ def test_knobs_that_make_no_sense_are_forgiven(client: FlaskClient) -> None:
 def test_an_informational_series_shows_its_newest_value(client: FlaskClient) -> None:
     """Nobody looks for moves in it, so the middle of its whole history would be a level it never stood at."""
     [row] = client.get(f"{P}/benchmarks.json?q=data_stall").get_json()["series"]
-    told = client.get(f"{MANY}/data_stall.json{MANY_BF16}").get_json()
+    document = client.get(f"{MANY}/data_stall.json{MANY_BF16}").get_json()
 
-    assert row["level"] == told["points"][-1]["value"]
-    assert (row["judged"], told["levels"]) == (False, [])
+    assert row["level"] == document["points"][-1]["value"]
+    assert (row["judged"], document["levels"]) == (False, [])

@@ -212,16 +212,16 @@ def test_pointing_at_a_commit_tells_its_subject(reader: Reader) -> None:
 
 def test_the_chart_is_walked_with_the_keyboard_alone(reader: Reader) -> None:
     page = reader.charted(SERIES)
-    told = page.locator(".readout p")
+    element = page.locator(".readout p")
     page.locator(".plot").focus()
 
     page.keyboard.press("Home")
-    expect(told).to_contain_text(a_commit(0).sha[:7])
+    expect(element).to_contain_text(a_commit(0).sha[:7])
     page.keyboard.press("ArrowRight")
-    expect(told).to_contain_text(a_commit(1).sha[:7])
+    expect(element).to_contain_text(a_commit(1).sha[:7])
     page.keyboard.press("Shift+ArrowRight")
-    expect(told).to_contain_text(a_commit(STEP).sha[:7])
-    expect(told).to_contain_text(re.compile(r"\+1\d\.\d % against the commit before"))
+    expect(element).to_contain_text(a_commit(STEP).sha[:7])
+    expect(element).to_contain_text(re.compile(r"\+1\d\.\d % against the commit before"))
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/commit/{a_commit(STEP).sha}")
 
@@ -342,7 +342,7 @@ def test_the_keyboard_sees_where_it_is(reader: Reader) -> None:
 
 def place_of(page: Page, index: int) -> tuple[float, float]:
     """Where a commit's dot lies on the screen."""
-    found = page.evaluate(
+    value = page.evaluate(
         """index => {
           const plot = document.querySelector('.plot'), { xaxis, yaxis } = plot._fullLayout;
           const box = plot.getBoundingClientRect(), dots = plot.data[3];
@@ -351,4 +351,4 @@ def place_of(page: Page, index: int) -> tuple[float, float]:
         }""",
         index,
     )
-    return found[0], found[1]
+    return value[0], value[1]

@@ -28,9 +28,9 @@ NIGHTS = 40
 
 def equal(series: Series, kind: VerdictKind, ratio: float) -> Verdict:
     commit = a_commit(1).sha
-    found = a_verdict(series, 1, kind, ratio, (ratio - 0.01, ratio + 0.01), stage=Stage.SCREENING)
+    verdict = a_verdict(series, 1, kind, ratio, (ratio - 0.01, ratio + 0.01), stage=Stage.SCREENING)
     return Verdict(
-        found.kind, found.stage, series, commit, commit, ratio, found.interval, 1.0, ratio, pairs=5
+        verdict.kind, verdict.stage, series, commit, commit, ratio, verdict.interval, 1.0, ratio, pairs=5
     )
 
 
@@ -64,26 +64,28 @@ def read(client: FlaskClient, path: str = PAGE) -> str:
 
 
 def test_the_page_tells_the_meter_with_its_interval(nights: Store) -> None:
-    told = read(client_of(nights))
+    content = read(client_of(nights))
 
-    assert "40 A/A runs: no false alarm in 79 verdicts (95 % interval up to 4.6 %)." in told
-    assert "A candidate that was never re-measured counts under screening only." in told
-    assert "All time 80 1 1.2 % 0.03 % to 6.8 % 0 0.0 % up to 4.6 %" in told
-    assert "Last 30 days 60 0 0.0 % up to 6.0 % 0 0.0 % up to 6.0 %" in told
+    assert "40 A/A runs: no false alarm in 79 verdicts (95 % interval up to 4.6 %)." in content
+    assert "A candidate that was never re-measured counts under screening only." in content
+    assert "All time 80 1 1.2 % 0.03 % to 6.8 % 0 0.0 % up to 4.6 %" in content
+    assert "Last 30 days 60 0 0.0 % up to 6.0 % 0 0.0 % up to 6.0 %" in content
 
 
 def test_a_series_that_wanders_by_itself_has_a_raised_bar(nights: Store) -> None:
-    told = read(client_of(nights))
+    content = read(client_of(nights))
 
     assert re.search(
-        r"serve\. Generate\. track_ throughput throughput AMD EPYC [^%]+ [78]\.\d % 40 raised to", told
+        r"serve\. Generate\. track_ throughput throughput AMD EPYC [^%]+ [78]\.\d % 40 raised to", content
     )
 
 
 def test_the_bar_is_that_of_the_policy(nights: Store) -> None:
-    told = client_of(nights, Settings(judge=JudgeTable(bar=0.1))).get(f"{PAGE}.json").get_json()
+    document = client_of(nights, Settings(judge=JudgeTable(bar=0.1))).get(f"{PAGE}.json").get_json()
 
-    assert [(one["series"]["metric"], one["bar"], one["raised"]) for one in told["noise_floors"]] == [
+    assert [
+        (floor["series"]["metric"], floor["bar"], floor["raised"]) for floor in document["noise_floors"]
+    ] == [
         ("throughput", 0.1, False),
         ("cpu_time", 0.1, False),
     ]
@@ -102,10 +104,10 @@ def test_the_json_twin_says_what_the_page_says(nights: Store) -> None:
 
 
 def test_a_project_without_equals_is_told_how_to_get_some(client: FlaskClient) -> None:
-    told = read(client)
+    content = read(client)
 
-    assert "No commit was compared with itself yet" in told
-    assert "screening found 1 candidate change: 1 not validated." in told
+    assert "No commit was compared with itself yet" in content
+    assert "screening found 1 candidate change: 1 not validated." in content
 
 
 @pytest.mark.browser

@@ -8,12 +8,12 @@ from web_builders import COMMITS, EMULATED, STEP, a_commit
 
 
 def test_the_comparison_names_every_word(client: FlaskClient) -> None:
-    told = words(read(client, COMPARE))
+    text = words(read(client, COMPARE))
 
     counts = "1 failed, 1 regression, 1 inconclusive, 1 not comparable, 1 missing, 1 improvement, 2 unchanged"
-    assert counts in told
-    assert "about 14 more pairs would decide" in told
-    assert "Worst: serve.Generate.time_batch(64) failed" in told
+    assert counts in text
+    assert "about 14 more pairs would decide" in text
+    assert "Worst: serve.Generate.time_batch(64) failed" in text
 
 
 def test_the_comparison_shows_informational_metrics(client: FlaskClient) -> None:
@@ -24,9 +24,9 @@ def test_the_comparison_shows_informational_metrics(client: FlaskClient) -> None
 
 
 def test_the_comparison_folds_what_neither_side_could_measure(client: FlaskClient) -> None:
-    told = words(read(client, COMPARE))
+    text = words(read(client, COMPARE))
 
-    assert f"5 not available on either side 3 {EMULATED}" in told
+    assert f"5 not available on either side 3 {EMULATED}" in text
 
 
 def test_the_comparison_shows_what_else_changed(client: FlaskClient) -> None:
@@ -48,11 +48,11 @@ def test_two_shas_in_a_form_become_an_address(client: FlaskClient) -> None:
 
 
 def test_a_commit_shows_what_it_measured(client: FlaskClient) -> None:
-    told = words(read(client, f"{P}/commit/{a_commit(COMMITS - 1).sha[:10]}"))
+    text = words(read(client, f"{P}/commit/{a_commit(COMMITS - 1).sha[:10]}"))
 
-    assert "9 series measured; 1 failed; 5 not available here." in told
-    assert f"5 not available here 3 {EMULATED}" in told
-    assert "3 informational metrics, shown and not judged" in told
-    assert "Failed 1 oom: torch.OutOfMemoryError" in told
-    assert "governor" in told
-    assert f"perfci run {a_commit(COMMITS - 1).short_sha}" in told
+    assert "9 series measured; 1 failed; 5 not available here." in text
+    assert f"5 not available here 3 {EMULATED}" in text
+    assert "3 informational metrics, shown and not judged" in text
+    assert "Failed 1 oom: torch.OutOfMemoryError" in text
+    assert "governor" in text
+    assert f"perfci run {a_commit(COMMITS - 1).short_sha}" in text

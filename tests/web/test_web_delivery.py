@@ -107,11 +107,11 @@ def test_the_chart_library_is_the_pinned_basic_bundle(client: FlaskClient) -> No
     path = re.search(r'data-plotly="([^"]+)"', read(client, f"{SERIES}{BF16}"))
     assert path
     packed = client.get(path[1], headers={"Accept-Encoding": "gzip"})
-    known = {"Accept-Encoding": "gzip", "If-None-Match": packed.headers["ETag"]}
+    existing = {"Accept-Encoding": "gzip", "If-None-Match": packed.headers["ETag"]}
 
     assert len(packed.data) < 420_000
     assert hashlib.sha256(gzip.decompress(packed.data)).hexdigest() == PLOTLY_SHA256
-    assert client.get(path[1], headers=known).status_code == 304
+    assert client.get(path[1], headers=existing).status_code == 304
 
 
 def test_the_readers_theme_is_drawn_by_the_server(client: FlaskClient) -> None:

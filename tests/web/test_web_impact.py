@@ -45,7 +45,7 @@ def rows(client: FlaskClient, path: str) -> list[str]:
     page = client.get(path).get_data(as_text=True)
     body = page.partition("</thead>")[2].partition("</table>")[0]
     plain = [re.sub(r"<(?!wbr)[^>]+>", " ", row).replace("<wbr>", "") for row in body.split("</tr>")]
-    return [" ".join(unescape(one).split()) for one in plain if one.strip()]
+    return [" ".join(unescape(item).split()) for item in plain if item.strip()]
 
 
 def test_a_later_gain_hides_no_loss(client: FlaskClient) -> None:
@@ -64,10 +64,10 @@ def test_a_later_gain_hides_no_loss(client: FlaskClient) -> None:
 def test_shows_what_got_worse_alone_or_better_alone(
     client: FlaskClient, moved: str, commits: list[str]
 ) -> None:
-    found = rows(client, f"{P}/impact?effect={moved}")
+    result = rows(client, f"{P}/impact?effect={moved}")
 
-    assert [row.split()[0] for row in found if "Change number" in row][: len(commits)] == commits
-    assert len(found) == {"worse": 3, "better": 2, "up": 5}[moved]
+    assert [row.split()[0] for row in result if "Change number" in row][: len(commits)] == commits
+    assert len(result) == {"worse": 3, "better": 2, "up": 5}[moved]
 
 
 def test_tells_of_one_commit_and_says_where_it_moved_nothing(client: FlaskClient) -> None:
@@ -93,13 +93,13 @@ def test_what_was_nothing_has_no_impact(client: FlaskClient) -> None:
 
 
 def test_the_twin_says_the_same(client: FlaskClient) -> None:
-    found = client.get(f"{P}/impact.json?effect=worse").get_json()
+    document = client.get(f"{P}/impact.json?effect=worse").get_json()
 
-    assert [(one["sentence"], one["incident"], one["state"]) for one in found["items"]] == [
+    assert [(item["sentence"], item["incident"], item["state"]) for item in document["items"]] == [
         ("serve.<b> got 5.0 % slower", 1, "new"),
         ("train got 20.0 % slower", 1, "new"),
     ]
-    assert found["next"] is None
+    assert document["next"] is None
 
 
 def test_a_commit_and_an_incident_lead_there(client: FlaskClient) -> None:

@@ -29,16 +29,18 @@ def test_blames_no_commit_for_a_new_torch_and_names_it(client: FlaskClient) -> N
 
 
 def test_the_twin_holds_everything(client: FlaskClient) -> None:
-    found = client.get(f"{P}/incidents.json").get_json()
+    document = client.get(f"{P}/incidents.json").get_json()
 
-    by_commit = {(one["commit"], one["kind"]): one for one in found["incidents"]}
+    by_commit = {(incident["commit"], incident["kind"]): incident for incident in document["incidents"]}
     assert set(by_commit) >= {(a_commit(STEP).sha, "mixed"), (a_commit(SUSPECT).sha, "regression")}
-    assert all(one["disposition"] == "page" for one in found["incidents"] if one["open"])
-    assert (found["retests"], found["slow_drifts"]) == ([], [])
+    assert all(incident["disposition"] == "page" for incident in document["incidents"] if incident["open"])
+    assert (document["retests"], document["slow_drifts"]) == ([], [])
 
 
 def test_the_overview_links_to_each_open_incident(client: FlaskClient) -> None:
-    (first, *_) = [one for one in client.get(f"{P}/incidents.json").get_json()["incidents"] if one["open"]]
+    (first, *_) = [
+        incident for incident in client.get(f"{P}/incidents.json").get_json()["incidents"] if incident["open"]
+    ]
 
     text = client.get(f"{P}/").get_data(as_text=True)
 

@@ -33,11 +33,11 @@ def incidents(served: tuple[Store, str]) -> str:
     """The address of the list of three open incidents, of which it shows the newest number first."""
     store, url = served
     name = f"model-{next(PROJECTS)}"
-    found = [
+    results = [
         a_budgeted_incident(f"{name}-{at}", a_move(f"train.time_{at}", at=at), good=at - 1, bad=at)
         for at in (12, 20, 30)
     ]
-    reconcile(store, datetime.now(UTC) - timedelta(days=1), *found[::-1], slug=f"acme/{name}")
+    reconcile(store, datetime.now(UTC) - timedelta(days=1), *results[::-1], slug=f"acme/{name}")
     return f"{url}acme:{name}/incidents"
 
 
@@ -136,8 +136,8 @@ def test_of_two_people_the_second_is_told_and_loses_nothing_typed(
     browser: Browser, page: Page, incidents: str
 ) -> None:
     second = browser.new_page()
-    for one in (page, second):
-        one.goto(f"{incidents}/1")
+    for item in (page, second):
+        item.goto(f"{incidents}/1")
     page.get_by_label("Assignee").fill("Ada")
     page.get_by_label("State").select_option("investigating")
     page.get_by_role("button", name="Save").click()

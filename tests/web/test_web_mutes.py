@@ -26,9 +26,9 @@ SAID = (
 def put_away(store: Store, metric: str = "", until: datetime = NOW + timedelta(days=30)) -> None:
     reason = "3 of its 10 decided incidents were invalid"
     with store.begin() as tx:
-        known = find_project(tx, PROJECT)
-        assert known is not None
-        add_mute(tx, known.id, Mute(NAME, metric, 0.3, reason, NOW, until, "perfci"))
+        project = find_project(tx, PROJECT)
+        assert project is not None
+        add_mute(tx, project.id, Mute(NAME, metric, 0.3, reason, NOW, until, "perfci"))
 
 
 def told(store: Store, path: str, days: int = 0) -> str:
@@ -67,9 +67,9 @@ def test_what_is_over_or_was_let_out_is_not_told(full_store: Store) -> None:
     put_away(full_store)
     later = told(full_store, f"{P}/benchmarks", days=31)
     with full_store.begin() as tx:
-        known = find_project(tx, PROJECT)
-        assert known is not None
-        end_mute(tx, known.id, NAME, "", NOW)
+        project = find_project(tx, PROJECT)
+        assert project is not None
+        end_mute(tx, project.id, NAME, "", NOW)
 
     assert "muted" not in later + told(full_store, f"{P}/benchmarks") + told(full_store, f"{SERIES}{BF16}")
 

@@ -29,10 +29,10 @@ def test_several_projects_are_listed(empty_store: Store) -> None:
 
 
 def test_an_empty_store_says_how_to_fill_it(empty_store: Store) -> None:
-    told = words(create_app(empty_store).test_client().get("/").text)
+    text = words(create_app(empty_store).test_client().get("/").text)
 
-    assert "nothing was measured yet" in told
-    assert "perfci run" in told
+    assert "nothing was measured yet" in text
+    assert "perfci run" in text
 
 
 def test_an_empty_project_says_how_to_fill_it(empty_store: Store) -> None:
@@ -46,33 +46,33 @@ def test_an_empty_project_says_how_to_fill_it(empty_store: Store) -> None:
 
 
 def test_the_overview_answers_in_its_first_words(client: FlaskClient) -> None:
-    told = words(read(client, f"{P}/"))
+    text = words(read(client, f"{P}/"))
 
     assert (
-        "1 open regression. train.Step.time_step(8, 'bf16') got 18.3 % slower [15.9, 20.8], 10 pairs" in told
+        "1 open regression. train.Step.time_step(8, 'bf16') got 18.3 % slower [15.9, 20.8], 10 pairs" in text
     )
-    assert "Last measured 21 minutes ago" in told
-    assert "2 candidates not confirmed · 1 verdict inconclusive" in told
+    assert "Last measured 21 minutes ago" in text
+    assert "2 candidates not confirmed · 1 verdict inconclusive" in text
 
 
 def test_the_overview_counts_what_head_has(client: FlaskClient) -> None:
-    told = words(read(client, f"{P}/"))
+    text = words(read(client, f"{P}/"))
 
-    assert re.search(r"measured ?9 not available ?5 failed ?1 not run ?1", told)
+    assert re.search(r"measured ?9 not available ?5 failed ?1 not run ?1", text)
 
 
 def test_the_overview_counts_processes_and_not_what_each_gave(client: FlaskClient) -> None:
-    told = words(read(client, f"{P}/"))
+    text = words(read(client, f"{P}/"))
 
     cells = COMMITS * 7 - 3 - 1  # three commits ran out of memory, and the newest has no throughput
-    assert f"40 commits · 14 series · {5 * cells + COMMITS:,} processes · 5 more not available here" in told
+    assert f"40 commits · 14 series · {5 * cells + COMMITS:,} processes · 5 more not available here" in text
 
 
 def test_the_overview_tells_a_reason_once(client: FlaskClient) -> None:
-    told = words(read(client, f"{P}/"))
+    text = words(read(client, f"{P}/"))
 
-    assert told.count(EMULATED) == 1
-    assert f"3 {EMULATED}" in told
+    assert text.count(EMULATED) == 1
+    assert f"3 {EMULATED}" in text
 
 
 def test_the_overview_links_a_finding_to_its_evidence(client: FlaskClient) -> None:

@@ -20,11 +20,11 @@ from tests.support.evaluations import a_budgeted_incident, a_move, a_project, re
 @pytest.fixture
 def client(empty_store: Store) -> FlaskClient:
     """Seven incidents, of which one is settled."""
-    found = [
+    incidents = [
         a_budgeted_incident(f"n{at}", a_move(f"train.time_{at}", at=at), good=at - 1, bad=at)
         for at in range(20, 27)
     ]
-    reconcile(empty_store, NOW - timedelta(days=1), *found)
+    reconcile(empty_store, NOW - timedelta(days=1), *incidents)
     project = a_project(empty_store)
     with empty_store.begin() as tx:
         update_incident(tx, project, 3, 1, IncidentUpdate(IncidentState.INVALID), acting_as("ada", NOW))

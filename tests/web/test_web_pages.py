@@ -39,8 +39,8 @@ def status(client: FlaskClient) -> Callable[[str], int]:
 def test_every_link_of_a_page_leads_somewhere(
     client: FlaskClient, status: Callable[[str], int], path: str
 ) -> None:
-    found = re.findall(r'(?:href|src)="([^"]+)"', read(client, path))
-    addresses = {unescape(address).partition("#")[0] for address in found}
+    result = re.findall(r'(?:href|src)="([^"]+)"', read(client, path))
+    addresses = {unescape(address).partition("#")[0] for address in result}
 
     for address in sorted(filter(None, addresses)):
         assert status(address) in (200, 302), address

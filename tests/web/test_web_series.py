@@ -28,10 +28,10 @@ def test_the_series_page_tells_failures_with_their_reason(client: FlaskClient) -
 
 
 def test_a_candidate_is_not_shown_as_confirmed(client: FlaskClient) -> None:
-    told = words(read(client, f"{P}/s/train.Step.peakmem_step/peak_memory"))
+    text = words(read(client, f"{P}/s/train.Step.peakmem_step/peak_memory"))
 
-    assert "1 candidate change not confirmed" in told
-    assert "found in screening, not yet confirmed on new pairs" in told
+    assert "1 candidate change not confirmed" in text
+    assert "found in screening, not yet confirmed on new pairs" in text
 
 
 def test_a_series_known_from_comparisons_only_says_so(client: FlaskClient) -> None:
@@ -43,11 +43,11 @@ def test_a_series_known_from_comparisons_only_says_so(client: FlaskClient) -> No
 
 
 def test_an_informational_series_is_never_judged(client: FlaskClient) -> None:
-    told = words(read(client, f"{MANY}/data_stall{MANY_BF16}"))
+    text = words(read(client, f"{MANY}/data_stall{MANY_BF16}"))
 
-    assert re.search(rf"data_stall was 19\.\d % at {a_commit(COMMITS - 1).short_sha}\.", told)
-    assert "Informational: shown beside the judged metrics of the same processes" in told
-    assert "Changes" not in told
+    assert re.search(rf"data_stall was 19\.\d % at {a_commit(COMMITS - 1).short_sha}\.", text)
+    assert "Informational: shown beside the judged metrics of the same processes" in text
+    assert "Changes" not in text
 
 
 def test_two_clocks_name_each_other_and_say_which_is_judged(client: FlaskClient) -> None:
@@ -85,7 +85,7 @@ def test_an_address_of_several_cells_offers_them(client: FlaskClient) -> None:
 def test_a_short_series_says_how_many_commits_are_missing(tmp_path: Path) -> None:
     store = a_store(tmp_path)
     fill(store, commits=3)
-    told = words(create_app(store).test_client().get(f"{SERIES}{BF16}").text)
+    text = words(create_app(store).test_client().get(f"{SERIES}{BF16}").text)
     store.close()
 
-    assert "5 more measured commits needed" in told
+    assert "5 more measured commits needed" in text

@@ -89,7 +89,7 @@ def test_tells_what_was_announced(
     page = client.get(f"{P}/3").get_data(as_text=True).replace("<wbr>", "")
 
     assert "<b>more" not in page
-    assert [one for one in says if one not in unescape(page)] == []
+    assert [each_say for each_say in says if each_say not in unescape(page)] == []
     assert ("accepted</span>" in page) is chip
 
 

@@ -14,28 +14,28 @@ from perfci_web import create_app
 
 
 def test_the_json_twin_of_a_series_says_what_the_page_says(client: FlaskClient) -> None:
-    told = client.get(f"{SERIES}.json{BF16}").get_json()
+    document = client.get(f"{SERIES}.json{BF16}").get_json()
 
-    assert told["sentence"] in words(read(client, f"{SERIES}{BF16}"))
-    assert len(told["points"]) == COMMITS
-    assert told["points"][STEP + 1]["subject"] == HOSTILE_SUBJECT
-    assert [change["state"] for change in told["changes"]] == ["confirmed"]
+    assert document["sentence"] in words(read(client, f"{SERIES}{BF16}"))
+    assert len(document["points"]) == COMMITS
+    assert document["points"][STEP + 1]["subject"] == HOSTILE_SUBJECT
+    assert [change["state"] for change in document["changes"]] == ["confirmed"]
 
 
 def test_a_chart_may_ask_for_fewer_points(client: FlaskClient) -> None:
-    told = client.get(f"{SERIES}.json{BF16}&max_points=10").get_json()
+    document = client.get(f"{SERIES}.json{BF16}&max_points=10").get_json()
 
-    assert len(told["points"]) < 20
-    assert sum(point["merged"] for point in told["points"]) == COMMITS
+    assert len(document["points"]) < 20
+    assert sum(point["merged"] for point in document["points"]) == COMMITS
 
 
 def test_the_csv_twin_of_a_series_is_exact(client: FlaskClient) -> None:
     answer = client.get(f"{SERIES}.csv{BF16}")
     rows = list(csv.DictReader(io.StringIO(answer.text)))
-    told = client.get(f"{SERIES}.json{BF16}").get_json()
+    document = client.get(f"{SERIES}.json{BF16}").get_json()
 
     assert answer.content_type.startswith("text/csv")
-    assert [float(row["value"]) for row in rows] == [point["value"] for point in told["points"]]
+    assert [float(row["value"]) for row in rows] == [point["value"] for point in document["points"]]
 
 
 def test_the_svg_twin_stands_alone(client: FlaskClient) -> None:
@@ -48,10 +48,10 @@ def test_the_svg_twin_stands_alone(client: FlaskClient) -> None:
 
 
 def test_the_twins_of_the_list_hold_the_same_series(client: FlaskClient) -> None:
-    told = client.get(f"{P}/benchmarks.json?q=train").get_json()
+    document = client.get(f"{P}/benchmarks.json?q=train").get_json()
     rows = list(csv.DictReader(io.StringIO(client.get(f"{P}/benchmarks.csv?q=train").text)))
 
-    assert told["total"] == len(told["series"]) == len(rows) == 10
+    assert document["total"] == len(document["series"]) == len(rows) == 10
     assert {row["parameters"] for row in rows} == {
         "",
         "batch=8 dtype='bf16'",
@@ -61,18 +61,18 @@ def test_the_twins_of_the_list_hold_the_same_series(client: FlaskClient) -> None
 
 
 def test_the_twins_of_a_comparison_hold_the_same_verdicts(client: FlaskClient) -> None:
-    told = client.get(f"{COMPARE}.json").get_json()
+    document = client.get(f"{COMPARE}.json").get_json()
     markdown = client.get(f"{COMPARE}.md").text
 
-    assert told["counts"] == dict.fromkeys(
+    assert document["counts"] == dict.fromkeys(
         ("failed", "regression", "inconclusive", "not_comparable", "missing", "improvement"), 1
     ) | {"unchanged": 2}
-    assert [reading["series"]["metric"] for reading in told["informational"]] == [
+    assert [reading["series"]["metric"] for reading in document["informational"]] == [
         "data_stall",
         "step_time",
         "time",
     ]
-    assert {reason["reason"]: len(reason["series"]) for reason in told["unavailable"]}[EMULATED] == 3
+    assert {reason["reason"]: len(reason["series"]) for reason in document["unavailable"]}[EMULATED] == 3
     assert "### perfci: 1 failed, 1 regression, " in markdown
     assert f"[full report](http://localhost{COMPARE})" in markdown
 

@@ -143,24 +143,27 @@ def test_coverage_tells_four_things_apart() -> None:
         UnmeasuredSeries(MFU, Status.SKIPPED, "no peak is known"),
     ]
 
-    found = overview.build_coverage(HeadStatus(a_commit(39), 1, ended, [MEMORY]))
+    coverage = overview.build_coverage(HeadStatus(a_commit(39), 1, ended, [MEMORY]))
 
-    assert found.head == a_commit(39)
-    assert [(share.label, share.count) for share in found.shares] == [
+    assert coverage.head == a_commit(39)
+    assert [(share.label, share.count) for share in coverage.shares] == [
         ("measured", 1),
         ("not available", 1),
         ("failed", 1),
         ("not run", 1),
     ]
-    assert (found.failed, found.not_run) == ((MissingReason("oom: out of memory", (STEP_FP32,)),), (MEMORY,))
+    assert (coverage.failed, coverage.not_run) == (
+        (MissingReason("oom: out of memory", (STEP_FP32,)),),
+        (MEMORY,),
+    )
 
 
 def test_coverage_tells_a_reason_once_however_many_series_share_it() -> None:
     ended = [UnmeasuredSeries(series, Status.SKIPPED, reason) for series, reason in UNAVAILABLE.items()]
 
-    found = overview.build_coverage(HeadStatus(a_commit(39), 0, ended)).unavailable
+    unavailable = overview.build_coverage(HeadStatus(a_commit(39), 0, ended)).unavailable
 
-    assert [(reason.text, len(reason.series)) for reason in found] == [
+    assert [(reason.text, len(reason.series)) for reason in unavailable] == [
         (EMULATED, 3),
         (NO_ALLOCATOR, 1),
         ("the peak of this CPU is not known", 1),
@@ -219,7 +222,7 @@ def test_a_cell_holds_its_judged_metrics_first_each_clock_beside_its_twin_and_in
     page = benchmarks.select_series([a_record(STEP_TIME), *the_many()], {})
 
     assert [cell.series.cell for cell in page.cells] == [LOSS_CPU.cell, STEP_TIME.cell]
-    assert [one.series for one in page.cells[0].rows] == [LOSS_CPU, LOSS_WALL, STATE_BYTES, STALL]
+    assert [row.series for row in page.cells[0].rows] == [LOSS_CPU, LOSS_WALL, STATE_BYTES, STALL]
 
 
 def test_the_largest_change_comes_first_within_its_cell_too() -> None:
@@ -230,15 +233,15 @@ def test_the_largest_change_comes_first_within_its_cell_too() -> None:
 
 def test_what_was_never_measured_is_left_out_and_counted() -> None:
     page = benchmarks.select_series(the_many(), {})
-    asked = benchmarks.select_series(the_many(), {}, show=benchmarks.UNAVAILABLE)
+    request = benchmarks.select_series(the_many(), {}, show=benchmarks.UNAVAILABLE)
 
     assert (page.total, page.measured, page.unavailable) == (4, 4, 1)
-    assert [one.series for one in asked.series] == [MFU]
+    assert [each_series.series for each_series in request.series] == [MFU]
     assert benchmarks.group_reasons(the_many(), "mfu") == (MissingReason("no peak is known", (MFU,)),)
 
 
 def test_no_page_tears_a_cell_apart() -> None:
-    metrics = [a_series(f"bench.measure_{k}", f"metric_{one}") for k in range(3) for one in range(30)]
+    metrics = [a_series(f"bench.measure_{k}", f"metric_{item}") for k in range(3) for item in range(30)]
     records = [a_record(series, row_id=k) for k, series in enumerate(metrics)]
 
     pages = [benchmarks.select_series(records, {}, page=number) for number in (1, 2, 3)]
@@ -249,7 +252,7 @@ def test_no_page_tears_a_cell_apart() -> None:
 def test_the_twin_of_a_series_is_read_with_it_to_tell_which_is_judged() -> None:
     [cpu] = [record for record in the_many() if record.series == LOSS_CPU]
 
-    assert [one.series for one in benchmarks.add_clock_twins([cpu], the_many())] == [LOSS_CPU, LOSS_WALL]
+    assert [twin.series for twin in benchmarks.add_clock_twins([cpu], the_many())] == [LOSS_CPU, LOSS_WALL]
 
 
 def test_a_long_table_is_folded_by_benchmark() -> None:
@@ -266,7 +269,9 @@ def test_a_long_table_is_folded_by_benchmark() -> None:
 
 
 def test_half_and_double_are_changes_of_the_same_size() -> None:
-    half, double = (ChangePoint(one, "b", "a", rel, 1, 1) for one, rel in ((STEP_TIME, -0.5), (MEMORY, 1.0)))
+    half, double = (
+        ChangePoint(item, "b", "a", rel, 1, 1) for item, rel in ((STEP_TIME, -0.5), (MEMORY, 1.0))
+    )
 
     sizes = benchmarks.largest_changes([half, double], [])
 
@@ -311,7 +316,7 @@ def test_a_series_page_says_how_many_commits_are_missing() -> None:
 
 def test_a_series_page_knows_its_namesakes_and_the_other_cells() -> None:
     older = replace(STEP_TIME, benchmark=Benchmark(STEP_TIME.benchmark.name, "0"))
-    records = [a_record(one) for one in (STEP_TIME, STEP_FP32, older)]
+    records = [a_record(item) for item in (STEP_TIME, STEP_FP32, older)]
 
     page = series.build_series_view("p", a_trend(STEP_TIME), [], records)
 
@@ -322,12 +327,14 @@ def test_a_series_page_knows_its_namesakes_and_the_other_cells() -> None:
 def test_a_series_page_lists_what_else_its_processes_gave() -> None:
     page = series.build_series_view("p", a_trend(STALL), [], [*the_many(), a_record(FP16[0])], judged=False)
 
-    assert [one.series for one in page.metrics] == [LOSS_CPU, LOSS_WALL, STATE_BYTES, STALL, MFU]
+    assert [metric.series for metric in page.metrics] == [LOSS_CPU, LOSS_WALL, STATE_BYTES, STALL, MFU]
 
 
 def test_a_series_page_knows_what_the_other_clock_read() -> None:
     records = the_many()
-    wall, cpu = (next(one for one in records if one.series == series) for series in (LOSS_WALL, LOSS_CPU))
+    wall, cpu = (
+        next(record for record in records if record.series == series) for series in (LOSS_WALL, LOSS_CPU)
+    )
 
     page = series.build_series_view(
         "p", a_trend(LOSS_WALL), [], records, twin_trend=a_trend(LOSS_CPU), judged=False
@@ -458,7 +465,7 @@ def test_a_commit_page_tells_its_neighbours_and_verdicts() -> None:
 
 
 def test_a_commit_page_tells_once_how_many_failed_alike() -> None:
-    failed = [Result(one, Status.TIMEOUT, reason="60 s") for one in (STEP_TIME, STEP_FP32)]
+    failed = [Result(item, Status.TIMEOUT, reason="60 s") for item in (STEP_TIME, STEP_FP32)]
     run = replace(a_run(3), results=(*failed, Result(MEMORY, Status.FAILED, reason="boom")))
 
     page = commit.build_commit_view("p", a_commit(3), NEWEST_FIRST, [], [run], [])

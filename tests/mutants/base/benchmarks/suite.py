@@ -77,9 +77,9 @@ class Loader(Bench):
         first, waited = time.perf_counter(), 0.0
         for _ in range(self.STEPS):
             step()
-            asked = time.perf_counter()
+            perf_counter = time.perf_counter()
             next(batches)
-            waited += time.perf_counter() - asked
+            waited += time.perf_counter() - perf_counter
         return first - begin, waited, time.perf_counter() - first
 
 
