@@ -177,7 +177,7 @@ def test_what_github_refuses_waits_for_a_person(server: Server, caplog: pytest.L
     assert server.events() == [("failed", 1, why)]
     assert f"17 (completed) of acme/model is given up: {why}" in caplog.text
     assert client.get("/readyz").json["warnings"] == [
-        "1 workflow runs could not be reported on their pull requests: see `perfci db check`."
+        "1 workflow run could not be reported on a pull request: see `perfci db check`."
     ]
     assert "perfci_run_events_failed 1.0" in client.get("/metrics").text.splitlines()
 

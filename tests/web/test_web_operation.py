@@ -69,7 +69,7 @@ def test_uploads_that_were_given_up_are_a_warning(client: FlaskClient, store: St
     promise(store, attempts=leased_work.MAX_ATTEMPTS)
 
     assert client.get("/readyz").get_json()["warnings"] == [
-        "1 uploads could not be judged: see `perfci db check`."
+        "1 upload could not be judged: see `perfci db check`."
     ]
 
 

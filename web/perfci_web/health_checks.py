@@ -10,6 +10,7 @@ from pathlib import Path
 from flask import Flask, Response, jsonify
 
 from perfci.model import PerfciError
+from perfci.report.number_format import format_count
 from perfci.store import Store
 from perfci.store.maintenance.database_stats import load_database_stats, require_writable, sqlite_file_of
 
@@ -53,14 +54,14 @@ def _load_warnings(store: Store, now: datetime) -> list[str]:
         age_s = f"{stats.outbox_oldest_s:.0f} s"
         warnings.append(f"The oldest upload waits for {age_s} to be judged: does `perfci judge-worker` run?")
     if stats.outbox_failed:
-        warnings.append(f"{stats.outbox_failed} uploads could not be judged: see `perfci db check`.")
-    if stats.deliveries_failed:
-        warnings.append(f"{stats.deliveries_failed} notifications could not be sent.")
-    if stats.run_events_failed:
         warnings.append(
-            f"{stats.run_events_failed} workflow runs could not be reported on their pull requests: "
-            "see `perfci db check`."
+            f"{format_count(stats.outbox_failed, 'upload')} could not be judged: see `perfci db check`."
         )
+    if stats.deliveries_failed:
+        warnings.append(f"{format_count(stats.deliveries_failed, 'notification')} could not be sent.")
+    if stats.run_events_failed:
+        runs = format_count(stats.run_events_failed, "workflow run")
+        warnings.append(f"{runs} could not be reported on a pull request: see `perfci db check`.")
     return warnings
 
 
