@@ -29,7 +29,7 @@ from perfci.stats.incremental_segmentation import (
     update_segmentations,
 )
 from perfci.store import open_store
-from perfci.store.jobs import leased_work
+from perfci.store.projects import promise_work
 from perfci.store.writes import row_ids
 from perfci.verdicts.json_filters import judge_document
 from tests.support.builders import NOON, PROJECT
@@ -138,7 +138,8 @@ def looking(commits: int, series: int) -> Iterator[Figure]:
         for number in range(commits, commits + LOOKS):
             add_commits(store, [number], series)
             with store.begin() as tx:
-                leased_work.add_work(tx, row_ids.ensure_project_id(tx, PROJECT), "judge", f"{number}-0", NOON)
+                project_id = row_ids.ensure_project_id(tx, PROJECT)
+                promise_work(tx, project_id, "judge", [f"{number}-0"], NOON)
             done, item = timed(worker.run_once)
             assert done == 1
             took.append(item)

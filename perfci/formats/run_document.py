@@ -124,11 +124,12 @@ def idempotency_key(run: Run) -> str:
     origin = dict(run.origin)
     job = [origin.get(name, "") for name in ("run_id", "attempt", "job")]
     in_ci = bool(job[0])
+    machine = {name: getattr(run.machine, name) for name in MachinePart.model_fields}
     # Stored keys depend on the order of these parts, and on empty ones being left out.
     parts: list[object] = [
         run.project,
         run.commit.sha,
-        _machine_to_content(run.machine),
+        _drop_empty(machine),
         run.suite,
         *job,
     ]
@@ -265,6 +266,7 @@ def run_to_content(run: Run) -> dict[str, Any]:
             raise PerfciError(
                 f"{series.label} was measured on another machine, variant or harness than its run says."
             )
+    machine = {name: getattr(run.machine, name) for name in MachinePart.model_fields}
     commit = {name: getattr(run.commit, name) for name in CommitPart.model_fields}
     commit["committed_at"] = _format_time(run.commit.committed_at)
     return _drop_empty(
@@ -273,7 +275,7 @@ def run_to_content(run: Run) -> dict[str, Any]:
             "project": run.project,
             "session": run.session,
             "commit": _drop_empty(commit),
-            "machine": _machine_to_content(run.machine),
+            "machine": _drop_empty(machine),
             "environment": _pairs_to_object(run.environment.values),
             "variant": _pairs_to_object(run.variant.values),
             "suite": run.suite,
@@ -284,10 +286,6 @@ def run_to_content(run: Run) -> dict[str, Any]:
             "results": [result_to_content(result) for result in run.results],
         }
     )
-
-
-def _machine_to_content(machine: Machine) -> dict[str, Any]:
-    return _drop_empty({name: getattr(machine, name) for name in MachinePart.model_fields})
 
 
 def result_to_content(result: Result) -> dict[str, Any]:

@@ -13,8 +13,7 @@ from perfci.github.shapes import PullRequest
 from perfci.service.audit_context import AuditContext
 from perfci.store.incidents import exemptions
 from perfci.store.incidents.exemptions import ExpectedChangeRecord
-from perfci.store.jobs import leased_work
-from perfci.store.projects import Project, mark_changed
+from perfci.store.projects import Project, mark_changed, promise_work
 from perfci.verdicts.expected_change import ExpectedChange, parse_expected_changes
 from perfci.verdicts.incidents.page_budget import MergedExpectedChange
 
@@ -77,7 +76,7 @@ def save_expected_changes(
     ]
     added = exemptions.add_expected_changes(tx, project.id, records, context.actor.name, context.at)
     if added:
-        leased_work.add_work(tx, project.id, "evaluate", "expected_changes", context.at)
+        promise_work(tx, project.id, "evaluate", ["expected_changes"], context.at)
         sources = sorted({f"{change.source} at {change.sha[:12]}" for change in authorized})
         context.record(tx, AUDIT_ACTION, ", ".join(sources), project.id, {"expected_changes": added})
         mark_changed(tx, [project.id])

@@ -1,19 +1,22 @@
-"""Store projects: their names, visibility, settings, and a version that grows with every change."""
+"""Store projects: names, visibility, settings, and what their changes promise: a new version, and work."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
-from perfci.store.database import CHANGED_PROJECTS
+from perfci.store.database import CHANGED_PROJECTS, insert_rows
 from perfci.store.dialects import insert_or_ignore
+from perfci.store.tables.jobs import OutboxRow
 from perfci.store.tables.measurements import ProjectRow
+
+WorkKind = Literal["judge", "judge_pr", "evaluate"]
 
 PUBLIC = "public"
 PRIVATE = "private"
@@ -85,6 +88,12 @@ def mark_changed(tx: Session, project_ids: Iterable[int]) -> None:
     ``Store.begin`` does so: all writers of a busy project contend for its row.
     """
     tx.info.setdefault(CHANGED_PROJECTS, set()).update(project_ids)
+
+
+def promise_work(tx: Session, project_id: int, kind: WorkKind, subjects: Iterable[str], at: datetime) -> None:
+    """Put work items of one kind into the outbox, with the change that causes them."""
+    columns = {"project_id": project_id, "kind": kind, "created_at": at, "problem": ""}
+    insert_rows(tx, OutboxRow.__table__, [{**columns, "subject": subject} for subject in subjects], "id")
 
 
 def _check_visibility(visibility: str) -> str:

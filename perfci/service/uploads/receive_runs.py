@@ -14,8 +14,7 @@ from perfci.model import Commit, PerfciError, Role, Run
 from perfci.net.shapes.results import UploadReceipt
 from perfci.service.audit_context import AuditContext
 from perfci.store.access import audit_log
-from perfci.store.jobs import leased_work
-from perfci.store.projects import Project, mark_changed
+from perfci.store.projects import Project, mark_changed, promise_work
 from perfci.store.queries import upload_lookup
 from perfci.store.queries.loaders import HISTORY_KINDS
 from perfci.store.writes.group_commit import GroupCommitter
@@ -113,9 +112,9 @@ def _store_group(tx: Session, project: Project, kind: str, incoming: Sequence[In
             )
     if new:
         if kind == KIND_HISTORY:
-            leased_work.add_work_items(tx, project.id, "judge", [upload.key for upload in new], at)
+            promise_work(tx, project.id, "judge", [upload.key for upload in new], at)
         else:
-            leased_work.add_work_items(tx, project.id, "judge_pr", [upload.run.session for upload in new], at)
+            promise_work(tx, project.id, "judge_pr", [upload.run.session for upload in new], at)
         for arrival in {upload.context.actor.name: upload for upload in reversed(new)}.values():
             context = arrival.context
             today = context.at.replace(hour=0, minute=0, second=0, microsecond=0)

@@ -11,8 +11,7 @@ from sqlalchemy.orm import Session
 from perfci.formats import run_document
 from perfci.formats.unit_conversion import UnitConversion, find_conversion, parse_direction
 from perfci.model import Metric, PerfciError, Result, Run, SampleSummary
-from perfci.store.jobs import leased_work
-from perfci.store.projects import find_project
+from perfci.store.projects import find_project, promise_work
 from perfci.store.queries import unresolved_results
 from perfci.store.queries.measured_samples import load_run
 from perfci.store.queries.unresolved_results import UnitAnswer, UnresolvedResult
@@ -31,7 +30,7 @@ def resolve_unit(
             if result.series not in {existing.series for existing in run.results}:
                 insert_results(tx, project_id, [(record.run_id, result)])
                 update_process_count(tx, record.run_id)
-            leased_work.add_work(tx, project_id, "judge", record.run_key, at)
+            promise_work(tx, project_id, "judge", [record.run_key], at)
             done += 1
     return done
 

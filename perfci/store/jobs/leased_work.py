@@ -6,22 +6,19 @@ its expiry depends on heartbeats, not on clocks.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.database import insert_rows
 from perfci.store.dialects import execute_rowcount, in_chunks, insert_or_ignore
 from perfci.store.tables.jobs import LeaseRow, OutboxRow
 from perfci.store.tables.measurements import ProjectRow
 
 OUTBOX, LEASES = OutboxRow.__table__, LeaseRow.__table__
-
-WorkKind = Literal["judge", "judge_pr", "evaluate"]
 
 MAX_ATTEMPTS = 8
 """Failures after which a work item is given up and kept with its error."""
@@ -41,19 +38,6 @@ class OutboxItem:
     created_at: datetime
     attempts: int
     problem: str = ""
-
-
-def add_work(tx: Session, project_id: int, kind: WorkKind, subject: str, at: datetime) -> None:
-    """Add one work item, once."""
-    add_work_items(tx, project_id, kind, [subject], at)
-
-
-def add_work_items(
-    tx: Session, project_id: int, kind: WorkKind, subjects: Iterable[str], at: datetime
-) -> None:
-    """Add work items of one kind, each once."""
-    about = {"project_id": project_id, "kind": kind, "created_at": at, "problem": ""}
-    insert_rows(tx, OUTBOX, [{**about, "subject": subject} for subject in subjects], "id")
 
 
 def load_due_work(tx: Session, kinds: Sequence[str], limit: int, now: datetime) -> list[OutboxItem]:
