@@ -1,1 +1,1 @@
-"""Write runs, processes and verdicts, alone or many in one commit."""
+"""Write sessions, runs and processes, alone or many in one commit."""
