@@ -42,7 +42,11 @@ def judge_document(document: Mapping[str, Any]) -> Document:
                 for k, case in enumerate(cases)
             ]
         }
-    shifts = _shrink_shifts(cases)
+    own_shifts = {
+        k: case.costs.estimate_shift() for k, case in enumerate(cases) if isinstance(case, ParsedCase)
+    }
+    priors = _noise_priors(cases, own_shifts)
+    shifts = {k: shrink_error(shift, priors[k]) for k, shift in own_shifts.items()}
     return {"results": _compare_cases(cases, shifts, rule), **_serialize_pools(cases, shifts, rule)}
 
 
@@ -188,15 +192,6 @@ def _group_cases(cases: Sequence[Document | ParsedCase]) -> dict[Any, list[int]]
         if isinstance(case, ParsedCase) and case.group is not None:
             groups[case.group].append(k)
     return groups
-
-
-def _shrink_shifts(cases: Sequence[Document | ParsedCase]) -> dict[int, Shift]:
-    """The shift of every case, shrunk towards its noise prior."""
-    own_shifts = {
-        k: case.costs.estimate_shift() for k, case in enumerate(cases) if isinstance(case, ParsedCase)
-    }
-    priors = _noise_priors(cases, own_shifts)
-    return {k: shrink_error(shift, priors[k]) for k, shift in own_shifts.items()}
 
 
 def _noise_priors(

@@ -135,6 +135,7 @@ def _statistical_verdict(
     sides = SideCosts.from_processes(case.series, base, head)
     shift = sides.estimate_shift(case.prior)
     kind = limits.classify(shift, tail)
+    low, high = sorted(sides.sign * bound for bound in shift.bounds(tail))
     more: int | None = 0
     if kind is VerdictKind.INCONCLUSIVE:
         # a single pair has no error and needs a first look
@@ -144,7 +145,7 @@ def _statistical_verdict(
         kind,
         "",
         ratio=math.exp(sides.sign * shift.centre),
-        interval=_ratio_interval(shift, sides.sign, tail),
+        interval=Interval(math.exp(low), math.exp(high)) if shift.df > 0 else None,
         base_level=math.exp(sides.sign * median(sides.base)),
         head_level=math.exp(sides.sign * median(sides.head)),
         noise_floor=noise_model.compute_noise_floor(case.aa_log_ratios)
@@ -161,13 +162,6 @@ def _statistical_verdict(
     modes = summarize_modes(case.series, sides.base, sides.head)
     sentences = [format_reason(verdict, case.rule, math.expm1(limits.bar)), *([modes.text] if modes else [])]
     return add_disqualified_note(replace(verdict, reason=" ".join(sentences)), base, head)
-
-
-def _ratio_interval(shift: Shift, sign: float, tail: float) -> Interval | None:
-    if shift.df <= 0:
-        return None
-    low, high = sorted(math.exp(sign * bound) for bound in shift.bounds(tail))
-    return Interval(low, high)
 
 
 def _relative_change(log_shift: float) -> float | None:

@@ -87,15 +87,14 @@ def _select_side_processes(
     base: RecordedSeries | None, head: RecordedSeries | None, *, one_session: bool
 ) -> tuple[list[Process], list[Process]]:
     sides = [list(side.processes) if side else [] for side in (base, head)]
-    if not one_session or any(_has_duplicate_numbers(side) for side in sides):
+    is_matched = one_session
+    for side in sides:
+        numbers = Counter(process.pair if process.pair is not None else process.round for process in side)
+        # a number that stands for two processes does not match them
+        is_matched &= all(count == 1 for number, count in numbers.items() if number is not None)
+    if not is_matched:
         sides = [[replace(process, pair=None, round=None) for process in side] for side in sides]
     return sides[0], sides[1]
-
-
-def _has_duplicate_numbers(side: Sequence[Process]) -> bool:
-    """Whether a pair number stands for two processes, so that it does not match them."""
-    numbers = Counter(process.pair if process.pair is not None else process.round for process in side)
-    return any(count > 1 for number, count in numbers.items() if number is not None)
 
 
 def _judge_series(

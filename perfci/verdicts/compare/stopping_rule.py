@@ -13,6 +13,12 @@ from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.compare.side_costs import SideCosts
 from perfci.verdicts.rule import Rule
 
+FUTILITY_LEVEL = 0.05
+"""A decision less likely than one in twenty, the usual level, is not waited for."""
+
+DECIDING_SIGMAS = 3.6
+"""Standard errors of a difference that is decided: 1.96 for the interval and 1.64 for power 95 %."""
+
 
 def plan_next_pairs(
     costs: SideCosts, rule: Rule, limits: DecisionLimits, prior: NoisePrior | None = None
@@ -23,8 +29,11 @@ def plan_next_pairs(
     """
     looks = rule.planned_looks
     past_looks = [look for look in looks if look <= costs.pairs] or looks[:1]
-    information = [_information_share(costs.take_pairs(look).estimate_shift(), limits) for look in past_looks]
     # own shifts without the prior: what a prior says may change between two calls, a replay must not
+    shifts = [costs.take_pairs(look).estimate_shift() for look in past_looks]
+    # the share of the information that decides a change half a bar away from a limit
+    deciding_error = limits.equivalence / 2 / DECIDING_SIGMAS
+    information = [(deciding_error / shift.error) ** 2 if shift.df > 0 else 0.0 for shift in shifts]
     tail = look_levels(spending_plan(information, past_looks, looks[-1]))[-1]
     if costs.pairs >= looks[-1]:
         return 0, tail
@@ -52,16 +61,3 @@ def _is_futile(shift: Shift, limits: DecisionLimits, tail: float, cap: int) -> b
     unchanged = predictive_probability(shift, cap, -inside, inside)
     moved = 1 - predictive_probability(shift, cap, -beyond, beyond)
     return unchanged + moved < FUTILITY_LEVEL
-
-
-FUTILITY_LEVEL = 0.05
-"""A decision less likely than one in twenty, the usual level, is not waited for."""
-
-
-def _information_share(shift: Shift, limits: DecisionLimits) -> float:
-    """Share of the information that decides a change half a bar away from a limit."""
-    return (limits.equivalence / 2 / DECIDING_SIGMAS / shift.error) ** 2 if shift.df > 0 else 0.0
-
-
-DECIDING_SIGMAS = 3.6
-"""Standard errors of a difference that is decided: 1.96 for the interval and 1.64 for power 95 %."""

@@ -100,23 +100,16 @@ def judge_goal(
         return GoalVerdict(goal.name, GoalOutcome.REJECTED, (), subject=subject, reason=reason)
     if not matching:
         return None
-    clauses = tuple(
-        verdict for clause in goal.clauses for verdict in _judge_clause(clause, matching, class_of)
-    )
-    outcome = min((item.outcome for item in clauses), key=OUTCOMES_WORST_FIRST.index)
+    clauses: list[ClauseVerdict] = []
+    for clause in goal.clauses:
+        items = _select_clause_series(clause, matching)
+        if not items:
+            clauses.append(ClauseVerdict(clause, GoalOutcome.UNDECIDED, reason="it was not measured"))
+        for item in items:
+            clauses.append(_judge_clause_at(clause, item, class_of(item.series) is MetricClass.NUMERICS))
+    outcome = min((verdict.outcome for verdict in clauses), key=OUTCOMES_WORST_FIRST.index)
     verdicts = [item.verdict for item in matching if item.verdict is not None]
-    return GoalVerdict(goal.name, outcome, clauses, tuple(find_tradeoffs(verdicts, class_of)), subject)
-
-
-def _judge_clause(
-    clause: GoalClause, compared: Sequence[ComparedSeries], class_of: Callable[[Series], MetricClass]
-) -> list[ClauseVerdict]:
-    matching = _select_clause_series(clause, compared)
-    if not matching:
-        return [ClauseVerdict(clause, GoalOutcome.UNDECIDED, reason="it was not measured")]
-    return [
-        _judge_clause_at(clause, item, class_of(item.series) is MetricClass.NUMERICS) for item in matching
-    ]
+    return GoalVerdict(goal.name, outcome, tuple(clauses), tuple(find_tradeoffs(verdicts, class_of)), subject)
 
 
 def _select_clause_series(clause: GoalClause, compared: Sequence[ComparedSeries]) -> list[ComparedSeries]:

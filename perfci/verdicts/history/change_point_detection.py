@@ -137,7 +137,11 @@ def segment_histories(
         by_bar[rules(series).bar][series] = levels
     change_points: dict[Series, list[ChangePoint]] = {}
     for bar, group in by_bar.items():
-        steps = cache.segment_histories(group, bar) if cache else _segment_levels(group, bar)
+        if cache:
+            steps = cache.segment_histories(group, bar)
+        else:
+            values = [[level for _, level in levels] for levels in group.values()]
+            steps = dict(zip(group, detect_change_points_in_many(values, bar), strict=True))
         change_points |= {
             series: _build_change_points(series, histories[series], steps[series]) for series in group
         }
@@ -149,13 +153,6 @@ def segment_histories(
         ]
         for series in histories
     }
-
-
-def _segment_levels(
-    histories: Mapping[Series, LevelHistory], bar: float
-) -> dict[Series, list[tuple[int, float]]]:
-    values = [[level for _, level in levels] for levels in histories.values()]
-    return dict(zip(histories, detect_change_points_in_many(values, bar), strict=True))
 
 
 def _find_exact_changes(series: Series, measured: LevelHistory, rule: Rule) -> list[ChangePoint]:

@@ -110,15 +110,9 @@ def check_numerics(
 def find_coarsest_precision(*sides: NamedValues) -> str:
     """Coarsest precision that parameters name; fp32 where none does."""
     names = list(TOLERANCES)
-    named = [
-        precision for side in sides for _, value in side if (precision := _parse_precision(value)) in names
-    ]
-    return max(named, key=names.index, default="fp32")
-
-
-def _parse_precision(value: str) -> str:
-    name = value.strip("'\"").removeprefix("torch.").lower()
-    return "fp8" if name.startswith("float8") else PRECISION_NAMES.get(name, name)
+    values = [value.strip("'\"").removeprefix("torch.").lower() for side in sides for _, value in side]
+    short = ["fp8" if value.startswith("float8") else PRECISION_NAMES.get(value, value) for value in values]
+    return max((name for name in short if name in names), key=names.index, default="fp32")
 
 
 def _check_error(
