@@ -9,8 +9,7 @@ that was read. Incidents that a person changed meanwhile are planned again.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from operator import itemgetter
@@ -22,7 +21,7 @@ from perfci.model import IncidentKind, IncidentState
 from perfci.policies import build_policy
 from perfci.service.audit_context import SYSTEM_ACTOR
 from perfci.service.incidents.compute_evaluation import ProjectEvaluation, derive_evaluation
-from perfci.service.incidents.lifecycle_sweep import run_lifecycle_sweep
+from perfci.service.incidents.lifecycle_sweep import BeginTransaction, run_lifecycle_sweep
 from perfci.service.incidents.plan_updates import DerivedIncident, IncidentWrite, UpdatePlanner
 from perfci.service.notify.enqueue_notifications import enqueue_new_incidents, enqueue_notifications
 from perfci.store import Store
@@ -54,8 +53,6 @@ KIND_GROUPS: Mapping[str, str] = {
     IncidentKind.MACHINE: "no commit",
     IncidentKind.RESOLVED: "no commit",
 }
-
-BeginTransaction = Callable[[], AbstractContextManager[Transaction]]
 
 
 @dataclass(frozen=True, slots=True)
