@@ -92,6 +92,9 @@ OPERATIONS = {
 here.
 """
 
+ONE_OF_EACH_NEED = [min(names - {"upload_run"}) for names in OPERATIONS.values()]
+"""What a database is asked about a caller depends on the need of an operation, not on the operation."""
+
 PAGES = {
     AccessRequirement.PUBLIC: {"overview.projects_page", "authentication.login_page"},
     AccessRequirement.READ: {
@@ -223,9 +226,13 @@ def test_every_operation_is_promised_to_somebody() -> None:
 @pytest.mark.usefixtures("reached")
 @pytest.mark.parametrize("slug", [SECRET, OPEN])
 @pytest.mark.parametrize(
-    "operation",
-    [operation for operation in ALL_OPERATIONS if operation.name != "upload_run"],
-    ids=lambda item: str(item.name),
+    ("stage", "operation"),
+    [
+        *(("sqlite", operation) for operation in ALL_OPERATIONS if operation.name != "upload_run"),
+        *(("postgresql", OPERATIONS_BY_ID[name]) for name in ONE_OF_EACH_NEED),
+    ],
+    indirect=["stage"],
+    ids=lambda value: value if isinstance(value, str) else str(value.name),
 )
 def test_an_operation_is_for_those_it_was_promised_to(stage: Stage, operation: Operation, slug: str) -> None:
     need = need_of(operation.name, OPERATIONS)
