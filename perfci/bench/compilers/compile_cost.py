@@ -75,13 +75,13 @@ def compile_twice(
     timing: Mapping[str, Any],
     cap_s: float = 600.0,
 ) -> tuple[CompilationResult, CompilationResult]:
-    """Compile ``make(*arguments)``, a function without arguments, cold and then warm.
+    """Compile ``make_function(*arguments)``, a function without arguments, cold and then warm.
 
     Each in a process of its own that has compiled nothing (forked where this one is fit for it, else
-    started from nothing: ``make`` must be picklable). Cold begins with empty caches of inductor, of Triton
-    and of the GPU's driver; warm finds what cold left. Raises TimeoutError after ``cap_s`` seconds of one
-    of them, ChildFailed where compiling fails, and NotImplementedError (asv's SkipNotImplemented) where
-    inductor has no compiler here.
+    started from nothing: ``make_function`` must be picklable). Cold begins with empty caches of inductor,
+    of Triton and of the GPU's driver; warm finds what cold left. Raises TimeoutError after ``cap_s``
+    seconds of one of them, ChildFailed where compiling fails, and NotImplementedError (asv's
+    SkipNotImplemented) where inductor has no compiler here.
     """
     with tempfile.TemporaryDirectory(prefix="perfci-compile-") as caches:
         work = functools.partial(_compile_isolated, make_function, arguments, timing, caches)
@@ -136,10 +136,10 @@ def compile_in_process(
     timing: Mapping[str, Any] | None = None,
     caches: str = "",
 ) -> CompilationResult:
-    """Compile ``make(*arguments)`` in this process, which forgets what it compiled before.
+    """Compile ``make_function(*arguments)`` in this process, which forgets what it compiled before.
 
-    The clocks run from the first call of what ``make`` returned; what torch imports when a backend is first
-    used is imported before, for the backend that ``imports`` names. With ``timing``, which is handed to
+    The clocks run from the first call of what ``make_function`` returned; what torch imports when a backend
+    is first used is imported before, for ``warm_backend``. With ``timing``, which is handed to
     ``time_blocks``, the steady state is timed; ``caches`` is the folder whose contents are fingerprinted.
     """
     from torch._dynamo.callback import callback_handler

@@ -65,8 +65,8 @@ def profile_work(
     """Profile a few warm calls; write ``trace.json`` (Chrome's format) and ``profile.json`` into ``folder``.
 
     Phases are ranges of torch's profiler, and of NVTX where CUDA is. Lines are sampled in calls of their
-    own (see ``lines_of``, which also says what ``roots`` are), without phases, so that neither disturbs the
-    other. ``prepare`` runs before every call and is no part of it.
+    own (see ``sample_lines``, which also says what ``roots`` are), without phases, so that neither disturbs
+    the other. ``before_call`` runs before every call and is no part of it.
     """
     device = device or this_device()
     calls = calls_to_record(_warm_up(work, device, warmup_calls, before_call))

@@ -78,7 +78,7 @@ class Stopwatch:
 
 @dataclass(slots=True)
 class OpenStage:
-    """A stage that was entered and not yet left; ``inside`` is what the stages within it have taken."""
+    """A stage that was entered and not yet left; ``nested`` is what the stages within it have taken."""
 
     name: str
     started: ClockSpan

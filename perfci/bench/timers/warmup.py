@@ -128,8 +128,8 @@ def warm_up(
     time of the last three rounds is that of the three before, within 2 % or what their own spread allows. A
     count of calls knows none of this: an idle desktop GPU needs far more than five (tracel-ai/cubek#423),
     CUTLASS asks for about 3 s of warm-up, and what ``max-autotune`` compiles late is no latency. Time spent
-    compiling is not counted against the cap. ``between`` runs untimed between two rounds, as it will
-    between two blocks.
+    compiling is not counted against the cap. ``between_rounds`` runs untimed between two rounds, as
+    it will between two blocks.
     """
     rounds = WarmupRounds(device, OneOffEvents(device), sm_clock_reader(device))
     unsettled = rounds.run_round(function)

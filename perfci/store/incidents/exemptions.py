@@ -21,7 +21,7 @@ MUTE_FIELDS = [MUTED.c[name] for name in Mute.__dataclass_fields__]
 
 @dataclass(frozen=True, slots=True)
 class ExpectedChangeRecord:
-    """An expected change: ``sha`` brought it at ``arrived_at``; ``source`` is ``#12`` or a commit."""
+    """An expected change: ``sha`` brought it at ``merged_at``; ``source`` is ``#12`` or a commit."""
 
     sha: str
     match: str

@@ -27,7 +27,7 @@ PROCESSES, RESULTS, RUNS, SERIES, SESSIONS = (
 
 @dataclass(frozen=True, slots=True)
 class ReducedSamples:
-    """The outcome of one step; ``last`` is where the next step starts, 0 at the end."""
+    """The outcome of one step; ``last_result_id`` is where the next step starts, 0 at the end."""
 
     last_result_id: int
     processes: int = 0
