@@ -108,9 +108,9 @@ def time_blocks(
       warm-up: a look at the whole heap empties the CPU's caches, and made a step of 9 ms after it 1 ms
       slower.
     - After ``min_blocks`` blocks it stops as soon as the 95 % interval of the median is no wider than
-      ``target_half_width`` on either side: a quarter of the 5 % that verdicts are about. nvbench stops by the noise of
-      its samples in the same way. ``max_blocks`` and ``budget_s`` seconds (at least one block) stop it
-      anyway; ``Timing.relative_half_width`` is what was reached.
+      ``target_half_width`` on either side: a quarter of the 5 % that verdicts are about. nvbench stops by
+      the noise of its samples in the same way. ``max_blocks`` and ``budget_s`` seconds (at least one block)
+      stop it anyway; ``Timing.relative_half_width`` is what was reached.
     - Before each block a process that is measured beside this one may take its turn
       (``perfci.bench.timers.turn_taking``).
     - ``flush_l2`` zeroes a buffer as large as the L2 cache before each call, as ``do_bench`` and nvbench's
