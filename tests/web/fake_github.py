@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,17 +24,25 @@ class FakeGitHub:
     name: str = "octocat"
     orgs: set[str] = field(default_factory=set)
     broken: bool = False
+    hangs_up: bool = False
     address: str = ""
     asked: dict[str, str] = field(default_factory=dict)
     questions: int = 0
 
     def app(self) -> Flask:
         app = Flask("fake_github")
+        app.before_request(self.hang_up)
         app.add_url_rule("/login/oauth/authorize", view_func=self.authorize)
         app.add_url_rule("/login/oauth/access_token", view_func=self.access_token, methods=["POST"])
         app.add_url_rule("/api/v3/user", view_func=self.user)
         app.add_url_rule("/api/v3/user/memberships/orgs/<org>", view_func=self.membership)
         return app
+
+    def hang_up(self) -> None:
+        connection = request.environ.get("werkzeug.socket")
+        if self.hangs_up and connection:
+            self.questions += 1
+            connection.shutdown(socket.SHUT_RDWR)
 
     def authorize(self) -> Answer:
         self.asked = request.args.to_dict()

@@ -48,6 +48,7 @@ class Site:
 
     def __init__(self, store: Store, github: FakeGitHub, **access: object) -> None:
         github.number, github.name, github.orgs, github.broken = 583231, "octocat", set(), False
+        github.hangs_up = False
         self.store, self.now = store, NOW
         settings = Settings.model_validate(
             {
@@ -247,6 +248,32 @@ def test_goes_on_for_an_hour_where_github_is_down(of_acme: Site) -> None:
     still = of_acme.get("/acme:secret/benchmarks").status_code
     of_acme.now += timedelta(minutes=1)
     assert (still, of_acme.get("/acme:secret/benchmarks").status_code) == (200, 404)
+
+
+def test_goes_on_where_github_closes_the_connection(of_acme: Site) -> None:
+    of_acme.grant(ProjectRole.READER)
+    of_acme.github.orgs = {"acme"}
+    of_acme.log_in()
+    of_acme.github.hangs_up = True
+
+    of_acme.now += timedelta(minutes=11)
+    pages = [of_acme.get(path).status_code for path in ("/acme:secret/benchmarks", "/login", "/acme:open/")]
+
+    assert pages == [200, 200, 200]
+    assert of_acme.log_in().status_code == 403
+
+
+def test_asks_a_github_that_does_not_answer_once_a_minute(of_acme: Site) -> None:
+    of_acme.github.orgs = {"acme"}
+    of_acme.log_in()
+    of_acme.github.hangs_up = True
+    of_acme.now += timedelta(minutes=11)
+    before = of_acme.github.questions
+
+    for _ in range(5):
+        of_acme.get("/acme:open/benchmarks")
+
+    assert of_acme.github.questions - before <= 2
 
 
 def test_asks_github_once_in_ten_minutes_not_with_every_page(of_acme: Site) -> None:

@@ -260,10 +260,12 @@ class Authenticator:
         now = self._clock()
         if self.github is None or now - login.checked_at < MEMBERSHIP_CHECK_INTERVAL:
             return True
+        is_in_grace = now - login.checked_at < MEMBERSHIP_GRACE
+        access_token = str(self.encryptor().decrypt(login.grant) or "")
         try:
-            is_allowed = self.github.is_allowed_user(str(self.encryptor().decrypt(login.grant) or ""))
+            is_allowed = self.github.is_allowed_user(access_token, wait=not is_in_grace)
         except GitHubLoginError:
-            return now - login.checked_at < MEMBERSHIP_GRACE
+            return is_in_grace
         if is_allowed:
             self._submit_quietly(partial(logins.record_login_check, login_id=login.id, at=now))
         else:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
 TIMEOUT_S = 10.0
 STATE_MAX_AGE_S = 600
 """How long a user may take to confirm at GitHub."""
+
+RETRY_AFTER_FAILURE_S = 60.0
+"""Seconds in which GitHub is not asked again about members after it did not answer."""
 
 
 class GitHubLoginError(PerfciError):
@@ -53,6 +59,8 @@ class GitHubLogin:
         self._orgs = access.github_orgs
         self._client_id, self._client_secret = access.github_client_id, client_secret
         self._callback = f"{public_url}/login/github/callback"
+        self._membership_check = threading.Lock()
+        self._retry_at = 0.0
 
     def authorization_url(self, state: str, verifier: str) -> str:
         """Return the address at GitHub that the browser is sent to."""
@@ -71,25 +79,36 @@ class GitHubLogin:
                 )
             )
             access_token = str(token.get("access_token", ""))
-            user = self._call_github(lambda: self._fetch_json(client, "/user"))
+            user = self._fetch_json(client, "/user")
         user_id, name = user.get("id"), user.get("login")
         if not isinstance(user_id, int) or not isinstance(name, str):
             raise GitHubLoginError("GitHub returned no user.")
         return GitHubUser(str(user_id), name, access_token)
 
-    def is_allowed_user(self, access_token: str) -> bool:
-        """Whether the user still exists, and is in one of the configured organisations if there are any."""
-        with self._client(token={"access_token": access_token, "token_type": "bearer"}) as client:
-            if not self._orgs:
-                return self._fetch_status(client, "/user") == 200
-            return any(self._is_active(client, org) for org in self._orgs)
+    def is_allowed_user(self, access_token: str, *, wait: bool = True) -> bool:
+        """Whether the user still exists, and is in one of the configured organisations if there are any.
 
-    def _is_active(self, client: OAuth2Client, org: str) -> bool:
+        One thread asks at a time, and nobody for a minute after a failure: else a GitHub that hangs would
+        occupy every thread of the server. Without ``wait``, a check while another one runs fails at once.
+        """
+        if not self._membership_check.acquire(blocking=wait):
+            raise GitHubLoginError("Another check of a member is running.")
+        try:
+            if time.monotonic() < self._retry_at:
+                raise GitHubLoginError("GitHub did not answer a moment ago.")
+            with self._client(token={"access_token": access_token, "token_type": "bearer"}) as client:
+                if not self._orgs:
+                    return bool(self._fetch_json(client, "/user"))
+                return any(self._is_active_member(client, org) for org in self._orgs)
+        except GitHubLoginError:
+            self._retry_at = max(self._retry_at, time.monotonic() + RETRY_AFTER_FAILURE_S)
+            raise
+        finally:
+            self._membership_check.release()
+
+    def _is_active_member(self, client: OAuth2Client, org: str) -> bool:
         path = f"/user/memberships/orgs/{quote(org, safe='')}"
-        return (
-            self._fetch_status(client, path) == 200
-            and self._fetch_json(client, path).get("state") == "active"
-        )
+        return self._fetch_json(client, path).get("state") == "active"
 
     def _client(self, **options: Any) -> OAuth2Client:
         from authlib.integrations.httpx_client import OAuth2Client  # with the extra "login" only
@@ -105,26 +124,21 @@ class GitHubLogin:
             **options,
         )
 
-    def _fetch_status(self, client: OAuth2Client, path: str) -> int:
-        status = int(self._call_github(lambda: client.get(f"{self._api}{path}")).status_code)
-        if status >= 500 or status == 429:
-            raise GitHubLoginError(f"GitHub answered {status}.")
-        return status
-
     def _fetch_json(self, client: OAuth2Client, path: str) -> dict[str, Any]:
-        answer = client.get(f"{self._api}{path}", headers={"Accept": "application/json"})
-        document = answer.json() if answer.status_code == 200 else {}
+        """Fetch a JSON object; empty where GitHub denies it. Raise where GitHub has a problem."""
+        headers = {"Accept": "application/json"}
+        response = self._call_github(lambda: client.get(f"{self._api}{path}", headers=headers))
+        if response.status_code >= 500 or response.status_code == 429:
+            raise GitHubLoginError(f"GitHub answered {response.status_code}.")
+        document = self._call_github(response.json) if response.status_code == 200 else {}
         return document if isinstance(document, dict) else {}
 
-    def _call_github(self, send: Any) -> Any:
+    def _call_github(self, send: Callable[[], Any]) -> Any:
         """Convert every failure of a request to one error, without what was sent."""
-        from authlib.common.errors import AuthlibBaseError
-
         try:
             return send()
-        except GitHubLoginError:
-            raise
-        except (AuthlibBaseError, OSError, ValueError, RuntimeError) as error:
+        except Exception as error:
+            # Of Authlib, or of the HTTP client below it, which Authlib chooses among those installed.
             raise GitHubLoginError(f"GitHub refused or did not answer ({type(error).__name__}).") from None
 
 
