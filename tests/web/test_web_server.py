@@ -214,6 +214,30 @@ def test_idle_connections_occupy_no_thread_and_delay_no_end(database: str, tmp_p
     assert ended_s < 15
 
 
+@pytest.mark.parametrize(
+    ("begun", "rest"), [(READ[:-3], READ[-3:]), (READ + READ[:20], READ[20:])], ids=["first", "next"]
+)
+def test_heads_that_arrive_slowly_occupy_no_thread(
+    database: str, tmp_path: Path, begun: bytes, rest: bytes
+) -> None:
+    with forked_server(database, tmp_path, threads=1) as server, contextlib.ExitStack() as slow:
+        clients = [slow.enter_context(server.connect()) for _ in range(5)]
+        for client in clients:
+            client.sendall(begun)
+        time.sleep(0.5)
+        started = time.monotonic()
+        answer = server.get("/healthz")
+        answered_s = time.monotonic() - started
+        for client in clients:
+            client.sendall(rest)
+            client.shutdown(socket.SHUT_WR)
+        answers = [read_all(client).count(b"HTTP/1.1 200 OK") for client in clients]
+
+    assert answer == HEALTHY
+    assert answered_s < 25  # a thread waits 30 s for each
+    assert answers == [begun.count(b"GET")] * 5
+
+
 def test_clients_that_close_late_stop_nobody(database: str, tmp_path: Path) -> None:
     request = READ.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
     with forked_server(database, tmp_path, threads=8) as server, contextlib.ExitStack() as late:

@@ -40,6 +40,11 @@ FORWARDED_SIGNALS = (*Arbiter.SIGNALS, signal.SIGCHLD)
 SERVER_FAULTS = (ConfigurationProblem, InvalidResponseHeader, InvalidResponseHeaderName)
 """Parse errors for which no client is to blame."""
 
+RECEIVE_BYTES = 8192
+END_OF_HEAD = b"\r\n\r\n"
+MAX_BUFFERED_HEAD_BYTES = 65_536
+"""A thread reads what is longer, up to gunicorn's limits."""
+
 log = logging.getLogger("perfci.server")
 
 wsgi.SERVER = "perfci"  # the header Server: it tells strangers no version
@@ -109,7 +114,15 @@ class PoolArbiter(Arbiter):  # type: ignore[misc]
 
 
 class PoolConnection(TConn):  # type: ignore[misc]
-    """One connection."""
+    """One connection, and the head of its next request as far as it has arrived."""
+
+    head = b""
+
+    def receive_head(self) -> bool:
+        """Take what has arrived; whether a thread has to read on."""
+        chunk = self.sock.recv(RECEIVE_BYTES)
+        self.head += chunk
+        return not chunk or END_OF_HEAD in self.head or len(self.head) > MAX_BUFFERED_HEAD_BYTES
 
     def close(self, graceful: bool = False) -> None:
         """Close it at once: the thread that answered has read what was left of the request."""
@@ -149,10 +162,26 @@ class PoolWorker(ThreadWorker):  # type: ignore[misc]
             client, selectors.EVENT_READ, partial(self.on_client_socket_readable, connection)
         )
 
+    def on_client_socket_readable(self, conn: PoolConnection, client: socket.socket) -> None:
+        """Give a connection a thread once the head of its request is there, however slowly it arrives."""
+        needs_thread = True
+        with contextlib.suppress(OSError):  # the thread meets it again
+            needs_thread = conn.receive_head()
+        if needs_thread:
+            super().on_client_socket_readable(conn, client)
+
     def handle(self, conn: PoolConnection) -> Any:
         """Answer one request; whether the connection stays open."""
+        conn.init()
+        unreader = conn.parser.unreader
+        unreader.unread(conn.head)
         is_kept_alive = super().handle(conn)
-        if not is_kept_alive:
+        conn.head = b""
+        if is_kept_alive:
+            # The beginning of a next request waits for its rest without a thread as well.
+            if END_OF_HEAD not in unreader.buf.getvalue():
+                conn.head = unreader.take_buffered()
+        else:
             util.close_graceful(conn.sock)  # waits for the client, which the main thread must not do
         return is_kept_alive
 

@@ -34,10 +34,10 @@ WORKER_TIMEOUT_S = 60
 longer."""
 
 CLIENT_TIMEOUT_S = 30.0
-"""How long a client may send or take nothing amid a request, which occupies a thread."""
+"""How long a client may send or take nothing amid a body or an answer, which occupies a thread."""
 
 KEEPALIVE_S = 75
-"""How long a connection may wait for its first or next request; it occupies no thread."""
+"""How long a connection may take until the head of its next request is there; it occupies no thread."""
 
 CONNECTIONS = 800
 """Open connections of one worker; systems allow a process 1,024 files by default."""
