@@ -179,8 +179,8 @@ def is_new(index: int, seen: Sequence[int]) -> bool:
     return all(abs(index - other) > SAME_PLACE for other in seen)
 
 
-def convicted(fresh: Sequence[Logs]) -> list[bool]:
-    """Whether fresh pairs of a commit and its parent convict it, as before every page: two runs each, in
+def confirmed(fresh: Sequence[Logs]) -> list[bool]:
+    """Whether fresh pairs of a commit and its parent confirm it, as before every page: two runs each, in
     turns.
     """
     cases = []
@@ -241,7 +241,7 @@ def study(kind: str, series: int = SERIES) -> Replay:
     begin = time.perf_counter()
     result = list(replayed(lines[:, :POINTS]))
     took, points = time.perf_counter() - begin, series * POINTS
-    pages = sum(convicted([fresh_runs(lines[item.line], number) for number, item in enumerate(result)]))
+    pages = sum(confirmed([fresh_runs(lines[item.line], number) for number, item in enumerate(result)]))
     return Replay(kind, points, len(result), pages, STEPS, tuple(delays(kind)), 1e6 * took / points)
 
 

@@ -48,7 +48,7 @@ from tools.study_pages import circumstances, fill
 ROOT = Path(__file__).parent.parent
 PAIRS = 20
 SEEN_WITH = (5, 10, 20)
-"""Pairs of the first look of a comparison, of a conviction, and the most that is bought by default."""
+"""Pairs of the first look of a comparison, of a confirmation, and the most that is bought by default."""
 
 
 # ------------------------------------------------------------------ what equal processes show
@@ -66,8 +66,8 @@ class Line:
     log_ratios: tuple[float, ...] = ()
     visible: Mapping[int, float] = field(default_factory=dict)
     """The smallest change seen with so many pairs, as a ratio minus one."""
-    convicted: bool = False
-    """Whether these pairs would have convicted an innocent commit."""
+    is_false_alarm: bool = False
+    """Whether these pairs of equal commits would have been called a regression or an improvement."""
     counted: tuple[float, ...] = ()
     """Of an exact metric, every value that was counted."""
     why: str = ""
@@ -115,7 +115,7 @@ def line_of(series: Series, processes: Sequence[Process], sha: str, judge: Judge
         sides.pairs,
         log_ratios=tuple(float(item) for item in sides.head - sides.base),
         visible={number: compute_detectable_effect(shift, number, judge) for number in SEEN_WITH},
-        convicted=verdict.kind in MOVE_KINDS,
+        is_false_alarm=verdict.kind in MOVE_KINDS,
     )
 
 
@@ -299,7 +299,7 @@ SUMMARY = (
     "pairs",
     "noise floor: median, worst",
     "seen with 10 pairs: median, worst",
-    "convicted",
+    "false alarms",
     "exact metrics",
     "moved",
 )
@@ -314,7 +314,7 @@ def summary_row(name: str, lines: Sequence[Line]) -> tuple[str, ...]:
         f"{pairs[0]}" if len(pairs) == 1 else f"{pairs[0]}–{pairs[-1]}" if pairs else "0",
         middle_and_worst([line.floor for line in timed]),
         middle_and_worst([line.visible[10] for line in timed]),
-        str(sum(line.convicted for line in timed)),
+        str(sum(line.is_false_alarm for line in timed)),
         str(len(exact)),
         str(sum(line.moved for line in exact)),
     )

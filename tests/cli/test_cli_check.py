@@ -28,7 +28,7 @@ HISTORY = a_series("training.Step.epoch", "epoch_time")
 
 @pytest.fixture
 def stored(here: Path) -> Path:
-    """A convicted slowdown of 8 %, one operator more that nobody minded, and a history with a step of 8 %."""
+    """A confirmed slowdown of 8 %, one operator more that nobody minded, and a history with a step of 8 %."""
     with closing(open_store(f"sqlite:///{here}/perfci.db", create=True)) as store, store.begin() as tx:
         upsert_commits(tx, PROJECT, [a_commit(number) for number in range(1, 21)])
         start_session(tx, PROJECT, "pairs", "confirm", "spec", 7, 0, NOON)

@@ -58,7 +58,7 @@ def test_the_level_of_every_commit_is_kept_as_it_is_measured(project: GitProject
     assert rows(project, "select count(*), count(level), max(level) from results") == [(2, 2, 1200.0)]
 
 
-def test_compare_convicts_on_pairs_no_look_has_seen(
+def test_compare_confirms_on_pairs_no_look_has_seen(
     project: GitProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = run_cli(["compare", "HEAD~2", "HEAD"])
@@ -115,7 +115,7 @@ def test_what_all_together_leave_in_doubt_gets_more_pairs(
     assert [v["kind"] for v in verdicts].count("regression") >= 4
 
 
-def test_convicts_what_varies_on_ten_fresh_pairs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_confirms_what_varies_on_ten_fresh_pairs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     project = GitProject(here)
     suite = """
         import random

@@ -30,7 +30,7 @@ SUITE = """
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three comparisons of equals, one that convicts, and a range in rounds."""
+    """Three comparisons of identical inputs, one that confirms a regression, and a range in rounds."""
     folder = tmp_path_factory.mktemp("measured")
     project = GitProject(folder)
     project.commit("Before", README="What it is.\n")
@@ -131,7 +131,7 @@ def test_a_policy_replayed_with_what_was_known_says_the_same(
     assert json.loads(capsys.readouterr().out)["verdicts"] == []
 
 
-def test_convicts_on_pairs_that_no_screening_has_seen(copied: Path) -> None:
+def test_confirms_on_pairs_that_no_screening_has_seen(copied: Path) -> None:
     result = rows(
         copied,
         "select v.series_id, v.base, v.head, v.stage, v.evidence from verdicts v join sessions s "

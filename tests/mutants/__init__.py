@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Mutant:
-    """``caught_in`` has to be convicted as a regression. ``may_move``, for the reason given, may; nothing
+    """``caught_in`` has to be confirmed as a regression. ``may_move``, for the reason given, may; nothing
     else does.
     """
 

@@ -42,14 +42,14 @@ def test_equal_variances_make_a_firm_prior_and_unequal_ones_a_loose_one() -> Non
     assert noise_model.fit_noise_prior([0.1, 0.2], 4) is None
 
 
-def test_what_is_just_visible_is_convicted_four_times_in_five() -> None:
+def test_what_is_just_visible_is_confirmed_four_times_in_five() -> None:
     bar, null, error, df = math.log1p(0.05), math.log1p(0.025), 0.02, 18.0
     visible = minimum_detectable_effect(error, df, bar, null)
     rng = np.random.default_rng(10)
     shifts = [Shift(visible + error * float(rng.normal()), error, df, 10) for _ in range(4000)]
-    convicted = [shift.centre >= bar and shift.bounds()[0] > null for shift in shifts]
+    confirmed = [shift.centre >= bar and shift.bounds()[0] > null for shift in shifts]
 
-    assert np.mean(convicted) == pytest.approx(0.8, abs=0.03)
+    assert np.mean(confirmed) == pytest.approx(0.8, abs=0.03)
 
 
 def test_pairs_to_decide_grow_as_the_room_shrinks() -> None:

@@ -86,7 +86,7 @@ def test_noise_that_hides_the_bar_is_inconclusive_with_the_pairs_that_would_deci
     assert verdict.pairs_to_decide > 0
 
 
-def test_screening_is_more_sensitive_than_conviction() -> None:
+def test_screening_is_more_sensitive_than_confirmation() -> None:
     base, head = side(1.0, 6, sd=0.03), side(1.07, 6, sd=0.03, seed=5)
 
     assert screen(TIME, "base", "head", base, head).kind is VerdictKind.REGRESSION

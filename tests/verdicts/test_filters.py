@@ -23,7 +23,7 @@ def answer(case: Case, **document: Any) -> Case:
     return dict(result)
 
 
-def test_compare_answers_screening_conviction_and_the_full_word() -> None:
+def test_compare_answers_screening_confirmation_and_the_full_word() -> None:
     result = answer(a_case(1.1))
 
     assert (result["regression"], result["confident"], result["verdict"]) == (True, True, "regression")

@@ -224,7 +224,7 @@ def test_fresh_pairs_inside_a_range_narrow_it_to_their_commit() -> None:
     assert (incident.last_good, incident.commit) == (a_sha(17), a_sha(18))
 
 
-def test_a_conviction_in_a_history_too_short_for_steps_is_an_incident() -> None:
+def test_a_confirmation_in_a_history_too_short_for_steps_is_an_incident() -> None:
     place = {a_sha(number): number - 1 for number in range(1, 5)}
     said = [a_verdict(STEP, base=a_sha(2), head=a_sha(3)), a_verdict(LOSS, base=a_sha(3), head="f" * 40)]
 

@@ -1,4 +1,4 @@
-"""What counts as a false alarm, and what became of suspicions and convictions."""
+"""What counts as a false alarm, and what became of candidates and confirmations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORSE, BETTER, SAME, OPEN = (
 GIVEN = st.tuples(st.sampled_from(Stage), st.sampled_from(VerdictKind))
 
 
-def test_a_first_look_and_a_conviction_are_told_apart() -> None:
+def test_screening_and_confirmation_are_counted_apart() -> None:
     false_alarms = count_false_alarms(
         {(LOOK, SAME): 90, (LOOK, WORSE): 6, (LOOK, BETTER): 4, (FRESH, SAME): 9, (FRESH, BETTER): 1}
     )
@@ -102,7 +102,7 @@ def test_suspicions_are_followed_to_the_fresh_pairs() -> None:
     assert candidates.total == 6
 
 
-def test_a_conviction_is_retracted_by_any_other_word() -> None:
+def test_a_confirmation_is_retracted_by_any_other_verdict() -> None:
     kept = [(LOOK, WORSE), (FRESH, WORSE), (LOOK, WORSE), (FRESH, WORSE)]
     reversed_, softened = [(FRESH, WORSE), (FRESH, BETTER)], [(FRESH, BETTER), (LOOK, OPEN)]
 

@@ -49,14 +49,14 @@ def test_a_group_is_held_to_its_false_discovery_rate() -> None:
     assert held[2:] == nothing
 
 
-def convicted(p_value: float, noise_floor: float = 0.01) -> Verdict:
+def confirmed(p_value: float, noise_floor: float = 0.01) -> Verdict:
     return a_verdict(
         stage=Stage.CONFIRMATION, p_value=p_value, noise_floor=noise_floor, interval=Interval(1.1, 1.3)
     )
 
 
 def test_certain_changes_make_no_room_for_chance() -> None:
-    counts, doubtful = [convicted(0.0, noise_floor=0.0)] * 50, convicted(0.009)
+    counts, doubtful = [confirmed(0.0, noise_floor=0.0)] * 50, confirmed(0.009)
     others = [a_verdict(kind=VerdictKind.UNCHANGED, p_value=0.5)] * 3
 
     alone, among = (

@@ -135,15 +135,15 @@ def fresh_pairs(machine: Machine, series: Series, pairs: int = 10) -> tuple[list
 
 
 def test_fresh_pairs_acquit_what_was_nominated_by_chance() -> None:
-    convicted = 0
+    confirmed = 0
     for seed in range(6):
         machine, measured = session({}, seed=seed, loaded=True)
         for suspect in select_candidates(measured, LINE):
             base, head = fresh_pairs(machine, suspect.series)
             verdict = confirm(suspect.series, suspect.base, suspect.head, base, head)
-            convicted += verdict.kind in (VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT)
+            confirmed += verdict.kind in (VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT)
 
-    assert convicted <= 1
+    assert confirmed <= 1
 
 
 def test_a_nomination_carries_a_screening_verdict_and_the_strongest_comes_first() -> None:

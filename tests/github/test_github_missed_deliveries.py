@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from test_github_announcing import BODY, MERGE, merged
+from test_github_expected_changes import BODY, MERGE, merged
 
 from perfci.service.pulls.reconciliation_poll import ReconciliationPoll
 from perfci.service.worker.lease import POLL_LEASE, LeasedLoop
