@@ -22,6 +22,10 @@ settings.load_profile("shared")  # a machine that others use as well fails no pr
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Workers share the cores: threads of torch and numpy in each would only wait for those of the others.
+for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
 for name in ("no_proxy", "NO_PROXY"):  # where a proxy leads outside, it does not lead to what the tests serve
     os.environ[name] = ",".join(filter(None, (os.environ.get(name), "127.0.0.1", "localhost")))
 
