@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from asv_runner.benchmarks.mark import SkipNotImplemented
 
-from perfci.bench.devices.number_formats import compute_in
+from perfci.bench.devices.number_formats import compute_in_precision
 from perfci.bench.devices.torch_devices import this_device
 
 
@@ -72,7 +72,7 @@ def seed_and_pin_threads() -> None:
 
 
 def precision_context(name: str) -> contextlib.AbstractContextManager[object]:
-    return compute_in(name, this_device())
+    return compute_in_precision(name, this_device())
 
 
 def require_dtype(precision: str) -> torch.dtype:

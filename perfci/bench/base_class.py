@@ -56,12 +56,12 @@ def _build_track_method(cls: type, name: str, function: Any, metric: Metric) -> 
     track.__module__ = cls.__module__
     track.perfci_generated = True  # type: ignore[attr-defined]
     track.unit = metric.unit  # type: ignore[attr-defined]
-    track.pretty_source = version_source(function)  # type: ignore[attr-defined]
+    track.pretty_source = version_defining_source(function)  # type: ignore[attr-defined]
     track.setup_cache = _build_setup_cache(cls, function)  # type: ignore[attr-defined]
     return track
 
 
-def version_source(function: Any) -> str:
+def version_defining_source(function: Any) -> str:
     """What decides the version of a benchmark: its own source, or what its class says of it."""
     return getattr(function, "pretty_source", "") or inspect.getsource(function)
 

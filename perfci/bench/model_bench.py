@@ -132,9 +132,9 @@ class ModelBench(Bench, ABC):
 
     def autocast(self, p: Parameters) -> contextlib.AbstractContextManager[Any]:
         """The number format the training step computes in, by the parameter ``dtype`` or ``precision``."""
-        from perfci.bench.devices.number_formats import compute_in
+        from perfci.bench.devices.number_formats import compute_in_precision
 
-        return compute_in(self.precision(p), self.target_device)
+        return compute_in_precision(self.precision(p), self.target_device)
 
     def precision(self, p: Parameters) -> str:
         """The name of that format: fp32 where no parameter names another."""

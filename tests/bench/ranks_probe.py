@@ -17,7 +17,7 @@ import torch.distributed as dist
 
 from perfci.bench.processes import child_processes
 from perfci.bench.processes.communication_counter import CommunicationCounter, communication_seconds
-from perfci.bench.processes.distributed_ranks import fork_obstacle, max_over_ranks, run_ranks, time_ranks
+from perfci.bench.processes.distributed_ranks import fork_unsafe_reason, max_over_ranks, run_ranks, time_ranks
 
 
 def ranks_and_sums(rank: int, offset: float) -> tuple[int, float]:
@@ -112,7 +112,7 @@ if __name__ == "__main__":
         60.0  # a machine that is busy lets a rank wait before it can tell of itself
     )
     scenes = {
-        "why_not_fork": fork_obstacle(),
+        "why_not_fork": fork_unsafe_reason(),
         "results": outcome(ranks_and_sums, 0.5),
         "slowest": outcome(slowest_of_both),
         "together": outcome(steps_together),

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from perfci.bench.compilers.compile_caches import cache_flags, cache_folders, fingerprint_caches
+from perfci.bench.compilers.compile_caches import cache_folders, describe_cache_state, fingerprint_caches
 
 
 def cache(folder: Path, **files: str) -> Path:
@@ -97,14 +97,14 @@ def compilers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespac
 
 
 def test_a_process_that_compiled_nothing_has_no_flag(compilers: SimpleNamespace) -> None:
-    assert cache_flags() == ()
+    assert describe_cache_state() == ()
 
 
 def test_a_process_that_compiled_has_the_state_as_a_flag(compilers: SimpleNamespace, tmp_path: Path) -> None:
     compilers.counters["aot_autograd"]["total"] += 1
     cache(tmp_path / "inductor", kernel_dot_py="x = 1")
 
-    (flag,) = cache_flags()
+    (flag,) = describe_cache_state()
 
     assert flag == f"caches: {fingerprint_caches([tmp_path / 'inductor'])}"
 

@@ -43,7 +43,7 @@ def test_an_older_gpu_tells_no_sm_activity(tmp_path: Path, monkeypatch: pytest.M
     install_nvml(tmp_path, monkeypatch, gpm=0)
 
     with pytest.raises(NvmlUnavailable, match="SM activity needs a Hopper GPU or newer, or DCGM"):
-        open_gpu("GPU-fake").take_activity_sample()
+        open_gpu("GPU-fake").take_sm_activity_sample()
 
 
 def test_names_processes_where_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

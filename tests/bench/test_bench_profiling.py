@@ -35,7 +35,7 @@ from perfci.bench.profiles.profile_tables import (
 )
 from perfci.bench.profiles.profiler import (
     Profile,
-    calls_to_record,
+    count_calls_to_record,
     nvtx_range,
     profile_work,
     run_nvtx_ranges,
@@ -314,7 +314,7 @@ def test_every_call_is_prepared_and_none_of_it_is_told(
     ("call_s", "calls"), [(0.0, 1), (0.001, 10), (0.05, 10), (0.1, 5), (0.26, 2), (30.0, 1)]
 )
 def test_short_calls_are_recorded_more_often(call_s: float, calls: int) -> None:
-    assert calls_to_record(call_s) == calls
+    assert count_calls_to_record(call_s) == calls
 
 
 # ------------------------------------------------------------------ ranges for another profiler

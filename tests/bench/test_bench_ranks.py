@@ -117,7 +117,7 @@ def test_leaves_no_process(probed: dict[str, Any]) -> None:
     assert probed["left"] == []
 
 
-@pytest.mark.skipif(distributed_ranks.fork_obstacle() == "", reason="this process would fork its ranks")
+@pytest.mark.skipif(distributed_ranks.fork_unsafe_reason() == "", reason="this process would fork its ranks")
 def test_starts_ranks_from_nothing_where_a_fork_would_not_be_faithful() -> None:
     assert run_ranks(operator.pos, 2, timeout_s=120) == [0, 1]
 

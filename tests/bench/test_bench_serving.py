@@ -17,9 +17,9 @@ from perfci.bench.streams.serving import (
     SERVING_METRICS,
     measure_serving,
     poisson_arrivals,
-    queue_traces,
     serve,
     serving_readings,
+    simulate_queue,
 )
 from perfci.bench.streams.stream_requests import StreamRequest
 from perfci.model import Clock
@@ -177,7 +177,7 @@ def test_a_queue_works_each_request_as_long_as_alone_and_one_at_a_time(
     arrivals = sorted(arrival for arrival, _, _ in requests)
     alone = [RequestTrace(9.0, ((9.0 + first, 1),), 9.0 + first + rest) for _, first, rest in requests]
 
-    laid = queue_traces(alone, arrivals)
+    laid = simulate_queue(alone, arrivals)
 
     begun = [item.ended_at - latency.e2el(each) for item, each in zip(laid, alone, strict=True)]
     assert all(begin >= arrival - 1e-6 for begin, arrival in zip(begun, arrivals, strict=True))

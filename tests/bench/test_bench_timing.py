@@ -22,7 +22,7 @@ from perfci.bench.timers.timed_blocks import (
     BlockSampler,
     ColdCacheBlockSampler,
     gc_disabled,
-    interval_rank,
+    median_interval_rank,
     relative_half_width,
     time_blocks,
 )
@@ -182,7 +182,7 @@ def test_stops_when_its_time_is_up_with_one_block_at_least(cpu: FakeDevice) -> N
 
 
 def test_knows_the_ranks_of_the_published_tables() -> None:
-    ranks = {count: interval_rank(count) for count in (1, 5, 6, 8, 9, 20, 50, 100)}
+    ranks = {count: median_interval_rank(count) for count in (1, 5, 6, 8, 9, 20, 50, 100)}
 
     assert ranks == {1: 0, 5: 0, 6: 1, 8: 1, 9: 2, 20: 6, 50: 18, 100: 40}
 
@@ -211,7 +211,7 @@ def test_the_interval_holds_the_true_median_as_often_as_it_says() -> None:
     dice, held, times = random.Random(3), 0, 2000
     for _ in range(times):
         ordered = sorted(dice.lognormvariate(0, 0.5) for _ in range(15))
-        rank = interval_rank(15)
+        rank = median_interval_rank(15)
         held += ordered[rank - 1] <= 1.0 <= ordered[-rank]
 
     assert held / times >= 0.945

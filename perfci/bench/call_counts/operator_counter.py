@@ -53,7 +53,7 @@ class OperatorCounter(TorchDispatchMode):  # type: ignore[misc]
         result = func(*args, **kwargs)
         inputs, outputs = list_tensors((args, kwargs)), list_tensors(result)
         self._used_device |= any(tensor.device.type != HOST for tensor in (*inputs, *outputs))
-        crossing = device_copy(func, args, kwargs, result)
+        crossing = find_device_copy(func, args, kwargs, result)
         reads = needs_host_values(func, inputs, kwargs)
         widened = upcast_bytes(func, inputs, result)
         self.upcast_bytes += widened
@@ -121,7 +121,7 @@ def upcast_bytes(func: Any, inputs: list[Any], result: Any) -> int:
     return sum(tensor_bytes(tensor) for tensor in wider if all(tensor is not source for source in inputs))
 
 
-def device_copy(func: Any, args: Any, kwargs: Any, result: Any) -> tuple[Any, Any, bool] | None:
+def find_device_copy(func: Any, args: Any, kwargs: Any, result: Any) -> tuple[Any, Any, bool] | None:
     """Source, target and non-blocking flag of a copy between kinds of device; None for any other operator."""
     if func._overloadpacket is aten._to_copy:
         source, target = args[0], result

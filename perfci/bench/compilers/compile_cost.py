@@ -18,7 +18,7 @@ from perfci.bench.devices.torch_devices import Device, this_device
 from perfci.bench.processes.child_processes import (
     ChildProcess,
     fork_child,
-    fork_obstacle,
+    fork_unsafe_reason,
     kill_children_on_exit,
     start_child,
     wait_for_results,
@@ -93,7 +93,7 @@ def compile_twice(
 def _compile_in_child(
     name: str, work: Callable[[], CompilationResult], caches: str, cap_s: float
 ) -> CompilationResult:
-    start = start_child if fork_obstacle() or count_compile_events() else fork_child
+    start = start_child if fork_unsafe_reason() or count_compile_events() else fork_child
     variables = {
         "TORCHINDUCTOR_CACHE_DIR": os.path.join(caches, "inductor"),
         "TRITON_CACHE_DIR": os.path.join(caches, "triton"),

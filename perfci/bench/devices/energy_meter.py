@@ -20,7 +20,7 @@ COUNTER_TIMEOUT_S = 2.0
 """A counter that has not moved for so long, while the device worked, does not count."""
 
 
-def joules_per_call(
+def measure_joules_per_call(
     function: Callable[[], object],
     *,
     device: Device | None = None,
@@ -39,7 +39,7 @@ def joules_per_call(
     """
     device = device or this_device()
     try:
-        meter = EnergyMeter(open_gpu(device.uuid), function, device, calls_per_batch(function, device))
+        meter = EnergyMeter(open_gpu(device.uuid), function, device, choose_calls_per_batch(function, device))
         meter.run_until_counter_moves()
         taken = [meter.measure_window(window_s) for _ in range(window_count)]
     except NvmlUnavailable as error:
@@ -47,7 +47,7 @@ def joules_per_call(
     return Reading([joules / calls for joules, calls in taken], Clock.VALUE, min(calls for _, calls in taken))
 
 
-def calls_per_batch(function: Callable[[], object], device: Device) -> int:
+def choose_calls_per_batch(function: Callable[[], object], device: Device) -> int:
     """How many calls fill the time between two looks."""
     device.synchronize()
     begin = perf_counter()

@@ -17,7 +17,7 @@ PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 
 
 @contextlib.contextmanager
-def compute_in(name: str, device: Device) -> Iterator[None]:
+def compute_in_precision(name: str, device: Device) -> Iterator[None]:
     """Compute in ``fp32``, ``tf32`` (CUDA's matrix units), or with autocast in ``bf16`` or ``fp16``.
 
     fp8 is no autocast: a model that uses it scales its own tensors, so it is not among the names here. A
@@ -37,7 +37,7 @@ def compute_in(name: str, device: Device) -> Iterator[None]:
             yield
 
 
-def gradient_scaler(name: str, device: str) -> torch.amp.GradScaler:
+def create_gradient_scaler(name: str, device: str) -> torch.amp.GradScaler:
     """Gradient scaler for fp16, whose gradients underflow without one; disabled for other formats."""
     return torch.amp.GradScaler(device, enabled=name == "fp16")
 

@@ -74,7 +74,7 @@ class Gpu:
         listed = self._query("nvmlDeviceGetComputeRunningProcesses")
         return [GpuProcess(int(process.pid), self._process_name(int(process.pid))) for process in listed]
 
-    def take_activity_sample(self) -> Any:
+    def take_sm_activity_sample(self) -> Any:
         """Sample the counters of GPU performance monitoring (Hopper or newer), for ``sm_active``."""
         support = self._query("nvmlGpmQueryDeviceSupport")
         if not support.isSupportedDevice:
@@ -85,7 +85,7 @@ class Gpu:
 
     def sm_active(self, start_sample: Any) -> float:
         """The share of streaming multiprocessors that were busy since a sample taken at least 0.1 s ago."""
-        now = self.take_activity_sample()
+        now = self.take_sm_activity_sample()
         query = self.nvml.c_nvmlGpmMetricsGet_t()
         # NVML refuses a structure that does not say which layout it has.
         query.version = self.nvml.NVML_GPM_METRICS_GET_VERSION
@@ -200,7 +200,7 @@ def sample_until_stopped(gpu: Gpu, interval_s: float, should_stop: Callable[[flo
     sampled = GpuSamples()
     marks: list[Any] = []
     try:
-        marks.append(gpu.take_activity_sample())
+        marks.append(gpu.take_sm_activity_sample())
     except NvmlUnavailable as error:
         sampled.missing_reasons["sm_active"] = str(error)
     stop = False
@@ -215,7 +215,7 @@ def sample_until_stopped(gpu: Gpu, interval_s: float, should_stop: Callable[[flo
     return sampled
 
 
-def stop_requested(timeout_s: float, parent: int) -> bool:
+def wait_for_stop(timeout_s: float, parent: int) -> bool:
     """Wait for input, for the end of input, or for the parent to die: a fork of it may hold the pipe open."""
     return bool(select.select([sys.stdin], [], [], timeout_s)[0]) or os.getppid() != parent
 
@@ -228,7 +228,7 @@ def main(uuid: str, interval_s: str) -> None:
     def should_stop(timeout_s: float) -> bool:
         for word in ready:
             print(word, flush=True)
-        return stop_requested(timeout_s, parent)
+        return wait_for_stop(timeout_s, parent)
 
     sampled = sample_until_stopped(open_gpu(uuid), float(interval_s), should_stop)
     print(json.dumps({"samples": sampled.samples, "reasons": sampled.missing_reasons}), flush=True)

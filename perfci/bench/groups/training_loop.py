@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from perfci.bench.devices.number_formats import gradient_scaler
+from perfci.bench.devices.number_formats import create_gradient_scaler
 from perfci.bench.model_context import ModelContext
-from perfci.bench.timers.stage_timers import PhaseMarker, no_phase
+from perfci.bench.timers.stage_timers import PhaseMarker, null_phase
 
 RESIDENT_BATCHES = 2
 """Batches kept on the device, so that a timed step never waits for data."""
@@ -32,7 +32,7 @@ class TrainingLoop:
         load_batch = context.require_batch()
         self.batches = [load_batch(index) for index in range(RESIDENT_BATCHES)]
         self.optimizer = context.optimizer(self.model)
-        self._scaler = gradient_scaler(context.precision(), context.device.torch_device)
+        self._scaler = create_gradient_scaler(context.precision(), context.device.torch_device)
         self.steps = 0
         self.last_loss: torch.Tensor | None = None
 
@@ -45,7 +45,7 @@ class TrainingLoop:
         self.steps += 1
         return self.batches[self.steps % len(self.batches)]
 
-    def train_on(self, batch: Any, mark_phase: PhaseMarker = no_phase) -> None:
+    def train_on(self, batch: Any, mark_phase: PhaseMarker = null_phase) -> None:
         """Train on one batch. Nothing here waits for the device: no ``.item()``, no print."""
         with mark_phase("optimizer"):
             self.optimizer.zero_grad(set_to_none=True)

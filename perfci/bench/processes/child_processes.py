@@ -54,7 +54,7 @@ class ChildFailure:
     failed_at_s: float = field(default_factory=time.monotonic)
 
 
-def fork_obstacle() -> str:
+def fork_unsafe_reason() -> str:
     """Return why this process must not fork, or an empty text: threads and CUDA do not survive a fork."""
     with contextlib.suppress(OSError):
         threads = len(os.listdir("/proc/self/task"))

@@ -16,7 +16,7 @@ from perfci.bench.devices.torch_devices import Device, this_device
 from perfci.bench.processes.child_processes import (
     ChildProcess,
     fork_child,
-    fork_obstacle,
+    fork_unsafe_reason,
     kill_children_on_exit,
     start_child,
     wait_for_results,
@@ -73,7 +73,7 @@ def run_ranks(
     """
     children: list[ChildProcess] = []
     with tempfile.TemporaryDirectory(prefix="perfci-ranks-") as folder, kill_children_on_exit(children):
-        start = start_child if fork_obstacle() else fork_child
+        start = start_child if fork_unsafe_reason() else fork_child
         for rank in range(world_size):
             work = functools.partial(
                 _run_rank, function, arguments, rank, world_size, os.path.join(folder, "store"), timeout_s

@@ -17,7 +17,7 @@ from perfci.bench.devices.torch_devices import Device, this_device
 from perfci.bench.profiles.line_sampler import sample_lines
 from perfci.bench.profiles.profile_tables import CALL_RANGE, PHASE_PREFIX, WAIT_RANGE, TimeShare, build_tables
 from perfci.bench.readings import Absent, skip_exception
-from perfci.bench.timers.stage_timers import ProfiledWork, no_phase
+from perfci.bench.timers.stage_timers import ProfiledWork, null_phase
 
 WARMUP_CALLS = 3
 WARMUP_S = 5.0
@@ -69,7 +69,7 @@ def profile_work(
     the other. ``before_call`` runs before every call and is no part of it.
     """
     device = device or this_device()
-    calls = calls_to_record(_warm_up(work, device, warmup_calls, before_call))
+    calls = count_calls_to_record(_warm_up(work, device, warmup_calls, before_call))
     recorded = _record_calls(work, device, calls, before_call)
     folder.mkdir(parents=True, exist_ok=True)
     recorded.export_chrome_trace(str(folder / "trace.json"))
@@ -78,13 +78,13 @@ def profile_work(
         device.synchronize()
         before_call()
 
-    lines = sample_lines(lambda: work(no_phase), before_call=between, roots=roots)
+    lines = sample_lines(lambda: work(null_phase), before_call=between, roots=roots)
     profiled = _build_profile(recorded.events(), device, calls, lines)
     (folder / "profile.json").write_text(json.dumps(asdict(profiled), indent=1))
     return profiled
 
 
-def calls_to_record(call_s: float) -> int:
+def count_calls_to_record(call_s: float) -> int:
     """Several of short calls, so that one interruption does not lead the tables; one of a long call."""
     return max(1, min(MAX_CALLS, round(RECORDING_S / (call_s or RECORDING_S))))
 
@@ -102,7 +102,7 @@ def run_nvtx_ranges(
     (pytorch/pytorch#117935), so torch's profiler must not run at the same time.
     """
     device = device or this_device()
-    calls = calls_to_record(_warm_up(work, device, warmup_calls, before_call))
+    calls = count_calls_to_record(_warm_up(work, device, warmup_calls, before_call))
     if not torch.cuda.is_initialized():
         raise skip_exception("it did not use CUDA, so there are no ranges that nsys could show")
     torch.cuda.profiler.start()
@@ -125,7 +125,7 @@ def _warm_up(
     for _ in range(warmup_calls):
         before_call()
         call = perf_counter()
-        work(no_phase)
+        work(null_phase)
         device.synchronize()
         took = perf_counter() - call
         if perf_counter() - began > WARMUP_S:

@@ -20,7 +20,7 @@ from perfci.bench.streams.stream_requests import (
     RecordedRequests,
     StreamRequest,
     TraceReadings,
-    busy_seconds,
+    sum_request_seconds,
 )
 from perfci.bench.timers.timed_blocks import gc_disabled
 from perfci.bench.timers.warmup import warm_up
@@ -117,7 +117,7 @@ def serve(request: StreamRequest, arrivals: Sequence[float] | int) -> ServedRequ
         replace(trace, sent_at=start + arrival) for trace, arrival in zip(worked.wall, arrivals, strict=True)
     ]
     return ServedRequests(
-        RecordedRequests(tuple(seen), queue_traces(worked.cpu, arrivals) if worked.cpu else ()), worked
+        RecordedRequests(tuple(seen), simulate_queue(worked.cpu, arrivals) if worked.cpu else ()), worked
     )
 
 
@@ -126,7 +126,7 @@ def _build_recording(device: Device, pairs: Sequence[tuple[RequestTrace, Request
     return RecordedRequests(wall, cpu if device.kind == "cpu" else ())
 
 
-def queue_traces(traces: Sequence[RequestTrace], arrivals: Sequence[float]) -> tuple[RequestTrace, ...]:
+def simulate_queue(traces: Sequence[RequestTrace], arrivals: Sequence[float]) -> tuple[RequestTrace, ...]:
     """Lay requests that were traced without waiting onto their arrivals, one worker, first come first served.
 
     Each begins when it has arrived and the one before has ended (Lindley 1952), and takes as long as it took.
@@ -157,7 +157,7 @@ def serving_readings(served: ServedRequests, *, sla: Sequence[SlaObjective] = ()
         "queue_time": informational(
             fmean(work.sent_at - trace.sent_at for trace, work in zip(seen, worked, strict=True))
         ),
-        "utilisation": informational(busy_seconds(worked) / span_seconds(seen)),
+        "utilisation": informational(sum_request_seconds(worked) / span_seconds(seen)),
         "throughput": informational(latency.throughput(seen)),
         "sla_attainment": read.sla_attainment(),
         "goodput": read.goodput(),
@@ -173,7 +173,7 @@ def span_seconds(traces: Sequence[RequestTrace]) -> float:
 def _overload_flags(served: ServedRequests) -> tuple[str, ...]:
     """Where requests come faster than they are served, latency is a matter of how many were sent."""
     sent = [trace.sent_at for trace in served.from_arrival.wall]
-    coming, working = max(sent) - min(sent), busy_seconds(served.from_start.wall[:-1])
+    coming, working = max(sent) - min(sent), sum_request_seconds(served.from_start.wall[:-1])
     if not working > coming > 0:
         return ()
     gaps = len(sent) - 1

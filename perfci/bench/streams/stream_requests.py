@@ -202,8 +202,8 @@ def generation_readings(
         "tpot": read.per_request(latency.tpot, SINGLE_CHUNK_REASON),
         "tpot_slope": read.tpot_slope(),
         "tpot_growth": read.per_request(latency.tpot_growth, TOO_FEW_CHUNKS_REASON),
-        "itl": read.by_both_clocks(latency.itl, SINGLE_CHUNK_REASON),
-        "itl_per_token": read.by_both_clocks(latency.itl_per_token, SINGLE_CHUNK_REASON),
+        "itl": read.per_request_by_both_clocks(latency.itl, SINGLE_CHUNK_REASON),
+        "itl_per_token": read.per_request_by_both_clocks(latency.itl_per_token, SINGLE_CHUNK_REASON),
         "e2el": read.per_request(latency.e2el),
         **read.percentiles(),
         "generate_tok_s": read.tokens_per_second(),
@@ -215,7 +215,7 @@ def generation_readings(
     return Measurement(readings, (*recording.flags, *read.flags()))
 
 
-def busy_seconds(traces: Iterable[RequestTrace]) -> float:
+def sum_request_seconds(traces: Iterable[RequestTrace]) -> float:
     """Seconds spent in requests that follow each other."""
     return sum(map(latency.e2el, traces))
 
@@ -227,17 +227,17 @@ class TraceReadings:
     recording: RecordedRequests
     sla: Sequence[SlaObjective] = ()
     batch: int = 1
-    duration_of: Callable[[Sequence[RequestTrace]], float] = busy_seconds
+    duration_of: Callable[[Sequence[RequestTrace]], float] = sum_request_seconds
 
     def per_request(
         self, metric: Callable[[RequestTrace], float | None], reason: str = ""
     ) -> Reading | Absent:
         """One sample per request that has the value."""
-        return self.by_both_clocks(
+        return self.per_request_by_both_clocks(
             lambda traces: [value for trace in traces if (value := metric(trace)) is not None], reason
         )
 
-    def by_both_clocks(
+    def per_request_by_both_clocks(
         self, metric: Callable[[Sequence[RequestTrace]], list[float]], reason: str = ""
     ) -> Reading | Absent:
         """Samples by the wall clock, and by the CPU clock where the CPU computed."""
@@ -286,7 +286,7 @@ class TraceReadings:
     def _sla_reading(self, metric: Callable[[Sequence[RequestTrace]], float]) -> Reading | Absent:
         if not self.sla:
             return Absent(NO_SLA_REASON)
-        return self.by_both_clocks(lambda traces: [metric(traces)] if traces else [])
+        return self.per_request_by_both_clocks(lambda traces: [metric(traces)] if traces else [])
 
     def flags(self) -> tuple[str, ...]:
         """Flags beside the numbers: chunks of several tokens, and a broken SLA."""

@@ -31,7 +31,7 @@ ProfiledWork = Callable[[PhaseMarker], object]
 _NULL_CONTEXT = contextlib.nullcontext()
 
 
-def no_phase(phase: str) -> contextlib.AbstractContextManager[None]:
+def null_phase(phase: str) -> contextlib.AbstractContextManager[None]:
     """Open nothing. One shared context manager, so that a timed step does not pay for making one."""
     return _NULL_CONTEXT
 

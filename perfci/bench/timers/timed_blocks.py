@@ -121,7 +121,7 @@ def time_blocks(
     median.
     """
     device = device or this_device()
-    blocks = create_cold_sampler(device) if flush_l2 else BlockSampler(device)
+    blocks = create_cold_cache_sampler(device) if flush_l2 else BlockSampler(device)
     with gc_disabled() as collect:
         warmed = warm_up(function, device, warmup_s, between_rounds=collect)
         number = number or agree_on_calls(max(1, math.ceil(BLOCK_S / max(warmed.call_s, 1e-9))))
@@ -200,7 +200,7 @@ class ColdCacheBlockSampler(BlockSampler):
         self.device_s.append(sum(begin.elapsed_time(end) for begin, end in pairs) / 1000 / number)
 
 
-def create_cold_sampler(device: Device) -> ColdCacheBlockSampler:
+def create_cold_cache_sampler(device: Device) -> ColdCacheBlockSampler:
     if device.create_events() is None or device.l2_bytes is None:
         raise skip_exception(
             f"a cold L2 cache needs an accelerator that reports its L2 size; this device is {device.name}"
@@ -230,7 +230,7 @@ def relative_half_width(samples: Sequence[float]) -> float:
     blocks of one process nearly are. It is looked at after every block, which makes it optimistic: it
     decides when to stop, never what is a regression.
     """
-    rank = interval_rank(len(samples))
+    rank = median_interval_rank(len(samples))
     median = statistics.median(samples) if samples else 0.0
     if not rank or not median:
         return math.inf
@@ -239,7 +239,7 @@ def relative_half_width(samples: Sequence[float]) -> float:
 
 
 @functools.cache
-def interval_rank(count: int) -> int:
+def median_interval_rank(count: int) -> int:
     """Rank, from either end, of the order statistics that hold the median with 95 %; 0 if none do."""
     tail, rank = 0.0, 0
     while (tail := tail + math.comb(count, rank) / 2**count) <= 0.025:

@@ -48,12 +48,12 @@ class OneOffEvents:
     segment_count: int = 0
 
     def __post_init__(self) -> None:
-        self.compile_count, self.segment_count = count_compile_events(), count_segments(self.device)
+        self.compile_count, self.segment_count = count_compile_events(), count_allocator_segments(self.device)
 
     def describe_new(self, moment: str) -> str:
         """Say what has happened since the last time, or nothing."""
         before = self.compile_count, self.segment_count
-        self.compile_count, self.segment_count = count_compile_events(), count_segments(self.device)
+        self.compile_count, self.segment_count = count_compile_events(), count_allocator_segments(self.device)
         if self.compile_count != before[0]:
             return f"{COMPILED_MESSAGE} {moment}"
         return f"the allocator took new memory {moment}" if self.segment_count != before[1] else ""
@@ -67,7 +67,7 @@ def count_compile_events() -> int:
     return int(dynamo.counters["frames"]["total"]) + sum(map(len, dynamo.compilation_time_metrics.values()))
 
 
-def count_segments(device: Device) -> int:
+def count_allocator_segments(device: Device) -> int:
     memory = device.memory_stats() or {}
     # MPS does not count its allocations, but knows how much memory it took.
     return memory.get("num_device_alloc", memory.get("reserved_bytes.all.current", 0))
@@ -131,7 +131,7 @@ def warm_up(
     compiling is not counted against the cap. ``between_rounds`` runs untimed between two rounds, as
     it will between two blocks.
     """
-    rounds = WarmupRounds(device, OneOffEvents(device), sm_clock_reader(device))
+    rounds = WarmupRounds(device, OneOffEvents(device), create_sm_clock_reader(device))
     unsettled = rounds.run_round(function)
     while unsettled and rounds.spent_s < cap_s:
         if between_rounds is not None:
@@ -140,7 +140,7 @@ def warm_up(
     return WarmupResult(rounds.call_s, rounds.calls, unsettled)
 
 
-def sm_clock_reader(device: Device) -> Callable[[], float] | None:
+def create_sm_clock_reader(device: Device) -> Callable[[], float] | None:
     """How to read the clock of an NVIDIA GPU, where it can be read."""
     if device.kind != "cuda":
         return None

@@ -69,11 +69,11 @@ def missing_benchmark_reason(benchmark: str, errors: list[JsonMessage]) -> str:
 def choose_launch(request: JsonMessage) -> tuple[str, str]:
     if request["launch"] == "spawn":
         return "spawn", ""
-    why = fork_obstacle()
+    why = fork_unsafe_reason()
     return ("spawn", why) if why else ("fork", "")
 
 
-def fork_obstacle() -> str:
+def fork_unsafe_reason() -> str:
     """Return why this process must not fork, or an empty text: threads and CUDA do not survive a fork."""
     threads = len(os.listdir("/proc/self/task"))
     if threads > 1:
