@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pytest
 
-from perfci.config.loader import SERVICE_TABLES, variable_name
+from perfci.config.loader import SERVICE_TABLES, environment_variable_name
 from perfci.config.settings import Settings
 
 ROOT = Path(__file__).parent.parent
@@ -193,7 +193,7 @@ def test_the_compose_file_is_one() -> None:
 
 def test_the_compose_file_sets_only_settings_there_are() -> None:
     variables = {
-        variable_name(table, key)
+        environment_variable_name(table, key)
         for table in SERVICE_TABLES
         for key in type(getattr(Settings(), table)).model_fields
     }

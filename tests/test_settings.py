@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from perfci.config import Secrets, load_config
-from perfci.config.loader import SERVICE_TABLES, variable_name
+from perfci.config.loader import SERVICE_TABLES, environment_variable_name
 from perfci.config.settings import Settings
 from perfci.model import PerfciError
 
@@ -40,7 +40,7 @@ def declared() -> dict[str, list[list[str]]]:
             [
                 inner.alias or key,
                 shown(inner.default),
-                *([variable_name(name, key)] if name in SERVICE_TABLES else []),
+                *([environment_variable_name(name, key)] if name in SERVICE_TABLES else []),
             ]
             for key, inner in table.model_fields.items()
         ]

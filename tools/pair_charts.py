@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 
 from perfci.model import Verdict
-from perfci.report.charts.palette import picture_palette_css
+from perfci.report.charts.palette import standalone_svg_palette_css
 from perfci.report.charts.plot_axes import CHARACTER_WIDTH_PX, tick_values
 from perfci.report.charts.svg_elements import (
     SVG_STYLE,
@@ -179,7 +179,7 @@ def _ends(verdict: Verdict) -> tuple[float, ...]:
 
 
 def _picture(parts: Sequence[str], key: str, title: str, told: str) -> str:
-    style = f"<style>{picture_palette_css()}{SVG_STYLE}{BARS}</style>"
+    style = f"<style>{standalone_svg_palette_css()}{SVG_STYLE}{BARS}</style>"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {format_px(WIDTH)} {format_px(HEIGHT)}"'
         f' width="{WIDTH}"'

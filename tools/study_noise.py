@@ -23,14 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from perfci.cli.shared.options import parse_budget
-from perfci.cli.shared.terminal_progress import format_duration
 from perfci.config import JudgeTable, load_config
 from perfci.doctor.noise_check import compute_detectable_effect
 from perfci.measure.measurement_session import MeasurementSession, SessionScope
 from perfci.measure.open_session import open_session, open_workbench, prepare_scope
 from perfci.model import Clock, Process, Role, Series, Status
 from perfci.report.escaping import code_span
-from perfci.report.number_format import format_count, format_percent
+from perfci.report.number_format import format_count, format_duration, format_percent
 from perfci.runner import visit_plan
 from perfci.runner.frozen_suite import Cell
 from perfci.runner.git_repository import GitRepository, ensure_private_folder

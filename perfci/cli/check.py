@@ -52,7 +52,7 @@ def command(dry_run: bool, replay_verdicts: bool, json_file: str | None) -> int:
     if json_file:
         write_json(json_file, serialize_replay(config.project, result, policy))
     if json_file != "-":
-        click.echo("\n".join([*format_policy_changes(result), summarize_replay(result)]))
+        click.echo("\n".join([*format_replay_differences(result), summarize_replay(result)]))
     return 0
 
 
@@ -62,12 +62,12 @@ def print_verification(verification: VerificationResult, project: str, json_file
         write_json(json_file, serialize_verification(verification, project))
     if json_file != "-":
         for difference in verification.differences:
-            click.echo(format_difference(difference))
+            click.echo(format_verification_difference(difference))
         click.echo(summarize_verification(verification))
     return 1 if verification.differences else 0
 
 
-def format_difference(difference: VerdictDifference) -> str:
+def format_verification_difference(difference: VerdictDifference) -> str:
     """One line: series, commits, verdict and what differs."""
     verdict = difference.record.verdict
     place = f"{verdict.series.label}  {verdict.base[:10]}..{verdict.head[:10]}"
@@ -106,7 +106,7 @@ def serialize_verification(verification: VerificationResult, project: str) -> di
     }
 
 
-def format_policy_changes(result: ReplayResult) -> Iterator[str]:
+def format_replay_differences(result: ReplayResult) -> Iterator[str]:
     """One line for every verdict and change point that would differ."""
     for verdict in result.verdicts:
         if verdict.is_different:

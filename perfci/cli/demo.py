@@ -63,13 +63,13 @@ def format_conclusion(score: DetectionScore, results: DemoResults) -> str:
     parts += [
         f"{detected} of {len(score.detections)} planted changes found at their own commit, "
         f"{len(score.false_alarms)} false alarms among {len(commits)} commits.",
-        format_noise(results),
+        format_noise_floors(results),
         "For your own repository:\n  perfci init\n  perfci run --smoke && perfci compare HEAD~1 --smoke",
     ]
     return "\n\n".join(part for part in parts if part)
 
 
-def format_noise(results: DemoResults) -> str:
+def format_noise_floors(results: DemoResults) -> str:
     """The noise floor and the smallest detectable change of every benchmark."""
     lines = [
         "This machine, per benchmark: noise floor (10 A/A pairs), smallest change it could confirm",

@@ -62,9 +62,9 @@ def command(
 ) -> None:
     """Import result files or folders; a document that was imported before adds nothing."""
     config = current_config()
-    commits = read_first_parent_line(Path.cwd())
+    commits = list_first_parent_commits(Path.cwd())
     units = dict(map(parse_metric_unit, metric_meanings))
-    defaults = ImportDefaults(config.project, find_commit(sha, commits), machine, direction)
+    defaults = ImportDefaults(config.project, resolve_default_commit(sha, commits), machine, direction)
     reports = []
     with closing(open_store_to_write(config)) as store:
         with store.begin() as tx:
@@ -91,14 +91,14 @@ def command(
         write_json(json_file, reports)
 
 
-def read_first_parent_line(folder: Path) -> dict[str, Commit]:
+def list_first_parent_commits(folder: Path) -> dict[str, Commit]:
     """First-parent commits of the repository around a folder, by sha, newest last; empty outside of one."""
     with contextlib.suppress(PerfciError):
         return {commit.sha: commit for commit in GitRepository(folder).first_parent_commits("HEAD")}
     return {}
 
 
-def find_commit(sha: str | None, commits: Mapping[str, Commit]) -> Commit | None:
+def resolve_default_commit(sha: str | None, commits: Mapping[str, Commit]) -> Commit | None:
     """The commit for files that name none: of a sha or its beginning, by default the newest."""
     if sha is None:
         return list(commits.values())[-1] if commits else None

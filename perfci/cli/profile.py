@@ -145,7 +145,7 @@ def format_profile(cell_profile: ProfiledCell, command_line: ProfileCommandLine)
         yield f"{name}: ran in NVTX ranges\n"
         return
     yield name
-    yield from format_tables(cell_profile.tables)
+    yield from format_profile_tables(cell_profile.tables)
     trace = relative_path(cell_profile.folder / TRACE_FILE)
     yield f"{trace} opens in {VIEWERS}; {TABLES_FILE} beside it holds the full tables"
     if cell_profile.tables.kind == "cuda":
@@ -202,7 +202,7 @@ def exit_code(cell_profiles: Sequence[ProfiledCell]) -> int:
     return 0 if all(profiled.status in (Status.OK, Status.SKIPPED) for profiled in cell_profiles) else 1
 
 
-def format_tables(tables: ProfileReport) -> Iterator[str]:
+def format_profile_tables(tables: ProfileReport) -> Iterator[str]:
     """A line on the calls, then one table per kind of row."""
     scale = choose_scale([tables.seconds], "seconds")
     parts = [f"an operator ran for {format_percent(tables.in_operators)} of it"]
@@ -214,11 +214,11 @@ def format_tables(tables: ProfileReport) -> Iterator[str]:
     else:
         yield "no phases marked (the training and generation of a ModelBench mark some)\n"
     if tables.kernels:
-        yield format_table(("kernel", "device time", "share", "calls"), tables.kernels, scale)
+        yield format_profile_table(("kernel", "device time", "share", "calls"), tables.kernels, scale)
     else:
         yield f"kernels: {tables.missing.get('kernels', 'none')}\n"
-    yield format_table(("operator", "self time", "share", "calls"), tables.operators, scale)
-    yield format_table(("line", "CPU time", "share", ""), tables.lines, scale)
+    yield format_profile_table(("operator", "self time", "share", "calls"), tables.operators, scale)
+    yield format_profile_table(("line", "CPU time", "share", ""), tables.lines, scale)
 
 
 def format_phase_table(tables: ProfileReport, scale: DisplayScale) -> str:
@@ -233,7 +233,9 @@ def format_phase_table(tables: ProfileReport, scale: DisplayScale) -> str:
     return align_table(("phase", "host time", "share", "device time", "share"), rows) + "\n"
 
 
-def format_table(headings: tuple[str, str, str, str], rows: Sequence[ProfileRow], scale: DisplayScale) -> str:
+def format_profile_table(
+    headings: tuple[str, str, str, str], rows: Sequence[ProfileRow], scale: DisplayScale
+) -> str:
     """One table of rows with time, share and calls; the longest first."""
     if not rows:
         return f"{headings[0]}s: none\n"

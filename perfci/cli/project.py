@@ -13,9 +13,9 @@ from perfci.auth.permissions import ProjectRole
 from perfci.cli.shared.backend import (
     all_projects_option,
     backend_option,
+    build_request,
     open_backend,
-    parse_request,
-    project_or_all,
+    project_unless_all,
 )
 from perfci.cli.shared.context import (
     current_config,
@@ -86,7 +86,7 @@ def set_command(
     """Change the visibility or policy tables of a project, or archive it."""
     if judged_by or judged_as_others:
         changes["settings"] = load_project_tables(judged_by) if judged_by else {}
-    change = parse_request(ProjectPatch, **changes)
+    change = build_request(ProjectPatch, **changes)
     if change == ProjectPatch():
         raise PerfciError(
             "Nothing to change: give --visibility, --archived, --not-archived, --judged-by FILE or "
@@ -108,7 +108,7 @@ def set_command(
 @global_options
 def grant_command(member: str, role: str, all_projects: bool, server: str) -> None:
     """Give MEMBER (github/NUMBER or proxy/NAME) a role: reader, sheriff or admin."""
-    project = project_or_all(all_projects)
+    project = project_unless_all(all_projects)
     with open_backend(server, writes=True) as backend:
         backend.set_member(project, member, ProjectRole(role))
     click.echo(f"{member} is {role} of {project or 'all projects'}")
@@ -122,7 +122,7 @@ def grant_command(member: str, role: str, all_projects: bool, server: str) -> No
 def withdraw_command(member: str, all_projects: bool, server: str) -> None:
     """Remove the role of MEMBER and revoke the tokens that MEMBER created."""
     with open_backend(server, writes=True) as backend:
-        if not backend.remove_member(project_or_all(all_projects), member):
+        if not backend.remove_member(project_unless_all(all_projects), member):
             raise PerfciError(f"{member} is not a member: see `perfci project members`.")
     click.echo(f"{member} is no longer a member")
 
@@ -135,7 +135,7 @@ def withdraw_command(member: str, all_projects: bool, server: str) -> None:
 def members_command(all_projects: bool, server: str, json_file: str | None) -> None:
     """List members and their roles."""
     with open_backend(server) as backend:
-        members = backend.list_members(project_or_all(all_projects))
+        members = backend.list_members(project_unless_all(all_projects))
     if json_file:
         write_json(json_file, [member.model_dump(mode="json") for member in members])
     if json_file != "-":

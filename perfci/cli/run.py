@@ -10,7 +10,7 @@ import click
 from perfci.cli.shared.context import (
     current_repository,
     load_repository_config,
-    open_locked_store,
+    lock_machine_and_open_store,
     write_json,
 )
 from perfci.cli.shared.options import (
@@ -72,7 +72,7 @@ def command(
     with open_workbench(repository, config, suite, smoke=smoke) as workbench:
         subject = prepare_scope(workbench, commits, bench, progress.report)
         count = rounds or config.settings.run.rounds
-        with open_locked_store(config, "perfci run", progress, no_wait=no_wait) as store:
+        with lock_machine_and_open_store(config, "perfci run", progress, no_wait=no_wait) as store:
             result = run_range(store, workbench, config, subject, count, progress, confirm=confirm)
             evaluate_local_project(store, config)
             uids = result.sessions if address else ()

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 import click
 
 from perfci.cli.shared.context import (
-    config_file_option,
+    config_file_of_command_line,
     current_config,
     open_store_to_read,
     open_store_to_write,
@@ -81,7 +81,7 @@ def _run_judge_worker(config: Config, enabled: bool) -> Iterator[SupervisedProce
     """A judge worker in a child process that starts and ends with the server."""
     if enabled and config.settings.app.id:
         build_app(config)  # fails here, not in the log of the child, if the settings are wrong
-    file = config_file_option()
+    file = config_file_of_command_line()
     arguments = ["judge-worker", *(["--config", str(file.absolute())] if file else [])]
     worker = SupervisedProcess(arguments if enabled else [], {"PERFCI_DB": config.database_url}, config.root)
     try:

@@ -10,9 +10,9 @@ from perfci.auth.permissions import Scope
 from perfci.cli.shared.backend import (
     all_projects_option,
     backend_option,
+    build_request,
     open_backend,
-    parse_request,
-    project_or_all,
+    project_unless_all,
 )
 from perfci.cli.shared.context import write_json
 from perfci.cli.shared.options import global_options, json_option, parse_days
@@ -51,7 +51,7 @@ def create_command(
     scopes: tuple[ScopeName, ...], name: str, expires: str, all_projects: bool, server: str
 ) -> None:
     """Create a token and print it once."""
-    project = project_or_all(all_projects)
+    project = project_unless_all(all_projects)
     unique = tuple(sorted(set(scopes)))
     label = name or ", ".join(unique)
     days = parse_days(expires)
@@ -59,7 +59,7 @@ def create_command(
         raise PerfciError(f"A number of days was expected, such as 90d, not {expires!r}.")
     if not 1 <= days <= MAX_TOKEN_DAYS:
         raise PerfciError(f"A token lives for 1 to {MAX_TOKEN_DAYS} days, not {days}.")
-    request = parse_request(NewToken, name=label, scopes=unique, days=days)
+    request = build_request(NewToken, name=label, scopes=unique, days=days)
     with open_backend(server, writes=True) as backend:
         created = backend.create_token(project, request)
     click.echo(
@@ -78,7 +78,7 @@ def create_command(
 def list_command(all_projects: bool, server: str, json_file: str | None) -> None:
     """List the tokens of a project without their secrets."""
     with open_backend(server) as backend:
-        tokens = backend.list_tokens(project_or_all(all_projects))
+        tokens = backend.list_tokens(project_unless_all(all_projects))
     if json_file:
         write_json(json_file, [token.model_dump(mode="json") for token in tokens])
     if json_file == "-":
@@ -104,6 +104,6 @@ def list_command(all_projects: bool, server: str, json_file: str | None) -> None
 def revoke_command(uid: str, all_projects: bool, server: str) -> None:
     """Revoke a token, and the tokens that were created with it."""
     with open_backend(server, writes=True) as backend:
-        if not backend.revoke_token(project_or_all(all_projects), uid):
+        if not backend.revoke_token(project_unless_all(all_projects), uid):
             raise PerfciError(f"There is no token {uid} here: see `perfci token list`.")
     click.echo(f"token {uid} is revoked")

@@ -11,10 +11,10 @@ import click
 from perfci.cli.shared.context import (
     current_repository,
     load_repository_config,
-    open_locked_store,
+    lock_machine_and_open_store,
     write_json,
 )
-from perfci.cli.shared.options import format_duration, global_options, json_option, wait_option
+from perfci.cli.shared.options import global_options, json_option, wait_option
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.formats.step_log import STEP_FIELDS
 from perfci.measure.script_run import (
@@ -26,7 +26,7 @@ from perfci.measure.script_run import (
     wrap_script,
 )
 from perfci.model import PerfciError, Status, cell_name
-from perfci.report.number_format import format_count, format_quantity, format_signed_percent
+from perfci.report.number_format import format_count, format_duration, format_quantity, format_signed_percent
 from perfci.runner.user_script import find_script
 from perfci.stats.location import median
 
@@ -75,7 +75,7 @@ def command(
     config = load_repository_config(repository)
     progress = TerminalProgress()
     commit = repository.working_tree_commit()
-    with open_locked_store(config, "perfci wrap", progress, no_wait=no_wait) as store:
+    with lock_machine_and_open_store(config, "perfci wrap", progress, no_wait=no_wait) as store:
         result = wrap_script(
             store,
             config,
@@ -114,12 +114,12 @@ def write_report(result: ScriptRunResult, json_file: str | None) -> None:
     if json_file:
         write_json(json_file, serialize_result(result))
     if not result.levels and not any(wrapped.status is not Status.OK for wrapped in result.processes):
-        click.echo(f"perfci: {missing_reason(result.processes[-1])}", err=True)
+        click.echo(f"perfci: {explain_missing_steps(result.processes[-1])}", err=True)
     elif json_file != "-":
         click.echo("\n".join(format_result(result)))
 
 
-def missing_reason(script_process: ScriptProcess) -> str:
+def explain_missing_steps(script_process: ScriptProcess) -> str:
     """Why a script gave no step times, and what to do about it."""
     if script_process.interrupted:
         return "interrupted before a step was timed; nothing is stored"

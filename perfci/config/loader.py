@@ -131,7 +131,7 @@ def _parse_settings(values: dict[str, Any], path: Path) -> Settings:
     return settings
 
 
-def variable_name(table: str, key: str) -> str:
+def environment_variable_name(table: str, key: str) -> str:
     """Return the name of the variable that overrides a key of a table."""
     return SPECIAL_NAMES.get((table, key), f"PERFCI_{table}_{key}".upper())
 
@@ -139,7 +139,7 @@ def variable_name(table: str, key: str) -> str:
 def _apply_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
     """Override settings of the file by environment variables; empty variables are ignored."""
     places = {
-        variable_name(table, key): (table, key)
+        environment_variable_name(table, key): (table, key)
         for table in SERVICE_TABLES
         for key in type(getattr(settings, table)).model_fields
     }

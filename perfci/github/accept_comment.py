@@ -28,7 +28,7 @@ def is_accept_request(body: str) -> bool:
     return ACCEPT_PATTERN.match(body) is not None
 
 
-def accept_command(head: str) -> str:
+def format_accept_command(head: str) -> str:
     """What to write, before the reason."""
     return f"{ACCEPT_COMMAND} {require_full_sha(head)[:10]}"
 

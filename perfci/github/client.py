@@ -10,7 +10,7 @@ import httpx
 
 from perfci.github import operations as ask
 from perfci.github import shapes
-from perfci.github.operations import GitHubOperation, repository_path_values, require_full_sha
+from perfci.github.operations import GitHubOperation, repository_path_parameters, require_full_sha
 from perfci.github.requester import DownloadLimits, GitHubRequester, GitHubRetryPolicy, PathValues
 from perfci.model import PerfciError
 from perfci.net.http_client import open_http_client
@@ -45,7 +45,7 @@ class GitHubClient:
     def get_installation(self, repository: str) -> shapes.InstallationRef:
         """Where this App is installed for a repository; GitHub answers to the App's signature."""
         return self._request_one(
-            shapes.InstallationRef, ask.GET_INSTALLATION, repository_path_values(repository)
+            shapes.InstallationRef, ask.GET_INSTALLATION, repository_path_parameters(repository)
         )
 
     def create_installation_token(
@@ -61,17 +61,19 @@ class GitHubClient:
 
     def get_repository(self, repository: str) -> shapes.RepositoryDetails:
         return self._request_one(
-            shapes.RepositoryDetails, ask.GET_REPOSITORY, repository_path_values(repository)
+            shapes.RepositoryDetails, ask.GET_REPOSITORY, repository_path_parameters(repository)
         )
 
     def get_permission(self, repository: str, login: str) -> shapes.Permission:
         return self._request_one(
-            shapes.Permission, ask.GET_PERMISSION, repository_path_values(repository) | {"username": login}
+            shapes.Permission,
+            ask.GET_PERMISSION,
+            repository_path_parameters(repository) | {"username": login},
         )
 
     def get_pull(self, repository: str, number: int) -> shapes.PullRequest:
         return self._request_one(
-            shapes.PullRequest, ask.GET_PULL, repository_path_values(repository) | {"pull_number": number}
+            shapes.PullRequest, ask.GET_PULL, repository_path_parameters(repository) | {"pull_number": number}
         )
 
     def list_open_pulls(
@@ -80,49 +82,57 @@ class GitHubClient:
         """Open pull requests from a branch of that name in any repository of that owner."""
         # A branch without its owner is no filter for GitHub: every pull request would come.
         query = {"state": "open", "head": f"{head_owner}:{head_branch}"}
-        return self._list_all(shapes.PullRequest, ask.LIST_PULLS, repository_path_values(repository), query)
+        return self._list_all(
+            shapes.PullRequest, ask.LIST_PULLS, repository_path_parameters(repository), query
+        )
 
     def list_closed_pulls(self, repository: str) -> Iterator[shapes.PullRequest]:
         """Pull requests that were closed, merged or not, the one that changed last first."""
         query = {"state": "closed", "sort": "updated", "direction": "desc"}
-        return self._list_all(shapes.PullRequest, ask.LIST_PULLS, repository_path_values(repository), query)
+        return self._list_all(
+            shapes.PullRequest, ask.LIST_PULLS, repository_path_parameters(repository), query
+        )
 
     def list_pulls_of_commit(self, repository: str, sha: str) -> Iterator[shapes.PullRequest]:
         """The pull requests that brought a commit; of one that is on no branch yet, those that would."""
         return self._list_all(
             shapes.PullRequest,
             ask.LIST_PULLS_OF_COMMIT,
-            repository_path_values(repository) | {"commit_sha": require_full_sha(sha)},
+            repository_path_parameters(repository) | {"commit_sha": require_full_sha(sha)},
         )
 
     def list_comments(self, repository: str, number: int) -> Iterator[shapes.Comment]:
         return self._list_all(
-            shapes.Comment, ask.LIST_COMMENTS, repository_path_values(repository) | {"issue_number": number}
+            shapes.Comment,
+            ask.LIST_COMMENTS,
+            repository_path_parameters(repository) | {"issue_number": number},
         )
 
     def list_comments_since(self, repository: str, since: datetime) -> Iterator[shapes.Comment]:
         """Comments on issues and pull requests, written or edited since ``since``, newest first."""
         query = {"since": f"{since:%Y-%m-%dT%H:%M:%SZ}", "sort": "updated", "direction": "desc"}
         return self._list_all(
-            shapes.Comment, ask.LIST_REPOSITORY_COMMENTS, repository_path_values(repository), query
+            shapes.Comment, ask.LIST_REPOSITORY_COMMENTS, repository_path_parameters(repository), query
         )
 
     def create_comment(self, repository: str, number: int, body: str) -> shapes.Comment:
-        where = repository_path_values(repository) | {"issue_number": number}
+        where = repository_path_parameters(repository) | {"issue_number": number}
         return self._request_one(shapes.Comment, ask.CREATE_COMMENT, where, {"body": body})
 
     def update_comment(self, repository: str, comment: int, body: str) -> shapes.Comment:
-        where = repository_path_values(repository) | {"comment_id": comment}
+        where = repository_path_parameters(repository) | {"comment_id": comment}
         return self._request_one(shapes.Comment, ask.UPDATE_COMMENT, where, {"body": body})
 
     def delete_comment(self, repository: str, comment: int) -> None:
-        self._requester.send(ask.DELETE_COMMENT, repository_path_values(repository) | {"comment_id": comment})
+        self._requester.send(
+            ask.DELETE_COMMENT, repository_path_parameters(repository) | {"comment_id": comment}
+        )
 
     def list_newest_issues(self, repository: str, label: str) -> tuple[shapes.Issue, ...]:
         """The hundred that were opened last, closed ones too."""
         query = {"labels": label, "state": "all", "sort": "created", "direction": "desc", "per_page": 100}
         return self._request_one(
-            tuple[shapes.Issue, ...], ask.LIST_ISSUES, repository_path_values(repository), query=query
+            tuple[shapes.Issue, ...], ask.LIST_ISSUES, repository_path_parameters(repository), query=query
         )
 
     def create_issue(
@@ -130,13 +140,13 @@ class GitHubClient:
     ) -> shapes.Issue:
         body_fields = {"title": title, "body": body, "labels": list(labels)}
         return self._request_one(
-            shapes.Issue, ask.CREATE_ISSUE, repository_path_values(repository), body_fields
+            shapes.Issue, ask.CREATE_ISSUE, repository_path_parameters(repository), body_fields
         )
 
     def list_checks(self, repository: str, sha: str, name: str) -> Iterator[shapes.CheckRun]:
         """Checks of that name on a commit, those that another one followed too."""
         where, query = (
-            repository_path_values(repository) | {"ref": require_full_sha(sha)},
+            repository_path_parameters(repository) | {"ref": require_full_sha(sha)},
             {"check_name": name, "filter": "all"},
         )
         pages = self._requester.iter_pages(ask.LIST_CHECKS, where, query)
@@ -147,13 +157,15 @@ class GitHubClient:
         )
 
     def create_check(self, repository: str, check: Mapping[str, Any]) -> shapes.CheckRun:
-        return self._request_one(shapes.CheckRun, ask.CREATE_CHECK, repository_path_values(repository), check)
+        return self._request_one(
+            shapes.CheckRun, ask.CREATE_CHECK, repository_path_parameters(repository), check
+        )
 
     def update_check(self, repository: str, number: int, check: Mapping[str, Any]) -> shapes.CheckRun:
         return self._request_one(
             shapes.CheckRun,
             ask.UPDATE_CHECK,
-            repository_path_values(repository) | {"check_run_id": number},
+            repository_path_parameters(repository) | {"check_run_id": number},
             check,
         )
 
@@ -162,20 +174,20 @@ class GitHubClient:
         return self._list_all(
             shapes.CommitStatus,
             ask.LIST_STATUSES,
-            repository_path_values(repository) | {"ref": require_full_sha(sha)},
+            repository_path_parameters(repository) | {"ref": require_full_sha(sha)},
         )
 
     def create_status(self, repository: str, sha: str, status: Mapping[str, str]) -> shapes.CommitStatus:
         return self._request_one(
             shapes.CommitStatus,
             ask.CREATE_STATUS,
-            repository_path_values(repository) | {"sha": require_full_sha(sha)},
+            repository_path_parameters(repository) | {"sha": require_full_sha(sha)},
             status,
         )
 
     def get_workflow_run(self, repository: str, run: int) -> shapes.WorkflowRun:
         return self._request_one(
-            shapes.WorkflowRun, ask.GET_WORKFLOW_RUN, repository_path_values(repository) | {"run_id": run}
+            shapes.WorkflowRun, ask.GET_WORKFLOW_RUN, repository_path_parameters(repository) | {"run_id": run}
         )
 
     def list_completed_runs(self, repository: str, event: str) -> Iterator[shapes.WorkflowRun]:
@@ -184,7 +196,7 @@ class GitHubClient:
         """
         # The pull requests of a run are empty for forks (see WorkflowRun), so nothing here reads them.
         query = {"event": event, "status": "completed", "exclude_pull_requests": True}
-        where, operation = repository_path_values(repository), ask.LIST_WORKFLOW_RUNS
+        where, operation = repository_path_parameters(repository), ask.LIST_WORKFLOW_RUNS
         pages = self._requester.iter_pages(operation, where, query)
         return (
             run
@@ -194,12 +206,12 @@ class GitHubClient:
 
     def list_run_artifacts(self, repository: str, run: int, name: str) -> tuple[shapes.Artifact, ...]:
         """Artifacts of that name, one for each attempt that made it."""
-        where = repository_path_values(repository) | {"run_id": run}
+        where = repository_path_parameters(repository) | {"run_id": run}
         return self._request_one(shapes.Artifacts, ask.LIST_ARTIFACTS, where, query={"name": name}).artifacts
 
     def list_artifacts(self, repository: str, name: str) -> Iterator[shapes.Artifact]:
         """Artifacts of that name, whichever run left them, the newest first."""
-        where = repository_path_values(repository)
+        where = repository_path_parameters(repository)
         pages = self._requester.iter_pages(ask.LIST_REPOSITORY_ARTIFACTS, where, {"name": name})
         shape, operation = shapes.Artifacts, ask.LIST_REPOSITORY_ARTIFACTS
         return (
@@ -208,7 +220,7 @@ class GitHubClient:
 
     def download_artifact(self, repository: str, artifact: int, limits: DownloadLimits) -> bytes:
         """An artifact as a zip, which whoever opened the pull request may have written."""
-        where = repository_path_values(repository) | {"artifact_id": artifact, "archive_format": "zip"}
+        where = repository_path_parameters(repository) | {"artifact_id": artifact, "archive_format": "zip"}
         return self._requester.download_file(ask.DOWNLOAD_ARTIFACT, where, f"artifact {artifact}", limits)
 
     def _request_one(

@@ -35,7 +35,7 @@ class GitHubOperation:
         return self.description.format_map(path_values)
 
 
-def repository_path_values(repository: str) -> dict[str, str | int]:
+def repository_path_parameters(repository: str) -> dict[str, str | int]:
     """Owner and name of a repository as the paths want them."""
     if not REPOSITORY_PATTERN.fullmatch(repository):
         raise PerfciError(f"{repository!r} is no repository; expected for example acme/model.")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote
 
-from perfci.github.operations import repository_path_values, require_full_sha
+from perfci.github.operations import repository_path_parameters, require_full_sha
 from perfci.model import PerfciError
 
 MAX_SUMMARY_LENGTH = 65_535
@@ -83,7 +83,7 @@ class PullReport:
     may_create_comment: bool = True
 
     def __post_init__(self) -> None:
-        repository_path_values(self.repository)
+        repository_path_parameters(self.repository)
         require_full_sha(self.head_sha)
         _require_max_length(self.comment_body, MAX_COMMENT_LENGTH, "The comment, with its hidden mark,")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perfci.model import NamedValues, PerfciError
-from perfci.report.escaping import strip_quotes
+from perfci.report.escaping import strip_parameter_quotes
 from perfci.runner.frozen_suite import Cell
 
 ParameterAssignment = Mapping[str, str]
@@ -96,7 +96,7 @@ def require_known_parameters(
     values: dict[str, dict[str, None]] = {}
     for cell in cells:
         for name, value in cell.parameters:
-            values.setdefault(name, {})[strip_quotes(value)] = None
+            values.setdefault(name, {})[strip_parameter_quotes(value)] = None
     for name, typed in (pair for assignment in assignments for pair in assignment.items()):
         if name not in values:
             existing = f"there are {_format_list(values)}" if values else "the benchmarks have no parameters"
@@ -121,7 +121,7 @@ def is_same_value(value: str, typed: str) -> bool:
 
     Values are stored as Python literals, so texts have quotes.
     """
-    return typed in (value, strip_quotes(value))
+    return typed in (value, strip_parameter_quotes(value))
 
 
 def format_assignment(assignment: ParameterAssignment) -> str:

@@ -40,7 +40,7 @@ def resolve_host(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in entries))
 
 
-def resolve_checked(
+def resolve_allowed_addresses(
     host: str, port: int, allowed_networks: Sequence[IpNetwork] = (), resolver: Resolver = resolve_host
 ) -> list[str]:
     """The addresses of a host, if all of them are allowed; the caller connects to these.
@@ -52,7 +52,7 @@ def resolve_checked(
     if not addresses:
         raise PerfciError(f"The host {host} has no address.")
     for text in addresses:
-        if not (is_public(text) or is_within(text, allowed_networks)):
+        if not (is_public_address(text) or is_in_networks(text, allowed_networks)):
             raise ForbiddenAddress(
                 f"{host} is {text}, which is not a public address; an operator may name its network in "
                 "[notify] allow_networks."
@@ -60,7 +60,7 @@ def resolve_checked(
     return addresses
 
 
-def is_public(text: str) -> bool:
+def is_public_address(text: str) -> bool:
     """Whether an address is globally reachable."""
     address = _effective_address(text)
     if isinstance(address, ipaddress.IPv6Address) and address not in GLOBAL_UNICAST:
@@ -71,7 +71,7 @@ def is_public(text: str) -> bool:
     return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
 
 
-def is_within(text: str, networks: Sequence[IpNetwork]) -> bool:
+def is_in_networks(text: str, networks: Sequence[IpNetwork]) -> bool:
     """Whether an address lies in one of the networks."""
     address = _effective_address(text)
     return any(address.version == network.version and address in network for network in networks)

@@ -18,8 +18,8 @@ from perfci.net.address_check import (
     ForbiddenAddress,
     IpNetwork,
     Resolver,
-    is_within,
-    resolve_checked,
+    is_in_networks,
+    resolve_allowed_addresses,
     resolve_host,
 )
 
@@ -69,7 +69,7 @@ def send_request(
     Names are resolved once, and the connection goes to what was checked; the certificate is still that of
     the name.
     """
-    target = parse_destination(url)
+    target = parse_destination_url(url)
     addresses = _resolve_destination(target, allowed_networks, resolver)
     deadline = time.monotonic() + timeout_s
     timeout = dict.fromkeys(("connect", "read", "write", "pool"), timeout_s)
@@ -116,9 +116,11 @@ def send_request(
 def _resolve_destination(
     target: httpx.URL, allowed_networks: Sequence[IpNetwork], resolver: Resolver
 ) -> list[str]:
-    addresses = resolve_checked(target.host, _port(target), allowed_networks, resolver)
+    addresses = resolve_allowed_addresses(target.host, _port(target), allowed_networks, resolver)
     # On other ports stand services that a forged HTTP request can confuse, such as SMTP or Redis.
-    if _port(target) != TLS_PORT and not all(is_within(address, allowed_networks) for address in addresses):
+    if _port(target) != TLS_PORT and not all(
+        is_in_networks(address, allowed_networks) for address in addresses
+    ):
         raise ForbiddenAddress(
             f"{target.host}: outside [notify] allow_networks only https on port 443 is used."
         )
@@ -151,7 +153,7 @@ CONNECTION_HEADERS = frozenset({"host", "content-length", "connection", "user-ag
 """What a client says of its own connection, where this one is made otherwise; nothing comes compressed."""
 
 
-def parse_destination(url: str) -> httpx.URL:
+def parse_destination_url(url: str) -> httpx.URL:
     """An address to send to, or a sentence why it is none; whether it may be reached is asked when it is."""
     try:
         target = httpx.URL(url)

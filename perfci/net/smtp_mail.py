@@ -38,7 +38,7 @@ def build_message(
     """A message that is the same one however often it is sent: mail programs show a ``Message-ID`` once."""
     message = EmailMessage()
     domain = server.sender.rpartition("@")[2] or "localhost"
-    message["From"], message["To"] = server.sender, parse_recipient(to)
+    message["From"], message["To"] = server.sender, validate_recipient(to)
     message["Subject"] = " ".join(subject.split())
     message["Date"], message["Message-ID"] = format_datetime(sent_at), f"<{uid}@{domain}>"
     message["X-Perfci-Delivery"] = uid
@@ -72,7 +72,7 @@ def send_mail(message: EmailMessage, server: MailServer) -> None:
         ) from error
 
 
-def parse_recipient(address: str) -> str:
+def validate_recipient(address: str) -> str:
     if not RECIPIENT.fullmatch(address):
         raise PerfciError(f"{address!r} is no mail address; expected for example perf@example.com.")
     return address

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfci.model import Series, Verdict, VerdictKind
-from perfci.report.escaping import code_block, code_span, make_printable, strip_quotes
-from perfci.report.number_format import format_count, format_signed_percent, format_significant
+from perfci.report.escaping import code_block, code_span, make_printable, strip_parameter_quotes
+from perfci.report.number_format import format_count, format_signed_percent, format_significant_digits
 from perfci.report.verdict_labels import GLYPHS, direction_arrow
 from perfci.report.verdict_sentences import format_levels, interval_cell
 from perfci.report.verdict_table import align_table
@@ -46,7 +46,7 @@ def render_ablations_markdown(ablations: Sequence[Ablation], policy: Policy) -> 
 
 def ablation_heading(ablation: Ablation) -> str:
     """Format the heading, such as ``ablation speed: model.Gpt.measure_training, batch=8``."""
-    rest = "".join(f", {name}={strip_quotes(value)}" for name, value in ablation.other_parameters)
+    rest = "".join(f", {name}={strip_parameter_quotes(value)}" for name, value in ablation.other_parameters)
     return f"ablation {make_printable(ablation.name)}: {make_printable(ablation.benchmark + rest)}"
 
 
@@ -110,7 +110,7 @@ def format_gain(verdict: Verdict) -> str:
     assert verdict.ratio is not None
     lower = verdict.series.metric.direction == "lower"
     times = 1 / verdict.ratio if lower and verdict.ratio else verdict.ratio
-    return f"{format_significant(times, GAIN_DIGITS)}x"
+    return f"{format_significant_digits(times, GAIN_DIGITS)}x"
 
 
 def _note_cell(verdict: Verdict) -> str:

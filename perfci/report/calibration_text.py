@@ -43,7 +43,7 @@ def format_calibration(calibration: Calibration) -> str:
     if all_time.comparisons:
         rows = []
         for window in calibration.windows:
-            rows.append(_meter_row(format_window(window), window.overall))
+            rows.append(_meter_row(format_window_span(window), window.overall))
             for name, meter in window.suites.items():
                 rows.append(_meter_row(f"  suite {name}" if name else "  unknown suite", meter))
             for kind, meter in window.classes.items():
@@ -66,7 +66,7 @@ def false_alarm_sentence(window: CalibrationWindow) -> str:
     return f"{runs}: {alarms} in {verdicts} (95 % interval {format_rate_interval(rate)})."
 
 
-def format_share(rate: FalseAlarmRate) -> str:
+def format_alarm_share(rate: FalseAlarmRate) -> str:
     """Format the share of false alarms; empty without verdicts."""
     return "" if rate.share is None else format_percent(rate.share)
 
@@ -108,7 +108,7 @@ def confirmations_sentence(confirmations: ConfirmationCounts) -> str:
     return f"{changes} confirmed. Retracted since: {confirmations.retracted or 'none'}."
 
 
-def format_window(window: CalibrationWindow) -> str:
+def format_window_span(window: CalibrationWindow) -> str:
     """Format the time span of a window, such as ``last 30 days``."""
     return "all time" if window.days is None else f"last {window.days} days"
 
@@ -119,7 +119,7 @@ def format_floor_table(floors: Sequence[SeriesNoiseFloor]) -> str:
         (
             format_percent(floor.noise_floor) if floor.noise_floor else "exact",
             f"{floor.comparisons:,}",
-            format_bar(floor),
+            format_bar_of_series(floor),
             make_printable(floor.series.label),
         )
         for floor in floors[:MAX_FLOORS_SHOWN]
@@ -130,7 +130,7 @@ def format_floor_table(floors: Sequence[SeriesNoiseFloor]) -> str:
     return table
 
 
-def format_bar(floor: SeriesNoiseFloor) -> str:
+def format_bar_of_series(floor: SeriesNoiseFloor) -> str:
     """Format the smallest change that counts for a series, and whether its noise floor raised it."""
     if not floor.bar:
         return "any change"
@@ -143,10 +143,10 @@ def _meter_row(name: str, meter: FalseAlarmMeter) -> tuple[str, ...]:
         make_printable(name),
         f"{screening.verdicts:,}",
         f"{screening.alarms:,}",
-        format_share(screening),
+        format_alarm_share(screening),
         format_rate_interval(screening),
         f"{confirmed.alarms:,}",
-        format_share(confirmed),
+        format_alarm_share(confirmed),
         format_rate_interval(confirmed),
     )
 

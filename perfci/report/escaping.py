@@ -33,7 +33,7 @@ def series_name(series: Series) -> str:
     return make_printable(f"{series.cell} · {series.metric.name}")
 
 
-def strip_quotes(value: str) -> str:
+def strip_parameter_quotes(value: str) -> str:
     """Strip the quotes of a string parameter, which is stored as Python's ``repr``."""
     quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
     return value[1:-1] if quoted else value

@@ -10,7 +10,7 @@ from perfci.report.number_format import (
     choose_scale,
     format_quantity,
     format_signed_percent,
-    format_significant,
+    format_significant_digits,
 )
 from perfci.report.verdict_sentences import level_change_phrase
 from perfci.report.verdict_table import align_table
@@ -36,7 +36,7 @@ def format_goals(goals: Sequence[GoalVerdict]) -> str:
         lines = [goal_headline(goal)]
         if rows := [_clause_row(clause) for clause in goal.clauses]:
             lines += [f"  {line}" for line in align_table(HEADINGS, rows, LEFT_ALIGNED).splitlines()]
-        lines += [f"  ⇄ {trade_sentence(trade)}" for trade in goal.trades]
+        lines += [f"  ⇄ {tradeoff_sentence(trade)}" for trade in goal.trades]
         texts.append("\n".join(lines) + "\n")
     return "\n".join(texts)
 
@@ -57,7 +57,7 @@ def goal_markdown_lines(goals: Sequence[GoalVerdict]) -> list[str]:
         if goal.reason:
             lines.append(f"  - {code_span(goal.reason)}")
         lines += [_clause_line(clause) for clause in goal.clauses]
-        lines += [f"  - ⇄ {code_span(trade_sentence(tradeoff))}" for tradeoff in goal.trades]
+        lines += [f"  - ⇄ {code_span(tradeoff_sentence(tradeoff))}" for tradeoff in goal.trades]
     return lines
 
 
@@ -70,7 +70,7 @@ def goal_headline(goal: GoalVerdict) -> str:
     return f"{name}: {goal.outcome.value}{trade}{reason}"
 
 
-def trade_sentence(trade: Tradeoff) -> str:
+def tradeoff_sentence(trade: Tradeoff) -> str:
     """Describe a trade-off: what got better, and what got worse for it.
 
     ``trade-off at model.Gpt('flash', 8): step_time got 31.0 % faster, but peak needs 18.2 % more
@@ -137,7 +137,7 @@ def format_clause_interval(clause_verdict: ClauseVerdict, interval: Interval) ->
     factor = compute_unit_factor(clause_verdict.clause, metric.unit)
     low, high = interval.lo * factor, interval.hi * factor
     scale = choose_scale((low, high), metric.unit, metric.name)
-    return f"[{format_significant(low / scale.factor)}, {scale.format_value(high)}]"
+    return f"[{format_significant_digits(low / scale.factor)}, {scale.format_value(high)}]"
 
 
 def _format_deviation(ratio: float) -> str:

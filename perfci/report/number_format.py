@@ -62,9 +62,9 @@ class DisplayScale:
         ms``).
         """
         if self.symbol == PERCENT:
-            return f"{format_significant(value / self.factor, PERCENT_DIGITS)} %"
+            return f"{format_significant_digits(value / self.factor, PERCENT_DIGITS)} %"
         counted_exactly = self.factor == 1 and self.symbol != "s" and value == round(value)
-        format_digits = format_number if counted_exactly else format_significant
+        format_digits = format_number if counted_exactly else format_significant_digits
         return f"{format_digits(value / self.factor)} {self.symbol}".rstrip()
 
 
@@ -79,14 +79,14 @@ def choose_scale(values: Iterable[float], unit: str, name: str = "") -> DisplayS
         factor, symbol = reached[0] if reached else steps[-1]
         return DisplayScale(factor, f"{symbol}{slash}{per}")
     if unit == "ratio":
-        return DisplayScale(0.01, PERCENT) if is_share(name) else DisplayScale(1.0, "")
+        return DisplayScale(0.01, PERCENT) if is_share_metric(name) else DisplayScale(1.0, "")
     if largest < MAX_WRITTEN_OUT_COUNT:
         return DisplayScale(1.0, unit_suffix(unit))
     factor, prefix = next(step for step in LARGE_PREFIXES if largest >= step[0])
     return DisplayScale(factor, f"{prefix} {unit_suffix(unit)}".rstrip())
 
 
-def is_share(name: str) -> bool:
+def is_share_metric(name: str) -> bool:
     """Whether a ratio is a share of a whole: ``data_stall`` and ``mfu`` are, ``speedup_vs_eager`` is not."""
     return name.rpartition("_")[2] in SHARE_SUFFIXES
 
@@ -103,11 +103,11 @@ def format_quantity(value: float, unit: str, name: str = "") -> str:
 
 def format_number(value: float) -> str:
     """Format up to four significant digits, with thousands separators and without trailing zeros."""
-    text = format_significant(value)
+    text = format_significant_digits(value)
     return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
 
-def format_significant(value: float, digits: int = 4) -> str:
+def format_significant_digits(value: float, digits: int = 4) -> str:
     """Format exactly ``digits`` significant digits; a whole number keeps all of its digits."""
     if not math.isfinite(value):
         if math.isnan(value):
@@ -146,10 +146,20 @@ def format_count(count: int, noun: str, plural: str = "") -> str:
 
 def format_age(seconds: float) -> str:
     """Format roughly how long ago something was: ``3 hours ago``, ``just now``."""
-    return f"{format_duration(seconds)} ago" if seconds >= 60 else "just now"
+    return f"{format_rough_duration(seconds)} ago" if seconds >= 60 else "just now"
 
 
 def format_duration(seconds: float) -> str:
+    """Format a duration in its two largest units: ``42 s``, ``3 min 5 s``, ``2 h 10 min``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def format_rough_duration(seconds: float) -> str:
     """Format a time span in its largest whole unit: ``5 days``, ``3 hours``."""
     steps = ((86400 * 365, "year"), (86400 * 30, "month"), (86400, "day"), (3600, "hour"), (60, "minute"))
     for length, unit in steps:

@@ -22,17 +22,17 @@ GLYPHS = {
 }
 
 
-def format_pooled(pooled: PooledVerdict) -> str:
+def format_pooled_verdict(pooled: PooledVerdict) -> str:
     """Format the pooled verdict as one line for a terminal."""
-    return f"{GLYPHS[pooled.kind]} all benchmarks together: {pooled_sentence(pooled)}\n"
+    return f"{GLYPHS[pooled.kind]} all benchmarks together: {pooled_verdict_sentence(pooled)}\n"
 
 
-def render_pooled_markdown(pooled: PooledVerdict) -> str:
+def render_pooled_verdict_markdown(pooled: PooledVerdict) -> str:
     """Render the pooled verdict as one line of Markdown."""
-    return f"{GLYPHS[pooled.kind]} **All benchmarks together:** {pooled_sentence(pooled)}\n"
+    return f"{GLYPHS[pooled.kind]} **All benchmarks together:** {pooled_verdict_sentence(pooled)}\n"
 
 
-def pooled_sentence(pooled: PooledVerdict) -> str:
+def pooled_verdict_sentence(pooled: PooledVerdict) -> str:
     """Describe the pooled shift.
 
     ``worse overall: +1.5 % time [+1.2, +1.8], 19 of 20 benchmarks in this direction; ...``

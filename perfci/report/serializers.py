@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from perfci.model import Commit, Series, Verdict
-from perfci.report.charts.plot_axes import trend_scale, value_range
+from perfci.report.charts.plot_axes import choose_trend_scale, value_axis_range
 from perfci.report.charts.series_trend import ChangeMark, Dot, Trend
 from perfci.report.number_format import DisplayScale
 from perfci.report.verdict_labels import status_label
@@ -58,12 +58,12 @@ def serialize_trend(trend: Trend) -> JsonFields:
 
     Values are raw; ``scale`` and ``axis`` say how a page displays them.
     """
-    scale = trend_scale(trend)
+    scale = choose_trend_scale(trend)
     return {
         "series": serialize_series(trend.series),
         "sentence": str(trend_sentence(trend)),
         "scale": {"factor": scale.factor, "symbol": scale.symbol},
-        "axis": value_range(trend) if trend.measured_dots else None,
+        "axis": value_axis_range(trend) if trend.measured_dots else None,
         "commits": trend.commit_count,
         "points": [_serialize_dot(dot, scale) for dot in trend.dots],
         "levels": [

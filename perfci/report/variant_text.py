@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from perfci.model import NamedValues, Series, Verdict, VerdictKind, cell_name
-from perfci.report.escaping import make_printable, strip_quotes
-from perfci.report.goal_text import trade_sentence
+from perfci.report.escaping import make_printable, strip_parameter_quotes
+from perfci.report.goal_text import tradeoff_sentence
 from perfci.report.number_format import format_count, format_signed_percent
 from perfci.report.verdict_labels import verdict_glyph, verdict_label
-from perfci.report.verdict_sentences import counts_sentence, format_levels, interval_cell
+from perfci.report.verdict_sentences import format_levels, interval_cell, verdict_counts_sentence
 from perfci.report.verdict_table import align_table
 from perfci.verdicts.goals.tradeoffs import Tradeoff
 from perfci.verdicts.variants.numeric_parity import NumericsCheck, ParityOutcome
@@ -29,7 +29,7 @@ VariantGroupKey = tuple[str, NamedValues]
 
 def format_variants(comparison: VariantResults, trades: Sequence[Tradeoff] = ()) -> str:
     """Format a variant comparison for a terminal: counts, rejections, a block per benchmark, trade-offs."""
-    summary = counts_sentence([contrast.verdict for contrast in comparison.contrasts])
+    summary = verdict_counts_sentence([contrast.verdict for contrast in comparison.contrasts])
     if not summary:
         summary = "Only numerics were compared" if comparison.numerics else "Nothing was compared"
     if comparison.rejections:
@@ -42,7 +42,7 @@ def format_variants(comparison: VariantResults, trades: Sequence[Tradeoff] = ())
         f"{summary}.",
         "\n".join(f"✕ {rejection_sentence(rejection)}" for rejection in comparison.rejections),
         *(_format_group(group_key, comparison) for group_key in group_keys),
-        "\n".join(f"⇄ {trade_sentence(trade)}" for trade in trades),
+        "\n".join(f"⇄ {tradeoff_sentence(trade)}" for trade in trades),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -73,7 +73,7 @@ def _format_group(group_key: VariantGroupKey, comparison: VariantResults) -> str
         if _group_key(contrast.verdict.series, comparison) == group_key
     ]
     heading = make_printable(
-        benchmark + "".join(f", {name}={strip_quotes(value)}" for name, value in rest), 200
+        benchmark + "".join(f", {name}={strip_parameter_quotes(value)}" for name, value in rest), 200
     )
     metrics = list(dict.fromkeys(contrast.verdict.series.metric.name for contrast in contrasts))
     rows = [
@@ -105,7 +105,9 @@ def _contrast_row(contrast: VariantContrast, comparison: VariantResults) -> tupl
 
 def variant_name(parameters: NamedValues, varied: Sequence[str]) -> str:
     """Return the varied parameter values: ``flash``, or ``flash, bf16`` if two parameters vary."""
-    return ", ".join(make_printable(strip_quotes(value)) for name, value in parameters if name in varied)
+    return ", ".join(
+        make_printable(strip_parameter_quotes(value)) for name, value in parameters if name in varied
+    )
 
 
 def _verdict_cell(verdict: Verdict) -> str:

@@ -85,7 +85,7 @@ class VerdictKindCount:
         return f"{self.count:,} {self.label}"
 
 
-def count_by_kind(verdicts: Iterable[Verdict]) -> list[VerdictKindCount]:
+def count_verdicts_by_kind(verdicts: Iterable[Verdict]) -> list[VerdictKindCount]:
     """Count verdicts per kind, most severe first; candidates apart from confirmed changes."""
     counts = Counter((verdict.kind, is_candidate(verdict)) for verdict in verdicts)
     kind_counts = []
@@ -99,9 +99,9 @@ def count_by_kind(verdicts: Iterable[Verdict]) -> list[VerdictKindCount]:
     return kind_counts
 
 
-def counts_sentence(verdicts: Iterable[Verdict]) -> str:
+def verdict_counts_sentence(verdicts: Iterable[Verdict]) -> str:
     """List the verdict counts: ``1 regression, 2 improvements, 3 unchanged``."""
-    return ", ".join(str(count) for count in count_by_kind(verdicts))
+    return ", ".join(str(count) for count in count_verdicts_by_kind(verdicts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def comparison_sentence(verdicts: Sequence[Verdict]) -> PageSummary:
     """Summarize a comparison: whether head is worse than base."""
     if not verdicts:
         return PageSummary("Nothing was compared")
-    worst, counts = most_severe(verdicts), counts_sentence(verdicts)
+    worst, counts = most_severe_verdict(verdicts), verdict_counts_sentence(verdicts)
     if worst.kind is VerdictKind.UNCHANGED:
         return PageSummary(f"No regression: {counts}")
     if worst.kind is VerdictKind.IMPROVEMENT:
@@ -129,7 +129,7 @@ def comparison_sentence(verdicts: Sequence[Verdict]) -> PageSummary:
     return PageSummary(f"No regression found, some results inconclusive: {counts}")
 
 
-def overview_sentence(
+def project_overview_sentence(
     open_regressions: Sequence[Verdict], *, series: int, commits: int, compared: bool, incidents: int = 0
 ) -> PageSummary:
     """Summarize a project: whether anything got worse.
@@ -138,7 +138,7 @@ def overview_sentence(
     """
     scope = f"{format_count(series, 'series', 'series')} over {format_count(commits, 'commit')}"
     if open_regressions:
-        worst = most_severe(open_regressions)
+        worst = most_severe_verdict(open_regressions)
         prefix = "Worst: " if len(open_regressions) > 1 else ""
         return PageSummary(
             format_count(len(open_regressions), "open regression"), f"{prefix}{verdict_sentence(worst)}"
@@ -164,7 +164,7 @@ def trend_sentence(trend: Trend) -> PageSummary:
     failures = [f"{format_count(len(trend.failed_dots), 'commit')} failed"] if trend.failed_dots else []
     if trend.last_level is None:
         if trend.dots and not trend.failed_dots:
-            return unavailable_sentence(trend.series, trend.dots[-1].reason)
+            return unavailable_series_sentence(trend.series, trend.dots[-1].reason)
         return PageSummary(f"{name} has no measured value yet", "".join(failures))
     if not trend.levels:
         level = format_quantity(trend.last_level, metric.unit, metric.name)
@@ -175,14 +175,14 @@ def trend_sentence(trend: Trend) -> PageSummary:
     return PageSummary(f"{name} is at {level}", "; ".join([*_change_history(trend), *failures]))
 
 
-def unavailable_sentence(series: Series, reason: str) -> PageSummary:
+def unavailable_series_sentence(series: Series, reason: str) -> PageSummary:
     """Describe why a machine cannot measure a series, which is no failure."""
     cause = make_printable(reason, MAX_REASON_LENGTH).rstrip(".")
     detail = f"Reason: {cause}" if cause else ""
     return PageSummary(f"{series_name(series)} cannot be measured on this machine", detail)
 
 
-def mark_sentence(mark: ChangeMark, metric: Metric) -> str:
+def change_mark_sentence(mark: ChangeMark, metric: Metric) -> str:
     """Describe one change point."""
     states = {
         "confirmed": "confirmed on new pairs",
@@ -192,12 +192,12 @@ def mark_sentence(mark: ChangeMark, metric: Metric) -> str:
     return f"{level_change_phrase(mark.ratio, metric)}, {states[mark.state]}"
 
 
-def most_severe(verdicts: Sequence[Verdict]) -> Verdict:
+def most_severe_verdict(verdicts: Sequence[Verdict]) -> Verdict:
     """Return the verdict that ranks first."""
-    return rank_verdicts(verdicts)[0]
+    return rank_verdicts_by_severity(verdicts)[0]
 
 
-def rank_verdicts(verdicts: Iterable[Verdict]) -> list[Verdict]:
+def rank_verdicts_by_severity(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """Order verdicts by severity of kind, then by size of change, then by name."""
 
     def sort_key(verdict: Verdict) -> tuple[int, float, str]:

@@ -13,7 +13,7 @@ from perfci.report.verdict_sentences import (
     comparison_sentence,
     format_interval,
     format_levels,
-    rank_verdicts,
+    rank_verdicts_by_severity,
     verdict_advice,
 )
 
@@ -36,19 +36,23 @@ LEFT_ALIGNED = frozenset({0, 1, 2, 3})
 
 def format_comparison(verdicts: Sequence[Verdict]) -> str:
     """Format a whole comparison for a terminal: sentence, table and advice."""
-    parts = [str(comparison_sentence(verdicts)), format_verdict_table(verdicts), format_advice(verdicts)]
+    parts = [
+        str(comparison_sentence(verdicts)),
+        format_verdict_table(verdicts),
+        format_verdict_advice(verdicts),
+    ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def format_verdict_table(verdicts: Iterable[Verdict]) -> str:
     """Format one aligned line per verdict; empty without verdicts."""
-    rows = [_verdict_row(verdict) for verdict in rank_verdicts(verdicts)]
+    rows = [_verdict_row(verdict) for verdict in rank_verdicts_by_severity(verdicts)]
     return align_table(HEADINGS, rows, LEFT_ALIGNED) if rows else ""
 
 
-def format_advice(verdicts: Iterable[Verdict]) -> str:
+def format_verdict_advice(verdicts: Iterable[Verdict]) -> str:
     """Format the advice for each verdict that has any, one per line."""
-    open_verdicts = [verdict for verdict in rank_verdicts(verdicts) if verdict_advice(verdict)]
+    open_verdicts = [verdict for verdict in rank_verdicts_by_severity(verdicts) if verdict_advice(verdict)]
     return "\n".join(
         f"{verdict_glyph(verdict)} {make_printable(verdict.series.label)}: {verdict_advice(verdict)}"
         for verdict in open_verdicts

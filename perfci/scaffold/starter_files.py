@@ -22,7 +22,7 @@ class TorchModel:
 
 def render_starter_files(root: Path, project: str, branch: str = "") -> dict[str, str]:
     """Map the name of each starter file to its text; ``branch`` is the one whose history is measured."""
-    model = find_model(root)
+    model = find_torch_model(root)
     suite = MODEL_SUITE_TEMPLATE.format(module=model.module, name=model.name) if model else EXAMPLE_SUITE
     return {
         "perfci.toml": CONFIG_TEMPLATE.format(project=project),
@@ -38,7 +38,7 @@ def uses_default_branches(branch: str) -> bool:
     return render_measure_workflow(branch) == render_measure_workflow()
 
 
-def find_model(root: Path) -> TorchModel | None:
+def find_torch_model(root: Path) -> TorchModel | None:
     """Pick the module that no other module of the repository is built from: most likely the whole model."""
     candidates: list[tuple[TorchModel, str]] = []
     called: set[str] = set()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perfci.cli import run_cli
-from perfci.scaffold.starter_files import find_model, render_starter_files
+from perfci.scaffold.starter_files import find_torch_model, render_starter_files
 from tests.support.git_project import GitProject
 
 NET = """
@@ -97,7 +97,7 @@ def test_picks_the_module_that_no_other_is_built_from(here: Path) -> None:
     project.write("src/package/net.py", NET)
     project.write("tests/test_net.py", "from torch import nn\nclass Fake(nn.Module): pass\n")
 
-    model = find_model(here)
+    model = find_torch_model(here)
 
     assert model is not None
     assert (model.module, model.name) == ("package.net", "Net")
@@ -110,7 +110,7 @@ def test_leaves_modules_alone_that_need_arguments(here: Path) -> None:
     )
     project.write("broken.py", "def (")
 
-    assert find_model(here) is None
+    assert find_torch_model(here) is None
     assert "measure yours here" in render_starter_files(here, "here")["benchmarks/starter.py"]
 
 

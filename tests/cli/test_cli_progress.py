@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from perfci.cli.shared.terminal_progress import TerminalProgress, format_duration
+from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.model import Clock, Status
+from perfci.report.number_format import format_duration
 from perfci.runner.cell_outcomes import CellOutcome, MeasuredMetric
 from perfci.runner.frozen_suite import Cell
 from perfci.runner.visit_plan import CommitVisit
@@ -80,7 +81,7 @@ def test_what_does_not_work_is_told_once_for_each_reason() -> None:
 def test_a_terminal_has_one_moving_line_that_gives_way_to_others(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("perfci.cli.shared.terminal_progress.is_terminal", lambda: True)
+    monkeypatch.setattr("perfci.cli.shared.terminal_progress.stderr_is_terminal", lambda: True)
     watch = Watch()
     progress = TerminalProgress(clock=lambda: watch.now_s)
 

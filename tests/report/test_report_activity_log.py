@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perfci.report.incidents.activity_log import activity_heading, activity_text
-from perfci.report.number_format import format_duration
+from perfci.report.number_format import format_rough_duration
 
 CASES = [
     (("state", "new", "culprit_found", ""), "State", "new → culprit found"),
@@ -36,4 +36,4 @@ def test_formats_each_event(event: tuple[str, str, str, str], heading: str, sent
     ("seconds", "text"), [(12, "less than a minute"), (60, "1 minute"), (507_600, "5 days")]
 )
 def test_formats_a_duration(seconds: float, text: str) -> None:
-    assert format_duration(seconds) == text
+    assert format_rough_duration(seconds) == text

@@ -11,10 +11,10 @@ from perfci.report.pulls.check_result import (
     CHECK_RESULTS,
     CheckState,
     GateMode,
-    check_result,
-    check_state,
-    check_title,
-    commit_status_description,
+    decide_check_result,
+    decide_check_state,
+    format_check_title,
+    format_status_description,
 )
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.placeholder_comment import NotMeasuredReason
@@ -77,13 +77,13 @@ TABLE: list[tuple[str, Findings | NotMeasuredReason, GateMode, str, str]] = [
 def test_each_row_of_the_table(
     row: str, findings: Findings | NotMeasuredReason, gate: GateMode, check: str, status: str
 ) -> None:
-    result = check_result(findings, gate)
+    result = decide_check_result(findings, gate)
 
     assert (result.check, result.status) == (check, status)
 
 
 def test_the_table_has_a_row_for_every_state_and_gate() -> None:
-    assert {(check_state(findings), gate) for _, findings, gate, _, _ in TABLE} == set(CHECK_RESULTS)
+    assert {(decide_check_state(findings), gate) for _, findings, gate, _, _ in TABLE} == set(CHECK_RESULTS)
 
 
 @pytest.mark.parametrize("gate", ["advisory", "block"])
@@ -112,7 +112,7 @@ def test_only_what_is_decided_well_is_a_success(gate: GateMode) -> None:
     ],
 )
 def test_the_state_of_a_comparison(findings: Findings, state: CheckState) -> None:
-    assert check_state(findings) is state
+    assert decide_check_state(findings) is state
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_the_state_of_a_comparison(findings: Findings, state: CheckState) -> Non
 def test_the_title_and_the_status_description(
     findings: Findings | NotMeasuredReason, gate: GateMode, title: str, status: str
 ) -> None:
-    assert (check_title(findings), commit_status_description(findings, gate)) == (title, status)
+    assert (format_check_title(findings), format_status_description(findings, gate)) == (title, status)
 
 
 def test_a_status_is_never_longer_than_github_takes() -> None:
@@ -149,7 +149,7 @@ def test_a_status_is_never_longer_than_github_takes() -> None:
         a_verdict(VerdictKind.MISSING, levels=levels) for levels in ((1.0, None), (None, 1.0), (None, None))
     ]
 
-    text = commit_status_description(
+    text = format_status_description(
         build_findings([*kinds, *absent] * 1234, goals=[goal()] * 1234), "advisory"
     )
 
@@ -161,5 +161,5 @@ def test_a_status_is_never_longer_than_github_takes() -> None:
 def test_no_name_of_a_user_is_in_a_title_or_a_status() -> None:
     hostile = build_findings([a_verdict(series=a_series("@team <b>", metric="fixes #1"), reason="fixes #2")])
 
-    assert check_title(hostile) == "1 regression"
-    assert commit_status_description(hostile) == "1 regression (advisory)"
+    assert format_check_title(hostile) == "1 regression"
+    assert format_status_description(hostile) == "1 regression (advisory)"

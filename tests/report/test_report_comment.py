@@ -24,7 +24,11 @@ from perfci.model import (
 )
 from perfci.report.ablation_text import render_ablations_markdown
 from perfci.report.pulls.comparison_findings import Findings
-from perfci.report.pulls.placeholder_comment import NotMeasuredReason, render_not_measured, render_outdated
+from perfci.report.pulls.placeholder_comment import (
+    NotMeasuredReason,
+    render_not_measured_comment,
+    render_outdated_comment,
+)
 from perfci.report.pulls.pull_comment import MAX_COMMENT_BYTES, render_comment, should_comment
 from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.goals.goal_clauses import GoalClause
@@ -148,9 +152,9 @@ def test_no_comment_is_posted_without_a_change(findings: Findings, comments: boo
 
 
 def test_an_outdated_comment_is_outdated_once() -> None:
-    once = render_outdated(render_comment(REGRESSIONS), a_commit(19))
+    once = render_outdated_comment(render_comment(REGRESSIONS), a_commit(19))
 
-    twice = render_outdated(once, a_commit(20))
+    twice = render_outdated_comment(once, a_commit(20))
 
     assert twice == once.replace(a_commit(19).short_sha, a_commit(20).short_sha)
     assert (
@@ -303,10 +307,10 @@ def test_an_ablation_keeps_hostile_text_in_its_code_block(word: str) -> None:
 @pytest.mark.parametrize("reason", NotMeasuredReason)
 @pytest.mark.parametrize("word", HOSTILE)
 def test_an_error_message_stays_in_code(word: str, reason: NotMeasuredReason) -> None:
-    page = page_of(render_not_measured(reason, Commit(word), Commit(word), detail=word, page=word))
+    page = page_of(render_not_measured_comment(reason, Commit(word), Commit(word), detail=word, page=word))
 
     assert page.links == []
-    harmless = render_not_measured(reason, Commit("b"), Commit("h"), detail=word and "d", page="p")
+    harmless = render_not_measured_comment(reason, Commit("b"), Commit("h"), detail=word and "d", page="p")
     assert set(plain_texts(page)) <= set(plain_texts(page_of(harmless)))
 
 
@@ -339,7 +343,7 @@ def test_a_comment_stays_below_what_github_takes(repeated: list[Verdict], times:
 
     page_of(text)
     assert len(text.encode()) < MAX_COMMENT_BYTES
-    assert len(render_outdated(text, Commit(word)).encode()) < 65_535
+    assert len(render_outdated_comment(text, Commit(word)).encode()) < 65_535
 
 
 def test_a_thousand_long_hostile_names_fit() -> None:

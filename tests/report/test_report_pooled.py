@@ -3,7 +3,7 @@
 import pytest
 
 from perfci.model import Interval
-from perfci.report.pooled_text import format_pooled, render_pooled_markdown
+from perfci.report.pooled_text import format_pooled_verdict, render_pooled_verdict_markdown
 from perfci.verdicts.compare.pooled_verdict import PooledKind, PooledVerdict
 
 
@@ -50,7 +50,7 @@ def pooled(kind: PooledKind, ratio: float, lo: float, hi: float, agreeing: int) 
     ],
 )
 def test_the_pooled_verdict_is_one_line(verdict: PooledVerdict, text: str) -> None:
-    assert format_pooled(verdict) == text
-    assert render_pooled_markdown(verdict) == text.replace(
+    assert format_pooled_verdict(verdict) == text
+    assert render_pooled_verdict_markdown(verdict) == text.replace(
         "all benchmarks together:", "**All benchmarks together:**"
     )

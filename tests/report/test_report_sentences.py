@@ -6,10 +6,10 @@ from perfci.model import ChangePoint, Stage, Status, VerdictKind
 from perfci.report.charts.series_trend import build_trend, hide_levels_of_informational
 from perfci.report.verdict_sentences import (
     comparison_sentence,
-    counts_sentence,
-    overview_sentence,
-    rank_verdicts,
+    project_overview_sentence,
+    rank_verdicts_by_severity,
     trend_sentence,
+    verdict_counts_sentence,
     verdict_sentence,
 )
 from tests.support.report_builders import (
@@ -100,11 +100,13 @@ def test_a_comparison_is_answered_in_one_sentence(kinds: list[VerdictKind], open
 def test_candidates_are_counted_apart_from_confirmed_changes() -> None:
     verdicts = [a_verdict(), a_verdict(stage=Stage.SCREENING), a_verdict(stage=Stage.SCREENING)]
 
-    assert counts_sentence(verdicts) == "1 regression, 2 candidate regressions"
+    assert verdict_counts_sentence(verdicts) == "1 regression, 2 candidate regressions"
 
 
 def test_the_severest_verdict_leads() -> None:
-    assert [verdict.kind.value for verdict in rank_verdicts(reversed(one_verdict_per_kind()))] == [
+    assert [
+        verdict.kind.value for verdict in rank_verdicts_by_severity(reversed(one_verdict_per_kind()))
+    ] == [
         "failed",
         "regression",
         "inconclusive",
@@ -116,16 +118,16 @@ def test_the_severest_verdict_leads() -> None:
 
 
 def test_an_overview_reports_no_regression_only_where_something_was_compared() -> None:
-    unchanged = overview_sentence([], series=6, commits=40, compared=True)
-    not_compared = overview_sentence([], series=6, commits=40, compared=False)
+    unchanged = project_overview_sentence([], series=6, commits=40, compared=True)
+    not_compared = project_overview_sentence([], series=6, commits=40, compared=False)
 
     assert str(unchanged) == "No open regression in 6 series over 40 commits."
     assert str(not_compared) == "Nothing was compared yet. Measured: 6 series over 40 commits."
 
 
 def test_an_overview_reports_open_incidents_and_an_empty_project() -> None:
-    with_incidents = overview_sentence([], series=6, commits=40, compared=False, incidents=2)
-    empty = overview_sentence([], series=0, commits=3, compared=False)
+    with_incidents = project_overview_sentence([], series=6, commits=40, compared=False, incidents=2)
+    empty = project_overview_sentence([], series=0, commits=3, compared=False)
 
     assert (
         str(with_incidents)
@@ -135,7 +137,7 @@ def test_an_overview_reports_open_incidents_and_an_empty_project() -> None:
 
 
 def test_an_overview_names_the_worst_regression() -> None:
-    sentence = overview_sentence(
+    sentence = project_overview_sentence(
         [a_verdict(), a_verdict(ratio=1.4, interval=(1.3, 1.5))], series=6, commits=40, compared=True
     )
 

@@ -13,7 +13,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from perfci.model import EnvironmentChange, Interval, Machine, Series, Stage, Verdict, VerdictKind
 from perfci.report.pulls.comparison_findings import Findings
-from perfci.report.pulls.placeholder_comment import NotMeasuredReason, render_not_measured, render_outdated
+from perfci.report.pulls.placeholder_comment import (
+    NotMeasuredReason,
+    render_not_measured_comment,
+    render_outdated_comment,
+)
 from perfci.report.pulls.pull_comment import render_comment
 from perfci.verdicts.compare.pooled_verdict import PooledKind, PooledVerdict
 from perfci.verdicts.expected_change import ExpectedChange
@@ -200,7 +204,7 @@ FORMS: dict[str, Callable[[], str]] = {
         build_findings([slower()], environment_changes=ENVIRONMENT_CHANGES)
     ),
     "pooled-shift": lambda: render_comment(build_findings(same(2), pooled=pooled_regression())),
-    "outdated": lambda: render_outdated(render_comment(build_findings([slower()])), a_commit(19)),
+    "outdated": lambda: render_outdated_comment(render_comment(build_findings([slower()])), a_commit(19)),
     "three-way": lambda: render_comment(
         build_findings(
             [slower(), unchanged_on_head()], main_drift=[drifted(), *same(1)], main_head=a_commit(30)
@@ -216,12 +220,12 @@ FORMS: dict[str, Callable[[], str]] = {
     "identical-inputs": lambda: render_comment(
         build_findings([slower(), *same(2)], merge_base=False, report_url="", identical_inputs=True)
     ),
-    "identical": lambda: render_not_measured(NotMeasuredReason.IDENTICAL, a_commit(17), a_commit(18)),
-    "cancelled": lambda: render_not_measured(
+    "identical": lambda: render_not_measured_comment(NotMeasuredReason.IDENTICAL, a_commit(17), a_commit(18)),
+    "cancelled": lambda: render_not_measured_comment(
         NotMeasuredReason.CANCELLED, a_commit(17), a_commit(18), page=PAGE
     ),
-    "out-of-time": lambda: render_not_measured(NotMeasuredReason.BUDGET, a_commit(17), a_commit(18)),
-    "broken": lambda: render_not_measured(
+    "out-of-time": lambda: render_not_measured_comment(NotMeasuredReason.BUDGET, a_commit(17), a_commit(18)),
+    "broken": lambda: render_not_measured_comment(
         NotMeasuredReason.BROKEN, a_commit(17), a_commit(18), detail="no space left on device"
     ),
     "empty": lambda: render_comment(build_findings([])),

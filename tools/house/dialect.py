@@ -96,7 +96,7 @@ DIALECT = (
     Word("desks?", "worker", in_text=True),
     Word("stays?", "worker session", allowed="LONG_STAY"),
     Word("seats?", "slot", in_text=True),
-    Word(r"announc\w*|foretold", "expected change", allowed=":announce_command$", in_text=True),
+    Word(r"announc\w*|foretold", "expected change", in_text=True),
     Word("arrived", "expected change", allowed=":arrived_at$"),
     Word(r"quarantin\w*|suspensions?", "mute, unresolved unit", in_text=True),
     Word("expectations?|absences?|silence", "reporting schedule, missing data", bare=True),

@@ -10,7 +10,13 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.history.project_snapshot import group_by_series
 from perfci.history.series_histories import JudgedHistories
 from perfci.model import ChangePoint, Point, Series, Verdict
-from perfci.report.charts.series_trend import Dot, Trend, build_dots, build_level_dot, build_trend_from_dots
+from perfci.report.charts.series_trend import (
+    Dot,
+    Trend,
+    build_dot_from_level,
+    build_dots,
+    build_trend_from_dots,
+)
 from perfci.store.columns import STATUSES
 from perfci.store.queries.loaders import load_series_by_ids
 from perfci.store.queries.measured_samples import load_histories
@@ -58,7 +64,7 @@ def load_level_trends(
             dots[each] = build_dots(full_histories[row_id])
             continue
         dots[each] = tuple(
-            build_level_dot(index, commits[point.commit_id], STATUSES[point.status], point.level)
+            build_dot_from_level(index, commits[point.commit_id], STATUSES[point.status], point.level)
             for index, point in enumerate(histories_read.points[row_id])
         )
     return decisions.build_trends_from_dots(dots)

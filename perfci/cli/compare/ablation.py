@@ -10,7 +10,7 @@ from perfci.cli.compare.comparison_options import ComparisonOptions, comparison_
 from perfci.cli.shared.context import (
     current_repository,
     load_repository_config,
-    open_locked_store,
+    lock_machine_and_open_store,
     write_json,
 )
 from perfci.cli.shared.terminal_progress import TerminalProgress
@@ -26,7 +26,7 @@ from perfci.measure.check_goals import require_known_metrics as require_goals
 from perfci.measure.open_session import open_workbench, prepare_scope
 from perfci.measure.variant_groups import group_variants, require_known_parameters
 from perfci.report.ablation_text import format_ablation, render_ablations_markdown
-from perfci.report.goal_text import format_goals, render_goals_markdown, trade_sentence
+from perfci.report.goal_text import format_goals, render_goals_markdown, tradeoff_sentence
 from perfci.verdicts.goals.goal_verdict import GoalVerdict
 
 
@@ -44,7 +44,7 @@ def compare_ablation(name: str, at: str, options: ComparisonOptions) -> int:
         require_known_parameters(cells, steps, f"the ablation {name!r}")
         require_goals(goals, subject.discovery, progress.report)
         verb = "perfci compare --ablation"
-        with open_locked_store(config, verb, progress, no_wait=options.no_wait) as store:
+        with lock_machine_and_open_store(config, verb, progress, no_wait=options.no_wait) as store:
             ablation = run_ablation(
                 store,
                 workbench,
@@ -81,7 +81,7 @@ def write_report(ablation: AblationResult, goals: Sequence[GoalVerdict], options
         click.echo(f"commit {ablation.commit.short_sha} {ablation.commit.subject}\n")
         parts = [format_ablation(result, policy) for result in ablation.ablations]
         if not any(goal.trades for goal in goals):  # such a goal prints its trades itself
-            parts += [f"⇄ {trade_sentence(trade)}\n" for trade in find_ablation_trades(ablation)]
+            parts += [f"⇄ {tradeoff_sentence(trade)}\n" for trade in find_ablation_trades(ablation)]
         click.echo("\n".join(part for part in (*parts, format_goals(goals)) if part))
 
 

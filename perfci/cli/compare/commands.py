@@ -15,7 +15,7 @@ from perfci.cli.compare.variants import compare_variants
 from perfci.cli.shared.context import (
     current_repository,
     load_repository_config,
-    open_locked_store,
+    lock_machine_and_open_store,
     open_store_to_read,
     write_json,
 )
@@ -36,8 +36,8 @@ from perfci.measure.open_session import open_workbench, prepare_scope
 from perfci.model import Commit, PerfciError, Status
 from perfci.policies import build_policy
 from perfci.report.goal_text import format_goals
-from perfci.report.pooled_text import format_pooled
-from perfci.report.pulls.comparison_findings import IDENTICAL_INPUTS_NOTE, Findings, compute_bars
+from perfci.report.pooled_text import format_pooled_verdict
+from perfci.report.pulls.comparison_findings import IDENTICAL_INPUTS_NOTE, Findings, compute_verdict_bars
 from perfci.report.pulls.pull_comment import render_comment
 from perfci.report.verdict_table import format_comparison
 from perfci.runner.git_repository import GitRepository
@@ -167,7 +167,9 @@ def measure_comparison(
         commits = list({commit.sha: commit for commit in (before, after)}.values())
         subject = prepare_scope(workbench, commits, options.bench, progress.report)
         require_known_metrics(goals, subject.discovery, progress.report)
-        with open_locked_store(config, "perfci compare", progress, no_wait=options.no_wait) as store:
+        with lock_machine_and_open_store(
+            config, "perfci compare", progress, no_wait=options.no_wait
+        ) as store:
             comparison = run_comparison(
                 store,
                 workbench,
@@ -194,7 +196,7 @@ def write_report(findings: Findings, options: ComparisonOptions) -> None:
     if options.json_file != "-":
         click.echo(f"base {findings.base.short_sha} {findings.base.subject}")
         click.echo(f"head {findings.head.short_sha} {findings.head.subject}\n")
-        pooled = format_pooled(findings.pooled) if findings.pooled else ""
+        pooled = format_pooled_verdict(findings.pooled) if findings.pooled else ""
         note = IDENTICAL_INPUTS_NOTE if findings.identical_inputs else ""
         parts = (format_comparison(findings.verdicts), pooled, format_goals(findings.goals), note)
         click.echo("\n".join(part for part in parts if part))
@@ -216,7 +218,7 @@ def build_findings(
         goals=goals,
         environment_changes=comparison.environment,
         spent_budget=spent_budget,
-        bars=compute_bars(comparison.verdicts, policy),
+        bars=compute_verdict_bars(comparison.verdicts, policy),
         strict=policy.default.strict,
         smoke=options.smoke,
         identical_inputs=comparison.identical_inputs and comparison.base.sha != comparison.head.sha,

@@ -13,7 +13,7 @@ from perfci.measure.compare_recorded_files import FileComparison, compare_files
 from perfci.model import VerdictKind
 from perfci.policies import build_policy
 from perfci.report.goal_text import format_goals
-from perfci.report.pulls.comparison_findings import Findings, compute_bars
+from perfci.report.pulls.comparison_findings import Findings, compute_verdict_bars
 from perfci.report.pulls.pull_comment import render_comment
 from perfci.report.verdict_table import format_comparison
 from perfci.verdicts.goals.goal_verdict import GoalVerdict
@@ -57,7 +57,7 @@ def write_report(
             sides_label=sides,
             measurement_order="recorded",
             goals=goals,
-            bars=compute_bars(comparison.verdicts, policy),
+            bars=compute_verdict_bars(comparison.verdicts, policy),
             strict=policy.default.strict,
             reproduce_command=("perfci", "compare", "--files", *map(str, paths)),
         )

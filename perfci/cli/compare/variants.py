@@ -8,7 +8,7 @@ from perfci.cli.compare.comparison_options import ComparisonOptions, comparison_
 from perfci.cli.shared.context import (
     current_repository,
     load_repository_config,
-    open_locked_store,
+    lock_machine_and_open_store,
     write_json,
 )
 from perfci.cli.shared.terminal_progress import TerminalProgress
@@ -23,7 +23,7 @@ from perfci.measure.variant_groups import (
     require_known_parameters,
 )
 from perfci.report.goal_text import format_goals
-from perfci.report.pulls.comparison_findings import Findings, compute_bars
+from perfci.report.pulls.comparison_findings import Findings, compute_verdict_bars
 from perfci.report.pulls.pull_comment import render_comment
 from perfci.report.variant_text import format_variants
 from perfci.verdicts.goals.goal_verdict import GoalVerdict
@@ -44,7 +44,7 @@ def compare_variants(axis_texts: tuple[str, ...], at: str, options: ComparisonOp
         require_goals(goals, subject.discovery, progress.report)
         groups = group_variants(subject.cells, assignments)
         verb = "perfci compare --vary"
-        with open_locked_store(config, verb, progress, no_wait=options.no_wait) as store:
+        with lock_machine_and_open_store(config, verb, progress, no_wait=options.no_wait) as store:
             comparison = run_variants(
                 store,
                 workbench,
@@ -111,7 +111,7 @@ def build_findings(
         measurement_order="interleaved",
         goals=goals,
         rejections=comparison.variants.rejections,
-        bars=compute_bars(verdicts, policy),
+        bars=compute_verdict_bars(verdicts, policy),
         strict=policy.default.strict,
         smoke=smoke,
         reproduce_command=reproduce,

@@ -113,7 +113,7 @@ def compare_command(
     repository = current_repository()
     config = load_repository_config(repository)
     job = require_job(config)
-    base, head, main = resolve_sides(repository, parse_pull(job))
+    base, head, main = resolve_pull_commits(repository, parse_pull(job))
     ignored_files = config.settings.suite.ignored_files
     if repository.has_identical_inputs(base, head, ignored_files):
         click.echo("no file that the benchmarks can see differs: nothing to measure")
@@ -204,7 +204,7 @@ def report_command(results: Path, gate: GateMode, outcome: str, author: str) -> 
 @command.command("announce")
 @server_option
 @global_options
-def announce_command(server: str) -> None:
+def send_expected_changes_command(server: str) -> None:
     """Send the expected changes of merged pull requests to the server, after the push that merged them.
 
     Their regressions are then accepted up to the expected size. GITHUB_TOKEN needs the permission
@@ -301,7 +301,7 @@ def _write_outputs(results: Path, job: GitHubJob, artifact: PullResults) -> None
     write_job_summary(job, artifact)
 
 
-def resolve_sides(repository: GitRepository, pull: PullRef) -> tuple[Commit, Commit, Commit]:
+def resolve_pull_commits(repository: GitRepository, pull: PullRef) -> tuple[Commit, Commit, Commit]:
     """The merge base, the newest commit of the pull request, and the newest of its target."""
     head, target = repository.resolve(pull.head), repository.resolve(pull.base)
     base = repository.merge_base(target, head)

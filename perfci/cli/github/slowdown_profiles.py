@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from perfci.cli.compare.comparison_options import ComparisonOptions
-from perfci.cli.profile import format_tables
+from perfci.cli.profile import format_profile_tables
 from perfci.cli.shared.context import lock_machine
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.config import Config
@@ -103,7 +103,7 @@ def _profile_files(
     if profile.tables is None or profile.folder is None:
         return []
     heading = f"{make_printable(cell.name)} at {commit.short_sha} {make_printable(commit.subject)}"
-    text = "\n".join([heading, *format_tables(profile.tables)]) + "\n"
+    text = "\n".join([heading, *format_profile_tables(profile.tables)]) + "\n"
     trace = gzip.compress((profile.folder / TRACE_FILE).read_bytes(), mtime=0)
     traces = [(side, "trace.json.gz", trace)] if len(trace) <= MAX_TRACE_BYTES else []
     return [(side, "txt", text.encode()), *traces]

@@ -11,9 +11,9 @@ import click
 from perfci.cli.shared.context import (
     current_config,
     local_audit_context,
-    read_from_project,
+    run_read_transaction,
+    run_write_transaction,
     write_list,
-    write_to_project,
 )
 from perfci.cli.shared.options import global_options, json_option
 from perfci.model import IncidentState, PerfciError
@@ -66,7 +66,7 @@ def set_command(name: str, kind: str, address: str, secret_stdin: bool, **settin
         enabled=not settings["off"],
     )
     secret = sys.stdin.readline().strip() if secret_stdin else None
-    new = write_to_project(
+    new = run_write_transaction(
         lambda tx, project: save_destination(tx, project, destination, local_audit_context(), secret=secret)
     )
     verb = "added" if new else "changed"
@@ -78,7 +78,7 @@ def set_command(name: str, kind: str, address: str, secret_stdin: bool, **settin
 @global_options
 def list_command(json_file: str | None) -> None:
     """List the destinations; no secret is shown."""
-    destinations = read_from_project(lambda tx, project: load_destinations(tx, project.id))
+    destinations = run_read_transaction(lambda tx, project: load_destinations(tx, project.id))
     lines = [
         f"{destination.name}  {destination.kind}  {destination.address}"
         + ("" if destination.enabled else "  off")
@@ -93,7 +93,9 @@ def list_command(json_file: str | None) -> None:
 @global_options
 def remove_command(name: str) -> None:
     """Remove a destination and its pending notifications."""
-    if not write_to_project(lambda tx, project: delete_destination(tx, project, name, local_audit_context())):
+    if not run_write_transaction(
+        lambda tx, project: delete_destination(tx, project, name, local_audit_context())
+    ):
         raise _unknown_destination(name)
     click.echo(f"{name}: removed")
 
@@ -104,7 +106,7 @@ def remove_command(name: str) -> None:
 def test_command(name: str) -> int:
     """Send a test notification; exit 1 if it was not delivered."""
     config = current_config()
-    destination = read_from_project(lambda tx, project: find_destination(tx, project.id, name))
+    destination = run_read_transaction(lambda tx, project: find_destination(tx, project.id, name))
     if destination is None:
         raise _unknown_destination(name)
     senders = build_sender_config(config.settings, config.secrets)

@@ -159,7 +159,7 @@ def format_derived_summary(budgeted: BudgetedIncident, evaluation: ProjectEvalua
     explained = words.incident_explanation(incident, evaluation.commits)
     yield f"    {words.member_sentence(incident.members[0])}. {explained}".rstrip()
     yield f"    {words.disposition_sentence(budgeted, evaluation.pages_per_week)}"
-    if command := words.measure_command(incident):
+    if command := words.next_measurement_command(incident):
         yield f"    {command}"
 
 
@@ -174,5 +174,5 @@ def format_derived_incident(budgeted: BudgetedIncident, evaluation: ProjectEvalu
     if incident.candidates:
         yield from ("", "Candidate commits, most likely first")
         yield from (f"  {line}" for line in words.candidate_commit_lines(incident))
-    if command := words.measure_command(incident):
+    if command := words.next_measurement_command(incident):
         yield from ("", "Next measurement", f"  {command}")

@@ -6,8 +6,13 @@ from datetime import UTC, datetime
 
 import click
 
-from perfci.cli.shared.backend import parse_request
-from perfci.cli.shared.context import local_audit_context, read_from_project, write_list, write_to_project
+from perfci.cli.shared.backend import build_request
+from perfci.cli.shared.context import (
+    local_audit_context,
+    run_read_transaction,
+    run_write_transaction,
+    write_list,
+)
 from perfci.cli.shared.options import global_options, json_option
 from perfci.model import PerfciError
 from perfci.net.shapes.incidents import MuteChange
@@ -33,7 +38,7 @@ def command() -> None:
 @global_options
 def list_command(json_file: str | None) -> None:
     """List muted benchmarks with end, reason and author."""
-    mutes = read_from_project(lambda tx, project: load_mutes(tx, project.id, datetime.now(UTC)))
+    mutes = run_read_transaction(lambda tx, project: load_mutes(tx, project.id, datetime.now(UTC)))
     lines = [
         f"{f'{mute.benchmark} {mute.metric}'.strip()}  until {mute.expires_at:%Y-%m-%d}"
         f"  {mute.reason}  ({mute.actor})"
@@ -50,8 +55,8 @@ def list_command(json_file: str | None) -> None:
 @global_options
 def add_command(benchmark: str, metric: str, days: int, reason: str) -> None:
     """Mute a benchmark: no notifications, incidents are listed as monitored."""
-    change = parse_request(MuteChange, benchmark=benchmark, metric=metric, days=days, reason=reason)
-    write_to_project(
+    change = build_request(MuteChange, benchmark=benchmark, metric=metric, days=days, reason=reason)
+    run_write_transaction(
         lambda tx, project: mute_benchmark(
             tx,
             project,
@@ -71,7 +76,7 @@ def add_command(benchmark: str, metric: str, days: int, reason: str) -> None:
 @global_options
 def remove_command(benchmark: str, metric: str) -> None:
     """Unmute a benchmark; it is not muted automatically for 30 days."""
-    if not write_to_project(
+    if not run_write_transaction(
         lambda tx, project: mute_benchmark(tx, project, benchmark, metric, local_audit_context(), days=0)
     ):
         raise PerfciError(f"{benchmark} is not muted: see `perfci incidents mute list`.")

@@ -5,7 +5,12 @@ from __future__ import annotations
 import click
 from pydantic import ValidationError
 
-from perfci.cli.shared.context import local_audit_context, read_from_project, write_list, write_to_project
+from perfci.cli.shared.context import (
+    local_audit_context,
+    run_read_transaction,
+    run_write_transaction,
+    write_list,
+)
 from perfci.cli.shared.options import global_options, json_option, parse_duration
 from perfci.model import PerfciError
 from perfci.net.shapes.results import ReportingScheduleChange
@@ -24,7 +29,7 @@ def command() -> None:
 @global_options
 def list_command(json_file: str | None) -> None:
     """List reporting schedules, with the numbers that `set` takes."""
-    schedules = read_from_project(lambda tx, project: load_reporting_schedules(tx, project.id))
+    schedules = run_read_transaction(lambda tx, project: load_reporting_schedules(tx, project.id))
     lines = [
         f"{schedule.id}  {schedule.source.suite} on {schedule.machine.label}, {schedule.source.branch}: "
         f"{_describe_schedule(schedule)}"
@@ -53,7 +58,7 @@ def set_command(number: int, every: str | None, learn: bool, mute: bool) -> None
             raise PerfciError(
                 f"--every takes a time from 1m to 366d, such as 90m, 12h or 7d, found {every!r}"
             ) from None
-    if not write_to_project(
+    if not run_write_transaction(
         lambda tx, project: set_reporting_schedule(
             tx, project, number, local_audit_context(), every_s=every_s, muted=mute
         )

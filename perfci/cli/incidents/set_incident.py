@@ -9,7 +9,7 @@ import click
 from sqlalchemy.orm import Session
 
 from perfci.cli.incidents.incident_listing import format_stored_summary
-from perfci.cli.shared.context import local_audit_context, write_json, write_to_project
+from perfci.cli.shared.context import local_audit_context, run_write_transaction, write_json
 from perfci.cli.shared.options import DayParam, global_options, json_option
 from perfci.model import IncidentState, PerfciError
 from perfci.service.incidents.serialize_incidents import serialize_incident
@@ -75,7 +75,7 @@ def command(numbers: tuple[int, ...], json_file: str | None, revision: int | Non
             click.echo(f"#{number}: {reason}", err=True)
         return [require_incident(tx, project, number) for number in result.changed]
 
-    records = write_to_project(apply_update)
+    records = run_write_transaction(apply_update)
     if json_file:
         write_json(json_file, [serialize_incident(record) for record in records])
     if json_file != "-" and records:

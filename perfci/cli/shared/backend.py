@@ -33,12 +33,12 @@ all_projects_option = click.option(
 )
 
 
-def project_or_all(all_projects: bool) -> str | None:
+def project_unless_all(all_projects: bool) -> str | None:
     """The project at hand; None stands for all of them."""
     return None if all_projects else current_config().project
 
 
-def parse_request(request_type: type[T], **values: Any) -> T:
+def build_request(request_type: type[T], **values: Any) -> T:
     """A request in the API's own shape; an invalid value is an error that names its field."""
     try:
         return request_type.model_validate(values)

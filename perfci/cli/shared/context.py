@@ -53,7 +53,7 @@ def _load_config(root: Path, slug: str) -> Config:
     return load_config(root, file=options.config, db=options.db, project=options.project, slug=slug)
 
 
-def config_file_option() -> Path | None:
+def config_file_of_command_line() -> Path | None:
     """The configuration file that was named on the command line."""
     return _read_global_options().config
 
@@ -89,7 +89,7 @@ def lock_machine(
 
 
 @contextmanager
-def open_locked_store(
+def lock_machine_and_open_store(
     config: Config, verb: str, progress: TerminalProgress, *, no_wait: bool = False
 ) -> Iterator[Store]:
     """Hold the machine and open the store that the measurements go to."""
@@ -100,14 +100,14 @@ def open_locked_store(
 T = TypeVar("T")
 
 
-def write_to_project(operation: Callable[[Session, Project], T]) -> T:
+def run_write_transaction(operation: Callable[[Session, Project], T]) -> T:
     """Run an operation in a write transaction and commit it."""
     config = current_config()
     with closing(open_store_to_write(config)) as store, store.begin() as tx:
         return operation(tx, _require_project(tx, config.project))
 
 
-def read_from_project(operation: Callable[[Session, Project], T]) -> T:
+def run_read_transaction(operation: Callable[[Session, Project], T]) -> T:
     """Run an operation in a read transaction."""
     config = current_config()
     with closing(open_store_to_read(config)) as store, store.read() as tx:

@@ -126,13 +126,3 @@ class DayParam(click.ParamType[datetime]):
             return datetime.combine(datetime.fromisoformat(value).date(), time(23, 59, 59), UTC)
         except ValueError:
             self.fail(f"{value!r} is not a day; expected for example 2026-05-04", param, ctx)
-
-
-def format_duration(seconds: float) -> str:
-    """``42 s``, ``3 min 5 s``, ``2 h 10 min``."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import click
 
-from perfci.cli.shared.options import format_duration
 from perfci.model import Status
+from perfci.report.number_format import format_duration
 from perfci.runner.cell_outcomes import CellOutcome
 from perfci.runner.visit_plan import CommitVisit
 
@@ -21,7 +21,7 @@ class TerminalProgress:
         self, *, clock: Callable[[], float] = time.monotonic, echo: Callable[[str], None] | None = None
     ) -> None:
         self._clock = clock
-        self._live = is_terminal() and echo is None
+        self._live = stderr_is_terminal() and echo is None
         self._echo = echo or (lambda line: click.echo(line, err=True))
         self._started = clock()
         self._done = 0
@@ -57,7 +57,7 @@ class TerminalProgress:
             )
         elif outcome.status is not Status.OK:
             self._report_once(f"  {name} at {visit.sha[:10]}: {outcome.status}: {outcome.reason}")
-        for reason, metrics in missing_metrics(outcome).items():
+        for reason, metrics in group_unavailable_metrics(outcome).items():
             missing = f"{', '.join(metrics)}: {reason}"
             self._report_once(f"  {name}: not available: {missing}", dedup_key=missing)
         if self._live:
@@ -89,12 +89,12 @@ class TerminalProgress:
             self._width = 0
 
 
-def is_terminal() -> bool:
+def stderr_is_terminal() -> bool:
     """Whether standard error is a terminal."""
     return sys.stderr.isatty()
 
 
-def missing_metrics(outcome: CellOutcome) -> dict[str, list[str]]:
+def group_unavailable_metrics(outcome: CellOutcome) -> dict[str, list[str]]:
     """Metrics a successful process could not measure, by reason."""
     reasons: dict[str, list[str]] = {}
     for metric in outcome.metrics if outcome.status is Status.OK else ():

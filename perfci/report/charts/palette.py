@@ -45,7 +45,7 @@ def page_palette_css() -> str:
     )
 
 
-def picture_palette_css() -> str:
+def standalone_svg_palette_css() -> str:
     """Write the palette of a standalone SVG, which follows the system's colour scheme only."""
     light, dark = css_declarations(LIGHT), css_declarations(DARK)
     return f"svg{{{light}}}@media (prefers-color-scheme:dark){{svg{{{dark}}}}}"

@@ -46,7 +46,7 @@ class PlotFrame:
 
 def build_plot_frame(trend: Trend, scale: DisplayScale, width: int, height: int) -> PlotFrame:
     """Build the plot area of a trend, with room for its tick labels."""
-    low, high = value_range(trend)
+    low, high = value_axis_range(trend)
     widest = max(
         len(scale.format_number(value)) for value in tick_values(low, high, scale, tick_count(height))
     )
@@ -55,7 +55,7 @@ def build_plot_frame(trend: Trend, scale: DisplayScale, width: int, height: int)
     return PlotFrame(width, height, left, width - 12.0, 58.0, height - 62.0, commits, low, high)
 
 
-def value_range(trend: Trend) -> tuple[float, float]:
+def value_axis_range(trend: Trend) -> tuple[float, float]:
     """Compute the value range of the axis: all levels, and their spreads but for the 5 % most extreme."""
     values = [dot.level for dot in trend.measured_dots if dot.level is not None]
     lows = sorted(dot.lo for dot in trend.measured_dots if dot.lo is not None)
@@ -90,7 +90,7 @@ def tick_values(low: float, high: float, scale: DisplayScale, count: int) -> lis
     return [k * step * scale.factor for k in range(first, last + 1)]
 
 
-def trend_scale(trend: Trend) -> DisplayScale:
+def choose_trend_scale(trend: Trend) -> DisplayScale:
     """Choose one unit for the whole chart."""
     metric = trend.series.metric
     return choose_scale(

@@ -112,7 +112,7 @@ def build_dots(points: Iterable[Point]) -> tuple[Dot, ...]:
     return tuple(_build_dot(index, point) for index, point in enumerate(points))
 
 
-def build_level_dot(index: int, commit: Commit, status: Status, level: float | None) -> Dot:
+def build_dot_from_level(index: int, commit: Commit, status: Status, level: float | None) -> Dot:
     """Build a dot from a level alone; status OK without a level counts as failed."""
     if status is not Status.OK or level is None:
         return Dot(index, commit, Status.FAILED if status is Status.OK else status)

@@ -8,15 +8,15 @@ from html import escape
 from itertools import pairwise
 
 from perfci.model import Interval, Verdict
-from perfci.report.charts.palette import picture_palette_css
+from perfci.report.charts.palette import standalone_svg_palette_css
 from perfci.report.charts.plot_axes import (
     CHARACTER_WIDTH_PX,
     PlotFrame,
     build_plot_frame,
+    choose_trend_scale,
     tick_count,
     tick_values,
-    trend_scale,
-    value_range,
+    value_axis_range,
 )
 from perfci.report.charts.series_trend import ChangeMark, Dot, Trend, downsample
 from perfci.report.charts.svg_elements import (
@@ -31,7 +31,7 @@ from perfci.report.charts.svg_elements import (
 from perfci.report.escaping import make_printable
 from perfci.report.number_format import DisplayScale, format_count, format_signed_percent
 from perfci.report.verdict_labels import Tone, direction_arrow, status_label, verdict_label, verdict_tone
-from perfci.report.verdict_sentences import mark_sentence, trend_sentence
+from perfci.report.verdict_sentences import change_mark_sentence, trend_sentence
 
 MAX_DOTS = 300
 """The number of dots that can be told apart on a page; beyond it neighbours are merged."""
@@ -48,7 +48,7 @@ def render_trend(
     drawn = downsample(trend, MAX_DOTS)
     parts = [svg_background(width, height)] if standalone else []
     if trend.measured_dots:
-        scale = trend_scale(trend)
+        scale = choose_trend_scale(trend)
         frame = build_plot_frame(drawn, scale, width, height)
         parts += [
             *_draw_axes(drawn, frame, scale),
@@ -77,7 +77,7 @@ def render_sparkline(trend: Trend, *, width: int = 132, height: int = 30) -> str
     if not trend.measured_dots:
         return f'{opening} aria-hidden="true"></svg>'
     drawn = downsample(trend, width // 2)
-    low, high = value_range(drawn)
+    low, high = value_axis_range(drawn)
     # The frame exceeds the picture by 6 px on either side, which offsets part of the inset of PlotFrame.x.
     frame = PlotFrame(width, height, -6.0, width + 6.0, 5.0, height - 5.0, len(trend.dots), low, high)
     marks = []
@@ -153,8 +153,8 @@ def axis_start_note(trend: Trend) -> str:
     """Say where the value axis of a trend starts, as it may not be at zero."""
     if not trend.measured_dots:
         return ""
-    low, _ = value_range(downsample(trend, MAX_DOTS))
-    scale = trend_scale(trend)
+    low, _ = value_axis_range(downsample(trend, MAX_DOTS))
+    scale = choose_trend_scale(trend)
     return f"y starts at {scale.format_value(low)}" if low > 0 else "y starts at 0"
 
 
@@ -176,7 +176,7 @@ def _wrap_svg(
     description: str,
     standalone: bool,
 ) -> str:
-    style = f"<style>{picture_palette_css()}{SVG_STYLE}</style>" if standalone else ""
+    style = f"<style>{standalone_svg_palette_css()}{SVG_STYLE}</style>" if standalone else ""
     size = f' width="{width}" height="{height}"' if standalone else ""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="pc-trend" viewBox="0 0 {width} {height}"{size}'
@@ -335,7 +335,7 @@ def _draw_change_flags(trend: Trend, frame: PlotFrame) -> Iterator[str]:
             end = frame.y(dot.level) - 8 if dot is not None and dot.level is not None else frame.bottom
             if end > 54:
                 yield svg_line(x, 50, x, end, f"pc-stem pc-{_mark_tone(mark)}")
-        yield _flag_triangle(mark, x, 42, mark_sentence(mark, trend.series.metric))
+        yield _flag_triangle(mark, x, 42, change_mark_sentence(mark, trend.series.metric))
         text = format_signed_percent(mark.ratio - 1)
         half_width = len(text) * CHARACTER_WIDTH_PX / 2
         if mark.state != "refuted" and x - half_width > last_label_end + 4:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from perfci.model import Retest
 from perfci.report.escaping import series_name
-from perfci.report.incidents.incident_text import CommitsBySha, compare_command, serialize_incident
+from perfci.report.incidents.incident_text import CommitsBySha, format_compare_command, serialize_incident
 from perfci.report.number_format import format_count, format_signed_percent
 from perfci.report.serializers import JsonFields, serialize_series
 from perfci.report.verdict_sentences import format_interval
@@ -78,7 +78,7 @@ def retest_sentence(retest: Retest) -> str:
 
 def retest_command(retest: Retest) -> str:
     """Return the command that runs a retest."""
-    return compare_command(retest.base, retest.head, [retest.series.cell])
+    return format_compare_command(retest.base, retest.head, [retest.series.cell])
 
 
 def creep_sentence(creep: Creep) -> str:
@@ -95,7 +95,7 @@ def creep_sentence(creep: Creep) -> str:
 
 def creep_command(creep: Creep) -> str:
     """Return the command that measures the drift in pairs."""
-    return compare_command(creep.base, creep.head, [creep.series.cell])
+    return format_compare_command(creep.base, creep.head, [creep.series.cell])
 
 
 def serialize_incident_overview(

@@ -188,14 +188,16 @@ def candidate_commit_lines(incident: Incident) -> list[str]:
     ]
 
 
-def measure_command(incident: Incident) -> str:
+def next_measurement_command(incident: Incident) -> str:
     """Return the command for the next measurement; empty if none is needed."""
     if incident.pair_to_measure is None:
         return ""
-    return compare_command(*incident.pair_to_measure, (change.series.cell for change in incident.members))
+    return format_compare_command(
+        *incident.pair_to_measure, (change.series.cell for change in incident.members)
+    )
 
 
-def compare_command(base: str, head: str, cells: Iterable[str]) -> str:
+def format_compare_command(base: str, head: str, cells: Iterable[str]) -> str:
     """Build ``perfci compare BASE HEAD --bench REGEX`` for some cells."""
     names = list(dict.fromkeys(cells))[:MAX_COMMAND_CELLS]
     pattern = "|".join(f"^{re.escape(name)}$" for name in names)
@@ -257,5 +259,5 @@ def serialize_incident_summary(
             }
             for candidate in incident.candidates
         ],
-        "next_measurement": measure_command(incident) or None,
+        "next_measurement": next_measurement_command(incident) or None,
     }

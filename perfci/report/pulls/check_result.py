@@ -11,8 +11,8 @@ from perfci.report.pulls.comparison_findings import (
     Findings,
     build_headline,
     headline_label,
-    is_open,
-    is_worse,
+    is_undecided,
+    may_fail_check,
 )
 from perfci.report.pulls.placeholder_comment import TITLES, NotMeasuredReason
 from perfci.verdicts.goals.goal_verdict import GoalOutcome
@@ -77,12 +77,12 @@ STATES_NOT_MEASURED = {
 """The state for each reason why nothing was measured."""
 
 
-def check_result(findings: Findings | NotMeasuredReason, gate: GateMode = "advisory") -> CheckResult:
+def decide_check_result(findings: Findings | NotMeasuredReason, gate: GateMode = "advisory") -> CheckResult:
     """Return the check conclusion and the commit status."""
-    return CHECK_RESULTS[check_state(findings), gate]
+    return CHECK_RESULTS[decide_check_state(findings), gate]
 
 
-def check_state(findings: Findings | NotMeasuredReason) -> CheckState:
+def decide_check_state(findings: Findings | NotMeasuredReason) -> CheckState:
     """Classify the findings.
 
     Only confirmed regressions, failures, rejected variants and broken goals count as worse; candidates
@@ -91,32 +91,34 @@ def check_state(findings: Findings | NotMeasuredReason) -> CheckState:
     if isinstance(findings, NotMeasuredReason):
         return STATES_NOT_MEASURED[findings]
     outcomes = {goal.outcome for goal in findings.goals}
-    worse = [verdict for verdict in findings.verdicts if is_worse(verdict)]
+    worse = [verdict for verdict in findings.verdicts if may_fail_check(verdict)]
     unexpected = [verdict for verdict in worse if not findings.is_expected(verdict)]
     if unexpected or outcomes & {GoalOutcome.BROKEN, GoalOutcome.REJECTED} or findings.rejections:
         return CheckState.ACCEPTED if findings.acceptance else CheckState.WORSE
     if worse:
         return CheckState.ACCEPTED
-    undecided = any(map(is_open, findings.verdicts)) or GoalOutcome.UNDECIDED in outcomes
+    undecided = any(map(is_undecided, findings.verdicts)) or GoalOutcome.UNDECIDED in outcomes
     labels = {headline_label(verdict) for verdict in findings.verdicts}
     nothing_judged = labels <= {"new", "not measured"}
     return CheckState.OPEN if undecided or nothing_judged else CheckState.PASSED
 
 
-def check_title(findings: Findings | NotMeasuredReason) -> str:
+def format_check_title(findings: Findings | NotMeasuredReason) -> str:
     """Return the title of the check as one line of plain text."""
     if isinstance(findings, NotMeasuredReason):
         return _capitalize(TITLES[findings])
     title = _capitalize(str(build_headline(findings)))
-    if check_state(findings) is not CheckState.ACCEPTED:
+    if decide_check_state(findings) is not CheckState.ACCEPTED:
         return title
     return f"{title} ({'accepted' if findings.acceptance else 'as expected'})"
 
 
-def commit_status_description(findings: Findings | NotMeasuredReason, gate: GateMode = "advisory") -> str:
+def format_status_description(findings: Findings | NotMeasuredReason, gate: GateMode = "advisory") -> str:
     """Return the description of the commit status, shortened to GitHub's limit."""
-    advisory = " (advisory)" if gate == "advisory" and check_state(findings) is CheckState.WORSE else ""
-    return make_printable(check_title(findings), MAX_STATUS_LENGTH - len(advisory)) + advisory
+    advisory = (
+        " (advisory)" if gate == "advisory" and decide_check_state(findings) is CheckState.WORSE else ""
+    )
+    return make_printable(format_check_title(findings), MAX_STATUS_LENGTH - len(advisory)) + advisory
 
 
 def _capitalize(text: str) -> str:

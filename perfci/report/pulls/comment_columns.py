@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from perfci.model import Interval, MetricClass, Series, Verdict, VerdictKind
 from perfci.report.escaping import code_span, make_printable
 from perfci.report.number_format import format_percent, format_signed_percent
-from perfci.report.pulls.comparison_findings import VerdictBar, headline_label, is_worse
+from perfci.report.pulls.comparison_findings import VerdictBar, headline_label, may_fail_check
 from perfci.report.verdict_labels import CHANGE_KINDS, is_candidate, verdict_glyph
 from perfci.report.verdict_sentences import format_interval, format_levels, verdict_advice
 
@@ -66,12 +66,12 @@ def sort_by_attention(verdicts: Iterable[Verdict]) -> list[Verdict]:
             noise = max(verdict.noise_floor or 0.0, MIN_NOISE_FLOOR)
             size = abs(math.log(verdict.ratio)) / noise
         is_failed = verdict.kind is VerdictKind.FAILED
-        return not is_failed, not is_worse(verdict), -size, verdict.series.label
+        return not is_failed, not may_fail_check(verdict), -size, verdict.series.label
 
     return sorted(verdicts, key=sort_key)
 
 
-def select_rows(
+def select_rows_per_section(
     verdicts: Sequence[Verdict], max_rows: int, bars: Mapping[Series, VerdictBar]
 ) -> list[Verdict]:
     """Select the first ``max_rows`` verdicts, and at least one of every section that has any."""
@@ -141,7 +141,7 @@ def change_cell(verdict: Verdict) -> str:
     return f"{glyph} **{label} {_format_change(verdict)}**{_interval_suffix(verdict.interval)}"
 
 
-def hardware_name(series: Series) -> str:
+def hardware_label(series: Series) -> str:
     """Return the machine class, and the selected environment if there is one."""
     return ", ".join(part for part in (series.machine.label, series.variant.label) if part)
 
@@ -200,4 +200,8 @@ MDE_COLUMN = (
     "--:",
     lambda verdict: "" if verdict.mde is None else _keep_together(format_percent(verdict.mde)),
 )
-HARDWARE_COLUMN = ("Hardware", "---", lambda verdict: code_span(hardware_name(verdict.series), in_table=True))
+HARDWARE_COLUMN = (
+    "Hardware",
+    "---",
+    lambda verdict: code_span(hardware_label(verdict.series), in_table=True),
+)

@@ -15,7 +15,7 @@ from perfci.report.pulls.comparison_findings import (
     REMOVED,
     Findings,
     headline_label,
-    is_worse,
+    may_fail_check,
 )
 from perfci.report.pulls.truncation import CommentBlock
 from perfci.report.verdict_labels import CHANGE_KINDS
@@ -30,10 +30,10 @@ SECTIONS = tuple(dict.fromkeys(comment_columns.SECTION_TITLES.values()))
 MISSING_LABELS = (REMOVED, "not comparable", "new", "not measured")
 
 
-def worse_blocks(findings: Findings) -> list[CommentBlock]:
+def regression_blocks(findings: Findings) -> list[CommentBlock]:
     """Build a table of regressions for each metric class, and a folded one for the rest."""
     columns = comment_columns.change_columns(hardware=_has_mixed_hardware(findings))
-    worse, shown = _worse_verdicts(findings), select_worse_rows(findings)
+    worse, shown = _worse_verdicts(findings), select_unfolded_regressions(findings)
     sections = _sections_by_series(findings)
     totals = Counter(sections[verdict.series] for verdict in worse)
     blocks = []
@@ -47,12 +47,14 @@ def worse_blocks(findings: Findings) -> list[CommentBlock]:
     return [*blocks, *_table_blocks(rest, columns, f"{len(rest):,} more worse")]
 
 
-def select_worse_rows(findings: Findings) -> list[Verdict]:
+def select_unfolded_regressions(findings: Findings) -> list[Verdict]:
     """Select the regressions that are shown unfolded."""
-    return comment_columns.select_rows(_worse_verdicts(findings), MAX_ROWS, findings.bars_by_series)
+    return comment_columns.select_rows_per_section(
+        _worse_verdicts(findings), MAX_ROWS, findings.bars_by_series
+    )
 
 
-def drift_blocks(findings: Findings) -> list[CommentBlock]:
+def main_drift_blocks(findings: Findings) -> list[CommentBlock]:
     """Build the table of changes on main since the merge base, next to those of the pull request."""
     if findings.main_head is None:
         return []
@@ -76,7 +78,7 @@ def drift_blocks(findings: Findings) -> list[CommentBlock]:
     ]
 
 
-def folded_blocks(findings: Findings) -> list[CommentBlock]:
+def folded_table_blocks(findings: Findings) -> list[CommentBlock]:
     """Build the folded tables of all other verdicts; expanded if there is no regression."""
     expanded, hardware = not _worse_verdicts(findings), _has_mixed_hardware(findings)
     better, inconclusive, missing, unchanged = (_verdicts_of_kinds(findings, kinds) for kinds in FOLDED_KINDS)
@@ -116,7 +118,7 @@ FOLDED_KINDS = (
 """The kinds of each folded table, in order."""
 
 
-def environment_blocks(findings: Findings) -> list[CommentBlock]:
+def environment_difference_blocks(findings: Findings) -> list[CommentBlock]:
     """Build the table of environment differences between base and head."""
     changes = findings.environment_changes[:MAX_FOLDED_ROWS]
     lines = [
@@ -135,7 +137,7 @@ def _worse_verdicts(findings: Findings) -> list[Verdict]:
     return sort_by_attention(
         verdict
         for verdict in findings.verdicts
-        if is_worse(verdict) or headline_label(verdict) == CANDIDATE_REGRESSION
+        if may_fail_check(verdict) or headline_label(verdict) == CANDIDATE_REGRESSION
     )
 
 
@@ -169,7 +171,7 @@ def _table_blocks(
 
 
 def _has_mixed_hardware(findings: Findings) -> bool:
-    return len({comment_columns.hardware_name(verdict.series) for verdict in findings.verdicts}) > 1
+    return len({comment_columns.hardware_label(verdict.series) for verdict in findings.verdicts}) > 1
 
 
 def _code_cell(text: str) -> str:

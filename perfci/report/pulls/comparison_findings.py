@@ -87,16 +87,17 @@ class Findings:
     @property
     def bars_by_series(self) -> dict[Series, VerdictBar]:
         """The bar of each series; those of the default policy unless given."""
-        bars = self.bars or compute_bars(self.verdicts, Policy())
+        bars = self.bars or compute_verdict_bars(self.verdicts, Policy())
         return {verdict.series: bar for verdict, bar in zip(self.verdicts, bars, strict=True)}
 
 
-def compute_bars(verdicts: Sequence[Verdict], policy: Policy) -> list[VerdictBar]:
+def compute_verdict_bars(verdicts: Sequence[Verdict], policy: Policy) -> list[VerdictBar]:
     """Compute the bar of each verdict under a policy."""
     rules = [policy.rule_for(verdict.series) for verdict in verdicts]
     return [
         VerdictBar(
-            policy.class_of(verdict.series), rule.effective_exact_bar if is_exact(verdict) else rule.bar
+            policy.class_of(verdict.series),
+            rule.effective_exact_bar if has_exact_interval(verdict) else rule.bar,
         )
         for verdict, rule in zip(verdicts, rules, strict=True)
     ]
@@ -163,17 +164,17 @@ def headline_label(verdict: Verdict) -> str:
     return "not measured" if verdict.head_level is None else "new"
 
 
-def is_open(verdict: Verdict) -> bool:
+def is_undecided(verdict: Verdict) -> bool:
     """Whether a verdict leaves a question open; a new benchmark has nothing to compare with."""
     return headline_label(verdict) in {"inconclusive", "not comparable", REMOVED, CANDIDATE_REGRESSION}
 
 
-def is_worse(verdict: Verdict) -> bool:
+def may_fail_check(verdict: Verdict) -> bool:
     """Whether a verdict may fail a check: a confirmed regression or a failure."""
     return headline_label(verdict) in {"failed", "regression"}
 
 
-def is_exact(verdict: Verdict) -> bool:
+def has_exact_interval(verdict: Verdict) -> bool:
     """Whether both sides were counted exactly, so that the interval has no width."""
     return verdict.interval is not None and verdict.interval.lo == verdict.interval.hi
 
@@ -186,7 +187,7 @@ def _no_regression_text(findings: Findings) -> str:
     """Return the lead without counts; it says that results are inconclusive where some are."""
     if not findings.verdicts:
         return "nothing was compared"
-    if any(is_open(verdict) for verdict in findings.verdicts):
+    if any(is_undecided(verdict) for verdict in findings.verdicts):
         return "no regression found, some results inconclusive"
     if all(verdict.kind is VerdictKind.MISSING for verdict in findings.verdicts):
         return "nothing could be compared"

@@ -43,7 +43,7 @@ EXPLANATIONS = {
 OUTDATED_PREFIX = "> **Outdated:** there is a newer head, "
 
 
-def render_not_measured(
+def render_not_measured_comment(
     reason: NotMeasuredReason, base: Commit, head: Commit, *, detail: str = "", page: str = ""
 ) -> str:
     """Say that nothing was measured, and why; ``detail`` is foreign text, such as an error message."""
@@ -57,7 +57,7 @@ def render_not_measured(
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def render_outdated(body: str, newer_head: Commit) -> str:
+def render_outdated_comment(body: str, newer_head: Commit) -> str:
     """Mark a comment as outdated and fold its results; marking it again only updates the newer head."""
     line = f"{OUTDATED_PREFIX}{code_span(newer_head.short_sha)}; its result will replace this comment."
     if body.startswith(OUTDATED_PREFIX):

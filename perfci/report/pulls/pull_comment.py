@@ -14,7 +14,7 @@ from statistics import median
 from perfci.report.escaping import code_block, code_span, markdown_link
 from perfci.report.goal_text import goal_markdown_lines
 from perfci.report.number_format import format_count, format_percent, format_signed_percent
-from perfci.report.pooled_text import render_pooled_markdown
+from perfci.report.pooled_text import render_pooled_verdict_markdown
 from perfci.report.pulls import comment_tables as tables
 from perfci.report.pulls.comment_columns import SECTION_TITLES
 from perfci.report.pulls.comparison_findings import (
@@ -22,10 +22,10 @@ from perfci.report.pulls.comparison_findings import (
     Findings,
     MeasurementOrder,
     build_headline,
+    has_exact_interval,
     headline_label,
-    is_exact,
-    is_open,
-    is_worse,
+    is_undecided,
+    may_fail_check,
 )
 from perfci.report.pulls.truncation import CommentBlock, render_within_limit
 from perfci.report.variant_text import rejected_variant_name
@@ -72,14 +72,18 @@ def render_comment(findings: Findings) -> str:
         CommentBlock(f"### perfci: {_headline(findings)}"),
         *(CommentBlock(line) for line in _summary_lines(findings) if line),
         *_expected_change_blocks(findings),
-        *([CommentBlock(render_pooled_markdown(findings.pooled).rstrip())] if findings.pooled else []),
+        *(
+            [CommentBlock(render_pooled_verdict_markdown(findings.pooled).rstrip())]
+            if findings.pooled
+            else []
+        ),
         *_limited_rows(rejected, MAX_REJECTED, "rejected variant"),
-        *tables.worse_blocks(findings),
+        *tables.regression_blocks(findings),
         *_profile_blocks(findings),
         *_limited_rows(goal_markdown_lines(goals), MAX_GOAL_LINES, "line"),
-        *tables.drift_blocks(findings),
-        *tables.folded_blocks(findings),
-        *tables.environment_blocks(findings),
+        *tables.main_drift_blocks(findings),
+        *tables.folded_table_blocks(findings),
+        *tables.environment_difference_blocks(findings),
         *_decision_blocks(findings),
         *_reproduce_blocks(findings),
         *_accept_blocks(findings),
@@ -158,7 +162,7 @@ def _expected_change_blocks(findings: Findings) -> list[CommentBlock]:
 def _budget_warning(findings: Findings) -> str:
     if not findings.spent_budget:
         return ""
-    open_count = sum(is_open(verdict) for verdict in findings.verdicts)
+    open_count = sum(is_undecided(verdict) for verdict in findings.verdicts)
     undecided = f"{format_count(open_count, 'comparison')} undecided"
     outcome = undecided if open_count else "every comparison was decided"
     return f"**The time budget** of {code_span(findings.spent_budget)} is used up: {outcome}."
@@ -167,7 +171,9 @@ def _budget_warning(findings: Findings) -> str:
 def _sensitivity_line(findings: Findings) -> str:
     """Say which effect was detectable in half of the series and in all; exact counts are left out."""
     effects = sorted(
-        verdict.mde for verdict in findings.verdicts if verdict.mde is not None and not is_exact(verdict)
+        verdict.mde
+        for verdict in findings.verdicts
+        if verdict.mde is not None and not has_exact_interval(verdict)
     )
     if not effects:
         return ""
@@ -209,7 +215,7 @@ def _decision_blocks(findings: Findings) -> list[CommentBlock]:
         bars.add(f"{SECTION_TITLES[bar.metric_class].lower()} {change}")
     reasons = [
         f"- {code_span(verdict.series.label)}: {code_span(verdict.reason, limit=MAX_REASON_LENGTH)}"
-        for verdict in tables.select_worse_rows(findings)
+        for verdict in tables.select_unfolded_regressions(findings)
         if verdict.reason
     ]
     heading = f"{rule} Bars used: {', '.join(sorted(bars))}." + ("\n" if reasons else "")
@@ -219,7 +225,7 @@ def _decision_blocks(findings: Findings) -> list[CommentBlock]:
 def _reproduce_blocks(findings: Findings) -> list[CommentBlock]:
     """Show the command that measures the worse and open benchmarks again."""
     base, head = findings.base, findings.head
-    selected = [verdict for verdict in findings.verdicts if is_worse(verdict) or is_open(verdict)]
+    selected = [verdict for verdict in findings.verdicts if may_fail_check(verdict) or is_undecided(verdict)]
     if not selected:
         return []
     # A dirty head is the working tree, which compare takes where no head is named.
@@ -237,7 +243,7 @@ def _reproduce_blocks(findings: Findings) -> list[CommentBlock]:
 
 
 def _accept_blocks(findings: Findings) -> list[CommentBlock]:
-    if not findings.accept_command or findings.acceptance or not any(map(is_worse, findings.verdicts)):
+    if not findings.accept_command or findings.acceptance or not any(map(may_fail_check, findings.verdicts)):
         return []
     instruction = "Is this intended? Anyone with write access can accept it, with a reason, in a comment:"
     command = code_block([f"{findings.accept_command} REASON"])

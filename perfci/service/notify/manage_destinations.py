@@ -10,11 +10,11 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.github.operations import repository_path_values
+from perfci.github.operations import repository_path_parameters
 from perfci.model import PerfciError
-from perfci.net.checked_http import parse_destination as web_address
+from perfci.net.checked_http import parse_destination_url as web_address
 from perfci.net.shapes import VISIBLE_LINE_PATTERN
-from perfci.net.smtp_mail import parse_recipient
+from perfci.net.smtp_mail import validate_recipient
 from perfci.service.audit_context import AuditContext
 from perfci.service.notify.quiet_hours import compute_send_time, parse_time
 from perfci.service.notify.senders import SENDERS, SenderConfig
@@ -25,8 +25,8 @@ from perfci.store.projects import Project, mark_changed
 ADDRESS_CHECKS: Mapping[str, Callable[[str], object]] = {
     "slack": web_address,
     "webhook": web_address,
-    "email": parse_recipient,
-    "github_issue": repository_path_values,
+    "email": validate_recipient,
+    "github_issue": repository_path_parameters,
 }
 """Validator of the address, by kind of destination."""
 

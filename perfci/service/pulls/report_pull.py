@@ -17,13 +17,17 @@ from perfci.report.escaping import make_printable
 from perfci.report.pulls.check_result import (
     CheckState,
     GateMode,
-    check_result,
-    check_state,
-    check_title,
-    commit_status_description,
+    decide_check_result,
+    decide_check_state,
+    format_check_title,
+    format_status_description,
 )
-from perfci.report.pulls.comparison_findings import is_worse
-from perfci.report.pulls.placeholder_comment import NotMeasuredReason, render_not_measured, render_outdated
+from perfci.report.pulls.comparison_findings import may_fail_check
+from perfci.report.pulls.placeholder_comment import (
+    NotMeasuredReason,
+    render_not_measured_comment,
+    render_outdated_comment,
+)
 from perfci.report.pulls.pull_comment import render_comment, should_comment
 from perfci.service.expected_changes import fetch_expected_changes
 from perfci.service.pulls.artifact_files import PullResults
@@ -119,7 +123,7 @@ def mark_comment_outdated(client: GitHubClient, author: CommentAuthor, pull: Pul
         pull.number,
         key,
         pull.head,
-        lambda text: render_outdated(text, newer),
+        lambda text: render_outdated_comment(text, newer),
     )
 
 
@@ -151,16 +155,16 @@ def build_pull_report(
 ) -> PullReport:
     """Build the report of a pull request; ``key`` is the trusted project name, not that of the results."""
     text, outcome = render_results(results, page_url, log_url), results.outcome
-    result = check_result(outcome, gate)
+    result = decide_check_result(outcome, gate)
     check = CheckReport(
         name="perfci" if key == pull.repository else make_printable(f"perfci/{key}", MAX_CHECK_NAME_LENGTH),
         external_id=key,
         state="completed",
-        title=check_title(outcome),
+        title=format_check_title(outcome),
         summary=text,
         conclusion=result.check,
         status=result.status,
-        status_text=commit_status_description(outcome, gate),
+        status_text=format_status_description(outcome, gate),
         details_url=page_url or log_url,
     )
     opens = results.findings is None or should_comment(results.findings)
@@ -172,7 +176,7 @@ def render_results(results: PullResults, page_url: str = "", log_url: str = "") 
     if results.findings is not None:
         return render_comment(replace(results.findings, report_url=page_url))
     assert results.not_measured is not None
-    return render_not_measured(
+    return render_not_measured_comment(
         results.not_measured, results.base, results.head, detail=results.detail, page=log_url
     )
 
@@ -183,9 +187,9 @@ def write_job_summary(job: GitHubJob, results: PullResults) -> None:
         with job.summary.open("a", encoding="utf-8") as file:
             file.write(render_results(results, log_url=job.url))
     if job.outputs:
-        worse = sum(map(is_worse, results.findings.verdicts)) if results.findings else 0
+        worse = sum(map(may_fail_check, results.findings.verdicts)) if results.findings else 0
         with job.outputs.open("a", encoding="utf-8") as file:
-            file.write(f"verdict={check_state(results.outcome)}\nregressions={worse}\n")
+            file.write(f"verdict={decide_check_state(results.outcome)}\nregressions={worse}\n")
 
 
 def build_page_url(server: str, results: PullResults) -> str:
@@ -198,17 +202,17 @@ def build_page_url(server: str, results: PullResults) -> str:
 
 def _apply_expected_changes(client: GitHubClient, pull: PullRef, results: PullResults) -> PullResults:
     """Add expected changes and acceptances of the pull request to results with regressions."""
-    if results.findings is None or check_state(results.findings) is not CheckState.WORSE:
+    if results.findings is None or decide_check_state(results.findings) is not CheckState.WORSE:
         return results
     proposed = client.get_pull(pull.repository, pull.number)
     findings = replace(
         results.findings, expected_changes=fetch_expected_changes(client, pull.repository, proposed)
     )
-    if check_state(findings) is CheckState.WORSE:
+    if decide_check_state(findings) is CheckState.WORSE:
         acceptance = accept_comment.find_acceptance(client, pull.repository, pull.number, pull.head)
         findings = replace(
             findings,
-            accept_command=accept_comment.accept_command(pull.head),
+            accept_command=accept_comment.format_accept_command(pull.head),
             acceptance=str(acceptance) if acceptance else "",
         )
     return replace(results, findings=findings)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from perfci.model import Commit, Run, Series, Status, Verdict
 from perfci.report.charts.series_trend import Dot
 from perfci.report.number_format import format_count
-from perfci.report.verdict_sentences import counts_sentence, rank_verdicts
+from perfci.report.verdict_sentences import rank_verdicts_by_severity, verdict_counts_sentence
 from perfci.store.queries.records import RunRecord, VerdictRecord
 from perfci.verdicts.judged_series import select_judged_series
 from perfci_web.view_parts.commit_values import build_dots, collect_processes
@@ -78,8 +78,8 @@ def build_commit_view(
     line = [other for other in commits if not other.dirty or other.sha == commit.sha]
     position = next((k for k, other in enumerate(line) if other.sha == commit.sha), None)
     all_verdicts = [record.verdict for record in verdicts]
-    as_head = rank_verdicts(verdict for verdict in all_verdicts if verdict.head == commit.sha)
-    as_base = rank_verdicts(
+    as_head = rank_verdicts_by_severity(verdict for verdict in all_verdicts if verdict.head == commit.sha)
+    as_base = rank_verdicts_by_severity(
         verdict for verdict in all_verdicts if verdict.base == commit.sha and verdict.head != commit.sha
     )
     judged = set(select_judged_series(collect_processes(runs)))
@@ -125,5 +125,5 @@ def _format_sentence(verdicts: Sequence[Verdict], values: Sequence[SeriesAtCommi
     if unavailable:
         parts.append(f"{unavailable:,} not available here")
     if verdicts:
-        parts.append(f"compared with another commit: {counts_sentence(verdicts)}")
+        parts.append(f"compared with another commit: {verdict_counts_sentence(verdicts)}")
     return "; ".join(parts) + "."

@@ -6,7 +6,7 @@ from flask import Blueprint, Response, jsonify, redirect, render_template, reque
 from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.model import EnvironmentChange
-from perfci.report.pulls.comparison_findings import Findings, compute_bars
+from perfci.report.pulls.comparison_findings import Findings, compute_verdict_bars
 from perfci.report.pulls.pull_comment import render_comment
 from perfci.store import verdict_store
 from perfci.store.queries import loaders, measurements
@@ -64,7 +64,7 @@ def compare_markdown(project: str, base: str, head: str) -> Response:
         page.head,
         environment_changes=[EnvironmentChange(*row) for row in page.environment],
         report_url=request.host_url.rstrip("/") + links.compare(page.base.sha, page.head.sha),
-        bars=compute_bars(page.verdicts, policy),
+        bars=compute_verdict_bars(page.verdicts, policy),
         strict=policy.default.strict,
     )
     return Response(render_comment(findings), content_type="text/markdown; charset=utf-8")

@@ -14,8 +14,8 @@ from perfci.report.verdict_sentences import (
     PageSummary,
     VerdictKindCount,
     comparison_sentence,
-    count_by_kind,
-    rank_verdicts,
+    count_verdicts_by_kind,
+    rank_verdicts_by_severity,
 )
 from perfci.store.queries.records import VerdictRecord
 from perfci.verdicts.judged_series import select_judged_series
@@ -105,7 +105,7 @@ class ComparedPair:
 
     @property
     def counts(self) -> list[VerdictKindCount]:
-        return count_by_kind(self.verdicts)
+        return count_verdicts_by_kind(self.verdicts)
 
 
 def list_compared_pairs(records: Iterable[VerdictRecord], commits: Sequence[Commit]) -> list[ComparedPair]:
@@ -133,7 +133,7 @@ def build_comparison_view(
     commits: Sequence[Commit],
 ) -> ComparisonView:
     """Join verdicts and runs of two commits; ``commits`` come newest first."""
-    verdicts = rank_verdicts(record.verdict for record in records)
+    verdicts = rank_verdicts_by_severity(record.verdict for record in records)
     sessions = {record.session_uid for record in records}
     base_runs, head_runs = _runs_of_sessions(base_runs, sessions), _runs_of_sessions(head_runs, sessions)
     values = _join_values(base_runs, head_runs)
@@ -155,7 +155,7 @@ def build_comparison_view(
         base=base,
         head=head,
         sentence=_format_sentence(verdicts, base, head, not_compared),
-        counts=tuple(count_by_kind(verdicts)),
+        counts=tuple(count_verdicts_by_kind(verdicts)),
         verdicts=tuple(verdicts),
         notable=tuple(notable),
         unchanged=tuple(verdict for verdict in verdicts if verdict.kind is VerdictKind.UNCHANGED),

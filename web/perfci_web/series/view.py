@@ -10,7 +10,12 @@ from perfci.report.charts.series_trend import ChangeMark, Dot, Trend
 from perfci.report.charts.svg_charts import downsampling_note
 from perfci.report.number_format import format_quantity
 from perfci.report.verdict_labels import QUIET_KINDS
-from perfci.report.verdict_sentences import PageSummary, counts_sentence, trend_sentence, unavailable_sentence
+from perfci.report.verdict_sentences import (
+    PageSummary,
+    trend_sentence,
+    unavailable_series_sentence,
+    verdict_counts_sentence,
+)
 from perfci.store.queries.records import SeriesRecord, VerdictRecord
 from perfci.verdicts.process_levels import key_without_metric
 from perfci_web.page_urls import matches_query
@@ -94,7 +99,7 @@ class SeriesView:
 
     @property
     def quiet_summary(self) -> str:
-        return counts_sentence(record.verdict for record in self.quiet_verdicts)
+        return verdict_counts_sentence(record.verdict for record in self.quiet_verdicts)
 
     @property
     def series(self) -> Series:
@@ -143,7 +148,7 @@ def build_series_view(
     return SeriesView(
         project=project,
         trend=trend,
-        sentence=unavailable_sentence(series, never_measured.last_reason)
+        sentence=unavailable_series_sentence(series, never_measured.last_reason)
         if never_measured
         else trend_sentence(trend),
         chart_note=downsampling_note(trend),
