@@ -34,7 +34,7 @@ from gunicorn.workers.gthread import TConn, ThreadWorker
 from perfci.model import PerfciError
 from perfci_web.api.problems import ProblemError, problem_response
 
-FORWARDED_SIGNALS = (*Arbiter.SIGNALS, signal.SIGCHLD)
+ARBITER_SIGNALS = (*Arbiter.SIGNALS, signal.SIGCHLD)
 """The signals that the arbiter handles while it serves."""
 
 SERVER_FAULTS = (ConfigurationProblem, InvalidResponseHeader, InvalidResponseHeaderName)

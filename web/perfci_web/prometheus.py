@@ -86,11 +86,6 @@ def share_counters() -> Iterator[None]:
             del os.environ["PROMETHEUS_MULTIPROC_DIR"]
 
 
-def mark_process_dead(pid: int) -> None:
-    """Forget what only a living process has; its counts stay."""
-    multiprocess.mark_process_dead(pid)  # type: ignore[no-untyped-call]
-
-
 class StoreCollector:
     """Metrics of the database, read at each scrape."""
 

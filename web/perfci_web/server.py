@@ -11,19 +11,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from prometheus_client import multiprocess
+
 from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
 from perfci.service.gc_tuning import tune_gc
 from perfci.store import Store
 from perfci_web.application import create_app
 from perfci_web.gunicorn_app import (
-    FORWARDED_SIGNALS,
+    ARBITER_SIGNALS,
     GunicornApplication,
     GunicornLogger,
     PoolArbiter,
     PoolWorker,
 )
-from perfci_web.prometheus import mark_process_dead, share_counters
+from perfci_web.prometheus import share_counters
 from perfci_web.write_access import is_loopback, settings_for_host
 
 GRACEFUL_TIMEOUT_S = 20
@@ -100,7 +102,7 @@ def serve(
             "when_ready": lambda arbiter: on_ready(url),
             "post_fork": lambda arbiter, worker: on_worker_start(),
             "worker_exit": close_app,
-            "child_exit": lambda arbiter, worker: mark_process_dead(worker.pid),
+            "child_exit": lambda arbiter, worker: multiprocess.mark_process_dead(worker.pid),  # type: ignore[no-untyped-call]
             **({"worker_tmp_dir": str(SHARED_MEMORY)} if os.access(SHARED_MEMORY, os.W_OK) else {}),
         }
         PoolArbiter(GunicornApplication(app, options), listener, on_tick).run()
@@ -147,7 +149,7 @@ def server_url(host: str, listener: socket.socket) -> str:
 @contextlib.contextmanager
 def _restored_signals() -> Iterator[None]:
     """Give the caller its signal handlers back at the end."""
-    before: dict[int, Any] = {number: signal.getsignal(number) for number in FORWARDED_SIGNALS}
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in ARBITER_SIGNALS}
     try:
         yield
     finally:
