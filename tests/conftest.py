@@ -133,7 +133,7 @@ def environments_forked(request: pytest.FixtureRequest) -> Iterator[None]:
     from tests.support.warm_environments import WarmParent
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("perfci.runner.measurement_runner.EnvironmentParent", WarmParent)
+        patch.setattr("perfci.runner.measurement_runner.ForkServerClient", WarmParent)
         yield
 
 

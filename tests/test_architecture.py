@@ -267,7 +267,7 @@ def test_only_config_reads_the_environment() -> None:
     # wrap.py says
     # what a script has to read.
     starters = (
-        "/runner/environment_parent.py",
+        "/runner/fork_server_client.py",
         "/runner/user_script.py",
         "/cli/wrap.py",
         "/runner/prepare_commit.py",

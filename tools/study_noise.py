@@ -26,15 +26,15 @@ from perfci.cli.shared.options import parse_budget
 from perfci.config import JudgeTable, load_config
 from perfci.doctor.noise_check import compute_detectable_effect
 from perfci.measure.measurement_session import MeasurementSession, SessionScope
-from perfci.measure.open_session import open_session, open_workbench, prepare_scope
+from perfci.measure.open_session import create_runner, open_session, prepare_session_scope
 from perfci.model import Clock, Process, Role, Series, Status
 from perfci.report.escaping import code_span
 from perfci.report.number_format import format_count, format_duration, format_percent
 from perfci.runner import visit_plan
-from perfci.runner.frozen_suite import Cell
 from perfci.runner.git_repository import GitRepository, ensure_private_folder
 from perfci.runner.locks import machine_lock
 from perfci.runner.measurement_runner import MeasurementRunner
+from perfci.runner.suite_cells import Cell
 from perfci.stats import noise_model
 from perfci.store import Store, open_store
 from perfci.verdicts.compare.pairwise import confirm
@@ -200,14 +200,14 @@ def study(
     """
     repository = GitRepository(root)
     config = load_config(root, os.environ, db=store_url, slug=repository.slug)
-    commit = repository.commit(repository.resolve(revision))
+    commit = repository.read_commit(repository.resolve(revision))
     result = Study(commit.sha, pairs)
     with (
-        open_workbench(repository, config, None, smoke=True) as workbench,
+        create_runner(repository, config, None, smoke=True) as workbench,
         machine_lock(config.lock_path, owner=f"a study of noise in {root}", on_wait=say),
         closing(open_store(config.database_url, create=True)) as store,
     ):
-        subject = prepare_scope(workbench, [commit], bench, say)
+        subject = prepare_session_scope(workbench, [commit], bench, say)
         parts = list(parts_of(store, workbench, config.project, subject, result))
         say(estimated(parts, result))
         deadline = math.inf if budget_s is None else time.monotonic() + budget_s
@@ -256,7 +256,7 @@ def parts_of(
 
 def measure(part: Part, workbench: MeasurementRunner, deadline: float) -> None:
     """Make the visits that are missing; what an interrupted study has already is not measured again."""
-    workbench.restart_environments()
+    workbench.restart_fork_servers()
     for visit, cells in part.missing():
         if time.monotonic() >= deadline:
             return

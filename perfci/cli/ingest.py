@@ -94,7 +94,7 @@ def command(
 def list_first_parent_commits(folder: Path) -> dict[str, Commit]:
     """First-parent commits of the repository around a folder, by sha, newest last; empty outside of one."""
     with contextlib.suppress(PerfciError):
-        return {commit.sha: commit for commit in GitRepository(folder).first_parent_commits("HEAD")}
+        return {commit.sha: commit for commit in GitRepository(folder).list_first_parent_commits("HEAD")}
     return {}
 
 

@@ -20,7 +20,7 @@ from perfci.cli.shared.options import (
     wait_option,
 )
 from perfci.cli.shared.terminal_progress import TerminalProgress
-from perfci.measure.open_session import open_workbench, prepare_scope
+from perfci.measure.open_session import create_runner, prepare_session_scope
 from perfci.measure.profiles import (
     TABLES_FILE,
     TRACE_FILE,
@@ -39,7 +39,7 @@ from perfci.report.number_format import (
     format_percent,
 )
 from perfci.report.verdict_table import align_table
-from perfci.runner.frozen_suite import Cell
+from perfci.runner.suite_cells import Cell
 
 MAX_CELLS = 10
 """Cells profiled without ``--all``: each takes a process of its own."""
@@ -94,12 +94,16 @@ def command(
     """
     repository = current_repository()
     config = load_repository_config(repository)
-    commit = repository.commit(repository.resolve(revision)) if revision else repository.working_tree_commit()
+    commit = (
+        repository.read_commit(repository.resolve(revision))
+        if revision
+        else repository.snapshot_working_tree()
+    )
     progress = TerminalProgress()
     profiles: list[ProfiledCell] = []
     command_line = ProfileCommandLine(revision and commit.sha, suite, smoke)
-    with open_workbench(repository, config, suite, smoke=smoke) as workbench:
-        subject = prepare_scope(workbench, [commit], bench, progress.report)
+    with create_runner(repository, config, suite, smoke=smoke) as workbench:
+        subject = prepare_session_scope(workbench, [commit], bench, progress.report)
         require_few_cells(subject.cells, bench, all_cells)
         folder = None if only_ranges else out or repository.private_folder / "profiles" / commit.short_sha
         with lock_machine(config, "perfci profile", progress, no_wait=no_wait):

@@ -23,8 +23,8 @@ from perfci.cli.shared.options import (
 )
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.cli.upload import print_report
-from perfci.measure.compare_range import RangeResult, run_range
-from perfci.measure.open_session import open_workbench, prepare_scope
+from perfci.measure.compare_range import RangeResult, measure_range
+from perfci.measure.open_session import create_runner, prepare_session_scope
 from perfci.model import Commit, Status, VerdictKind
 from perfci.report.verdict_labels import verdict_glyph
 from perfci.report.verdict_sentences import verdict_sentence
@@ -67,13 +67,13 @@ def command(
     repository = current_repository()
     config = load_repository_config(repository)
     address = resolve_server(config, server) if send or server else ""
-    commits = repository.commits(revision)
+    commits = repository.list_commits(revision)
     progress = TerminalProgress()
-    with open_workbench(repository, config, suite, smoke=smoke) as workbench:
-        subject = prepare_scope(workbench, commits, bench, progress.report)
+    with create_runner(repository, config, suite, smoke=smoke) as workbench:
+        subject = prepare_session_scope(workbench, commits, bench, progress.report)
         count = rounds or config.settings.run.rounds
         with lock_machine_and_open_store(config, "perfci run", progress, no_wait=no_wait) as store:
-            result = run_range(store, workbench, config, subject, count, progress, confirm=confirm)
+            result = measure_range(store, workbench, config, subject, count, progress, confirm=confirm)
             evaluate_local_project(store, config)
             uids = result.sessions if address else ()
             runs = [run for uid in uids for run in load_session_runs(store, uid)]

@@ -23,11 +23,11 @@ from perfci.measure.script_run import (
     WARMUP_RULE,
     ScriptProcess,
     ScriptRunResult,
-    wrap_script,
+    measure_script,
 )
 from perfci.model import PerfciError, Status, cell_name
 from perfci.report.number_format import format_count, format_duration, format_quantity, format_signed_percent
-from perfci.runner.user_script import find_script
+from perfci.runner.user_script import parse_script_command
 from perfci.stats.location import median
 
 SNIPPET = f"""\
@@ -70,13 +70,13 @@ def command(
         raise PerfciError(
             f"--steps {steps} cannot be written by the script; name a file in a folder that is there"
         )
-    script = find_script(command)
+    script = parse_script_command(command)
     repository = current_repository()
     config = load_repository_config(repository)
     progress = TerminalProgress()
-    commit = repository.working_tree_commit()
+    commit = repository.snapshot_working_tree()
     with lock_machine_and_open_store(config, "perfci wrap", progress, no_wait=no_wait) as store:
-        result = wrap_script(
+        result = measure_script(
             store,
             config,
             script,

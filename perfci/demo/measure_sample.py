@@ -11,9 +11,9 @@ from pathlib import Path
 
 from perfci.config import Config, load_config
 from perfci.demo.sample_repository import make_sample_repository
-from perfci.measure.compare_range import run_range
+from perfci.measure.compare_range import measure_range
 from perfci.measure.measurement_session import SessionProgress
-from perfci.measure.open_session import open_workbench, prepare_scope
+from perfci.measure.open_session import create_runner, prepare_session_scope
 from perfci.model import Commit, Process, Series, Verdict
 from perfci.runner.git_repository import GitRepository, ensure_private_folder
 from perfci.runner.locks import machine_lock
@@ -64,17 +64,17 @@ def measure_sample(repository: GitRepository, config: Config, watcher: SessionPr
             sessions = load_sessions(tx, config.project)
         if any(session.kind == "history" and session.state == "finished" for session in sessions):
             return False
-        commits = repository.first_parent_commits("HEAD")
-        with open_workbench(repository, config, None, smoke=True) as workbench:
-            subject = prepare_scope(workbench, commits, "", watcher.report)
+        commits = repository.list_first_parent_commits("HEAD")
+        with create_runner(repository, config, None, smoke=True) as workbench:
+            subject = prepare_session_scope(workbench, commits, "", watcher.report)
             with machine_lock(config.lock_path, owner="perfci demo", on_wait=watcher.report):
-                run_range(store, workbench, config, subject, DEMO_ROUNDS, watcher)
+                measure_range(store, workbench, config, subject, DEMO_ROUNDS, watcher)
     return True
 
 
 def load_demo_results(repository: GitRepository, config: Config) -> DemoResults:
     """Load the stored results; all that is shown comes from the store."""
-    commits = {commit.sha: commit for commit in repository.first_parent_commits("HEAD")}
+    commits = {commit.sha: commit for commit in repository.list_first_parent_commits("HEAD")}
     line = list(itertools.pairwise(commits))
     with closing(open_store(config.database_url, create=False)) as store:
         measured = _load_judged_processes(store, config.project)

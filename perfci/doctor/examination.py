@@ -14,11 +14,11 @@ from perfci.doctor import suite_checks as suite
 from perfci.doctor.findings import DoctorFinding, ok, problem, warning
 from perfci.model import Commit, PerfciError
 from perfci.runner.cell_outcomes import Discovery
-from perfci.runner.frozen_suite import expand_cells
 from perfci.runner.git_repository import GitRepository
 from perfci.runner.locks import machine_lock
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.runner.prepare_commit import PreparedCommit, prepare_commit
+from perfci.runner.suite_cells import expand_cells
 
 OnProgress = Callable[[str], None]
 """Called with a line before a check that takes a while."""
@@ -66,7 +66,7 @@ def check_newest_commit(repository: GitRepository | None) -> tuple[Commit | None
         advice = "run perfci where the measured code is committed"
         return None, problem("repository", "this folder is not inside a git repository", advice)
     try:
-        commit = repository.commit(repository.resolve("HEAD"))
+        commit = repository.read_commit(repository.resolve("HEAD"))
     except PerfciError:
         advice = "git add . && git commit -m 'First commit'"
         return None, problem("repository", f"there is no commit in {repository.root}", advice)

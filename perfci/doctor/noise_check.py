@@ -13,7 +13,7 @@ from pathlib import Path
 from perfci.config import JudgeTable, Settings, SuiteTable
 from perfci.doctor.findings import DoctorFinding, ok, problem, warning
 from perfci.measure.measurement_session import MeasurementSession
-from perfci.measure.open_session import open_session, prepare_scope
+from perfci.measure.open_session import open_session, prepare_session_scope
 from perfci.model import Commit, PerfciError, Process, Role, Series, Status
 from perfci.runner import visit_plan
 from perfci.runner.git_repository import GitRepository
@@ -123,7 +123,7 @@ def measure_aa_pairs(
         tempfile.TemporaryDirectory(prefix="perfci-doctor-") as folder,
         contextlib.closing(open_store(f"sqlite:///{folder}/aa.db", create=True)) as store,
     ):
-        scope = prepare_scope(workbench, [commit], "", lambda line: None)
+        scope = prepare_session_scope(workbench, [commit], "", lambda line: None)
         session = open_session(store, workbench, "doctor", scope, "aa")
         for number in range(FORECAST_PAIRS[-1]):
             if number >= FORECAST_PAIRS[0] and time.monotonic() > begin + seconds:

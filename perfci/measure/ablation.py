@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from perfci.config import AblationTable, Config
 from perfci.measure.adaptive_pairs import AdaptivePairing
 from perfci.measure.compare_variants import VARIANTS_KIND, QuestionVerdicts
-from perfci.measure.confirmation import build_look_callback
+from perfci.measure.confirmation import build_look_reporter
 from perfci.measure.measurement_session import SessionProgress, SessionScope
 from perfci.measure.open_session import open_session
 from perfci.measure.questions import Question
@@ -23,8 +23,8 @@ from perfci.measure.variant_groups import ParameterAssignment, VariantGroup
 from perfci.measure.variant_session import VariantPolicy, VariantSession, select_variant_cells
 from perfci.model import Commit, PerfciError, Stage, Status, Verdict
 from perfci.policies import build_policy
-from perfci.runner.frozen_suite import Cell
 from perfci.runner.measurement_runner import MeasurementRunner
+from perfci.runner.suite_cells import Cell
 from perfci.store import Store
 from perfci.verdicts.goals.goal_clauses import Goal
 from perfci.verdicts.variants.ablation import Ablation, AblationStep
@@ -52,7 +52,7 @@ def find_ablation(config: Config, name: str) -> AblationTable:
     return tables[name]
 
 
-def expand_steps(table: AblationTable) -> list[ParameterAssignment]:
+def expand_step_assignments(table: AblationTable) -> list[ParameterAssignment]:
     """The full assignment of each step: a parameter it does not set is as in the step before it."""
     first = table.steps[0].set
     steps: list[ParameterAssignment] = []
@@ -68,7 +68,7 @@ def expand_steps(table: AblationTable) -> list[ParameterAssignment]:
     return steps
 
 
-def select_cells(scope: SessionScope, table: AblationTable) -> list[Cell]:
+def select_ablation_cells(scope: SessionScope, table: AblationTable) -> list[Cell]:
     """The cells whose name matches the ablation."""
     return [cell for cell in scope.cells if re.search(table.match, cell.name)]
 
@@ -114,7 +114,7 @@ def run_ablation(
         rejected = rejections
         questions = [question for group in groups for question in _build_questions(variants, group, rejected)]
         pairing = AdaptivePairing(
-            session, questions, policy, Stage.CONFIRMATION, deadline, build_look_callback(progress)
+            session, questions, policy, Stage.CONFIRMATION, deadline, build_look_reporter(progress)
         )
         verdicts = pairing.measure_until_decided().verdicts
     session.finish()
@@ -123,7 +123,7 @@ def run_ablation(
         commit=commit,
         statuses=session.statuses,
         ablations=[_build_ablation(variants, group, table, rejected or {}, verdicts) for group in groups],
-        numerics=variants.list_numerics(),
+        numerics=variants.list_numerics_checks(),
         variant_session=variants,
     )
 
@@ -147,7 +147,7 @@ def _build_questions(
 
 def _find_rejected_steps(variants: VariantSession) -> dict[Cell, str]:
     """The steps that compute something else, or of which no process succeeded, each with the reason."""
-    rejections = variants.find_rejections()
+    rejections = variants.find_rejected_variants()
     reasons: dict[Cell, str] = {}
     for group in variants.groups:
         for number, cell in group.cells.items():

@@ -15,7 +15,7 @@ from perfci.measure.variant_groups import ParameterAssignment, format_assignment
 from perfci.measure.variant_session import VariantSession
 from perfci.model import CPU_METRIC_PREFIX, Role, Series, Verdict
 from perfci.runner.cell_outcomes import Discovery
-from perfci.runner.frozen_suite import Cell, expand_cells
+from perfci.runner.suite_cells import Cell, expand_cells
 from perfci.store import Store
 from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.records import MeasuredProcess
@@ -104,11 +104,13 @@ def judge_commit_goals(
     """
     with store.read() as tx:
         rows = load_session_processes(tx, comparison.session)
-    sides = group_sides(rows, comparison.base.sha, comparison.head.sha)
+    sides = group_processes_by_side(rows, comparison.base.sha, comparison.head.sha)
     return judge_goals(goals, build_goal_inputs(sides, comparison.verdicts), policy)
 
 
-def group_sides(rows: Iterable[MeasuredProcess], base: str, head: str) -> dict[Series, PairedProcesses]:
+def group_processes_by_side(
+    rows: Iterable[MeasuredProcess], base: str, head: str
+) -> dict[Series, PairedProcesses]:
     """The processes of base and head by series; in an A/A run both are one commit, told apart by the role."""
     side_numbers = {(base, Role.BASE): 0, (head, Role.HEAD): 1}
     sides: dict[Series, PairedProcesses] = {}
@@ -144,21 +146,23 @@ def judge_single_variant(
     subject: str,
 ) -> list[GoalVerdict]:
     """Judge every goal for one variant; a variant with other numerics fails all goals that match it."""
-    rejections = variants.find_rejections()
+    rejections = variants.find_rejected_variants()
     goal_verdicts = []
     for goal in goals:
         matching = [(base, head) for base, head in pairs if goal.matches_cell(head.name)]
         compared = []
         for base, head in matching:
             question = variants.build_question(base, head, (base, head))
-            compared += build_goal_inputs(variants.collect_sides(question), verdicts.get(question, ()))
+            compared += build_goal_inputs(
+                variants.collect_paired_processes(question), verdicts.get(question, ())
+            )
         reasons = [variants.get_rejection_reason(head, rejections) for _, head in matching]
         rejected = next(filter(None, reasons), "")
         goal_verdicts += judge_goals([goal], compared, variants.policy, subject=subject, rejected=rejected)
     return goal_verdicts
 
 
-def find_variant_trades(comparison: VariantComparison) -> list[Tradeoff]:
+def find_variant_tradeoffs(comparison: VariantComparison) -> list[Tradeoff]:
     """Every speedup of a variant that costs memory or a slower start, whether or not a goal asks for it."""
     return find_tradeoffs(
         [contrast.verdict for contrast in comparison.variants.contrasts],
@@ -166,7 +170,7 @@ def find_variant_trades(comparison: VariantComparison) -> list[Tradeoff]:
     )
 
 
-def find_ablation_trades(ablation: AblationResult) -> list[Tradeoff]:
+def find_ablation_tradeoffs(ablation: AblationResult) -> list[Tradeoff]:
     """What the last good step of each ablation costs beside what it gains."""
     return find_tradeoffs(
         [verdict for result in ablation.ablations for verdict in result.total_verdicts],
@@ -184,7 +188,7 @@ def judge_ablation_goals(goals: Sequence[Goal], ablation: AblationResult) -> lis
         good = [cell for cell in group.cells.values() if cell.parameters in accepted]
         if len(good) > 1:
             question = variants.build_question(good[0], good[-1], good)
-            compared += build_goal_inputs(variants.collect_sides(question), result.total_verdicts)
+            compared += build_goal_inputs(variants.collect_paired_processes(question), result.total_verdicts)
         if accepted:
             last_steps[result.accepted_steps[-1].name] = None
     return judge_goals(goals, compared, variants.policy, subject=" and ".join(last_steps))

@@ -34,7 +34,7 @@ class RangeResult:
     work_s: float
 
 
-def run_range(
+def measure_range(
     store: Store,
     workbench: MeasurementRunner,
     config: Config,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from perfci.config import Config
 from perfci.measure.adaptive_pairs import AdaptivePairing
-from perfci.measure.confirmation import build_look_callback, measure_fresh_pairs
+from perfci.measure.confirmation import build_look_reporter, measure_fresh_pairs
 from perfci.measure.measurement_session import SessionProgress, SessionScope
 from perfci.measure.open_session import open_session
 from perfci.measure.questions import Question
@@ -96,7 +96,7 @@ def run_variants(
 
 def _build_results(variant_session: VariantSession, verdicts_by_question: QuestionVerdicts) -> VariantResults:
     """Collect the contrasts; a rejected variant has none."""
-    rejections = variant_session.find_rejections()
+    rejections = variant_session.find_rejected_variants()
     contrasts = [
         VariantContrast(question.base_cell.parameters, verdict)
         for question, verdicts in verdicts_by_question.items()
@@ -105,17 +105,17 @@ def _build_results(variant_session: VariantSession, verdicts_by_question: Questi
     ]
     varied = dict.fromkeys(name for group in variant_session.groups for name in group.varied_parameters)
     return VariantResults(
-        tuple(varied), tuple(contrasts), tuple(rejections), tuple(variant_session.list_numerics())
+        tuple(varied), tuple(contrasts), tuple(rejections), tuple(variant_session.list_numerics_checks())
     )
 
 
 def _screen_variants(
     variant_session: VariantSession, deadline: float | None, progress: SessionProgress
 ) -> QuestionVerdicts:
-    rejections = variant_session.find_rejections()
+    rejections = variant_session.find_rejected_variants()
     questions = []
     for group in variant_session.groups:
-        base, *others = variant_session.select_good_variants(group, rejections).values()
+        base, *others = variant_session.select_accepted_variants(group, rejections).values()
         questions += [variant_session.build_question(base, cell, (base, cell)) for cell in others]
     pairing = AdaptivePairing(
         variant_session.session,
@@ -123,7 +123,7 @@ def _screen_variants(
         variant_session.policy,
         Stage.SCREENING,
         deadline,
-        build_look_callback(progress),
+        build_look_reporter(progress),
     )
     return pairing.measure_until_decided().verdicts
 

@@ -34,7 +34,7 @@ def confirm_changes(
     """Judge each candidate on pairs that no earlier look has used, then control the false discoveries."""
     if not candidates:
         return ConfirmationResult()
-    questions = build_questions(candidates, scope)
+    questions = build_confirmation_questions(candidates, scope)
     fresh, result = measure_fresh_pairs(session, scope, questions, policy, progress)
     verdicts = control_false_discoveries(result.list_verdicts(), FALSE_DISCOVERY_RATE)
     fresh.record_verdicts(verdicts, result.decisions, false_discovery_rate=FALSE_DISCOVERY_RATE)
@@ -53,7 +53,7 @@ def measure_fresh_pairs(
     progress.start_stage("fresh pairs", 2 * policy.default.looks[0] * len(questions))
     progress.report(f"confirming {format_count(len(questions), 'candidate change')} on fresh pairs")
     # Fresh parents have another memory layout, so that the screening's is no part of what is confirmed.
-    session.workbench.restart_environments()
+    session.workbench.restart_fork_servers()
     fresh = open_session(
         session.store,
         session.workbench,
@@ -69,19 +69,19 @@ def measure_fresh_pairs(
         questions,
         policy,
         Stage.CONFIRMATION,
-        on_look=build_look_callback(progress),
+        on_look=build_look_reporter(progress),
         false_discovery_rate=FALSE_DISCOVERY_RATE,
     )
     return fresh, pairing.measure_until_decided()
 
 
-def build_questions(candidates: Sequence[Verdict], scope: SessionScope) -> list[Question]:
+def build_confirmation_questions(candidates: Sequence[Verdict], scope: SessionScope) -> list[Question]:
     """One question for each pair of commits and cell of the candidates."""
     cells = {cell.name: cell for cell in scope.cells}
     return list(dict.fromkeys(Question(v.base, v.head, cells[v.series.cell]) for v in candidates))
 
 
-def build_look_callback(progress: SessionProgress) -> OnLook:
+def build_look_reporter(progress: SessionProgress) -> OnLook:
     """Report to ``progress`` what every look leaves open."""
 
     def on_look(questions: int, pairs: int) -> None:

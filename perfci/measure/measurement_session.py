@@ -25,8 +25,8 @@ from perfci.model import (
     Verdict,
 )
 from perfci.runner.cell_outcomes import CellOutcome, Discovery, MeasuredMetric
-from perfci.runner.frozen_suite import Cell, DiscoveredBenchmark
 from perfci.runner.measurement_runner import MeasurementRunner
+from perfci.runner.suite_cells import Cell, DiscoveredBenchmark
 from perfci.runner.visit_plan import CommitVisit
 from perfci.store import Store
 from perfci.store.queries.measured_samples import load_session_processes

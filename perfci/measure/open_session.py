@@ -12,9 +12,9 @@ from perfci.config import Config
 from perfci.measure.measurement_session import MeasurementSession, OnProcess, SessionScope
 from perfci.model import Commit, PerfciError
 from perfci.runner.cell_outcomes import Discovery
-from perfci.runner.frozen_suite import expand_cells
 from perfci.runner.git_repository import GitRepository
 from perfci.runner.measurement_runner import MeasurementRunner
+from perfci.runner.suite_cells import expand_cells
 from perfci.store import Store
 from perfci.store.queries.measurements import load_sessions
 from perfci.store.writes.measured_sessions import find_unfinished_session
@@ -23,7 +23,7 @@ OnMessage = Callable[[str], None]
 """Called with a line about the preparation, for a terminal or a log."""
 
 
-def open_workbench(
+def create_runner(
     repository: GitRepository, config: Config, suite: Path | None, *, smoke: bool
 ) -> MeasurementRunner:
     """Create the runner of a suite, by default the one of the configuration."""
@@ -32,7 +32,7 @@ def open_workbench(
     return MeasurementRunner(repository, config.settings, folder, smoke=smoke, origin=origin)
 
 
-def prepare_scope(
+def prepare_session_scope(
     workbench: MeasurementRunner, commits: Sequence[Commit], bench: str, on_message: OnMessage
 ) -> SessionScope:
     """Prepare every commit and list the cells.

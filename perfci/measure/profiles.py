@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from perfci.model import Commit, PerfciError, Status
-from perfci.runner.frozen_suite import Cell
 from perfci.runner.measurement_runner import MeasurementRunner
+from perfci.runner.suite_cells import Cell
 
 TRACE_FILE = "trace.json"
 """The trace of a profiled cell, for a trace viewer."""
 
 TABLES_FILE = "profile.json"
-"""The tables of a profiled cell, which ``parse_tables`` reads."""
+"""The tables of a profiled cell, which ``parse_profile_report`` reads."""
 
 MAX_NAME_LENGTH = 120
 """Longest folder name, in characters."""
@@ -67,7 +67,7 @@ def profile_cells(
     workbench: MeasurementRunner, commit: Commit, cells: Sequence[Cell], out: Path | None
 ) -> Iterator[ProfiledCell]:
     """Profile one cell after the other into ``out/<cell>/``; without ``out`` they run in NVTX ranges only."""
-    folders = {} if out is None else {cell.name: out.resolve() / folder_name(cell) for cell in cells}
+    folders = {} if out is None else {cell.name: out.resolve() / profile_folder_name(cell) for cell in cells}
     if out is not None:
         _remove_old_profiles(out, folders.values())
     for outcome in workbench.profile(commit.sha, cells, folders):
@@ -75,11 +75,11 @@ def profile_cells(
         if outcome.status is not Status.OK or folder is None:
             yield ProfiledCell(outcome.cell, outcome.status, outcome.reason)
         else:
-            tables = parse_tables((folder / TABLES_FILE).read_text())
+            tables = parse_profile_report((folder / TABLES_FILE).read_text())
             yield ProfiledCell(outcome.cell, Status.OK, "", folder=folder, tables=tables)
 
 
-def folder_name(cell: Cell) -> str:
+def profile_folder_name(cell: Cell) -> str:
     """A cell's name as a folder, such as ``training.Step.time_step-8-bf16``.
 
     With a hash where characters are lost.
@@ -108,7 +108,7 @@ def _remove_old_profiles(out: Path, folders: Iterable[Path]) -> None:
         ) from None
 
 
-def parse_tables(text: str) -> ProfileReport:
+def parse_profile_report(text: str) -> ProfileReport:
     """Parse ``profile.json``, in which an absent table is an object with a ``reason``."""
     report = json.loads(text)
     tables = ("phases", "device_phases", "kernels", "operators", "lines")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from perfci.measure.measurement_session import SessionReadings
 from perfci.model import Measured, Role, Series
 from perfci.runner import visit_plan
-from perfci.runner.frozen_suite import Cell
+from perfci.runner.suite_cells import Cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,4 +62,4 @@ def plan_visits(questions: Sequence[Question], number: int, seed: int) -> Sequen
         group = cells_by_baseline.setdefault(question.round_cells[0], {})
         group.update(dict.fromkeys(question.round_cells))
     groups = [tuple(cells) for cells in cells_by_baseline.values()]
-    return (visit_plan.plan_visit_of_variants(head, groups, number, order, seed),)
+    return (visit_plan.plan_variant_visit(head, groups, number, order, seed),)

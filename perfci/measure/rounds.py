@@ -33,7 +33,7 @@ from perfci.verdicts.policy import Policy
 from perfci.verdicts.rule import MOVE_KINDS, Rule
 
 RENEW_AFTER_S = 30.0
-"""Seconds between restarts of the environment parents.
+"""Seconds between restarts of the fork servers.
 
 A restart costs about 3 s, so at most a tenth of the time.
 """
@@ -67,7 +67,7 @@ def measure_rounds(
             last_round = visit.round
             progress.report_step(f"round {last_round + 1} of {rounds}")
             if time.monotonic() - renewed_at > RENEW_AFTER_S:
-                session.workbench.restart_environments()
+                session.workbench.restart_fork_servers()
                 renewed_at = time.monotonic()
         if cells:
             session.measure_visit(visit, cells)

@@ -104,7 +104,7 @@ class ScriptRunResult:
         return levels
 
 
-def wrap_script(
+def measure_script(
     store: Store,
     config: Config,
     script: Script,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from perfci.model import NamedValues, PerfciError
 from perfci.report.escaping import strip_parameter_quotes
-from perfci.runner.frozen_suite import Cell
+from perfci.runner.suite_cells import Cell
 
 ParameterAssignment = Mapping[str, str]
 """The value of each varied parameter, by its name."""
@@ -77,7 +77,7 @@ def group_variants(cells: Iterable[Cell], assignments: Sequence[ParameterAssignm
             continue
         shared = tuple((name, value) for name, value in cell.parameters if name not in names)
         for number, assignment in enumerate(assignments):
-            if all(is_same_value(parameters[name], value) for name, value in assignment.items()):
+            if all(matches_typed_value(parameters[name], value) for name, value in assignment.items()):
                 grouped.setdefault((cell.benchmark, shared), {})[number] = cell
     return [
         VariantGroup(benchmark, shared, dict(sorted(members.items())))
@@ -104,7 +104,7 @@ def require_known_parameters(
                 f"{source}: no benchmark here has a parameter {name!r}"
                 f"{_suggest_name(name, values)}; {existing}"
             )
-        if not any(is_same_value(value, typed) for value in values[name]):
+        if not any(matches_typed_value(value, typed) for value in values[name]):
             suggestion = _suggest_name(typed, values[name])
             raise PerfciError(
                 f"{source}: {name} has no value {typed!r}{suggestion}; it has {_format_list(values[name])}"
@@ -116,7 +116,7 @@ def require_known_parameters(
         )
 
 
-def is_same_value(value: str, typed: str) -> bool:
+def matches_typed_value(value: str, typed: str) -> bool:
     """Compare a stored value with one a user typed.
 
     Values are stored as Python literals, so texts have quotes.

@@ -11,7 +11,7 @@ from perfci.measure.questions import Question
 from perfci.measure.variant_groups import VariantGroup
 from perfci.model import MetricClass, Role, Series
 from perfci.runner import visit_plan
-from perfci.runner.frozen_suite import Cell
+from perfci.runner.suite_cells import Cell
 from perfci.verdicts.goals.goal_clauses import Goal
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.variants import numeric_parity
@@ -51,14 +51,14 @@ class VariantSession:
         groups = [tuple(group.cells.values()) for group in self.groups]
         if not self.session.readings:
             self.session.measure_visit(
-                visit_plan.plan_visit_of_variants(self.sha, groups, 0, 0, self.session.seed)
+                visit_plan.plan_variant_visit(self.sha, groups, 0, 0, self.session.seed)
             )
 
     def build_question(self, base: Cell, head: Cell, round_cells: Sequence[Cell]) -> Question:
         """Is the head variant different from the base variant, both measured in rounds of ``round_cells``?"""
         return Question(self.sha, self.sha, head, base, tuple(round_cells))
 
-    def select_good_variants(
+    def select_accepted_variants(
         self, group: VariantGroup, rejections: Sequence[VariantRejection]
     ) -> dict[int, Cell]:
         """The baseline and the variants that are not rejected, by the number of their assignment."""
@@ -75,7 +75,7 @@ class VariantSession:
                 return rejection.reason
         return ""
 
-    def find_rejections(self) -> list[VariantRejection]:
+    def find_rejected_variants(self) -> list[VariantRejection]:
         """The variants that refused to be timed, or of which a number is beyond its tolerance; each once."""
         rejections: list[VariantRejection] = []
         for cell, reason in (*self._find_refusals(), *self._find_out_of_tolerance()):
@@ -83,11 +83,11 @@ class VariantSession:
                 rejections.append(VariantRejection(cell.benchmark, cell.parameters, reason))
         return rejections
 
-    def list_numerics(self) -> list[NumericsCheck]:
+    def list_numerics_checks(self) -> list[NumericsCheck]:
         """Every number that has a tolerance, of each variant next to its baseline."""
         return [numerics for _, numerics in self._compute_numerics()]
 
-    def collect_sides(self, question: Question) -> dict[Series, PairedProcesses]:
+    def collect_paired_processes(self, question: Question) -> dict[Series, PairedProcesses]:
         """The processes of both sides by series, informational metrics included."""
         sides: dict[Series, PairedProcesses] = {}
         for rows in question.collect_processes(self.session.readings).values():
@@ -113,7 +113,9 @@ class VariantSession:
         for group in self.groups:
             base, *others = group.cells.values()
             for cell in others:
-                for series, sides in self.collect_sides(self.build_question(base, cell, ())).items():
+                for series, sides in self.collect_paired_processes(
+                    self.build_question(base, cell, ())
+                ).items():
                     check = self._check_numerics(series, base, sides)
                     if check is not None:
                         yield cell, check
@@ -121,11 +123,11 @@ class VariantSession:
     def _check_numerics(self, series: Series, base: Cell, sides: PairedProcesses) -> NumericsCheck | None:
         if self.policy.class_of(series) is not MetricClass.NUMERICS:
             return None
-        tolerance = find_tolerance(self.goals, series, self.policy)
+        tolerance = find_numerics_tolerance(self.goals, series, self.policy)
         return numeric_parity.check_numerics(series, base.parameters, *sides, tolerance)
 
 
-def find_tolerance(goals: Sequence[Goal], series: Series, policy: Policy) -> float | None:
+def find_numerics_tolerance(goals: Sequence[Goal], series: Series, policy: Policy) -> float | None:
     """How far apart numerics may be: a goal's *within*, else the bar of a ``[[policy]]``.
 
     None where neither is set.

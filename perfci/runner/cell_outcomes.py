@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from perfci.model import ALTERNATING_FLAG, Clock, Status
-from perfci.runner.frozen_suite import Cell, DiscoveredBenchmark
+from perfci.runner.suite_cells import Cell, DiscoveredBenchmark
 
 
 @dataclass(frozen=True, slots=True)

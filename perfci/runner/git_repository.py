@@ -79,13 +79,13 @@ class GitRepository:
                 "that `git log` knows" + self._shallow_hint()
             ) from None
 
-    def commit(self, sha: str) -> Commit:
+    def read_commit(self, sha: str) -> Commit:
         return self._log_commits(["--no-walk", _require_full_sha(sha)])[0]
 
-    def commits(self, revision_or_range: str) -> list[Commit]:
+    def list_commits(self, revision_or_range: str) -> list[Commit]:
         """List one commit, or the first-parent commits of ``A..B`` oldest first (A itself excluded)."""
         if ".." not in revision_or_range:
-            return [self.commit(self.resolve(revision_or_range))]
+            return [self.read_commit(self.resolve(revision_or_range))]
         start, dots, end = revision_or_range.partition("..")
         if end.startswith("."):
             raise PerfciError(
@@ -99,7 +99,7 @@ class GitRepository:
             )
         return commits
 
-    def first_parent_commits(self, revision: str) -> list[Commit]:
+    def list_first_parent_commits(self, revision: str) -> list[Commit]:
         """List the first-parent commits that lead to a revision, oldest first."""
         return self._log_commits(["--first-parent", "--reverse", self.resolve(revision)])
 
@@ -134,9 +134,9 @@ class GitRepository:
             return first.sha == second.sha
         return self.hash_contents(first.sha, ignored_files) == self.hash_contents(second.sha, ignored_files)
 
-    def working_tree_commit(self) -> Commit:
+    def snapshot_working_tree(self) -> Commit:
         """HEAD, or a dirty commit of the changed files, made in perfci's own clone."""
-        head = self.commit(self.resolve("HEAD"))
+        head = self.read_commit(self.resolve("HEAD"))
         with folder_lock(self.private_folder):
             tree = self._write_tree(head.sha)
         if tree == self._run_git("rev-parse", head.sha + "^{tree}"):

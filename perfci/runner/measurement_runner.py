@@ -1,4 +1,4 @@
-"""``MeasurementRunner``: prepare commits, freeze the suite, keep environment parents, and measure cells."""
+"""``MeasurementRunner``: prepare commits, freeze the suite, keep fork servers, and measure cells."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from typing import Any
 from perfci.config import Settings
 from perfci.model import Commit, Environment, Machine, NamedValues, PerfciError, Variant
 from perfci.runner.cell_outcomes import CellOutcome, Discovery, build_failed_outcome
-from perfci.runner.environment_parent import HARNESS_VERSION, EnvironmentParent
-from perfci.runner.frozen_suite import Cell, FrozenSuite
+from perfci.runner.fork_server_client import HARNESS_VERSION, ForkServerClient
+from perfci.runner.frozen_suite import FrozenSuite
+from perfci.runner.generated_model_suite import freeze_suite_with_models
 from perfci.runner.git_repository import GitRepository
 from perfci.runner.machine_info import describe_environment, describe_machine
-from perfci.runner.measurement_worker import CellResult, ProfileRequest, run_interleaved
-from perfci.runner.model_tables import freeze_suite_with_models
+from perfci.runner.measurement_worker import CellResult, ProfileRequest, run_interleaved_cells
 from perfci.runner.prepare_commit import PreparedCommit, prepare_commit
+from perfci.runner.suite_cells import Cell
 
 
 class MeasurementRunner:
@@ -52,7 +53,7 @@ class MeasurementRunner:
         self._suite_path = _path_in_repository(repository, suite_folder) if self._uses_commit_suite else None
         self._suites: dict[str, FrozenSuite] = {}
         self._prepared: dict[str, PreparedCommit] = {}
-        self._parents: dict[tuple[str, str], EnvironmentParent] = {}
+        self._parents: dict[tuple[str, str], ForkServerClient] = {}
         self._caches = Path(tempfile.mkdtemp(prefix="perfci-caches-"))
 
     def __enter__(self) -> MeasurementRunner:
@@ -61,7 +62,7 @@ class MeasurementRunner:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.restart_environments()
+        self.restart_fork_servers()
         shutil.rmtree(self._caches, ignore_errors=True)
 
     def prepare(
@@ -83,7 +84,7 @@ class MeasurementRunner:
             raise PerfciError(
                 f"commit {prepared.commit.short_sha} cannot be measured: {prepared.failure_reason}"
             )
-        return self._parent(prepared).worker().discover(prepared)
+        return self._parent(prepared).get_worker().discover(prepared)
 
     def visit(self, sha: str, cells: Sequence[Cell]) -> Iterator[CellResult]:
         """Measure cells at one commit, each once in a fresh process."""
@@ -91,7 +92,7 @@ class MeasurementRunner:
         if prepared.failure_reason:
             yield from build_failure_results(prepared, cells)
         else:
-            yield from self._parent(prepared).worker().measure(prepared, cells, self._caches)
+            yield from self._parent(prepared).get_worker().measure(prepared, cells, self._caches)
 
     def can_interleave(self, shas: Iterable[str]) -> bool:
         """Whether processes of these commits may be alive together and be measured in turns.
@@ -109,19 +110,19 @@ class MeasurementRunner:
 
         The k-th cell of a row is measured at the k-th commit.
         """
-        used: Counter[EnvironmentParent] = Counter()
+        used: Counter[ForkServerClient] = Counter()
         # Another core for each visit, so that what is peculiar to one core is not part of every pair.
         core = random.choice(sorted(os.sched_getaffinity(0)))
         sessions = []
         for place, prepared in enumerate(self._prepared[sha] for sha in shas):
             parent = self._parent(prepared)
-            worker = parent.worker(used[parent])
+            worker = parent.get_worker(used[parent])
             cells = [row[place] for row in rows if place < len(row)]
             sessions.append(
                 worker.start_session(prepared, cells, self._caches, concurrent_visits=len(shas), core=core)
             )
             used[parent] += 1
-        return run_interleaved(sessions, rows)
+        return run_interleaved_cells(sessions, rows)
 
     def profile(
         self, sha: str, cells: Sequence[Cell], output_folders: Mapping[str, Path]
@@ -134,7 +135,7 @@ class MeasurementRunner:
             roots = dict.fromkeys([str(prepared.tree), *prepared.paths], "")
             roots[str(self._commit_suite(prepared).folder)] = self._suite_display_path
             request = ProfileRequest({name: str(folder) for name, folder in output_folders.items()}, roots)
-            outcomes = self._parent(prepared).worker().measure(prepared, cells, self._caches, request)
+            outcomes = self._parent(prepared).get_worker().measure(prepared, cells, self._caches, request)
         yield from (outcome for outcome, _ in outcomes)
 
     def environment(self, sha: str) -> Environment:
@@ -154,17 +155,17 @@ class MeasurementRunner:
             prepared = next((p for p in self._prepared.values() if not p.failure_reason), prepared)
         return {} if prepared.failure_reason else self._parent(prepared).hello
 
-    def restart_environments(self) -> None:
-        """Close the environment parents; the next visit starts fresh ones with another memory layout."""
+    def restart_fork_servers(self) -> None:
+        """Close the fork servers; the next visit starts fresh ones with another memory layout."""
         for parent in self._parents.values():
             parent.close()
         self._parents.clear()
 
-    def _parent(self, prepared: PreparedCommit) -> EnvironmentParent:
+    def _parent(self, prepared: PreparedCommit) -> ForkServerClient:
         suite = self._commit_suite(prepared)
         key = (prepared.python, suite.digest)
         if key not in self._parents:
-            self._parents[key] = EnvironmentParent(
+            self._parents[key] = ForkServerClient(
                 prepared.python,
                 suite,
                 launch=self._launch_method(),

@@ -21,8 +21,9 @@ from perfci.runner.cell_outcomes import (
     parse_omissions,
     parse_outcome,
 )
-from perfci.runner.frozen_suite import Cell, FrozenSuite, parse_benchmarks
+from perfci.runner.frozen_suite import FrozenSuite
 from perfci.runner.prepare_commit import PreparedCommit
+from perfci.runner.suite_cells import Cell, parse_benchmarks
 from perfci.runner.turn_scheduler import TurnScheduler
 
 IMPORT_TIMEOUT_S = 600.0  # for importing torch, and for importing a commit with its suite
@@ -199,7 +200,7 @@ class WorkerSession:
             self.worker.read_message()
 
 
-def run_interleaved(
+def run_interleaved_cells(
     sessions: Sequence[WorkerSession], rows: Sequence[Sequence[Cell]]
 ) -> Iterator[Sequence[CellResult]]:
     """Run the cells of each row in turns, one per session; yield the outcomes of a row together."""

@@ -61,7 +61,7 @@ class ScriptResult:
     peak_rss_bytes: int | None
 
 
-def find_script(command: Sequence[str]) -> Script:
+def parse_script_command(command: Sequence[str]) -> Script:
     """Find the program and script of a command line; ``PerfciError`` for a part that does not exist."""
     program = shutil.which(command[0])
     if program is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from perfci.model import Role
-from perfci.runner.frozen_suite import Cell
+from perfci.runner.suite_cells import Cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def plan_pair(
     return first, second
 
 
-def plan_visit_of_variants(
+def plan_variant_visit(
     sha: str, variant_groups: Sequence[Sequence[Cell]], number: int, order: int, seed: int
 ) -> CommitVisit:
     """Measure the variants of each benchmark of one commit next to each other, all in random order.

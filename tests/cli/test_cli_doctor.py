@@ -234,7 +234,7 @@ def test_measures_equals_as_a_comparison_would(here: Path) -> None:
     GitProject(here).commit("First", thing="X = 1\n")
     repository = GitRepository(here)
 
-    equals = measure_aa_pairs(repository, Settings(), repository.commits("HEAD")[0], seconds=0.0)
+    equals = measure_aa_pairs(repository, Settings(), repository.list_commits("HEAD")[0], seconds=0.0)
 
     assert len(equals.log_ratios) == equals.shift.pairs == 5
     assert equals.series.startswith("steady.measure_training_step")

@@ -17,9 +17,9 @@ from cli.test_cli_interrupts import start, wait_for
 
 from perfci.cli import profile as verb
 from perfci.cli import run_cli
-from perfci.measure.profiles import ProfiledCell, ProfileReport, ProfileRow, folder_name
+from perfci.measure.profiles import ProfiledCell, ProfileReport, ProfileRow, profile_folder_name
 from perfci.model import Status
-from perfci.runner.frozen_suite import Cell
+from perfci.runner.suite_cells import Cell
 from tests.support.git_project import GitProject
 from tools.torture_runs import survivors
 
@@ -188,7 +188,7 @@ def test_the_exit_code_tells_whether_all_were_profiled(statuses: str, code: int)
     ],
 )
 def test_a_cell_has_a_folder_that_tells_its_name(values: tuple[str, ...], folder: str) -> None:
-    name = folder_name(a_cell("train.GPT.measure_training", *values))
+    name = profile_folder_name(a_cell("train.GPT.measure_training", *values))
 
     assert (
         name == folder if not folder.endswith("-") else re.fullmatch(re.escape(folder) + "[0-9a-f]{8}", name)
@@ -198,7 +198,7 @@ def test_a_cell_has_a_folder_that_tells_its_name(values: tuple[str, ...], folder
 def test_two_cells_never_share_a_folder() -> None:
     values = ("'a/b'", "'a b'", "'a_b'", "'a-b'", "'x" * 200, "'x" * 201)
 
-    assert len({folder_name(a_cell("time_it", value)) for value in values}) == 6
+    assert len({profile_folder_name(a_cell("time_it", value)) for value in values}) == 6
 
 
 # ------------------------------------------------------------------ a real one

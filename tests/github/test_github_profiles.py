@@ -16,7 +16,7 @@ from perfci.config import load_config
 from perfci.measure.profiles import ProfiledCell, ProfileReport, ProfileRow
 from perfci.model import Commit, Status, Verdict, VerdictKind
 from perfci.report.pulls.comparison_findings import Findings
-from perfci.runner.frozen_suite import Cell
+from perfci.runner.suite_cells import Cell
 from tests.support.comment_forms import build_findings, more_memory, slower
 from tests.support.git_project import GitProject
 from tests.support.report_builders import a_series, a_verdict
@@ -56,7 +56,7 @@ def compared(here: Path, *verdicts: Verdict) -> Findings:
     project.commit("Begin", thing="WORK = 10_000\n", benchmarks__suite=SUITE)
     project.commit("Think harder", thing="WORK = 20_000\n")
     repository = current_repository()
-    base, head = (repository.commit(repository.resolve(item)) for item in ("HEAD~1", "HEAD"))
+    base, head = (repository.read_commit(repository.resolve(item)) for item in ("HEAD~1", "HEAD"))
     return Findings(verdicts, base, head)
 
 

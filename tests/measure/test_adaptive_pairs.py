@@ -13,7 +13,7 @@ from perfci.measure.adaptive_pairs import AdaptivePairing
 from perfci.measure.measurement_session import MeasurementSession, SessionReadings
 from perfci.measure.questions import Question
 from perfci.model import Clock, Process, Stage, VerdictKind
-from perfci.runner.frozen_suite import Cell
+from perfci.runner.suite_cells import Cell
 from perfci.runner.visit_plan import CommitVisit
 from perfci.verdicts.policy import Policy
 from tests.support.builders import a_process, a_series, a_sha

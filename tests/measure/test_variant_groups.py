@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perfci.config import AblationTable
-from perfci.measure.ablation import expand_steps
+from perfci.measure.ablation import expand_step_assignments
 from perfci.measure.variant_groups import (
     VariantAxis,
     build_assignments,
@@ -13,7 +13,7 @@ from perfci.measure.variant_groups import (
     require_known_parameters,
 )
 from perfci.model import PerfciError
-from perfci.runner.frozen_suite import Cell, DiscoveredBenchmark, expand_cells
+from perfci.runner.suite_cells import Cell, DiscoveredBenchmark, expand_cells
 
 
 def cells(**grid: tuple[str, ...]) -> list[Cell]:
@@ -105,7 +105,7 @@ def test_a_step_of_a_ladder_keeps_what_it_does_not_change() -> None:
         {"name": "+checkpointing", "set": {"checkpoint": True}},
     ]
 
-    result = expand_steps(AblationTable.model_validate({"name": "speed", "steps": steps}))
+    result = expand_step_assignments(AblationTable.model_validate({"name": "speed", "steps": steps}))
 
     assert result == [
         {"dtype": "fp32", "checkpoint": "False"},
@@ -118,7 +118,7 @@ def test_a_ladder_says_first_what_it_will_change() -> None:
     steps = [{"name": "baseline", "set": {"dtype": "fp32"}}, {"name": "+flash", "set": {"attn": "flash"}}]
 
     with pytest.raises(PerfciError) as error:
-        expand_steps(AblationTable.model_validate({"name": "speed", "steps": steps}))
+        expand_step_assignments(AblationTable.model_validate({"name": "speed", "steps": steps}))
 
     assert str(error.value) == (
         "the ablation 'speed': the step '+flash' sets attn, which the first step does not; "

@@ -8,9 +8,9 @@ import pytest
 
 from perfci.config import RunTable, Settings
 from perfci.runner.cell_outcomes import CellOutcome
-from perfci.runner.frozen_suite import expand_cells
 from perfci.runner.git_repository import GitRepository
 from perfci.runner.measurement_runner import MeasurementRunner
+from perfci.runner.suite_cells import expand_cells
 from tests.support.git_project import GitProject
 
 
@@ -34,7 +34,7 @@ def measured(project: GitProject, *, launch: str = "fork", timeout_s: float = 10
     """Measure every cell of the suite once at HEAD."""
     settings = Settings(run=RunTable.model_validate({"launch": launch}))
     with a_workbench(project, settings) as workbench:
-        commit = workbench.repository.commits("HEAD")[0]
+        commit = workbench.repository.list_commits("HEAD")[0]
         workbench.prepare([commit])
         cells = expand_cells(workbench.discover(commit.sha).benchmarks.values(), "", timeout_s)
         return {outcome.cell.name: outcome for outcome, _ in workbench.visit(commit.sha, cells)}

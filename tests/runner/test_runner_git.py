@@ -20,7 +20,7 @@ def test_lists_a_range_along_the_first_parents(project: GitProject) -> None:
     second = project.commit("Second", thing="A = 2\n")
     project.git("merge", "--quiet", "--no-ff", "-m", "Merge side", "side")
 
-    commits = GitRepository(project.folder).commits(f"{first}..main")
+    commits = GitRepository(project.folder).list_commits(f"{first}..main")
 
     assert [(c.subject, c.position, c.branch) for c in commits] == [
         ("Second", 2, "main"),
@@ -44,7 +44,7 @@ def test_refuses_what_names_no_commit(project: GitProject, revision: str, senten
     project.commit("First", thing="A = 1\n")
 
     with pytest.raises(PerfciError) as caught:
-        GitRepository(project.folder).commits(revision)
+        GitRepository(project.folder).list_commits(revision)
 
     assert str(caught.value).startswith(sentence)
     assert not (project.folder / "x").exists()
@@ -79,11 +79,11 @@ def test_checks_a_commit_out_without_touching_the_users_repository(project: GitP
 def test_takes_the_working_tree_as_a_dirty_commit(project: GitProject) -> None:
     head = project.commit("First", thing="A = 1\n")
     repository = GitRepository(project.folder)
-    clean = repository.working_tree_commit()
+    clean = repository.snapshot_working_tree()
     project.write("thing.py", "A = 3\n")
     project.write("new.py", "B = 1\n")
 
-    dirty = repository.working_tree_commit()
+    dirty = repository.snapshot_working_tree()
 
     assert (clean.sha, clean.dirty) == (head, False)
     assert (dirty.dirty, dirty.parents, dirty.short_sha[-1]) == (True, (head,), "+")
@@ -129,4 +129,7 @@ def test_knows_the_tags_of_commits_annotated_or_not(project: GitProject) -> None
     repository = GitRepository(project.folder)
 
     assert repository.tags() == {first: ("release/1", "v1.0")}
-    assert [commit.tags for commit in repository.first_parent_commits("main")] == [("release/1", "v1.0"), ()]
+    assert [commit.tags for commit in repository.list_first_parent_commits("main")] == [
+        ("release/1", "v1.0"),
+        (),
+    ]

@@ -122,7 +122,7 @@ def a_project(folder: Path, suite: str, **code: str) -> GitProject:
 
 def discovered(folder: Path, suite: str, **code: str) -> Discovery:
     with a_workbench(a_project(folder, suite, **code), Settings()) as workbench:
-        commit = workbench.repository.commits("HEAD")[0]
+        commit = workbench.repository.list_commits("HEAD")[0]
         workbench.prepare([commit])
         return workbench.discover(commit.sha)
 

@@ -11,7 +11,7 @@ from runner.conftest import a_workbench, measured
 
 from perfci.config import EnvironmentTable, Settings
 from perfci.model import Clock, PerfciError, Status
-from perfci.runner.frozen_suite import expand_cells
+from perfci.runner.suite_cells import expand_cells
 from tests.support.git_project import GitProject
 from tests.support.waiting import until
 
@@ -220,7 +220,7 @@ def test_goes_on_after_a_commit_parent_died(tmp_path: Path) -> None:
     project.commit("Patricide", benchmarks__suite=suite)
 
     with a_workbench(project) as workbench:
-        commit = workbench.repository.commits("HEAD")[0]
+        commit = workbench.repository.list_commits("HEAD")[0]
         workbench.prepare([commit])
         cells = expand_cells(workbench.discover(commit.sha).benchmarks.values(), "", 10)
         first = [outcome for outcome, _ in workbench.visit(commit.sha, cells)]
@@ -239,7 +239,7 @@ def test_says_what_is_wrong_with_an_interpreter_that_cannot_measure(tmp_path: Pa
     settings = Settings(environment=EnvironmentTable(python=str(bare / "bin" / "python")))
 
     with a_workbench(project, settings) as workbench:
-        commit = workbench.repository.commits("HEAD")[0]
+        commit = workbench.repository.list_commits("HEAD")[0]
         workbench.prepare([commit])
         with pytest.raises(PerfciError) as caught:
             workbench.discover(commit.sha)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from perfci.model import Role
 from perfci.runner import visit_plan
-from perfci.runner.frozen_suite import Cell
+from perfci.runner.suite_cells import Cell
 
 CELLS = [Cell(name, None, (), 60.0, None, 600.0) for name in ("train", "generate", "memory")]
 
@@ -52,11 +52,9 @@ def test_pairs_alternate_at_random_with_equal_cells_on_both_sides() -> None:
 def test_a_round_of_variants_keeps_each_benchmarks_together_in_random_order() -> None:
     groups = [tuple(replace(cell, parameters=(("attn", value),)) for value in "abc") for cell in CELLS]
 
-    visits = [
-        visit_plan.plan_visit_of_variants("a" * 40, groups, number, number, seed=7) for number in range(40)
-    ]
+    visits = [visit_plan.plan_variant_visit("a" * 40, groups, number, number, seed=7) for number in range(40)]
 
-    assert visits[3] == visit_plan.plan_visit_of_variants("a" * 40, groups, 3, 3, seed=7)
+    assert visits[3] == visit_plan.plan_variant_visit("a" * 40, groups, 3, 3, seed=7)
     assert all(
         {cell.benchmark for cell in visit.cells[start : start + 3]} == {visit.cells[start].benchmark}
         for visit in visits

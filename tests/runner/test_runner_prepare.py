@@ -8,8 +8,8 @@ from runner.conftest import a_workbench, measured
 
 from perfci.config import EnvironmentTable, Settings, SuiteTable
 from perfci.model import Status
-from perfci.runner.frozen_suite import Cell, expand_cells
 from perfci.runner.prepare_commit import list_import_paths
+from perfci.runner.suite_cells import Cell, expand_cells
 from tests.support.git_project import GitProject
 
 ANSWER = "import thing\ndef track_answer(): return thing.ANSWER\n"
@@ -20,7 +20,7 @@ def test_measures_each_commits_own_code_with_the_suite_of_the_working_tree(proje
     project.commit("Two", thing="ANSWER = 2\n", benchmarks__suite=ANSWER)
 
     with a_workbench(project) as workbench:
-        commits = workbench.repository.first_parent_commits("HEAD")
+        commits = workbench.repository.list_first_parent_commits("HEAD")
         workbench.prepare(commits)
         cells = expand_cells(workbench.discover(commits[1].sha).benchmarks.values(), "", 10)
         values = [o.metrics[0].samples[0] for c in commits for o, _ in workbench.visit(c.sha, cells)]
@@ -69,7 +69,7 @@ def test_a_module_that_does_not_import_costs_only_its_own_benchmarks(project: Gi
     )
 
     with a_workbench(project) as workbench:
-        commits = workbench.repository.first_parent_commits("HEAD")
+        commits = workbench.repository.list_first_parent_commits("HEAD")
         workbench.prepare(commits)
         cells = expand_cells(workbench.discover(commits[1].sha).benchmarks.values(), "", 10)
         old = {o.cell.name: o for o, _ in workbench.visit(commits[0].sha, cells)}
@@ -86,7 +86,7 @@ def test_a_commit_that_fails_to_build_is_a_result_with_its_log(project: GitProje
     broken = EnvironmentTable(build=("python -c \"print('compiling'); raise SystemExit('no compiler')\"",))
 
     with a_workbench(project, Settings(environment=broken)) as workbench:
-        commit = workbench.repository.commits("HEAD")[0]
+        commit = workbench.repository.list_commits("HEAD")[0]
         messages: list[str] = []
         workbench.prepare([commit], lambda _, failure: messages.append(failure))
         cell = Cell("suite.track_answer", None, (), 10.0, None, 600.0)
@@ -109,7 +109,7 @@ def test_builds_into_a_folder_of_the_commit_and_only_once(project: GitProject) -
 
     for _ in range(2):
         with a_workbench(project, settings) as workbench:
-            commit = workbench.repository.commits("HEAD")[0]
+            commit = workbench.repository.list_commits("HEAD")[0]
             workbench.prepare([commit])
             cells = expand_cells(workbench.discover(commit.sha).benchmarks.values(), "", 10)
             ((outcome, _),) = workbench.visit(commit.sha, cells)
@@ -135,7 +135,7 @@ def test_measures_with_the_commits_own_suite_where_that_is_configured(project: G
     settings = Settings(suite=SuiteTable(source="commit"))
 
     with a_workbench(project, settings) as workbench:
-        commits = workbench.repository.first_parent_commits("HEAD")
+        commits = workbench.repository.list_first_parent_commits("HEAD")
         workbench.prepare(commits)
         cells = expand_cells(workbench.discover(commits[2].sha).benchmarks.values(), "", 10)
         none, ten, twenty = (next(workbench.visit(c.sha, cells))[0] for c in commits)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perfci.runner.harness.cell_profile import missing_tools_reason, profile_benchmark, profiled_work
+from perfci.runner.harness.cell_profile import missing_tools_reason, profile_benchmark, resolve_profiled_work
 
 
 def mark(phase: str) -> AbstractContextManager[None]:
@@ -29,7 +29,7 @@ def a_benchmark(function: Any, *parameters: Any) -> SimpleNamespace:
 def test_any_function_is_called_with_its_parameters_and_set_up_anew() -> None:
     benchmark = a_benchmark(lambda batch, dtype: (batch, dtype), 8, "bf16")
 
-    work, prepare = profiled_work(benchmark)
+    work, prepare = resolve_profiled_work(benchmark)
     prepare()
 
     assert work(mark) == (8, "bf16")
@@ -43,7 +43,7 @@ def test_a_function_may_say_what_of_it_to_profile() -> None:
     measure_reply.build_profiled_work = lambda batch: lambda mark: f"a reply to {batch}"  # type: ignore[attr-defined]
     benchmark = a_benchmark(measure_reply, 8)
 
-    work, prepare = profiled_work(benchmark)
+    work, prepare = resolve_profiled_work(benchmark)
     prepare()
 
     assert work(mark) == "a reply to 8"
@@ -59,7 +59,7 @@ def test_a_method_may_say_it_of_its_object() -> None:
 
         measure_reply.build_profiled_work = lambda self, batch: lambda mark: f"{self.name} to {batch}"  # type: ignore[attr-defined]
 
-    work, _ = profiled_work(a_benchmark(Model().measure_reply, 8))
+    work, _ = resolve_profiled_work(a_benchmark(Model().measure_reply, 8))
 
     assert work(mark) == "tiny to 8"
 

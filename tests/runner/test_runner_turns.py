@@ -16,8 +16,8 @@ from runner.conftest import a_workbench
 from perfci.config import RunTable, Settings
 from perfci.model import ALTERNATING_FLAG, Commit, Status
 from perfci.runner.cell_outcomes import CellOutcome
-from perfci.runner.frozen_suite import expand_cells
 from perfci.runner.measurement_runner import MeasurementRunner
+from perfci.runner.suite_cells import expand_cells
 from perfci.runner.turn_scheduler import TurnScheduler
 from tests.support.git_project import GitProject
 
@@ -69,7 +69,7 @@ def side_by_side(
     project.commit("Base", thing=STEADY.format(name="base"), benchmarks__suite=SUITE)
     project.commit("Head", thing=head)
     with a_workbench(project, Settings(run=RunTable.model_validate({"launch": launch}))) as workbench:
-        commits = [workbench.repository.commits(rev)[0] for rev in ("HEAD~1", "HEAD")]
+        commits = [workbench.repository.list_commits(rev)[0] for rev in ("HEAD~1", "HEAD")]
         workbench.prepare(commits)
         return list(measured_beside(workbench, commits, match))
 
@@ -207,7 +207,7 @@ def test_a_commit_that_does_not_import_is_not_waited_for(project: GitProject) ->
 def test_variants_of_one_commit_take_turns_with_each_other(project: GitProject, spans: Path) -> None:
     project.commit("Only one", thing=STEADY.format(name="one"), benchmarks__suite=SUITE)
     with a_workbench(project) as workbench:
-        (commit,) = workbench.repository.commits("HEAD")
+        (commit,) = workbench.repository.list_commits("HEAD")
         workbench.prepare([commit])
         item, two = expand_cells(workbench.discover(commit.sha).benchmarks.values(), "time_it", 10)
         ((first, second),) = workbench.visit_interleaved([commit.sha] * 2, [[item, two]])
@@ -223,7 +223,7 @@ def test_turns_may_be_refused(project: GitProject, turns: str, taken: bool) -> N
     project.commit("Only one", thing=STEADY.format(name="one"), benchmarks__suite=SUITE)
 
     with a_workbench(project, Settings(run=RunTable.model_validate({"interleave": turns}))) as workbench:
-        (commit,) = workbench.repository.commits("HEAD")
+        (commit,) = workbench.repository.list_commits("HEAD")
         workbench.prepare([commit])
 
         assert workbench.can_interleave([commit.sha]) is taken

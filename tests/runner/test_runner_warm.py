@@ -8,8 +8,8 @@ import subprocess
 import pytest
 from runner.conftest import a_workbench
 
-from perfci.runner.environment_parent import EnvironmentParent
-from perfci.runner.frozen_suite import expand_cells
+from perfci.runner.fork_server_client import ForkServerClient
+from perfci.runner.suite_cells import expand_cells
 from tests.support.git_project import GitProject
 from tests.support.warm_environments import (
     START_ENVIRONMENT,
@@ -41,11 +41,11 @@ def variables_of_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def surroundings(
-    project: GitProject, parent: type[EnvironmentParent], monkeypatch: pytest.MonkeyPatch
+    project: GitProject, parent: type[ForkServerClient], monkeypatch: pytest.MonkeyPatch
 ) -> list[object]:
-    monkeypatch.setattr("perfci.runner.measurement_runner.EnvironmentParent", parent)
+    monkeypatch.setattr("perfci.runner.measurement_runner.ForkServerClient", parent)
     with a_workbench(project) as workbench:
-        commit = workbench.repository.commits("HEAD")[0]
+        commit = workbench.repository.list_commits("HEAD")[0]
         workbench.prepare([commit])
         cells = expand_cells(workbench.discover(commit.sha).benchmarks.values(), "", 10)
         ((outcome, _),) = workbench.visit(commit.sha, cells)
@@ -56,7 +56,7 @@ def surroundings(
 def test_a_fork_is_what_a_start_from_nothing_is(project: GitProject, monkeypatch: pytest.MonkeyPatch) -> None:
     project.commit("First", benchmarks__suite=SUITE)
 
-    *cold, started = surroundings(project, EnvironmentParent, monkeypatch)
+    *cold, started = surroundings(project, ForkServerClient, monkeypatch)
     *warm, forked = surroundings(project, WarmParent, monkeypatch)
 
     assert warm == cold

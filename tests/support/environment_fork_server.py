@@ -47,8 +47,8 @@ def import_harness(harness: str, preload: list[str]) -> Any:
     package = types.ModuleType("perfci_harness")
     package.__path__ = [harness]
     sys.modules["perfci_harness"] = package
-    environment = importlib.import_module("perfci_harness.environment_parent")
-    environment.import_and_describe(preload)
+    environment = importlib.import_module("perfci_harness.fork_server")
+    environment.import_shared_modules(preload)
     environment.collapse_huge_pages = lambda: None  # a fork has them already, and would copy them all
     return environment
 
@@ -59,7 +59,7 @@ def end_with_grandparent(die_with_parent: Any) -> Any:
 
 
 def become_environment(harness: str, control: int, log: int, variables: dict[str, str], folder: str) -> None:
-    """Turn this fork into the interpreter that an environment parent would have started."""
+    """Turn this fork into the interpreter that a fork server would have started."""
     code = 1
     try:
         os.setsid()

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from perfci.config.tables import EnvironmentTable
-from perfci.runner import environment_parent
+from perfci.runner import fork_server_client
 from tests.support import environment_fork_server
 
 PRELOADS = ((), EnvironmentTable().preload)
@@ -32,8 +32,8 @@ START_ENVIRONMENT = dict(os.environ)
 """The variables this process began with, before any test set its own."""
 
 
-class WarmParent(environment_parent.EnvironmentParent):
-    """An environment parent forked from a process that has imported torch already."""
+class WarmParent(fork_server_client.ForkServerClient):
+    """A fork server forked from a process that has imported torch already."""
 
     def __init__(self, python: str, suite: Any, *, preload: Sequence[str] = (), **options: Any) -> None:
         self._preload = tuple(preload)
@@ -55,10 +55,10 @@ class ForkServer:
     def __init__(self, preload: Sequence[str]) -> None:
         self._variables = {
             **START_ENVIRONMENT,
-            **dict.fromkeys(environment_parent.THREAD_POOLS, "1"),
+            **dict.fromkeys(fork_server_client.THREAD_POOLS, "1"),
             "PYTHONUNBUFFERED": "1",
         }
-        harness = str(Path(environment_parent.__file__).with_name("harness"))
+        harness = str(Path(fork_server_client.__file__).with_name("harness"))
         self._socket, child_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with child_socket:
             self._process = subprocess.Popen(
@@ -90,7 +90,7 @@ class ForkServer:
 
 
 class ForkedProcess:
-    """The part of ``Popen`` that ``EnvironmentParent`` uses."""
+    """The part of ``Popen`` that ``ForkServerClient`` uses."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid

@@ -116,9 +116,9 @@ SECONDS = st.floats(1e-6, 1e3)
         st.sampled_from(["ttft", "tpot", "e2el", "step"]), st.tuples(CLOCKS, SECONDS, st.booleans())
     )
 )
-def test_every_metric_is_judged_once_unless_it_is_a_witness(read_metrics: dict) -> None:
+def test_every_metric_is_judged_once_unless_it_is_a_witness(build_metric_rows: dict) -> None:
     processes: dict[Series, list[Process]] = {}
-    for name, (clock, seconds, twin) in read_metrics.items():
+    for name, (clock, seconds, twin) in build_metric_rows.items():
         processes[a_series(metric=name)] = read(seconds, clock=clock)
         if twin:
             processes[a_series(metric=CPU_METRIC_PREFIX + name)] = read(seconds / 2, clock=Clock.CPU)
@@ -127,7 +127,7 @@ def test_every_metric_is_judged_once_unless_it_is_a_witness(read_metrics: dict) 
 
     expected = {
         CPU_METRIC_PREFIX + name if twin else name
-        for name, (clock, _, twin) in read_metrics.items()
+        for name, (clock, _, twin) in build_metric_rows.items()
         if twin or clock is not Clock.INFORMATIONAL
     }
     assert len(judged) == len(set(judged))

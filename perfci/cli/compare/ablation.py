@@ -16,14 +16,14 @@ from perfci.cli.shared.context import (
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.measure.ablation import (
     AblationResult,
-    expand_steps,
+    expand_step_assignments,
     find_ablation,
     run_ablation,
-    select_cells,
+    select_ablation_cells,
 )
-from perfci.measure.check_goals import find_ablation_trades, judge_ablation_goals, parse_goals
+from perfci.measure.check_goals import find_ablation_tradeoffs, judge_ablation_goals, parse_goals
 from perfci.measure.check_goals import require_known_metrics as require_goals
-from perfci.measure.open_session import open_workbench, prepare_scope
+from perfci.measure.open_session import create_runner, prepare_session_scope
 from perfci.measure.variant_groups import group_variants, require_known_parameters
 from perfci.report.ablation_text import format_ablation, render_ablations_markdown
 from perfci.report.goal_text import format_goals, render_goals_markdown, tradeoff_sentence
@@ -35,12 +35,12 @@ def compare_ablation(name: str, at: str, options: ComparisonOptions) -> int:
     repository = current_repository()
     config = load_repository_config(repository)
     goals, table = parse_goals(config), find_ablation(config, name)
-    steps = expand_steps(table)
+    steps = expand_step_assignments(table)
     commit = resolve_commit(repository, at)
     progress = TerminalProgress()
-    with open_workbench(repository, config, options.suite, smoke=options.smoke) as workbench:
-        subject = prepare_scope(workbench, [commit], options.bench, progress.report)
-        cells = select_cells(subject, table)
+    with create_runner(repository, config, options.suite, smoke=options.smoke) as workbench:
+        subject = prepare_session_scope(workbench, [commit], options.bench, progress.report)
+        cells = select_ablation_cells(subject, table)
         require_known_parameters(cells, steps, f"the ablation {name!r}")
         require_goals(goals, subject.discovery, progress.report)
         verb = "perfci compare --ablation"
@@ -81,7 +81,7 @@ def write_report(ablation: AblationResult, goals: Sequence[GoalVerdict], options
         click.echo(f"commit {ablation.commit.short_sha} {ablation.commit.subject}\n")
         parts = [format_ablation(result, policy) for result in ablation.ablations]
         if not any(goal.trades for goal in goals):  # such a goal prints its trades itself
-            parts += [f"⇄ {tradeoff_sentence(trade)}\n" for trade in find_ablation_trades(ablation)]
+            parts += [f"⇄ {tradeoff_sentence(trade)}\n" for trade in find_ablation_tradeoffs(ablation)]
         click.echo("\n".join(part for part in (*parts, format_goals(goals)) if part))
 
 

@@ -32,7 +32,7 @@ from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.config import Config
 from perfci.measure.check_goals import judge_commit_goals, parse_goals, require_known_metrics
 from perfci.measure.compare_commits import CommitComparison, run_comparison
-from perfci.measure.open_session import open_workbench, prepare_scope
+from perfci.measure.open_session import create_runner, prepare_session_scope
 from perfci.model import Commit, PerfciError, Status
 from perfci.policies import build_policy
 from perfci.report.goal_text import format_goals
@@ -147,8 +147,8 @@ def compare_commits(base: str, head: str, options: ComparisonOptions, results: P
     """Compare two commits, and return the exit code."""
     repository = current_repository()
     config = load_repository_config(repository)
-    before = repository.commit(repository.resolve(base))
-    after = repository.commit(repository.resolve(head)) if head else repository.working_tree_commit()
+    before = repository.read_commit(repository.resolve(base))
+    after = repository.read_commit(repository.resolve(head)) if head else repository.snapshot_working_tree()
     findings, comparison = measure_comparison(repository, config, before, after, options)
     write_report(findings, options)
     if results:
@@ -163,9 +163,9 @@ def measure_comparison(
     """Measure and judge two commits: the findings, and the measurements they rest on."""
     goals, policy = parse_goals(config), build_policy(config.settings, strict=options.strict)
     progress = TerminalProgress()
-    with open_workbench(repository, config, options.suite, smoke=options.smoke) as workbench:
+    with create_runner(repository, config, options.suite, smoke=options.smoke) as workbench:
         commits = list({commit.sha: commit for commit in (before, after)}.values())
-        subject = prepare_scope(workbench, commits, options.bench, progress.report)
+        subject = prepare_session_scope(workbench, commits, options.bench, progress.report)
         require_known_metrics(goals, subject.discovery, progress.report)
         with lock_machine_and_open_store(
             config, "perfci compare", progress, no_wait=options.no_wait

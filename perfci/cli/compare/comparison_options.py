@@ -30,7 +30,11 @@ class ComparisonOptions:
 
 def resolve_commit(repository: GitRepository, revision: str) -> Commit:
     """The commit of a revision; the working tree for an empty one."""
-    return repository.commit(repository.resolve(revision)) if revision else repository.working_tree_commit()
+    return (
+        repository.read_commit(repository.resolve(revision))
+        if revision
+        else repository.snapshot_working_tree()
+    )
 
 
 def comparison_exit_code(

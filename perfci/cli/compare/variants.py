@@ -12,10 +12,10 @@ from perfci.cli.shared.context import (
     write_json,
 )
 from perfci.cli.shared.terminal_progress import TerminalProgress
-from perfci.measure.check_goals import find_variant_trades, judge_variant_goals, parse_goals
+from perfci.measure.check_goals import find_variant_tradeoffs, judge_variant_goals, parse_goals
 from perfci.measure.check_goals import require_known_metrics as require_goals
 from perfci.measure.compare_variants import VariantComparison, run_variants
-from perfci.measure.open_session import open_workbench, prepare_scope
+from perfci.measure.open_session import create_runner, prepare_session_scope
 from perfci.measure.variant_groups import (
     VariantAxis,
     build_assignments,
@@ -38,8 +38,8 @@ def compare_variants(axis_texts: tuple[str, ...], at: str, options: ComparisonOp
     goals = parse_goals(config)
     commit = resolve_commit(repository, at)
     progress = TerminalProgress()
-    with open_workbench(repository, config, options.suite, smoke=options.smoke) as workbench:
-        subject = prepare_scope(workbench, [commit], options.bench, progress.report)
+    with create_runner(repository, config, options.suite, smoke=options.smoke) as workbench:
+        subject = prepare_session_scope(workbench, [commit], options.bench, progress.report)
         require_known_parameters(subject.cells, assignments, f"--vary {' '.join(axis_texts)}")
         require_goals(goals, subject.discovery, progress.report)
         groups = group_variants(subject.cells, assignments)
@@ -86,7 +86,7 @@ def write_report(
         click.echo(f"commit {comparison.commit.short_sha} {comparison.commit.subject}")
         click.echo(f"vary {'  '.join(axis_texts)}\n")
         # a goal that trades one metric for another prints its trades itself
-        trades = () if any(goal.trades for goal in goals) else find_variant_trades(comparison)
+        trades = () if any(goal.trades for goal in goals) else find_variant_tradeoffs(comparison)
         text = format_variants(comparison.variants, trades)
         click.echo("\n".join(part for part in (text, format_goals(goals)) if part))
 

@@ -310,4 +310,4 @@ def resolve_pull_commits(repository: GitRepository, pull: PullRef) -> tuple[Comm
             f"#{pull.number} and its target branch have no commit in common in this clone: "
             "give actions/checkout `fetch-depth: 0`"
         )
-    return repository.commit(base), repository.commit(head), repository.commit(target)
+    return repository.read_commit(base), repository.read_commit(head), repository.read_commit(target)

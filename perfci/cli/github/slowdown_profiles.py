@@ -14,15 +14,15 @@ from perfci.cli.profile import format_profile_tables
 from perfci.cli.shared.context import lock_machine
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.config import Config
-from perfci.measure.open_session import open_workbench, prepare_scope
-from perfci.measure.profiles import TRACE_FILE, folder_name, profile_cells
+from perfci.measure.open_session import create_runner, prepare_session_scope
+from perfci.measure.profiles import TRACE_FILE, profile_cells, profile_folder_name
 from perfci.model import Commit, PerfciError, VerdictKind
 from perfci.report.escaping import make_printable
 from perfci.report.pulls.comment_columns import SECTION_TITLES, sort_by_attention
 from perfci.report.pulls.comparison_findings import Findings
-from perfci.runner.frozen_suite import Cell
 from perfci.runner.git_repository import GitRepository
 from perfci.runner.measurement_runner import MeasurementRunner
+from perfci.runner.suite_cells import Cell
 
 MAX_CELLS = 3
 """Cells profiled, the worst first."""
@@ -75,8 +75,10 @@ def _profile_cells(
     cell_names: list[str],
 ) -> Iterator[str]:
     progress = TerminalProgress()
-    with open_workbench(repository, config, options.suite, smoke=options.smoke) as workbench:
-        subject = prepare_scope(workbench, [findings.base, findings.head], options.bench, progress.report)
+    with create_runner(repository, config, options.suite, smoke=options.smoke) as workbench:
+        subject = prepare_session_scope(
+            workbench, [findings.base, findings.head], options.bench, progress.report
+        )
         cells = {cell.name: cell for cell in subject.cells}
         with lock_machine(config, "perfci github compare", progress, no_wait=options.no_wait):
             for cell in (cells[name] for name in cell_names if name in cells):
@@ -91,7 +93,7 @@ def _profile_cells(
                 if {side for side, _, _ in files} == {"base", "head"}:
                     folder.mkdir(parents=True, exist_ok=True)
                     for side, suffix, content in files:
-                        (folder / f"{folder_name(cell)}-{side}.{suffix}").write_bytes(content)
+                        (folder / f"{profile_folder_name(cell)}-{side}.{suffix}").write_bytes(content)
                     yield cell.name
 
 

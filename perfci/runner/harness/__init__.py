@@ -6,6 +6,6 @@ perfci installed: it uses the standard library and asv_runner only, and lives th
 the socket FD.
 
 Three generations, so that torch is imported once, a commit's code once per visit, and every cell is a fresh
-process: the *environment parent* watches the socket (when it closes, everything below is killed), the
+process: the *fork server* watches the socket (when it closes, everything below is killed), the
 *commit parent* imports the commit and the suite and supervises one *cell* at a time by a wall clock.
 """

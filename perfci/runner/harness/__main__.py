@@ -1,4 +1,4 @@
-"""Entry point: ``python harness FD`` is an environment parent, ``... cell ARGUMENTS`` a spawned cell."""
+"""Entry point: ``python harness FD`` is a fork server, ``... cell ARGUMENTS`` a spawned cell."""
 
 import importlib
 import json
@@ -18,7 +18,7 @@ def main() -> None:
     if sys.argv[1] == "cell":
         importlib.import_module("perfci_harness.cell_supervisor").run_spawned_cell(json.loads(sys.argv[2]))
     else:
-        importlib.import_module("perfci_harness.environment_parent").run_environment_parent(
+        importlib.import_module("perfci_harness.fork_server").run_fork_server(
             socket.socket(fileno=int(sys.argv[1]))
         )
 

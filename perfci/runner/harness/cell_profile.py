@@ -20,7 +20,7 @@ def profile_benchmark(benchmark: Any, request: JsonMessage) -> JsonMessage:
         tools = importlib.import_module("perfci.bench.profiles.profiler")
     except ImportError as error:
         return {"status": "failed", "reason": missing_tools_reason(error)}
-    work, prepare = profiled_work(benchmark)
+    work, prepare = resolve_profiled_work(benchmark)
     if request["folder"]:
         tools.profile_work(work, Path(request["folder"]), before_call=prepare, roots=request["roots"])
     else:
@@ -42,7 +42,7 @@ def missing_tools_reason(error: ImportError) -> str:
     )
 
 
-def profiled_work(benchmark: Any) -> tuple[Callable[[Any], object], Callable[[], object]]:
+def resolve_profiled_work(benchmark: Any) -> tuple[Callable[[Any], object], Callable[[], object]]:
     """What to call, and what makes it ready to be called again.
 
     A function that describes itself with ``build_profiled_work`` gives work with phases, on a model that it

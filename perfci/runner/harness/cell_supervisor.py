@@ -15,25 +15,24 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from .captured_output import flush_output, read_tail
 from .messages import (
     CellWork,
     JsonMessage,
     ReportFile,
-    flush_output,
+    build_outcome_without_result,
     last_error_line,
-    outcome_without_result,
     read_report,
-    read_tail,
     write_report,
 )
-from .processes import (
+from .process_control import (
     describe_process,
     die_with_parent,
     has_child,
     kill_group,
     kill_orphans,
     list_children,
-    list_leftovers,
+    list_leftover_processes,
     reap,
     run_as_child,
     wait_for_exit,
@@ -62,16 +61,18 @@ def supervise_cell(
         if problem is not None:
             return problem
     folder = cell["cache_dir"] or tempfile.mkdtemp(prefix="cell-", dir=request["scratch"])
-    start = run_cell if launch == "fork" else spawn_cell
+    start = run_cell if launch == "fork" else exec_spawned_cell
     work = functools.partial(start, benchmark, cell, request, slot)
     try:
-        return run_in_child(work, cell["timeout_s"], folder, request, slot.waited_s if slot else no_waiting)
+        return fork_and_supervise(
+            work, cell["timeout_s"], folder, request, slot.waited_s if slot else zero_wait_s
+        )
     finally:
         if not cell["cache_dir"]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def no_waiting() -> float:
+def zero_wait_s() -> float:
     """Seconds a cell waits for its turns when it is measured by itself."""
     return 0.0
 
@@ -89,19 +90,19 @@ def ensure_setup_cache(benchmark: Any, cell: JsonMessage, request: JsonMessage) 
             pickle.dump(benchmark.do_setup_cache(), file)
         write_report(report, {"status": "ok"})
 
-    outcome = run_in_child(fill, cell["setup_cache_timeout_s"], folder, request)
+    outcome = fork_and_supervise(fill, cell["setup_cache_timeout_s"], folder, request)
     if outcome["status"] != "ok":
         return outcome | {"reason": "setup_cache: " + outcome["reason"]}
     with open(done, "w"):
         return None
 
 
-def run_in_child(
+def fork_and_supervise(
     work: CellWork,
     timeout_s: float,
     folder: str,
     request: JsonMessage,
-    waited_s: Callable[[], float] = no_waiting,
+    waited_s: Callable[[], float] = zero_wait_s,
 ) -> JsonMessage:
     """Fork, do the work in its own session, and kill the whole group at the time limit or after it.
 
@@ -116,7 +117,7 @@ def run_in_child(
         me = os.getpid()
         pid = os.fork()
         if pid == 0:
-            run_as_child(lambda: run_cell_child(work, report, folder, log, me))
+            run_as_child(lambda: run_forked_child(work, report, folder, log, me))
         # The limit moves while the cell waits for its turns, so it is computed anew after each wait.
         ended, status = False, 0
         while not ended and (left := begin + timeout_s + waited_s() - time.monotonic()) > 0:
@@ -124,7 +125,9 @@ def run_in_child(
         duration = time.monotonic() - begin
         leaked = []
         if ended and status == 0:
-            leaked = [describe_process(left) for left in list_leftovers(LEFTOVER_GRACE_S, earlier_children)]
+            leaked = [
+                describe_process(left) for left in list_leftover_processes(LEFTOVER_GRACE_S, earlier_children)
+            ]
         # Only after the leftovers were listed: this ends those that are of the cell's group.
         kill_group(pid)
         if not ended:
@@ -136,13 +139,13 @@ def run_in_child(
     memory_kills = None if kills_before is None or kills_after is None else kills_after - kills_before
     outcome = classify_exit(outcome, status, None if ended else timeout_s, memory_kills)
     if leaked and outcome["status"] == "ok":
-        outcome = outcome_without_result("failed", describe_leak(leaked))
+        outcome = build_outcome_without_result("failed", describe_leak(leaked))
     outcome.update(started_at=started, duration_s=duration, exit_code=os.waitstatus_to_exitcode(status))
     outcome["stderr_tail"] = read_tail(log) if outcome["status"] not in ("ok", "skipped") else ""
     return outcome
 
 
-def run_cell_child(work: CellWork, report: ReportFile, folder: str, log: str, parent: int) -> None:
+def run_forked_child(work: CellWork, report: ReportFile, folder: str, log: str, parent: int) -> None:
     """In the forked child: make a session of its own, redirect the output, and do the work."""
     os.setsid()
     die_with_parent(parent)
@@ -151,10 +154,10 @@ def run_cell_child(work: CellWork, report: ReportFile, folder: str, log: str, pa
     with open(log, "wb") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    report_or_fail(work, report)
+    run_and_report_failure(work, report)
 
 
-def report_or_fail(work: CellWork, report: ReportFile) -> None:
+def run_and_report_failure(work: CellWork, report: ReportFile) -> None:
     """Let the work report; where it raises, report that instead and leave with 1."""
     try:
         work(report)
@@ -167,12 +170,12 @@ def report_or_fail(work: CellWork, report: ReportFile) -> None:
     flush_output()
 
 
-def spawn_cell(
+def exec_spawned_cell(
     benchmark: Any, cell: JsonMessage, request: JsonMessage, slot: TurnSlot | None, report: ReportFile
 ) -> None:
     """Become a process that shares no memory with this one: after CUDA or threads, a fork is not safe."""
-    handles = {"report": report.fileno(), "slot": slot.handles if slot else ()}
-    for handle in (report.fileno(), *(slot.handles if slot else ())):
+    handles = {"report": report.fileno(), "slot": slot.inheritable_handles if slot else ()}
+    for handle in (report.fileno(), *(slot.inheritable_handles if slot else ())):
         os.set_inheritable(handle, True)
     arguments = json.dumps({"cell": cell, "request": request, **handles})
     os.execv(sys.executable, [sys.executable, os.path.dirname(os.path.abspath(__file__)), "cell", arguments])
@@ -188,7 +191,7 @@ def run_spawned_cell(arguments: JsonMessage) -> None:
         run_cell(benchmark, arguments["cell"], arguments["request"], slot, report)
 
     with os.fdopen(arguments["report"], "w+b") as report:
-        report_or_fail(work, report)
+        run_and_report_failure(work, report)
         os._exit(0)
 
 
@@ -197,20 +200,20 @@ def classify_exit(
 ) -> JsonMessage:
     """Turn a report (or its absence) and an exit status into one status with a reason."""
     if timed_out_s is not None:
-        return outcome_without_result("timeout", f"did not end within {timed_out_s:g} s")
+        return build_outcome_without_result("timeout", f"did not end within {timed_out_s:g} s")
     if outcome is not None and (outcome["status"] != "ok" or status == 0):
-        return outcome_without_result("", "") | outcome
+        return build_outcome_without_result("", "") | outcome
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         name = signal.Signals(number).name
         if number == signal.SIGKILL and memory_kills:
-            return outcome_without_result("oom", "killed by the kernel for memory (SIGKILL)")
+            return build_outcome_without_result("oom", "killed by the kernel for memory (SIGKILL)")
         if number == signal.SIGKILL and memory_kills is None:
-            return outcome_without_result(
+            return build_outcome_without_result(
                 "oom", "killed with SIGKILL, as the kernel does when memory runs out"
             )
-        return outcome_without_result("crashed", f"ended by {name} (signal {number})")
-    return outcome_without_result(
+        return build_outcome_without_result("crashed", f"ended by {name} (signal {number})")
+    return build_outcome_without_result(
         "failed", f"exited with code {os.waitstatus_to_exitcode(status)} before it returned a result"
     )
 

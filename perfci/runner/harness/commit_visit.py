@@ -7,10 +7,11 @@ import os
 import socket
 import sys
 
+from .captured_output import redirect_output
 from .cell_supervisor import supervise_cell
-from .messages import JsonMessage, outcome_without_result, redirect_output, send
-from .processes import adopt_orphans, die_with_parent
-from .suite_discovery import describe_benchmark, find_foreign_code, load_suite
+from .messages import JsonMessage, build_outcome_without_result, send_message
+from .process_control import adopt_orphans, die_with_parent
+from .suite_discovery import describe_benchmark, describe_foreign_module, load_suite
 from .turn_slots import TurnSlot
 
 
@@ -21,22 +22,22 @@ def run_visit(request: JsonMessage, control: socket.socket, parent: int) -> None
     output = os.path.join(request["scratch"], "import.log")
     with redirect_output(output):
         suite = load_suite(request)
-        wrong = find_foreign_code(request)
+        wrong = describe_foreign_module(request)
     descriptions = [describe_benchmark(benchmark) for benchmark in suite.benchmarks.values()]
-    send(
+    send_message(
         control,
         {"event": "suite", "benchmarks": descriptions, "errors": suite.errors, "omissions": suite.omissions},
     )
-    launch, spawn_reason = choose_launch(request)
+    launch, spawn_reason = choose_launch_method(request)
     gc.freeze()  # cells must not copy pages by counting references in what the imports left
     for cell in request["cells"]:
-        may_start, slot = wait_for_start(control)
+        may_start, slot = wait_for_cell_start(control)
         if not may_start:
             return
         if wrong:
-            outcome = outcome_without_result("failed", wrong)
+            outcome = build_outcome_without_result("failed", wrong)
         elif cell["benchmark"] not in suite.benchmarks:
-            outcome = outcome_without_result(
+            outcome = build_outcome_without_result(
                 "failed", missing_benchmark_reason(cell["benchmark"], suite.errors)
             )
         else:
@@ -45,10 +46,10 @@ def run_visit(request: JsonMessage, control: socket.socket, parent: int) -> None
             outcome["flags"].append("spawned: " + spawn_reason)
         if slot is not None:
             slot.close()
-        send(control, {"event": "cell", **cell, **outcome})
+        send_message(control, {"event": "cell", **cell, **outcome})
 
 
-def wait_for_start(control: socket.socket) -> tuple[bool, TurnSlot | None]:
+def wait_for_cell_start(control: socket.socket) -> tuple[bool, TurnSlot | None]:
     """Wait until the next cell may start, and receive its turn slot, if it takes turns with others.
 
     The runner starts a cell once the outcome of the last one is stored, so that none is lost.
@@ -66,7 +67,7 @@ def missing_benchmark_reason(benchmark: str, errors: list[JsonMessage]) -> str:
     return "the benchmark does not exist at this commit"
 
 
-def choose_launch(request: JsonMessage) -> tuple[str, str]:
+def choose_launch_method(request: JsonMessage) -> tuple[str, str]:
     if request["launch"] == "spawn":
         return "spawn", ""
     why = fork_unsafe_reason()

@@ -34,7 +34,7 @@ MIN_SAMPLES = 5
 """What asv takes by default, and no fewer: unless they last longer than asv's own limit."""
 
 
-def sample_in_turns(benchmark: Any) -> None:
+def enable_interleaved_sampling(benchmark: Any) -> None:
     """Offer a turn before every sample; where the suite sets no number, a sample lasts one turn."""
     if benchmark.number == 0:
         benchmark.sample_time = min(benchmark.sample_time, MIN_SAMPLE_S)
@@ -53,7 +53,7 @@ def take_interleaved_samples(
     _, number = type(benchmark).benchmark_timing(benchmark, timer, 1, 1, max_time=max_time, **limits)
     # Then asv times single calls, each set up anew.
     single_calls = benchmark.number == 0 and benchmark._setups
-    calls = process_turns.agree_on_number(calls_per_turn(timer) if single_calls else 1)
+    calls = process_turns.agree_on_number(choose_calls_per_turn(timer) if single_calls else 1)
     number = process_turns.agree_on_number(number)
     samples: list[float] = []
     spent = 0.0
@@ -94,12 +94,12 @@ def is_median_precise(samples: list[float]) -> bool:
     )
 
 
-def calls_per_turn(timer: Any) -> int:
+def choose_calls_per_turn(timer: Any) -> int:
     """How many calls, each set up anew, last a turn by the fastest of three."""
-    return math.ceil(MIN_SAMPLE_S / min(time_call(timer) for _ in range(3)))
+    return math.ceil(MIN_SAMPLE_S / min(time_single_call(timer) for _ in range(3)))
 
 
-def time_call(timer: Any) -> float:
+def time_single_call(timer: Any) -> float:
     begin = perf_counter()
     timer.timeit(1)
     return perf_counter() - begin

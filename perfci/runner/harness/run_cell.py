@@ -12,15 +12,15 @@ from collections.abc import Callable
 from typing import Any
 
 from .cell_profile import profile_benchmark
-from .interleaved_samples import sample_in_turns
+from .interleaved_samples import enable_interleaved_sampling
 from .messages import JsonMessage, ReportFile, write_report
-from .processes import terminate_daemons
+from .process_control import terminate_daemons
 from .suite_discovery import (
     CLOCKS,
     CPU_TWIN,
     declared_clock,
+    describe_foreign_module,
     describe_single_metric,
-    find_foreign_code,
     uses_default_timer,
 )
 from .turn_slots import TurnSlot, process_turns
@@ -39,7 +39,7 @@ def run_cell(
     benchmark.set_cache(load_setup_cache(cell))
     measured = measure_cell(benchmark, cell, resident) | {"work_s": time.perf_counter() - begin}
     measured["interleaved"] = process_turns.was_offered
-    wrong = find_foreign_code(request)
+    wrong = describe_foreign_module(request)
     write_report(report, {"status": "failed", "reason": wrong} if wrong else measured)
     terminate_daemons()  # else they would count as processes that the benchmark left behind
 
@@ -64,11 +64,11 @@ def measure_cell(benchmark: Any, cell: JsonMessage, resident: int | None) -> Jso
         if stopwatch is not None:
             benchmark.timer = stopwatch
         if benchmark.type == "time" and process_turns.is_shared:
-            sample_in_turns(benchmark)
+            enable_interleaved_sampling(benchmark)
         value = benchmark.do_run()
         if benchmark.type == "measure":
-            return check_report(value)
-        metrics = read_metrics(benchmark, value, stopwatch, resident)
+            return validate_report(value)
+        metrics = build_metric_rows(benchmark, value, stopwatch, resident)
     except (SkipNotImplemented, NotApplicable) as skip:
         return {"status": "skipped", "reason": str(skip) or "not implemented here"}
     finally:
@@ -121,13 +121,13 @@ class WallAndCpuTimer:
         return [sum(used[i : i + spans_per_sample]) / number for i in range(0, len(used), spans_per_sample)]
 
 
-def check_report(report: Any) -> JsonMessage:
+def validate_report(report: Any) -> JsonMessage:
     """Check the report of a measuring function: metrics with samples, and metrics absent with a reason."""
     if not isinstance(report, dict) or not isinstance(report.get("metrics"), list):
         raise TypeError(
             f"returned {type(report).__name__}; the report that @metrics of perfci.bench makes was expected"
         )
-    rows = [check_report_row(row) for row in report["metrics"]]
+    rows = [validate_report_row(row) for row in report["metrics"]]
     names = [row["name"] for row in rows]
     repeated = [name for k, name in enumerate(names) if name in names[:k]]
     if repeated:
@@ -141,7 +141,7 @@ def check_report(report: Any) -> JsonMessage:
     return {"status": "skipped", "reason": reasons, "metrics": rows, "flags": flags}
 
 
-def check_report_row(row: JsonMessage) -> JsonMessage:
+def validate_report_row(row: JsonMessage) -> JsonMessage:
     fields = {key: row[key] for key in ("name", "unit", "direction")}
     if row["status"] != "ok":
         return {
@@ -152,20 +152,20 @@ def check_report_row(row: JsonMessage) -> JsonMessage:
             "number": 1,
             "samples": [],
         }
-    samples, number = numeric_samples(row)
-    clock = check_clock(row["clock"])
+    samples, number = parse_samples(row)
+    clock = validate_clock(row["clock"])
     return {**fields, "status": "ok", "reason": "", "clock": clock, "number": number, "samples": samples}
 
 
-def read_metrics(
+def build_metric_rows(
     benchmark: Any, value: Any, stopwatch: WallAndCpuTimer | None, resident: int | None
 ) -> list[JsonMessage]:
     """Turn what asv's ``do_run`` returned into metrics with samples."""
     if benchmark.type == "peakmemory":
         value = peak_memory_growth(resident)
-    samples, number = numeric_samples(value)
+    samples, number = parse_samples(value)
     metric = {**describe_single_metric(benchmark), "status": "ok", "reason": "", "number": number}
-    metrics = [metric | {"clock": check_clock(declared_clock(benchmark)), "samples": samples}]
+    metrics = [metric | {"clock": validate_clock(declared_clock(benchmark)), "samples": samples}]
     if stopwatch is not None and not is_cuda_initialized():
         # With setup hooks asv reads the clock around every call of a sample, else around the sample.
         spans_per_sample = number if benchmark._setups else 1
@@ -174,7 +174,7 @@ def read_metrics(
     return metrics
 
 
-def check_clock(clock: str) -> str:
+def validate_clock(clock: str) -> str:
     if clock not in CLOCKS:
         raise ValueError(f"clock = {clock!r} is unknown; known are {', '.join(CLOCKS)}")
     return clock
@@ -185,7 +185,7 @@ def is_cuda_initialized() -> bool:
     return torch is not None and torch.cuda.is_initialized()
 
 
-def numeric_samples(value: Any) -> tuple[list[float], int]:
+def parse_samples(value: Any) -> tuple[list[float], int]:
     """Accept a number or asv's ``{"samples": [...], "number": n}``; refuse the rest in one sentence."""
     number = 1
     if isinstance(value, dict) and "samples" in value:

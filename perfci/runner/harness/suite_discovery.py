@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .messages import JsonMessage, module_error
+from .messages import JsonMessage, build_module_error
 
 CLOCKS = ("wall", "cpu", "device", "exact", "value", "informational")
 CPU_TWIN = "cpu_"
@@ -32,7 +32,7 @@ def load_suite(request: JsonMessage) -> LoadedSuite:
     """Discover the suite's benchmarks by asv's rules; a failing module costs only its own benchmarks."""
     from asv_runner import _aux, discovery
 
-    from .measure_type import register_measure_type
+    from .measure_benchmark_type import register_measure_type
 
     register_measure_type()
     sys.path[:0] = request["paths"]
@@ -46,16 +46,16 @@ def load_suite(request: JsonMessage) -> LoadedSuite:
     for module in import_suite_modules(os.path.basename(request["suite"]), suite.errors):
         try:
             suite.benchmarks.update((b.name, b) for b in discover_benchmarks(module, discovery))
-            suite.omissions += list_omissions(module)
+            suite.omissions += list_omitted_groups(module)
         except Exception as error:
-            suite.errors.append(module_error(module.__name__, error))
+            suite.errors.append(build_module_error(module.__name__, error))
     return suite
 
 
 def import_suite_modules(name: str, errors: list[JsonMessage]) -> Iterator[Any]:
     error = try_import(name)
     if error is not None:
-        errors.append(module_error(name, error))
+        errors.append(build_module_error(name, error))
         return
     module = sys.modules[name]
     yield module
@@ -82,24 +82,24 @@ def discover_benchmarks(module: Any, discovery: Any) -> Iterator[Any]:
         else:
             continue
         for attribute, owner, function in candidates:
-            if is_author_function(function):
+            if is_written_by_author(function):
                 benchmark = discovery._get_benchmark(attribute, module, owner, function)
-                if benchmark is not None and not lacks_declaration(benchmark):
+                if benchmark is not None and not lacks_metrics_declaration(benchmark):
                     yield benchmark
 
 
-def is_author_function(function: Any) -> bool:
+def is_written_by_author(function: Any) -> bool:
     """Whether this is not a ``track_*`` made by perfci.bench for plain asv; ``measure_*`` runs instead."""
     routine = inspect.isfunction(function) or inspect.ismethod(function)
     return routine and not getattr(function, "perfci_generated", False)
 
 
-def lacks_declaration(benchmark: Any) -> bool:
+def lacks_metrics_declaration(benchmark: Any) -> bool:
     """Whether a ``measure_*`` declares no metrics, such as a model's own method of that name."""
     return benchmark.type == "measure" and not benchmark.declared_metrics
 
 
-def list_omissions(module: Any) -> Iterator[JsonMessage]:
+def list_omitted_groups(module: Any) -> Iterator[JsonMessage]:
     """Yield the metric groups that a class omits, with the reason (its attribute ``omitted``)."""
     _, _, inside = module.__name__.partition(".")
     for name, value in vars(module).items():
@@ -108,10 +108,10 @@ def list_omissions(module: Any) -> Iterator[JsonMessage]:
             owner = ".".join(filter(None, (inside, value.__name__)))
             for group, reason in omitted.items() if isinstance(omitted, Mapping) else ():
                 yield {"owner": owner, "omitted_metrics": str(group), "reason": str(reason)}
-    yield from list_undeclared(module, inside)
+    yield from list_undeclared_functions(module, inside)
 
 
-def list_undeclared(module: Any, module_path: str) -> Iterator[JsonMessage]:
+def list_undeclared_functions(module: Any, module_path: str) -> Iterator[JsonMessage]:
     """Yield each ``measure_*`` written in this module that declares no metrics."""
     owners = [module, *(value for value in vars(module).values() if inspect.isclass(value))]
     for owner in owners:
@@ -206,7 +206,7 @@ def uses_default_timer(benchmark: Any) -> bool:
     return benchmark.type == "time" and getattr(benchmark, "timer", None) is timeit.default_timer
 
 
-def find_foreign_code(request: JsonMessage) -> str:
+def describe_foreign_module(request: JsonMessage) -> str:
     """Describe a loaded module of the project that is not of the measured commit; empty if none."""
     own_roots = [os.path.realpath(path) + os.sep for path in [*request["own_paths"], request["suite"]]]
     for name in request["modules"]:

@@ -14,7 +14,7 @@ import socket
 import struct
 import time
 
-from .processes import has_child
+from .process_control import has_child
 
 THREAD_CHECK_S = 0.05
 """A process that has computed for so long has shown how many threads it uses: half of asv's warm-up."""
@@ -44,7 +44,7 @@ class TurnSlot:
         self._page = mmap.mmap(self._file, WAIT_PAGE.size)
 
     @property
-    def handles(self) -> tuple[int, int]:
+    def inheritable_handles(self) -> tuple[int, int]:
         """What a process that inherits nothing else needs to use the slot."""
         return self._scheduler.fileno(), self._file
 

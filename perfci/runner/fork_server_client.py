@@ -1,4 +1,4 @@
-"""Start the environment parent of a measured environment, and let it fork workers."""
+"""Start the fork server of a measured environment, and let it fork workers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HARNESS_VERSION = "perfci-1"
 THREAD_POOLS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
-class EnvironmentParent:
+class ForkServerClient:
     """A process of the measured environment that has imported torch and waits to be forked.
 
     A fresh one has another memory layout and hash seed, so renewing it between rounds turns what would be a
@@ -60,7 +60,7 @@ class EnvironmentParent:
             self.close()
             raise
 
-    def __enter__(self) -> EnvironmentParent:
+    def __enter__(self) -> ForkServerClient:
         return self
 
     def __exit__(
@@ -80,7 +80,7 @@ class EnvironmentParent:
             self._process.wait()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def worker(self, number: int = 0) -> MeasurementWorker:
+    def get_worker(self, number: int = 0) -> MeasurementWorker:
         """Return one of its workers, all forked from one process; forked on first use."""
         while len(self._workers) <= number:
             place = Path(self._scratch, f"worker-{len(self._workers)}")

@@ -1,4 +1,4 @@
-"""Environment parent: imports what commits share and forks workers, which fork a commit parent per visit."""
+"""Fork server: imports what commits share and forks workers, which fork a commit parent per visit."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import sys
 import time
 
 from .commit_visit import run_visit
-from .messages import JsonMessage, send
-from .processes import (
+from .messages import JsonMessage, send_message
+from .process_control import (
     adopt_orphans,
     die_with_parent,
     has_child,
@@ -29,7 +29,7 @@ MADV_COLLAPSE = 25  # of <asm-generic/mman-common.h>, which Python's mmap does n
 HUGE_PAGE = 2 << 20
 
 
-def run_environment_parent(control: socket.socket) -> None:
+def run_fork_server(control: socket.socket) -> None:
     """Fork a worker for every socket that is received, until the other side hangs up.
 
     Commits that are measured beside each other have a worker each. All workers are forks of one process, so
@@ -39,7 +39,7 @@ def run_environment_parent(control: socket.socket) -> None:
     with control.makefile("r", encoding="utf-8") as lines:
         hello = json.loads(lines.readline())
     die_with_parent(hello["parent"])
-    send(control, import_and_describe(hello["preload"]))
+    send_message(control, import_shared_modules(hello["preload"]))
     me = os.getpid()
     while descriptors := socket.recv_fds(control, 1, 1)[1]:
         with socket.socket(fileno=descriptors[0]) as worker_socket:
@@ -67,10 +67,10 @@ def run_worker(control: socket.socket, parent: int) -> None:
             kill_group(pid)
             status = reap(pid)
         kill_orphans()
-        send(control, {"event": "visit_ended", "timed_out": not ended, "status": status})
+        send_message(control, {"event": "visit_ended", "timed_out": not ended, "status": status})
 
 
-def import_and_describe(preload: list[str]) -> JsonMessage:
+def import_shared_modules(preload: list[str]) -> JsonMessage:
     """Import what every commit shares and describe this environment."""
     gc.disable()  # a fifth of the time of importing torch went to looking for garbage
     for name in preload:

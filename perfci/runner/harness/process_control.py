@@ -13,7 +13,7 @@ import time
 import traceback
 from collections.abc import Callable, Collection
 
-from .messages import flush_output
+from .captured_output import flush_output
 
 # Of <linux/prctl.h>; see prctl(2).
 PR_SET_PDEATHSIG = 1
@@ -93,7 +93,7 @@ def has_child() -> bool:
     return True
 
 
-def list_leftovers(grace_s: float, ignored_pids: Collection[int] = ()) -> list[int]:
+def list_leftover_processes(grace_s: float, ignored_pids: Collection[int] = ()) -> list[int]:
     """What is still running below this process after a grace, except ``ignored_pids``.
 
     As subreaper this process inherits whatever a child left, so the trackers and workers that end by
