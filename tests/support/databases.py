@@ -190,14 +190,23 @@ def _migrated_on(server: sa.URL) -> str:
     """A database to copy, named by what made it, so that the test processes of a machine make it once."""
     files = sorted([*SOURCES.glob("tables*.py"), *SOURCES.glob("migrations/**/*.py")])
     name = "perfci_" + hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
-    with _administrator(server) as connection:
-        connection.exec_driver_sql("SELECT pg_advisory_lock(1)")
+    with _administrator(server) as connection, _locked(connection):
         if connection.exec_driver_sql(f"SELECT 1 FROM pg_database WHERE datname = '{name}'").scalar() is None:
             connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {name}_unfinished")
             connection.exec_driver_sql(f"CREATE DATABASE {name}_unfinished")
             open_store(_on(server, f"{name}_unfinished"), create=True).close()
             connection.exec_driver_sql(f"ALTER DATABASE {name}_unfinished RENAME TO {name}")
     return name
+
+
+@contextlib.contextmanager
+def _locked(connection: sa.Connection) -> Iterator[None]:
+    """Hold back the other test processes; a connection that is kept would keep its lock as well."""
+    connection.exec_driver_sql("SELECT pg_advisory_lock(1)")
+    try:
+        yield
+    finally:
+        connection.exec_driver_sql("SELECT pg_advisory_unlock(1)")
 
 
 def migrate_again(engine: sa.Engine) -> None:
