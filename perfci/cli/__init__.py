@@ -44,6 +44,7 @@ VERB_PLACES = {
     "compare": "compare.commands:command",
     "github": "github.commands:command",
     "incidents": "incidents.commands:command",
+    "check": "check_verdicts:command",
     "judge": "json_filters:judge_command",
     "detect": "json_filters:detect_command",
     "upload": "upload:upload_command",

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 import click
 
-from perfci.cli.shared.context import current_config, open_store_to_read, write_json
+from perfci.cli.shared.command_output import write_json
+from perfci.cli.shared.context import current_config, open_store_to_read
 from perfci.cli.shared.options import global_options, json_option
 from perfci.history.calibration import load_calibration
 from perfci.policies import build_policy

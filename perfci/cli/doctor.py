@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.shared.context import current_config, current_repository, write_json
+from perfci.cli.shared.command_output import write_json
+from perfci.cli.shared.context import current_config, current_repository
 from perfci.cli.shared.options import global_options, json_option, suite_option
 from perfci.doctor import CheckLevel, DoctorFinding, DoctorTarget, run_checks
 from perfci.model import PerfciError

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.shared.context import current_repository, load_repository_config, lock_machine, write_json
+from perfci.cli.shared.command_output import write_json
+from perfci.cli.shared.context import current_repository, load_repository_config, lock_machine
 from perfci.cli.shared.options import (
     bench_option,
     global_options,
@@ -38,7 +39,7 @@ from perfci.report.number_format import (
     format_number,
     format_percent,
 )
-from perfci.report.verdict_table import align_table
+from perfci.report.text_table import align_table
 from perfci.runner.suite_cells import Cell
 
 MAX_CELLS = 10

@@ -10,24 +10,24 @@ from typing import Any
 import click
 
 from perfci.auth.permissions import ProjectRole
-from perfci.cli.shared.backend import (
+from perfci.cli.shared.accounts_backend import (
     all_projects_option,
     backend_option,
     build_request,
     open_backend,
     project_unless_all,
 )
+from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.context import (
     current_config,
     local_audit_context,
     open_store_to_read,
     open_store_to_write,
-    write_json,
 )
 from perfci.cli.shared.options import global_options, json_option
 from perfci.config import check_project_name, load_project_tables
 from perfci.model import PerfciError
-from perfci.net.shapes.projects import ProjectPatch, Visibility
+from perfci.net.api_schemas.projects_and_access import ProjectPatch, Visibility
 from perfci.service.accounts import repository_bindings
 from perfci.service.accounts.backends import require_project
 from perfci.store.access import github_bindings

@@ -7,12 +7,8 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.shared.context import (
-    current_repository,
-    load_repository_config,
-    lock_machine_and_open_store,
-    write_json,
-)
+from perfci.cli.shared.command_output import write_json
+from perfci.cli.shared.context import current_repository, load_repository_config, lock_machine_and_open_store
 from perfci.cli.shared.options import (
     bench_option,
     global_options,

@@ -7,17 +7,17 @@ from datetime import UTC, datetime
 import click
 
 from perfci.auth.permissions import Scope
-from perfci.cli.shared.backend import (
+from perfci.cli.shared.accounts_backend import (
     all_projects_option,
     backend_option,
     build_request,
     open_backend,
     project_unless_all,
 )
-from perfci.cli.shared.context import write_json
+from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.options import global_options, json_option, parse_days
 from perfci.model import PerfciError
-from perfci.net.shapes.projects import NewToken, ScopeName
+from perfci.net.api_schemas.projects_and_access import NewToken, ScopeName
 from perfci.service.accounts.projects_and_members import DEFAULT_TOKEN_DAYS, MAX_TOKEN_DAYS
 
 

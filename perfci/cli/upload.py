@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.shared.context import current_config, write_json
+from perfci.cli.shared.command_output import write_json
+from perfci.cli.shared.context import current_config
 from perfci.cli.shared.options import global_options, json_option, server_option
 from perfci.net.spool_sender import FlushReport
 from perfci.report.number_format import format_count

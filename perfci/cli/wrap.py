@@ -8,12 +8,8 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.shared.context import (
-    current_repository,
-    load_repository_config,
-    lock_machine_and_open_store,
-    write_json,
-)
+from perfci.cli.shared.command_output import write_json
+from perfci.cli.shared.context import current_repository, load_repository_config, lock_machine_and_open_store
 from perfci.cli.shared.options import global_options, json_option, wait_option
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.formats.step_log import STEP_FIELDS

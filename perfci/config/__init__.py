@@ -10,7 +10,7 @@ from perfci.config.loader import (
     load_project_tables,
 )
 from perfci.config.settings import ProjectTables, Settings, apply_project_tables, parse_project_tables
-from perfci.config.tables import (
+from perfci.config.toml_tables import (
     AblationTable,
     AccessTable,
     EnvironmentTable,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from perfci.config.tables import ConfigTable
+from perfci.config.toml_tables import ConfigTable
 from perfci.model import NamedValues
 
 

@@ -12,10 +12,10 @@ from typing import Any, get_origin
 
 from pydantic import ValidationError
 
-from perfci.config.asv import load_asv_config
+from perfci.config.asv_config import load_asv_config
 from perfci.config.github_job import GitHubJob, read_github_job
 from perfci.config.settings import ProjectTables, Settings, format_validation_error
-from perfci.config.tables import ConfigTable, Secrets
+from perfci.config.toml_tables import ConfigTable, Secrets
 from perfci.model import PerfciError
 
 CONFIG_NAME = "perfci.toml"

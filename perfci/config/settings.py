@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from perfci.config.tables import (
+from perfci.config.toml_tables import (
     AblationTable,
     AccessTable,
     AppTable,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from perfci.demo.sample_repository import PlantedChange
 from perfci.model import Commit, Stage, Verdict, VerdictKind
 from perfci.report.number_format import format_count, format_percent, format_signed_percent
-from perfci.report.verdict_table import align_table
+from perfci.report.text_table import align_table
 from perfci.verdicts.rule import MOVE_KINDS
 
 ALARM_KINDS = (*MOVE_KINDS, VerdictKind.FAILED)

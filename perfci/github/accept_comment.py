@@ -1,4 +1,4 @@
-"""A comment that accepts what a commit costs, of somebody who may write to the repository."""
+"""Find the comment that accepts the regressions of a commit, written by somebody with write access."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
+from perfci.github.api_operations import require_full_sha
 from perfci.github.client import GitHubClient
 from perfci.github.errors import GitHubError
-from perfci.github.operations import require_full_sha
 
 ACCEPT_COMMAND = "/perfci accept"
 ACCEPT_PATTERN = re.compile(re.escape(ACCEPT_COMMAND) + r" +([0-9a-f]{10,64}) +(\S.{,499})")

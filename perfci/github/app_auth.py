@@ -1,6 +1,4 @@
-"""Ask as a GitHub App: its key signs for minutes, and what that buys is as small and short as GitHub makes
-it.
-"""
+"""Authenticate as a GitHub App: sign JWTs, and open clients with short-lived installation tokens."""
 
 from __future__ import annotations
 
@@ -16,9 +14,9 @@ import jwt
 
 from perfci.github.client import GITHUB_API_URL, GitHubClient, open_github_client
 from perfci.github.errors import GitHubError
+from perfci.github.payloads import MintedToken
 from perfci.github.pull_report import CommentAuthor
 from perfci.github.requester import GitHubRetryPolicy
-from perfci.github.shapes import MintedToken
 from perfci.model import PerfciError
 
 JWT_LIFETIME_S = 540

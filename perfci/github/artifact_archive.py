@@ -1,6 +1,4 @@
-"""What a run left behind, taken out of its zip in memory: whoever opened the pull request may have made every
-byte.
-"""
+"""Read the zip of a results artifact in memory, as hostile: any byte may come from the pull request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The typed client of GitHub's API: one method for each thing that perfci asks of it."""
+"""The typed client of GitHub's API: one method for each request that perfci makes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import httpx
 
-from perfci.github import operations as ask
-from perfci.github import shapes
-from perfci.github.operations import GitHubOperation, repository_path_parameters, require_full_sha
+from perfci.github import api_operations as ask
+from perfci.github import payloads
+from perfci.github.api_operations import GitHubOperation, repository_path_parameters, require_full_sha
 from perfci.github.requester import DownloadLimits, GitHubRequester, GitHubRetryPolicy, PathValues
 from perfci.model import PerfciError
 from perfci.net.http_client import open_http_client
@@ -38,112 +38,117 @@ class GitHubClient:
     def __init__(self, requester: GitHubRequester) -> None:
         self._requester = requester
 
-    def get_app(self) -> shapes.AppInfo:
+    def get_app(self) -> payloads.AppInfo:
         """Which App asks; GitHub answers to its own signature only, and to no token."""
-        return self._request_one(shapes.AppInfo, ask.GET_APP, {})
+        return self._request_one(payloads.AppInfo, ask.GET_APP, {})
 
-    def get_installation(self, repository: str) -> shapes.InstallationRef:
+    def get_installation(self, repository: str) -> payloads.InstallationRef:
         """Where this App is installed for a repository; GitHub answers to the App's signature."""
         return self._request_one(
-            shapes.InstallationRef, ask.GET_INSTALLATION, repository_path_parameters(repository)
+            payloads.InstallationRef, ask.GET_INSTALLATION, repository_path_parameters(repository)
         )
 
     def create_installation_token(
         self, installation: int, repositories: Sequence[int], permissions: Mapping[str, str]
-    ) -> shapes.MintedToken:
+    ) -> payloads.MintedToken:
         """A token for some repositories and permissions of an installation; GitHub answers to the App's
         signature.
         """
         body_fields = {"repository_ids": list(repositories), "permissions": dict(permissions)}
         return self._request_one(
-            shapes.MintedToken, ask.CREATE_INSTALLATION_TOKEN, {"installation_id": installation}, body_fields
+            payloads.MintedToken,
+            ask.CREATE_INSTALLATION_TOKEN,
+            {"installation_id": installation},
+            body_fields,
         )
 
-    def get_repository(self, repository: str) -> shapes.RepositoryDetails:
+    def get_repository(self, repository: str) -> payloads.RepositoryDetails:
         return self._request_one(
-            shapes.RepositoryDetails, ask.GET_REPOSITORY, repository_path_parameters(repository)
+            payloads.RepositoryDetails, ask.GET_REPOSITORY, repository_path_parameters(repository)
         )
 
-    def get_permission(self, repository: str, login: str) -> shapes.Permission:
+    def get_permission(self, repository: str, login: str) -> payloads.Permission:
         return self._request_one(
-            shapes.Permission,
+            payloads.Permission,
             ask.GET_PERMISSION,
             repository_path_parameters(repository) | {"username": login},
         )
 
-    def get_pull(self, repository: str, number: int) -> shapes.PullRequest:
+    def get_pull(self, repository: str, number: int) -> payloads.PullRequest:
         return self._request_one(
-            shapes.PullRequest, ask.GET_PULL, repository_path_parameters(repository) | {"pull_number": number}
+            payloads.PullRequest,
+            ask.GET_PULL,
+            repository_path_parameters(repository) | {"pull_number": number},
         )
 
     def list_open_pulls(
         self, repository: str, head_owner: str, head_branch: str
-    ) -> Iterator[shapes.PullRequest]:
+    ) -> Iterator[payloads.PullRequest]:
         """Open pull requests from a branch of that name in any repository of that owner."""
         # A branch without its owner is no filter for GitHub: every pull request would come.
         query = {"state": "open", "head": f"{head_owner}:{head_branch}"}
         return self._list_all(
-            shapes.PullRequest, ask.LIST_PULLS, repository_path_parameters(repository), query
+            payloads.PullRequest, ask.LIST_PULLS, repository_path_parameters(repository), query
         )
 
-    def list_closed_pulls(self, repository: str) -> Iterator[shapes.PullRequest]:
+    def list_closed_pulls(self, repository: str) -> Iterator[payloads.PullRequest]:
         """Pull requests that were closed, merged or not, the one that changed last first."""
         query = {"state": "closed", "sort": "updated", "direction": "desc"}
         return self._list_all(
-            shapes.PullRequest, ask.LIST_PULLS, repository_path_parameters(repository), query
+            payloads.PullRequest, ask.LIST_PULLS, repository_path_parameters(repository), query
         )
 
-    def list_pulls_of_commit(self, repository: str, sha: str) -> Iterator[shapes.PullRequest]:
+    def list_pulls_of_commit(self, repository: str, sha: str) -> Iterator[payloads.PullRequest]:
         """The pull requests that brought a commit; of one that is on no branch yet, those that would."""
         return self._list_all(
-            shapes.PullRequest,
+            payloads.PullRequest,
             ask.LIST_PULLS_OF_COMMIT,
             repository_path_parameters(repository) | {"commit_sha": require_full_sha(sha)},
         )
 
-    def list_comments(self, repository: str, number: int) -> Iterator[shapes.Comment]:
+    def list_comments(self, repository: str, number: int) -> Iterator[payloads.Comment]:
         return self._list_all(
-            shapes.Comment,
+            payloads.Comment,
             ask.LIST_COMMENTS,
             repository_path_parameters(repository) | {"issue_number": number},
         )
 
-    def list_comments_since(self, repository: str, since: datetime) -> Iterator[shapes.Comment]:
+    def list_comments_since(self, repository: str, since: datetime) -> Iterator[payloads.Comment]:
         """Comments on issues and pull requests, written or edited since ``since``, newest first."""
         query = {"since": f"{since:%Y-%m-%dT%H:%M:%SZ}", "sort": "updated", "direction": "desc"}
         return self._list_all(
-            shapes.Comment, ask.LIST_REPOSITORY_COMMENTS, repository_path_parameters(repository), query
+            payloads.Comment, ask.LIST_REPOSITORY_COMMENTS, repository_path_parameters(repository), query
         )
 
-    def create_comment(self, repository: str, number: int, body: str) -> shapes.Comment:
+    def create_comment(self, repository: str, number: int, body: str) -> payloads.Comment:
         where = repository_path_parameters(repository) | {"issue_number": number}
-        return self._request_one(shapes.Comment, ask.CREATE_COMMENT, where, {"body": body})
+        return self._request_one(payloads.Comment, ask.CREATE_COMMENT, where, {"body": body})
 
-    def update_comment(self, repository: str, comment: int, body: str) -> shapes.Comment:
+    def update_comment(self, repository: str, comment: int, body: str) -> payloads.Comment:
         where = repository_path_parameters(repository) | {"comment_id": comment}
-        return self._request_one(shapes.Comment, ask.UPDATE_COMMENT, where, {"body": body})
+        return self._request_one(payloads.Comment, ask.UPDATE_COMMENT, where, {"body": body})
 
     def delete_comment(self, repository: str, comment: int) -> None:
         self._requester.send(
             ask.DELETE_COMMENT, repository_path_parameters(repository) | {"comment_id": comment}
         )
 
-    def list_newest_issues(self, repository: str, label: str) -> tuple[shapes.Issue, ...]:
+    def list_newest_issues(self, repository: str, label: str) -> tuple[payloads.Issue, ...]:
         """The hundred that were opened last, closed ones too."""
         query = {"labels": label, "state": "all", "sort": "created", "direction": "desc", "per_page": 100}
         return self._request_one(
-            tuple[shapes.Issue, ...], ask.LIST_ISSUES, repository_path_parameters(repository), query=query
+            tuple[payloads.Issue, ...], ask.LIST_ISSUES, repository_path_parameters(repository), query=query
         )
 
     def create_issue(
         self, repository: str, title: str, body: str, labels: Sequence[str] = ()
-    ) -> shapes.Issue:
+    ) -> payloads.Issue:
         body_fields = {"title": title, "body": body, "labels": list(labels)}
         return self._request_one(
-            shapes.Issue, ask.CREATE_ISSUE, repository_path_parameters(repository), body_fields
+            payloads.Issue, ask.CREATE_ISSUE, repository_path_parameters(repository), body_fields
         )
 
-    def list_checks(self, repository: str, sha: str, name: str) -> Iterator[shapes.CheckRun]:
+    def list_checks(self, repository: str, sha: str, name: str) -> Iterator[payloads.CheckRun]:
         """Checks of that name on a commit, those that another one followed too."""
         where, query = (
             repository_path_parameters(repository) | {"ref": require_full_sha(sha)},
@@ -153,44 +158,46 @@ class GitHubClient:
         return (
             check_run
             for page in pages
-            for check_run in self._parse(shapes.CheckRuns, ask.LIST_CHECKS, where, page).check_runs
+            for check_run in self._parse(payloads.CheckRuns, ask.LIST_CHECKS, where, page).check_runs
         )
 
-    def create_check(self, repository: str, check: Mapping[str, Any]) -> shapes.CheckRun:
+    def create_check(self, repository: str, check: Mapping[str, Any]) -> payloads.CheckRun:
         return self._request_one(
-            shapes.CheckRun, ask.CREATE_CHECK, repository_path_parameters(repository), check
+            payloads.CheckRun, ask.CREATE_CHECK, repository_path_parameters(repository), check
         )
 
-    def update_check(self, repository: str, number: int, check: Mapping[str, Any]) -> shapes.CheckRun:
+    def update_check(self, repository: str, number: int, check: Mapping[str, Any]) -> payloads.CheckRun:
         return self._request_one(
-            shapes.CheckRun,
+            payloads.CheckRun,
             ask.UPDATE_CHECK,
             repository_path_parameters(repository) | {"check_run_id": number},
             check,
         )
 
-    def list_statuses(self, repository: str, sha: str) -> Iterator[shapes.CommitStatus]:
+    def list_statuses(self, repository: str, sha: str) -> Iterator[payloads.CommitStatus]:
         """The newest first."""
         return self._list_all(
-            shapes.CommitStatus,
+            payloads.CommitStatus,
             ask.LIST_STATUSES,
             repository_path_parameters(repository) | {"ref": require_full_sha(sha)},
         )
 
-    def create_status(self, repository: str, sha: str, status: Mapping[str, str]) -> shapes.CommitStatus:
+    def create_status(self, repository: str, sha: str, status: Mapping[str, str]) -> payloads.CommitStatus:
         return self._request_one(
-            shapes.CommitStatus,
+            payloads.CommitStatus,
             ask.CREATE_STATUS,
             repository_path_parameters(repository) | {"sha": require_full_sha(sha)},
             status,
         )
 
-    def get_workflow_run(self, repository: str, run: int) -> shapes.WorkflowRun:
+    def get_workflow_run(self, repository: str, run: int) -> payloads.WorkflowRun:
         return self._request_one(
-            shapes.WorkflowRun, ask.GET_WORKFLOW_RUN, repository_path_parameters(repository) | {"run_id": run}
+            payloads.WorkflowRun,
+            ask.GET_WORKFLOW_RUN,
+            repository_path_parameters(repository) | {"run_id": run},
         )
 
-    def list_completed_runs(self, repository: str, event: str) -> Iterator[shapes.WorkflowRun]:
+    def list_completed_runs(self, repository: str, event: str) -> Iterator[payloads.WorkflowRun]:
         """Runs of any workflow that such events started and that are over, the newest first; a thousand at
         most.
         """
@@ -201,19 +208,21 @@ class GitHubClient:
         return (
             run
             for page in pages
-            for run in self._parse(shapes.WorkflowRuns, operation, where, page).workflow_runs
+            for run in self._parse(payloads.WorkflowRuns, operation, where, page).workflow_runs
         )
 
-    def list_run_artifacts(self, repository: str, run: int, name: str) -> tuple[shapes.Artifact, ...]:
+    def list_run_artifacts(self, repository: str, run: int, name: str) -> tuple[payloads.Artifact, ...]:
         """Artifacts of that name, one for each attempt that made it."""
         where = repository_path_parameters(repository) | {"run_id": run}
-        return self._request_one(shapes.Artifacts, ask.LIST_ARTIFACTS, where, query={"name": name}).artifacts
+        return self._request_one(
+            payloads.Artifacts, ask.LIST_ARTIFACTS, where, query={"name": name}
+        ).artifacts
 
-    def list_artifacts(self, repository: str, name: str) -> Iterator[shapes.Artifact]:
+    def list_artifacts(self, repository: str, name: str) -> Iterator[payloads.Artifact]:
         """Artifacts of that name, whichever run left them, the newest first."""
         where = repository_path_parameters(repository)
         pages = self._requester.iter_pages(ask.LIST_REPOSITORY_ARTIFACTS, where, {"name": name})
-        shape, operation = shapes.Artifacts, ask.LIST_REPOSITORY_ARTIFACTS
+        shape, operation = payloads.Artifacts, ask.LIST_REPOSITORY_ARTIFACTS
         return (
             artifact for page in pages for artifact in self._parse(shape, operation, where, page).artifacts
         )
@@ -249,8 +258,8 @@ class GitHubClient:
         self, response_type: type[T], operation: GitHubOperation, path_values: PathValues, content: bytes
     ) -> T:
         try:
-            return shapes.parse_payload(response_type, content)
-        except shapes.UnexpectedPayload as error:
+            return payloads.parse_payload(response_type, content)
+        except payloads.UnexpectedPayload as error:
             raise PerfciError(
                 f"{self._requester.server} was to {operation.describe(path_values)} and answered "
                 "something else than GitHub "

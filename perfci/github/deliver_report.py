@@ -1,6 +1,4 @@
-"""Write a report onto its pull request: the check, or a commit status in its place, and one comment that is
-edited in place.
-"""
+"""Write a report onto its pull request: a check run or commit status, and one comment, edited in place."""
 
 from __future__ import annotations
 
@@ -10,6 +8,7 @@ from typing import Any
 
 from perfci.github.client import GitHubClient
 from perfci.github.errors import GitHubError
+from perfci.github.payloads import CheckRun, Comment
 from perfci.github.pull_report import (
     MAX_STATUS_LENGTH,
     CheckReport,
@@ -19,7 +18,6 @@ from perfci.github.pull_report import (
     comment_marker,
     commit_marker,
 )
-from perfci.github.shapes import CheckRun, Comment
 from perfci.model import PerfciError
 
 STATE_OF_CONCLUSION = {"success": "success", "neutral": "success", "skipped": "success", "failure": "failure"}

@@ -1,4 +1,4 @@
-"""What GitHub says when it does not do what was asked, and what a user can do about it."""
+"""Errors of GitHub's API, with what the user can do about each."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import httpx
 
-from perfci.github.operations import GitHubOperation
-from perfci.github.shapes import UnexpectedPayload, parse_payload
+from perfci.github.api_operations import GitHubOperation
+from perfci.github.payloads import UnexpectedPayload, parse_payload
 from perfci.model import PerfciError
 
 SECONDARY_WAIT_S = 60.0

@@ -1,12 +1,10 @@
-"""Which pull requests a workflow run belongs to: asked of GitHub by numbers, never taken from what the run
-made.
-"""
+"""Find the open pull requests of a workflow run through the API, never from what the run wrote."""
 
 from __future__ import annotations
 
 from perfci.github.client import GitHubClient
+from perfci.github.payloads import PullRequest, WorkflowRun
 from perfci.github.pull_report import ReportOutdated
-from perfci.github.shapes import PullRequest, WorkflowRun
 
 
 def find_pulls_of_run(client: GitHubClient, run: WorkflowRun) -> list[PullRequest]:

@@ -1,4 +1,4 @@
-"""What a pull request is to show of its verdict; the texts come in ready, and within GitHub's limits."""
+"""The report on a pull request: a comment and a check, within GitHub's length limits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote
 
-from perfci.github.operations import repository_path_parameters, require_full_sha
+from perfci.github.api_operations import repository_path_parameters, require_full_sha
 from perfci.model import PerfciError
 
 MAX_SUMMARY_LENGTH = 65_535

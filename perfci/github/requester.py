@@ -1,6 +1,4 @@
-"""Send requests to GitHub with the token and within its limits, again where that harms nobody, and fetch the
-files that it keeps elsewhere.
-"""
+"""Send requests to GitHub's API with token, retries, rate limits and pagination, and download files."""
 
 from __future__ import annotations
 
@@ -12,8 +10,8 @@ from typing import Any, TypeVar
 
 import httpx
 
+from perfci.github.api_operations import GitHubOperation
 from perfci.github.errors import GitHubError, GitHubNoResponse, GitHubUnreachable, error_from_response
-from perfci.github.operations import GitHubOperation
 from perfci.model import PerfciError
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Webhooks of GitHub: whether one is genuine, and what it says, cut down to what perfci acts on."""
+"""Verify the signature of a GitHub webhook and parse its event."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perfci.github.shapes import (
+from perfci.github.payloads import (
     Account,
     AppRef,
     CheckRun,

@@ -1,1 +1,1 @@
-"""What leaves and reaches this machine: the typed client, the spool, and the shapes that travel."""
+"""Network access: HTTP and SMTP, the upload spool, the typed API client and its schemas."""

@@ -1,4 +1,4 @@
-"""The typed client of the API: one method for each operation, in the same shapes as the server's."""
+"""The typed client of perfci's API: one method for each operation."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from perfci.model import PerfciError
-from perfci.net.shapes import Page, ProblemDetails
-from perfci.net.shapes.incidents import IncidentDetailShape, IncidentPage, IncidentPatch, IncidentShape
-from perfci.net.shapes.projects import (
+from perfci.net.api_schemas import Page, ProblemDetails
+from perfci.net.api_schemas.incidents import IncidentDetailShape, IncidentPage, IncidentPatch, IncidentShape
+from perfci.net.api_schemas.projects_and_access import (
     CreatedToken,
     NewProject,
     NewRepositoryBinding,
@@ -27,7 +27,7 @@ from perfci.net.shapes.projects import (
     TokenShape,
     Visibility,
 )
-from perfci.net.shapes.results import (
+from perfci.net.api_schemas.runs_and_series import (
     CommitPage,
     CommitShape,
     EnvironmentPage,
@@ -48,7 +48,7 @@ from perfci.net.shapes.results import (
     UnresolvedResultShape,
     UploadReceipt,
 )
-from perfci.net.shapes.verdicts import (
+from perfci.net.api_schemas.verdicts import (
     AddedExpectedChanges,
     ComparisonPage,
     ExpectedChangePage,

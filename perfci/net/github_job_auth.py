@@ -1,4 +1,4 @@
-"""How a job of GitHub Actions logs in: GitHub signs what it is, and the server gives it a token for that."""
+"""Log in from a GitHub Actions job: exchange its OIDC token for an API token."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from perfci.net.api_client import API_PREFIX, ApiError, error_from_response
-from perfci.net.shapes import Shape
-from perfci.net.shapes.projects import CreatedJobToken, IdTokenExchange
+from perfci.net.api_schemas import Shape
+from perfci.net.api_schemas.projects_and_access import CreatedJobToken, IdTokenExchange
 
 T = TypeVar("T", bound=BaseModel)
 AuthFlow = Generator[httpx.Request, httpx.Response, None]

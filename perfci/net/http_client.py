@@ -1,4 +1,4 @@
-"""The one door to the network: every request of perfci leaves through a client made here."""
+"""Open the HTTP clients that every request of perfci goes through."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The public keys of a token's issuer: fetched from one address, kept for an hour, and used for a day without
-it.
-"""
+"""Fetch and cache the public keys (JWKS) of a token issuer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mail by SMTP: one message, one connection."""
+"""Build and send mail by SMTP: one message, one connection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from email.utils import format_datetime
 from typing import Literal
 
 from perfci.model import PerfciError
-from perfci.net.checked_http import HostUnreachable
+from perfci.net.ssrf_safe_http import HostUnreachable
 
 TIMEOUT_S = 10.0
 """For each answer of the mail server."""

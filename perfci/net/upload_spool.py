@@ -1,6 +1,4 @@
-"""Results that wait to be sent, on disk before the first attempt: what was measured once is never lost by a
-network.
-"""
+"""The upload spool: documents on disk until a server has stored them."""
 
 from __future__ import annotations
 

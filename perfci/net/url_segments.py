@@ -1,4 +1,4 @@
-"""Names as one URL segment each: every name has exactly one spelling, and no two names share one."""
+"""Encode names as URL path segments: every name has exactly one spelling, and no two names share one."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from perfci.report.escaping import make_printable
 from perfci.report.number_format import format_count, format_percent
 from perfci.report.serializers import JsonFields, serialize_series
-from perfci.report.verdict_table import align_table
+from perfci.report.text_table import align_table
 from perfci.verdicts.calibration import (
     Calibration,
     CalibrationWindow,

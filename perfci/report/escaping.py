@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from perfci.model import Series
-
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 MAX_NAME_LENGTH = 120
 MAX_LINE_LENGTH = 1000
@@ -16,21 +14,11 @@ MAX_BACKTICKS = 40
 PLAIN_URL = re.compile(r"https?://[A-Za-z0-9][A-Za-z0-9._~:/?#&=+,;%@!$*\[\]-]{,1000}")
 """URLs without a character that could end a Markdown link."""
 
-SELF_EVIDENT_METRICS = frozenset({"time", "cpu_time", "value", "memory", "peak_memory"})
-"""Metric names omitted from series names, as the unit and the sentence already imply them."""
-
 
 def make_printable(text: str, limit: int = MAX_NAME_LENGTH) -> str:
     """Replace control, line-break and bidirectional characters, and shorten the text to ``limit``."""
     clean = "".join(character if character.isprintable() else REPLACEMENT for character in text)
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
-
-
-def series_name(series: Series) -> str:
-    """Return the short name of a series: its cell, and its metric unless that is self-evident."""
-    if series.metric.name in SELF_EVIDENT_METRICS:
-        return make_printable(series.cell)
-    return make_printable(f"{series.cell} · {series.metric.name}")
 
 
 def strip_parameter_quotes(value: str) -> str:

@@ -12,8 +12,8 @@ from perfci.report.number_format import (
     format_signed_percent,
     format_significant_digits,
 )
+from perfci.report.text_table import align_table
 from perfci.report.verdict_sentences import level_change_phrase
-from perfci.report.verdict_table import align_table
 from perfci.verdicts.goals.goal_clauses import compute_unit_factor
 from perfci.verdicts.goals.goal_verdict import ClauseVerdict, GoalOutcome, GoalVerdict
 from perfci.verdicts.goals.tradeoffs import Tradeoff

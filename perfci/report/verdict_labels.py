@@ -1,10 +1,11 @@
-"""Label, glyph and colour tone of a verdict, so that no meaning depends on colour alone."""
+"""Short names of series; label, glyph and colour tone of verdicts (no meaning is in colour alone)."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from perfci.model import Direction, Stage, Status, Verdict, VerdictKind
+from perfci.model import Direction, Series, Stage, Status, Verdict, VerdictKind
+from perfci.report.escaping import make_printable
 
 Tone = Literal["worse", "better", "same", "unsure", "void"]
 """The colour tone of a verdict: vermilion, blue, grey, amber, or hollow grey."""
@@ -27,6 +28,9 @@ GLYPHS = {
     VerdictKind.FAILED: "✕",
 }
 
+SELF_EVIDENT_METRICS = frozenset({"time", "cpu_time", "value", "memory", "peak_memory"})
+"""Metric names omitted from series names, as the unit and the sentence already imply them."""
+
 CHANGE_KINDS = frozenset({VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT})
 
 QUIET_KINDS = frozenset({VerdictKind.UNCHANGED, VerdictKind.INCONCLUSIVE})
@@ -41,6 +45,13 @@ SEVERITY_ORDER = (
     VerdictKind.IMPROVEMENT,
     VerdictKind.UNCHANGED,
 )
+
+
+def short_series_name(series: Series) -> str:
+    """Return the short name of a series: its cell, and its metric unless that is self-evident."""
+    if series.metric.name in SELF_EVIDENT_METRICS:
+        return make_printable(series.cell)
+    return make_printable(f"{series.cell} · {series.metric.name}")
 
 
 def kind_label(kind: VerdictKind) -> str:

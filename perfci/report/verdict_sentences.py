@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from perfci.model import Interval, Metric, Series, Stage, Verdict, VerdictKind
 from perfci.report.charts.series_trend import ChangeMark, Trend
-from perfci.report.escaping import make_printable, series_name
+from perfci.report.escaping import make_printable
 from perfci.report.number_format import (
     choose_scale,
     format_count,
@@ -17,7 +17,15 @@ from perfci.report.number_format import (
     format_quantity,
     format_signed_percent,
 )
-from perfci.report.verdict_labels import CHANGE_KINDS, SEVERITY_ORDER, TONES, Tone, is_candidate, kind_label
+from perfci.report.verdict_labels import (
+    CHANGE_KINDS,
+    SEVERITY_ORDER,
+    TONES,
+    Tone,
+    is_candidate,
+    kind_label,
+    short_series_name,
+)
 
 MAX_REASON_LENGTH = 300
 
@@ -27,7 +35,7 @@ FACTOR_WORDING_FROM = 3.0
 
 def verdict_sentence(verdict: Verdict) -> str:
     """Describe the decision, the size of the change and its uncertainty."""
-    name = series_name(verdict.series)
+    name = short_series_name(verdict.series)
     if verdict.kind in CHANGE_KINDS and verdict.ratio is not None:
         sentence = f"{name} {change_phrase(verdict)}"
         if is_candidate(verdict):
@@ -160,7 +168,7 @@ def trend_sentence(trend: Trend) -> PageSummary:
 
     A series without levels is informational: only its last value is given.
     """
-    name, metric = series_name(trend.series), trend.series.metric
+    name, metric = short_series_name(trend.series), trend.series.metric
     failures = [f"{format_count(len(trend.failed_dots), 'commit')} failed"] if trend.failed_dots else []
     if trend.last_level is None:
         if trend.dots and not trend.failed_dots:
@@ -179,7 +187,7 @@ def unavailable_series_sentence(series: Series, reason: str) -> PageSummary:
     """Describe why a machine cannot measure a series, which is no failure."""
     cause = make_printable(reason, MAX_REASON_LENGTH).rstrip(".")
     detail = f"Reason: {cause}" if cause else ""
-    return PageSummary(f"{series_name(series)} cannot be measured on this machine", detail)
+    return PageSummary(f"{short_series_name(series)} cannot be measured on this machine", detail)
 
 
 def change_mark_sentence(mark: ChangeMark, metric: Metric) -> str:

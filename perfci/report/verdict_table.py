@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Sequence
 
 from perfci.model import Verdict
 from perfci.report.escaping import make_printable
 from perfci.report.number_format import format_percent, format_signed_percent
+from perfci.report.text_table import align_table
 from perfci.report.verdict_labels import verdict_glyph, verdict_label
 from perfci.report.verdict_sentences import (
     comparison_sentence,
@@ -59,23 +59,6 @@ def format_verdict_advice(verdicts: Iterable[Verdict]) -> str:
     )
 
 
-def align_table(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], left_aligned: frozenset[int] = frozenset({0})
-) -> str:
-    """Align the columns of a table by display width, and omit those that are empty in every row."""
-    used = [k for k, heading in enumerate(headings) if any(row[k] for row in rows)]
-    lines = [[line[k] for k in used] for line in (headings, *rows)]
-    widths = [max(_display_width(line[k]) for line in lines) for k in range(len(used))]
-    texts = []
-    for line in lines:
-        padded = []
-        for column, width, cell in zip(used, widths, line, strict=True):
-            space = " " * (width - _display_width(cell))
-            padded.append(cell + space if column in left_aligned else space + cell)
-        texts.append("  ".join(padded).rstrip())
-    return "\n".join(texts)
-
-
 def _verdict_row(verdict: Verdict) -> tuple[str, ...]:
     metric = verdict.series.metric
     return (
@@ -90,12 +73,3 @@ def _verdict_row(verdict: Verdict) -> tuple[str, ...]:
         "" if verdict.noise_floor is None else format_percent(verdict.noise_floor),
         "" if verdict.mde is None else format_percent(verdict.mde),
     )
-
-
-def _display_width(text: str) -> int:
-    """Count terminal columns: two for East Asian wide characters, none for combining marks."""
-    width = 0
-    for character in text:
-        if not unicodedata.combining(character):
-            width += 2 if unicodedata.east_asian_width(character) in "WF" else 1
-    return width

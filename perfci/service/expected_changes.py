@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.github import accept_comment
 from perfci.github.client import GitHubClient
-from perfci.github.shapes import PullRequest
+from perfci.github.payloads import PullRequest
 from perfci.service.audit_context import AuditContext
 from perfci.store.incidents import exemptions
 from perfci.store.incidents.exemptions import ExpectedChangeRecord

@@ -11,8 +11,8 @@ import pytest
 from api_client import NOW, Api
 
 from perfci.net.api_client import ApiClient, ApiError
+from perfci.net.api_schemas.runs_and_series import ReportingScheduleChange
 from perfci.net.http_client import open_http_client
-from perfci.net.shapes.results import ReportingScheduleChange
 from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
 from perfci.store import Store
 from perfci.store.columns import series_identity

@@ -12,8 +12,8 @@ from api_client import NOW, Api
 
 from perfci.auth.grants import JobGrant, expected_change_refusal
 from perfci.net.api_client import ApiClient, ApiError
+from perfci.net.api_schemas.verdicts import ExpectedChangeShape, NewExpectedChange, NewExpectedChanges
 from perfci.net.http_client import open_http_client
-from perfci.net.shapes.verdicts import ExpectedChangeShape, NewExpectedChange, NewExpectedChanges
 from perfci.store import Store
 from perfci.store.jobs import leased_work
 from perfci.store.projects import create_project

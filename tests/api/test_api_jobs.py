@@ -19,8 +19,8 @@ from perfci.config import Settings
 from perfci.model import Commit, Role, Run
 from perfci.net import jwks as door
 from perfci.net.api_client import ApiClient, ApiError
+from perfci.net.api_schemas.projects_and_access import NewRepositoryBinding
 from perfci.net.http_client import open_http_client, wsgi_transport
-from perfci.net.shapes.projects import NewRepositoryBinding
 from perfci.store import Store
 from perfci.store.access import audit_log as audit
 from perfci.store.projects import create_project, find_project

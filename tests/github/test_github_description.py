@@ -11,37 +11,37 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 
-from perfci.github import operations as ask
-from perfci.github import shapes
+from perfci.github import api_operations as ask
+from perfci.github import payloads
+from perfci.github.api_operations import ALL_OPERATIONS, GitHubOperation
 from perfci.github.app_auth import PERMISSIONS
-from perfci.github.operations import ALL_OPERATIONS, GitHubOperation
 from tests.support import npm_packages
 from tests.support.github_openapi import PREFIXES, Description
 
 ANSWERS: dict[GitHubOperation, Any] = {
-    ask.GET_REPOSITORY: shapes.RepositoryDetails,
-    ask.GET_PERMISSION: shapes.Permission,
-    ask.GET_PULL: shapes.PullRequest,
-    ask.LIST_PULLS: list[shapes.PullRequest],
-    ask.LIST_PULLS_OF_COMMIT: list[shapes.PullRequest],
-    ask.LIST_COMMENTS: list[shapes.Comment],
-    ask.LIST_REPOSITORY_COMMENTS: list[shapes.Comment],
-    ask.CREATE_COMMENT: shapes.Comment,
-    ask.UPDATE_COMMENT: shapes.Comment,
-    ask.LIST_ISSUES: list[shapes.Issue],
-    ask.CREATE_ISSUE: shapes.Issue,
-    ask.LIST_CHECKS: shapes.CheckRuns,
-    ask.CREATE_CHECK: shapes.CheckRun,
-    ask.UPDATE_CHECK: shapes.CheckRun,
-    ask.LIST_STATUSES: list[shapes.CommitStatus],
-    ask.CREATE_STATUS: shapes.CommitStatus,
-    ask.GET_WORKFLOW_RUN: shapes.WorkflowRun,
-    ask.LIST_WORKFLOW_RUNS: shapes.WorkflowRuns,
-    ask.LIST_ARTIFACTS: shapes.Artifacts,
-    ask.LIST_REPOSITORY_ARTIFACTS: shapes.Artifacts,
-    ask.GET_APP: shapes.AppInfo,
-    ask.GET_INSTALLATION: shapes.InstallationRef,
-    ask.CREATE_INSTALLATION_TOKEN: shapes.MintedToken,
+    ask.GET_REPOSITORY: payloads.RepositoryDetails,
+    ask.GET_PERMISSION: payloads.Permission,
+    ask.GET_PULL: payloads.PullRequest,
+    ask.LIST_PULLS: list[payloads.PullRequest],
+    ask.LIST_PULLS_OF_COMMIT: list[payloads.PullRequest],
+    ask.LIST_COMMENTS: list[payloads.Comment],
+    ask.LIST_REPOSITORY_COMMENTS: list[payloads.Comment],
+    ask.CREATE_COMMENT: payloads.Comment,
+    ask.UPDATE_COMMENT: payloads.Comment,
+    ask.LIST_ISSUES: list[payloads.Issue],
+    ask.CREATE_ISSUE: payloads.Issue,
+    ask.LIST_CHECKS: payloads.CheckRuns,
+    ask.CREATE_CHECK: payloads.CheckRun,
+    ask.UPDATE_CHECK: payloads.CheckRun,
+    ask.LIST_STATUSES: list[payloads.CommitStatus],
+    ask.CREATE_STATUS: payloads.CommitStatus,
+    ask.GET_WORKFLOW_RUN: payloads.WorkflowRun,
+    ask.LIST_WORKFLOW_RUNS: payloads.WorkflowRuns,
+    ask.LIST_ARTIFACTS: payloads.Artifacts,
+    ask.LIST_REPOSITORY_ARTIFACTS: payloads.Artifacts,
+    ask.GET_APP: payloads.AppInfo,
+    ask.GET_INSTALLATION: payloads.InstallationRef,
+    ask.CREATE_INSTALLATION_TOKEN: payloads.MintedToken,
 }
 """What perfci reads from each answer; the others' answers are not read."""
 
@@ -58,7 +58,7 @@ def test_reads_githubs_own_examples(description: Description, operation: GitHubO
     example = description.example(operation)
 
     assert example is not None
-    shapes.parse_payload(ANSWERS[operation], json.dumps(example).encode())
+    payloads.parse_payload(ANSWERS[operation], json.dumps(example).encode())
 
 
 @pytest.mark.parametrize("operation", list(ANSWERS), ids=lambda item: f"{item.method} {item.path}")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from perfci.github.api_operations import ALL_OPERATIONS
 from perfci.github.app_auth import AppKey, GitHubApp
 from perfci.github.client import GitHubClient
-from perfci.github.operations import ALL_OPERATIONS
 from perfci.github.requester import DownloadLimits, GitHubRetryPolicy
 from tests.support.builders import NOON
 from tests.support.stateful_github import HEAD, STORE, FakeGitHub, Grant

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from perfci.cli import run_cli
-from perfci.cli.compare.commands import measure_comparison
+from perfci.cli.compare.commits import measure_comparison
 from perfci.formats import run_document
 from perfci.github.client import open_github_client
 from perfci.model import PerfciError, Role

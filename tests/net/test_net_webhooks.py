@@ -11,8 +11,8 @@ import pytest
 
 from perfci.model import PerfciError
 from perfci.net.address_check import ForbiddenAddress
-from perfci.net.checked_http import MAX_RESPONSE_BYTES, CheckedTransport, HostUnreachable, send_request
 from perfci.net.http_client import open_http_client
+from perfci.net.ssrf_safe_http import MAX_RESPONSE_BYTES, CheckedTransport, HostUnreachable, send_request
 
 HERE = [ipaddress.ip_network("127.0.0.0/8")]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from perfci.model import Interval
-from perfci.report.pooled_text import format_pooled_verdict, render_pooled_verdict_markdown
+from perfci.report.pooled_verdict_text import format_pooled_verdict, render_pooled_verdict_markdown
 from perfci.verdicts.compare.pooled_verdict import PooledKind, PooledVerdict
 
 

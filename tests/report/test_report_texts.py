@@ -5,7 +5,8 @@ import re
 import pytest
 
 from perfci.report.escaping import code_span, escape_csv_cell, make_printable
-from perfci.report.verdict_table import align_table, format_comparison, format_verdict_table
+from perfci.report.text_table import align_table
+from perfci.report.verdict_table import format_comparison, format_verdict_table
 from tests.support.report_builders import EXPECTED, a_series, a_verdict, one_verdict_per_kind
 
 HOSTILE = [

@@ -15,7 +15,7 @@ from typing import Any
 from openapi_core import Config, OpenAPI
 from openapi_core.testing import MockRequest
 
-from perfci.github.operations import ALL_OPERATIONS, GitHubOperation
+from perfci.github.api_operations import ALL_OPERATIONS, GitHubOperation
 from tests.support import npm_packages
 
 HOSTS = {"api.github.com": "https://api.github.com", "ghes-3.19": "https://ghes.example.com/api/v3"}

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from perfci.config.tables import EnvironmentTable
+from perfci.config.toml_tables import EnvironmentTable
 from perfci.runner import fork_server_client
 from tests.support import environment_fork_server
 

@@ -119,7 +119,7 @@ DIALECT = (
     Word(r"nudg\w*", "move boundary", in_text=True),
     Word("alerts?", "incidents", bare=True),
     Word("rel", "change_ratio", bare=True),
-    Word("cost", "a public name that says of what", bare=True, allowed=r"^(?!.*net/shapes)"),
+    Word("cost", "a public name that says of what", bare=True, allowed=r"^(?!.*net/api_schemas)"),
     Word("by|act", "AuditContext (the classes By and Act)", bare=True, allowed=r":_?(by|act|BY|ACT)$"),
 )
 

@@ -6,13 +6,9 @@ from collections.abc import Sequence
 
 import click
 
-from perfci.cli.compare.comparison_options import ComparisonOptions, comparison_exit_code, resolve_commit
-from perfci.cli.shared.context import (
-    current_repository,
-    load_repository_config,
-    lock_machine_and_open_store,
-    write_json,
-)
+from perfci.cli.compare.options_and_exit_code import ComparisonOptions, comparison_exit_code, resolve_commit
+from perfci.cli.shared.command_output import write_json
+from perfci.cli.shared.context import current_repository, load_repository_config, lock_machine_and_open_store
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.measure.ablation import (
     AblationResult,

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.compare.commands import exit_code, measure_comparison
-from perfci.cli.compare.commands import write_report as print_report
-from perfci.cli.compare.comparison_options import ComparisonOptions
+from perfci.cli.compare.commits import exit_code, measure_comparison
+from perfci.cli.compare.commits import write_report as print_report
+from perfci.cli.compare.options_and_exit_code import ComparisonOptions
 from perfci.cli.github.slowdown_profiles import profile_slowdowns
 from perfci.cli.shared.context import (
     current_config,

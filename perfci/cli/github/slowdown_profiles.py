@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.compare.comparison_options import ComparisonOptions
+from perfci.cli.compare.options_and_exit_code import ComparisonOptions
 from perfci.cli.profile import format_profile_tables
 from perfci.cli.shared.context import lock_machine
 from perfci.cli.shared.terminal_progress import TerminalProgress
@@ -18,7 +18,7 @@ from perfci.measure.open_session import create_runner, prepare_session_scope
 from perfci.measure.profiles import TRACE_FILE, profile_cells, profile_folder_name
 from perfci.model import Commit, PerfciError, VerdictKind
 from perfci.report.escaping import make_printable
-from perfci.report.pulls.comment_columns import SECTION_TITLES, sort_by_attention
+from perfci.report.pulls.comment_rows import SECTION_TITLES, sort_by_attention
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.runner.git_repository import GitRepository
 from perfci.runner.measurement_runner import MeasurementRunner

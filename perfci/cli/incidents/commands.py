@@ -15,11 +15,12 @@ from perfci.cli.incidents.incident_listing import (
     load_stored_incident,
     load_stored_overview,
 )
-from perfci.cli.shared.context import current_config, current_repository, open_store_to_read, write_json
+from perfci.cli.shared.command_output import write_json
+from perfci.cli.shared.context import current_config, current_repository, open_store_to_read
 from perfci.cli.shared.options import global_options, json_option
 from perfci.model import PerfciError
 from perfci.policies import build_policy
-from perfci.report.incidents.incident_list import serialize_incident_overview
+from perfci.report.incidents.incident_overview import serialize_incident_overview
 from perfci.report.incidents.incident_text import serialize_incident
 from perfci.service.incidents.compute_evaluation import ProjectEvaluation, derive_evaluation
 from perfci.service.incidents.serialize_incidents import serialize_incident_detail, serialize_stored_overview

@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
+from perfci.cli.shared.command_output import write_list
 from perfci.cli.shared.context import (
     current_config,
     local_audit_context,
     run_read_transaction,
     run_write_transaction,
-    write_list,
 )
 from perfci.cli.shared.options import global_options, json_option
 from perfci.model import IncidentState, PerfciError

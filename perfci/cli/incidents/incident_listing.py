@@ -1,4 +1,4 @@
-"""Incidents as text: those that an evaluation stored, or those derived from the history at this moment."""
+"""Load incidents and format them for a terminal: stored ones, or those derived from the history now."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from perfci.cli.shared.context import current_config, open_store_to_read
 from perfci.model import IncidentKind
-from perfci.report.incidents import activity_log, incident_list, notification_text
+from perfci.report.incidents import activity_log, incident_overview, notification_text
 from perfci.report.incidents import incident_text as words
 from perfci.service.incidents.compute_evaluation import ProjectEvaluation
 from perfci.service.incidents.serialize_incidents import (
@@ -127,11 +127,11 @@ def format_stored_incident(incident: IncidentDetail) -> Iterator[str]:
 
 def format_derived_overview(evaluation: ProjectEvaluation) -> Iterator[str]:
     """A summary line, then every section; re-measurements and slow drift come with their commands."""
-    summary = incident_list.incidents_summary(
+    summary = incident_overview.incidents_summary(
         evaluation.incidents, len(evaluation.retests), len(evaluation.creeps)
     )
     yield f"{evaluation.project}: {summary}"
-    for title, incidents in incident_list.group_by_section(evaluation.incidents):
+    for title, incidents in incident_overview.group_by_section(evaluation.incidents):
         yield from ("", title)
         for incident in incidents:
             yield from format_derived_summary(incident, evaluation)
@@ -139,15 +139,15 @@ def format_derived_overview(evaluation: ProjectEvaluation) -> Iterator[str]:
         yield from ("", "Suggested re-measurements")
         for retest in evaluation.retests:
             yield from (
-                f"  {incident_list.retest_sentence(retest)}",
-                f"    {incident_list.retest_command(retest)}",
+                f"  {incident_overview.retest_sentence(retest)}",
+                f"    {incident_overview.retest_command(retest)}",
             )
     if evaluation.creeps:
         yield from ("", "Slow drift since a release")
         for creep in evaluation.creeps:
             yield from (
-                f"  {incident_list.creep_sentence(creep)}",
-                f"    {incident_list.creep_command(creep)}",
+                f"  {incident_overview.creep_sentence(creep)}",
+                f"    {incident_overview.creep_command(creep)}",
             )
 
 

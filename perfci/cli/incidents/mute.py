@@ -6,16 +6,12 @@ from datetime import UTC, datetime
 
 import click
 
-from perfci.cli.shared.backend import build_request
-from perfci.cli.shared.context import (
-    local_audit_context,
-    run_read_transaction,
-    run_write_transaction,
-    write_list,
-)
+from perfci.cli.shared.accounts_backend import build_request
+from perfci.cli.shared.command_output import write_list
+from perfci.cli.shared.context import local_audit_context, run_read_transaction, run_write_transaction
 from perfci.cli.shared.options import global_options, json_option
 from perfci.model import PerfciError
-from perfci.net.shapes.incidents import MuteChange
+from perfci.net.api_schemas.incidents import MuteChange
 from perfci.service.incidents.mute_benchmarks import mute_benchmark
 from perfci.store.incidents.exemptions import load_mutes
 

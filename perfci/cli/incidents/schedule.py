@@ -5,15 +5,11 @@ from __future__ import annotations
 import click
 from pydantic import ValidationError
 
-from perfci.cli.shared.context import (
-    local_audit_context,
-    run_read_transaction,
-    run_write_transaction,
-    write_list,
-)
+from perfci.cli.shared.command_output import write_list
+from perfci.cli.shared.context import local_audit_context, run_read_transaction, run_write_transaction
 from perfci.cli.shared.options import global_options, json_option, parse_duration
 from perfci.model import PerfciError
-from perfci.net.shapes.results import ReportingScheduleChange
+from perfci.net.api_schemas.runs_and_series import ReportingScheduleChange
 from perfci.service.incidents.mute_benchmarks import set_reporting_schedule
 from perfci.store.incidents.reporting_schedules import ReportingSchedule, load_reporting_schedules
 

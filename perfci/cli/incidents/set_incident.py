@@ -9,7 +9,8 @@ import click
 from sqlalchemy.orm import Session
 
 from perfci.cli.incidents.incident_listing import format_stored_summary
-from perfci.cli.shared.context import local_audit_context, run_write_transaction, write_json
+from perfci.cli.shared.command_output import write_json
+from perfci.cli.shared.context import local_audit_context, run_write_transaction
 from perfci.cli.shared.options import DayParam, global_options, json_option
 from perfci.model import IncidentState, PerfciError
 from perfci.service.incidents.serialize_incidents import serialize_incident

@@ -7,10 +7,10 @@ import shlex
 from collections.abc import Iterable, Mapping
 
 from perfci.model import ChangePoint, Commit, Incident, IncidentKind
-from perfci.report.escaping import make_printable, series_name
+from perfci.report.escaping import make_printable
 from perfci.report.number_format import format_count, format_signed_percent
 from perfci.report.serializers import JsonFields, serialize_commit, serialize_series
-from perfci.report.verdict_labels import Tone
+from perfci.report.verdict_labels import Tone, short_series_name
 from perfci.report.verdict_sentences import level_change_phrase
 from perfci.verdicts.incidents.page_budget import BudgetedIncident, Disposition
 from perfci.verdicts.incidents.step_causes import is_next_commit
@@ -138,8 +138,8 @@ def member_sentence(change: ChangePoint) -> str:
     """Describe the change of one series."""
     metric = change.series.metric
     if change.before > 0:
-        return f"{series_name(change.series)} {level_change_phrase(1 + change.relative_change, metric)}"
-    return f"{series_name(change.series)} went from {change.before:g} to {change.after:g}"
+        return f"{short_series_name(change.series)} {level_change_phrase(1 + change.relative_change, metric)}"
+    return f"{short_series_name(change.series)} went from {change.before:g} to {change.after:g}"
 
 
 def disposition_sentence(budgeted: BudgetedIncident, pages_per_week: int) -> str:

@@ -1,35 +1,16 @@
-"""Define the columns of the Markdown tables of verdicts, and the order and choice of their rows."""
+"""Define the columns of the Markdown tables of verdicts."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from perfci.model import Interval, MetricClass, Series, Verdict, VerdictKind
+from perfci.model import Interval, Series, Verdict, VerdictKind
 from perfci.report.escaping import code_span, make_printable
 from perfci.report.number_format import format_percent, format_signed_percent
-from perfci.report.pulls.comparison_findings import VerdictBar, headline_label, may_fail_check
+from perfci.report.pulls.comparison_findings import headline_label
 from perfci.report.verdict_labels import CHANGE_KINDS, is_candidate, verdict_glyph
 from perfci.report.verdict_sentences import format_interval, format_levels, verdict_advice
-
-SECTION_TITLES = {
-    MetricClass.TIME: "Time",
-    MetricClass.THROUGHPUT: "Time",
-    MetricClass.TAIL: "Time",
-    MetricClass.SLA: "Time",
-    MetricClass.MEMORY: "Memory",
-    MetricClass.COMPILE: "Compile and start time",
-    MetricClass.COUNT: "Counts",
-    MetricClass.NUMERICS: "Numerics",
-    MetricClass.OTHER: "Other",
-}
-"""The section of each metric class, so that memory and time are not ranked in one table."""
-
-MIN_NOISE_FLOOR = 0.005
-"""The smallest noise floor used to rank changes.
-
-Without it an exactly counted metric, such as one more operator, would outrank any slowdown."""
 
 KNOWN_UNITS = frozenset({"seconds", "bytes", "count"})
 """Units written as plain text; a unit defined by a suite is foreign text and becomes a code span."""
@@ -55,34 +36,6 @@ class VerdictColumns:
     def render_row(self, verdict: Verdict) -> str:
         """Render one row."""
         return f"| {' | '.join(cell(verdict) for _, _, cell in self.cells)} |"
-
-
-def sort_by_attention(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Order verdicts: failures, then confirmed regressions, each by size of change relative to noise."""
-
-    def sort_key(verdict: Verdict) -> tuple[bool, bool, float, str]:
-        size = math.inf
-        if verdict.ratio is not None and verdict.ratio > 0:
-            noise = max(verdict.noise_floor or 0.0, MIN_NOISE_FLOOR)
-            size = abs(math.log(verdict.ratio)) / noise
-        is_failed = verdict.kind is VerdictKind.FAILED
-        return not is_failed, not may_fail_check(verdict), -size, verdict.series.label
-
-    return sorted(verdicts, key=sort_key)
-
-
-def select_rows_per_section(
-    verdicts: Sequence[Verdict], max_rows: int, bars: Mapping[Series, VerdictBar]
-) -> list[Verdict]:
-    """Select the first ``max_rows`` verdicts, and at least one of every section that has any."""
-    # Reversed, so that the first verdict of each section wins; by identity, as equal verdicts may occur.
-    leading_rows = {
-        SECTION_TITLES[bars[verdict.series].metric_class]: verdict for verdict in reversed(verdicts)
-    }
-    chosen = {id(verdict) for verdict in leading_rows.values()}
-    others = [verdict for verdict in verdicts if id(verdict) not in chosen]
-    chosen |= {id(verdict) for verdict in others[: max(0, max_rows - len(chosen))]}
-    return [verdict for verdict in verdicts if id(verdict) in chosen]
 
 
 def change_columns(*, hardware: bool) -> VerdictColumns:

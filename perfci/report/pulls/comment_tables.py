@@ -9,7 +9,9 @@ from perfci.model import Series, Verdict, VerdictKind
 from perfci.report.escaping import code_span
 from perfci.report.number_format import format_count
 from perfci.report.pulls import comment_columns
-from perfci.report.pulls.comment_columns import VerdictColumns, sort_by_attention
+from perfci.report.pulls.comment_columns import VerdictColumns
+from perfci.report.pulls.comment_rows import SECTION_TITLES, select_rows_per_section, sort_by_attention
+from perfci.report.pulls.comment_truncation import CommentBlock
 from perfci.report.pulls.comparison_findings import (
     CANDIDATE_REGRESSION,
     REMOVED,
@@ -17,7 +19,6 @@ from perfci.report.pulls.comparison_findings import (
     headline_label,
     may_fail_check,
 )
-from perfci.report.pulls.truncation import CommentBlock
 from perfci.report.verdict_labels import CHANGE_KINDS
 
 MAX_ROWS = 10
@@ -26,7 +27,7 @@ MAX_ROWS = 10
 MAX_FOLDED_ROWS = 50
 """The number of rows of a folded table; the report page has all of them."""
 
-SECTIONS = tuple(dict.fromkeys(comment_columns.SECTION_TITLES.values()))
+SECTIONS = tuple(dict.fromkeys(SECTION_TITLES.values()))
 MISSING_LABELS = (REMOVED, "not comparable", "new", "not measured")
 
 
@@ -49,9 +50,7 @@ def regression_blocks(findings: Findings) -> list[CommentBlock]:
 
 def select_unfolded_regressions(findings: Findings) -> list[Verdict]:
     """Select the regressions that are shown unfolded."""
-    return comment_columns.select_rows_per_section(
-        _worse_verdicts(findings), MAX_ROWS, findings.bars_by_series
-    )
+    return select_rows_per_section(_worse_verdicts(findings), MAX_ROWS, findings.bars_by_series)
 
 
 def main_drift_blocks(findings: Findings) -> list[CommentBlock]:
@@ -155,10 +154,7 @@ def _verdicts_of_kinds(findings: Findings, kinds: Iterable[VerdictKind]) -> list
 
 
 def _sections_by_series(findings: Findings) -> dict[Series, str]:
-    return {
-        series: comment_columns.SECTION_TITLES[bar.metric_class]
-        for series, bar in findings.bars_by_series.items()
-    }
+    return {series: SECTION_TITLES[bar.metric_class] for series, bar in findings.bars_by_series.items()}
 
 
 def _table_blocks(

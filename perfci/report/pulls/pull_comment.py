@@ -14,9 +14,10 @@ from statistics import median
 from perfci.report.escaping import code_block, code_span, markdown_link
 from perfci.report.goal_text import goal_markdown_lines
 from perfci.report.number_format import format_count, format_percent, format_signed_percent
-from perfci.report.pooled_text import render_pooled_verdict_markdown
+from perfci.report.pooled_verdict_text import render_pooled_verdict_markdown
 from perfci.report.pulls import comment_tables as tables
-from perfci.report.pulls.comment_columns import SECTION_TITLES
+from perfci.report.pulls.comment_rows import SECTION_TITLES
+from perfci.report.pulls.comment_truncation import CommentBlock, render_within_limit
 from perfci.report.pulls.comparison_findings import (
     IDENTICAL_INPUTS_NOTE,
     Findings,
@@ -27,7 +28,6 @@ from perfci.report.pulls.comparison_findings import (
     is_undecided,
     may_fail_check,
 )
-from perfci.report.pulls.truncation import CommentBlock, render_within_limit
 from perfci.report.variant_text import rejected_variant_name
 from perfci.report.verdict_sentences import MAX_REASON_LENGTH
 from perfci.verdicts.goals.goal_verdict import OUTCOMES_WORST_FIRST, GoalOutcome

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from perfci.auth.permissions import EVERY_PROJECT_ID, LOCAL, ProjectRole, Scope
 from perfci.model import PerfciError
 from perfci.net.api_client import ApiClient, ApiError
-from perfci.net.shapes.projects import (
+from perfci.net.api_schemas.projects_and_access import (
     CreatedToken,
     NewToken,
     ProjectMemberShape,

@@ -13,7 +13,7 @@ from perfci.config import HistoryTable
 from perfci.history.project_snapshot import ProjectSnapshot
 from perfci.model import Commit, Incident, IncidentState, Retest
 from perfci.report.incidents import incident_text as words
-from perfci.report.incidents.incident_list import retest_sentence, serialize_creep, serialize_retest
+from perfci.report.incidents.incident_overview import retest_sentence, serialize_creep, serialize_retest
 from perfci.store.incidents.exemptions import load_expected_changes
 from perfci.store.incidents.records import MONITORED, PAGE, EvaluationRecord, IncidentRecord, Mute
 from perfci.verdicts.expected_change import ExpectedChange

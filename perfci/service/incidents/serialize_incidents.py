@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import ChangePoint, Series
-from perfci.report.incidents import incident_list
+from perfci.report.incidents import incident_overview
 from perfci.report.incidents import incident_text as words
 from perfci.report.serializers import serialize_series
 from perfci.service.incidents.triage import require_incident
@@ -110,7 +110,7 @@ class IncidentOverview:
 
     @property
     def sentence(self) -> str:
-        return incident_list.format_incident_counts(
+        return incident_overview.format_incident_counts(
             self.counts, len(self.evaluation.retests), len(self.evaluation.creeps)
         )
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from perfci.model import IncidentState, PerfciError
-from perfci.net.shapes.incidents import IncidentPatch
+from perfci.net.api_schemas.incidents import IncidentPatch
 from perfci.service.audit_context import AuditContext
 from perfci.store.incidents.records import IncidentEvent, IncidentRecord
 

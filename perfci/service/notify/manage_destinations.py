@@ -10,11 +10,11 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.github.operations import repository_path_parameters
+from perfci.github.api_operations import repository_path_parameters
 from perfci.model import PerfciError
-from perfci.net.checked_http import parse_destination_url as web_address
-from perfci.net.shapes import VISIBLE_LINE_PATTERN
+from perfci.net.api_schemas import VISIBLE_LINE_PATTERN
 from perfci.net.smtp_mail import validate_recipient
+from perfci.net.ssrf_safe_http import parse_destination_url as web_address
 from perfci.service.audit_context import AuditContext
 from perfci.service.notify.quiet_hours import compute_send_time, parse_time
 from perfci.service.notify.senders import SENDERS, SenderConfig

@@ -19,7 +19,7 @@ from perfci.github.requester import GitHubRetryPolicy
 from perfci.model import PerfciError
 from perfci.net import smtp_mail
 from perfci.net.address_check import IpNetwork
-from perfci.net.checked_http import CheckedResponse, CheckedTransport, send_request
+from perfci.net.ssrf_safe_http import CheckedResponse, CheckedTransport, send_request
 from perfci.net.url_segments import encode_segment
 from perfci.report.incidents import notification_text
 from perfci.store.jobs.delivery_queue import Delivery

@@ -8,8 +8,8 @@ from itertools import islice
 
 from perfci.github.artifact_archive import read_archive, select_run_documents
 from perfci.github.client import GitHubClient
+from perfci.github.payloads import Artifact
 from perfci.github.requester import DownloadLimits
-from perfci.github.shapes import Artifact
 from perfci.model import PerfciError
 from perfci.service.pulls.artifact_files import RESULTS_FILE, PullResults, parse_results
 

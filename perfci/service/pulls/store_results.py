@@ -14,8 +14,8 @@ from perfci.auth.grants import JobGrant
 from perfci.auth.permissions import Actor, ProjectRole, Scope
 from perfci.formats import run_document
 from perfci.formats.run_document import idempotency_key
-from perfci.github.operations import require_full_sha
-from perfci.github.shapes import WorkflowRun
+from perfci.github.api_operations import require_full_sha
+from perfci.github.payloads import WorkflowRun
 from perfci.model import Commit, PerfciError, Run
 from perfci.service.audit_context import AuditContext
 from perfci.service.uploads.receive_runs import KIND_COMPARE, IncomingRun, classify_session, store_runs

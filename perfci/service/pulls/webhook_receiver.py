@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.github_jobs import PULL_REQUEST
 from perfci.github.accept_comment import is_accept_request
-from perfci.github.shapes import RepositoryRef, WorkflowRun
+from perfci.github.payloads import RepositoryRef, WorkflowRun
 from perfci.github.webhook_events import IssueCommentEvent, PullRequestEvent, WebhookEvent, WorkflowRunEvent
 from perfci.service.accounts.repository_bindings import update_repository_name
 from perfci.store.access import github_bindings

@@ -14,8 +14,8 @@ from perfci.github.app_auth import AppKey, GitHubApp
 from perfci.github.client import GitHubClient
 from perfci.github.errors import GitHubError, GitHubNoResponse, GitHubUnreachable
 from perfci.github.find_pulls import find_pulls_of_run
+from perfci.github.payloads import WorkflowRun
 from perfci.github.pull_report import CommentAuthor, ReportOutdated
-from perfci.github.shapes import WorkflowRun
 from perfci.model import Commit, PerfciError
 from perfci.report.pulls.placeholder_comment import NotMeasuredReason
 from perfci.service.audit_context import AuditContext

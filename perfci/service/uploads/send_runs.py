@@ -14,9 +14,9 @@ from perfci.formats.protocol import ImportDefaults, WarnCallback
 from perfci.formats.registry import detect_format, read_documents
 from perfci.model import PerfciError, Run
 from perfci.net.api_client import ApiClient
+from perfci.net.api_schemas.verdicts import NewExpectedChange, NewExpectedChanges
 from perfci.net.github_job_auth import GitHubJobAuth
 from perfci.net.http_client import open_http_client
-from perfci.net.shapes.verdicts import NewExpectedChange, NewExpectedChanges
 from perfci.net.spool_sender import FlushReport, FlushRetryPolicy, flush_spool
 from perfci.net.upload_spool import Spool
 from perfci.store import Store

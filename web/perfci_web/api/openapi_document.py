@@ -12,7 +12,7 @@ from pydantic.json_schema import models_json_schema
 
 from perfci import __version__
 from perfci.auth.permissions import AccessRequirement
-from perfci.net.shapes import ProblemDetails
+from perfci.net.api_schemas import ProblemDetails
 from perfci_web.api.operation import Operation, StreamedAnswer
 from perfci_web.api.problems import MEDIA_TYPE, PROBLEM_KINDS
 from perfci_web.url_converters import SCHEMAS

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from perfci.net.shapes import Shape
+from perfci.net.api_schemas import Shape
 from perfci_web.api.operation import Reply
 
 RowT = TypeVar("RowT")

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
-from perfci.net.shapes import InvalidField, ProblemDetails
+from perfci.net.api_schemas import InvalidField, ProblemDetails
 
 MEDIA_TYPE = "application/problem+json"
 PROBLEM_PATH = "/api/problems/"

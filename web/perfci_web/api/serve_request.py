@@ -28,8 +28,8 @@ from perfci.auth.permissions import (
 from perfci.config import Settings, check_project_name
 from perfci.formats.run_document import JsonTooLarge, require_json_limits
 from perfci.model import PerfciError
+from perfci.net.api_schemas import InvalidField, RequestShape
 from perfci.net.jwks import IssuerKeys
-from perfci.net.shapes import InvalidField, RequestShape
 from perfci.report.escaping import make_printable
 from perfci.service.accounts.projects_and_members import ensure_project
 from perfci.service.audit_context import AuditContext

@@ -6,7 +6,7 @@ from flask import Blueprint, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement, authorize
-from perfci.report.incidents.incident_list import serialize_incident_overview
+from perfci.report.incidents.incident_overview import serialize_incident_overview
 from perfci.service.incidents.alert_quality import compute_alert_quality
 from perfci.service.incidents.compute_evaluation import ProjectEvaluation, derive_evaluation
 from perfci.service.incidents.serialize_incidents import (

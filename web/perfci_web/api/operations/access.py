@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from perfci.auth.permissions import AccessRequirement, ProjectRole, Scope
-from perfci.net.shapes import PageQuery
-from perfci.net.shapes.projects import (
+from perfci.net.api_schemas import PageQuery
+from perfci.net.api_schemas.projects_and_access import (
     AuditEntryPage,
     AuditEntryShape,
     CreatedToken,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from perfci.auth.grants import expected_change_refusal
 from perfci.auth.permissions import AccessDenied, AccessRequirement
-from perfci.net.shapes import PageQuery
-from perfci.net.shapes.verdicts import (
+from perfci.net.api_schemas import PageQuery
+from perfci.net.api_schemas.verdicts import (
     AddedExpectedChanges,
     ExpectedChangePage,
     ExpectedChangeShape,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfci.auth.permissions import AccessRequirement
 from perfci.model import IncidentState
-from perfci.net.shapes import incidents as shapes
+from perfci.net.api_schemas import incidents as shapes
 from perfci.service.incidents.alert_quality import compute_alert_quality
 from perfci.service.incidents.serialize_incidents import (
     load_incident_detail,

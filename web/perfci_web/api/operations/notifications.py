@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from perfci.auth.permissions import AccessRequirement
 from perfci.config import Secrets
-from perfci.net.shapes.destinations import (
+from perfci.net.api_schemas.destinations import (
     DeliveryPage,
     DeliveryQuery,
     DestinationKind,
@@ -19,7 +19,7 @@ from perfci.net.shapes.destinations import (
     NotificationRoutes,
     QuietHours,
 )
-from perfci.net.shapes.incidents import DeliveryShape
+from perfci.net.api_schemas.incidents import DeliveryShape
 from perfci.service.incidents.serialize_incidents import serialize_delivery
 from perfci.service.notify.manage_destinations import (
     delete_destination,

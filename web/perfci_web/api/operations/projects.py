@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfci.auth.permissions import AccessRequirement, can_read
 from perfci.config import check_project_name
-from perfci.net.shapes.projects import NewProject, ProjectPage, ProjectShape
+from perfci.net.api_schemas.projects_and_access import NewProject, ProjectPage, ProjectShape
 from perfci.service.accounts.backends import serialize_project
 from perfci.service.accounts.projects_and_members import register_project
 from perfci.store.projects import load_projects

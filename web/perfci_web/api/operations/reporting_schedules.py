@@ -5,7 +5,11 @@ from __future__ import annotations
 from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement
-from perfci.net.shapes.results import ReportingScheduleChange, ReportingSchedulePage, ReportingScheduleShape
+from perfci.net.api_schemas.runs_and_series import (
+    ReportingScheduleChange,
+    ReportingSchedulePage,
+    ReportingScheduleShape,
+)
 from perfci.service.incidents.mute_benchmarks import set_reporting_schedule
 from perfci.store.incidents.reporting_schedules import ReportingSchedule, load_reporting_schedules
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply

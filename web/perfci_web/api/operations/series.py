@@ -6,8 +6,8 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement
 from perfci.model import Commit, Machine, Point
-from perfci.net.shapes import PageQuery
-from perfci.net.shapes import results as shapes
+from perfci.net.api_schemas import PageQuery
+from perfci.net.api_schemas import runs_and_series as shapes
 from perfci.report.charts.series_trend import build_trend, downsample
 from perfci.report.serializers import serialize_series, serialize_trend
 from perfci.store import verdict_store

@@ -9,7 +9,7 @@ from typing import TypeVar
 from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement
-from perfci.net.shapes import incidents as shapes
+from perfci.net.api_schemas import incidents as shapes
 from perfci.service.incidents.edit_incidents import merge_incidents, move_boundary, shift_range, split_members
 from perfci.service.incidents.state_changes import IncidentUpdate, build_incident_update
 from perfci.service.incidents.triage import StaleRevision, undo_last_change, update_incident, update_incidents

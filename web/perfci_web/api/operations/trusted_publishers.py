@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from perfci.auth.permissions import AccessRequirement
-from perfci.net.jwks import IssuerUnavailable
-from perfci.net.shapes.projects import (
+from perfci.net.api_schemas.projects_and_access import (
     CreatedJobToken,
     IdTokenExchange,
     NewRepositoryBinding,
     RepositoryBindingShape,
 )
+from perfci.net.jwks import IssuerUnavailable
 from perfci.service.accounts import repository_bindings
 from perfci.service.accounts.job_tokens import build_expected_claims, issue_job_token
 from perfci.store.access import github_bindings

@@ -5,8 +5,8 @@ from __future__ import annotations
 from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement
-from perfci.net.shapes import PageQuery
-from perfci.net.shapes.results import (
+from perfci.net.api_schemas import PageQuery
+from perfci.net.api_schemas.runs_and_series import (
     MetricMeaning,
     ResolvedResults,
     UnresolvedResultPage,

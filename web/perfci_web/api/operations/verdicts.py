@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from perfci.auth.permissions import AccessRequirement
-from perfci.net.shapes import PageQuery
-from perfci.net.shapes import verdicts as shapes
+from perfci.net.api_schemas import PageQuery
+from perfci.net.api_schemas import verdicts as shapes
 from perfci.report.serializers import serialize_verdict
 from perfci.store.columns import series_identity
 from perfci.store.queries import paged_lists

@@ -1,6 +1,4 @@
-"""What GitHub answers and sends, cut down to the fields that perfci reads; it may say more, and that is
-passed over.
-"""
+"""Payloads of GitHub's API and webhooks, reduced to the fields that perfci reads."""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from perfci.cli.shared.context import current_config, open_store_to_read, write_json
+from perfci.cli.shared.command_output import write_json
+from perfci.cli.shared.context import current_config, open_store_to_read
 from perfci.cli.shared.options import global_options, json_option
 from perfci.history.replay_project import ReplayedVerdict, ReplayResult, replay_project
 from perfci.history.verify_verdicts import VerdictDifference, VerificationResult, verify_verdicts

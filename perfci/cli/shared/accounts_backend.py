@@ -1,4 +1,4 @@
-"""The server or store that the verbs on tokens and projects work on."""
+"""Open the server or local store that the commands on projects, members and tokens work on."""
 
 from __future__ import annotations
 

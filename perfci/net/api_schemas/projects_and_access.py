@@ -1,4 +1,4 @@
-"""Projects, their settings, members, tokens, trusted publishers and audit log as they travel."""
+"""API schemas of projects, their settings, members, tokens, trusted publishers and audit log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from perfci.model import MetricClass
-from perfci.net.shapes import (
+from perfci.net.api_schemas import (
     VISIBLE_LINE_PATTERN,
     DisplayName,
     Page,

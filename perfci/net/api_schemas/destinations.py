@@ -1,4 +1,4 @@
-"""Where a project's messages go, as it travels; a secret goes in and never comes out."""
+"""API schemas of notification destinations; a secret goes in and never comes out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from perfci.net.shapes import (
+from perfci.net.api_schemas import (
     DEFAULT_PAGE_SIZE,
     MAX_PAGE_SIZE,
     VISIBLE_LINE_PATTERN,
@@ -14,7 +14,7 @@ from perfci.net.shapes import (
     RequestShape,
     Shape,
 )
-from perfci.net.shapes.incidents import DeliveryShape, IncidentKindName, IncidentStateName
+from perfci.net.api_schemas.incidents import DeliveryShape, IncidentKindName, IncidentStateName
 
 DestinationKind = Literal["slack", "webhook", "email", "github_issue"]
 TimeOfDay = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]

@@ -1,4 +1,4 @@
-"""Runs, series with their points and what they hang on, and reporting schedules, as they travel."""
+"""API schemas of runs, series and their points, commits, machines and reporting schedules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from perfci.model import Direction
-from perfci.net.shapes import (
+from perfci.net.api_schemas import (
     VISIBLE_LINE_PATTERN,
     AwareTimestamp,
     HexKey,

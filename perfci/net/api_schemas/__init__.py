@@ -1,4 +1,4 @@
-"""What travels over the API as pydantic classes, the same ones for the client and for the server."""
+"""Pydantic schemas of API requests and responses, shared by the client and the server."""
 
 from __future__ import annotations
 

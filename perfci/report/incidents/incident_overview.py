@@ -1,14 +1,14 @@
-"""Describe the list of incidents, the retests and slow drifts of a project, as text and as JSON fields."""
+"""Describe a project's incidents, suggested retests and slow drifts, as text and as JSON fields."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
 from perfci.model import Retest
-from perfci.report.escaping import series_name
 from perfci.report.incidents.incident_text import CommitsBySha, format_compare_command, serialize_incident
 from perfci.report.number_format import format_count, format_signed_percent
 from perfci.report.serializers import JsonFields, serialize_series
+from perfci.report.verdict_labels import short_series_name
 from perfci.report.verdict_sentences import format_interval
 from perfci.verdicts.history.release_creep import Creep
 from perfci.verdicts.incidents.page_budget import BudgetedIncident, Disposition
@@ -73,7 +73,7 @@ def format_incident_counts(counts: Mapping[str, int], retests: int, creeps: int)
 
 def retest_sentence(retest: Retest) -> str:
     """Describe why a series is due for a retest."""
-    return f"{series_name(retest.series)}: {retest.reason}"
+    return f"{short_series_name(retest.series)}: {retest.reason}"
 
 
 def retest_command(retest: Retest) -> str:
@@ -86,7 +86,7 @@ def creep_sentence(creep: Creep) -> str:
     interval = f" {format_interval(creep.interval)}" if creep.interval else ""
     method = "measured in new pairs" if creep.paired else "from nearby points"
     size = f"{format_signed_percent(creep.drift_ratio - 1)}{interval}"
-    drift = f"{series_name(creep.series)} drifted {size} since {creep.release}, {method}"
+    drift = f"{short_series_name(creep.series)} drifted {size} since {creep.release}, {method}"
     if abs(creep.total_ratio / creep.drift_ratio - 1) < 5e-4:
         return f"{drift}; no change point explains it"
     total = format_signed_percent(creep.total_ratio - 1)

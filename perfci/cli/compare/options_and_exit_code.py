@@ -1,4 +1,4 @@
-"""Options and exit codes that every kind of comparison shares."""
+"""Options and exit code that every kind of comparison shares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every request perfci makes of GitHub, and the permission that each one needs; there are no others."""
+"""All operations of the GitHub API that perfci uses, each with the permission it needs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Requests to addresses that users typed in: to checked addresses only, without redirects, in bounded time
-and size.
-"""
+"""Send HTTP requests to URLs that users typed: checked addresses only, no redirects, bounded size."""
 
 from __future__ import annotations
 

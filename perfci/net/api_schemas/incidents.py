@@ -1,4 +1,4 @@
-"""Incidents as they travel: what is known of them, and what people ask of them."""
+"""API schemas of incidents, their events and deliveries, triage requests, mutes and impact."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from perfci.net.shapes import (
+from perfci.net.api_schemas import (
     VISIBLE_LINE_PATTERN,
     AwareTimestamp,
     HexKey,

@@ -1,4 +1,4 @@
-"""Verdicts, comparisons and expected changes as they travel."""
+"""API schemas of verdicts, comparisons and expected changes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from perfci.net.shapes import (
+from perfci.net.api_schemas import (
     VISIBLE_LINE_PATTERN,
     AwareTimestamp,
     Cursor,
@@ -17,7 +17,7 @@ from perfci.net.shapes import (
     RequestShape,
     Shape,
 )
-from perfci.net.shapes.results import OptionalShaPrefix, SeriesShape
+from perfci.net.api_schemas.runs_and_series import OptionalShaPrefix, SeriesShape
 
 MAX_RESULT_SUMMARIES = 10_000
 
