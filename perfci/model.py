@@ -127,7 +127,7 @@ class IncidentState(StrEnum):
     SNOOZED = "snoozed"
 
 
-def to_named_values(mapping: Mapping[str, object]) -> NamedValues:
+def freeze_named_values(mapping: Mapping[str, object]) -> NamedValues:
     """Freeze a mapping in its own order, values as text."""
     return tuple((str(name), str(value)) for name, value in mapping.items())
 

@@ -36,7 +36,7 @@ from perfci.model import (
     Status,
     Verdict,
     VerdictKind,
-    to_named_values,
+    freeze_named_values,
 )
 from perfci.report.charts.series_trend import Trend, build_trend
 from perfci.report.charts.svg_charts import render_trend
@@ -317,7 +317,10 @@ def point_of(place: int, one: dict[str, Any]) -> Point:
     commit = Commit(one["sha"], one["subject"], position=place)
     levels = [Process(k, samples=(level,), clock=Clock.CPU) for k, level in enumerate(one["levels"])]
     return Point(
-        commit, Status.OK, tuple(levels), environment=Environment(to_named_values({"python": one["python"]}))
+        commit,
+        Status.OK,
+        tuple(levels),
+        environment=Environment(freeze_named_values({"python": one["python"]})),
     )
 
 

@@ -11,7 +11,7 @@ import click
 from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.context import current_config, open_store_to_read
 from perfci.cli.shared.options import global_options, json_option
-from perfci.history.replay_project import ReplayedVerdict, ReplayResult, replay_project
+from perfci.history.replay_with_policy import ReplayedVerdict, ReplayResult, replay_with_policy
 from perfci.history.verify_verdicts import VerdictDifference, VerificationResult, verify_verdicts
 from perfci.model import ChangePoint, PerfciError
 from perfci.policies import build_policy
@@ -49,7 +49,7 @@ def command(dry_run: bool, replay_verdicts: bool, json_file: str | None) -> int:
         if replay_verdicts:
             return print_verification(verify_verdicts(store, config.project), config.project, json_file)
         policy = build_policy(config.settings)
-        result = replay_project(store, config.project, policy)
+        result = replay_with_policy(store, config.project, policy)
     if json_file:
         write_json(json_file, serialize_replay(config.project, result, policy))
     if json_file != "-":
@@ -116,7 +116,7 @@ def format_replay_differences(result: ReplayResult) -> Iterator[str]:
             after = f"{now.kind}: {now.reason}" if now else "not judged"
             yield f"{place}  {stored.kind} ({stored.stage}) -> {after}"
     for history in result.histories:
-        for word, changes in (("gone", history.removed), ("new", history.added)):
+        for word, changes in (("gone", history.removed_change_points), ("new", history.added_change_points)):
             for change in changes:
                 size = format_signed_percent(change.relative_change)
                 yield f"{history.series.label}  {change.commit[:10]}  change point {size} {word}"
@@ -145,8 +145,8 @@ def serialize_replay(project: str, result: ReplayResult, policy: Policy) -> dict
         "change_points": [
             {
                 "series": history.series.label,
-                "removed": _serialize_changes(history.removed),
-                "new": _serialize_changes(history.added),
+                "removed": _serialize_changes(history.removed_change_points),
+                "new": _serialize_changes(history.added_change_points),
             }
             for history in result.histories
             if history.is_different

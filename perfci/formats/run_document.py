@@ -36,7 +36,7 @@ from perfci.model import (
     SampleSummary,
     Series,
     Variant,
-    to_named_values,
+    freeze_named_values,
 )
 
 ON_CHANGED_BODY: Literal["refuse", "add"] = "refuse"
@@ -213,19 +213,19 @@ def _describe_first_error(error: ValidationError) -> str:
 
 def run_from_document(document: RunDocument) -> Run:
     """Convert a valid document to a run."""
-    machine, variant = Machine(**vars(document.machine)), Variant(to_named_values(document.variant))
+    machine, variant = Machine(**vars(document.machine)), Variant(freeze_named_values(document.variant))
     return Run(
         project=document.project,
         session=document.session,
         commit=Commit(**vars(document.commit)),
         machine=machine,
-        environment=Environment(to_named_values(document.environment)),
+        environment=Environment(freeze_named_values(document.environment)),
         variant=variant,
         suite=document.suite,
         harness=document.harness,
         started_at=document.started_at,
         finished_at=document.finished_at,
-        origin=to_named_values(document.origin),
+        origin=freeze_named_values(document.origin),
         results=tuple(
             _result_from_part(part, machine, variant, document.harness) for part in document.results
         ),
@@ -235,7 +235,7 @@ def run_from_document(document: RunDocument) -> Run:
 def _result_from_part(part: ResultPart, machine: Machine, variant: Variant, harness: str) -> Result:
     series = Series(
         benchmark=Benchmark(part.benchmark, part.benchmark_version),
-        parameters=to_named_values(part.parameters),
+        parameters=freeze_named_values(part.parameters),
         metric=Metric(part.metric, part.unit, part.direction),
         machine=machine,
         variant=variant,

@@ -59,7 +59,7 @@ class ProjectSnapshot:
         changes = add_confirmed_steps(load_change_points(tx, project), verdicts, visit_index.positions)
         return cls(tx, project, policy, visit_index, series_ids, verdicts, changes)
 
-    def build_move_context(self, canaries: Sequence[str]) -> HistoryContext:
+    def load_attribution_context(self, canaries: Sequence[str]) -> HistoryContext:
         """The context that changes are attributed in.
 
         The points around each, visits, confirmations and rules.
@@ -67,7 +67,7 @@ class ProjectSnapshot:
         around: dict[Series, set[str]] = defaultdict(set)
         for change in self.changes:
             around[change.series].update(
-                self.visit_index.find_nearby(change.commit, change.series.machine, MAX_SIDE_POINTS)
+                self.visit_index.find_measured_around(change.commit, change.series.machine, MAX_SIDE_POINTS)
             )
         patterns = [re.compile(expression) for expression in canaries]
         return HistoryContext(
@@ -84,7 +84,7 @@ class ProjectSnapshot:
     def load_newest_points(self) -> dict[Series, list[LevelPoint]]:
         """The newest points of every judged series, oldest first."""
         ends = {
-            machine: self.visit_index.find_newest(machine, MAX_SIDE_POINTS + NEWEST_POINTS)
+            machine: self.visit_index.find_newest_measured(machine, MAX_SIDE_POINTS + NEWEST_POINTS)
             for machine in {series.machine for series in self.series}
         }
         shas = {series: ends[series.machine] for series in self.series}
@@ -97,7 +97,7 @@ class ProjectSnapshot:
             series: points.merge_points(self.series[series], self.visit_index.positions) for series in judged
         }
 
-    def load_release_lines(
+    def load_creep_histories(
         self, releases: Sequence[Release], newest: Mapping[Series, Sequence[LevelPoint]]
     ) -> list[CreepHistory]:
         """Every judged series with its points around each release."""
@@ -106,7 +106,9 @@ class ProjectSnapshot:
         machines = {series.machine for series in self.series}
         near = {
             (release, machine): frozenset(
-                self.visit_index.find_nearby(release.sha, machine, RELEASE_REACH_FACTOR * RELEASE_SIDE_POINTS)
+                self.visit_index.find_measured_around(
+                    release.sha, machine, RELEASE_REACH_FACTOR * RELEASE_SIDE_POINTS
+                )
             )
             for release in releases
             for machine in machines
@@ -248,13 +250,13 @@ class VisitIndex:
         for places in self._positions_by_machine.values():
             places.sort()  # find_nearby searches them by bisection
 
-    def find_nearby(self, sha: str, machine: Machine, reach: int) -> list[str]:
+    def find_measured_around(self, sha: str, machine: Machine, reach: int) -> list[str]:
         """The shas measured on a machine around a commit, ``reach`` on either side of it."""
         places = self._positions_by_machine.get(machine, [])
         middle = bisect_left(places, self.positions.get(sha, -1))
         return [self.commits[at].sha for at in places[max(0, middle - reach) : middle + reach + 1]]
 
-    def find_newest(self, machine: Machine, count: int) -> list[str]:
+    def find_newest_measured(self, machine: Machine, count: int) -> list[str]:
         """The newest ``count`` shas measured on a machine, oldest first."""
         return [self.commits[at].sha for at in self._positions_by_machine.get(machine, [])[-count:]]
 

@@ -68,7 +68,7 @@ class SeriesHistories:
         repeating = {series for series in ids if all(summary.repeats for summary in summaries[series])}
         return cls(
             {series: histories.get_levels(row_id) for series, row_id in ids.items()},
-            histories.select_judged(tx, ids),
+            histories.select_judged_series(tx, ids),
             repeating,
             {series for series in ids if not any(point.readings for point in points[series])},
             histories.summaries,
@@ -168,7 +168,7 @@ class JudgedHistories:
             if point.level is not None
         ]
 
-    def select_judged(self, tx: Transaction, series: Mapping[Series, int]) -> list[Series]:
+    def select_judged_series(self, tx: Transaction, series: Mapping[Series, int]) -> list[Series]:
         """The series that verdicts are given on, by all their points."""
 
         def load_samples(unsure: Collection[Series]) -> dict[Series, list[Process]]:
@@ -181,7 +181,7 @@ class JudgedHistories:
         points = {item: self.points[row_id] for item, row_id in series.items()}
         return select_judged_series(points, load_samples)
 
-    def has_flagged_commit(self, series_id: int) -> bool:
+    def has_fully_flagged_commit(self, series_id: int) -> bool:
         """Whether at some commit every successful process is flagged, so that it has no level."""
         return any(
             point.summary is not None and point.summary.level is None for point in self.points[series_id]
@@ -191,7 +191,7 @@ class JudgedHistories:
 def build_judged_points(tx: Transaction, rows: Sequence[ResultLevel]) -> JudgedPoints:
     """Join the results of each series and commit."""
     # A result that was stored before summaries were has no clock: its summary is computed from its samples.
-    computed = compute_summaries(
+    computed = compute_result_summaries(
         load_results_by_ids(tx, [row.id for row in rows if row.clock is None and row.is_ok])
     )
     summaries: dict[int, ResultSummary] = {}
@@ -221,15 +221,15 @@ def build_judged_points(tx: Transaction, rows: Sequence[ResultLevel]) -> JudgedP
     return JudgedPoints(points, computed)
 
 
-def compute_summaries(results: Iterable[ResultProcesses]) -> dict[int, ResultSummary]:
+def compute_result_summaries(results: Iterable[ResultProcesses]) -> dict[int, ResultSummary]:
     """The summaries of these results by id; a result without a successful process has none."""
     summaries = {result_id: summarize_result(processes) for result_id, processes in results}
     return {result_id: summary for result_id, summary in summaries.items() if summary is not None}
 
 
-def save_summaries(tx: Transaction, process_ids: Sequence[int]) -> None:
+def update_result_summaries(tx: Transaction, process_ids: Sequence[int]) -> None:
     """Save the summaries of the results that these processes belong to."""
-    save_result_summaries(tx, compute_summaries(load_results_of_processes(tx, process_ids)))
+    save_result_summaries(tx, compute_result_summaries(load_results_of_processes(tx, process_ids)))
 
 
 def _join_results(

@@ -8,17 +8,15 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.history.judge_samples import (
+from perfci.history.decision_records import (
     METHOD_PAIRS,
     DecisionKey,
-    PairedProcesses,
     build_decision_key,
     build_decision_record,
-    build_look_record,
-    find_complete_pairs,
-    select_judged_sides,
+    build_interim_analysis_record,
 )
-from perfci.history.stored_samples import SessionSamples
+from perfci.history.select_pairs import PairedProcesses, find_complete_pairs, select_paired_processes
+from perfci.history.session_samples import SessionSamples
 from perfci.model import Role, Series, Stage, Verdict
 from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.upload_lookup import find_later_sessions
@@ -87,7 +85,7 @@ class UploadedPairs:
         ]
         verdicts = control_false_discoveries([verdict for verdict, _ in judged], FALSE_DISCOVERY_RATE)
         with_evidence = [
-            (replace(verdict, evidence=self.samples.collect_evidence(verdict, decision)), decision)
+            (replace(verdict, evidence=self.samples.list_evidence_process_ids(verdict, decision)), decision)
             for verdict, (_, decision) in zip(verdicts, judged, strict=True)
         ]
         return [
@@ -100,7 +98,7 @@ class UploadedPairs:
     def _judge_commits(self, base: str, head: str, policy: Policy) -> list[VerdictDecision]:
         readings = {sha: list(self.samples.processes_by_sha.get(sha, ())) for sha in (base, head)}
         pairs = find_complete_pairs(readings, base, head, self.samples.pair_commits)
-        sides_by_series = select_judged_sides(readings, base, head, pairs)
+        sides_by_series = select_paired_processes(readings, base, head, pairs)
         return [
             self._judge_series(series, base, head, pairs, sides, policy)
             for series, sides in sides_by_series.items()
@@ -126,7 +124,7 @@ class UploadedPairs:
             aa_log_ratios=[result.log_ratio for result in self.aa_results.get(series, ())],
             stage=Stage.CONFIRMATION,
         )
-        records = [build_look_record(look, len(pairs), None)]
+        records = [build_interim_analysis_record(look, len(pairs), None)]
         decision = build_decision_record(
             METHOD_PAIRS, rule, records, aa_verdicts_until=self.aa_verdicts_until
         )

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields, replace
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.history.judge_samples import METHOD_ROUNDS, SOFTWARE_VERSIONS, parse_rule
-from perfci.history.stored_samples import SessionSamples
+from perfci.history.decision_records import METHOD_ROUNDS, SOFTWARE_VERSIONS, parse_recorded_rule
+from perfci.history.session_samples import SessionSamples
 from perfci.model import Series, Verdict
 from perfci.store import Store
 from perfci.store.queries.measured_samples import load_session_processes
@@ -89,7 +89,7 @@ def _verify_session(
                 yield VerdictDifference(record, text, decision.made_by)
         last, verdict = looks[-1], None
         if last is not None:
-            evidence = samples.collect_evidence(record.verdict, decision)
+            evidence = samples.list_evidence_process_ids(record.verdict, decision)
             verdict = replace(last.verdict, evidence=evidence)
         verdicts.append(verdict)
     controlled = _apply_discovery_control(recorded, verdicts)
@@ -101,12 +101,14 @@ def _verify_session(
 def _replay_looks(
     verdict: Verdict, decision: DecisionRecord, samples: SessionSamples, aa_results: AAResultsBySeries
 ) -> list[Look | None]:
-    rule = parse_rule(decision)
+    rule = parse_recorded_rule(decision)
     if decision.method == METHOD_ROUNDS:
-        screening = samples.replay_rounds(verdict, rule, decision.looks[-1].prior_sd)
+        screening = samples.replay_screening(verdict, rule, decision.looks[-1].prior_sd)
         return [Look(screening, tail=decision.looks[-1].tail) if screening else None]
     aa_log_ratios = [result.log_ratio for result in aa_results.get(verdict.series, ())]
-    return [samples.replay_pairs(verdict, rule, record, aa_log_ratios) for record in decision.looks]
+    return [
+        samples.replay_interim_analysis(verdict, rule, record, aa_log_ratios) for record in decision.looks
+    ]
 
 
 def _apply_discovery_control(

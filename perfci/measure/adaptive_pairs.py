@@ -6,16 +6,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from perfci.history.judge_samples import (
+from perfci.history.decision_records import (
     METHOD_PAIRS,
     DecisionKey,
-    NoisePriors,
-    PairedProcesses,
     build_decision_record,
-    build_look_record,
-    find_complete_pairs,
-    select_judged_sides,
+    build_interim_analysis_record,
 )
+from perfci.history.noise_priors import NoisePriors
+from perfci.history.select_pairs import PairedProcesses, find_complete_pairs, select_paired_processes
 from perfci.measure.measurement_session import MeasurementSession
 from perfci.measure.questions import Question, plan_visits
 from perfci.model import Role, Series, Stage, Verdict
@@ -191,7 +189,7 @@ class AdaptivePairing:
         if look.shrunk_shift is not None:
             self._result.shifts[question, series] = look.shrunk_shift
         if pairs_spent:
-            self._record_look(question, series, build_look_record(look, pairs_spent, prior))
+            self._record_look(question, series, build_interim_analysis_record(look, pairs_spent, prior))
         return verdict, look.pairs_to_buy or self._count_missing_confirmation_pairs(verdict)
 
     def _take_look(
@@ -226,7 +224,7 @@ class AdaptivePairing:
     def _collect_sides(self, question: Question) -> dict[Series, PairedProcesses]:
         processes = question.collect_processes(self.session.readings)
         pairs = self._find_complete_pairs(question)
-        sides = select_judged_sides(processes, question.base, question.head, pairs)
+        sides = select_paired_processes(processes, question.base, question.head, pairs)
         return {series: both for series, both in sides.items() if self.policy.is_judged(series)}
 
     def _find_complete_pairs(self, question: Question) -> list[int]:

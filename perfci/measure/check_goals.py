@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from perfci.config import Config
-from perfci.history.judge_samples import PairedProcesses
+from perfci.history.select_pairs import PairedProcesses
 from perfci.measure.ablation import AblationResult
 from perfci.measure.compare_commits import CommitComparison
 from perfci.measure.compare_variants import VariantComparison

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfci.config import Config
-from perfci.history.judge_samples import build_decision_key
+from perfci.history.decision_records import build_decision_key
 from perfci.history.series_histories import update_change_points
 from perfci.measure.confirmation import ConfirmationResult, confirm_changes
 from perfci.measure.measurement_session import SessionProgress, SessionScope

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.history.judge_samples import DecisionKey, build_decision_key
-from perfci.history.series_histories import save_summaries
+from perfci.history.decision_records import DecisionKey, build_decision_key
+from perfci.history.series_histories import update_result_summaries
 from perfci.model import (
     Benchmark,
     Commit,
@@ -192,7 +192,7 @@ class MeasurementSession:
         rows = list(self._build_rows(visit, index, outcome, discovery))
         with self.store.begin() as tx:
             row_ids = add_processes(tx, self._get_run_id(tx, visit.sha), rows)
-            save_summaries(tx, row_ids)
+            update_result_summaries(tx, row_ids)
         for row_id, (series, process) in zip(row_ids, rows, strict=True):
             self.readings.add(visit.sha, row_id, series, process)
         self.statuses.append(outcome.status)

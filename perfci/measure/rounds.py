@@ -7,12 +7,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from perfci.history.judge_samples import (
+from perfci.history.decision_records import (
     METHOD_ROUNDS,
     DecisionKey,
     build_decision_key,
     build_decision_record,
-    build_look_record,
+    build_interim_analysis_record,
 )
 from perfci.measure.measurement_session import (
     MeasurementSession,
@@ -107,5 +107,5 @@ def screen_neighbours(readings: SessionReadings, pairs: NeighbourPairs, policy: 
 
 def _build_decision(verdict: Verdict, rule: Rule, noise_sd: float | None) -> DecisionRecord:
     prior = NoisePrior(noise_sd, PRIOR_DF) if noise_sd else None
-    look_record = build_look_record(Look(verdict, tail=ALPHA), verdict.pairs, prior)
+    look_record = build_interim_analysis_record(Look(verdict, tail=ALPHA), verdict.pairs, prior)
     return build_decision_record(METHOD_ROUNDS, rule, [look_record])

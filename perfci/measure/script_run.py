@@ -14,7 +14,7 @@ from pathlib import Path
 
 from perfci.config import Config
 from perfci.formats.step_log import StepLog, TrainingStep, read_steps
-from perfci.history.series_histories import save_summaries, update_change_points
+from perfci.history.series_histories import update_change_points, update_result_summaries
 from perfci.model import (
     Benchmark,
     ChangePoint,
@@ -243,7 +243,7 @@ class _ScriptSession:
                 start_session(tx, self._config.project, uid, "history", uid, 0, self._repeat, end.started_at)
                 self._run_id = add_run(tx, self._build_run(uid, end))
                 self.uid = uid
-            save_summaries(tx, add_processes(tx, self._run_id, rows))
+            update_result_summaries(tx, add_processes(tx, self._run_id, rows))
 
     def finish(self) -> list[ChangePoint]:
         """Finish the session and update the change points of the histories it added to."""

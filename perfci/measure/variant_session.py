@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
-from perfci.history.judge_samples import PairedProcesses
+from perfci.history.select_pairs import PairedProcesses
 from perfci.measure.measurement_session import MeasurementSession
 from perfci.measure.questions import Question
 from perfci.measure.variant_groups import VariantGroup

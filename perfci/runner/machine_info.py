@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from perfci.model import Environment, Machine, to_named_values
+from perfci.model import Environment, Machine, freeze_named_values
 
 
 def describe_machine() -> Machine:
@@ -33,7 +33,7 @@ def describe_environment(*, python: str, torch: str) -> Environment:
         "kernel": platform.release(),
         "libc": " ".join(platform.libc_ver()).strip(),
     }
-    return Environment(to_named_values({name: value for name, value in seen.items() if value}))
+    return Environment(freeze_named_values({name: value for name, value in seen.items() if value}))
 
 
 def _cpu_model() -> str:

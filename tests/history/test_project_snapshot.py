@@ -36,8 +36,8 @@ def test_the_head_of_a_pull_request_is_not_on_the_line() -> None:
 def test_finds_the_commits_measured_around_one_on_the_same_machine() -> None:
     timetable = a_timetable(*(a_visit(number) for number in (1, 3, 5, 7, 9)), a_visit(6, machine=THERE))
 
-    assert timetable.find_nearby(a_sha(5), HERE, 1) == [a_sha(3), a_sha(5), a_sha(7)]
-    assert timetable.find_newest(HERE, 2) == [a_sha(7), a_sha(9)]
+    assert timetable.find_measured_around(a_sha(5), HERE, 1) == [a_sha(3), a_sha(5), a_sha(7)]
+    assert timetable.find_newest_measured(HERE, 2) == [a_sha(7), a_sha(9)]
 
 
 def test_numbers_the_commits_of_a_week_as_they_came() -> None:

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from perfci.history.judge_samples import NoisePriors
+from perfci.history.noise_priors import NoisePriors
 from perfci.measure.adaptive_pairs import AdaptivePairing
 from perfci.measure.measurement_session import MeasurementSession, SessionReadings
 from perfci.measure.questions import Question

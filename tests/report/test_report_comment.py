@@ -20,7 +20,7 @@ from perfci.model import (
     Variant,
     Verdict,
     VerdictKind,
-    to_named_values,
+    freeze_named_values,
 )
 from perfci.report.ablation_text import render_ablations_markdown
 from perfci.report.pulls.comparison_findings import Findings
@@ -235,7 +235,7 @@ def hostile_findings(word: str) -> Findings:
         sides_label=word,
         measurement_order="in turns",
         goals=[GoalVerdict(word, GoalOutcome.BROKEN, (broken_clause,), subject=word, reason=word)],
-        rejections=[VariantRejection(word, to_named_values({word: word}), word)],
+        rejections=[VariantRejection(word, freeze_named_values({word: word}), word)],
         environment_changes=[EnvironmentChange(word, word, word)],
         main_drift=verdicts,
         main_head=Commit(word),

@@ -201,7 +201,7 @@ def test_a_nudge_tells_at_once_that_the_points_fit_worse(store: Store) -> None:
     with store.begin() as tx:
         outcome = move_boundary(tx, project, 1, 1, a_sha(8), a_sha(9), ME)
 
-    assert (outcome.worse_count, outcome.record.commit, outcome.record.pinned) == (1, a_sha(9), True)
+    assert (outcome.weaker_count, outcome.record.commit, outcome.record.pinned) == (1, a_sha(9), True)
     assert outcome.tests[0].new.sigmas < outcome.tests[0].old.sigmas
     assert members_now(store)[0].commit == a_sha(9)
 
@@ -216,7 +216,7 @@ def test_a_nudge_back_to_the_step_fits(store: Store) -> None:
         good, bad = shift_range(tx, project, require_incident(tx, project, 1), 2)
         outcome = move_boundary(tx, project, 1, 1, good, bad, ME)
 
-    assert (bad, outcome.worse_count) == (a_sha(12), 0)
+    assert (bad, outcome.weaker_count) == (a_sha(12), 0)
     assert members_now(store)[0].relative_change == pytest.approx(1.0, abs=0.01)
 
 

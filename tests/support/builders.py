@@ -31,7 +31,7 @@ from perfci.model import (
     Variant,
     Verdict,
     VerdictKind,
-    to_named_values,
+    freeze_named_values,
 )
 from perfci.service.audit_context import AuditContext
 
@@ -68,11 +68,11 @@ def a_machine(cpu: str = "AMD EPYC", **changes: Any) -> Machine:
 
 
 def a_variant(**chosen: str) -> Variant:
-    return Variant(to_named_values(chosen))
+    return Variant(freeze_named_values(chosen))
 
 
 def an_environment(**observed: str) -> Environment:
-    return Environment(to_named_values(observed))
+    return Environment(freeze_named_values(observed))
 
 
 def a_series(
@@ -89,7 +89,7 @@ def a_series(
 ) -> Series:
     return Series(
         benchmark=Benchmark(benchmark, version),
-        parameters=to_named_values(parameters or {}),
+        parameters=freeze_named_values(parameters or {}),
         metric=Metric(metric, unit, direction),
         machine=machine or a_machine(),
         variant=variant or Variant(),

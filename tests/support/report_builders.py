@@ -21,7 +21,7 @@ from perfci.model import (
     Status,
     Verdict,
     VerdictKind,
-    to_named_values,
+    freeze_named_values,
 )
 
 EXPECTED = Path(__file__).parents[1] / "report" / "expected"
@@ -36,7 +36,9 @@ def a_series(
     **parameters: object,
 ) -> Series:
     machine = Machine(cpu="AMD EPYC", cores=2, memory_gb=16)
-    return Series(Benchmark(name, "1"), to_named_values(parameters), Metric(metric, unit, direction), machine)
+    return Series(
+        Benchmark(name, "1"), freeze_named_values(parameters), Metric(metric, unit, direction), machine
+    )
 
 
 def a_commit(number: int) -> Commit:

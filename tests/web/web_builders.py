@@ -25,7 +25,7 @@ from perfci.model import (
     Variant,
     Verdict,
     VerdictKind,
-    to_named_values,
+    freeze_named_values,
 )
 from perfci.store import Store, open_store
 from perfci.store.verdict_store import add_verdicts
@@ -61,7 +61,9 @@ def a_series(
     direction: Direction = "lower",
     **parameters: object,
 ) -> Series:
-    return Series(Benchmark(name, "1"), to_named_values(parameters), Metric(metric, unit, direction), MACHINE)
+    return Series(
+        Benchmark(name, "1"), freeze_named_values(parameters), Metric(metric, unit, direction), MACHINE
+    )
 
 
 STEP_TIME = a_series("train.Step.time_step", batch=8, dtype="'bf16'")
@@ -180,7 +182,7 @@ def a_run(number: int) -> Run:
         commit=a_commit(number),
         machine=MACHINE,
         environment=Environment(
-            to_named_values({"torch": torch, "kernel": "6.1.0", "governor": "performance"})
+            freeze_named_values({"torch": torch, "kernel": "6.1.0", "governor": "performance"})
         ),
         variant=Variant(),
         suite="benchmarks",

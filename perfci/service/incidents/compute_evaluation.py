@@ -110,7 +110,7 @@ def derive_evaluation(
 ) -> ProjectEvaluation:
     """Evaluate a project; ``tags`` by sha come from a local git repository, else from the store."""
     snapshot = ProjectSnapshot.load(tx, project, policy)
-    newest, context = snapshot.load_newest_points(), snapshot.build_move_context(history.canaries)
+    newest, context = snapshot.load_newest_points(), snapshot.load_attribution_context(history.canaries)
     jumps = find_jumps(newest, snapshot.changes, snapshot.verdicts, rules=policy.rule_for)
     days, single = build_bad_session_incidents(jumps, context)
     budgeted = _budget_incidents(
@@ -118,7 +118,7 @@ def derive_evaluation(
     )
     releases = snapshot.visit_index.find_releases(history.releases, tags)[-MAX_RELEASES:]
     creeps = find_creeps(
-        snapshot.load_release_lines(releases, newest), snapshot.visit_index.positions, rules=policy.rule_for
+        snapshot.load_creep_histories(releases, newest), snapshot.visit_index.positions, rules=policy.rule_for
     )
     return ProjectEvaluation(
         project, budgeted, list_retests(single), creeps, snapshot.visit_index.by_sha, history.pages_per_week
@@ -130,7 +130,7 @@ def derive_open_incidents(
 ) -> ProjectEvaluation:
     """Derive the incidents alone, without retests and slow drifts."""
     snapshot = ProjectSnapshot.load(tx, project, policy)
-    context = snapshot.build_move_context(history.canaries)
+    context = snapshot.load_attribution_context(history.canaries)
     budgeted = _budget_incidents(build_incidents(snapshot.changes, context), snapshot, context, history)
     return ProjectEvaluation(project, budgeted, (), (), snapshot.visit_index.by_sha, history.pages_per_week)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy.orm import Session as Transaction
 
+from perfci.history.boundary_comparison import BoundaryComparison, compare_boundaries
 from perfci.history.project_snapshot import VisitIndex
-from perfci.history.step_evidence import BoundaryComparison, compare_boundaries
 from perfci.model import Commit, Incident, IncidentKind, IncidentState, PerfciError
 from perfci.report.incidents import incident_text as words
 from perfci.report.serializers import serialize_commit
@@ -149,8 +149,8 @@ class BoundaryMoveOutcome:
     tests: tuple[BoundaryComparison, ...]
 
     @property
-    def worse_count(self) -> int:
-        return sum(test.is_worse for test in self.tests)
+    def weaker_count(self) -> int:
+        return sum(test.is_new_boundary_weaker for test in self.tests)
 
 
 def move_boundary(
@@ -187,8 +187,8 @@ def move_boundary(
     record_now = _finish_change(tx, project, number, "incident.move_boundary", detail, context)
     outcome = BoundaryMoveOutcome(record_now, tests)
     text = "the points agree"
-    if outcome.worse_count:
-        text = f"the points fit worse there in {outcome.worse_count} of {len(tests)} series"
+    if outcome.weaker_count:
+        text = f"the points fit worse there in {outcome.weaker_count} of {len(tests)} series"
     before, after = f"{record.last_good[:10]}..{record.commit[:10]}", f"{last_good[:10]}..{commit[:10]}"
     event = IncidentEvent(context.at, context.actor.name, "move_boundary", before, after, text)
     stored.add_events(tx, [(record.id, event)])

@@ -147,7 +147,7 @@ def _load_rows(
     """Load the rows of some series by series id; their clock twins are read too, to see which is judged."""
     series_ids = {stored.series: stored.id for stored in view.add_clock_twins(records, all_series)}
     histories = JudgedHistories.load(tx, series_ids.values())
-    judged = set(histories.select_judged(tx, series_ids))
+    judged = set(histories.select_judged_series(tx, series_ids))
     decisions = SeriesVerdicts.load(tx, [record.id for record in records])
     trends = load_level_trends(tx, histories, decisions)
     return {

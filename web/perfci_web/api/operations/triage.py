@@ -115,12 +115,12 @@ def move_incident_boundary(call: Call) -> Reply:
                 series=test.label,
                 sigmas_before=_finite(test.old.sigmas),
                 sigmas_after=_finite(test.new.sigmas),
-                worse=test.is_worse,
+                worse=test.is_new_boundary_weaker,
             )
             for test in moved.tests
         )
         return shapes.BoundaryMoveResult(
-            incident=incident_shape(moved.record), tests=tests, worse_count=moved.worse_count
+            incident=incident_shape(moved.record), tests=tests, worse_count=moved.weaker_count
         )
 
     return Reply(_submit(call, move))

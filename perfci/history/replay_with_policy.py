@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.history.judge_samples import METHOD_PAIRS
+from perfci.history.decision_records import METHOD_PAIRS
 from perfci.history.series_histories import SeriesHistories
-from perfci.history.stored_samples import SessionSamples
+from perfci.history.session_samples import SessionSamples
 from perfci.model import ChangePoint, Series, Verdict, VerdictKind
 from perfci.store import Store
 from perfci.store.queries.loaders import load_project_series
@@ -50,19 +50,19 @@ class ReplayedHistory:
     replayed: Sequence[ChangePoint]
 
     @property
-    def removed(self) -> list[ChangePoint]:
+    def removed_change_points(self) -> list[ChangePoint]:
         """The change points that the replay does not have."""
         return _subtract_commits(self.stored, self.replayed)
 
     @property
-    def added(self) -> list[ChangePoint]:
+    def added_change_points(self) -> list[ChangePoint]:
         """The change points that only the replay has."""
         return _subtract_commits(self.replayed, self.stored)
 
     @property
     def is_different(self) -> bool:
         """Whether change points are removed or added."""
-        return bool(self.removed or self.added)
+        return bool(self.removed_change_points or self.added_change_points)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class ReplayResult:
     histories: Sequence[ReplayedHistory]
 
 
-def replay_project(store: Store, project: str, policy: Policy) -> ReplayResult:
+def replay_with_policy(store: Store, project: str, policy: Policy) -> ReplayResult:
     """Judge every stored comparison and every history of a project again."""
     with store.read() as tx:
         verdicts = list(_replay_verdicts(tx, project, policy))
@@ -128,10 +128,10 @@ def _replay_rounds(stored: Sequence[Verdict], samples: SessionSamples, policy: P
     replayed = []
     for verdict in stored:
         again = None
-        if all(samples.get_round_sides(verdict)):
+        if all(samples.get_screening_processes(verdict)):
             prior = priors.get(verdict.series)
             rule = policy.rule_for(verdict.series)
-            again = samples.replay_rounds(verdict, rule, prior.sd if prior else None)
+            again = samples.replay_screening(verdict, rule, prior.sd if prior else None)
         replayed.append(again or verdict)
     return replayed
 
@@ -146,7 +146,7 @@ def _replay_pairs(
     """Repeat the last look, at all pairs, with the noise known then."""
     aa_log_ratios = [result.log_ratio for result in aa_results.get(verdict.series, ())]
     last = decision.looks[-1] if decision.looks else None
-    look = samples.replay_pairs(verdict, policy.rule_for(verdict.series), last, aa_log_ratios)
+    look = samples.replay_interim_analysis(verdict, policy.rule_for(verdict.series), last, aa_log_ratios)
     return look.verdict if look else verdict
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perfci.history.judge_samples import (
-    METHOD_ROUNDS,
+from perfci.history.decision_records import METHOD_ROUNDS, parse_recorded_prior
+from perfci.history.select_pairs import (
     PairCommits,
     PairedProcesses,
     find_complete_pairs,
-    parse_prior,
-    select_judged_sides,
+    select_paired_processes,
 )
 from perfci.model import Measured, Role, Series, Verdict
 from perfci.store.queries.records import MeasuredProcess
@@ -41,7 +40,7 @@ class SessionSamples:
                 pair_commits.setdefault(row.process.pair, {})[row.process.role] = row.sha
         return cls(rows, measured, pair_commits)
 
-    def replay_pairs(
+    def replay_interim_analysis(
         self,
         verdict: Verdict,
         rule: Rule,
@@ -49,8 +48,8 @@ class SessionSamples:
         aa_log_ratios: Sequence[float] = (),
     ) -> Look | None:
         """Repeat a recorded look, else look at all pairs; None where the series has no process."""
-        readings, pairs = self._get_cell_processes(verdict), self.find_pairs(verdict, record)
-        sides = select_judged_sides(readings, verdict.base, verdict.head, pairs).get(verdict.series)
+        readings, pairs = self._get_cell_processes(verdict), self.find_pairs_of_verdict(verdict, record)
+        sides = select_paired_processes(readings, verdict.base, verdict.head, pairs).get(verdict.series)
         if sides is None or not any(sides):
             return None
         return interim_analysis(
@@ -60,18 +59,18 @@ class SessionSamples:
             *sides,
             rule=rule,
             aa_log_ratios=aa_log_ratios,
-            prior=parse_prior(record) if record else None,
+            prior=parse_recorded_prior(record) if record else None,
             stage=verdict.stage,
         )
 
-    def replay_rounds(self, verdict: Verdict, rule: Rule, prior_sd: float | None) -> Verdict | None:
+    def replay_screening(self, verdict: Verdict, rule: Rule, prior_sd: float | None) -> Verdict | None:
         """Repeat the screening of two neighbours; None where neither has a process."""
-        base, head = self.get_round_sides(verdict)
+        base, head = self.get_screening_processes(verdict)
         if not base and not head:
             return None
         return screen(verdict.series, verdict.base, verdict.head, base, head, rule=rule, prior_sd=prior_sd)
 
-    def get_round_sides(self, verdict: Verdict) -> PairedProcesses:
+    def get_screening_processes(self, verdict: Verdict) -> PairedProcesses:
         """The processes of both commits of a screening."""
         by_sha = self.group_by_series().get(verdict.series, {})
         return by_sha.get(verdict.base, []), by_sha.get(verdict.head, [])
@@ -82,16 +81,16 @@ class SessionSamples:
             self._processes_by_series.update(group_judged_by_commit(self.processes_by_sha))
         return self._processes_by_series
 
-    def find_pairs(self, verdict: Verdict, record: LookRecord | None = None) -> list[int]:
+    def find_pairs_of_verdict(self, verdict: Verdict, record: LookRecord | None = None) -> list[int]:
         """The pairs of this verdict's question; with ``record``, the ones measured before that look."""
         pairs = find_complete_pairs(
             self._get_cell_processes(verdict), verdict.base, verdict.head, self.pair_commits
         )
         return pairs[: record.spent] if record else pairs
 
-    def collect_evidence(self, verdict: Verdict, decision: DecisionRecord) -> tuple[int, ...]:
+    def list_evidence_process_ids(self, verdict: Verdict, decision: DecisionRecord) -> tuple[int, ...]:
         """The row ids of the processes that the last look used, those of the base first."""
-        pairs = set(self.find_pairs(verdict, decision.looks[-1]))
+        pairs = set(self.find_pairs_of_verdict(verdict, decision.looks[-1]))
         rows = [row for row in self.rows if row.series == verdict.series]
         if decision.method != METHOD_ROUNDS:
             rows = [row for row in rows if row.process.pair in pairs]

@@ -70,14 +70,14 @@ def _compute_window(
         days,
         count_aa_sessions(tx, project, since)[0],
         count_false_alarms(_count_verdicts(counts)),
-        _group_meters(counts, get_suite_name),
+        _group_meters(counts, _get_suite_and_file),
         _group_meters(counts, lambda count: policy.class_of(count.series)),
         count_candidates(sequences),
         count_confirmations(sequences),
     )
 
 
-def get_suite_name(count: VerdictCount) -> str:
+def _get_suite_and_file(count: VerdictCount) -> str:
     """The suite and the file of a benchmark: ``benchmarks/training`` for ``training.Step.time_step``."""
     file, dot, _ = count.series.benchmark.name.partition(".")
     return "/".join(part for part in (count.suite, file if dot else "") if part)

@@ -27,7 +27,7 @@ class BoundaryComparison:
     new: StepEstimate
 
     @property
-    def is_worse(self) -> bool:
+    def is_new_boundary_weaker(self) -> bool:
         """Whether the new boundary has less evidence of a step."""
         return self.new.sigmas < self.old.sigmas
 
