@@ -265,7 +265,7 @@ def late_spool(folder: Path, url: str) -> Told:
         for number in range(1, 9):
             run = a_run(number, random.Random(number), (20, 2, 4))
             key = run_document.idempotency_key(run)
-            spool.put(run_document.dump_run(run).encode(), key, client.server)
+            spool.put(run_document.dump_run(run).encode(), key, client.server_url)
             if number % 2:
                 _upload_by(client, number)
         before = time.time() - 3 * 86400

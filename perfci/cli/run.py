@@ -18,7 +18,7 @@ from perfci.cli.shared.options import (
     wait_option,
 )
 from perfci.cli.shared.terminal_progress import TerminalProgress
-from perfci.cli.upload import print_report
+from perfci.cli.upload import print_flush_report
 from perfci.measure.compare_range import RangeResult, measure_range
 from perfci.measure.open_session import create_runner, prepare_session_scope
 from perfci.model import Commit, Status, VerdictKind
@@ -75,7 +75,7 @@ def command(
             runs = [run for uid in uids for run in load_session_runs(store, uid)]
     write_report(result, commits, json_file)
     if address:
-        print_report(upload_runs(config, address, runs), address, err=True)
+        print_flush_report(upload_runs(config, address, runs), address, err=True)
     return exit_code(result)
 
 

@@ -39,9 +39,9 @@ def upload_command(paths: tuple[Path, ...], server: str, json_file: str | None) 
         for run in read_runs(path, config.project, lambda text: click.echo(f"  {text}", err=True))
     )
     report = upload_runs(config, address, runs)
-    print_report(report, address, err=json_file == "-")
+    print_flush_report(report, address, err=json_file == "-")
     if json_file:
-        write_json(json_file, serialize_report(report))
+        write_json(json_file, serialize_flush_report(report))
     return exit_code(report)
 
 
@@ -58,15 +58,17 @@ def flush_command(server: str, json_file: str | None) -> int:
     servers = [server.rstrip("/")] if server else open_spool(config).list_servers()
     reports = {address: send_spooled_runs(config, address) for address in servers}
     for address, report in reports.items():
-        print_report(report, address, err=json_file == "-")
+        print_flush_report(report, address, err=json_file == "-")
     if not servers:
         click.echo("nothing is pending", err=json_file == "-")
     if json_file:
-        write_json(json_file, {address: serialize_report(report) for address, report in reports.items()})
+        write_json(
+            json_file, {address: serialize_flush_report(report) for address, report in reports.items()}
+        )
     return max((exit_code(report) for report in reports.values()), default=0)
 
 
-def print_report(report: FlushReport, server: str, *, err: bool = False) -> None:
+def print_flush_report(report: FlushReport, server: str, *, err: bool = False) -> None:
     """Print a summary line, then rejections and messages of the server."""
     parts = [f"{format_count(len(report.sent), 'run')} sent to {server}"]
     parts += [f"{len(report.already_stored)} already stored"] if report.already_stored else []
@@ -82,7 +84,7 @@ def exit_code(report: FlushReport) -> int:
     return 1 if report.rejected or report.waiting else 0
 
 
-def serialize_report(report: FlushReport) -> dict[str, object]:
+def serialize_flush_report(report: FlushReport) -> dict[str, object]:
     """The report as plain JSON values."""
     return {
         "sent": [receipt.model_dump() for receipt in report.sent],

@@ -156,7 +156,7 @@ class ModelTable(ConfigTable):
     steps: int | None = Field(default=None, gt=0)
 
     @property
-    def options(self) -> dict[str, Any]:
+    def plain_options(self) -> dict[str, Any]:
         """The keys beside the hooks, as plain values."""
         values = self.model_dump(
             include={"params", "sla", "tokens_per_batch", "reference", "requests", "steps"}
@@ -165,7 +165,7 @@ class ModelTable(ConfigTable):
         return {name: value for name, value in values.items() if value}
 
     @property
-    def hooks(self) -> dict[str, str]:
+    def hook_paths(self) -> dict[str, str]:
         """The configured hooks."""
         named = {hook: getattr(self, hook) for hook in ("build", "batch", "loss", "stream", "audio_seconds")}
         return {hook: dotted for hook, dotted in named.items() if dotted}
@@ -217,7 +217,7 @@ class AccessTable(ConfigTable):
     admins: tuple[str, ...] = ()  # who may do everything: github/NUMBER or proxy/NAME
 
     @property
-    def issuer(self) -> str:
+    def oidc_issuer(self) -> str:
         """The issuer of GitHub's job tokens: one address for github.com, another for each GitHub
         Enterprise.
         """

@@ -261,7 +261,7 @@ class GitHubClient:
             return payloads.parse_payload(response_type, content)
         except payloads.UnexpectedPayload as error:
             raise PerfciError(
-                f"{self._requester.server} was to {operation.describe(path_values)} and answered "
+                f"{self._requester.server_url} was to {operation.describe(path_values)} and answered "
                 "something else than GitHub "
                 f"does ({error}). Is it the address of the API: https://HOST/api/v3 of an Enterprise Server?"
             ) from None

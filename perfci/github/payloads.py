@@ -189,12 +189,12 @@ class WorkflowRun:
     updated_at: datetime | None = None
 
     @property
-    def head_subject(self) -> str:
+    def head_commit_subject(self) -> str:
         lines = self.head_commit.message.splitlines() if self.head_commit else []
         return lines[0] if lines else ""
 
     @property
-    def files(self) -> tuple[str, ...]:
+    def workflow_files(self) -> tuple[str, ...]:
         """The workflow files it ran: its own, and those of other repositories as OWNER/NAME/PATH, without
         refs.
         """

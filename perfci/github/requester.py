@@ -61,7 +61,7 @@ class GitHubRequester:
         self.retry_policy = retry_policy or GitHubRetryPolicy()
 
     @property
-    def server(self) -> str:
+    def server_url(self) -> str:
         return str(self._http.base_url).rstrip("/")
 
     def send(

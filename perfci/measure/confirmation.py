@@ -86,6 +86,8 @@ def build_look_reporter(progress: SessionProgress) -> OnLook:
 
     def on_look(questions: int, pairs: int) -> None:
         progress.set_remaining(2 * pairs)
-        progress.report_step(f"{format_count(pairs, 'pair')} for {format_count(questions, 'open question')}")
+        progress.report_with_time_left(
+            f"{format_count(pairs, 'pair')} for {format_count(questions, 'open question')}"
+        )
 
     return on_look

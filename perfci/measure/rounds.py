@@ -65,7 +65,7 @@ def measure_rounds(
         cells = [cell for cell in visit.cells if (visit.sha, cell.name, visit.round) not in measured]
         if visit.round is not None and visit.round != last_round:
             last_round = visit.round
-            progress.report_step(f"round {last_round + 1} of {rounds}")
+            progress.report_with_time_left(f"round {last_round + 1} of {rounds}")
             if time.monotonic() - renewed_at > RENEW_AFTER_S:
                 session.workbench.restart_fork_servers()
                 renewed_at = time.monotonic()

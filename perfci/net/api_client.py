@@ -91,7 +91,7 @@ class ApiClient:
         self._http = http
 
     @property
-    def server(self) -> str:
+    def server_url(self) -> str:
         return str(self._http.base_url).rstrip("/")
 
     def close(self) -> None:
@@ -267,7 +267,7 @@ class ApiClient:
             ) as answer:
                 if not answer.is_success:
                     answer.read()  # a streamed response has no content until it is read
-                    raise error_from_response(self.server, answer)
+                    raise error_from_response(self.server_url, answer)
                 yield from answer.iter_bytes()
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
@@ -288,7 +288,7 @@ class ApiClient:
             return response_type.model_validate_json(answer.content)
         except ValidationError as error:
             raise ApiError(
-                f"{self.server} answered something else than perfci does: is this its address?",
+                f"{self.server_url} answered something else than perfci does: is this its address?",
                 status=502,
                 body=answer.content[:1000],
             ) from error
@@ -299,11 +299,11 @@ class ApiClient:
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
         if not answer.is_success:
-            raise error_from_response(self.server, answer)
+            raise error_from_response(self.server_url, answer)
         return answer
 
     def _unreachable(self, error: httpx.HTTPError) -> ServerUnreachable:
-        return ServerUnreachable(f"{self.server} does not answer: {str(error) or type(error).__name__}.")
+        return ServerUnreachable(f"{self.server_url} does not answer: {str(error) or type(error).__name__}.")
 
 
 def _comparison_path(project: str, base: str, head: str) -> str:

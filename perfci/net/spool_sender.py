@@ -46,7 +46,7 @@ class FlushRetryPolicy:
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     random_fraction: Callable[[], float] = random.random
 
-    def would_exceed(self, start: float, pause: float) -> bool:
+    def would_exceed_time_limit(self, start: float, pause: float) -> bool:
         """Whether the time would be up after one more pause."""
         return self.give_up_after_s is not None and self.monotonic() - start + pause > self.give_up_after_s
 
@@ -56,7 +56,7 @@ def flush_spool(spool: Spool, client: ApiClient, retry_policy: FlushRetryPolicy 
     retry_policy = retry_policy or FlushRetryPolicy()
     flushed = FlushReport()
     with spool.lock() as alone:
-        waiting = spool.list_waiting(client.server)
+        waiting = spool.list_waiting(client.server_url)
         if alone:
             waiting = _send_until_done(spool, client, waiting, retry_policy, flushed)
         else:
@@ -101,7 +101,7 @@ def _send_until_done(
             went.retry_after_s,
             retry_policy.random_fraction() * min(MAX_BACKOFF_S, INITIAL_BACKOFF_S * 2**attempt),
         )
-        if retry_policy.would_exceed(start, pause):
+        if retry_policy.would_exceed_time_limit(start, pause):
             _add_message(report, went.last_problem)
             break
         retry_policy.sleep(pause)
@@ -142,7 +142,7 @@ def _send_document(
     except ApiError as error:
         if error.status not in PERMANENT_ERROR_STATUSES:
             return error
-        path = spool.set_aside(document, error.body)
+        path = spool.move_to_rejected(document, error.body)
         report.rejected.append(f"{error} The document is kept as {path}.")
         return None
     if receipt.key != document.key:

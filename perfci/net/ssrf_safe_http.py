@@ -37,7 +37,7 @@ class CheckedResponse:
     body: bytes
 
     @property
-    def ok(self) -> bool:
+    def is_success(self) -> bool:
         return 200 <= self.status < 300
 
     @property

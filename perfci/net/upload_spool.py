@@ -70,7 +70,7 @@ class Spool:
         """Forget a document that the server acknowledged under this key."""
         document.path.unlink(missing_ok=True)
 
-    def set_aside(self, document: SpooledDocument, problem: bytes) -> Path:
+    def move_to_rejected(self, document: SpooledDocument, problem: bytes) -> Path:
         """Put aside what a server will never take, with what it said beside it."""
         place = document.path.parent / REJECTED_FOLDER
         place.mkdir(mode=0o700, exist_ok=True)

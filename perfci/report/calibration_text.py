@@ -119,7 +119,7 @@ def format_floor_table(floors: Sequence[SeriesNoiseFloor]) -> str:
         (
             format_percent(floor.noise_floor) if floor.noise_floor else "exact",
             f"{floor.comparisons:,}",
-            format_bar_of_series(floor),
+            format_effective_bar(floor),
             make_printable(floor.series.label),
         )
         for floor in floors[:MAX_FLOORS_SHOWN]
@@ -130,7 +130,7 @@ def format_floor_table(floors: Sequence[SeriesNoiseFloor]) -> str:
     return table
 
 
-def format_bar_of_series(floor: SeriesNoiseFloor) -> str:
+def format_effective_bar(floor: SeriesNoiseFloor) -> str:
     """Format the smallest change that counts for a series, and whether its noise floor raised it."""
     if not floor.bar:
         return "any change"

@@ -50,7 +50,7 @@ def render_models_module(models: Sequence[ModelTable]) -> str:
     parts = [MODULE_HEADER]
     for model in models:
         parts.append(f"\n\nclass {model.name}(ModelBench):\n")
-        parts += [f"    {name} = {value!r}\n" for name, value in model.options.items()]
-        for hook, dotted in model.hooks.items():
+        parts += [f"    {name} = {value!r}\n" for name, value in model.plain_options.items()]
+        for hook, dotted in model.hook_paths.items():
             parts.append(HOOK_TEMPLATE.format(hook=hook, model=model.name, dotted=dotted))
     return "".join(parts)

@@ -179,13 +179,13 @@ def test_takes_the_table_that_the_page_shows(project: GitProject) -> None:
 
     (model,) = load_config(project.folder, {}).settings.model
 
-    assert model.hooks == {
+    assert model.hook_paths == {
         "build": "mypkg.models:build",
         "batch": "mypkg.data:batch",
         "loss": "mypkg.train:loss",
         "stream": "mypkg.serve:stream",
     }
-    assert model.options == {"params": {"batch": [1, 8]}, "sla": {"e2el_p90": 2.0}, "requests": 64}
+    assert model.plain_options == {"params": {"batch": [1, 8]}, "sla": {"e2el_p90": 2.0}, "requests": 64}
 
 
 WRONG = {

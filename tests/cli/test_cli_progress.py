@@ -38,11 +38,11 @@ def test_a_log_gets_a_line_for_each_round_with_the_time_left() -> None:
     progress = watch.progress()
 
     progress.start_stage("rounds", 4)
-    progress.report_step("round 1 of 2")
+    progress.report_with_time_left("round 1 of 2")
     for _ in range(2):
         watch.now_s += 20
         progress.report_process(VISIT, ended())
-    progress.report_step("round 2 of 2")
+    progress.report_with_time_left("round 2 of 2")
 
     assert watch.lines == ["round 1 of 2", "round 2 of 2, about 40 s left"]
 
@@ -55,7 +55,7 @@ def test_pairs_that_are_bought_later_are_counted() -> None:
     watch.now_s += 30
     progress.report_process(VISIT, ended())
     progress.set_remaining(9)
-    progress.report_step("pass 2")
+    progress.report_with_time_left("pass 2")
 
     assert watch.lines == ["pass 2, about 4 min 30 s left"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perfci.cli.compare.variants import ComparisonOptions
-from perfci.cli.github.slowdown_profiles import profile_slowdowns, worst_slowdowns
+from perfci.cli.github.slowdown_profiles import find_worst_slowdown_cells, profile_slowdowns
 from perfci.cli.shared.context import current_repository
 from perfci.config import load_config
 from perfci.measure.profiles import ProfiledCell, ProfileReport, ProfileRow
@@ -129,7 +129,7 @@ def test_the_three_worst_slowdowns_are_chosen() -> None:
     times = [worse(f"time_{k}", 1.1 + k / 10) for k in range(4)]
     better = a_verdict(VerdictKind.IMPROVEMENT, 0.5, (0.4, 0.6), series=a_series("suite.faster"))
 
-    assert worst_slowdowns(build_findings([*times, more_memory(), better])) == [
+    assert find_worst_slowdown_cells(build_findings([*times, more_memory(), better])) == [
         "suite.time_3",
         "suite.time_2",
         "suite.time_1",
@@ -139,4 +139,7 @@ def test_the_three_worst_slowdowns_are_chosen() -> None:
 def test_a_cell_that_is_slower_in_two_metrics_is_profiled_once() -> None:
     both = [worse("time_step"), a_verdict(series=a_series("suite.time_step", metric="wall_time"))]
 
-    assert worst_slowdowns(build_findings([*both, slower()])) == ["suite.time_step", slower().series.cell]
+    assert find_worst_slowdown_cells(build_findings([*both, slower()])) == [
+        "suite.time_step",
+        slower().series.cell,
+    ]

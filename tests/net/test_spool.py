@@ -52,7 +52,7 @@ def test_leaves_a_file_that_a_crash_cut_off_aside(spool: Spool) -> None:
 
 
 def test_puts_a_refused_document_aside_with_what_was_said_of_it(spool: Spool) -> None:
-    path = spool.set_aside(spool.put(b"{}", KEY, SERVER), b'{"status": 409}')
+    path = spool.move_to_rejected(spool.put(b"{}", KEY, SERVER), b'{"status": 409}')
 
     assert spool.list_waiting(SERVER) == []
     assert (path.read_bytes(), path.with_name(f"{path.name}.problem.json").read_bytes()) == (

@@ -42,11 +42,11 @@ def compare_commits(base: str, head: str, options: ComparisonOptions, results: P
     before = repository.read_commit(repository.resolve(base))
     after = repository.read_commit(repository.resolve(head)) if head else repository.snapshot_working_tree()
     findings, comparison = measure_comparison(repository, config, before, after, options)
-    write_report(findings, options)
+    write_findings(findings, options)
     if results:
         with closing(open_store_to_read(config)) as store:
             write_runs(results, store, comparison.sessions)
-    return exit_code(findings, comparison.statuses, strict=options.strict)
+    return findings_exit_code(findings, comparison.statuses, strict=options.strict)
 
 
 def measure_comparison(
@@ -78,7 +78,7 @@ def measure_comparison(
     return build_findings(comparison, goal_verdicts, policy, options), comparison
 
 
-def write_report(findings: Findings, options: ComparisonOptions) -> None:
+def write_findings(findings: Findings, options: ComparisonOptions) -> None:
     """Write the findings as JSON, Markdown and text, as far as the options ask for it."""
     if options.json_file:
         names = ("base", "head", "verdicts", "pooled", "goals", "identical_inputs")
@@ -117,7 +117,7 @@ def build_findings(
     )
 
 
-def exit_code(findings: Findings, statuses: Sequence[Status], *, strict: bool) -> int:
+def findings_exit_code(findings: Findings, statuses: Sequence[Status], *, strict: bool) -> int:
     """The exit code of a comparison of commits: those with identical inputs cannot fail, their goals can."""
     kinds = {verdict.kind for verdict in findings.verdicts}
     failures = () if findings.identical_inputs else WORSE

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.compare.commits import exit_code, measure_comparison
-from perfci.cli.compare.commits import write_report as print_report
+from perfci.cli.compare.commits import findings_exit_code, measure_comparison, write_findings
 from perfci.cli.compare.options_and_exit_code import ComparisonOptions
 from perfci.cli.github.slowdown_profiles import profile_slowdowns
 from perfci.cli.shared.context import (
@@ -129,7 +128,7 @@ def compare_command(
         )
         _write_outputs(results, job, broken)
         raise
-    print_report(findings, options)
+    write_findings(findings, options)
     sessions = comparison.sessions
     if with_main and not repository.has_identical_inputs(base, main, ignored_files):
         findings, drift_sessions = _measure_base_drift(repository, config, findings, main, options)
@@ -141,7 +140,7 @@ def compare_command(
     write_results(results, artifact)  # complete by itself, should profiling fail or time out
     profiled = profile_slowdowns(repository, config, findings, options, results / PROFILES_FOLDER, deadline)
     _write_outputs(results, job, replace(artifact, findings=replace(findings, profiled_cells=profiled)))
-    return 4 if exit_code(findings, comparison.statuses, strict=False) == 4 else 0
+    return 4 if findings_exit_code(findings, comparison.statuses, strict=False) == 4 else 0
 
 
 def _measure_base_drift(
@@ -154,7 +153,7 @@ def _measure_base_drift(
     except PerfciError as error:
         click.echo(f"drift of the target branch could not be measured: {error}", err=True)
         return findings, ()
-    print_report(drift, options)
+    write_findings(drift, options)
     return replace(findings, main_drift=drift.verdicts, main_head=main), comparison.sessions
 
 

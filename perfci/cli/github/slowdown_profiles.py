@@ -43,7 +43,7 @@ def profile_slowdowns(
 
     No profile starts after ``deadline`` (of the monotonic clock); cells that cannot be profiled are left out.
     """
-    cell_names = worst_slowdowns(findings)
+    cell_names = find_worst_slowdown_cells(findings)
     if not cell_names or time.monotonic() >= deadline:
         return []
     try:
@@ -53,7 +53,7 @@ def profile_slowdowns(
         return []
 
 
-def worst_slowdowns(findings: Findings) -> list[str]:
+def find_worst_slowdown_cells(findings: Findings) -> list[str]:
     """The cells of the worst regressions in time."""
     bars = findings.bars_by_series
     slowdowns = [

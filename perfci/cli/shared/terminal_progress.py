@@ -43,7 +43,7 @@ class TerminalProgress:
         """Set how many processes of this stage are still to come."""
         self._total = self._done + remaining
 
-    def report_step(self, line: str) -> None:
+    def report_with_time_left(self, line: str) -> None:
         """Print a line for a round, with the time left."""
         self.report(f"{line}{self._time_left()}")
 

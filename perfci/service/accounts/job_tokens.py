@@ -66,7 +66,7 @@ def build_expected_claims(settings: Settings) -> ExpectedIssuer:
         raise PerfciError(
             "This server takes no tokens of GitHub's jobs: its operator has not set [server] public_url."
         )
-    return ExpectedIssuer(settings.access.issuer, settings.server.public_url)
+    return ExpectedIssuer(settings.access.oidc_issuer, settings.server.public_url)
 
 
 def issue_job_token(

@@ -142,7 +142,7 @@ def compute_signature(secret: str, body: bytes) -> str:
 
 def require_accepted(response: CheckedResponse, receiver: str) -> CheckedResponse:
     """Raise ``DeliveryError`` for a failed response; rate limits and server errors may be retried."""
-    if response.ok:
+    if response.is_success:
         return response
     later = response.status in (408, 425, 429) or response.status >= 500
     limited = response.status == 403 and (

@@ -80,7 +80,7 @@ def get_log_url(job: GitHubJob) -> str:
     """Return the log URL of the measuring workflow run, or of this job."""
     event = _read_event(job)
     followed = event.workflow_run if isinstance(event, WorkflowRunEvent) else None
-    return job.format_url(followed.id, followed.run_attempt) if followed else job.url
+    return job.format_run_url(followed.id, followed.run_attempt) if followed else job.run_url
 
 
 def fetch_results(client: GitHubClient, pull: PullRef) -> PullResults | None:
@@ -185,7 +185,7 @@ def write_job_summary(job: GitHubJob, results: PullResults) -> None:
     """Append the summary of a job and write its outputs ``verdict`` and ``regressions``."""
     if job.summary:
         with job.summary.open("a", encoding="utf-8") as file:
-            file.write(render_results(results, log_url=job.url))
+            file.write(render_results(results, log_url=job.run_url))
     if job.outputs:
         worse = sum(map(may_fail_check, results.findings.verdicts)) if results.findings else 0
         with job.outputs.open("a", encoding="utf-8") as file:

@@ -98,7 +98,7 @@ def _override_provenance(run: Run, project: str, workflow_run: WorkflowRun) -> R
         "event": workflow_run.event,
         "attempt": attempt if is_plausible else str(workflow_run.run_attempt),
     }
-    subject = workflow_run.head_subject if run.commit.sha == workflow_run.head_sha else ""
+    subject = workflow_run.head_commit_subject if run.commit.sha == workflow_run.head_sha else ""
     commit = Commit(run.commit.sha, subject=subject, dirty=run.commit.dirty)
     return replace(run, project=project, commit=commit, origin=tuple(sorted(origin.items())))
 

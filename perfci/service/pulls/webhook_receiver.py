@@ -51,7 +51,7 @@ def receive_event(tx: Session, event: WebhookEvent | None, delivery: str, now: d
 
 def is_bound_run(run: WorkflowRun, bound: BoundRepository) -> bool:
     """Return whether a binding matches the repository, owner and workflow file of a run."""
-    return is_bound_repository(run.repository, bound) and bound.workflow in run.files
+    return is_bound_repository(run.repository, bound) and bound.workflow in run.workflow_files
 
 
 def is_bound_repository(repository: RepositoryRef, bound: BoundRepository) -> bool:

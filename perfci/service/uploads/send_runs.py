@@ -59,7 +59,9 @@ def upload_runs(config: Config, server: str, runs: Iterable[Run]) -> FlushReport
     spool = open_spool(config)
     with closing(build_client(config, server)) as client:
         for run in runs:
-            spool.put(run_document.dump_run(run).encode(), run_document.idempotency_key(run), client.server)
+            spool.put(
+                run_document.dump_run(run).encode(), run_document.idempotency_key(run), client.server_url
+            )
         return flush_spool(spool, client, build_retry_policy(config))
 
 

@@ -33,7 +33,7 @@ def init_app(
         identify=identify,
         clock=context.clock,
         settings=settings,
-        issuer_keys=IssuerKeys(settings.access.issuer, context.clock),
+        issuer_keys=IssuerKeys(settings.access.oidc_issuer, context.clock),
         body_reader=BodyReader(
             max_wire_bytes=int(server.max_body_mb * MIB), max_inflated_bytes=int(server.max_inflated_mb * MIB)
         ),
