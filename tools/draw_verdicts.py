@@ -289,12 +289,12 @@ def judged(cell: str, base: Sequence[float], head: Sequence[float], stage: Stage
     return interim_analysis(series(cell), "base", "head", *sides, stage=stage).verdict
 
 
-def looks(one: Comparison) -> list[Column]:
+def looks(comparison: Comparison) -> list[Column]:
     """The interval at every planned look, up to the first that knows enough."""
-    base, head = one.levels
-    cell, result = one.verdict.series.benchmark.name, list[Column]()
+    base, head = comparison.levels
+    cell, result = comparison.verdict.series.benchmark.name, list[Column]()
     for pairs in (pairs for pairs in Rule().looks if pairs <= len(base)):
-        result.append(Column(f"{pairs} pairs", judged(cell, base[:pairs], head[:pairs], one.stage)))
+        result.append(Column(f"{pairs} pairs", judged(cell, base[:pairs], head[:pairs], comparison.stage)))
         if result[-1].verdict.kind is not VerdictKind.INCONCLUSIVE:
             break
     return result
@@ -313,14 +313,18 @@ def trend(history: dict[str, Any]) -> Trend:
     return build_trend(mine, points, find_change_points(mine, points), verdicts)
 
 
-def point_of(place: int, one: dict[str, Any]) -> Point:
-    commit = Commit(one["sha"], one["subject"], position=place)
-    levels = [Process(k, samples=(level,), clock=Clock.CPU) for k, level in enumerate(one["levels"])]
+def point_of(place: int, item: dict[str, Any]) -> Point:
+    commit = Commit(item["sha"], item["subject"], position=place)
+    levels = [Process(k, samples=(level,), clock=Clock.CPU) for k, level in enumerate(item["levels"])]
     return Point(
+<<<<<<< Updated upstream
         commit,
         Status.OK,
         tuple(levels),
         environment=Environment(freeze_named_values({"python": one["python"]})),
+=======
+        commit, Status.OK, tuple(levels), environment=Environment(to_named_values({"python": item["python"]}))
+>>>>>>> Stashed changes
     )
 
 

@@ -464,39 +464,46 @@ class Study:
         ]
 
 
-def enough(one: Replay) -> bool:
+def enough(replay: Replay) -> bool:
     """Whether not a single event would show the limit to be held."""
-    return upper(0, one.points) <= WANTED
+    return upper(0, replay.points) <= WANTED
 
 
-def row(one: Replay) -> str:
-    pages = "" if one.pages is None else rate(one.pages, one.points)
-    steps = (f"{100 * one.hit:.0f} %", f"{one.delay:.0f}") if one.steps else ("", "")
-    cells = (one.name, f"{one.points:,}", str(one.told), rate(one.told, one.points), pages, *steps)
-    return f"| {' | '.join(cells)} | {one.us_per_point:.0f} |"
+def row(replay: Replay) -> str:
+    pages = "" if replay.pages is None else rate(replay.pages, replay.points)
+    steps = (f"{100 * replay.hit:.0f} %", f"{replay.delay:.0f}") if replay.steps else ("", "")
+    cells = (
+        replay.name,
+        f"{replay.points:,}",
+        str(replay.told),
+        rate(replay.told, replay.points),
+        pages,
+        *steps,
+    )
+    return f"| {' | '.join(cells)} | {replay.us_per_point:.0f} |"
 
 
 def rate(events: int, points: int) -> str:
     return f"{1000 * events / points:.2f} ({upper(events, points):.2f})"
 
 
-def peer_row(one: Peer) -> str:
-    if one.why_not:
-        return f"| {one.name} | {one.why_not} | | |"
-    text = f"{one.told} | {1000 * one.told / one.points:.1f}"
-    return f"| {one.name} | {text} | {1000 * one.seconds / one.looks:.2f} |"
+def peer_row(peer: Peer) -> str:
+    if peer.why_not:
+        return f"| {peer.name} | {peer.why_not} | | |"
+    text = f"{peer.told} | {1000 * peer.told / peer.points:.1f}"
+    return f"| {peer.name} | {text} | {1000 * peer.seconds / peer.looks:.2f} |"
 
 
-def tables(found: Study, load: float) -> str:
+def tables(result: Study, load: float) -> str:
     body = [
         f"{circumstances(load)}, seed {SEED}.",
         "",
         f"| {' | '.join(HEADINGS)} |",
         "|" + "---|" * len(HEADINGS),
-        *map(row, [*found.replays, *found.totals]),
+        *map(row, [*result.replays, *result.totals]),
     ]
-    if found.peers:
-        points = f"{found.peers[0].points:,}"
+    if result.peers:
+        points = f"{result.peers[0].points:,}"
         body += [
             "",
             f"Beside others, on the last {PEER_TAIL} points of {PEER_SERIES} series of every kind "
@@ -505,7 +512,7 @@ def tables(found: Study, load: float) -> str:
             "",
             "| detector | told | per 1000 | ms a look |",
             "|---|---|---|---|",
-            *map(peer_row, found.peers),
+            *map(peer_row, result.peers),
         ]
     return "\n".join(body)
 

@@ -226,27 +226,27 @@ def study(
 
 
 def parts_of(
-    store: Store, workbench: MeasurementRunner, project: str, subject: SessionScope, found: Study
+    store: Store, workbench: MeasurementRunner, project: str, subject: SessionScope, result: Study
 ) -> Iterator[Part]:
     """Rehearse each module once, and leave out what this machine cannot run."""
     for name, group in itertools.groupby(subject.cells, key=lambda cell: cell.benchmark.split(".")[0]):
         began = time.monotonic()
-        outcomes = [outcome for outcome, _ in workbench.visit(found.sha, tuple(group))]
+        outcomes = [outcome for outcome, _ in workbench.visit(result.sha, tuple(group))]
         took = time.monotonic() - began
         for outcome in outcomes:
             if outcome.status is not Status.OK:
-                reasons = found.not_measured if outcome.status is Status.SKIPPED else found.failed
+                reasons = result.not_measured if outcome.status is Status.SKIPPED else result.failed
                 reasons[outcome.cell.name] = outcome.reason
         cells = tuple(outcome.cell for outcome in outcomes if outcome.status is Status.OK)
         if cells:
             own, about = (
                 SessionScope(subject.commits, subject.discovery, cells),
-                f"{found.sha} in {found.pairs} pairs",
+                f"{result.sha} in {result.pairs} pairs",
             )
             yield Part(
                 name,
-                found.sha,
-                found.pairs,
+                result.sha,
+                result.pairs,
                 open_session(store, workbench, project, own, "aa", identity=about),
                 cells,
                 seconds={outcome.cell.name: outcome.duration_s for outcome in outcomes},
@@ -263,7 +263,7 @@ def measure(part: Part, workbench: MeasurementRunner, deadline: float) -> None:
         part.session.measure_visit(visit, cells)
 
 
-def estimated(parts: Sequence[Part], found: Study) -> str:
+def estimated(parts: Sequence[Part], result: Study) -> str:
     """How long it takes if a process takes as long as in the rehearsal; on a busy machine that is too
     much.
     """
@@ -276,9 +276,9 @@ def estimated(parts: Sequence[Part], found: Study) -> str:
         sum(len(part.cells) for part in parts),
         format_duration(sum(part.left_s() for part in parts)),
     )
-    left_out = f"{len(found.not_measured)} cannot run here, {len(found.failed)} failed"
+    left_out = f"{len(result.not_measured)} cannot run here, {len(result.failed)} failed"
     return (
-        f"{format_count(cells, 'cell')} ({left_out}) in {found.pairs} pairs: about {whole} are left, "
+        f"{format_count(cells, 'cell')} ({left_out}) in {result.pairs} pairs: about {whole} are left, "
         "at the pace of one "
         f"rehearsal\n  {', '.join(messages) or 'nothing to measure'}"
     )
@@ -369,20 +369,20 @@ def table(headings: Sequence[str], body: Iterable[Sequence[str]]) -> str:
     return "\n".join([head, "|" + "---|" * len(headings), *rest])
 
 
-def told(found: Study, load: float) -> str:
+def told(result: Study, load: float) -> str:
     """Everything that is known: a summary by suite, then metric by metric, then what could not be
     measured.
     """
-    whole = [line for lines in found.lines.values() for line in lines]
-    state = "" if found.complete else " So far; the study was not finished."
+    whole = [line for lines in result.lines.values() for line in lines]
+    state = "" if result.complete else " So far; the study was not finished."
     parts = [
-        f"{circumstances(load)}, commit {found.sha[:10]}.{state}",
+        f"{circumstances(load)}, commit {result.sha[:10]}.{state}",
         table(
-            SUMMARY, [*(summary_row(*item) for item in found.lines.items()), summary_row("**all**", whole)]
+            SUMMARY, [*(summary_row(*item) for item in result.lines.items()), summary_row("**all**", whole)]
         ),
         f"<details><summary>Metric by metric</summary>\n\n{table(HEADINGS, rows(whole))}\n\n</details>",
-        *reasons("could not run here", found.not_measured),
-        *reasons("failed", found.failed),
+        *reasons("could not run here", result.not_measured),
+        *reasons("failed", result.failed),
     ]
     return "\n\n".join(parts)
 
@@ -415,10 +415,10 @@ def main() -> None:
     load = os.getloadavg()[0]
     latest: list[Study] = []
 
-    def tell(found: Study) -> None:
-        latest[:] = [found]
+    def tell(outcome: Study) -> None:
+        latest[:] = [outcome]
         if options.page:
-            fill(options.page, told(found, load))
+            fill(options.page, told(outcome, load))
 
     signal.signal(signal.SIGTERM, stop)
     with suppress(KeyboardInterrupt):

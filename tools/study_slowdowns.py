@@ -130,21 +130,21 @@ def table(trials: Sequence[Trial]) -> str:
     return "\n".join([*lines, *(f"| {' | '.join(row(each_trial))} |" for each_trial in trials)])
 
 
-def row(one: Trial) -> tuple[str, ...]:
+def row(item: Trial) -> tuple[str, ...]:
     return (
-        one.mutant.name,
-        "✓" if one.good else "✗",
-        _told(one, one.caught, missed=one.missed),
-        _told(one, one.moved_as_well),
-        _told(one, one.stray),
-        str(len(one.verdicts)) if one.verdicts else f"none, exit code {one.exit_code}",
-        f"{one.seconds:.0f} s",
+        item.mutant.name,
+        "✓" if item.good else "✗",
+        _told(item, item.caught, missed=item.missed),
+        _told(item, item.moved_as_well),
+        _told(item, item.stray),
+        str(len(item.verdicts)) if item.verdicts else f"none, exit code {item.exit_code}",
+        f"{item.seconds:.0f} s",
     )
 
 
-def _told(one: Trial, names: Sequence[str], missed: Sequence[str] = ()) -> str:
-    parts = [f"`{name}` {change(one.verdicts[name])}" for name in names]
-    parts += [f"**missed** `{name}`" + _state(one.verdicts.get(name)) for name in missed]
+def _told(item: Trial, names: Sequence[str], missed: Sequence[str] = ()) -> str:
+    parts = [f"`{name}` {change(item.verdicts[name])}" for name in names]
+    parts += [f"**missed** `{name}`" + _state(item.verdicts.get(name)) for name in missed]
     return "<br>".join(parts) or "nothing"
 
 

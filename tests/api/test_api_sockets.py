@@ -115,12 +115,16 @@ def test_a_body_without_a_length_is_taken(server: Server) -> None:
     assert status_of(exchange(server, head, chunks)) == 201
 
 
-@pytest.mark.parametrize("told", [True, False], ids=["told", "found out"])
-def test_a_body_that_is_too_large_gets_an_answer_and_no_reset(server: Server, told: bool) -> None:
+@pytest.mark.parametrize("with_length", [True, False], ids=["with_length", "found out"])
+def test_a_body_that_is_too_large_gets_an_answer_and_no_reset(server: Server, with_length: bool) -> None:
     size = 9 * MIB
-    length = {"Content-Length": str(size)} if told else {"Content-Length": "", "Transfer-Encoding": "chunked"}
+    length = (
+        {"Content-Length": str(size)}
+        if with_length
+        else {"Content-Length": "", "Transfer-Encoding": "chunked"}
+    )
     head, _, _ = a_request("too large", **length)
-    body = b" " * size if told else b"%x\r\n%s\r\n0\r\n\r\n" % (size, b" " * size)
+    body = b" " * size if with_length else b"%x\r\n%s\r\n0\r\n\r\n" % (size, b" " * size)
 
     answer = exchange(server, head, body)
 

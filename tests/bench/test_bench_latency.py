@@ -317,16 +317,18 @@ def traces(draw: st.DrawFn) -> RequestTrace:
 
 
 @given(traces())
-def test_gaps_add_up_to_what_follows_the_first_token(one: RequestTrace) -> None:
-    assert math.fsum(latency.itl([one])) == pytest.approx(latency.e2el(one) - latency.ttft(one), abs=1e-6)
+def test_gaps_add_up_to_what_follows_the_first_token(each_trace: RequestTrace) -> None:
+    assert math.fsum(latency.itl([each_trace])) == pytest.approx(
+        latency.e2el(each_trace) - latency.ttft(each_trace), abs=1e-6
+    )
 
 
 @given(traces())
-def test_tpot_and_ttft_add_up_to_the_whole(one: RequestTrace) -> None:
-    tpot = latency.tpot(one)
+def test_tpot_and_ttft_add_up_to_the_whole(each_trace: RequestTrace) -> None:
+    tpot = latency.tpot(each_trace)
 
-    assert tpot is None or tpot * (one.output_tokens - 1) + latency.ttft(one) == pytest.approx(
-        latency.e2el(one)
+    assert tpot is None or tpot * (each_trace.output_tokens - 1) + latency.ttft(each_trace) == pytest.approx(
+        latency.e2el(each_trace)
     )
 
 

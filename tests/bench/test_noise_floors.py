@@ -124,9 +124,9 @@ def test_the_largest_ratio_is_of_a_pair_and_the_floor_below_it() -> None:
     assert result.visible[5] > result.visible[10] > result.visible[20] > 0.025
 
 
-def test_equals_that_differ_would_be_convicted() -> None:
-    assert line(*[(1.0, 1.2), (1.001, 1.2)] * 10).convicted
-    assert not line(*[(1.0, 1.001), (1.001, 1.0)] * 10).convicted
+def test_identical_inputs_that_differ_are_a_false_alarm() -> None:
+    assert line(*[(1.0, 1.2), (1.001, 1.2)] * 10).is_false_alarm
+    assert not line(*[(1.0, 1.001), (1.001, 1.0)] * 10).is_false_alarm
 
 
 def test_a_level_of_zero_has_no_ratio_and_says_so() -> None:

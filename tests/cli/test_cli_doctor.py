@@ -55,8 +55,8 @@ def findings(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, li
     return code, json.loads(capsys.readouterr().out)["findings"]
 
 
-def about(found: list[dict[str, Any]], subject: str) -> list[tuple[str, str]]:
-    return [(finding["level"], finding["sentence"]) for finding in found if finding["subject"] == subject]
+def about(entries: list[dict[str, Any]], subject: str) -> list[tuple[str, str]]:
+    return [(finding["level"], finding["sentence"]) for finding in entries if finding["subject"] == subject]
 
 
 def test_finds_nothing_wrong_with_what_is_measured(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

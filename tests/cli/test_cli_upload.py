@@ -57,8 +57,8 @@ def line(there: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
     line.app.extensions["perfci"].group_commit.close()
 
 
-def a_file(folder: Path, one: Run, name: str = "run.json") -> str:
-    (folder / name).write_text(run_document.dump_run(one))
+def a_file(folder: Path, document: Run, name: str = "run.json") -> str:
+    (folder / name).write_text(run_document.dump_run(document))
     return name
 
 

@@ -105,7 +105,7 @@ def test_a_quarter_of_the_cores_may_be_busy(load: float | None, expected: Doctor
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"),
+    ("result", "expected"),
     [
         (check_memory(4 * GIB), ok("memory", "4.0 GiB can still be used")),
         (
@@ -195,8 +195,8 @@ def test_a_quarter_of_the_cores_may_be_busy(load: float | None, expected: Doctor
         ),
     ],
 )
-def test_says_it_in_plain_words(found: DoctorFinding, expected: DoctorFinding) -> None:
-    assert found == expected
+def test_says_it_in_plain_words(result: DoctorFinding, expected: DoctorFinding) -> None:
+    assert result == expected
 
 
 # ------------------------------------------------------------------ where the facts are read

@@ -161,7 +161,7 @@ def test_believes_github_which_permission_it_wants(client: GitHubClient, hub: Fa
 
 
 @pytest.mark.parametrize(
-    ("told", "sentence"),
+    ("trouble", "sentence"),
     [
         (
             Told(401, message="Bad credentials"),
@@ -184,9 +184,9 @@ def test_believes_github_which_permission_it_wants(client: GitHubClient, hub: Fa
     ],
 )
 def test_says_what_was_asked_what_github_said_and_what_to_do(
-    client: GitHubClient, hub: FakeGitHub, told: Told, sentence: str
+    client: GitHubClient, hub: FakeGitHub, trouble: Told, sentence: str
 ) -> None:
-    hub.troubles = [told]
+    hub.troubles = [trouble]
 
     with pytest.raises(GitHubError) as caught:
         client.get_repository("acme/model")
@@ -287,11 +287,11 @@ LIMITS = [
 ]
 
 
-@pytest.mark.parametrize(("told", "waits_s"), LIMITS)
+@pytest.mark.parametrize(("trouble", "waits_s"), LIMITS)
 def test_waits_as_long_as_github_asks_even_before_it_writes(
-    client: GitHubClient, hub: FakeGitHub, told: Told, waits_s: float
+    client: GitHubClient, hub: FakeGitHub, trouble: Told, waits_s: float
 ) -> None:
-    hub.troubles = [told]
+    hub.troubles = [trouble]
 
     client.create_comment("acme/model", 7, "hello")
 

@@ -79,7 +79,7 @@ def test_a_webhook_becomes_comment_check_and_page_and_so_does_one_that_was_lost(
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("variables", "sentence"),
     [
         (
             {"PERFCI_APP_WEBHOOK_SECRET": SECRET},
@@ -107,11 +107,11 @@ def test_says_before_it_serves_what_is_missing(
     app_keys: tuple[str, str],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    given: dict[str, str],
+    variables: dict[str, str],
     sentence: str,
 ) -> None:
     monkeypatch.setenv("PERFCI_APP_ID", "Iv1.7")
-    for name, value in given.items():
+    for name, value in variables.items():
         monkeypatch.setenv(name, app_keys[0] if value == "app" else value)
 
     code = run_cli(["serve", "--port", "0"])

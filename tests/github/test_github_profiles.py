@@ -60,9 +60,9 @@ def compared(here: Path, *verdicts: Verdict) -> Findings:
     return Findings(verdicts, base, head)
 
 
-def profiled(found: Findings, asked: ComparisonOptions = ASKED, until: float = math.inf) -> list[str]:
+def profiled(findings: Findings, options: ComparisonOptions = ASKED, until: float = math.inf) -> list[str]:
     repository = current_repository()
-    return profile_slowdowns(repository, load_config(repository.root), found, asked, Path("out"), until)
+    return profile_slowdowns(repository, load_config(repository.root), findings, options, Path("out"), until)
 
 
 @pytest.fixture

@@ -139,7 +139,7 @@ EQUAL = [a_process(1.0, role=role, pair=0) for role in (Role.BASE, Role.HEAD)]
 
 
 @pytest.mark.parametrize(
-    ("one", "why"),
+    ("changed", "why"),
     [
         (
             side(Role.HEAD, NEWER),
@@ -163,10 +163,10 @@ EQUAL = [a_process(1.0, role=role, pair=0) for role in (Role.BASE, Role.HEAD)]
     ids=["another commit", "a history", "equals", "changed", "abbreviated", "foreign session"],
 )
 def test_what_is_no_comparison_of_this_commit_is_not_stored(
-    server: Server, one: Run, why: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    server: Server, changed: Run, why: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     post_run(server, side(Role.HISTORY, BASE, session="nightly", origin=(("run_id", "1"), ("attempt", "1"))))
-    stranger = one if one.session == "nightly" else replace(one, session="x")
+    stranger = changed if changed.session == "nightly" else replace(changed, session="x")
     server.hub.artifact = artifact(tmp_path, (*COMPARED, stranger))
 
     server.is_told()

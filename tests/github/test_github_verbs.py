@@ -185,10 +185,10 @@ def test_what_breaks_before_anything_is_measured_is_told(
 def test_a_main_that_cannot_be_measured_loses_nothing_of_the_rest(
     job: Job, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def but_main(repository: Any, config: Any, base: Any, head: Any, asked: Any) -> Any:
+    def but_main(repository: Any, config: Any, base: Any, head: Any, options: Any) -> Any:
         if head.sha == job.target:
             raise PerfciError("the disk is full")
-        return measure_comparison(repository, config, base, head, asked)
+        return measure_comparison(repository, config, base, head, options)
 
     monkeypatch.setattr("perfci.cli.github.commands.measure_comparison", but_main)
     job.starts("pull_request", job.proposed())

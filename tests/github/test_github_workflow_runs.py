@@ -97,11 +97,11 @@ def test_a_crash_between_check_and_comment_heals(
     answer = server.hub.handle_request
     failed: list[str] = []
 
-    def once(asked: Any) -> Any:
-        if asked.method == "POST" and asked.url.path.endswith("/comments") and not failed:
-            failed.append(asked.url.path)
+    def once(request: Any) -> Any:
+        if request.method == "POST" and request.url.path.endswith("/comments") and not failed:
+            failed.append(request.url.path)
             server.hub.troubles = [trouble]
-        return answer(asked)
+        return answer(request)
 
     monkeypatch.setattr(server.hub, "handle_request", once)
     server.is_told()

@@ -51,10 +51,12 @@ def kept(
     return StoredIncident(record, frozenset(series))
 
 
-def pairs(found: list[DerivedIncident], kept: list[StoredIncident]) -> list[tuple[str, set[int], int | None]]:
+def pairs(
+    incidents: list[DerivedIncident], kept: list[StoredIncident]
+) -> list[tuple[str, set[int], int | None]]:
     return [
         (record.budgeted.incident.id, set(record.members), to.record.id if to else None)
-        for record, to in match_incidents(found, kept, LINE)
+        for record, to in match_incidents(incidents, kept, LINE)
     ]
 
 

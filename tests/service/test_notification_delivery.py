@@ -321,19 +321,19 @@ def test_killed_anywhere_everybody_is_told_once(store: Store, hook: Hook, mailbo
     assert {state for state, *_ in states(store)} == {"sent"}
 
 
-def dies(store: Store, kill: str, means: SenderConfig, *found: object) -> None:
+def dies(store: Store, kill: str, means: SenderConfig, *incidents: object) -> None:
     """Another process looks and delivers, and is killed on the way."""
     child = os.fork()
     if child == 0:
         try:
-            _look_and_die(store.url, kill, means, found)
+            _look_and_die(store.url, kill, means, incidents)
         finally:
             os._exit(1)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
 
 
-def _look_and_die(url: str, kill: str, means: SenderConfig, found: tuple[object, ...]) -> None:
+def _look_and_die(url: str, kill: str, means: SenderConfig, incidents: tuple[object, ...]) -> None:
     from perfci.service.incidents.reconcile_incidents import reconcile_incidents
     from tests.support.evaluations import an_evaluation, measured_project
 
@@ -355,9 +355,9 @@ def _look_and_die(url: str, kill: str, means: SenderConfig, found: tuple[object,
 
     senders = delivery.SENDERS
     with closing(open_store(url, create=False)) as store:
-        if found:
-            project = measured_project(store, *found)  # type: ignore[arg-type]
-            reconcile_incidents(store, project, Policy(), an_evaluation(*found), NOW, dying)  # type: ignore[arg-type]
+        if incidents:
+            project = measured_project(store, *incidents)  # type: ignore[arg-type]
+            reconcile_incidents(store, project, Policy(), an_evaluation(*incidents), NOW, dying)  # type: ignore[arg-type]
         if kill == "after_commit":
             os.kill(os.getpid(), signal.SIGKILL)
         delivery.SENDERS = dict.fromkeys(senders, sending)  # type: ignore[assignment]

@@ -59,13 +59,13 @@ def whole(values: Sequence[float], bar: float) -> SegmentedSeries:
     return update_segmentations([SegmentedSeries(bar=bar)], [values])[0]
 
 
-def same(one: SegmentedSeries, other: SegmentedSeries) -> bool:
+def same(left: SegmentedSeries, other: SegmentedSeries) -> bool:
     """Whether two lines tell the same, and know the same to the last bit."""
-    costs = np.array_equal(one._partition.costs, other._partition.costs)
+    costs = np.array_equal(left._partition.costs, other._partition.costs)
     return (
-        one.steps == other.steps
+        left.steps == other.steps
         and costs
-        and np.array_equal(one._partition.last_segment_starts, other._partition.last_segment_starts)
+        and np.array_equal(left._partition.last_segment_starts, other._partition.last_segment_starts)
     )
 
 

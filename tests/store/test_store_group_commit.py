@@ -169,9 +169,9 @@ def test_a_locked_database_is_told(database: Path, monkeypatch: pytest.MonkeyPat
         assert uids(store) == {"two"}
 
 
-@pytest.mark.parametrize(("times", "told"), [(1, "one"), (9, "The connection to the database was lost.")])
+@pytest.mark.parametrize(("times", "message"), [(1, "one"), (9, "The connection to the database was lost.")])
 def test_a_connection_that_is_lost_in_the_midst_is_tried_again(
-    store: Store, group: GroupCommitter, times: int, told: str
+    store: Store, group: GroupCommitter, times: int, message: str
 ) -> None:
     lost = iter(range(times))
 
@@ -181,8 +181,8 @@ def test_a_connection_that_is_lost_in_the_midst_is_tried_again(
             return "lost"
         return start(tx, "one")
 
-    assert answered(lambda: group.submit(lose)) == told
-    assert uids(store) == ({"one"} if told == "one" else set())
+    assert answered(lambda: group.submit(lose)) == message
+    assert uids(store) == ({"one"} if message == "one" else set())
 
 
 def answered(ask: Callable[[], str]) -> str:

@@ -106,7 +106,7 @@ def test_a_commit_without_a_position_goes_where_its_date_falls() -> None:
     st.randoms(),
 )
 def test_the_line_does_not_depend_on_the_order_of_arrival(
-    known: list[tuple[int | None, int | None]], random: Random
+    places: list[tuple[int | None, int | None]], random: Random
 ) -> None:
     commits = [
         Commit(
@@ -114,7 +114,7 @@ def test_the_line_does_not_depend_on_the_order_of_arrival(
             position=position,
             committed_at=None if hour is None else NOON + timedelta(hours=hour),
         )
-        for number, (position, hour) in enumerate(known)
+        for number, (position, hour) in enumerate(places)
     ]
     shuffled = random.sample(commits, len(commits))
 

@@ -91,6 +91,6 @@ def measured_project(store: Store, *incidents: BudgetedIncident, slug: str = PRO
     return project
 
 
-def with_changes(one: BudgetedIncident, **changes: Any) -> BudgetedIncident:
+def with_changes(budgeted: BudgetedIncident, **changes: Any) -> BudgetedIncident:
     """The same incident as a later look sees it."""
-    return replace(one, incident=replace(one.incident, **changes))
+    return replace(budgeted, incident=replace(budgeted.incident, **changes))

@@ -231,8 +231,8 @@ def _let_sign(path: Path, issuer: Issuer) -> None:
     )
 
 
-def _read(ran: Ran, told: str) -> Ran:
-    for line in told.splitlines():
+def _read(ran: Ran, log: str) -> Ran:
+    for line in log.splitlines():
         if not line.startswith("{"):
             continue
         said = json.loads(line)

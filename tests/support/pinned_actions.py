@@ -178,8 +178,8 @@ def write_stand_ins(folder: Path, pinned: Iterable[Pinned] = PINNED) -> dict[str
     return result
 
 
-def _node(script: str, given: Mapping[str, str]) -> str:
-    variables = ", ".join(f'{ours}: process.env["{theirs}"] ?? ""' for ours, theirs in given.items())
+def _node(script: str, inputs: Mapping[str, str]) -> str:
+    variables = ", ".join(f'{ours}: process.env["{theirs}"] ?? ""' for ours, theirs in inputs.items())
     return (
         'require("node:child_process").execFileSync("bash", ["-ec", '
         f'{json.dumps(script)}], {{ stdio: "inherit", env: {{ ...process.env, {variables} }} }});\n'

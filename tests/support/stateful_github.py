@@ -92,51 +92,51 @@ class FakeGitHub(httpx.BaseTransport):
         """What was sent to change something: method and path."""
         return [f"{item.method} {self.inside(item)}" for item in self.asked if item.method != "GET"]
 
-    def inside(self, asked: httpx.Request) -> str:
-        return asked.url.path.removeprefix(PREFIXES[self.description.edition])
+    def inside(self, requests: httpx.Request) -> str:
+        return requests.url.path.removeprefix(PREFIXES[self.description.edition])
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.now_s += seconds
 
-    def handle_request(self, asked: httpx.Request) -> httpx.Response:
-        asked.read()
-        self.asked.append(asked)
-        if asked.url.host != STORE:
-            self._hold_against_the_description(asked)
+    def handle_request(self, requests: httpx.Request) -> httpx.Response:
+        requests.read()
+        self.asked.append(requests)
+        if requests.url.host != STORE:
+            self._hold_against_the_description(requests)
         trouble = self.troubles.pop(0) if self.troubles else None
         if isinstance(trouble, Told):
             return httpx.Response(trouble.status, headers=trouble.headers, json={"message": trouble.message})
         if trouble is Unmade:
             raise httpx.ConnectError("connection refused")
-        answer = self._wsgi.handle_request(asked)
+        answer = self._wsgi.handle_request(requests)
         if trouble is Dropped:
             raise httpx.ReadError("connection reset by peer")
         return answer
 
-    def _hold_against_the_description(self, asked: httpx.Request) -> None:
+    def _hold_against_the_description(self, requests: httpx.Request) -> None:
         """Whatever is wrong is remembered, and told when the test ends."""
-        path = asked.url.raw_path.decode().partition("?")[0]
+        path = requests.url.raw_path.decode().partition("?")[0]
         try:
             self.description.check(
-                asked.method, path, dict(asked.url.params), dict(asked.headers), asked.content
+                requests.method, path, dict(requests.url.params), dict(requests.headers), requests.content
             )
-            _hold_against_what_the_description_leaves_out(asked)
+            _hold_against_what_the_description_leaves_out(requests)
         except Exception as error:
-            self.wrong.append(f"{asked.method} {path}: {error} {error.__cause__ or ''}")
+            self.wrong.append(f"{requests.method} {path}: {error} {error.__cause__ or ''}")
 
 
-def _hold_against_what_the_description_leaves_out(asked: httpx.Request) -> None:
-    body = json.loads(asked.content) if asked.content else {}
-    assert asked.headers["Accept"] == "application/vnd.github+json"
-    assert asked.headers["X-GitHub-Api-Version"] == "2022-11-28"
-    assert asked.headers["User-Agent"].startswith("perfci/")
-    assert asked.headers["Authorization"].startswith("Bearer ")
-    if "/check-runs" in asked.url.path and body:
+def _hold_against_what_the_description_leaves_out(requests: httpx.Request) -> None:
+    body = json.loads(requests.content) if requests.content else {}
+    assert requests.headers["Accept"] == "application/vnd.github+json"
+    assert requests.headers["X-GitHub-Api-Version"] == "2022-11-28"
+    assert requests.headers["User-Agent"].startswith("perfci/")
+    assert requests.headers["Authorization"].startswith("Bearer ")
+    if "/check-runs" in requests.url.path and body:
         assert (body["status"] == "completed") == ("conclusion" in body)
-    if "/comments" in asked.url.path and body:
+    if "/comments" in requests.url.path and body:
         assert len(body["body"]) <= 65_536
-    if "/statuses/" in asked.url.path and body:
+    if "/statuses/" in requests.url.path and body:
         assert len(body["description"]) <= 140
 
 
@@ -414,6 +414,6 @@ def _found(items: list[Json], key: str, value: int) -> Json:
     return next((item for item in items if item[key] == value), None) or abort(404, "Not Found")
 
 
-def _changed(found: Json, sent: Json) -> Json:
-    found.update(sent)
-    return found
+def _changed(stored: Json, sent: Json) -> Json:
+    stored.update(sent)
+    return stored

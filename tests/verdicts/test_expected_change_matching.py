@@ -44,10 +44,10 @@ def an_incident(*moves: ChangePoint, good: int = 11, bad: int = 12) -> Incident:
 
 
 def answer_to(
-    incident: Incident, *arrived: MergedExpectedChange, known: HistoryContext | None = None
+    incident: Incident, *arrived: MergedExpectedChange, context: HistoryContext | None = None
 ) -> ExpectedChangeMatch | None:
-    known = known or HistoryContext(PROJECT, a_line())
-    return match_expected_changes([incident], arrived, incident.members, known).get(incident.id)
+    context = context or HistoryContext(PROJECT, a_line())
+    return match_expected_changes([incident], arrived, incident.members, context).get(incident.id)
 
 
 def test_what_was_announced_covers_all_that_got_worse() -> None:
@@ -94,7 +94,7 @@ def test_a_commit_that_was_not_measured_goes_by_when_it_came(hours: float, cover
     arrived = said(0.03, sha="f" * 40, merged_at=NOON + timedelta(hours=hours))
     history_context = HistoryContext(PROJECT, [item for item in a_line() if item.position not in (12, 13)])
 
-    assert (answer_to(an_incident(good=11, bad=14), arrived, known=history_context) is not None) is covers
+    assert (answer_to(an_incident(good=11, bad=14), arrived, context=history_context) is not None) is covers
 
 
 @pytest.mark.parametrize(("noise", "covers"), [(0.0005, False), (0.04, True)])
@@ -113,8 +113,8 @@ def test_fresh_pairs_bring_their_own_noise_floor() -> None:
     )
     history_context = HistoryContext(PROJECT, a_line(), confirmations={MEMORY: [pairs]})
 
-    assert answer_to(an_incident(moved(0.045)), said(0.03), known=history_context).covers_all
-    assert not answer_to(an_incident(moved(0.051)), said(0.03), known=history_context).covers_all
+    assert answer_to(an_incident(moved(0.045)), said(0.03), context=history_context).covers_all
+    assert not answer_to(an_incident(moved(0.051)), said(0.03), context=history_context).covers_all
 
 
 def test_an_exact_count_has_no_noise() -> None:
@@ -123,7 +123,7 @@ def test_an_exact_count_has_no_noise() -> None:
     ]
 
     assert not answer_to(
-        an_incident(moved(0.04)), said(0.03), known=HistoryContext(PROJECT, a_line(), {MEMORY: levels})
+        an_incident(moved(0.04)), said(0.03), context=HistoryContext(PROJECT, a_line(), {MEMORY: levels})
     ).covers_all
 
 

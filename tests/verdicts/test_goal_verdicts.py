@@ -209,9 +209,9 @@ def test_is_about_what_it_matches_only() -> None:
 
 
 @given(st.floats(0.01, 100), st.floats(0.01, 100), st.floats(0.01, 100))
-def test_opposite_clauses_never_agree(limit: float, one: float, other: float) -> None:
-    assume(min(abs(one - limit), abs(other - limit)) > 1e-5)  # closer than that arithmetic may decide
-    measured = decided(STEP, one, min(one, other), max(one, other))
+def test_opposite_clauses_never_agree(limit: float, clause: float, other: float) -> None:
+    assume(min(abs(clause - limit), abs(other - limit)) > 1e-5)  # closer than that arithmetic may decide
+    measured = decided(STEP, clause, min(clause, other), max(clause, other))
 
     below, above = (judge(f"step_time {sign} {limit:.6f}x", measured).outcome for sign in ("<=", ">"))
 

@@ -296,8 +296,8 @@ def test_the_name_of_an_incident_survives_another_member() -> None:
     assert names(item) == names(more)
 
 
-def names(found: list[Incident]) -> list[str]:
-    return [incident.id for incident in found]
+def names(incidents: list[Incident]) -> list[str]:
+    return [incident.id for incident in incidents]
 
 
 def both_ways(length: int) -> dict[Series, list[LevelPoint]]:

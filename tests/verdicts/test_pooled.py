@@ -61,8 +61,8 @@ def shifts(*centres: float, unit: str = "seconds", metric: str = "time") -> list
     ]
 
 
-def told(found: list[tuple[Series, Shift]]) -> PooledVerdict:
-    return pool_series_shifts(found, Policy())
+def told(result: list[tuple[Series, Shift]]) -> PooledVerdict:
+    return pool_series_shifts(result, Policy())
 
 
 @pytest.mark.parametrize(

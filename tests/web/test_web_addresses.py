@@ -34,8 +34,8 @@ def test_every_name_has_one_spelling_that_reads_back(name: str) -> None:
 
 @given(names, names)
 @settings(deadline=None, derandomize=True, max_examples=300)
-def test_no_two_names_share_a_spelling(one: str, other: str) -> None:
-    assert (project_segment(one) == project_segment(other)) == (one == other)
+def test_no_two_names_share_a_spelling(name: str, other: str) -> None:
+    assert (project_segment(name) == project_segment(other)) == (name == other)
 
 
 @given(st.text(alphabet="ab/.~:%2E7F-_", max_size=10))

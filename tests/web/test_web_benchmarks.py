@@ -62,8 +62,8 @@ def test_benchmarks_name_the_place_of_a_cell_where_there_are_several(empty_store
 def test_a_list_takes_as_many_queries_however_long_it_is(client: FlaskClient) -> None:
     requests: list[str] = []
 
-    def count(*given: object) -> None:
-        requests.append(str(given[2]))
+    def count(*arguments: object) -> None:
+        requests.append(str(arguments[2]))
 
     sa.event.listen(sa.Engine, "before_cursor_execute", count)
     try:

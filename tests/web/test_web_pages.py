@@ -55,7 +55,7 @@ def test_hostile_words_stay_words(client: FlaskClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "sentence"),
     [
         ("/nobody:home/", "There is no project nobody/home in this store"),
         ("/acme/tiny-lm/", "acme/tiny-lm"),
@@ -68,11 +68,11 @@ def test_hostile_words_stay_words(client: FlaskClient) -> None:
         (f"{P}/benchmarks.png", "There is no page"),
     ],
 )
-def test_a_page_that_does_not_exist_is_helpful(client: FlaskClient, path: str, told: str) -> None:
+def test_a_page_that_does_not_exist_is_helpful(client: FlaskClient, path: str, sentence: str) -> None:
     answer = client.get(path, follow_redirects=True)
 
     assert answer.status_code == 404
-    assert told in words(answer.text)
+    assert sentence in words(answer.text)
 
 
 @pytest.mark.parametrize(
