@@ -317,14 +317,10 @@ def point_of(place: int, item: dict[str, Any]) -> Point:
     commit = Commit(item["sha"], item["subject"], position=place)
     levels = [Process(k, samples=(level,), clock=Clock.CPU) for k, level in enumerate(item["levels"])]
     return Point(
-<<<<<<< Updated upstream
         commit,
         Status.OK,
         tuple(levels),
-        environment=Environment(freeze_named_values({"python": one["python"]})),
-=======
-        commit, Status.OK, tuple(levels), environment=Environment(to_named_values({"python": item["python"]}))
->>>>>>> Stashed changes
+        environment=Environment(freeze_named_values({"python": item["python"]})),
     )
 
 
