@@ -197,7 +197,9 @@ def prepare_file(address: sa.URL, *, create: bool) -> bool:
         if not create:
             raise PerfciError(f"There is no database at {path}: measure something first with `perfci run`.")
         require_no_side_files(path)
-        _make_folder(path.parent)
+        make_folder(path.parent)
+        # Keys of cookies and addresses of web hooks are in it: SQLite itself makes files that all may read.
+        path.touch(mode=0o600)
         return False
     _require_sqlite(path)
     read_only = not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
@@ -232,7 +234,8 @@ def _require_current(display_name: str, schema: str | None) -> None:
         )
 
 
-def _make_folder(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
+    """Make the folder of a database."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -6,6 +6,7 @@ import gzip
 import itertools
 import shutil
 import sqlite3
+import stat
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -142,6 +143,22 @@ def test_another_file_is_refused_in_a_sentence(tmp_path: Path, content: bytes, s
 
     with pytest.raises(PerfciError, match=sentence):
         restore(f"sqlite:///{tmp_path}/new.db", tmp_path / "file.gz")
+
+
+def test_databases_backups_and_dumps_are_for_their_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "perfci.db"
+    with closing(open_store(f"sqlite:///{path}", create=True)) as store:
+        filled(store)
+        backup(store.url, tmp_path / "copy.db")
+        backup(store.url, tmp_path / "all.gz")
+        restore(f"sqlite:///{tmp_path}/new/restored.db", tmp_path / "copy.db")
+
+        modes = {
+            file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.rglob("*") if file.is_file()
+        }
+
+    assert {"perfci.db", "perfci.db-wal", "copy.db", "all.gz", "restored.db"} <= set(modes)
+    assert set(modes.values()) == {0o600}
 
 
 SIDE_FILES = ("-wal", "-shm", "-journal")

@@ -32,6 +32,7 @@ ROWS_PER_CHUNK = 5000
 def write_dump(store: Store, path: Path) -> int:
     """Write a consistent snapshot of the store to a file; return the number of rows."""
     unfinished = path.with_name(path.name + ".part")
+    unfinished.touch(mode=0o600)
     try:
         with store.read() as tx, gzip.open(unfinished, "wt", compresslevel=3) as file:
             rows = 0

@@ -15,10 +15,12 @@ from perfci.store.engine import (
     format_address,
     is_older_schema,
     make_engine,
+    make_folder,
     open_store,
     parse_database_url,
     prepare_file,
     read_schema,
+    require_no_side_files,
     require_not_newer,
     sqlite_path,
 )
@@ -102,7 +104,8 @@ def restore(url: str, path: Path) -> None:
             f"{target} exists already: stop what uses it and move it away with its -wal and -shm files, or "
             "name another database with --db."
         )
-    prepare_file(parse_database_url(url), create=True)
+    require_no_side_files(target)
+    make_folder(target.parent)
     with translate_errors(str(path)):
         _copy_sqlite(path, target)
 
@@ -111,6 +114,7 @@ def _copy_sqlite(source: Path, path: Path) -> None:
     """Copy a database while others write to it; the copy gets its name once it is found intact."""
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
         copy = Path(folder) / path.name
+        copy.touch(mode=0o600)
         with (
             contextlib.closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as here,
             contextlib.closing(sqlite3.connect(copy)) as there,
