@@ -8,7 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, Literal, Protocol
 
-from perfci.auth.grants import JobGrant
+from perfci.auth.job_grants import JobGrant
 from perfci.model import PerfciError
 
 EVERY_PROJECT_ID: Final = -1
@@ -114,7 +114,7 @@ class Actor:
         return bool(self.scopes & {scope, Scope.ADMIN})
 
     @property
-    def visibility_key(self) -> str:
+    def visibility_cache_key(self) -> str:
         """A key that is equal for callers with the same view; it is part of every ETag."""
         if self.projects is None:
             seen = "*"
@@ -150,7 +150,9 @@ class AccessDenied(PerfciError):
 ALLOWED = AccessDecision(True)
 
 
-def authorize(actor: Actor, project: ProjectAccess | None, requirement: AccessRequirement) -> AccessDecision:
+def decide_access(
+    actor: Actor, project: ProjectAccess | None, requirement: AccessRequirement
+) -> AccessDecision:
     """Decide whether an actor may act; ``project`` is None where none exists, which answers as a private
     one.
 
@@ -182,10 +184,10 @@ def authorize(actor: Actor, project: ProjectAccess | None, requirement: AccessRe
     return ALLOWED
 
 
-def authorize_without_project(actor: Actor, requirement: AccessRequirement) -> AccessDecision:
+def decide_access_without_project(actor: Actor, requirement: AccessRequirement) -> AccessDecision:
     """Decide what no project changes, before a body that names the project is read."""
     if requirement in (AccessRequirement.PUBLIC, AccessRequirement.SERVER):
-        return authorize(actor, None, requirement)
+        return decide_access(actor, None, requirement)
     if actor.kind == "anonymous" and requirement is not AccessRequirement.READ:
         return AccessDecision(False, 401, SIGN_IN)
     scope = REQUIRED_SCOPE[requirement]
@@ -194,10 +196,10 @@ def authorize_without_project(actor: Actor, requirement: AccessRequirement) -> A
 
 def can_read(actor: Actor, project: ProjectAccess) -> bool:
     """Whether an actor may read a project."""
-    return authorize(actor, project, AccessRequirement.READ).allowed
+    return decide_access(actor, project, AccessRequirement.READ).allowed
 
 
-def can_grant(role: ProjectRole | None, scope: Scope) -> bool:
+def can_grant_scope(role: ProjectRole | None, scope: Scope) -> bool:
     """Whether a role may create a token with a scope: no token may do more than its creator."""
     least = ProjectRole.READER if scope is Scope.READ else ProjectRole.ADMIN
     return role is not None and RANKS[role] >= RANKS[least]

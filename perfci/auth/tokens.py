@@ -41,7 +41,7 @@ def make_token(kind: TokenKind, choice: Callable[[str], str] = secrets.choice) -
     return GeneratedToken(text, hash_token(text), text[-4:])
 
 
-def hash_if_valid(text: str) -> str | None:
+def hash_token_if_valid(text: str) -> str | None:
     """Hash a token to look it up; None if its form or checksum is wrong, which saves the query."""
     if not TOKEN_PATTERN.fullmatch(text) or not secrets.compare_digest(
         _checksum(text[:-CHECK_LENGTH]), text[-CHECK_LENGTH:]

@@ -20,7 +20,7 @@ from perfci.config import Config
 from perfci.service.pulls.workflow_run_handler import build_app
 from perfci.store import upgrade_if_older
 from perfci_web import serve
-from perfci_web.write_access import READ_ONLY_NOTICE, allows_writes
+from perfci_web.server_access_mode import READ_ONLY_NOTICE, server_allows_writes
 
 
 @click.command("serve")
@@ -51,7 +51,7 @@ def command(
 def serve_dashboard(config: Config, *, read_only: bool = False, writable: bool = False) -> None:
     """Serve until interrupted, after a line with the address."""
     server, mode = config.settings.server, config.settings.access.mode
-    writable_here = allows_writes(server.host, mode, read_only=read_only, writable=writable)
+    writable_here = server_allows_writes(server.host, mode, read_only=read_only, writable=writable)
     if server.migrate:
         upgrade_if_older(config.database_url)
     store = open_store_to_read(config) if read_only else open_store_to_write(config, durable=True)

@@ -17,7 +17,7 @@ from werkzeug.test import TestResponse
 
 from perfci.formats import run_document
 from perfci.model import Run
-from perfci_web.api.openapi_document import build_document
+from perfci_web.api.openapi_document import build_openapi_document
 from perfci_web.api.operation import API_PREFIX
 from perfci_web.api.operation_table import ALL_OPERATIONS
 from perfci_web.api.problems import MEDIA_TYPE
@@ -65,7 +65,7 @@ class Promised(FlaskClient):
 
 
 PROMISED = OpenAPI.from_dict(
-    json.loads(json.dumps(build_document(ALL_OPERATIONS, enforced=False))),
+    json.loads(json.dumps(build_openapi_document(ALL_OPERATIONS, enforced=False))),
     Config(
         spec_validator_cls=None,  # test_api_openapi.py holds the document against the standard
         extra_media_type_deserializers={MEDIA_TYPE: json.loads, "application/x-ndjson": bytes},

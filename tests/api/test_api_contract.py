@@ -26,7 +26,7 @@ from perfci.service.accounts import projects_and_members
 from perfci.service.audit_context import AuditContext
 from perfci.store import open_store
 from perfci_web import create_app
-from perfci_web.api.openapi_document import build_document
+from perfci_web.api.openapi_document import build_openapi_document
 from perfci_web.api.operation_table import ALL_OPERATIONS
 from tests.support.builders import a_process, a_result, a_run, a_series
 from tests.support.stored_runs import ingest_run
@@ -72,7 +72,7 @@ def contract(served: tuple[Flask, str]) -> BaseSchema:
     """
     CONFIG.projects.default.update(base_url="http://localhost")
     schema = schemathesis.openapi.from_dict(
-        json.loads(json.dumps(build_document(ALL_OPERATIONS, enforced=True))), config=CONFIG
+        json.loads(json.dumps(build_openapi_document(ALL_OPERATIONS, enforced=True))), config=CONFIG
     )
     schema.app, _ = served
     return schema

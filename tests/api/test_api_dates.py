@@ -10,7 +10,7 @@ import pytest
 from perfci.net.api_schemas.incidents import IncidentPatch
 from perfci.net.api_schemas.runs_and_series import RunQuery
 from perfci_web.api.problems import ProblemError
-from perfci_web.api.serve_request import parse_body
+from perfci_web.api.request_pipeline import parse_body
 
 
 def test_takes_a_date_with_a_zone() -> None:

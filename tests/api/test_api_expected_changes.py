@@ -10,7 +10,7 @@ import httpx
 import pytest
 from api_client import NOW, Api
 
-from perfci.auth.grants import JobGrant, expected_change_refusal
+from perfci.auth.job_grants import JobGrant, expected_change_refusal
 from perfci.net.api_client import ApiClient, ApiError
 from perfci.net.api_schemas.verdicts import ExpectedChangeShape, NewExpectedChange, NewExpectedChanges
 from perfci.net.http_client import open_http_client

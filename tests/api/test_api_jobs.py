@@ -13,8 +13,8 @@ import pytest
 from api_client import Api
 from werkzeug.test import TestResponse
 
-from perfci.auth.github_jobs import NOT_BOUND
-from perfci.auth.tokens import hash_if_valid
+from perfci.auth.github_oidc import NOT_BOUND
+from perfci.auth.tokens import hash_token_if_valid
 from perfci.config import Settings
 from perfci.model import Commit, Role, Run
 from perfci.net import jwks as door
@@ -115,7 +115,7 @@ def test_gives_a_job_a_token_that_writes_its_history(jobs: Jobs, store: Store) -
     job = Job(jobs, answer.json["secret"])
 
     assert (answer.status_code, answer.json["may_write_history"]) == (201, True)
-    assert (job.text[:6], bool(hash_if_valid(job.text))) == ("pfcir_", True)
+    assert (job.text[:6], bool(hash_token_if_valid(job.text))) == ("pfcir_", True)
     assert datetime.fromisoformat(answer.json["expires_at"]) == NOW + timedelta(minutes=15)
     assert job.send(measured(session="of main")) == (201, "")
     assert kinds(store) == {"of main": "history"}

@@ -10,7 +10,7 @@ import pytest
 from api_client import Api
 from openapi_spec_validator import validate
 
-from perfci_web.api.openapi_document import build_document, openapi_path
+from perfci_web.api.openapi_document import build_openapi_document, format_openapi_path
 from perfci_web.api.operation_table import ALL_OPERATIONS
 
 
@@ -31,12 +31,13 @@ def test_describes_every_operation_once(served: Any) -> None:
     }
 
     assert fields == {
-        (openapi_path(operation), operation.method.lower()): operation.name for operation in ALL_OPERATIONS
+        (format_openapi_path(operation), operation.method.lower()): operation.name
+        for operation in ALL_OPERATIONS
     }
 
 
 def test_declares_security_only_where_it_is_asked_for(served: Any) -> None:
-    enforced = build_document(ALL_OPERATIONS, enforced=True)["paths"]["/api/v1/runs"]["post"]
+    enforced = build_openapi_document(ALL_OPERATIONS, enforced=True)["paths"]["/api/v1/runs"]["post"]
 
     assert "securitySchemes" not in served["components"]
     assert enforced["security"] == [{"token": []}]

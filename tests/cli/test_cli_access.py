@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perfci.auth.tokens import TOKEN_IN_TEXT_PATTERN, hash_if_valid
+from perfci.auth.tokens import TOKEN_IN_TEXT_PATTERN, hash_token_if_valid
 from perfci.cli import run_cli
 from perfci.store import open_store
 from perfci.store.access import audit_log
@@ -33,7 +33,7 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
 def test_prints_a_new_token_alone_and_once(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = told(capsys, "token", "create", "--scope", "results:write", "--name", "nightly")
 
-    assert (status, bool(hash_if_valid(out.strip()))) == (0, True)
+    assert (status, bool(hash_token_if_valid(out.strip()))) == (0, True)
     assert TOKEN_IN_TEXT_PATTERN.search(err) is None
 
 

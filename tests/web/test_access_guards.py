@@ -22,7 +22,7 @@ from perfci.store import Store, open_store
 from perfci.store.access import api_tokens
 from perfci_web import create_app
 from perfci_web.api.operation_table import ALL_OPERATIONS
-from perfci_web.write_access import settings_for_host
+from perfci_web.server_access_mode import adjust_access_mode
 
 TOKENS = "/api/v1/projects/acme:secret/tokens"
 
@@ -147,7 +147,7 @@ def test_a_local_server_obeys_this_machine_only(local: Any, headers: dict[str, s
 def test_shows_a_network_what_is_public_where_nobody_logs_in(store: Store) -> None:
     fill(store, SECRET)
     fill(store, OPEN)
-    settings = settings_for_host("0.0.0.0", Settings())
+    settings = adjust_access_mode("0.0.0.0", Settings())
     client = create_app(store, settings=settings).test_client()
 
     status_codes = [
@@ -155,7 +155,7 @@ def test_shows_a_network_what_is_public_where_nobody_logs_in(store: Store) -> No
     ]
 
     assert status_codes == [404, 200]
-    assert settings_for_host("127.0.0.1", Settings()).access.mode == "local"
+    assert adjust_access_mode("127.0.0.1", Settings()).access.mode == "local"
 
 
 def test_writes_down_the_last_use_of_a_token_once_a_minute(stage: Stage) -> None:

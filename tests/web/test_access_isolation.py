@@ -16,7 +16,7 @@ from perfci.auth.permissions import NOT_FOUND, AccessRequirement
 from perfci.formats import run_document
 from perfci.net.url_segments import encode_segment
 from perfci.store import open_store
-from perfci_web.api import serve_request
+from perfci_web.api import request_pipeline
 from perfci_web.api.operation import Operation, Reply
 from perfci_web.api.operation_table import ALL_OPERATIONS
 from tests.support.builders import a_process, a_result, a_run, a_series
@@ -172,7 +172,7 @@ def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture
 def reached(monkeypatch: pytest.MonkeyPatch) -> None:
     """What an operation does is not the matter here: only whether somebody gets so far."""
-    monkeypatch.setattr(serve_request, "_run_handler", lambda operation, call: Reply(None))
+    monkeypatch.setattr(request_pipeline, "_run_handler", lambda operation, call: Reply(None))
 
 
 def need_of(name: str, table: dict[AccessRequirement, set[str]]) -> AccessRequirement:

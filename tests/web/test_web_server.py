@@ -22,8 +22,8 @@ from browsing import SERVE
 from perfci.model import PerfciError
 from perfci.store import Store
 from perfci_web import serve
-from perfci_web.static_files import plotly_path
-from perfci_web.write_access import is_loopback
+from perfci_web.server_access_mode import is_loopback
+from perfci_web.static_files import plotly_url_path
 from tests.support.forked_server import ForkedServer, forked_server
 from tests.support.waiting import until
 
@@ -264,7 +264,7 @@ def test_a_client_that_sends_nothing_more_is_left(database: str, tmp_path: Path,
 
 
 def test_a_client_that_reads_nothing_is_left(database: str, tmp_path: Path) -> None:
-    request = READ.replace(b"/healthz", plotly_path().encode())
+    request = READ.replace(b"/healthz", plotly_url_path().encode())
     with (
         forked_server(database, tmp_path, threads=1, client_timeout_s=0.5) as server,
         socket.socket() as client,

@@ -19,11 +19,11 @@ from perfci.store.writes.group_commit import GroupCommitter
 from perfci_web import (
     github_webhook,
     health_checks,
-    lookups,
+    jinja_environment,
     page_access,
     prometheus,
     request_hooks,
-    template_helpers,
+    url_lookups,
 )
 from perfci_web.api import problems
 from perfci_web.api import routes as api
@@ -35,11 +35,11 @@ from perfci_web.commits import routes as commits
 from perfci_web.comparisons import routes as comparisons
 from perfci_web.impact import routes as impact
 from perfci_web.incidents import actions as incidents
-from perfci_web.lookups import PageNotFound
 from perfci_web.overview import routes as overview
 from perfci_web.series import routes as series
 from perfci_web.static_files import register_assets
 from perfci_web.url_converters import CONVERTERS
+from perfci_web.url_lookups import PageNotFound
 from perfci_web.web_context import EXTENSION_KEY, WebContext
 
 
@@ -80,7 +80,7 @@ def create_app(
         loopback_only=loopback_only,
         public_url=settings.server.public_url,
     )
-    template_helpers.init_app(app, clock)
+    jinja_environment.init_app(app, clock)
     page_access.init_app(app, context)
     health_checks.init_app(app, store, read_only=read_only, clock=clock)
     register_assets(app)
@@ -98,8 +98,8 @@ def _register_error_handlers(app: Flask, store: Store) -> None:
     @app.errorhandler(PageNotFound)
     def render_not_found(error: PageNotFound) -> tuple[str, int]:
         """Answer 404, with the tabs of the project that the path lies in."""
-        project = lookups.visible_project_of_path(store, request.path)
-        links = lookups.project_links(project) if project else None
+        project = url_lookups.find_visible_project_slug(store, request.path)
+        links = url_lookups.project_links(project) if project else None
         return render_template("layout/not_found.html", error=error, project_name=project, links=links), 404
 
     @app.errorhandler(NotFound)
@@ -108,7 +108,7 @@ def _register_error_handlers(app: Flask, store: Store) -> None:
             return api.http_error_response(error)
         if request.path.startswith("/static/"):
             return Response(f"{error.description}\n", 404, content_type="text/plain; charset=utf-8")
-        return render_not_found(lookups.page_not_found(store, request.path))
+        return render_not_found(url_lookups.page_not_found_error(store, request.path))
 
     @app.errorhandler(PerfciError)
     def handle_perfci_error(error: PerfciError) -> tuple[str, int] | Response:

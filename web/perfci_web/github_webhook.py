@@ -17,7 +17,7 @@ from perfci.store.database import StoreUnavailable
 from perfci.store.writes.group_commit import GroupCommitter
 from perfci_web.api.operation import API_PREFIX
 from perfci_web.api.problems import ProblemError
-from perfci_web.api.serve_request import MIB, BodyReader
+from perfci_web.api.request_pipeline import MIB, BodyReader
 
 WEBHOOK_PATH = f"{API_PREFIX}/github/webhook"
 

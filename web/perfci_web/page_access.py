@@ -7,10 +7,10 @@ from types import MappingProxyType
 
 from flask import Flask, g, render_template, request
 
-from perfci.auth.permissions import SIGN_IN, AccessDenied, AccessRequirement, authorize
+from perfci.auth.permissions import SIGN_IN, AccessDenied, AccessRequirement, decide_access
 from perfci.store.projects import find_project
 from perfci_web.authentication.authenticator import READ_METHODS
-from perfci_web.lookups import PageNotFound, project_not_found
+from perfci_web.url_lookups import PageNotFound, project_not_found_error
 from perfci_web.web_context import WebContext, current_actor
 
 TRIAGE_ENDPOINTS = (
@@ -61,9 +61,9 @@ def require_page_access(context: WebContext) -> None:
     if slug is not None:
         with context.store.read() as tx:
             project = find_project(tx, slug)
-            if authorize(actor, project, AccessRequirement.READ).status == 404:
-                raise project_not_found(tx, slug)
-    decision = authorize(actor, project, _endpoint_need())
+            if decide_access(actor, project, AccessRequirement.READ).status == 404:
+                raise project_not_found_error(tx, slug)
+    decision = decide_access(actor, project, _endpoint_need())
     if decision.allowed:
         return
     if decision.status == 404:

@@ -14,11 +14,11 @@ PARAMETER_PREFIX, VARIANT_PREFIX = "p.", "v."
 """Prefixes of a parameter and of a variant axis in a query."""
 
 
-def project_segment(project: str) -> str:
+def encode_project_segment(project: str) -> str:
     return encode_segment(project, RESERVED_PROJECTS)
 
 
-class Links:
+class ProjectLinks:
     """Addresses of the pages of one project below ``root``.
 
     A series is addressed by benchmark, metric and parameters. Where several share these (on another
@@ -27,7 +27,7 @@ class Links:
 
     def __init__(self, project: str, series: Iterable[Series] = (), *, root: str = "") -> None:
         self.root = root
-        self.project_url = f"{root}/{project_segment(project)}"
+        self.project_url = f"{root}/{encode_project_segment(project)}"
         self._namesakes: dict[object, set[Series]] = defaultdict(set)
         for namesake in series:
             self._namesakes[_name_key(namesake)].add(namesake)
@@ -66,8 +66,8 @@ class Links:
     def _distinguishing_query(self, series: Series) -> dict[str, str]:
         """Return the parameters of a series, and as few qualifiers as exclude every namesake."""
         query = {f"{PARAMETER_PREFIX}{name}": value for name, value in series.parameters}
-        own = qualifiers(series)
-        others = [qualifiers(namesake) for namesake in self._namesakes[_name_key(series)] - {series}]
+        own = series_qualifiers(series)
+        others = [series_qualifiers(namesake) for namesake in self._namesakes[_name_key(series)] - {series}]
         for key in dict.fromkeys(key for values in (own, *others) for key in values):
             same_value = [values for values in others if values.get(key, "") == own.get(key, "")]
             if len(same_value) < len(others):
@@ -76,7 +76,7 @@ class Links:
         return query
 
 
-def qualifiers(series: Series) -> dict[str, str]:
+def series_qualifiers(series: Series) -> dict[str, str]:
     """Return what can distinguish two series of one name, as written into an address."""
     machine = series.machine
     return {
@@ -93,9 +93,11 @@ def qualifiers(series: Series) -> dict[str, str]:
     }
 
 
-def matches_query(series: Series, query: Mapping[str, str]) -> bool:
+def matches_url_query(series: Series, query: Mapping[str, str]) -> bool:
     """Whether an address means a series: every key of the query that names something of it must agree."""
-    own = qualifiers(series) | {f"{PARAMETER_PREFIX}{name}": value for name, value in series.parameters}
+    own = series_qualifiers(series) | {
+        f"{PARAMETER_PREFIX}{name}": value for name, value in series.parameters
+    }
     prefixes = (PARAMETER_PREFIX, VARIANT_PREFIX)
     relevant = {key: value for key, value in query.items() if key in own or key.startswith(prefixes)}
     # A quoted text parameter may be typed without its quotes.

@@ -73,7 +73,7 @@ def init_app(app: Flask, store: Store, clock: Callable[[], datetime]) -> Request
 
 
 @contextlib.contextmanager
-def share_counters() -> Iterator[None]:
+def share_counters_between_workers() -> Iterator[None]:
     """Count in files that forked workers share, and that this process alone makes and removes."""
     before: Any = values.ValueClass
     with tempfile.TemporaryDirectory(prefix="perfci-metrics-") as folder:

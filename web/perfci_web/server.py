@@ -25,8 +25,8 @@ from perfci_web.gunicorn_app import (
     PoolArbiter,
     PoolWorker,
 )
-from perfci_web.prometheus import share_counters
-from perfci_web.write_access import is_loopback, settings_for_host
+from perfci_web.prometheus import share_counters_between_workers
+from perfci_web.server_access_mode import adjust_access_mode, is_loopback
 
 GRACEFUL_TIMEOUT_S = 20
 """How long requests that were begun may take once the end was asked for; orchestrators kill after 30 s."""
@@ -73,7 +73,7 @@ def serve(
     every second, ``on_worker_start`` in each worker as it begins. A server on a loopback address answers
     only requests that name it so, whatever name a foreign page points here.
     """
-    settings = settings_for_host(host, settings or Settings())
+    settings = adjust_access_mode(host, settings or Settings())
     app = create_app(
         store, read_only=read_only, loopback_only=is_loopback(host), settings=settings, secrets=secrets
     )
@@ -84,7 +84,12 @@ def serve(
             app.extensions["perfci"].group_commit.close()
             store.close()
 
-    with open_listener(host, port) as listener, share_counters(), _restored_signals(), tune_gc():
+    with (
+        open_listener(host, port) as listener,
+        share_counters_between_workers(),
+        _restored_signals(),
+        tune_gc(),
+    ):
         url = server_url(host, listener)
         options = {
             "workers": settings.server.workers,

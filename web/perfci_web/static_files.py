@@ -36,7 +36,7 @@ def register_assets(app: Flask) -> None:
 
 
 def serve_asset(hashed_name: str) -> Response:
-    """Serve a file under the name ``asset_path`` returns, 404 under any other."""
+    """Serve a file under the name ``asset_url_path`` returns, 404 under any other."""
     if hashed_name == PLOTLY_FILE:
         return _serve_plotly()
     own_files = {_hashed_name(name): name for name in OWN_FILES}
@@ -48,11 +48,11 @@ def serve_asset(hashed_name: str) -> Response:
     return response
 
 
-def asset_path(name: str) -> str:
+def asset_url_path(name: str) -> str:
     return f"/static/{_hashed_name(name)}"
 
 
-def plotly_path() -> str:
+def plotly_url_path() -> str:
     return f"/static/{PLOTLY_FILE}"
 
 

@@ -11,18 +11,18 @@ from hashlib import sha256
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.github_jobs import (
+from perfci.auth.github_oidc import (
     LEEWAY_S,
     ExpectedIssuer,
     JobClaims,
     JobRefused,
     KeyLookup,
     RefusalReason,
-    admit_job,
-    job_refusal,
-    verify_token,
+    authorize_job,
+    build_job_refusal,
+    verify_oidc_token,
 )
-from perfci.auth.grants import JobGrant
+from perfci.auth.job_grants import JobGrant
 from perfci.auth.permissions import EVERY_PROJECT_ID
 from perfci.auth.tokens import make_token
 from perfci.config import Settings
@@ -81,7 +81,7 @@ def issue_job_token(
 ) -> IssuedJobToken:
     """Issue the token of a job, or raise ``JobRefused``; invalid identity tokens are not audited."""
     try:
-        claims = verify_token(token, expected, keys, now)
+        claims = verify_oidc_token(token, expected, keys, now)
     except JobRefused as error:
         log.info("a job's token is refused: %s", error.reason, extra={"request_id": request_id})
         raise
@@ -109,7 +109,7 @@ class _TokenExchange:
         """Return a refusal instead of raising it, so that its audit entry is committed."""
         binding = github_bindings.find_binding(tx, self.project)
         try:
-            grant = admit_job(self.claims, binding.repository if binding else None)
+            grant = authorize_job(self.claims, binding.repository if binding else None)
             self._mark_used(tx)
         except JobRefused as error:
             self._note_refusal(tx, binding, error.reason)
@@ -122,7 +122,7 @@ class _TokenExchange:
         github_bindings.delete_expired_tokens(tx, self.now)
         name = sha256(f"{self.issuer}\n{self.claims.jti}".encode()).hexdigest()
         if not github_bindings.mark_token_used(tx, name, self._compute_expiry()):
-            raise job_refusal(RefusalReason.REPLAY)
+            raise build_job_refusal(RefusalReason.REPLAY)
 
     def _compute_expiry(self) -> datetime:
         return datetime.fromtimestamp(self.claims.expires_s, UTC) + timedelta(seconds=LEEWAY_S)

@@ -15,8 +15,8 @@ from perfci.auth.permissions import (
     AccessRequirement,
     ProjectRole,
     Scope,
-    authorize,
-    can_grant,
+    can_grant_scope,
+    decide_access,
 )
 from perfci.auth.tokens import make_token
 from perfci.config import ProjectTables, parse_project_tables
@@ -71,7 +71,7 @@ def create_token(
     if not scopes:
         raise PerfciError(f"A token needs a scope: one of {', '.join(Scope)}.")
     for scope in scopes:
-        if not can_grant(context.actor.role_in(place), scope) or not context.actor.has_scope(scope):
+        if not can_grant_scope(context.actor.role_in(place), scope) or not context.actor.has_scope(scope):
             raise PerfciError(f"You may not give the scope {scope}: it does more than you may here.")
     minted, uid = make_token("u"), secrets.token_hex(6)
     scope_names = sorted(scopes)
@@ -114,7 +114,7 @@ def set_member(
     excessive = [
         token
         for token in api_tokens.load_live_tokens_by_creator(tx, user.actor, project_id)
-        if not all(can_grant(role, Scope(scope)) for scope in token.scopes)
+        if not all(can_grant_scope(role, Scope(scope)) for scope in token.scopes)
     ]
     _revoke_tokens(tx, context, excessive)
     return users.ProjectMember(user, role)
@@ -160,7 +160,7 @@ def change_project(
 def _require_table_permission(context: AuditContext, tables: ProjectTables) -> None:
     """Require server administration for regular expressions: a slow one would block the judge worker."""
     expressions = bool(tables.policy or (tables.history and tables.history.canaries))
-    if expressions and not authorize(context.actor, None, AccessRequirement.SERVER).allowed:
+    if expressions and not decide_access(context.actor, None, AccessRequirement.SERVER).allowed:
         raise PerfciError(
             "The expressions of [[policy]] and of canaries are searched by the judge of all projects: "
             "only an admin of all projects may set them. "

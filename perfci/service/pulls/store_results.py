@@ -10,7 +10,7 @@ from itertools import groupby
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from perfci.auth.grants import JobGrant
+from perfci.auth.job_grants import JobGrant
 from perfci.auth.permissions import Actor, ProjectRole, Scope
 from perfci.formats import run_document
 from perfci.formats.run_document import idempotency_key

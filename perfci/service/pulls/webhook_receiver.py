@@ -7,7 +7,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.github_jobs import PULL_REQUEST
+from perfci.auth.github_oidc import PULL_REQUEST
 from perfci.github.accept_comment import is_accept_request
 from perfci.github.payloads import RepositoryRef, WorkflowRun
 from perfci.github.webhook_events import IssueCommentEvent, PullRequestEvent, WebhookEvent, WorkflowRunEvent

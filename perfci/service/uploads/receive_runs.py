@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.grants import OTHER_SESSION, upload_refusal
+from perfci.auth.job_grants import OTHER_SESSION, upload_refusal
 from perfci.auth.permissions import AccessDenied
 from perfci.model import Commit, PerfciError, Role, Run
 from perfci.net.api_schemas.runs_and_series import UploadReceipt

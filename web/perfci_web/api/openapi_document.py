@@ -29,13 +29,13 @@ STATUS_HEADERS = {
 
 
 @cache
-def build_document(operations: tuple[Operation, ...], *, enforced: bool) -> Mapping[str, Any]:
+def build_openapi_document(operations: tuple[Operation, ...], *, enforced: bool) -> Mapping[str, Any]:
     """Describe all operations; ``enforced`` says whether this server requires authentication."""
     schemas, definitions = _build_schemas(operations)
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
         description = _describe_operation(operation, schemas, enforced=enforced)
-        paths.setdefault(openapi_path(operation), {})[operation.method.lower()] = description
+        paths.setdefault(format_openapi_path(operation), {})[operation.method.lower()] = description
     components: dict[str, Any] = {"schemas": definitions, "responses": dict(_problem_responses())}
     if enforced:
         components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
@@ -56,7 +56,7 @@ DESCRIPTION = (
 )
 
 
-def openapi_path(operation: Operation) -> str:
+def format_openapi_path(operation: Operation) -> str:
     """Return the rule with OpenAPI's placeholders: ``/api/v1/projects/{project}/runs``."""
     return PLACEHOLDER.sub(lambda match: "{" + match["name"] + "}", operation.path)
 

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from perfci.auth.github_jobs import KeyLookup
+from perfci.auth.github_oidc import KeyLookup
 from perfci.auth.permissions import AccessRequirement
 from perfci.config import Settings
 from perfci.service.audit_context import AuditContext

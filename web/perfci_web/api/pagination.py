@@ -18,7 +18,7 @@ def parse_cursor(cursor: str | None) -> int:
     return int(cursor or 0)
 
 
-def page_reply(
+def build_page_reply(
     page_model: type[BaseModel],
     rows: Sequence[RowT],
     limit: int,

@@ -8,6 +8,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
+from perfci_web.api.problems import ProblemError
+
 MAX_CALLERS = 10_000
 """Callers kept in memory; the least recent is dropped first."""
 
@@ -20,8 +22,8 @@ class RateLimiter:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def take_or_wait_s(self, caller: str, amount: float = 1.0) -> int:
-        """Take ``amount`` and return 0, or return in how many whole seconds there will be enough.
+    def require_allowance(self, caller: str, amount: float = 1.0) -> None:
+        """Take ``amount``, or refuse the request and say in how many whole seconds there will be enough.
 
         An amount larger than the bucket passes when the bucket is full: it could never pass otherwise.
         """
@@ -34,4 +36,10 @@ class RateLimiter:
             self._left[caller] = (left - amount if enough else left, now)
             if len(self._left) > MAX_CALLERS:
                 self._left.popitem(last=False)
-        return 0 if enough else max(1, math.ceil((needed - left) / self._rate))
+        if not enough:
+            wait_s = max(1, math.ceil((needed - left) / self._rate))
+            raise ProblemError(
+                "rate-limited",
+                f"Too much in one minute: try again in {wait_s} s.",
+                headers={"Retry-After": str(wait_s)},
+            )

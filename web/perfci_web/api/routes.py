@@ -17,7 +17,7 @@ from perfci_web.api.operation import API_PREFIX
 from perfci_web.api.operation_table import ALL_OPERATIONS
 from perfci_web.api.problems import ProblemError
 from perfci_web.api.rate_limit import RateLimiter
-from perfci_web.api.serve_request import MIB, ApiContext, BodyReader, serve_operation
+from perfci_web.api.request_pipeline import MIB, ApiContext, BodyReader, execute_operation
 from perfci_web.web_context import WebContext
 
 
@@ -41,7 +41,7 @@ def init_app(
         upload_limiter=RateLimiter(server.uploads_per_minute_mb * MIB),
     )
     for operation in ALL_OPERATIONS:
-        view = partial(serve_operation, api_context, operation)
+        view = partial(execute_operation, api_context, operation)
         methods = [operation.method]
         app.add_url_rule(
             operation.path, f"api.{operation.name}", view, methods=methods, provide_automatic_options=False

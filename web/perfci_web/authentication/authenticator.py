@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from flask import Request, Response, after_this_request, g
 from sqlalchemy.orm import Session
 
-from perfci.auth.grants import JobGrant
+from perfci.auth.job_grants import JobGrant
 from perfci.auth.permissions import (
     ANONYMOUS,
     EVERY_PROJECT_ID,
@@ -33,7 +33,7 @@ from perfci.auth.permissions import (
     ProjectRole,
     Scope,
 )
-from perfci.auth.tokens import JOB_TOKEN_PREFIX, hash_if_valid, hash_token
+from perfci.auth.tokens import JOB_TOKEN_PREFIX, hash_token, hash_token_if_valid
 from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
 from perfci.store import Store
@@ -157,7 +157,7 @@ class Authenticator:
         return actor
 
     def _authenticate_token(self, text: str) -> Actor:
-        token_hash = hash_if_valid(text)
+        token_hash = hash_token_if_valid(text)
         if token_hash is None:
             raise AccessDenied(401, BAD_TOKEN)
         now = self._clock()
@@ -261,7 +261,7 @@ class Authenticator:
         if self.github is None or now - login.checked_at < MEMBERSHIP_CHECK_INTERVAL:
             return True
         is_in_grace = now - login.checked_at < MEMBERSHIP_GRACE
-        access_token = str(self.encryptor().decrypt(login.grant) or "")
+        access_token = str(self.build_encryptor().decrypt(login.grant) or "")
         try:
             is_allowed = self.github.is_allowed_user(access_token, wait=not is_in_grace)
         except GitHubLoginError:
@@ -289,7 +289,7 @@ class Authenticator:
             return ""
         return hmac.new(self._shared_key("csrf"), actor.name.encode(), hashlib.sha256).hexdigest()
 
-    def encryptor(self) -> Encryptor:
+    def build_encryptor(self) -> Encryptor:
         return Encryptor(self._secret_key.encode() or self._shared_key("seal"))
 
     def end_login(self, request: Request) -> None:

@@ -52,7 +52,7 @@ def begin_login() -> Response:
     location = _require_github(authenticator).authorization_url(state, verifier)
     response = Response(status=302, headers={"Location": location})
     cookie = {"state": state, "verifier": verifier, "next": _next_path()}
-    encrypted = authenticator.encryptor().encrypt(cookie)
+    encrypted = authenticator.build_encryptor().encrypt(cookie)
     _set_cookie(response, LOGIN_STATE_COOKIE, encrypted, timedelta(seconds=STATE_MAX_AGE_S))
     return response
 
@@ -62,7 +62,7 @@ def finish_login() -> Response:
     authenticator, now = web_context().authenticator, web_context().clock()
     github = _require_github(authenticator)
     encrypted = request.cookies.get(LOGIN_STATE_COOKIE, "")
-    cookie = authenticator.encryptor().decrypt(encrypted, STATE_MAX_AGE_S)
+    cookie = authenticator.build_encryptor().decrypt(encrypted, STATE_MAX_AGE_S)
     state = request.args.get("state", "")
     if not cookie or not hmac.compare_digest(cookie["state"].encode(), state.encode()):
         raise AccessDenied(403, TRY_AGAIN)
@@ -105,7 +105,7 @@ def _create_login(tx: Session, authenticator: Authenticator, github_user: GitHub
     if user.disabled:
         raise AccessDenied(403, "This account is closed: ask an admin of this server.")
     secret = random_secrets.token_urlsafe(32)
-    grant = authenticator.encryptor().encrypt(github_user.access_token).encode()
+    grant = authenticator.build_encryptor().encrypt(github_user.access_token).encode()
     logins.end_expired_logins(tx, now)
     logins.add_login(
         tx, user.id, hash_token(secret), random_secrets.token_urlsafe(24), now, now + LOGIN_MAX_AGE, grant

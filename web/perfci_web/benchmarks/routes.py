@@ -15,11 +15,11 @@ from perfci.store.incidents.exemptions import load_mutes
 from perfci.store.queries import measurements
 from perfci.store.queries.latest_results import count_series_commits, load_series_records
 from perfci.store.queries.records import SeriesRecord, StoredSeries
-from perfci_web.benchmarks import view
-from perfci_web.csv_export import csv_response, format_pairs
-from perfci_web.lookups import project_links, require_project
-from perfci_web.trends import SeriesVerdicts, load_level_trends
-from perfci_web.view_parts.row_groups import CellRows
+from perfci_web.benchmarks import view_model
+from perfci_web.csv_response import csv_response, format_name_value_pairs
+from perfci_web.load_trends import SeriesDecisions, load_trends_from_levels
+from perfci_web.url_lookups import project_links, require_project
+from perfci_web.view_parts.table_row_groups import CellRows
 from perfci_web.web_context import web_context
 
 blueprint = Blueprint("benchmarks", __name__)
@@ -32,10 +32,10 @@ def benchmarks_page(project: str) -> str:
     context = web_context()
     with context.store.read() as tx:
         all_series, selection = _load_selection(tx, project, _query_options())
-        if selection.show == view.UNAVAILABLE:
+        if selection.show == view_model.UNAVAILABLE:
             never_measured = [series for series in all_series if series.never_measured]
             records = load_series_records(tx, project, never_measured)
-            reasons = view.group_reasons(records, selection.query)
+            reasons = view_model.group_unavailable_by_reason(records, selection.query)
             return _render_page("unavailable", project, selection, all_series, reasons=reasons)
         cells = _load_cells(tx, project, selection, all_series)
         mutes = load_mutes(tx, require_project(tx, project).id, context.clock())
@@ -54,7 +54,7 @@ def benchmarks_json(project: str) -> Response:
             "pages": selection.pages,
             "total": selection.total,
             "unavailable": selection.unavailable,
-            "series": [view.serialize_row(row) for cell in cells for row in cell.rows],
+            "series": [view_model.serialize_row(row) for cell in cells for row in cell.rows],
         }
     )
 
@@ -63,7 +63,7 @@ def benchmarks_json(project: str) -> Response:
 def benchmarks_csv(project: str) -> Response:
     """All results of the search, not only one page."""
     query = request.args.get("q", "")
-    unavailable = request.args.get("show") == view.UNAVAILABLE
+    unavailable = request.args.get("show") == view_model.UNAVAILABLE
     with web_context().store.read() as tx:
         require_project(tx, project)
         matches = measurements.search_series(tx, project, search=query)
@@ -71,8 +71,8 @@ def benchmarks_csv(project: str) -> Response:
         rows = _load_rows(tx, records, records)
     csv_rows = []
     for record in records:
-        fields = view.serialize_row(rows[record.id])
-        pairs = {name: format_pairs(fields[name]) for name in ("parameters", "variant")}
+        fields = view_model.serialize_row(rows[record.id])
+        pairs = {name: format_name_value_pairs(fields[name]) for name in ("parameters", "variant")}
         csv_rows.append(fields | pairs)
     columns = csv_rows[0].keys() if csv_rows else ("benchmark",)
     return csv_response(columns, csv_rows, f"{encode_segment(project)}-benchmarks.csv")
@@ -81,7 +81,7 @@ def benchmarks_csv(project: str) -> Response:
 def _render_page(
     name: str,
     project: str,
-    selection: view.SeriesSelection,
+    selection: view_model.SeriesSelection,
     all_series: Iterable[StoredSeries],
     **values: Any,
 ) -> str:
@@ -89,9 +89,9 @@ def _render_page(
         f"benchmarks/{name}.html",
         project=project,
         page=selection,
-        sorts=view.SORTS,
-        sparkline_commits=view.SPARKLINE_COMMITS,
-        unavailable=view.UNAVAILABLE,
+        sorts=view_model.SORTS,
+        sparkline_commits=view_model.SPARKLINE_COMMITS,
+        unavailable=view_model.UNAVAILABLE,
         links=project_links(project, (stored.series for stored in all_series)),
         **values,
     )
@@ -108,12 +108,12 @@ def _query_options() -> dict[str, Any]:
 
 def _load_selection(
     tx: Session, project: str, options: Mapping[str, Any]
-) -> tuple[list[StoredSeries], view.SeriesSelection]:
+) -> tuple[list[StoredSeries], view_model.SeriesSelection]:
     """Load all series of a project, and select the page of them that a request is for."""
     require_project(tx, project)
     all_series = measurements.search_stored_series(tx, project)
     ranks = _load_ranks(tx, project, all_series, options["sort"])
-    return all_series, view.select_series(all_series, ranks, **options)
+    return all_series, view_model.select_series_page(all_series, ranks, **options)
 
 
 def _load_ranks(
@@ -121,21 +121,21 @@ def _load_ranks(
 ) -> Mapping[Series, float]:
     """Load the values to sort by; the order by name needs none."""
     series_ids = [stored.id for stored in all_series]
-    if sort == view.BY_CHANGE:
-        decisions = SeriesVerdicts.load(tx, series_ids)
-        return view.largest_changes(decisions.changes, decisions.verdicts)
-    if sort == view.BY_COMMITS:
+    if sort == view_model.BY_CHANGE:
+        decisions = SeriesDecisions.load(tx, series_ids)
+        return view_model.largest_change_by_series(decisions.changes, decisions.verdicts)
+    if sort == view_model.BY_COMMITS:
         commits = count_series_commits(tx, project, series_ids)
         return {stored.series: commits.get(stored.id, 0) for stored in all_series}
-    if sort == view.BY_STATE:
+    if sort == view_model.BY_STATE:
         records = load_series_records(tx, project, all_series)
         return {record.series: record.is_last_failed for record in records}
     return {}
 
 
 def _load_cells(
-    tx: Session, project: str, selection: view.SeriesSelection, all_series: Iterable[StoredSeries]
-) -> list[CellRows[view.SeriesListRow]]:
+    tx: Session, project: str, selection: view_model.SeriesSelection, all_series: Iterable[StoredSeries]
+) -> list[CellRows[view_model.SeriesListRow]]:
     """Load the rows of the selected series."""
     rows = _load_rows(tx, load_series_records(tx, project, selection.series), all_series)
     return [CellRows(cell.series, tuple(rows[stored.id] for stored in cell.rows)) for cell in selection.cells]
@@ -143,14 +143,14 @@ def _load_cells(
 
 def _load_rows(
     tx: Session, records: Sequence[SeriesRecord], all_series: Iterable[StoredSeries]
-) -> dict[int, view.SeriesListRow]:
+) -> dict[int, view_model.SeriesListRow]:
     """Load the rows of some series by series id; their clock twins are read too, to see which is judged."""
-    series_ids = {stored.series: stored.id for stored in view.add_clock_twins(records, all_series)}
+    series_ids = {stored.series: stored.id for stored in view_model.add_clock_twins(records, all_series)}
     histories = JudgedHistories.load(tx, series_ids.values())
     judged = set(histories.select_judged_series(tx, series_ids))
-    decisions = SeriesVerdicts.load(tx, [record.id for record in records])
-    trends = load_level_trends(tx, histories, decisions)
+    decisions = SeriesDecisions.load(tx, [record.id for record in records])
+    trends = load_trends_from_levels(tx, histories, decisions)
     return {
-        record.id: view.build_row(record, trends[record.series], judged=record.series in judged)
+        record.id: view_model.build_row(record, trends[record.series], judged=record.series in judged)
         for record in records
     }

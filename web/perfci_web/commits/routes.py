@@ -5,10 +5,10 @@ from __future__ import annotations
 from flask import Blueprint, render_template
 
 from perfci.store import verdict_store
-from perfci.store.queries import loaders, measurements
+from perfci.store.queries import loaders, measured_samples, measurements
 from perfci.store.queries.loaders import load_series_of_same_cells
-from perfci_web.commits.view import build_commit_view
-from perfci_web.lookups import load_runs, project_links, require_commit
+from perfci_web.commits.view_model import build_commit_view
+from perfci_web.url_lookups import project_links, require_commit
 from perfci_web.web_context import web_context
 
 blueprint = Blueprint("commits", __name__)
@@ -28,7 +28,7 @@ def commit_page(project: str, sha: str) -> str:
             commit,
             loaders.load_commits_newest_first(tx, project),
             records,
-            load_runs(tx, records),
+            [measured_samples.load_run(tx, record.id) for record in records],
             verdicts,
         )
         links = project_links(project, load_series_of_same_cells(tx, project, page.linked_series))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from flask import Blueprint, Response, jsonify, redirect, render_template, request
+from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as BaseResponse
 
-from perfci.model import EnvironmentChange
+from perfci.model import Commit, EnvironmentChange, Run
 from perfci.report.pulls.comparison_findings import Findings, compute_verdict_bars
 from perfci.report.pulls.pull_comment import render_comment
 from perfci.store import verdict_store
-from perfci.store.queries import loaders, measurements
+from perfci.store.queries import loaders, measured_samples, measurements
 from perfci.store.queries.loaders import load_project_series
-from perfci_web.comparisons import view
-from perfci_web.lookups import load_runs, project_links, require_commit, require_project
-from perfci_web.page_urls import Links
+from perfci_web.comparisons import view_model
+from perfci_web.page_urls import ProjectLinks
+from perfci_web.url_lookups import project_links, require_commit, require_project
 from perfci_web.web_context import web_context
 
 blueprint = Blueprint("comparisons", __name__)
@@ -33,7 +34,7 @@ def compare_chooser(project: str) -> str | BaseResponse:
         require_project(tx, project)
         commits = loaders.load_commits_newest_first(tx, project, limit=50)
         verdicts = verdict_store.load_verdict_records(tx, project)
-    pairs = view.list_compared_pairs(verdicts, commits)
+    pairs = view_model.list_compared_pairs(verdicts, commits)
     return render_template(
         "comparisons/choose_commits.html", project=project, pairs=pairs, commits=commits, links=links
     )
@@ -48,7 +49,7 @@ def compare_page(project: str, base: str, head: str) -> str:
 @blueprint.get(f"{PAIR_PATH}.json")
 def compare_json(project: str, base: str, head: str) -> Response:
     page, _ = _load_comparison(project, base, head)
-    return jsonify(view.serialize_comparison(page))
+    return jsonify(view_model.serialize_comparison(page))
 
 
 @blueprint.get(f"{PAIR_PATH}.md")
@@ -70,17 +71,22 @@ def compare_markdown(project: str, base: str, head: str) -> Response:
     return Response(render_comment(findings), content_type="text/markdown; charset=utf-8")
 
 
-def _load_comparison(project: str, base: str, head: str) -> tuple[view.ComparisonView, Links]:
+def _load_comparison(project: str, base: str, head: str) -> tuple[view_model.ComparisonView, ProjectLinks]:
     with web_context().store.read() as tx:
         base_commit, head_commit = require_commit(tx, project, base), require_commit(tx, project, head)
-        page = view.build_comparison_view(
+        page = view_model.build_comparison_view(
             project,
             base_commit,
             head_commit,
             verdict_store.load_verdict_records(tx, project, base=base_commit.sha, head=head_commit.sha),
-            load_runs(tx, measurements.load_runs_of_commit(tx, project, base_commit.sha)),
-            load_runs(tx, measurements.load_runs_of_commit(tx, project, head_commit.sha)),
+            _load_runs(tx, project, base_commit),
+            _load_runs(tx, project, head_commit),
             loaders.load_commits_newest_first(tx, project),
         )
         all_series = load_project_series(tx, project)
     return page, project_links(project, all_series.values())
+
+
+def _load_runs(tx: Session, project: str, commit: Commit) -> list[Run]:
+    records = measurements.load_runs_of_commit(tx, project, commit.sha)
+    return [measured_samples.load_run(tx, record.id) for record in records]

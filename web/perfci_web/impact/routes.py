@@ -6,8 +6,8 @@ from flask import Blueprint, Response, jsonify, render_template, request
 
 from perfci.service.incidents.serialize_incidents import serialize_impact
 from perfci.store.queries.loaders import load_series_of_same_cells
-from perfci_web.impact import view
-from perfci_web.lookups import project_links, require_project
+from perfci_web.impact import view_model
+from perfci_web.url_lookups import project_links, require_project
 from perfci_web.web_context import web_context
 
 blueprint = Blueprint("impact", __name__)
@@ -18,15 +18,19 @@ IMPACT_PATH = "/<project:project>/impact"
 @blueprint.get(IMPACT_PATH)
 def impact_page(project: str) -> str:
     with web_context().store.read() as tx:
-        page = view.build_impact_view(tx, require_project(tx, project), view.parse_query(request.args))
+        page = view_model.build_impact_view(
+            tx, require_project(tx, project), view_model.parse_impact_query(request.args)
+        )
         links = project_links(project, load_series_of_same_cells(tx, project, page.series))
-    return render_template("impact/impact.html", page=page, filters=view.DIRECTION_FILTERS, links=links)
+    return render_template("impact/impact.html", page=page, filters=view_model.DIRECTION_FILTERS, links=links)
 
 
 @blueprint.get(f"{IMPACT_PATH}.json")
 def impact_json(project: str) -> Response:
     with web_context().store.read() as tx:
         record = require_project(tx, project)
-        impacts, next_cursor = view.load_impact(tx, record, view.parse_query(request.args))
+        impacts, next_cursor = view_model.load_impact_page(
+            tx, record, view_model.parse_impact_query(request.args)
+        )
     items = [serialize_impact(impact) for impact in impacts]
     return jsonify({"project": project, "items": items, "next": next_cursor})

@@ -27,15 +27,20 @@ from perfci.service.incidents.triage import (
 from perfci.store.incidents import incident_store
 from perfci.store.projects import Project, find_project
 from perfci.store.queries.loaders import find_series_ids
-from perfci_web.incidents.change_form import RejectedForm, changed_form_values, parse_change, parse_revision
+from perfci_web.incidents.change_form import (
+    RejectedForm,
+    changed_form_values,
+    parse_change_form,
+    parse_revision,
+)
 from perfci_web.incidents.routes import (
     INCIDENT_PATH,
     LIST_PATH,
     blueprint,
     render_incident,
-    render_list,
+    render_incident_list,
 )
-from perfci_web.lookups import project_links
+from perfci_web.url_lookups import project_links
 from perfci_web.web_context import current_actor, web_context
 
 MAX_BULK_CHANGES = 500
@@ -50,7 +55,7 @@ def change_incident(project: str, number: int) -> PageResponse:
     form, context = request.form.to_dict(), _audit_context()
 
     def job(tx: Session, record: Project) -> None:
-        update_incident(tx, record, number, parse_revision(form), parse_change(form), context)
+        update_incident(tx, record, number, parse_revision(form), parse_change_form(form), context)
 
     return _submit_change(project, number, job)
 
@@ -118,15 +123,15 @@ def change_selected(project: str) -> PageResponse:
             revisions[int(number)] = int(revision)
     typed = changed_form_values(form)
     try:
-        update = parse_change(form)
+        update = parse_change_form(form)
         result: BulkResult = web_context().group_commit.submit(
             lambda tx: update_incidents(tx, _find_project(tx, project), revisions, update, context)
         )
     except PerfciError as error:
-        return render_list(project, RejectedForm(str(error), typed, frozenset(revisions))), 409
+        return render_incident_list(project, RejectedForm(str(error), typed, frozenset(revisions))), 409
     if result.stale or result.refused or not result.changed:
         unchanged = frozenset(revisions) - frozenset(result.changed)
-        return render_list(project, RejectedForm(_format_bulk_result(result), typed, unchanged)), 409
+        return render_incident_list(project, RejectedForm(_format_bulk_result(result), typed, unchanged)), 409
     # 303: loading the next page again must not send the form again.
     return redirect(project_links(project).incidents(), 303)
 

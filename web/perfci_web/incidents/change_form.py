@@ -32,7 +32,7 @@ def changed_form_values(form: Mapping[str, str]) -> dict[str, str]:
     return {name: form[name] for name in names if name in form and form[name] != form.get(f"was.{name}", "")}
 
 
-def parse_change(form: Mapping[str, str]) -> IncidentUpdate:
+def parse_change_form(form: Mapping[str, str]) -> IncidentUpdate:
     """Return the update that a form asks for.
 
     A value equal to its ``was.<name>`` changes nothing; a field that was emptied is cleared; a date means

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
-from perfci.auth.permissions import AccessRequirement, authorize
+from perfci.auth.permissions import AccessRequirement, decide_access
 from perfci.report.incidents.incident_overview import serialize_incident_overview
 from perfci.service.incidents.alert_quality import compute_alert_quality
 from perfci.service.incidents.compute_evaluation import ProjectEvaluation, derive_evaluation
@@ -19,9 +19,9 @@ from perfci.store.columns import series_identity
 from perfci.store.incidents import incident_store
 from perfci.store.projects import Project
 from perfci.store.queries.loaders import load_series_of_same_cells
-from perfci_web.incidents import incident_view, list_view
+from perfci_web.incidents import incident_view_model, list_view_model
 from perfci_web.incidents.change_form import NOT_REJECTED, RejectedForm
-from perfci_web.lookups import PageNotFound, Suggestion, project_links, require_project
+from perfci_web.url_lookups import PageNotFound, Suggestion, project_links, require_project
 from perfci_web.web_context import current_actor, web_context
 
 blueprint = Blueprint("incidents", __name__)
@@ -33,10 +33,10 @@ INCIDENT_PATH = f"{LIST_PATH}/<int(max=2147483647):number>"
 
 @blueprint.get(LIST_PATH)
 def incidents_page(project: str) -> str:
-    return render_list(project, NOT_REJECTED)
+    return render_incident_list(project, NOT_REJECTED)
 
 
-def render_list(project: str, rejected: RejectedForm) -> str:
+def render_incident_list(project: str, rejected: RejectedForm) -> str:
     """Render the list; ``rejected`` is the form of it that was sent and not accepted."""
     context = web_context()
     with context.store.read() as tx:
@@ -44,9 +44,9 @@ def render_list(project: str, rejected: RejectedForm) -> str:
         evaluation = incident_store.load_last_evaluation(tx, record.id)
         if evaluation is None:
             # A project that was never evaluated is evaluated here, and nothing is stored.
-            page = list_view.build_preview(_evaluate(tx, record), context.clock())
+            page = list_view_model.build_list_from_evaluation(_evaluate(tx, record), context.clock())
         else:
-            page = list_view.build_incident_list(tx, record.slug, record.id, evaluation)
+            page = list_view_model.build_incident_list(tx, record.slug, record.id, evaluation)
         changed_entry = _load_changed_incident(tx, record)
         series = {
             change.series
@@ -101,13 +101,13 @@ def render_incident(project: str, number: int, rejected: RejectedForm) -> str:
         identities = {
             member.series_id: series_identity(project, series) for member, series in incident.members
         }
-        page = incident_view.build_incident_view(project, incident, identities)
+        page = incident_view_model.build_incident_view(project, incident, identities)
         links = project_links(project, load_series_of_same_cells(tx, project, page.series))
     return render_template(
         "incidents/incident.html",
         page=page,
-        candidates=incident_view.candidate_commits(page),
-        is_missing_data=incident_view.is_missing_data(page),
+        candidates=incident_view_model.candidate_commits(page),
+        is_missing_data=incident_view_model.is_missing_data(page),
         links=links,
         may_change=_may_change(record),
         rejected=rejected,
@@ -128,7 +128,7 @@ def _evaluate(tx: Session, project: Project) -> ProjectEvaluation:
     return derive_evaluation(tx, project.slug, policies.policy, policies.history)
 
 
-def _load_changed_incident(tx: Session, project: Project) -> tuple[list_view.IncidentEntry, str] | None:
+def _load_changed_incident(tx: Session, project: Project) -> tuple[list_view_model.IncidentEntry, str] | None:
     """Load the incident that was just changed from the list, with the change that can be undone."""
     number = request.args.get("changed", 0, type=int)
     if not 0 < number < 2**31:
@@ -136,8 +136,10 @@ def _load_changed_incident(tx: Session, project: Project) -> tuple[list_view.Inc
     record = incident_store.find_incident(tx, project.id, number)
     if record is None:
         return None
-    undo_text = incident_view.describe_undo(record, incident_store.load_events(tx, record.id))
-    return list_view.IncidentEntry(record), undo_text
+    undo_text = incident_view_model.describe_undoable_change(
+        record, incident_store.load_events(tx, record.id)
+    )
+    return list_view_model.IncidentEntry(record), undo_text
 
 
 def _require_incident(tx: Session, project: Project, number: int) -> None:
@@ -153,4 +155,4 @@ def _require_incident(tx: Session, project: Project, number: int) -> None:
 
 
 def _may_change(project: Project) -> bool:
-    return authorize(current_actor(), project, AccessRequirement.TRIAGE).allowed
+    return decide_access(current_actor(), project, AccessRequirement.TRIAGE).allowed

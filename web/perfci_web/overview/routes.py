@@ -8,11 +8,11 @@ from werkzeug.wrappers import Response as BaseResponse
 from perfci.history.series_histories import JudgedHistories
 from perfci.store.queries import loaders, measurements, project_status
 from perfci.store.queries.loaders import load_series_of_same_cells
-from perfci_web.incidents.list_view import load_open_incidents
-from perfci_web.lookups import list_visible_projects, project_links, require_project
-from perfci_web.overview import view
-from perfci_web.page_urls import project_segment
-from perfci_web.trends import SeriesVerdicts, load_level_trends
+from perfci_web.incidents.list_view_model import load_open_incidents
+from perfci_web.load_trends import SeriesDecisions, load_trends_from_levels
+from perfci_web.overview import view_model
+from perfci_web.page_urls import encode_project_segment
+from perfci_web.url_lookups import list_visible_projects, project_links, require_project
 from perfci_web.web_context import web_context
 
 blueprint = Blueprint("overview", __name__)
@@ -25,7 +25,7 @@ def projects_page() -> str | BaseResponse:
         visible = {project.slug for project in list_visible_projects(tx)}
         records = [record for record in measurements.load_project_records(tx) if record.slug in visible]
     if len(records) == 1:
-        return redirect(f"{request.script_root}/{project_segment(records[0].slug)}/")
+        return redirect(f"{request.script_root}/{encode_project_segment(records[0].slug)}/")
     return render_template("overview/projects.html", projects=records, project_links=project_links)
 
 
@@ -35,20 +35,20 @@ def overview_page(project: str) -> str:
     with context.store.read() as tx:
         project_record = require_project(tx, project)
         [record] = measurements.load_project_records(tx, project)
-        changed_series = project_status.find_changed_series(tx, project, view.MAX_MOVERS)
+        changed_series = project_status.find_changed_series(tx, project, view_model.MAX_MOVERS)
         histories = JudgedHistories.load(tx, changed_series)
-        decisions = SeriesVerdicts.load(tx, histories.points)
-        trends = load_level_trends(tx, histories, decisions).values()
+        decisions = SeriesDecisions.load(tx, histories.points)
+        trends = load_trends_from_levels(tx, histories, decisions).values()
         trends_by_label = sorted(trends, key=lambda trend: trend.series.label)
         open_incidents = load_open_incidents(tx, project_record, context.load_policies(project_record))
-        page = view.build_overview(
+        page = view_model.build_overview(
             record,
-            view.build_coverage(project_status.load_head_status(tx, project)),
+            view_model.build_coverage(project_status.load_head_status(tx, project)),
             project_status.count_decisions(tx, project),
             decisions,
             trends_by_label,
-            loaders.load_commits_newest_first(tx, project, limit=view.RECENT_COMMITS),
-            loaders.load_commits_by_sha(tx, project, view.find_marked_commits(trends_by_label)),
+            loaders.load_commits_newest_first(tx, project, limit=view_model.RECENT_COMMITS),
+            loaders.load_commits_by_sha(tx, project, view_model.collect_marked_shas(trends_by_label)),
             open_incidents.count,
         )
         links = project_links(project, load_series_of_same_cells(tx, project, page.linked_series))
@@ -57,5 +57,5 @@ def overview_page(project: str) -> str:
         page=page,
         incidents=open_incidents.entries,
         links=links,
-        max_not_run=view.MAX_NOT_RUN,
+        max_not_run=view_model.MAX_NOT_RUN,
     )

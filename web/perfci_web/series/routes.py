@@ -14,11 +14,16 @@ from perfci.store.incidents.exemptions import load_mutes
 from perfci.store.queries import measured_samples, measurements
 from perfci.store.queries.loaders import load_project_series
 from perfci.store.queries.records import SeriesRecord
-from perfci_web.csv_export import csv_response
-from perfci_web.lookups import PageNotFound, Suggestion, closest_suggestions, project_links, require_project
-from perfci_web.series import view
-from perfci_web.trends import SeriesVerdicts
-from perfci_web.view_parts.commit_values import find_judged_series
+from perfci_web.csv_response import csv_response
+from perfci_web.load_trends import SeriesDecisions
+from perfci_web.series import view_model
+from perfci_web.url_lookups import (
+    PageNotFound,
+    Suggestion,
+    closest_suggestions,
+    project_links,
+    require_project,
+)
 from perfci_web.web_context import web_context
 
 blueprint = Blueprint("series", __name__)
@@ -34,12 +39,12 @@ def series_page(project: str, benchmark: str, metric: str) -> str:
     context = web_context()
     with context.store.read() as tx:
         record, records = _find_series(tx, project, benchmark, metric)
-        twin = view.find_clock_twin(record, records)
+        twin = view_model.find_clock_twin(record, records)
         trends, judged = _load_trends(tx, record, twin)
         verdicts = verdict_store.load_verdict_records(tx, project, series_id=record.id)
         mutes = load_mutes(tx, require_project(tx, project).id, context.clock())
     twin_trend = trends[twin.id] if twin else None
-    page = view.build_series_view(
+    page = view_model.build_series_view(
         project, trends[record.id], verdicts, records, twin_trend=twin_trend, judged=judged
     )
     return render_template(
@@ -70,7 +75,7 @@ def series_svg(project: str, benchmark: str, metric: str) -> Response:
 def series_csv(project: str, benchmark: str, metric: str) -> Response:
     rows = serialize_trend(_load_trend(project, benchmark, metric))["points"]
     file_name = f"{encode_segment(benchmark)}-{encode_segment(metric)}.csv"
-    return csv_response(view.POINT_COLUMNS, rows, file_name)
+    return csv_response(view_model.POINT_COLUMNS, rows, file_name)
 
 
 def _find_series(
@@ -82,7 +87,7 @@ def _find_series(
     candidates = [record for record in records if record.series.metric.name == metric]
     if not candidates:
         raise _benchmark_not_found(tx, project, f"{benchmark} · {metric}")
-    matches = view.select_addressed_series(candidates, request.args)
+    matches = view_model.select_series_of_url(candidates, request.args)
     if not matches:
         links = project_links(project, (record.series for record in candidates))
         offers = [
@@ -97,7 +102,7 @@ def _find_series(
 def _load_trend(project: str, benchmark: str, metric: str) -> Trend:
     with web_context().store.read() as tx:
         record, records = _find_series(tx, project, benchmark, metric)
-        trends, _ = _load_trends(tx, record, view.find_clock_twin(record, records))
+        trends, _ = _load_trends(tx, record, view_model.find_clock_twin(record, records))
     return trends[record.id]
 
 
@@ -109,8 +114,8 @@ def _load_trends(
     series_ids = {sibling.series: sibling.id for sibling in records}
     histories = measured_samples.load_histories(tx, list(series_ids.values()))
     points = {series: histories[series_id] for series, series_id in series_ids.items()}
-    judged = find_judged_series(points)
-    trends = SeriesVerdicts.load(tx, series_ids.values()).build_trends(points)
+    judged = view_model.find_judged_series(points)
+    trends = SeriesDecisions.load(tx, series_ids.values()).build_trends(points)
     trends_by_id = {
         series_ids[series]: trend if series in judged else hide_levels_of_informational(trend)
         for series, trend in trends.items()

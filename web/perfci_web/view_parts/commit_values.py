@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from perfci.model import Environment, Point, Process, Result, Role, Run, Series, Status
 from perfci.report.charts.series_trend import Dot, build_trend
-from perfci.verdicts.judged_series import select_judged_series
 
 
-def build_dots(runs: Iterable[Run]) -> dict[Series, Dot]:
+def build_commit_dots(runs: Iterable[Run]) -> dict[Series, Dot]:
     """Merge all runs of one commit into one dot for each series."""
     results: dict[Series, list[tuple[Run, Result]]] = {}
     for run in runs:
@@ -18,25 +17,13 @@ def build_dots(runs: Iterable[Run]) -> dict[Series, Dot]:
     return {series: build_trend(series, [_merge_point(pairs)]).dots[0] for series, pairs in results.items()}
 
 
-def collect_processes(runs: Iterable[Run]) -> dict[Series, list[Process]]:
+def collect_processes_by_series(runs: Iterable[Run]) -> dict[Series, list[Process]]:
     """Collect the processes of runs by series; a result of summaries has none."""
     processes: dict[Series, list[Process]] = {}
     for run in runs:
         for result in run.results:
             processes.setdefault(result.series, []).extend(result.processes)
     return processes
-
-
-def find_judged_series(histories: Mapping[Series, Sequence[Point]]) -> set[Series]:
-    """Return the series that verdicts are given on; the others are informational."""
-    return set(
-        select_judged_series(
-            {
-                series: [process for point in points for process in point.processes]
-                for series, points in histories.items()
-            }
-        )
-    )
 
 
 def diff_environments(base: Iterable[Run], head: Iterable[Run]) -> list[tuple[str, str, str]]:

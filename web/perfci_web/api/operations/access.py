@@ -36,7 +36,9 @@ def list_tokens(call: Call) -> Reply:
             after=pagination.parse_cursor(call.query.cursor),
             limit=call.query.limit + 1,
         )
-    return pagination.page_reply(TokenPage, tokens, call.query.limit, lambda token: token.id, serialize_token)
+    return pagination.build_page_reply(
+        TokenPage, tokens, call.query.limit, lambda token: token.id, serialize_token
+    )
 
 
 def create_token(call: Call) -> Reply:
@@ -111,7 +113,7 @@ def list_audit_entries(call: Call) -> Reply:
             before=pagination.parse_cursor(call.query.cursor) or None,
             limit=call.query.limit + 1,
         )
-    return pagination.page_reply(
+    return pagination.build_page_reply(
         AuditEntryPage, entries, call.query.limit, lambda entry: entry.id, _audit_shape
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfci.auth.grants import expected_change_refusal
+from perfci.auth.job_grants import expected_change_refusal
 from perfci.auth.permissions import AccessDenied, AccessRequirement
 from perfci.net.api_schemas import PageQuery
 from perfci.net.api_schemas.verdicts import (
@@ -27,7 +27,7 @@ def list_expected_changes(call: Call) -> Reply:
         records = exemptions.list_expected_changes(
             tx, call.required_project.id, before=pagination.parse_cursor(query.cursor), limit=query.limit + 1
         )
-    return pagination.page_reply(
+    return pagination.build_page_reply(
         ExpectedChangePage, records, query.limit, lambda record: record.id, _expected_change_shape
     )
 

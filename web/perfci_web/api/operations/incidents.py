@@ -34,7 +34,7 @@ def list_incidents(call: Call) -> Reply:
             before=pagination.parse_cursor(query.cursor) or None,
             limit=query.limit + 1,
         )
-    return pagination.page_reply(
+    return pagination.build_page_reply(
         shapes.IncidentPage, records, query.limit, lambda record: record.number, incident_shape
     )
 
@@ -49,7 +49,7 @@ def get_incident(call: Call) -> Reply:
     )
 
 
-def list_events(call: Call) -> Reply:
+def list_incident_events(call: Call) -> Reply:
     record = require_incident(call)
     with call.store.read() as tx:
         events = incident_store.load_events(tx, record.id)
@@ -113,7 +113,7 @@ OPERATIONS = (
         "GET",
         f"{INCIDENT_RULE}/events",
         AccessRequirement.READ,
-        list_events,
+        list_incident_events,
         "The history of an incident, oldest first",
         answers={200: shapes.IncidentEventPage},
     ),

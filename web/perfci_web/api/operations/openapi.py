@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 from perfci.auth.permissions import AccessRequirement
-from perfci_web.api.openapi_document import build_document
+from perfci_web.api.openapi_document import build_openapi_document
 from perfci_web.api.operation import Call, Operation, Reply, StreamedAnswer
 
 
 def get_openapi(call: Call) -> Reply:
-    document = build_document(call.operations, enforced=call.settings.access.mode != "local")
+    document = build_openapi_document(call.operations, enforced=call.settings.access.mode != "local")
     return Reply(json.dumps(document, ensure_ascii=False).encode())
 
 

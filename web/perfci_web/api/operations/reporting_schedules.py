@@ -10,7 +10,7 @@ from perfci.net.api_schemas.runs_and_series import (
     ReportingSchedulePage,
     ReportingScheduleShape,
 )
-from perfci.service.incidents.mute_benchmarks import set_reporting_schedule
+from perfci.service.incidents import mute_benchmarks
 from perfci.store.incidents.reporting_schedules import ReportingSchedule, load_reporting_schedules
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.problems import ProblemError
@@ -23,11 +23,11 @@ def list_reporting_schedules(call: Call) -> Reply:
         return Reply(_list_page(tx, call))
 
 
-def put_reporting_schedule(call: Call) -> Reply:
+def set_reporting_schedule(call: Call) -> Reply:
     request: ReportingScheduleChange = call.body
 
     def write(tx: Session) -> ReportingSchedulePage:
-        if not set_reporting_schedule(
+        if not mute_benchmarks.set_reporting_schedule(
             tx,
             call.required_project,
             request.id,
@@ -77,7 +77,7 @@ OPERATIONS = (
         "PUT",
         REPORTING_SCHEDULES_RULE,
         AccessRequirement.ADMIN,
-        put_reporting_schedule,
+        set_reporting_schedule,
         "Set how often a suite reports, or expect no reports from it",
         body=ReportingScheduleChange,
         answers={200: ReportingSchedulePage},

@@ -28,7 +28,7 @@ def list_runs(call: Call) -> Reply:
             before=pagination.parse_cursor(query.cursor),
             limit=query.limit + 1,
         )
-    return pagination.page_reply(RunPage, runs, query.limit, lambda run: run.id, _run_shape)
+    return pagination.build_page_reply(RunPage, runs, query.limit, lambda run: run.id, _run_shape)
 
 
 def get_run(call: Call) -> Reply:
@@ -41,7 +41,7 @@ def get_run(call: Call) -> Reply:
     return Reply(dump_run(run).encode())
 
 
-def receive_run(call: Call) -> Reply:
+def upload_run(call: Call) -> Reply:
     document: RunDocument = call.body
     key = call.headers.get(KEY_HEADER, "")
     if not key:
@@ -103,7 +103,7 @@ OPERATIONS = (
         "POST",
         "/runs",
         AccessRequirement.WRITE_RESULTS,
-        receive_run,
+        upload_run,
         "Store a run: 201 new, 200 known with the same content, 409 known with another",
         body=RunDocument,
         answers={201: UploadReceipt, 200: UploadReceipt},

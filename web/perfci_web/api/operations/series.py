@@ -29,7 +29,9 @@ def list_series(call: Call) -> Reply:
             after=pagination.parse_cursor(query.cursor),
             limit=query.limit + 1,
         )
-    return pagination.page_reply(shapes.SeriesPage, rows, query.limit, lambda item: item.id, series_shape)
+    return pagination.build_page_reply(
+        shapes.SeriesPage, rows, query.limit, lambda item: item.id, series_shape
+    )
 
 
 def get_series(call: Call) -> Reply:
@@ -64,7 +66,7 @@ def list_commits(call: Call) -> Reply:
             before=pagination.parse_cursor(query.cursor),
             limit=query.limit + 1,
         )
-    return pagination.page_reply(
+    return pagination.build_page_reply(
         shapes.CommitPage, rows, query.limit, lambda row: row[0], lambda row: commit_shape(row[1])
     )
 
@@ -80,7 +82,7 @@ def list_machines(call: Call) -> Reply:
         rows = paged_lists.load_machines_page(
             tx, call.required_project.id, after=pagination.parse_cursor(query.cursor), limit=query.limit + 1
         )
-    return pagination.page_reply(
+    return pagination.build_page_reply(
         shapes.MachinePage,
         rows,
         query.limit,
@@ -95,7 +97,7 @@ def list_environments(call: Call) -> Reply:
         rows = paged_lists.load_environments_page(
             tx, call.required_project.id, after=pagination.parse_cursor(query.cursor), limit=query.limit + 1
         )
-    return pagination.page_reply(
+    return pagination.build_page_reply(
         shapes.EnvironmentPage,
         rows,
         query.limit,

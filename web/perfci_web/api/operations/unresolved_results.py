@@ -27,7 +27,7 @@ def list_unresolved_results(call: Call) -> Reply:
         results = unresolved_results.list_unresolved_results(
             tx, call.required_project.id, after=pagination.parse_cursor(query.cursor), limit=query.limit + 1
         )
-    return pagination.page_reply(
+    return pagination.build_page_reply(
         UnresolvedResultPage, results, query.limit, lambda result: result.id, _unresolved_shape
     )
 

@@ -36,7 +36,7 @@ def list_verdicts(call: Call) -> Reply:
             before=pagination.parse_cursor(query.cursor),
             limit=query.limit + 1,
         )
-    return pagination.page_reply(
+    return pagination.build_page_reply(
         shapes.VerdictPage,
         records,
         query.limit,
@@ -67,7 +67,7 @@ def get_comparison(call: Call) -> Reply:
         ranked = list_ranked_verdicts(
             tx, pair, after=pagination.parse_cursor(query.cursor), limit=query.limit + 1
         )
-    return pagination.page_reply(
+    return pagination.build_page_reply(
         shapes.ComparisonPage,
         ranked,
         query.limit,
@@ -87,7 +87,7 @@ def list_result_summaries(call: Call) -> Reply:
         pairs = load_level_pairs(
             tx, call.required_project.id, base.sha, head.sha, after=pagination.parse_cursor(query.cursor)
         )
-    return pagination.page_reply(
+    return pagination.build_page_reply(
         shapes.ResultSummaryPage,
         pairs,
         query.limit,

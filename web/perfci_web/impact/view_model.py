@@ -1,4 +1,4 @@
-"""The view of the impact of commits: which one changed which series by how much, even if fixed since."""
+"""The view model of the impact of commits: which changed which series by how much, even if fixed since."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ImpactView:
         return [row.impact.series for commit in self.commits for row in commit.rows]
 
 
-def parse_query(arguments: Mapping[str, str]) -> ImpactPageQuery:
+def parse_impact_query(arguments: Mapping[str, str]) -> ImpactPageQuery:
     """Read the query of an address; a value that makes no sense is left out."""
     effect, commit, before = (arguments.get(name, "") for name in ("effect", "commit", "before"))
     cursor = int(before) if before.isdecimal() and len(before) < 19 else 0
@@ -79,7 +79,7 @@ def parse_query(arguments: Mapping[str, str]) -> ImpactPageQuery:
     )
 
 
-def load_impact(
+def load_impact_page(
     tx: Session, project: Project, query: ImpactPageQuery
 ) -> tuple[Sequence[ImpactRecord], int | None]:
     """Load one page of impacts, with the cursor of the next."""
@@ -91,7 +91,7 @@ def load_impact(
 
 def build_impact_view(tx: Session, project: Project, query: ImpactPageQuery) -> ImpactView:
     """Build one page, latest first, with the rows of one commit together."""
-    impacts, next_cursor = load_impact(tx, project, query)
+    impacts, next_cursor = load_impact_page(tx, project, query)
     shas = {impact.commit for impact in impacts} | {query.commit} - {""}
     commits = load_commits_by_sha(tx, project.slug, shas)
     commit_impacts = []

@@ -1,4 +1,4 @@
-"""The view of one commit: its values and the verdicts on it."""
+"""The view model of one commit: its values and the verdicts on it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from perfci.report.number_format import format_count
 from perfci.report.verdict_sentences import rank_verdicts_by_severity, verdict_counts_sentence
 from perfci.store.queries.records import RunRecord, VerdictRecord
 from perfci.verdicts.judged_series import select_judged_series
-from perfci_web.view_parts.commit_values import build_dots, collect_processes
-from perfci_web.view_parts.row_groups import (
+from perfci_web.view_parts.commit_values import build_commit_dots, collect_processes_by_series
+from perfci_web.view_parts.table_row_groups import (
     BenchmarkSection,
     MissingReason,
-    fold_by_benchmark,
+    build_benchmark_sections,
     format_failure,
     group_by_cell,
     group_by_reason,
@@ -82,8 +82,10 @@ def build_commit_view(
     as_base = rank_verdicts_by_severity(
         verdict for verdict in all_verdicts if verdict.base == commit.sha and verdict.head != commit.sha
     )
-    judged = set(select_judged_series(collect_processes(runs)))
-    values = [SeriesAtCommit(series, dot, series not in judged) for series, dot in build_dots(runs).items()]
+    judged = set(select_judged_series(collect_processes_by_series(runs)))
+    values = [
+        SeriesAtCommit(series, dot, series not in judged) for series, dot in build_commit_dots(runs).items()
+    ]
     newest = max(runs, key=lambda run: run.started_at, default=None)
     with_level = [value for value in values if value.dot.level is not None]
     return CommitView(
@@ -112,7 +114,7 @@ def build_commit_view(
 
 def _fold_values(values: Iterable[SeriesAtCommit]) -> tuple[BenchmarkSection[SeriesAtCommit], ...]:
     cells = group_by_cell(values, lambda value: value.series)
-    return fold_by_benchmark(sorted(cells, key=lambda cell: cell.series.cell))
+    return build_benchmark_sections(sorted(cells, key=lambda cell: cell.series.cell))
 
 
 def _format_sentence(verdicts: Sequence[Verdict], values: Sequence[SeriesAtCommit]) -> str:

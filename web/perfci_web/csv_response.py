@@ -1,4 +1,4 @@
-"""CSV responses."""
+"""Responses that are CSV files."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ def _format_cell(value: object) -> str:
     return escape_csv_cell(value) if isinstance(value, str) else repr(value)
 
 
-def format_pairs(pairs: Mapping[str, str]) -> str:
+def format_name_value_pairs(pairs: Mapping[str, str]) -> str:
     """Format names and values for one field."""
     return " ".join(f"{name}={value}" for name, value in pairs.items())

@@ -1,4 +1,4 @@
-"""The view of the comparison of two commits."""
+"""The view model of the comparison of two commits."""
 
 from __future__ import annotations
 
@@ -19,11 +19,15 @@ from perfci.report.verdict_sentences import (
 )
 from perfci.store.queries.records import VerdictRecord
 from perfci.verdicts.judged_series import select_judged_series
-from perfci_web.view_parts.commit_values import build_dots, collect_processes, diff_environments
-from perfci_web.view_parts.row_groups import (
+from perfci_web.view_parts.commit_values import (
+    build_commit_dots,
+    collect_processes_by_series,
+    diff_environments,
+)
+from perfci_web.view_parts.table_row_groups import (
     BenchmarkSection,
     MissingReason,
-    fold_by_benchmark,
+    build_benchmark_sections,
     group_by_cell,
     group_by_reason,
     serialize_reason,
@@ -140,7 +144,7 @@ def build_comparison_view(
     unavailable = [value for value in values if value.unavailable]
     unavailable_series = {value.series for value in unavailable}
     decided_series = {verdict.series for verdict in verdicts}
-    judged_series = set(select_judged_series(collect_processes([*base_runs, *head_runs])))
+    judged_series = set(select_judged_series(collect_processes_by_series([*base_runs, *head_runs])))
     undecided = [value for value in values if value.series not in unavailable_series | decided_series]
     not_compared = [value for value in undecided if value.series in judged_series]
     notable = [
@@ -208,7 +212,7 @@ def _runs_of_sessions(runs: Sequence[Run], sessions: set[str]) -> list[Run]:
 
 def _join_values(base_runs: Sequence[Run], head_runs: Sequence[Run]) -> list[SeriesAtTwoCommits]:
     """Return the series measured on both sides, sorted by name."""
-    base, head = build_dots(base_runs), build_dots(head_runs)
+    base, head = build_commit_dots(base_runs), build_commit_dots(head_runs)
     return [
         SeriesAtTwoCommits(series, base[series], head[series])
         for series in sorted(base, key=lambda series: series.cell)
@@ -217,7 +221,7 @@ def _join_values(base_runs: Sequence[Run], head_runs: Sequence[Run]) -> list[Ser
 
 
 def _fold_values(values: Sequence[SeriesAtTwoCommits]) -> tuple[BenchmarkSection[SeriesAtTwoCommits], ...]:
-    return fold_by_benchmark(group_by_cell(values, lambda value: value.series))
+    return build_benchmark_sections(group_by_cell(values, lambda value: value.series))
 
 
 def _commits_between(commits: Sequence[Commit], base: Commit, head: Commit) -> list[Commit]:

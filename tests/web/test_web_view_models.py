@@ -48,14 +48,14 @@ from perfci.model import (
 from perfci.report.charts.series_trend import Trend, build_trend
 from perfci.store.queries.project_status import DecisionCounts, HeadStatus, UnmeasuredSeries
 from perfci.store.queries.records import ProjectRecord, SeriesRecord, VerdictRecord
-from perfci_web.benchmarks import view as benchmarks
-from perfci_web.commits import view as commit
-from perfci_web.comparisons import view as compare
-from perfci_web.overview import view as overview
-from perfci_web.series import view as series
-from perfci_web.trends import SeriesVerdicts
+from perfci_web.benchmarks import view_model as benchmarks
+from perfci_web.commits import view_model as commit
+from perfci_web.comparisons import view_model as compare
+from perfci_web.load_trends import SeriesDecisions
+from perfci_web.overview import view_model as overview
+from perfci_web.series import view_model as series
 from perfci_web.view_parts import commit_values as measured
-from perfci_web.view_parts.row_groups import MissingReason, fold_by_benchmark, group_by_cell
+from perfci_web.view_parts.table_row_groups import MissingReason, build_benchmark_sections, group_by_cell
 
 PROJECT = ProjectRecord("acme/tiny-lm", COMMITS, 8, 2, 40, 1200, NOW)
 NEWEST_FIRST = [a_commit(number) for number in reversed(range(COMMITS))]
@@ -95,11 +95,11 @@ SLOWER = a_verdict(STEP_TIME, STEP, VerdictKind.REGRESSION, 1.183, (1.159, 1.208
 FASTER = a_verdict(GENERATE, STEP, VerdictKind.IMPROVEMENT, 0.8, (0.79, 0.83))
 
 
-NOTHING, NO_TALLY, UNDECIDED = overview.Coverage(None), DecisionCounts(), SeriesVerdicts((), ())
+NOTHING, NO_TALLY, UNDECIDED = overview.Coverage(None), DecisionCounts(), SeriesDecisions((), ())
 
 
 def an_overview(
-    *trends: Trend, told: DecisionCounts = NO_TALLY, decided: SeriesVerdicts = UNDECIDED
+    *trends: Trend, told: DecisionCounts = NO_TALLY, decided: SeriesDecisions = UNDECIDED
 ) -> overview.Overview:
     return overview.build_overview(PROJECT, NOTHING, told, decided, trends, NEWEST_FIRST)
 
@@ -115,7 +115,7 @@ def test_an_overview_leads_with_the_worst_open_regression() -> None:
 def test_an_overview_counts_candidates_that_nobody_confirmed() -> None:
     confirmed = ChangePoint(STEP_TIME, SLOWER.head, SLOWER.base, 0.18, 1.0, 1.18)
     open_one = ChangePoint(STEP_TIME, a_commit(30).sha, a_commit(29).sha, 0.09, 1.0, 1.09)
-    decided = SeriesVerdicts([SLOWER], [confirmed, open_one])
+    decided = SeriesDecisions([SLOWER], [confirmed, open_one])
 
     page = an_overview(a_trend(STEP_TIME, SLOWER), told=DecisionCounts(change_points=5), decided=decided)
 
@@ -132,7 +132,7 @@ def test_recent_commits_carry_what_was_confirmed_with_them_and_no_suspicion() ->
         for stage in (Stage.CONFIRMATION, Stage.SCREENING)
     )
 
-    page = an_overview(decided=SeriesVerdicts([recent, suspected], []))
+    page = an_overview(decided=SeriesDecisions([recent, suspected], []))
 
     assert [len(line.verdicts) for line in page.recent_commits] == [0, 1, *[0] * 8]
 
@@ -177,7 +177,7 @@ def test_an_overview_links_no_more_series_than_it_names() -> None:
         PROJECT,
         overview.Coverage(a_commit(39), not_run=tuple(many)),
         DecisionCounts(),
-        SeriesVerdicts((), ()),
+        SeriesDecisions((), ()),
         (),
     )
 
@@ -187,8 +187,8 @@ def test_an_overview_links_no_more_series_than_it_names() -> None:
 def test_benchmarks_are_cut_into_pages() -> None:
     records = [a_record(a_series(f"bench.time_{k:03}"), row_id=k) for k in range(120)]
 
-    last = benchmarks.select_series(records, {}, page=3)
-    beyond = benchmarks.select_series(records, {}, page=99)
+    last = benchmarks.select_series_page(records, {}, page=3)
+    beyond = benchmarks.select_series_page(records, {}, page=99)
 
     assert (last.pages, len(last.series), last.series[-1].id) == (3, 20, 119)
     assert beyond == last
@@ -198,11 +198,11 @@ def test_benchmarks_are_cut_into_pages() -> None:
 def test_benchmarks_are_sorted_by_rank_and_else_by_name(ranks: dict[Series, float], first: Series) -> None:
     records = [a_record(STEP_TIME), a_record(STEP_FP32), a_record(GENERATE)]
 
-    assert benchmarks.select_series(records, ranks).series[0].series == first
+    assert benchmarks.select_series_page(records, ranks).series[0].series == first
 
 
 def test_a_sort_that_does_not_exist_is_by_name() -> None:
-    assert benchmarks.select_series([a_record(STEP_TIME)], {}, sort="x").sort == "name"
+    assert benchmarks.select_series_page([a_record(STEP_TIME)], {}, sort="x").sort == "name"
 
 
 def the_many() -> list[SeriesRecord]:
@@ -219,32 +219,34 @@ def the_many() -> list[SeriesRecord]:
 def test_a_cell_holds_its_judged_metrics_first_each_clock_beside_its_twin_and_informational_ones_last() -> (
     None
 ):
-    page = benchmarks.select_series([a_record(STEP_TIME), *the_many()], {})
+    page = benchmarks.select_series_page([a_record(STEP_TIME), *the_many()], {})
 
     assert [cell.series.cell for cell in page.cells] == [LOSS_CPU.cell, STEP_TIME.cell]
     assert [row.series for row in page.cells[0].rows] == [LOSS_CPU, LOSS_WALL, STATE_BYTES, STALL]
 
 
 def test_the_largest_change_comes_first_within_its_cell_too() -> None:
-    page = benchmarks.select_series(the_many(), {STATE_BYTES: 0.5}, sort="change")
+    page = benchmarks.select_series_page(the_many(), {STATE_BYTES: 0.5}, sort="change")
 
     assert page.series[0].series == STATE_BYTES
 
 
 def test_what_was_never_measured_is_left_out_and_counted() -> None:
-    page = benchmarks.select_series(the_many(), {})
-    request = benchmarks.select_series(the_many(), {}, show=benchmarks.UNAVAILABLE)
+    page = benchmarks.select_series_page(the_many(), {})
+    request = benchmarks.select_series_page(the_many(), {}, show=benchmarks.UNAVAILABLE)
 
     assert (page.total, page.measured, page.unavailable) == (4, 4, 1)
     assert [each_series.series for each_series in request.series] == [MFU]
-    assert benchmarks.group_reasons(the_many(), "mfu") == (MissingReason("no peak is known", (MFU,)),)
+    assert benchmarks.group_unavailable_by_reason(the_many(), "mfu") == (
+        MissingReason("no peak is known", (MFU,)),
+    )
 
 
 def test_no_page_tears_a_cell_apart() -> None:
     metrics = [a_series(f"bench.measure_{k}", f"metric_{item}") for k in range(3) for item in range(30)]
     records = [a_record(series, row_id=k) for k, series in enumerate(metrics)]
 
-    pages = [benchmarks.select_series(records, {}, page=number) for number in (1, 2, 3)]
+    pages = [benchmarks.select_series_page(records, {}, page=number) for number in (1, 2, 3)]
 
     assert [[len(cell.rows) for cell in page.cells] for page in pages] == [[30], [30], [30]]
 
@@ -261,8 +263,8 @@ def test_a_long_table_is_folded_by_benchmark() -> None:
         [a_series(f"bench.measure_{k // 40}", f"metric_{k}") for k in range(80)], lambda series: series
     )
 
-    assert [part.title for part in fold_by_benchmark(few)] == [""]
-    assert [(part.title, part.rows) for part in fold_by_benchmark(many)] == [
+    assert [part.title for part in build_benchmark_sections(few)] == [""]
+    assert [(part.title, part.rows) for part in build_benchmark_sections(many)] == [
         ("bench.measure_0", 40),
         ("bench.measure_1", 40),
     ]
@@ -273,24 +275,24 @@ def test_half_and_double_are_changes_of_the_same_size() -> None:
         ChangePoint(item, "b", "a", rel, 1, 1) for item, rel in ((STEP_TIME, -0.5), (MEMORY, 1.0))
     )
 
-    sizes = benchmarks.largest_changes([half, double], [])
+    sizes = benchmarks.largest_change_by_series([half, double], [])
 
     assert sizes[STEP_TIME] == pytest.approx(sizes[MEMORY])
 
 
 def test_a_suspicion_does_not_sort_like_a_finding() -> None:
-    assert benchmarks.largest_changes([], [replace(SLOWER, stage=Stage.SCREENING)]) == {}
+    assert benchmarks.largest_change_by_series([], [replace(SLOWER, stage=Stage.SCREENING)]) == {}
 
 
 def test_places_are_told_once() -> None:
-    assert len(benchmarks.select_series([a_record(STEP_TIME), a_record(MEMORY)], {}).places) == 1
+    assert len(benchmarks.select_series_page([a_record(STEP_TIME), a_record(MEMORY)], {}).places) == 1
 
 
 def test_an_address_of_several_cells_means_none() -> None:
     records = [a_record(STEP_TIME), a_record(STEP_FP32)]
 
-    assert series.select_addressed_series(records, {}) == []
-    assert series.select_addressed_series(records, {"p.dtype": "'fp32'"}) == records[1:]
+    assert series.select_series_of_url(records, {}) == []
+    assert series.select_series_of_url(records, {"p.dtype": "'fp32'"}) == records[1:]
 
 
 def test_a_series_page_lists_commits_newest_first_with_their_change() -> None:
@@ -423,16 +425,16 @@ def test_a_reading_of_a_commit_keeps_history_apart_from_pairs() -> None:
 
     history, pairs = run("history-1", Role.HISTORY, 1.0), run("pairs-1", Role.BASE, 9.0)
 
-    assert measured.build_dots([history, pairs])[STEP_TIME].level == 1.0
-    assert measured.build_dots([pairs])[STEP_TIME].level == 9.0
+    assert measured.build_commit_dots([history, pairs])[STEP_TIME].level == 1.0
+    assert measured.build_commit_dots([pairs])[STEP_TIME].level == 9.0
 
 
 def test_one_measured_run_outweighs_a_failed_one() -> None:
     failed = replace(a_run(3), results=(Result(STEP_TIME, Status.TIMEOUT, reason="60 s"),))
     ok = replace(a_run(3), results=(Result(STEP_TIME, Status.OK, (Process(0, samples=(1.0,)),)),))
 
-    assert measured.build_dots([ok, failed])[STEP_TIME].level == 1.0
-    assert measured.build_dots([failed])[STEP_TIME].reason == "60 s"
+    assert measured.build_commit_dots([ok, failed])[STEP_TIME].level == 1.0
+    assert measured.build_commit_dots([failed])[STEP_TIME].reason == "60 s"
 
 
 def test_comparisons_are_listed_those_decided_last_first() -> None:

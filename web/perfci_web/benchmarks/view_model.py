@@ -1,4 +1,4 @@
-"""The view of the list of benchmarks: level, trend and last change of each series."""
+"""The view model of the list of benchmarks: level, trend and last change of each series."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from perfci.report.serializers import serialize_series
 from perfci.report.verdict_labels import CHANGE_KINDS
 from perfci.store.queries.records import SeriesRecord, StoredSeries, matches_search
 from perfci.verdicts.process_levels import key_without_metric
-from perfci_web.view_parts.row_groups import CellRows, MissingReason, group_by_cell, group_by_reason
+from perfci_web.view_parts.table_row_groups import CellRows, MissingReason, group_by_cell, group_by_reason
 
 PAGE_SIZE = 50
 SPARKLINE_COMMITS = 60
@@ -70,7 +70,7 @@ class SeriesSelection:
         return [stored for cell in self.cells for stored in cell.rows]
 
 
-def select_series(
+def select_series_page(
     all_series: Sequence[StoredSeries],
     ranks: Mapping[Series, float],
     *,
@@ -123,7 +123,9 @@ def _clockless_key(series: Series) -> tuple[object, str]:
     return key_without_metric(series), series.metric.name.removeprefix(CPU_METRIC_PREFIX)
 
 
-def largest_changes(changes: Iterable[ChangePoint], verdicts: Iterable[Verdict]) -> dict[Series, float]:
+def largest_change_by_series(
+    changes: Iterable[ChangePoint], verdicts: Iterable[Verdict]
+) -> dict[Series, float]:
     """Return the largest change of each series as ``abs(log(ratio))``, without reading a history."""
     sizes: dict[Series, float] = {}
     ratios = [(change.series, 1 + change.relative_change) for change in changes]
@@ -163,7 +165,7 @@ def serialize_row(series_row: SeriesListRow) -> dict[str, Any]:
     }
 
 
-def group_reasons(records: Iterable[SeriesRecord], query: str) -> tuple[MissingReason, ...]:
+def group_unavailable_by_reason(records: Iterable[SeriesRecord], query: str) -> tuple[MissingReason, ...]:
     """Group the series of a search that were never measured by reason."""
     matches = [record for record in records if record.never_measured and matches_search(record.series, query)]
     ordered = sorted(matches, key=lambda record: (record.series.cell, record.id))

@@ -16,10 +16,10 @@ from perfci.auth.permissions import (
     Actor,
     ProjectRole,
     Scope,
-    authorize,
-    authorize_without_project,
-    can_grant,
+    can_grant_scope,
     can_read,
+    decide_access,
+    decide_access_without_project,
 )
 
 
@@ -70,11 +70,11 @@ IN_A_PRIVATE_PROJECT: list[tuple[Actor, tuple[int, ...]]] = [
 
 @pytest.mark.parametrize(("actor", "expected"), IN_A_PRIVATE_PROJECT)
 def test_decides_in_a_private_project_as_the_table_says(actor: Actor, expected: tuple[int, ...]) -> None:
-    status = tuple(authorize(actor, Project(), need).status for need in NEEDS)
+    status = tuple(decide_access(actor, Project(), need).status for need in NEEDS)
 
     assert status == expected
     assert all(
-        authorize(actor, Project(), need).allowed == (status[NEEDS.index(need)] == 200) for need in NEEDS
+        decide_access(actor, Project(), need).allowed == (status[NEEDS.index(need)] == 200) for need in NEEDS
     )
 
 
@@ -84,7 +84,7 @@ def test_lets_everybody_read_a_public_project_and_tells_a_stranger_what_is_missi
 ) -> None:
     public = Project(visibility="public")
 
-    messages = tuple(authorize(actor, public, need).status for need in NEEDS)
+    messages = tuple(decide_access(actor, public, need).status for need in NEEDS)
 
     assert messages == (200, 200, *(403 if status == 404 else status for status in expected[2:]))
 
@@ -96,11 +96,11 @@ def test_lets_everybody_read_a_public_project_and_tells_a_stranger_what_is_missi
 def test_answers_a_stranger_alike_for_a_private_project_and_for_none(
     actor: Actor, need: AccessRequirement
 ) -> None:
-    assert authorize(actor, Project(), need) == authorize(actor, None, need)
+    assert decide_access(actor, Project(), need) == decide_access(actor, None, need)
 
 
 def test_tells_an_admin_of_everything_that_a_project_is_not_there() -> None:
-    permission = authorize(LOCAL, None, AccessRequirement.READ)
+    permission = decide_access(LOCAL, None, AccessRequirement.READ)
 
     assert (permission.status, permission.reason) == (404, NOT_FOUND)
 
@@ -109,11 +109,11 @@ def test_takes_nothing_new_into_an_archived_project() -> None:
     archived = Project(archived=True)
     admin = person(p1=ProjectRole.ADMIN)
 
-    assert [authorize(admin, archived, need).status for need in NEEDS] == [200, 200, 403, 403, 200, 403]
+    assert [decide_access(admin, archived, need).status for need in NEEDS] == [200, 200, 403, 403, 200, 403]
 
 
 def test_says_which_scope_a_token_lacks() -> None:
-    permission = authorize(token(Scope.READ), Project(), AccessRequirement.WRITE_RESULTS)
+    permission = decide_access(token(Scope.READ), Project(), AccessRequirement.WRITE_RESULTS)
 
     assert permission.reason == "This needs a token of the scope results:write; yours has results:read."
 
@@ -127,7 +127,9 @@ def test_takes_the_higher_of_a_role_here_and_a_role_everywhere() -> None:
 def test_refuses_before_the_project_is_known_whom_no_project_could_admit() -> None:
     requests = [ANONYMOUS, token(Scope.READ), token(Scope.WRITE), person(), READ_ONLY_LOCAL, LOCAL]
 
-    assert [authorize_without_project(item, AccessRequirement.WRITE_RESULTS).status for item in requests] == [
+    assert [
+        decide_access_without_project(item, AccessRequirement.WRITE_RESULTS).status for item in requests
+    ] == [
         401,
         403,
         200,
@@ -135,15 +137,18 @@ def test_refuses_before_the_project_is_known_whom_no_project_could_admit() -> No
         403,
         200,
     ]
-    assert authorize_without_project(ANONYMOUS, AccessRequirement.PUBLIC).allowed
+    assert decide_access_without_project(ANONYMOUS, AccessRequirement.PUBLIC).allowed
 
 
 def test_gives_those_who_see_the_same_one_sight() -> None:
-    assert person(p1=ProjectRole.READER).visibility_key == person(p1=ProjectRole.READER).visibility_key
+    assert (
+        person(p1=ProjectRole.READER).visibility_cache_key
+        == person(p1=ProjectRole.READER).visibility_cache_key
+    )
     assert (
         len(
             {
-                item.visibility_key
+                item.visibility_cache_key
                 for item in (ANONYMOUS, person(), person(p1=ProjectRole.READER), LOCAL, READ_ONLY_LOCAL)
             }
         )
@@ -157,7 +162,9 @@ def test_shows_a_private_project_to_its_members_only() -> None:
 
 
 def test_grants_no_token_more_than_its_maker_may() -> None:
-    granted = [(role, [scope for scope in Scope if can_grant(role, scope)]) for role in (None, *ProjectRole)]
+    granted = [
+        (role, [scope for scope in Scope if can_grant_scope(role, scope)]) for role in (None, *ProjectRole)
+    ]
 
     assert granted == [
         (None, []),

@@ -1,4 +1,4 @@
-"""The view of a project: open regressions, largest changes, coverage and newest commits."""
+"""The view model of a project: open regressions, largest changes, coverage and newest commits."""
 
 from __future__ import annotations
 
@@ -14,8 +14,13 @@ from perfci.report.verdict_labels import CHANGE_KINDS
 from perfci.report.verdict_sentences import PageSummary, project_overview_sentence
 from perfci.store.queries.project_status import DecisionCounts, HeadStatus
 from perfci.store.queries.records import ProjectRecord
-from perfci_web.trends import SeriesVerdicts
-from perfci_web.view_parts.row_groups import MissingReason, count_series, format_failure, group_by_reason
+from perfci_web.load_trends import SeriesDecisions
+from perfci_web.view_parts.table_row_groups import (
+    MissingReason,
+    count_series,
+    format_failure,
+    group_by_reason,
+)
 
 MAX_FINDINGS = 20
 MAX_MOVERS = 6
@@ -101,7 +106,7 @@ def build_overview(
     project: ProjectRecord,
     coverage: Coverage,
     verdict_counts: DecisionCounts,
-    decisions: SeriesVerdicts,
+    decisions: SeriesDecisions,
     trends: Sequence[Trend],
     newest_commits: Sequence[Commit] = (),
     commits_by_sha: Mapping[str, Commit] = MappingProxyType({}),
@@ -168,7 +173,7 @@ def build_coverage(head_results: HeadStatus) -> Coverage:
     )
 
 
-def find_marked_commits(trends: Iterable[Trend]) -> set[str]:
+def collect_marked_shas(trends: Iterable[Trend]) -> set[str]:
     """Return the shas of all commits with a change of level."""
     return {mark.commit for trend in trends for mark in trend.marks}
 

@@ -17,7 +17,7 @@ from perfci.report import calibration_text, number_format, verdict_labels, verdi
 from perfci.report.charts import svg_charts
 from perfci.report.escaping import MAX_NAME_LENGTH, make_printable
 from perfci_web import static_files
-from perfci_web.overview.view import CoverageShare
+from perfci_web.overview.view_model import CoverageShare
 from perfci_web.request_hooks import style_nonce
 
 THEMES = ("light", "dark")
@@ -50,7 +50,7 @@ def init_app(app: Flask, clock: Callable[[], datetime]) -> None:
     }
     app.jinja_env.globals |= {
         "arrow": verdict_labels.direction_arrow,
-        "asset": lambda name: f"{request.script_root}{static_files.asset_path(name)}",
+        "asset": lambda name: f"{request.script_root}{static_files.asset_url_path(name)}",
         "calibration_text": calibration_text,
         "change_mark_sentence": verdict_sentences.change_mark_sentence,
         "commit_title": commit_title,
@@ -60,7 +60,7 @@ def init_app(app: Flask, clock: Callable[[], datetime]) -> None:
         "interval_bar": interval_bar,
         "kind_tone": lambda kind: verdict_labels.TONES[kind],
         "move": verdict_sentences.change_phrase,
-        "plotly": lambda: f"{request.script_root}{static_files.plotly_path()}",
+        "plotly": lambda: f"{request.script_root}{static_files.plotly_url_path()}",
         "sparkline": lambda trend: Markup(svg_charts.render_sparkline(trend)),
         "style_nonce": style_nonce,
         "theme": current_theme,

@@ -1,4 +1,4 @@
-"""The view of the list of incidents, and the open ones of the overview."""
+"""The view model of the list of incidents, and the open ones of the overview."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def load_open_incidents(tx: Session, project_record: Project, standards: Project
     return OpenIncidents(count, tuple(map(IncidentEntry, strongest)))
 
 
-def build_preview(evaluation: ProjectEvaluation, now: datetime) -> IncidentListView:
+def build_list_from_evaluation(evaluation: ProjectEvaluation, now: datetime) -> IncidentListView:
     """Build the list from an evaluation that was not stored: an imported history, an older database."""
     sections: dict[str, list[IncidentEntry]] = {name: [] for name in SECTION_TITLES}
     for budgeted in evaluation.incidents:

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, Protocol
 
 import jwt
 
-from perfci.auth.grants import WORKFLOW_DISPATCH, JobGrant
+from perfci.auth.job_grants import WORKFLOW_DISPATCH, JobGrant
 from perfci.auth.permissions import AccessDenied
 
 ALGORITHM: Final = "RS256"
@@ -123,7 +123,7 @@ class JobRefused(AccessDenied):
         self.reason = reason
 
 
-def job_refusal(reason: RefusalReason, expected: str = "") -> JobRefused:
+def build_job_refusal(reason: RefusalReason, expected: str = "") -> JobRefused:
     """Build the refusal for a reason; ``expected`` is the public configuration that its message names."""
     if reason not in REFUSAL_MESSAGES:
         return JobRefused(reason, 403, NOT_BOUND)
@@ -161,29 +161,29 @@ REQUIRED_TEXT_CLAIMS = tuple(
 )
 
 
-def verify_token(token: str, expected: ExpectedIssuer, find_key: KeyLookup, now: datetime) -> JobClaims:
+def verify_oidc_token(token: str, expected: ExpectedIssuer, find_key: KeyLookup, now: datetime) -> JobClaims:
     """Verify a token and return its claims, or raise ``JobRefused``."""
     header = _read_header(token, expected)
     claims = _verify_signature(token, _select_key(header, find_key, expected), expected)
     if claims.get("iss") != expected.issuer:
-        raise job_refusal(RefusalReason.ISSUER, expected.issuer)
+        raise build_job_refusal(RefusalReason.ISSUER, expected.issuer)
     if claims.get("aud") != expected.audience:
-        raise job_refusal(RefusalReason.AUDIENCE, expected.audience)
+        raise build_job_refusal(RefusalReason.AUDIENCE, expected.audience)
     _require_time(claims, now.timestamp())
     return _parse_claims(claims)
 
 
 def _read_header(token: str, expected: ExpectedIssuer) -> Mapping[str, Any]:
     if len(token) > MAX_TOKEN_LENGTH:
-        raise job_refusal(RefusalReason.SIZE)
+        raise build_job_refusal(RefusalReason.SIZE)
     try:
         header = jwt.get_unverified_header(token)
     except (jwt.InvalidTokenError, UnicodeEncodeError):
-        raise job_refusal(RefusalReason.SHAPE) from None
+        raise build_job_refusal(RefusalReason.SHAPE) from None
     if header.get("alg") != ALGORITHM:
-        raise job_refusal(RefusalReason.ALGORITHM, expected.issuer)
+        raise build_job_refusal(RefusalReason.ALGORITHM, expected.issuer)
     if header.keys() & FORBIDDEN_HEADERS:
-        raise job_refusal(RefusalReason.HEADER, expected.issuer)
+        raise build_job_refusal(RefusalReason.HEADER, expected.issuer)
     return header
 
 
@@ -193,15 +193,15 @@ def _select_key(header: Mapping[str, Any], find_key: KeyLookup, expected: Expect
     if public_key is None or any(
         public_key.get(name, value) != value for name, value in REQUIRED_KEY_FIELDS.items()
     ):
-        raise job_refusal(RefusalReason.KEY, expected.issuer)
+        raise build_job_refusal(RefusalReason.KEY, expected.issuer)
     try:
         key = jwt.PyJWK(
             {name: public_key[name] for name in PUBLIC_KEY_FIELDS if name in public_key}, ALGORITHM
         )
     except jwt.PyJWTError:
-        raise job_refusal(RefusalReason.KEY, expected.issuer) from None
+        raise build_job_refusal(RefusalReason.KEY, expected.issuer) from None
     if key.key.key_size < MIN_KEY_BITS:
-        raise job_refusal(RefusalReason.KEY, expected.issuer)
+        raise build_job_refusal(RefusalReason.KEY, expected.issuer)
     return key
 
 
@@ -209,11 +209,11 @@ def _verify_signature(token: str, key: jwt.PyJWK, expected: ExpectedIssuer) -> M
     try:
         claims = json.loads(jwt.PyJWS().decode(token, key, [ALGORITHM]))
     except jwt.InvalidTokenError:
-        raise job_refusal(RefusalReason.SIGNATURE, expected.issuer) from None
+        raise build_job_refusal(RefusalReason.SIGNATURE, expected.issuer) from None
     except (ValueError, RecursionError):
-        raise job_refusal(RefusalReason.SHAPE) from None
+        raise build_job_refusal(RefusalReason.SHAPE) from None
     if not isinstance(claims, dict):
-        raise job_refusal(RefusalReason.SHAPE)
+        raise build_job_refusal(RefusalReason.SHAPE)
     return claims
 
 
@@ -222,21 +222,21 @@ def _require_time(claims: Mapping[str, Any], now_s: float) -> None:
     times_s: list[Any] = [claims.get(name) for name in ("iat", "nbf", "exp")]
     # By type: isinstance would take true for 1.
     if any(type(time_s) is not int for time_s in times_s):
-        raise job_refusal(RefusalReason.CLAIMS)
+        raise build_job_refusal(RefusalReason.CLAIMS)
     issued, begins, ends = times_s
     if now_s >= ends + LEEWAY_S:
-        raise job_refusal(RefusalReason.EXPIRED)
+        raise build_job_refusal(RefusalReason.EXPIRED)
     if now_s < max(issued, begins) - LEEWAY_S:
-        raise job_refusal(RefusalReason.EARLY)
+        raise build_job_refusal(RefusalReason.EARLY)
     if ends - issued > MAX_LIFETIME_S:
-        raise job_refusal(RefusalReason.LIFETIME)
+        raise build_job_refusal(RefusalReason.LIFETIME)
 
 
 def _parse_claims(claims: Mapping[str, Any]) -> JobClaims:
     _read_text(claims, "sub")
     texts = {name: _read_text(claims, name) for name in REQUIRED_TEXT_CLAIMS}
     if not all(shape.fullmatch(texts[name]) for name, shape in CLAIM_PATTERNS.items()):
-        raise job_refusal(RefusalReason.CLAIMS)
+        raise build_job_refusal(RefusalReason.CLAIMS)
     environment = _read_text(claims, "environment") if "environment" in claims else ""
     return JobClaims(**texts, environment=environment, expires_s=claims["exp"])
 
@@ -244,7 +244,7 @@ def _parse_claims(claims: Mapping[str, Any]) -> JobClaims:
 def _read_text(claims: Mapping[str, Any], name: str) -> str:
     value = claims.get(name)
     if not isinstance(value, str) or not value.isprintable() or not value:
-        raise job_refusal(RefusalReason.CLAIMS)
+        raise build_job_refusal(RefusalReason.CLAIMS)
     return value
 
 
@@ -272,25 +272,25 @@ class RepositoryBinding(Protocol):
         """The refs whose jobs may write a history."""
 
 
-def admit_job(claims: JobClaims, binding: RepositoryBinding | None) -> JobGrant:
+def authorize_job(claims: JobClaims, binding: RepositoryBinding | None) -> JobGrant:
     """Return the grant of a job in a bound project, or raise ``JobRefused``.
 
     GitHub reuses names but never numbers: a renamed repository still matches, another one under its old
     name does not, and one that was transferred must be bound again.
     """
     if binding is None:
-        raise job_refusal(RefusalReason.UNBOUND)
+        raise build_job_refusal(RefusalReason.UNBOUND)
     if claims.repository_id != str(binding.repository_id):
-        raise job_refusal(RefusalReason.REPOSITORY)
+        raise build_job_refusal(RefusalReason.REPOSITORY)
     if claims.repository_owner_id != str(binding.owner_id):
-        raise job_refusal(RefusalReason.OWNER)
+        raise build_job_refusal(RefusalReason.OWNER)
     if claims.event_name not in ALLOWED_EVENTS:
-        raise job_refusal(RefusalReason.EVENT)
+        raise build_job_refusal(RefusalReason.EVENT)
     number = _pull_request_number(claims)
     if not _is_workflow(claims, binding.workflow):
-        raise job_refusal(RefusalReason.WORKFLOW)
+        raise build_job_refusal(RefusalReason.WORKFLOW)
     if binding.environment and claims.environment != binding.environment:
-        raise job_refusal(RefusalReason.ENVIRONMENT)
+        raise build_job_refusal(RefusalReason.ENVIRONMENT)
     baseline = claims.event_name in BASELINE_EVENTS and claims.ref in binding.refs
     return JobGrant(claims.run_id, int(claims.run_attempt), claims.sha, number, baseline, claims.event_name)
 
@@ -300,7 +300,7 @@ def _pull_request_number(claims: JobClaims) -> int | None:
         return None
     match = MERGE_REF.fullmatch(claims.ref)
     if match is None:
-        raise job_refusal(RefusalReason.REF)
+        raise build_job_refusal(RefusalReason.REF)
     return int(match[1])
 
 

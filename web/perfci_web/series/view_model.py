@@ -1,11 +1,11 @@
-"""The view of one series: its trend, its changes, its verdicts and related series."""
+"""The view model of one series: its trend, its changes, its verdicts and related series."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from perfci.model import CPU_METRIC_PREFIX, Commit, Series
+from perfci.model import CPU_METRIC_PREFIX, Commit, Point, Series
 from perfci.report.charts.series_trend import ChangeMark, Dot, Trend
 from perfci.report.charts.svg_charts import downsampling_note
 from perfci.report.number_format import format_quantity
@@ -17,9 +17,10 @@ from perfci.report.verdict_sentences import (
     verdict_counts_sentence,
 )
 from perfci.store.queries.records import SeriesRecord, VerdictRecord
+from perfci.verdicts.judged_series import select_judged_series
 from perfci.verdicts.process_levels import key_without_metric
-from perfci_web.page_urls import matches_query
-from perfci_web.view_parts.row_groups import group_by_cell
+from perfci_web.page_urls import matches_url_query
+from perfci_web.view_parts.table_row_groups import group_by_cell
 
 MAX_ROWS = 200
 """Rows of the table below the chart; the CSV has all commits."""
@@ -98,7 +99,7 @@ class SeriesView:
     other_parameters: tuple[Series, ...]
 
     @property
-    def quiet_summary(self) -> str:
+    def quiet_verdicts_sentence(self) -> str:
         return verdict_counts_sentence(record.verdict for record in self.quiet_verdicts)
 
     @property
@@ -106,9 +107,9 @@ class SeriesView:
         return self.trend.series
 
 
-def select_addressed_series(records: Sequence[SeriesRecord], query: Mapping[str, str]) -> list[SeriesRecord]:
+def select_series_of_url(records: Sequence[SeriesRecord], query: Mapping[str, str]) -> list[SeriesRecord]:
     """Return the series that match an address, latest first; none if they differ in parameters."""
-    matches = [record for record in records if matches_query(record.series, query)]
+    matches = [record for record in records if matches_url_query(record.series, query)]
     return matches if len({record.series.parameters for record in matches}) == 1 else []
 
 
@@ -124,6 +125,18 @@ def find_clock_twin(record: SeriesRecord, records: Iterable[SeriesRecord]) -> Se
     if cpu_twin is None and name.startswith(CPU_METRIC_PREFIX):
         return siblings.get(name.removeprefix(CPU_METRIC_PREFIX))
     return cpu_twin
+
+
+def find_judged_series(histories: Mapping[Series, Sequence[Point]]) -> set[Series]:
+    """Return the series that verdicts are given on; the others are informational."""
+    return set(
+        select_judged_series(
+            {
+                series: [process for point in points for process in point.processes]
+                for series, points in histories.items()
+            }
+        )
+    )
 
 
 def build_series_view(

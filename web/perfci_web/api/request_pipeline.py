@@ -1,4 +1,4 @@
-"""Serve a request to the API: identify, authorize, parse, run the handler, respond, always in this order."""
+"""The steps of a request to the API, always in this order: identify, authorize, parse, run, respond."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from perfci.auth.permissions import (
     AccessDenied,
     AccessRequirement,
     Actor,
-    authorize,
-    authorize_without_project,
+    decide_access,
+    decide_access_without_project,
 )
 from perfci.config import Settings, check_project_name
 from perfci.formats.run_document import JsonTooLarge, require_json_limits
@@ -68,8 +68,8 @@ class ApiContext:
     upload_limiter: RateLimiter
 
 
-def serve_operation(context: ApiContext, operation: Operation, **path: Any) -> Response:
-    """Serve the current request; refusals are raised as ``ProblemError``."""
+def execute_operation(context: ApiContext, operation: Operation, **path: Any) -> Response:
+    """Execute an operation for the current request; refusals are raised as ``ProblemError``."""
     actor = _identify_actor(context)
     audit_context = AuditContext(actor, context.clock(), g.request_id)
     project, etag = None, ""
@@ -78,7 +78,7 @@ def serve_operation(context: ApiContext, operation: Operation, **path: Any) -> R
         etag = _build_etag(project, actor) if operation.etag else ""
         if etag and request.if_none_match.contains_weak(etag):
             return _build_response(Reply(None, 304), etag)
-    elif not (decision := authorize_without_project(actor, operation.need)).allowed:
+    elif not (decision := decide_access_without_project(actor, operation.need)).allowed:
         raise ProblemError(KIND_BY_STATUS[decision.status], decision.reason)
     query = _parse_query(operation)
     with context.body_reader.read_body(request) if operation.body else nullcontext(NO_BODY) as raw:
@@ -109,20 +109,11 @@ def _identify_actor(context: ApiContext) -> Actor:
     try:
         actor = context.identify(request)
     except AccessDenied as error:
-        _take_allowance(context.request_limiter, address)
+        context.request_limiter.require_allowance(address)
         raise ProblemError(KIND_BY_STATUS[error.status], str(error)) from None
     if actor.kind != "local":
-        _take_allowance(context.request_limiter, actor.name or address)
+        context.request_limiter.require_allowance(actor.name or address)
     return actor
-
-
-def _take_allowance(limiter: RateLimiter, caller: str, amount: float = 1.0) -> None:
-    if wait := limiter.take_or_wait_s(caller, amount):
-        raise ProblemError(
-            "rate-limited",
-            f"Too much in one minute: try again in {wait} s.",
-            headers={"Retry-After": str(wait)},
-        )
 
 
 def _require_project(
@@ -146,16 +137,16 @@ def _require_project(
         project is None
         and may_create
         and is_upload
-        and authorize(actor, None, AccessRequirement.SERVER).allowed
+        and decide_access(actor, None, AccessRequirement.SERVER).allowed
     ):
         name = check_project_name(slug)
         project = context.group_commit.submit(lambda tx: ensure_project(tx, audit_context, name))
-    decision = authorize(actor, project, need)
+    decision = decide_access(actor, project, need)
     if not decision.allowed:
         raise ProblemError(KIND_BY_STATUS[decision.status], decision.reason)
     assert project is not None
     if is_upload and actor.kind != "local":
-        _take_allowance(context.upload_limiter, slug, body_bytes)
+        context.upload_limiter.require_allowance(slug, body_bytes)
     return project
 
 
@@ -164,7 +155,9 @@ def _build_etag(project: Project, actor: Actor) -> str:
 
     The version stands for the data of the project, which is not read for a tag.
     """
-    key = "\n".join((__version__, request.full_path, request.headers.get("Accept", ""), actor.visibility_key))
+    key = "\n".join(
+        (__version__, request.full_path, request.headers.get("Accept", ""), actor.visibility_cache_key)
+    )
     return f"{project.version}-{sha256(key.encode()).hexdigest()[:16]}"
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from perfci.auth.github_jobs import (
+from perfci.auth.github_oidc import (
     MISSING_CLAIMS,
     NO_TOKEN,
     NOT_BOUND,
@@ -23,10 +23,10 @@ from perfci.auth.github_jobs import (
     ExpectedIssuer,
     JobRefused,
     RefusalReason,
-    admit_job,
-    verify_token,
+    authorize_job,
+    verify_oidc_token,
 )
-from perfci.auth.grants import JobGrant
+from perfci.auth.job_grants import JobGrant
 from tests.support.signed_job_tokens import (
     AUDIENCE,
     ISSUER,
@@ -75,7 +75,7 @@ KEYS = {
 
 
 def judged(token: str, bound: Repository | None = MODEL) -> JobGrant:
-    return admit_job(verify_token(token, ExpectedIssuer(ISSUER, AUDIENCE), KEYS.get, NOW), bound)
+    return authorize_job(verify_oidc_token(token, ExpectedIssuer(ISSUER, AUDIENCE), KEYS.get, NOW), bound)
 
 
 def by_hand(header: dict[str, Any], claims: dict[str, Any], signature: bytes = b"") -> str:

@@ -1,4 +1,4 @@
-"""Trends of many series from their levels alone, for sparklines."""
+"""Load the trends of series: their levels, with the verdicts and change points on them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from perfci.store.queries.project_status import load_change_points_of_series, lo
 
 
 @dataclass(frozen=True, slots=True)
-class SeriesVerdicts:
+class SeriesDecisions:
     """The current verdicts and change points of some series."""
 
     verdicts: Sequence[Verdict]
     changes: Sequence[ChangePoint]
 
     @classmethod
-    def load(cls, tx: Transaction, series_ids: Collection[int]) -> SeriesVerdicts:
+    def load(cls, tx: Transaction, series_ids: Collection[int]) -> SeriesDecisions:
         return cls(load_current_verdicts(tx, series_ids), load_change_points_of_series(tx, series_ids))
 
     def build_trends(self, points: Mapping[Series, Sequence[Point]]) -> dict[Series, Trend]:
@@ -48,8 +48,8 @@ class SeriesVerdicts:
         }
 
 
-def load_level_trends(
-    tx: Transaction, histories_read: JudgedHistories, decisions: SeriesVerdicts
+def load_trends_from_levels(
+    tx: Transaction, histories_read: JudgedHistories, decisions: SeriesDecisions
 ) -> dict[Series, Trend]:
     """Load trends without spread, from levels alone."""
     # Judged levels leave flagged processes out: where a commit has no others, its dot needs the processes.

@@ -1,4 +1,4 @@
-"""The view of one incident: its facts, series, history, and the states it may change to."""
+"""The view model of one incident: its facts, series, history, and the states it may change to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perfci.service.incidents.state_changes import ALLOWED_TRANSITIONS
 from perfci.service.incidents.triage import find_undoable_change
 from perfci.store.incidents.records import DATA_KIND, IncidentEvent, IncidentRecord
 from perfci.store.jobs.delivery_queue import Delivery
-from perfci_web.incidents.list_view import IncidentEntry
+from perfci_web.incidents.list_view_model import IncidentEntry
 
 MAX_MEMBERS = 200
 """Series a page lists; all of them are in the JSON."""
@@ -85,11 +85,11 @@ def build_incident_view(
         history=tuple(history),
         deliveries=incident.deliveries,
         states=tuple((state.value, notification_text.STATE_LABELS[state]) for state in next_states),
-        undo_text=describe_undo(record, incident.events),
+        undo_text=describe_undoable_change(record, incident.events),
     )
 
 
-def describe_undo(record: IncidentRecord, history: Sequence[IncidentEvent]) -> str:
+def describe_undoable_change(record: IncidentRecord, history: Sequence[IncidentEvent]) -> str:
     """Describe the last change of state if it can be undone."""
     change = find_undoable_change(record, history)
     return activity_log.activity_text("state", change.before, change.after, "") if change else ""

@@ -1,4 +1,4 @@
-"""Resolve what an address names: a project, a commit, its runs; a miss offers what there is instead."""
+"""Resolve what the address of a page names (a project, a commit), or raise a 404 that suggests pages."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import can_read
 from perfci.config import RESERVED_PROJECTS
-from perfci.model import Commit, PerfciError, Run, Series
+from perfci.model import Commit, PerfciError, Series
 from perfci.net.url_segments import decode_segment
 from perfci.store import Store
 from perfci.store.projects import Project, load_projects
-from perfci.store.queries import loaders, measured_samples
-from perfci.store.queries.records import RunRecord
-from perfci_web.page_urls import Links
+from perfci.store.queries import loaders
+from perfci_web.page_urls import ProjectLinks
 from perfci_web.web_context import current_actor
 
 MIN_SIMILARITY = 0.4
@@ -44,7 +43,7 @@ class PageNotFound(Exception):
         self.suggestions_title = suggestions_title
 
 
-def page_not_found(store: Store, path: str) -> PageNotFound:
+def page_not_found_error(store: Store, path: str) -> PageNotFound:
     """Build the 404 of a path without a page, with pages of its project as suggestions."""
     first_segment = path.split("/")[1]
     text = f"There is no page at {path}."
@@ -63,7 +62,7 @@ def page_not_found(store: Store, path: str) -> PageNotFound:
     return PageNotFound(text, offers, "This project has")
 
 
-def visible_project_of_path(store: Store, path: str) -> str:
+def find_visible_project_slug(store: Store, path: str) -> str:
     """Return the slug of the project that a path lies in, empty where the caller sees none."""
     try:
         slug = decode_segment(path.split("/")[1], RESERVED_PROJECTS)
@@ -78,8 +77,8 @@ def list_visible_projects(tx: Session) -> Sequence[Project]:
     return [project for project in load_projects(tx) if can_read(current_actor(), project)]
 
 
-def project_links(project: str, series: Iterable[Series] = ()) -> Links:
-    return Links(project, series, root=request.script_root)
+def project_links(project: str, series: Iterable[Series] = ()) -> ProjectLinks:
+    return ProjectLinks(project, series, root=request.script_root)
 
 
 def require_project(tx: Session, slug: str) -> Project:
@@ -87,13 +86,13 @@ def require_project(tx: Session, slug: str) -> Project:
     for project in list_visible_projects(tx):
         if project.slug == slug:
             return project
-    raise project_not_found(tx, slug)
+    raise project_not_found_error(tx, slug)
 
 
-def project_not_found(tx: Session, slug: str) -> PageNotFound:
+def project_not_found_error(tx: Session, slug: str) -> PageNotFound:
     """Build the 404 of a project that is missing or private: one text for both, with the visible projects."""
     offers = [
-        Suggestion(project.slug, Links(project.slug, root=request.script_root).overview)
+        Suggestion(project.slug, ProjectLinks(project.slug, root=request.script_root).overview)
         for project in list_visible_projects(tx)
     ]
     return PageNotFound(
@@ -123,7 +122,3 @@ def require_commit(tx: Session, project: str, sha: str) -> Commit:
         text = f"The project {project} knows no commit that starts with {sha}."
         raise PageNotFound(text, offers, "Its newest commits")
     return commit
-
-
-def load_runs(tx: Session, records: Iterable[RunRecord]) -> list[Run]:
-    return [measured_samples.load_run(tx, record.id) for record in records]

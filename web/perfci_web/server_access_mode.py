@@ -1,4 +1,4 @@
-"""Whether a server that is about to start accepts changes."""
+"""The access of a server that is about to start: whether it accepts changes, and in which mode."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from perfci.config import Settings
 from perfci.model import PerfciError
 
 
-def allows_writes(host: str, mode: str, *, read_only: bool, writable: bool) -> bool:
+def server_allows_writes(host: str, mode: str, *, read_only: bool, writable: bool) -> bool:
     """Whether this server accepts changes: locally from anyone, on a network only with a login."""
     if read_only and writable:
         raise PerfciError("--read-only and --writable contradict each other: give one of them.")
@@ -23,7 +23,7 @@ def allows_writes(host: str, mode: str, *, read_only: bool, writable: bool) -> b
     return safe
 
 
-def settings_for_host(host: str, settings: Settings) -> Settings:
+def adjust_access_mode(host: str, settings: Settings) -> Settings:
     """Replace the access mode "local" by "open" for a server on a network: there is no local user there."""
     if settings.access.mode != "local" or is_loopback(host):
         return settings

@@ -1,4 +1,4 @@
-"""Group rows of tables by cell (benchmark, parameters, machine), by benchmark, or by why they lack values."""
+"""Group the rows of tables by cell (benchmark, parameters, machine), by benchmark, or by missing reason."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def group_by_cell(
     ]
 
 
-def fold_by_benchmark(cells: Sequence[CellRows[RowT]]) -> tuple[BenchmarkSection[RowT], ...]:
+def build_benchmark_sections(cells: Sequence[CellRows[RowT]]) -> tuple[BenchmarkSection[RowT], ...]:
     """Return one section of all cells while they are few, else one section for each benchmark."""
     everything = BenchmarkSection("", tuple(cells))
     if everything.rows <= MAX_UNFOLDED_ROWS:
