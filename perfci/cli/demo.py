@@ -11,8 +11,8 @@ from perfci.cli.shared.options import global_options
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.demo.detection_score import (
     DetectionScore,
-    format_errors,
-    format_inconclusive,
+    format_detection_errors,
+    format_inconclusive_verdicts,
     format_score_table,
     score_verdicts,
 )
@@ -56,8 +56,8 @@ def format_conclusion(score: DetectionScore, results: DemoResults) -> str:
     commits = dict(results.commits)
     parts = [
         format_score_table(score, commits),
-        *format_errors(score, commits),
-        *format_inconclusive(score, commits),
+        *format_detection_errors(score, commits),
+        *format_inconclusive_verdicts(score, commits),
     ]
     detected = len(score.detections) - len(score.misses)
     parts += [

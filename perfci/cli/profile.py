@@ -22,7 +22,7 @@ from perfci.cli.shared.options import (
 )
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.measure.open_session import create_runner, prepare_session_scope
-from perfci.measure.profiles import (
+from perfci.measure.profile_cells import (
     TABLES_FILE,
     TRACE_FILE,
     ProfiledCell,

@@ -19,7 +19,7 @@ from perfci.cli.shared.options import (
 )
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.cli.upload import print_flush_report
-from perfci.measure.compare_range import RangeResult, measure_range
+from perfci.measure.measure_range import RangeResult, measure_range
 from perfci.measure.open_session import create_runner, prepare_session_scope
 from perfci.model import Commit, Status, VerdictKind
 from perfci.report.verdict_labels import verdict_glyph

@@ -13,7 +13,7 @@ from perfci.cli.shared.context import current_repository, load_repository_config
 from perfci.cli.shared.options import global_options, json_option, wait_option
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.formats.step_log import STEP_FIELDS
-from perfci.measure.script_run import (
+from perfci.measure.measure_script import (
     INFORMATIONAL_METRICS,
     STEPS_VARIABLE,
     WARMUP_RULE,

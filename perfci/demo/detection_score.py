@@ -57,7 +57,7 @@ def format_score_table(result: DetectionScore, commits: dict[str, Commit]) -> st
     return align_table(headings, [cells for _, cells in rows], frozenset(range(7)))
 
 
-def format_errors(result: DetectionScore, commits: dict[str, Commit]) -> list[str]:
+def format_detection_errors(result: DetectionScore, commits: dict[str, Commit]) -> list[str]:
     """One line per miss or false alarm."""
     lines = [
         f"missed: {p.kind} of {p.benchmark} at {commits[p.sha].short_sha} ({p.subject})"
@@ -70,7 +70,7 @@ def format_errors(result: DetectionScore, commits: dict[str, Commit]) -> list[st
     return lines
 
 
-def format_inconclusive(result: DetectionScore, commits: dict[str, Commit]) -> list[str]:
+def format_inconclusive_verdicts(result: DetectionScore, commits: dict[str, Commit]) -> list[str]:
     """What stays open, and how many more pairs would decide it."""
     return [
         f"inconclusive: {v.series.label} at {_commit_text(commits[v.head])}, {_format_pairs_to_decide(v)}"

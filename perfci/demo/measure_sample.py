@@ -11,7 +11,7 @@ from pathlib import Path
 
 from perfci.config import Config, load_config
 from perfci.demo.sample_repository import make_sample_repository
-from perfci.measure.compare_range import measure_range
+from perfci.measure.measure_range import measure_range
 from perfci.measure.measurement_session import SessionProgress
 from perfci.measure.open_session import create_runner, prepare_session_scope
 from perfci.model import Commit, Process, Series, Verdict

@@ -213,7 +213,7 @@ def _load_recorded_suite(store: Store, project: str, suite: str) -> RecordedSuit
     return None
 
 
-def read_sources(folder: Path) -> dict[str, str]:
+def read_suite_sources(folder: Path) -> dict[str, str]:
     """The source of every module that asv would import, by the module name its benchmarks begin with."""
     sources = {}
     for path in sorted(folder.rglob("*.py")):

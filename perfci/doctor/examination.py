@@ -41,7 +41,7 @@ def run_checks(target: DoctorTarget, on_progress: OnProgress = lambda line: None
     facts = collect_facts.read_machine_facts()
     gpus = collect_facts.list_driver_gpus()
     yield software_checks.check_git(collect_facts.read_git_version())
-    commit, finding = check_newest_commit(target.repository)
+    commit, finding = check_head_commit(target.repository)
     yield finding
     prepared = None
     if target.repository is not None and commit is not None:
@@ -60,7 +60,7 @@ def run_checks(target: DoctorTarget, on_progress: OnProgress = lambda line: None
         yield from run_noise_check(target, prepared, holder, on_progress)
 
 
-def check_newest_commit(repository: GitRepository | None) -> tuple[Commit | None, DoctorFinding]:
+def check_head_commit(repository: GitRepository | None) -> tuple[Commit | None, DoctorFinding]:
     """Find the commit that is checked out, which the checks are run at."""
     if repository is None:
         advice = "run perfci where the measured code is committed"
@@ -110,7 +110,7 @@ def check_suite(target: DoctorTarget, repository: GitRepository, commit: Commit)
         with MeasurementRunner(repository, settings, folder) as workbench:
             workbench.prepare([commit])
             discovery = workbench.discover(commit.sha)
-            sources = collect_facts.read_sources(workbench.suite.folder)
+            sources = collect_facts.read_suite_sources(workbench.suite.folder)
             name = workbench.suite.name
     except PerfciError as error:
         yield problem(
@@ -127,7 +127,7 @@ def check_discovery(
 ) -> Iterator[DoctorFinding]:
     """Check what was discovered against what is written in the modules of the suite."""
     benchmarks = discovery.benchmarks
-    yield from suite.check_modules(discovery.errors)
+    yield from suite.check_module_imports(discovery.errors)
     yield suite.check_benchmark_count(
         {benchmark.name: benchmark.type for benchmark in benchmarks.values()},
         len(expand_cells(benchmarks.values(), "", timeout_s)),

@@ -44,7 +44,7 @@ def check_machine(facts: MachineFacts) -> Iterator[DoctorFinding]:
     yield check_cores(facts)
     yield check_load(facts)
     yield check_memory(facts.memory)
-    yield check_clock(facts.clock)
+    yield check_clock_source(facts.clock)
     yield check_governor(facts.governors)
     yield check_turbo(facts.turbo)
     if facts.autogroup is not None:
@@ -90,7 +90,7 @@ def check_memory(available: int | None) -> DoctorFinding:
     return ok("memory", sentence)
 
 
-def check_clock(source: str) -> DoctorFinding:
+def check_clock_source(source: str) -> DoctorFinding:
     """Warn of a clock source that is slow to read."""
     if not source:
         return ok("clock", "the kernel does not name its clock source")

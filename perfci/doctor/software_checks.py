@@ -76,7 +76,7 @@ def check_software(
     yield check_asv(facts, asv_runner)
     for plugin in facts.plugins:
         yield check_plugin(plugin, facts.types)
-    yield from check_bench(facts.bench)
+    yield from check_bench_readings(facts.bench)
 
 
 def check_python(facts: SoftwareFacts) -> DoctorFinding:
@@ -164,7 +164,7 @@ def check_plugin(plugin: PluginFacts, registered: tuple[str, ...]) -> DoctorFind
     return ok("plugin", f"{title} adds {', '.join(plugin.types)}")
 
 
-def check_bench(bench: BenchFacts) -> Iterator[DoctorFinding]:
+def check_bench_readings(bench: BenchFacts) -> Iterator[DoctorFinding]:
     """Check what a benchmark written with perfci.bench can read here."""
     if bench.error:
         advice = "pip install perfci there, unless no benchmark uses perfci.bench"
@@ -178,7 +178,7 @@ def check_bench(bench: BenchFacts) -> Iterator[DoctorFinding]:
         )
     if bench.kind == "cuda":
         yield from check_gpu(bench)
-    yield check_counters(bench.counter_error)
+    yield check_instruction_counter(bench.counter_error)
 
 
 def check_gpu(bench: BenchFacts) -> Iterator[DoctorFinding]:
@@ -203,7 +203,7 @@ def check_gpu(bench: BenchFacts) -> Iterator[DoctorFinding]:
         yield ok("GPU", "NVML answers; it is not slowed down, and nobody else uses it")
 
 
-def check_counters(error: str) -> DoctorFinding:
+def check_instruction_counter(error: str) -> DoctorFinding:
     """Warn where the processor's instruction counter cannot be read."""
     if error:
         advice = "judge by the other counts; where it is a setting: sysctl kernel.perf_event_paranoid=2"

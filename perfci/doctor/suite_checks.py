@@ -42,7 +42,7 @@ class RecordedSuite:
     day: str
 
 
-def check_modules(errors: Iterable[tuple[str, str]]) -> Iterator[DoctorFinding]:
+def check_module_imports(errors: Iterable[tuple[str, str]]) -> Iterator[DoctorFinding]:
     """Report modules that do not import."""
     for module, error in errors:
         sentence = f"module {module} does not import, so nothing of it is measured: {error}"
@@ -84,7 +84,7 @@ def check_lost_benchmarks(
 def exclude_failed_modules(
     functions: Iterable[WrittenFunction], errors: Iterable[tuple[str, str]]
 ) -> list[WrittenFunction]:
-    """Leave out the functions of modules that failed to import, which ``check_modules`` reports."""
+    """Leave out the functions of modules that failed to import, which ``check_module_imports`` reports."""
     failed = [module.partition(".")[2] for module, _ in errors]
     return [
         function

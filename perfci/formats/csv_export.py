@@ -33,7 +33,7 @@ SAMPLE_COLUMNS = (*CSV_COLUMNS, "process", "role", "pair", "round", "order", "pl
 CsvRow = tuple[object, ...]
 
 
-def export_csv(
+def write_history_csv(
     points: Iterable[tuple[Series, Point]],
     project: str,
     *,

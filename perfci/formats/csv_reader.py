@@ -24,8 +24,8 @@ from perfci.formats.value_parsing import (
     parse_commit,
     parse_finite,
     parse_time,
-    to_pairs,
     to_text,
+    to_text_pairs,
 )
 from perfci.model import (
     Clock,
@@ -143,7 +143,7 @@ def _add_series(run: RunBuilder, rows: Sequence[CsvRecord], defaults: ImportDefa
     if status != Status.OK or not numbers:
         is_failure = status in set(Status) and status != Status.OK
         failure = Status(status) if is_failure else Status.FAILED
-        run.add_without_value(
+        run.add_result_without_value(
             benchmark, parameters, metric, failure, "the table holds no value", version=version
         )
     elif row.get("sample"):
@@ -187,7 +187,7 @@ def _read_parameters(row: CsvRecord) -> NamedValues:
 def _parse_pairs(cell: str, default_name: str) -> NamedValues:
     """Parse a cell that is a JSON object of names and values; any other text is one value."""
     content = _parse_object(cell)
-    return to_pairs(content) if content is not None else ((default_name, cell),)
+    return to_text_pairs(content) if content is not None else ((default_name, cell),)
 
 
 def _parse_object(cell: str) -> Mapping[str, Any] | None:

@@ -17,8 +17,8 @@ from perfci.formats.value_parsing import (
     parse_finite,
     parse_time,
     read_json,
-    to_pairs,
     to_text,
+    to_text_pairs,
 )
 from perfci.model import Clock, Metric, NamedValues, PerfciError, ProcessBoundaries, Status
 
@@ -78,10 +78,10 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
         defaults,
         warn,
         started_at=parse_time(context.get("date")) or file_modified_at(path),
-        environment=to_pairs(
+        environment=to_text_pairs(
             {name: context.get(name) for name in ("num_cpus", "mhz_per_cpu", "cpu_scaling_enabled")}
         ),
-        variant=to_pairs({"build": context.get("library_build_type")}),
+        variant=to_text_pairs({"build": context.get("library_build_type")}),
     )
     if context.get("cpu_scaling_enabled") is True:
         warn("the clock of the CPU was not fixed (cpu_scaling_enabled)")
@@ -111,12 +111,12 @@ def _add_benchmark(
     if not good:
         message = to_text(rows[0].get("error_message")) or to_text(rows[0].get("skip_message"))
         status = Status.FAILED if rows[0].get("error_occurred") is True else Status.SKIPPED
-        run.add_without_value(
+        run.add_result_without_value(
             name, parameters, Metric("time", "seconds"), status, message or "the benchmark gave no reason"
         )
         return
     number = parse_count(good[0].get("iterations"), 2**63)
-    scale = unit_conversion.find_conversion(to_text(good[0].get("time_unit")) or "ns")
+    scale = unit_conversion.find_unit_conversion(to_text(good[0].get("time_unit")) or "ns")
     for field, (metric, clock) in CLOCKS.items():
         values = _finite_values(good, field)
         if values and scale is not None:

@@ -14,8 +14,8 @@ from perfci.formats.value_parsing import (
     file_modified_at,
     parse_finite,
     read_json,
-    to_pairs,
     to_text,
+    to_text_pairs,
 )
 from perfci.model import Clock, Metric, NamedValues, PerfciError, SampleSummary, Status
 
@@ -43,7 +43,7 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
 
 
 def _add_command(run: RunBuilder, entry: Mapping[str, Any], warn: WarnCallback) -> None:
-    command, parameters = to_text(entry.get("command")), to_pairs(as_mapping(entry.get("parameters")))
+    command, parameters = to_text(entry.get("command")), to_text_pairs(as_mapping(entry.get("parameters")))
     name = _command_template(parameters, command)
     ended = [code for code in as_list(entry.get("exit_codes")) if code != 0]
     times, median = as_list(entry.get("times")), parse_finite(entry.get("median"))
@@ -52,7 +52,9 @@ def _add_command(run: RunBuilder, entry: Mapping[str, Any], warn: WarnCallback) 
     if ended:
         # hyperfine writes null where a signal ended the command.
         code = "was ended by a signal" if ended[0] is None else f"ended with exit code {ended[0]}"
-        return run.add_without_value(name, parameters, TIME_METRIC, Status.FAILED, f"the command {code}")
+        return run.add_result_without_value(
+            name, parameters, TIME_METRIC, Status.FAILED, f"the command {code}"
+        )
     if times:
         run.add_samples(name, parameters, TIME_METRIC, times, Clock.WALL, process_per_sample=True)
     elif median is not None:

@@ -21,8 +21,8 @@ from perfci.formats.value_parsing import (
     parse_count,
     parse_finite,
     read_json,
-    to_pairs,
     to_text,
+    to_text_pairs,
 )
 from perfci.model import Clock, Machine, Metric, PerfciError, SampleSummary, Status
 
@@ -65,7 +65,7 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
             warn,
             started_at=file_modified_at(path),
             machine=Machine(accelerator=to_text(device.get("name")), accelerators=1),
-            environment=to_pairs(
+            environment=to_text_pairs(
                 {name: device.get(name) for name in ("sm_version", "ptx_version", "ecc_state")}
             ),
         )
@@ -80,9 +80,9 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
 
 def _add_state(run: RunBuilder, name: str, state: Mapping[str, Any], path: Path, warn: WarnCallback) -> None:
     axes = map(as_mapping, as_list(state.get("axis_values")))
-    parameters = to_pairs({to_text(axis.get("name")): axis.get("value") for axis in axes})
+    parameters = to_text_pairs({to_text(axis.get("name")): axis.get("value") for axis in axes})
     if state.get("is_skipped") is True:
-        return run.add_without_value(
+        return run.add_result_without_value(
             name,
             parameters,
             TIME_METRICS["nv/cold/time/gpu/mean"][0],

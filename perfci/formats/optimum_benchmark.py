@@ -20,8 +20,8 @@ from perfci.formats.value_parsing import (
     parse_count,
     parse_finite,
     read_json,
-    to_pairs,
     to_text,
+    to_text_pairs,
 )
 from perfci.model import Clock, Machine, Metric, NamedValues, PerfciError, ProcessBoundaries, SampleSummary
 
@@ -68,7 +68,7 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
         warn,
         started_at=file_modified_at(path),
         machine=_parse_machine(environment, as_mapping(config.get("backend"))),
-        environment=to_pairs(
+        environment=to_text_pairs(
             {name: value for name, value in environment.items() if name.endswith(("_version", "platform"))}
         ),
     )
@@ -115,7 +115,7 @@ def _add_derived(run: RunBuilder, name: str, target: Mapping[str, Any], paramete
     known_metric = unit_conversion.identify_metric("throughput", to_text(throughput.get("unit")))
     if known_metric and parse_finite(throughput.get("value")) is not None:
         run.add_samples(name, parameters, known_metric.metric, [throughput["value"]], Clock.INFORMATIONAL)
-    joules = unit_conversion.find_conversion(to_text(energy.get("unit")) or "kWh")
+    joules = unit_conversion.find_unit_conversion(to_text(energy.get("unit")) or "kWh")
     for part in ("cpu", "gpu", "ram", "total"):
         value = parse_finite(energy.get(part))
         if value is not None and joules:
@@ -132,7 +132,7 @@ def _read_parameters(config: Mapping[str, Any]) -> NamedValues:
         settings = as_mapping(config.get(part))
         chosen[part] = settings.get("name")
         chosen |= _flatten({name: value for name, value in settings.items() if name not in IGNORED_SETTINGS})
-    return to_pairs({name: value for name, value in chosen.items() if value not in (None, "", False)})
+    return to_text_pairs({name: value for name, value in chosen.items() if value not in (None, "", False)})
 
 
 def _flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, object]:

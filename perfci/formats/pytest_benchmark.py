@@ -17,8 +17,8 @@ from perfci.formats.value_parsing import (
     parse_finite,
     parse_time,
     read_json,
-    to_pairs,
     to_text,
+    to_text_pairs,
 )
 from perfci.model import Clock, Machine, Metric, NamedValues, PerfciError, SampleSummary, Status
 
@@ -60,7 +60,7 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
         started_at=parse_time(content.get("datetime")) or file_modified_at(path),
         commit=commit,
         machine=_parse_machine(machine_info),
-        environment=to_pairs(versions | {TOOL: content.get("version")}),
+        environment=to_text_pairs(versions | {TOOL: content.get("version")}),
         variant=_read_variant(machine_info),
     )
     if commit and commit.dirty:
@@ -91,13 +91,13 @@ def _add_benchmark(run: RunBuilder, entry: Mapping[str, Any], warn: WarnCallback
             SampleSummary(median, q25=quartiles[0], q75=quartiles[1], n=parse_count(stats.get("rounds"))),
         )
     else:
-        run.add_without_value(name, parameters, metric, Status.FAILED, "the benchmark has no numbers")
+        run.add_result_without_value(name, parameters, metric, Status.FAILED, "the benchmark has no numbers")
 
 
 def _parse_name(entry: Mapping[str, Any]) -> tuple[str, NamedValues]:
     """Split a name into ``test_sort.py::test_sort`` and parameters, which its suffix in brackets repeats."""
     name, shown = to_text(entry.get("fullname")) or to_text(entry.get("name")), to_text(entry.get("param"))
-    parameters = to_pairs(as_mapping(entry.get("params"))) or ((("param", shown),) if shown else ())
+    parameters = to_text_pairs(as_mapping(entry.get("params"))) or ((("param", shown),) if shown else ())
     return name.removesuffix(f"[{shown}]") if shown else name, parameters
 
 
@@ -111,4 +111,4 @@ def _read_variant(info: Mapping[str, Any]) -> NamedValues:
     """Return Python x.y as the variant, with the name of an interpreter other than CPython before it."""
     version = ".".join(to_text(info.get("python_version")).split(".")[:2])
     kind = to_text(info.get("python_implementation"))
-    return to_pairs({"python": version if kind in ("", "CPython") else f"{kind} {version}"})
+    return to_text_pairs({"python": version if kind in ("", "CPython") else f"{kind} {version}"})

@@ -114,7 +114,7 @@ class RunBuilder:
                 f"{self._source_name} holds more than {MAX_PROCESSES} runs of one command: too many."
             )
         if not numbers:
-            return self.add_without_value(
+            return self.add_result_without_value(
                 benchmark, parameters, metric, Status.FAILED, "no sample is a number", version=version
             )
         groups = [(sample,) for sample in numbers] if process_per_sample else [tuple(numbers)]
@@ -162,7 +162,7 @@ class RunBuilder:
             benchmark, parameters, metric, version, Status.OK, (), summary, ProcessBoundaries.UNKNOWN
         )
 
-    def add_without_value(
+    def add_result_without_value(
         self,
         benchmark: str,
         parameters: NamedValues,
@@ -204,7 +204,7 @@ class RunBuilder:
         body_hash = sha256(body).hexdigest()
         run = Run(
             project=project,
-            session=f"{self._tool}-{hash_parts(project, repr(machine))[:16]}",
+            session=f"{self._tool}-{hash_texts(project, repr(machine))[:16]}",
             commit=self._commit,
             machine=machine,
             environment=self._environment,
@@ -215,7 +215,7 @@ class RunBuilder:
             origin=(("format", self._tool), ("file", Path(self._source_name).name)),
             results=tuple(self._results.values()),
         )
-        key = hash_parts(
+        key = hash_texts(
             project, self._tool, self._commit.sha, str(self._commit.dirty), repr(machine), body_hash
         )
         return ImportedRun(run, key, body_hash, unresolved=tuple(self._unresolved))
@@ -302,6 +302,6 @@ def _summarize(processes: Iterable[Process], boundaries: ProcessBoundaries) -> S
     return SampleSummary(median(samples), n=len(samples))
 
 
-def hash_parts(*parts: str) -> str:
+def hash_texts(*parts: str) -> str:
     """Hash texts in their order, so that no two lists of texts give one hash by running together."""
     return sha256(json.dumps(parts).encode()).hexdigest()

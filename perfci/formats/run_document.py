@@ -103,7 +103,7 @@ def write(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
 def dump_run(run: Run) -> str:
     """Serialize one document, and validate it, so that no invalid document is sent."""
     try:
-        text = json.dumps(run_to_content(run), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(run_to_dict(run), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
         RunDocument.model_validate_json(text.encode())
     except ValidationError as error:
         raise PerfciError(
@@ -147,13 +147,13 @@ def idempotency_key(run: Run) -> str:
     return sha256(json.dumps(parts, separators=(",", ":"), sort_keys=True).encode()).hexdigest()
 
 
-def result_from_content(content: dict[str, Any], run: Run) -> Result:
-    """Rebuild one result of ``run`` from the output of ``result_to_content``."""
+def result_from_dict(content: dict[str, Any], run: Run) -> Result:
+    """Rebuild one result of ``run`` from the output of ``result_to_dict``."""
     part = ResultPart.model_validate_json(json.dumps(content))
     return _result_from_part(part, run.machine, run.variant, run.harness)
 
 
-def run_from_content(content: dict[str, Any], source_name: str) -> Run:
+def run_from_dict(content: dict[str, Any], source_name: str) -> Run:
     """Rebuild a run from the content of a document."""
     return _parse_run(json.dumps(content).encode(), source_name)
 
@@ -258,7 +258,7 @@ def _result_from_part(part: ResultPart, machine: Machine, variant: Variant, harn
     )
 
 
-def run_to_content(run: Run) -> dict[str, Any]:
+def run_to_dict(run: Run) -> dict[str, Any]:
     """Convert a run to the content of its document; unknown fields are absent."""
     for result in run.results:
         series = result.series
@@ -283,12 +283,12 @@ def run_to_content(run: Run) -> dict[str, Any]:
             "started_at": _format_time(run.started_at),
             "finished_at": _format_time(run.finished_at),
             "origin": _pairs_to_object(run.origin),
-            "results": [result_to_content(result) for result in run.results],
+            "results": [result_to_dict(result) for result in run.results],
         }
     )
 
 
-def result_to_content(result: Result) -> dict[str, Any]:
+def result_to_dict(result: Result) -> dict[str, Any]:
     """Convert a result to its part of a document, without the run's machine, variant and harness."""
     series = result.series
     return _drop_empty(

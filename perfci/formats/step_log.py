@@ -50,12 +50,12 @@ class StepLineError(ValueError):
     """An error in one line of a step log; the other lines are kept."""
 
 
-def read_steps(path: Path, existing: bytes = b"") -> StepLog:
+def read_step_log(path: Path, existing: bytes = b"") -> StepLog:
     """Read the step log of a script, without the content that was there before it ran (``existing``)."""
-    return parse_steps(read_bytes(path).removeprefix(existing)) if path.exists() else StepLog()
+    return parse_step_log(read_bytes(path).removeprefix(existing)) if path.exists() else StepLog()
 
 
-def parse_steps(body: bytes) -> StepLog:
+def parse_step_log(body: bytes) -> StepLog:
     """Parse lines of ``{"step": 7, "t": 12.3}`` or ``{"step": 7, "step_time": 0.1}``; see ``STEP_FIELDS``.
 
     ``t`` is any monotonic clock: a step's seconds are its difference to the line before, divided by the

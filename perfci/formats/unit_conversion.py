@@ -122,7 +122,7 @@ METRIC_RULES: tuple[tuple[str, str, Direction], ...] = (
 """Name pattern, unit and direction of metrics in files without units, from these projects' docs and code."""
 
 
-def find_conversion(unit: str) -> UnitConversion | None:
+def find_unit_conversion(unit: str) -> UnitConversion | None:
     """Return the conversion of a foreign unit; None if the unit is unknown."""
     name = unit.strip().lower()
     name = UNIT_ALIASES.get(name, name)
@@ -145,7 +145,7 @@ def identify_metric(name: str, unit: str = "", direction: Direction | None = Non
     rule = rule or _find_rule(short)
     rule_unit, rule_direction = (rule[1], rule[2]) if rule else ("", None)
     unit_text = unit_text or rule_unit
-    conversion = find_conversion(unit_text)
+    conversion = find_unit_conversion(unit_text)
     if conversion is None and unit_text and (direction or rule):
         conversion = UnitConversion(unit_text)  # the direction is known, so the unit may be any text
     if conversion is None:
@@ -178,7 +178,7 @@ def _split_unit(name: str) -> tuple[str, str]:
         match = pattern.fullmatch(name.strip().lower())
         if match and per:
             return name, match["quantity"] + per
-        if match and find_conversion(match["unit"]):
+        if match and find_unit_conversion(match["unit"]):
             return name.strip()[: match.end("name")], match["unit"]
     return name, ""
 

@@ -122,7 +122,7 @@ def file_modified_at(path: Path) -> datetime:
     return datetime.fromtimestamp(path.stat().st_mtime, UTC)
 
 
-def to_pairs(values: Mapping[str, object]) -> NamedValues:
+def to_text_pairs(values: Mapping[str, object]) -> NamedValues:
     """Freeze a mapping as pairs of text, without empty names and values."""
     return tuple((name, text) for name, value in values.items() if name and (text := to_text(value)))
 

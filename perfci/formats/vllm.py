@@ -23,8 +23,8 @@ from perfci.formats.value_parsing import (
     parse_count,
     parse_finite,
     parse_json_lines,
-    to_pairs,
     to_text,
+    to_text_pairs,
 )
 from perfci.model import Clock, Metric, NamedValues, PerfciError, SampleSummary, Status
 
@@ -112,11 +112,13 @@ def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> 
             defaults,
             warn,
             started_at=_parse_date(content.get("date")) or file_modified_at(path),
-            environment=to_pairs({"tokenizer": content.get("tokenizer_id"), "label": content.get("label")}),
+            environment=to_text_pairs(
+                {"tokenizer": content.get("tokenizer_id"), "label": content.get("label")}
+            ),
             variant=_read_variant(content) if read is _read_serve else (),
         )
         # Files of latency and throughput do not say their load, so their name is the parameter.
-        load = to_pairs({name: content.get(name) for name in LOAD_FIELDS})
+        load = to_text_pairs({name: content.get(name) for name in LOAD_FIELDS})
         parameters = load if "model_id" in content else (("file", path.name.split(".json")[0]),)
         read(run, content, parameters, warn)
         yield run.build(json.dumps(content, sort_keys=True).encode())
@@ -142,7 +144,7 @@ def _read_latency(
     elif mean is not None:
         run.add_summary("latency", parameters, metric, SampleSummary(mean))
     else:
-        run.add_without_value("latency", parameters, metric, Status.FAILED, "no latency was measured")
+        run.add_result_without_value("latency", parameters, metric, Status.FAILED, "no latency was measured")
 
 
 def _read_throughput(
@@ -161,7 +163,7 @@ def _read_serve(
     for name, metric in RATE_METRICS.items():
         if content.get(name) is not None:
             if failed:
-                run.add_without_value("serve", parameters, metric, Status.FAILED, failed)
+                run.add_result_without_value("serve", parameters, metric, Status.FAILED, failed)
             else:
                 run.add_samples("serve", parameters, metric, [content[name]], Clock.WALL)
     if failed:
@@ -234,7 +236,7 @@ def _read_variant(content: Mapping[str, Any]) -> NamedValues:
         for name, value in content.items()
         if name not in standard_fields and isinstance(value, str)
     }
-    return to_pairs(
+    return to_text_pairs(
         {
             name: value
             for name, value in metadata.items()

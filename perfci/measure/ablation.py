@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from perfci.config import AblationTable, Config
 from perfci.measure.adaptive_pairs import AdaptivePairing
 from perfci.measure.compare_variants import VARIANTS_KIND, QuestionVerdicts
+from perfci.measure.comparison_questions import Question
 from perfci.measure.confirmation import build_look_reporter
 from perfci.measure.measurement_session import SessionProgress, SessionScope
 from perfci.measure.open_session import open_session
-from perfci.measure.questions import Question
 from perfci.measure.variant_groups import ParameterAssignment, VariantGroup
 from perfci.measure.variant_session import VariantPolicy, VariantSession, select_variant_cells
 from perfci.model import Commit, PerfciError, Stage, Status, Verdict

@@ -14,8 +14,8 @@ from perfci.history.decision_records import (
 )
 from perfci.history.noise_priors import NoisePriors
 from perfci.history.select_pairs import PairedProcesses, find_complete_pairs, select_paired_processes
+from perfci.measure.comparison_questions import Question, plan_visits
 from perfci.measure.measurement_session import MeasurementSession
-from perfci.measure.questions import Question, plan_visits
 from perfci.model import Role, Series, Stage, Verdict
 from perfci.stats.group_sequential import next_look
 from perfci.stats.location_shift import NoisePrior, Shift

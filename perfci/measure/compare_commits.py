@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from perfci.config import Config
 from perfci.measure.adaptive_pairs import AdaptivePairing, PairingResult
+from perfci.measure.comparison_questions import Question
 from perfci.measure.confirmation import build_look_reporter, confirm_changes
 from perfci.measure.measurement_session import MeasurementSession, SessionProgress, SessionScope
 from perfci.measure.open_session import open_session
-from perfci.measure.questions import Question
 from perfci.model import ALTERNATING_FLAG, Commit, EnvironmentChange, Stage, Status, Verdict
 from perfci.policies import build_policy
 from perfci.runner.measurement_runner import MeasurementRunner

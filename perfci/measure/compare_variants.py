@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 
 from perfci.config import Config
 from perfci.measure.adaptive_pairs import AdaptivePairing
+from perfci.measure.comparison_questions import Question
 from perfci.measure.confirmation import build_look_reporter, measure_fresh_pairs
 from perfci.measure.measurement_session import SessionProgress, SessionScope
 from perfci.measure.open_session import open_session
-from perfci.measure.questions import Question
 from perfci.measure.variant_groups import VariantGroup
 from perfci.measure.variant_session import VariantPolicy, VariantSession, select_variant_cells
 from perfci.model import Commit, Stage, Status, Verdict
@@ -48,7 +48,7 @@ class VariantComparison:
     verdicts: QuestionVerdicts
 
 
-def run_variants(
+def run_variant_comparison(
     store: Store,
     workbench: MeasurementRunner,
     config: Config,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfci.measure.adaptive_pairs import AdaptivePairing, OnLook, PairingResult
+from perfci.measure.comparison_questions import Question
 from perfci.measure.measurement_session import MeasurementSession, SessionProgress, SessionScope
 from perfci.measure.open_session import open_session
-from perfci.measure.questions import Question
 from perfci.model import Stage, Status, Verdict
 from perfci.report.number_format import format_count
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries

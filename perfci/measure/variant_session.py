@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
 from perfci.history.select_pairs import PairedProcesses
+from perfci.measure.comparison_questions import Question
 from perfci.measure.measurement_session import MeasurementSession
-from perfci.measure.questions import Question
 from perfci.measure.variant_groups import VariantGroup
 from perfci.model import MetricClass, Role, Series
 from perfci.runner import visit_plan

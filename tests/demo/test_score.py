@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from perfci.demo.detection_score import format_errors, format_inconclusive, format_score_table, score_verdicts
+from perfci.demo.detection_score import (
+    format_detection_errors,
+    format_inconclusive_verdicts,
+    format_score_table,
+    score_verdicts,
+)
 from perfci.demo.sample_repository import PlantedChange
 from perfci.model import Interval, Stage, Verdict, VerdictKind
 from tests.support.builders import a_commit, a_series, a_verdict
@@ -48,7 +53,7 @@ def test_a_change_found_elsewhere_is_a_miss_and_a_false_alarm() -> None:
     result = score_verdicts([PLANTED], [convicted(QUIET.sha)])
 
     assert not result.is_perfect
-    assert format_errors(result, COMMITS) == [
+    assert format_detection_errors(result, COMMITS) == [
         f"missed: regression of train.time_step at {SLOW.short_sha} (Sleep a little)",
         f"false alarm: regression of train.time_step · time at {QUIET.short_sha} (Rename a variable)",
     ]
@@ -74,7 +79,7 @@ def test_what_stays_open_says_what_would_decide() -> None:
     result = score_verdicts([], [undecided, hopeless])
 
     assert result.is_perfect
-    assert format_inconclusive(result, COMMITS) == [
+    assert format_inconclusive_verdicts(result, COMMITS) == [
         f"inconclusive: train.time_step · time at {QUIET.short_sha} (Rename a variable), about 1 "
         f"more pair would decide",
         f"inconclusive: train.time_step · time at {SLOW.short_sha} (Sleep a little), "

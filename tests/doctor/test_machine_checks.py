@@ -12,7 +12,7 @@ from perfci.doctor.findings import CheckLevel, DoctorFinding, ok, problem, warni
 from perfci.doctor.machine_checks import (
     GIB,
     MachineFacts,
-    check_clock,
+    check_clock_source,
     check_cores,
     check_database,
     check_disk,
@@ -117,16 +117,16 @@ def test_a_quarter_of_the_cores_may_be_busy(load: float | None, expected: Doctor
             ),
         ),
         (check_memory(None), ok("memory", "not reported by the kernel")),
-        (check_clock("tsc"), ok("clock", "tsc")),
+        (check_clock_source("tsc"), ok("clock", "tsc")),
         (
-            check_clock("hpet"),
+            check_clock_source("hpet"),
             warning(
                 "clock",
                 "hpet, which takes a microsecond to read",
                 "make the kernel use tsc (see /sys/devices/system/clocksource)",
             ),
         ),
-        (check_clock(""), ok("clock", "the kernel does not name its clock source")),
+        (check_clock_source(""), ok("clock", "the kernel does not name its clock source")),
         (check_governor(("performance",)), ok("governor", "performance on every core")),
         (check_governor(()), ok("governor", "not visible here, as usual in virtual machines")),
         (

@@ -13,7 +13,7 @@ from perfci.doctor.software_checks import (
     SoftwareFacts,
     TorchFacts,
     check_asv,
-    check_bench,
+    check_bench_readings,
     check_git,
     check_plugin,
     check_python,
@@ -262,7 +262,7 @@ COUNTER = ok("instructions", "perf events are allowed: instructions can be count
     ],
 )
 def test_tells_what_measuring_functions_can_read(bench: BenchFacts, expected: list[DoctorFinding]) -> None:
-    assert list(check_bench(bench)) == expected
+    assert list(check_bench_readings(bench)) == expected
 
 
 def test_tells_everything_in_the_order_in_which_it_is_repaired() -> None:

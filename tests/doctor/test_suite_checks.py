@@ -13,7 +13,7 @@ from perfci.doctor.suite_checks import (
     check_benchmark_count,
     check_imported_names,
     check_lost_benchmarks,
-    check_modules,
+    check_module_imports,
     check_omissions,
     check_written_functions,
     exclude_failed_modules,
@@ -139,7 +139,7 @@ def test_counts_benchmarks_by_type() -> None:
 def test_names_the_modules_that_do_not_import() -> None:
     errors = [("benchmarks.kernels", "ModuleNotFoundError: No module named 'triton'")]
 
-    assert list(check_modules(errors)) == [
+    assert list(check_module_imports(errors)) == [
         problem(
             "suite",
             "module benchmarks.kernels does not import, so nothing of it is measured: ModuleNotFoundError: "

@@ -40,7 +40,7 @@ PROJECT = "acme/model"
 
 def write_folder(runs: Iterable[Run], folder: Path, warn: WarnCallback) -> None:
     """Unpack what the writer yields into a folder."""
-    for name, body in asv_writer.iter_files(runs, warn):
+    for name, body in asv_writer.iter_result_files(runs, warn):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(body)

@@ -45,7 +45,9 @@ def ingested(store: Store, number: int, *results: Result, kind: str = "import") 
 
 def exported(store: Store, *, samples: bool = False) -> str:
     with store.read() as tx:
-        return "".join(csv_export.export_csv(load_points_by_sha(tx, PROJECT), PROJECT, samples=samples))
+        return "".join(
+            csv_export.write_history_csv(load_points_by_sha(tx, PROJECT), PROJECT, samples=samples)
+        )
 
 
 def rows(text: str) -> list[dict[str, str]]:

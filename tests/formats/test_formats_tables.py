@@ -94,7 +94,7 @@ def exported_and_read(store: Store, tmp_path: Path, *results: Result) -> list[Re
     with store.read() as tx:
         path.write_text(
             "".join(
-                csv_export.export_csv(
+                csv_export.write_history_csv(
                     load_points_by_sha(tx, PROJECT), PROJECT, samples=True, write_name=escape_csv_cell
                 )
             ),

@@ -10,8 +10,8 @@ import pytest
 
 from perfci.history.noise_priors import NoisePriors
 from perfci.measure.adaptive_pairs import AdaptivePairing
+from perfci.measure.comparison_questions import Question
 from perfci.measure.measurement_session import MeasurementSession, SessionReadings
-from perfci.measure.questions import Question
 from perfci.model import Clock, Process, Stage, VerdictKind
 from perfci.runner.suite_cells import Cell
 from perfci.runner.visit_plan import CommitVisit

@@ -17,8 +17,8 @@ from perfci.measure.ablation import (
     run_ablation,
     select_ablation_cells,
 )
-from perfci.measure.check_goals import find_ablation_tradeoffs, judge_ablation_goals, parse_goals
-from perfci.measure.check_goals import require_known_metrics as require_goals
+from perfci.measure.judge_goals import find_ablation_tradeoffs, judge_ablation_goals, parse_goals
+from perfci.measure.judge_goals import require_known_metrics as require_goals
 from perfci.measure.open_session import create_runner, prepare_session_scope
 from perfci.measure.variant_groups import group_variants, require_known_parameters
 from perfci.report.ablation_text import format_ablation, render_ablations_markdown

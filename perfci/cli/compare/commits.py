@@ -18,8 +18,8 @@ from perfci.cli.shared.context import (
 )
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.config import Config
-from perfci.measure.check_goals import judge_commit_goals, parse_goals, require_known_metrics
 from perfci.measure.compare_commits import CommitComparison, run_comparison
+from perfci.measure.judge_goals import judge_commit_goals, parse_goals, require_known_metrics
 from perfci.measure.open_session import create_runner, prepare_session_scope
 from perfci.model import Commit, Status
 from perfci.policies import build_policy

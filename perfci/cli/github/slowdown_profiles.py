@@ -15,7 +15,7 @@ from perfci.cli.shared.context import lock_machine
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.config import Config
 from perfci.measure.open_session import create_runner, prepare_session_scope
-from perfci.measure.profiles import TRACE_FILE, profile_cells, profile_folder_name
+from perfci.measure.profile_cells import TRACE_FILE, profile_cells, profile_folder_name
 from perfci.model import Commit, PerfciError, VerdictKind
 from perfci.report.escaping import make_printable
 from perfci.report.pulls.comment_rows import SECTION_TITLES, sort_by_attention

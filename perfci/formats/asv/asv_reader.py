@@ -9,18 +9,23 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from perfci.formats.asv.result_cells import BenchmarkDescription, build_grid, build_result, describe_benchmark
+from perfci.formats.asv.result_cells import (
+    BenchmarkDescription,
+    convert_cell,
+    describe_benchmark,
+    index_grid_cells,
+)
 from perfci.formats.asv.result_file import (
     EPOCH,
     AsvBenchmarkRow,
-    iter_rows,
+    iter_benchmark_rows,
+    parse_json_object,
     parse_milliseconds,
-    parse_object,
     parse_results,
 )
 from perfci.formats.bounded_files import FileTree, FolderTree, is_archive, is_tar, open_tree
 from perfci.formats.protocol import ImportDefaults, ImportedRun, WarnCallback
-from perfci.formats.run_builder import hash_parts
+from perfci.formats.run_builder import hash_texts
 from perfci.formats.value_parsing import as_mapping, to_text
 from perfci.model import (
     Benchmark,
@@ -148,13 +153,13 @@ class _MachineFolderReader:
         content = parse_results(body, source_name)
         machine, variant = self._build_machine(content["params"], source_name), build_variant(content)
         series_cache = self._series.setdefault((machine, variant), {})
-        measured = list(iter_rows(content, self._warn))
+        measured = list(iter_benchmark_rows(content, self._warn))
         started = [row.started_at for _, row in measured if row.started_at] or [
             parse_milliseconds(content.get("date")) or EPOCH
         ]
         run = Run(
             project=self._project,
-            session=f"asv-{hash_parts(self._project, machine.name)[:16]}",
+            session=f"asv-{hash_texts(self._project, machine.name)[:16]}",
             commit=Commit(content["commit_hash"], committed_at=parse_milliseconds(content.get("date"))),
             machine=machine,
             environment=self._build_environment(content),
@@ -169,7 +174,7 @@ class _MachineFolderReader:
                 for result in self._read_results(name, row, series_cache, machine, variant)
             ),
         )
-        key = hash_parts(
+        key = hash_texts(
             self._project, HARNESS, machine.name, run.commit.sha, to_text(content.get("env_name"))
         )
         return ImportedRun(run, key, sha256(body).hexdigest(), self._new_benchmark_sources(measured))
@@ -194,7 +199,7 @@ class _MachineFolderReader:
         if not self._tree.has_file(file):
             return {}
         try:
-            return parse_object(self._tree.read_file(file), "/".join(file.parts[-2:]))
+            return parse_json_object(self._tree.read_file(file), "/".join(file.parts[-2:]))
         except PerfciError as error:
             self._warn(str(error))
             return {}
@@ -235,7 +240,7 @@ class _MachineFolderReader:
         description = self._descriptions.get(name)
         if description is None:
             description = self._descriptions[name] = describe_benchmark(name, self._benchmarks.get(name))
-        for parameters, cell in build_grid(name, row, description, self._warn).items():
+        for parameters, cell in index_grid_cells(name, row, description, self._warn).items():
             key = (name, row.version, parameters)
             series = series_cache.get(key)
             if series is None:
@@ -243,7 +248,7 @@ class _MachineFolderReader:
                 series = series_cache[key] = Series(
                     benchmark, parameters, description.metric, machine, variant, HARNESS
                 )
-            result = build_result(series, row, cell, description.clock, self._warn)
+            result = convert_cell(series, row, cell, description.clock, self._warn)
             if result is not None:
                 yield result
 

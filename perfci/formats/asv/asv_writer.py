@@ -77,7 +77,7 @@ def write(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
     buffer = io.BytesIO()
     # "w|" never seeks back, so that what was written can leave the buffer at once.
     with tarfile.open(fileobj=buffer, mode="w|") as archive:
-        for name, body in iter_files(runs, warn):
+        for name, body in iter_result_files(runs, warn):
             member = tarfile.TarInfo(f"results/{name}")
             member.size = len(body)
             archive.addfile(member, io.BytesIO(body))
@@ -85,7 +85,7 @@ def write(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
     yield _drain(buffer)
 
 
-def iter_files(runs: Iterable[Run], warn: WarnCallback) -> Iterator[tuple[PurePosixPath, bytes]]:
+def iter_result_files(runs: Iterable[Run], warn: WarnCallback) -> Iterator[tuple[PurePosixPath, bytes]]:
     """Yield name and content of each file of the folder: one for each commit, machine and environment.
 
     ``runs`` come grouped by commit.

@@ -73,7 +73,7 @@ def describe_benchmark(name: str, entry: object) -> BenchmarkDescription:
     )
 
 
-def build_grid(
+def index_grid_cells(
     name: str, row: AsvBenchmarkRow, description: BenchmarkDescription, warn: WarnCallback
 ) -> dict[NamedValues, int]:
     """Map the parameters of each cell to its index in the row's lists; the last parameter varies fastest.
@@ -96,7 +96,7 @@ def build_grid(
     return cells
 
 
-def build_result(
+def convert_cell(
     series: Series, row: AsvBenchmarkRow, cell: int, clock: Clock, warn: WarnCallback
 ) -> Result | None:
     """Translate one cell; None for a value that is not a number, as ``track_`` benchmarks may return."""

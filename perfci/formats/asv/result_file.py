@@ -30,7 +30,7 @@ class AsvBenchmarkRow:
         return entries[cell] if isinstance(entries, list) and cell < len(entries) else None
 
 
-def parse_object(body: bytes, source_name: str) -> dict[str, Any]:
+def parse_json_object(body: bytes, source_name: str) -> dict[str, Any]:
     """Parse a JSON object."""
     content = parse_json(body, source_name)
     if not isinstance(content, dict):
@@ -40,7 +40,7 @@ def parse_object(body: bytes, source_name: str) -> dict[str, Any]:
 
 def parse_results(body: bytes, source_name: str) -> dict[str, Any]:
     """Parse a result file and check the fields that every result file must have."""
-    content = parse_object(body, source_name)
+    content = parse_json_object(body, source_name)
     sha, params, results = content.get("commit_hash"), content.get("params"), content.get("results")
     if not isinstance(sha, str) or not isinstance(results, dict):
         raise PerfciError(f"{source_name} is not an asv result file: it has no commit_hash with results.")
@@ -48,7 +48,7 @@ def parse_results(body: bytes, source_name: str) -> dict[str, Any]:
         raise PerfciError(f"{source_name} has the commit_hash {sha[:80]!r}: expected hexadecimal digits.")
     if not isinstance(params, dict) or not isinstance(params.get("machine"), str):
         raise PerfciError(f"{source_name} does not say which machine it was measured on.")
-    version = file_version(content)
+    version = result_file_version(content)
     if version not in (1, 2):
         raise PerfciError(f"{source_name} has the asv file version {version!r}: perfci reads 1 and 2.")
     if version == 2 and not isinstance(content.get("result_columns"), list):
@@ -56,14 +56,16 @@ def parse_results(body: bytes, source_name: str) -> dict[str, Any]:
     return content
 
 
-def file_version(content: Mapping[str, Any]) -> object:
+def result_file_version(content: Mapping[str, Any]) -> object:
     """Return the version of a result file; where none is stored, its keys decide."""
     return content.get("version", 2 if "result_columns" in content else 1)
 
 
-def iter_rows(content: Mapping[str, Any], warn: WarnCallback) -> Iterator[tuple[str, AsvBenchmarkRow]]:
+def iter_benchmark_rows(
+    content: Mapping[str, Any], warn: WarnCallback
+) -> Iterator[tuple[str, AsvBenchmarkRow]]:
     """Yield each benchmark of a checked result file; one whose entry is malformed is left out."""
-    read = _columns_of_version_2 if file_version(content) == 2 else _columns_of_version_1
+    read = _columns_of_version_2 if result_file_version(content) == 2 else _columns_of_version_1
     for name, entry in content["results"].items():
         try:
             columns = read(content, name, entry)

@@ -55,7 +55,7 @@ def read_perfci_records(
         runs[to_text(record["benchmark"]["extra_info"]["perfci"])].append(record)
     for header, group in runs.items():
         try:
-            run = run_document.run_from_content(
+            run = run_document.run_from_dict(
                 _parse_object(header) | {"results": _read_results(group)}, source_name
             )
         except (KeyError, ValueError, TypeError) as error:
@@ -67,7 +67,7 @@ def read_perfci_records(
 
 
 def _build_records(run: Run, warn: WarnCallback) -> Iterator[dict[str, Any]]:
-    header = run_document.run_to_content(replace(run, results=()))
+    header = run_document.run_to_dict(replace(run, results=()))
     origin = dict(run.origin)
     shared = {
         "timestamp": int(run.started_at.timestamp()),
@@ -93,7 +93,7 @@ def _build_records(run: Run, warn: WarnCallback) -> Iterator[dict[str, Any]]:
 
 
 def _build_metrics(result: Result, warn: WarnCallback) -> Iterator[dict[str, Any]]:
-    content = run_document.result_to_content(result)
+    content = run_document.result_to_dict(result)
     processes = content.pop("processes", [])
     metric, series = {"name": result.series.metric.name}, result.series
     result_fields = {
@@ -126,13 +126,13 @@ def _build_metrics(result: Result, warn: WarnCallback) -> Iterator[dict[str, Any
 
 
 def _exact_values(values: Sequence[float], warn: WarnCallback) -> dict[str, str]:
-    if all(map(is_float32, values)):
+    if all(map(is_exact_in_float32, values)):
         return {}
     warn(ROUNDED_NOTE)
     return {"exact": _dump_json(values)}
 
 
-def is_float32(value: float) -> bool:
+def is_exact_in_float32(value: float) -> bool:
     """Whether a number keeps its value in the Float32 of that database."""
     try:
         return bool(struct.unpack("f", struct.pack("f", value))[0] == value)

@@ -26,8 +26,8 @@ from perfci.formats.value_parsing import (
     parse_finite,
     parse_json_lines,
     parse_time,
-    to_pairs,
     to_text,
+    to_text_pairs,
 )
 from perfci.model import Clock, Machine, NamedValues, PerfciError, ProcessBoundaries, Status
 
@@ -109,7 +109,7 @@ def _add_record(run: RunBuilder, record: Mapping[str, Any], warn: WarnCallback) 
         reason = unit_conversion.unresolved_reason(name, to_text(extra.get("unit")))
         return run.add_unresolved(title, parameters, name, values, Clock.VALUE, record, reason)
     if not values:
-        return run.add_without_value(
+        return run.add_result_without_value(
             title, parameters, known_metric.metric, Status.FAILED, "the record holds no values"
         )
     flags = ("float32",) if any(map(_is_possibly_rounded, values)) else ()
@@ -130,7 +130,7 @@ def _add_record(run: RunBuilder, record: Mapping[str, Any], warn: WarnCallback) 
 def _is_possibly_rounded(value: object) -> bool:
     """Whether a number above ``FLOAT32_EXACT`` is a Float32, so that the database may have rounded it."""
     number = parse_finite(value)
-    return number is not None and abs(number) > FLOAT32_EXACT and perfci_records.is_float32(number)
+    return number is not None and abs(number) > FLOAT32_EXACT and perfci_records.is_exact_in_float32(number)
 
 
 def _read_parameters(record: Mapping[str, Any]) -> NamedValues:
@@ -154,7 +154,9 @@ def _read_parameters(record: Mapping[str, Any]) -> NamedValues:
         "mode": benchmark.get("mode"),
         "dtype": benchmark.get("dtype"),
     }
-    return to_pairs(chosen | inputs | single | {name: args.get(name) for name in VLLM_ARGS if name in args})
+    return to_text_pairs(
+        chosen | inputs | single | {name: args.get(name) for name in VLLM_ARGS if name in args}
+    )
 
 
 def _parse_machine(runner: Mapping[str, Any]) -> Machine | None:
@@ -178,4 +180,4 @@ def _read_environment(record: Mapping[str, Any]) -> NamedValues:
         or to_text(as_mapping(dependency).get("version"))
         for name, dependency in as_mapping(record.get("dependencies")).items()
     }
-    return to_pairs({"repo": record.get("repo"), "job": record.get("name")} | dependencies)
+    return to_text_pairs({"repo": record.get("repo"), "job": record.get("name")} | dependencies)

@@ -32,7 +32,9 @@ def export_history(
 def _export_csv(store: Store, project: str, samples: bool) -> Iterator[bytes]:
     with store.read() as tx:
         points = load_points_by_sha(tx, project)
-        for line in csv_export.export_csv(points, project, samples=samples, write_name=escape_csv_cell):
+        for line in csv_export.write_history_csv(
+            points, project, samples=samples, write_name=escape_csv_cell
+        ):
             yield line.encode()
 
 

@@ -101,7 +101,7 @@ class _RunImport:
             rows = [
                 (
                     result.metric,
-                    {"found": result.source_fields, "result": run_document.result_to_content(result.result)},
+                    {"found": result.source_fields, "result": run_document.result_to_dict(result.result)},
                     result.reason,
                 )
                 for result in document.unresolved

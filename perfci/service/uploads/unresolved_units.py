@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from perfci.formats import run_document
-from perfci.formats.unit_conversion import UnitConversion, find_conversion, parse_direction
+from perfci.formats.unit_conversion import UnitConversion, find_unit_conversion, parse_direction
 from perfci.model import Metric, PerfciError, Result, Run, SampleSummary
 from perfci.store.projects import find_project, promise_work
 from perfci.store.queries import unresolved_results
@@ -68,8 +68,8 @@ def parse_metric_unit(text: str) -> tuple[str, UnitAnswer]:
 
 def _build_result(record: UnresolvedResult, run: Run, answer: UnitAnswer) -> Result:
     """Build the result in the given unit, converted to seconds or bytes where that is a multiple of them."""
-    scale = find_conversion(answer.unit) or UnitConversion(answer.unit)
-    waiting = run_document.result_from_content(record.document["result"], run)
+    scale = find_unit_conversion(answer.unit) or UnitConversion(answer.unit)
+    waiting = run_document.result_from_dict(record.document["result"], run)
     metric = Metric(waiting.series.metric.name, scale.unit, answer.direction)
     return replace(
         waiting,

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from perfci.config import Config
-from perfci.formats.step_log import StepLog, TrainingStep, read_steps
+from perfci.formats.step_log import StepLog, TrainingStep, read_step_log
 from perfci.history.series_histories import update_change_points, update_result_summaries
 from perfci.model import (
     Benchmark,
@@ -146,10 +146,10 @@ def measure_script(
 def _run_once(script: Script, steps: Path | None, output: int | None) -> tuple[ScriptResult, StepLog]:
     with tempfile.TemporaryDirectory(prefix="perfci-wrap-") as folder:
         path = steps or Path(folder) / "steps.jsonl"
-        # A log that exists holds the steps of an earlier run, which read_steps skips.
+        # A log that exists holds the steps of an earlier run, which read_step_log skips.
         already = path.read_bytes() if path.exists() else b""
         end = run_script(script, {STEPS_VARIABLE: str(path.absolute())}, output=output)
-        return end, read_steps(path, already)
+        return end, read_step_log(path, already)
 
 
 def build_script_process(end: ScriptResult, log: StepLog) -> ScriptProcess:

@@ -9,8 +9,8 @@ from perfci.history.select_pairs import PairedProcesses
 from perfci.measure.ablation import AblationResult
 from perfci.measure.compare_commits import CommitComparison
 from perfci.measure.compare_variants import VariantComparison
+from perfci.measure.comparison_questions import Question
 from perfci.measure.open_session import OnMessage
-from perfci.measure.questions import Question
 from perfci.measure.variant_groups import ParameterAssignment, format_assignment
 from perfci.measure.variant_session import VariantSession
 from perfci.model import CPU_METRIC_PREFIX, Role, Series, Verdict
