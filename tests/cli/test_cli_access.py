@@ -70,7 +70,7 @@ def test_revokes_a_token_of_this_project_only(capsys: pytest.CaptureFixture[str]
         ),
     ],
 )
-def test_says_what_is_wrong_with_a_wish(
+def test_explains_invalid_token_options(
     capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
 ) -> None:
     status, out, err = told(capsys, "token", "create", "--scope", "admin", *arguments)
@@ -96,7 +96,7 @@ def test_makes_a_project_public(capsys: pytest.CaptureFixture[str], here: Path) 
     ]
 
 
-def test_keeps_the_tables_that_a_project_is_judged_by(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+def test_stores_the_policy_tables_of_a_project(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     (here / "bars.toml").write_text(
         '[project]\nname = "x"\n[judge]\nbar = 0.1\n[[policy]]\nmatch = "tpot"\nbar = 0.2\n'
     )
@@ -110,7 +110,7 @@ def test_keeps_the_tables_that_a_project_is_judged_by(capsys: pytest.CaptureFixt
     assert again == "acme/model is private\n"
 
 
-def test_refuses_tables_with_a_misspelt_key(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+def test_rejects_policy_tables_with_a_misspelt_key(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     (here / "bars.toml").write_text("[judge]\nbarr = 0.1\n")
 
     status, _, err = told(capsys, "project", "set", "acme/model", "--judged-by", "bars.toml")
@@ -127,7 +127,7 @@ def test_grants_and_withdraws_a_role(capsys: pytest.CaptureFixture[str]) -> None
     assert told(capsys, "project", "withdraw", "proxy/ada")[0] == 2
 
 
-def test_wants_the_number_of_somebody_on_github(capsys: pytest.CaptureFixture[str]) -> None:
+def test_requires_the_numeric_github_id_of_a_member(capsys: pytest.CaptureFixture[str]) -> None:
     _, _, err = told(capsys, "project", "grant", "github/octocat", "admin")
 
     assert err == (
@@ -162,7 +162,7 @@ def test_unbinds_a_project_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert told(capsys, "project", "unbind")[::2] == (2, "perfci: acme/model is not bound to a repository.\n")
 
 
-def test_binds_to_no_repository_without_its_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_requires_numeric_ids_to_bind_a_repository(capsys: pytest.CaptureFixture[str]) -> None:
     status, _, said = told(capsys, *BIND[:-1], "0")
 
     assert (status, said) == (

@@ -64,7 +64,7 @@ CONFIG = """
 
 
 @pytest.mark.slow
-def test_two_implementations_are_judged_and_a_wrong_one_is_rejected(
+def test_judges_two_implementations_and_rejects_a_wrong_one(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     GitProject(here).commit("Attention", model=MODEL, benchmarks__suite=SUITE, **{"perfci.toml": CONFIG})

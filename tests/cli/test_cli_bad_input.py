@@ -38,7 +38,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("arguments", "sentence"), WRONG.items())
-def test_says_what_is_wrong_with(
+def test_explains_invalid_options(
     project: GitProject, capsys: pytest.CaptureFixture[str], arguments: str, sentence: str
 ) -> None:
     code = run_cli(arguments.split())
@@ -77,7 +77,7 @@ def test_names_the_last_line_when_the_suite_does_not_import(
         ("[run\n", "is not a readable TOML file"),
     ],
 )
-def test_refuses_a_configuration_it_does_not_know(
+def test_rejects_an_invalid_configuration(
     project: GitProject, capsys: pytest.CaptureFixture[str], text: str, sentence: str
 ) -> None:
     project.write("perfci.toml", text)
@@ -95,7 +95,7 @@ def test_a_traceback_is_shown_only_on_request(project: GitProject) -> None:
         run_cli(["--debug", "run", "nowhere"])
 
 
-def test_global_options_are_taken_on_both_sides_of_the_verb(
+def test_accepts_global_options_before_and_after_the_verb(
     project: GitProject, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_cli(["--db", str(tmp_path / "before.db"), "run", "--rounds", "1"]) == 0
@@ -106,7 +106,7 @@ def test_global_options_are_taken_on_both_sides_of_the_verb(
 
 
 @pytest.mark.parametrize("damage", ["garbage", "directory"])
-def test_refuses_a_database_that_is_none(
+def test_rejects_a_file_that_is_no_database(
     project: GitProject, tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str
 ) -> None:
     path = tmp_path / "broken.db"

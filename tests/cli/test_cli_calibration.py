@@ -83,7 +83,7 @@ def test_shows_false_alarm_rates_as_a_table(stored: Path, capsys: pytest.Capture
     assert read(stored, capsys) == expected
 
 
-def test_shows_the_same_as_json(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_writes_calibration_as_json(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document = json.loads(read(stored, capsys, "--json"))
 
     ever, lately = document["windows"]
@@ -102,7 +102,7 @@ def test_shows_the_same_as_json(stored: Path, capsys: pytest.CaptureFixture[str]
     }
 
 
-def test_the_floor_of_a_noisy_series_raises_its_bar(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shows_a_bar_raised_by_the_noise_floor(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document = json.loads(read(stored, capsys, "--json"))
 
     floors = {floor["series"]["metric"]: floor for floor in document["noise_floors"]}
@@ -110,7 +110,9 @@ def test_the_floor_of_a_noisy_series_raises_its_bar(stored: Path, capsys: pytest
     assert floors["step_time"]["noise_floor"] == pytest.approx(0.01, abs=0.001)
 
 
-def test_superseding_an_alarm_does_not_hide_it(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_counts_a_false_alarm_after_it_was_superseded(
+    stored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = json.loads(read(stored, capsys, "--json"))["windows"][0]["false_alarms"]
 
     with closing(open_store(f"sqlite:///{stored}", create=False)) as store:
@@ -137,7 +139,7 @@ def test_superseding_an_alarm_does_not_hide_it(stored: Path, capsys: pytest.Capt
         "UPDATE sessions SET kind = 'compare'",
     ],
 )
-def test_what_was_said_cannot_be_taken_out_of_the_database(
+def test_stored_verdicts_cannot_be_deleted(
     stored: Path, capsys: pytest.CaptureFixture[str], hiding: str
 ) -> None:
     before = read(stored, capsys)
@@ -150,7 +152,7 @@ def test_what_was_said_cannot_be_taken_out_of_the_database(
     assert read(stored, capsys) == before
 
 
-def test_a_project_without_an_aa_run_is_told_how(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explains_how_to_start_aa_runs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     open_store(f"sqlite:///{here}/perfci.db", create=True).close()
 
     assert read(here / "perfci.db", capsys) == (

@@ -66,7 +66,7 @@ def checked(folder: Path, capsys: pytest.CaptureFixture[str], policy: str = "") 
     return document
 
 
-def test_a_higher_bar_takes_the_slowdown_back_and_the_class_finds_the_operator(
+def test_a_higher_bar_retracts_the_slowdown_and_a_class_policy_detects_the_operator(
     stored: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     problems = checked(stored, capsys, '[[policy]]\nmatch = "step_time"\nbar = 0.2\n')
@@ -79,7 +79,7 @@ def test_a_higher_bar_takes_the_slowdown_back_and_the_class_finds_the_operator(
     assert problems["verdicts_replayed"] == 2
 
 
-def test_what_is_stored_is_never_edited(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_never_edits_stored_verdicts(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with closing(open_store(f"sqlite:///{stored}/perfci.db", create=False)) as store, store.read() as tx:
         before = load_verdict_records(tx, PROJECT, current_only=False), load_change_points(tx, PROJECT)
 
@@ -92,7 +92,7 @@ def test_what_is_stored_is_never_edited(stored: Path, capsys: pytest.CaptureFixt
         ) == before
 
 
-def test_a_history_shows_the_change_points_that_come_and_go(
+def test_lists_change_points_that_a_policy_adds_or_removes(
     stored: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     problems = checked(stored, capsys)
@@ -106,7 +106,7 @@ def test_a_history_shows_the_change_points_that_come_and_go(
     assert [point["removed"][0]["commit"] for point in higher["change_points"]] == [a_commit(11).sha]  # type: ignore[attr-defined]
 
 
-def test_what_is_not_judged_any_more_says_so(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_series_that_are_no_longer_judged(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (stored / "perfci.toml").write_text('[[policy]]\nmatch = "."\njudge = false\n')
 
     assert run_cli(["check", "--dry-run", "--db", "perfci.db", "--project", PROJECT]) == 0
@@ -119,13 +119,15 @@ def test_what_is_not_judged_any_more_says_so(stored: Path, capsys: pytest.Captur
     )
 
 
-def test_the_policy_it_was_judged_by_says_the_same(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_original_policy_gives_identical_verdicts(
+    stored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     problems = checked(stored, capsys, '[[policy]]\nmatch = "operators"\nbar = 0.05\n')
 
     assert problems["verdicts"] == []
 
 
-def test_nothing_but_the_dry_run_exists(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_requires_dry_run_or_replay(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["check"]) == 2
     assert "perfci check needs --dry-run" in capsys.readouterr().err
 
@@ -141,7 +143,7 @@ def test_nothing_but_the_dry_run_exists(here: Path, capsys: pytest.CaptureFixtur
         ('[[policy]]\nmatch = "x"\nbar = -1\n', "policy.0.bar: Input should be greater than or equal to 0"),
     ],
 )
-def test_a_table_with_a_mistake_is_refused(
+def test_rejects_an_invalid_policy_table(
     here: Path, capsys: pytest.CaptureFixture[str], text: str, sentence: str
 ) -> None:
     (here / "perfci.toml").write_text(text)

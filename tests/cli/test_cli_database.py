@@ -36,9 +36,7 @@ def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize("verb", ["run", "export", "serve"])
-def test_refuses_a_schema_newer_than_itself(
-    measured: Path, capsys: pytest.CaptureFixture[str], verb: str
-) -> None:
+def test_rejects_a_newer_schema(measured: Path, capsys: pytest.CaptureFixture[str], verb: str) -> None:
     with sqlite3.connect(measured) as database:
         database.execute("update alembic_version set version_num = 'from_the_future'")
 
@@ -62,9 +60,7 @@ def test_says_when_the_folder_of_the_database_cannot_be_made(
     )
 
 
-def test_says_what_to_do_when_there_is_no_database_to_read(
-    project: GitProject, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_explains_a_missing_database(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
     assert "perfci run" in complaint(["export"], capsys)
     assert not (project.folder / ".perfci" / "perfci.db").exists()
 

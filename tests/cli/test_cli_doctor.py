@@ -59,7 +59,7 @@ def about(entries: list[dict[str, Any]], subject: str) -> list[tuple[str, str]]:
     return [(finding["level"], finding["sentence"]) for finding in entries if finding["subject"] == subject]
 
 
-def test_finds_nothing_wrong_with_what_is_measured(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_no_problem_in_a_working_suite(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     project = GitProject(here)
     sha = project.commit("First", benchmarks__suite=HEALTHY)
     assert run_cli(["run", "--rounds", "1"]) == 0
@@ -82,7 +82,9 @@ def test_finds_nothing_wrong_with_what_is_measured(here: Path, capsys: pytest.Ca
     ]
 
 
-def test_finds_what_will_silently_not_be_measured(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_benchmarks_that_would_silently_be_skipped(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     project = GitProject(here)
     suite = """
         from perfci.bench import ModelBench
@@ -118,7 +120,7 @@ def test_finds_what_will_silently_not_be_measured(here: Path, capsys: pytest.Cap
     ] == ["ok"]
 
 
-def test_misses_what_the_last_run_measured(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_cells_missing_since_the_last_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     project = GitProject(here)
     project.commit("First", benchmarks__suite=HEALTHY)
     assert run_cli(["run", "--rounds", "1"]) == 0
@@ -136,7 +138,7 @@ def test_misses_what_the_last_run_measured(here: Path, capsys: pytest.CaptureFix
     ]
 
 
-def test_finds_plugins_that_asv_does_not(
+def test_reports_plugins_that_asv_does_not_load(
     here: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     GitProject(here).commit("First", benchmarks__suite=HEALTHY)
@@ -166,7 +168,7 @@ def test_finds_plugins_that_asv_does_not(
     ]
 
 
-def test_outside_a_repository_it_examines_the_rest(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_checks_the_rest_outside_a_repository(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, result = findings(capsys)
 
     assert code == 1
@@ -175,9 +177,7 @@ def test_outside_a_repository_it_examines_the_rest(here: Path, capsys: pytest.Ca
     assert about(result, "asv")[0][0] in ("ok", "warning")
 
 
-def test_an_interpreter_that_does_not_run_is_a_finding(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_reports_an_interpreter_that_does_not_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     toml = '[environment]\npython = "/no/such/python"\nrequirements = ["torch"]\n'
     GitProject(here).commit("First", benchmarks__suite=HEALTHY, **{"perfci.toml": toml})
 
@@ -191,7 +191,7 @@ def test_an_interpreter_that_does_not_run_is_a_finding(
     assert about(result, "disk") != []
 
 
-def test_without_a_suite_it_says_how_to_get_one(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explains_how_to_create_a_missing_suite(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     project = GitProject(here)
     project.commit("First", thing="X = 1\n")
 
@@ -207,7 +207,7 @@ def test_without_a_suite_it_says_how_to_get_one(here: Path, capsys: pytest.Captu
     ]
 
 
-def test_refuses_a_suite_folder_that_does_not_exist(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejects_a_missing_suite_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     GitProject(here).commit("First", benchmarks__suite=HEALTHY)
 
     code = run_cli(["doctor", "--quick", "--suite", "nowhere"])
@@ -218,7 +218,7 @@ def test_refuses_a_suite_folder_that_does_not_exist(here: Path, capsys: pytest.C
     )
 
 
-def test_does_not_disturb_who_measures(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_does_not_disturb_a_running_measurement(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     GitProject(here).commit("First", benchmarks__suite=HEALTHY)
 
     with machine_lock(load_config(here).lock_path, owner="perfci run in /elsewhere"):
@@ -230,7 +230,7 @@ def test_does_not_disturb_who_measures(here: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.slow
-def test_measures_equals_as_a_comparison_would(here: Path) -> None:
+def test_measures_aa_pairs_like_a_comparison(here: Path) -> None:
     GitProject(here).commit("First", thing="X = 1\n")
     repository = GitRepository(here)
 
@@ -242,7 +242,7 @@ def test_measures_equals_as_a_comparison_would(here: Path) -> None:
     assert not (here / ".perfci" / "perfci.db").exists()
 
 
-def test_shows_a_level_a_subject_a_sentence_and_what_to_do() -> None:
+def test_shows_level_subject_sentence_and_advice() -> None:
     finding = warning("cores", "the control group allows only the time of 1", "end " * 30)
 
     assert click.unstyle(format_finding(finding)).splitlines() == [
@@ -252,7 +252,7 @@ def test_shows_a_level_a_subject_a_sentence_and_what_to_do() -> None:
     ]
 
 
-def test_ends_with_a_count() -> None:
+def test_ends_with_the_number_of_problems() -> None:
     nothing, little, much = (
         ok("git", "2.39"),
         warning("load", "5", "wait"),

@@ -90,7 +90,7 @@ def versions(project: GitProject, table: str) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_a_table_is_measured_like_a_suite(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+def test_measures_a_model_table_like_a_suite(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
     project.commit("Deeper", mypkg__net=NET.format(layers=3))
 
     requests = ["--smoke", "--rounds", "1", "--no-confirm", "--bench", COUNTS + ".8", "--json"]
@@ -105,7 +105,7 @@ def test_a_table_is_measured_like_a_suite(project: GitProject, capsys: pytest.Ca
 
 
 @pytest.mark.slow
-def test_a_name_that_leads_nowhere_fails_its_own_cells(
+def test_an_unresolvable_dotted_name_fails_only_its_own_cells(
     project: GitProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project.write("perfci.toml", TABLE + '    stream = "mypkg.net:streem"\n')
@@ -126,7 +126,7 @@ def test_a_name_that_leads_nowhere_fails_its_own_cells(
 
 
 @pytest.mark.slow
-def test_the_version_follows_what_the_table_says_of_the_model(project: GitProject) -> None:
+def test_the_benchmark_version_follows_the_model_table(project: GitProject) -> None:
     before = versions(project, TABLE)
 
     other = versions(project, TABLE.replace("Losses.loss", "Losses.other"))
@@ -141,7 +141,7 @@ def test_the_version_follows_what_the_table_says_of_the_model(project: GitProjec
 
 
 @pytest.mark.slow
-def test_tables_join_a_suite_that_is_there_and_leave_its_folder_alone(project: GitProject) -> None:
+def test_model_tables_extend_an_existing_suite_without_touching_its_folder(project: GitProject) -> None:
     project.write("benchmarks/suite.py", "def track_one(): return 1\n")
 
     names = set(versions(project, TABLE))
@@ -150,7 +150,7 @@ def test_tables_join_a_suite_that_is_there_and_leave_its_folder_alone(project: G
     assert [path.name for path in (project.folder / "benchmarks").iterdir()] == ["suite.py"]
 
 
-def test_a_suite_named_by_hand_is_measured_alone(
+def test_an_explicit_suite_is_measured_without_model_tables(
     project: GitProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project.write("other/suite.py", "def track_one(): return 1\n")
@@ -161,7 +161,7 @@ def test_a_suite_named_by_hand_is_measured_alone(
     assert {row["benchmark"] for row in exported(capsys)} == {"suite.track_one"}
 
 
-def test_tables_join_the_suite_of_each_commit(project: GitProject) -> None:
+def test_model_tables_extend_the_suite_of_each_commit(project: GitProject) -> None:
     project.write("perfci.toml", '[suite]\nsource = "commit"\n' + TABLE)
     repository = GitRepository(project.folder)
 
@@ -173,7 +173,7 @@ def test_tables_join_the_suite_of_each_commit(project: GitProject) -> None:
     assert failures == [""]
 
 
-def test_takes_the_table_that_the_page_shows(project: GitProject) -> None:
+def test_accepts_the_documented_model_table(project: GitProject) -> None:
     page = (Path(__file__).parent.parent.parent / "docs" / "adopting.md").read_text()
     project.write("perfci.toml", page.partition("```toml\n")[2].partition("```")[0])
 
@@ -209,7 +209,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("change", "sentence"), WRONG.items())
-def test_refuses_a_table_it_does_not_understand(
+def test_rejects_an_invalid_model_table(
     project: GitProject, capsys: pytest.CaptureFixture[str], change: tuple[str, str], sentence: str
 ) -> None:
     project.write("perfci.toml", TABLE.replace(*change))
@@ -218,14 +218,14 @@ def test_refuses_a_table_it_does_not_understand(
     assert sentence in capsys.readouterr().err
 
 
-def test_refuses_two_models_of_one_name(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejects_two_models_of_the_same_name(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
     project.write("perfci.toml", TABLE + TABLE)
 
     assert run_cli(["run"]) == 2
     assert "two [[model]] tables are called 'gpt'; every model needs its own name" in capsys.readouterr().err
 
 
-def test_refuses_to_take_the_place_of_a_module_of_the_suite(
+def test_rejects_a_model_that_would_replace_a_suite_module(
     project: GitProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project.write("benchmarks/perfci_models.py", "def track_one(): return 1\n")

@@ -27,7 +27,9 @@ def custom(here: Path) -> Path:
 SHA = "0123456789abcdef0123456789abcdef01234567"
 
 
-def test_a_file_without_a_commit_needs_one(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_requires_a_commit_for_a_file_that_names_none(
+    custom: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run_cli(["ingest", "custom.json"]) == 2
     assert capsys.readouterr().err == (
         "perfci: custom.json does not say which commit it measured: give --commit SHA, or ingest it "
@@ -36,7 +38,7 @@ def test_a_file_without_a_commit_needs_one(custom: Path, capsys: pytest.CaptureF
     )
 
 
-def test_what_is_not_said_is_said_by_options(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_supply_what_a_file_lacks(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--commit", SHA, "--machine", "box", "--project", "it", "--metric", "value=ratio:higher"]
 
     assert run_cli(["ingest", "custom.json", *options]) == 0
@@ -51,7 +53,9 @@ def test_what_is_not_said_is_said_by_options(custom: Path, capsys: pytest.Captur
     ]
 
 
-def test_a_value_of_unknown_unit_is_kept_unresolved(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stores_a_value_of_unknown_unit_as_unresolved(
+    custom: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run_cli(["ingest", "custom.json", "--commit", SHA, "--machine", "box", "--json"]) == 0
 
     output = capsys.readouterr()
@@ -72,7 +76,7 @@ def test_a_value_of_unknown_unit_is_kept_unresolved(custom: Path, capsys: pytest
         (["--metric", "cpu"], "--metric cpu: expected NAME=UNIT:lower or NAME=UNIT:higher"),
     ],
 )
-def test_a_wrong_option_is_explained(
+def test_explains_an_invalid_option(
     custom: Path, capsys: pytest.CaptureFixture[str], option: list[str], message: str
 ) -> None:
     assert run_cli(["ingest", "custom.json", *option]) == 2
@@ -86,9 +90,7 @@ def git(*command: str) -> str:
     ).stdout.strip()
 
 
-def test_inside_a_repository_its_head_is_meant_and_known(
-    custom: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_uses_the_head_of_the_repository_by_default(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
     git("init", "-q", "-b", "main")
     git("commit", "-q", "--allow-empty", "-m", "First")
     git("commit", "-q", "--allow-empty", "-m", "Second")
@@ -101,7 +103,7 @@ def test_inside_a_repository_its_head_is_meant_and_known(
     assert (commit["sha"], commit["subject"], commit["position"]) == (git("rev-parse", "HEAD"), "Second", 2)
 
 
-def test_what_a_format_cannot_say_is_told(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_warns_about_what_a_format_cannot_express(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_cli(["ingest", "custom.json", "--commit", SHA, "--machine", "box", "--project", "it"])
     capsys.readouterr()
 
@@ -110,7 +112,7 @@ def test_what_a_format_cannot_say_is_told(custom: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().err == "  asv knows machines by name, one for each class of hardware\n"
 
 
-def test_samples_are_a_question_of_csv(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_allows_samples_for_csv_only(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_cli(["ingest", "custom.json", "--commit", SHA, "--machine", "box", "--project", "it"])
 
     assert run_cli(["export", "--project", "it", "--format", "asv", "--samples"]) == 2
@@ -123,13 +125,13 @@ def sources(here: Path) -> list[str]:
         return [source for (source,) in store.execute("SELECT source FROM sessions")]
 
 
-def test_an_order_by_date_is_recorded(here: Path, custom: Path) -> None:
+def test_records_an_order_by_date(here: Path, custom: Path) -> None:
     run_cli(["ingest", "custom.json", "--commit", SHA, "--machine", "box", "--project", "it"])
 
     assert sources(here) == ["commits ordered by date: no git repository was available"]
 
 
-def test_a_short_sha_is_completed_from_the_repository(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_completes_a_short_sha_from_the_repository(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     git("init", "-q", "-b", "main")
     git("commit", "-q", "--allow-empty", "-m", "First")
     (here / "table.csv").write_text(
@@ -157,7 +159,7 @@ def hyperfine(path: Path, *seconds: float) -> str:
     return str(path)
 
 
-def test_the_level_of_what_was_read_is_kept(here: Path) -> None:
+def test_stores_the_level_of_imported_results(here: Path) -> None:
     run_cli(["ingest", hyperfine(here / "it.json", 3.0, 1.0, 2.0), "--commit", SHA, "--machine", "box"])
 
     with closing(sqlite3.connect(here / ".perfci" / "perfci.db")) as database:
@@ -167,7 +169,7 @@ def test_the_level_of_what_was_read_is_kept(here: Path) -> None:
     assert levels[0] == (2.0,)
 
 
-def test_two_files_that_name_no_commit_are_compared(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compares_two_files_that_name_no_commit(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     noise = [0.001 * (n % 5) for n in range(20)]
     base = hyperfine(here / "base.json", *(1 + offset for offset in noise))
     head = hyperfine(here / "head.json", *(1.3 + offset for offset in noise))

@@ -155,7 +155,7 @@ Candidate commits, most likely first
 """
 
 
-def test_lists_what_asks_a_person_and_explains_the_rest(
+def test_lists_open_incidents_and_explains_the_others(
     stored: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert incidents("list") == 0
@@ -163,7 +163,7 @@ def test_lists_what_asks_a_person_and_explains_the_rest(
     assert capsys.readouterr().out == LISTED
 
 
-def test_the_list_is_there_for_programs(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lists_incidents_as_json(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert incidents("list", "--json") == 0
 
     document = json.loads(capsys.readouterr().out)
@@ -178,9 +178,7 @@ def test_the_list_is_there_for_programs(stored: Path, capsys: pytest.CaptureFixt
     assert document["slow_drifts"][0]["release"] == "v1.0"
 
 
-def test_shows_one_incident_by_the_beginning_of_its_name(
-    stored: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_shows_an_incident_by_its_id_prefix(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     incidents("list", "--json")
     name = json.loads(capsys.readouterr().out)["incidents"][1]["id"]
 
@@ -189,7 +187,7 @@ def test_shows_one_incident_by_the_beginning_of_its_name(
     assert capsys.readouterr().out == SHOWN
 
 
-def test_a_name_that_no_incident_has_is_refused(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejects_an_unknown_incident_id(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert incidents("show", "zzz") == 2
 
     assert (
@@ -198,7 +196,9 @@ def test_a_name_that_no_incident_has_is_refused(stored: Path, capsys: pytest.Cap
     )
 
 
-def test_a_budget_of_no_page_holds_everything_back(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_budget_of_zero_pages_holds_everything_back(
+    stored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (stored / "perfci.toml").write_text("[history]\npages_per_week = 0\n")
 
     incidents("list", "--json")

@@ -49,7 +49,7 @@ def asv_results(folder: Path, values: list[float | None]) -> Path:
     return folder / "results"
 
 
-def test_reads_asv_results_and_finds_the_step_in_their_history(
+def test_imports_asv_results_and_detects_the_step_in_their_history(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     noise = [0.0, 0.001, -0.001, 0.002, -0.002]
@@ -68,7 +68,7 @@ def test_reads_asv_results_and_finds_the_step_in_their_history(
     )
 
 
-def test_exports_what_was_read(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_exports_imported_results(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = asv_results(here, [1.5, None])
     assert run_cli(["ingest", str(results), "--project", "box", "--json", "report.json"]) == 0
     capsys.readouterr()
@@ -84,7 +84,7 @@ def test_exports_what_was_read(here: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"results": ' + "[" * 5000, "\0\1\2"])
-def test_refuses_a_file_that_is_no_result(
+def test_rejects_a_file_of_unknown_format(
     here: Path, capsys: pytest.CaptureFixture[str], content: str
 ) -> None:
     (here / "broken.json").write_text(content)
@@ -93,6 +93,6 @@ def test_refuses_a_file_that_is_no_result(
     assert capsys.readouterr().err.startswith("perfci: ")
 
 
-def test_refuses_a_path_that_is_not_there(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejects_a_missing_path(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["ingest", "gone"]) == 2
     assert "gone" in capsys.readouterr().err

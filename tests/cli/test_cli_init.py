@@ -80,7 +80,7 @@ def test_init_never_overwrites(here: Path, capsys: pytest.CaptureFixture[str]) -
     ]
 
 
-def test_init_says_nothing_of_a_workflow_that_was_there(
+def test_init_gives_no_branch_hint_for_an_existing_workflow(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     GitProject(here).commit("First", net=NET)
@@ -103,7 +103,7 @@ def test_picks_the_module_that_no_other_is_built_from(here: Path) -> None:
     assert (model.module, model.name) == ("package.net", "Net")
 
 
-def test_leaves_modules_alone_that_need_arguments(here: Path) -> None:
+def test_ignores_modules_that_need_arguments(here: Path) -> None:
     project = GitProject(here)
     project.write(
         "net.py", "from torch import nn\nclass Net(nn.Module):\n    def __init__(self, width): pass\n"
@@ -115,9 +115,7 @@ def test_leaves_modules_alone_that_need_arguments(here: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_starter_without_a_model_of_ones_own_measures_too(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_example_suite_can_be_measured(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     GitProject(here).commit("Nothing to measure yet", thing="X = 1\n")
 
     codes = [run_cli(["init"]), run_cli(["run", "--smoke", "--rounds", "1"])]
@@ -147,7 +145,7 @@ def test_the_workflow_measures_the_default_branch(
     assert ("takes pushes to main and master" in capsys.readouterr().out) == (listed == ["main", "master"])
 
 
-def test_the_workflow_does_an_aa_run_every_night_and_keeps_its_results(here: Path) -> None:
+def test_the_workflow_stores_an_aa_run_every_night(here: Path) -> None:
     yaml = pytest.importorskip("yaml")
 
     workflow = yaml.safe_load(render_starter_files(here, "here")[".github/workflows/perf.yml"])

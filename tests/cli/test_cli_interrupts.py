@@ -76,7 +76,7 @@ def test_ctrl_c_leaves_no_process_behind(here: Path) -> None:
     assert survivors(here) == []
 
 
-def test_what_was_measured_before_it_was_interrupted_can_be_handed_over(
+def test_results_measured_before_an_interrupt_can_be_uploaded(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     GitProject(here).commit("Slow the second time", benchmarks__suite=SLOWER)
@@ -93,7 +93,7 @@ def test_what_was_measured_before_it_was_interrupted_can_be_handed_over(
     ]
 
 
-def test_a_second_run_on_the_machine_is_refused_when_it_may_not_wait(here: Path) -> None:
+def test_rejects_a_second_run_that_may_not_wait(here: Path) -> None:
     GitProject(here).commit("Slow", benchmarks__suite=SLEEPER)
     first = start(here, "run", "--rounds", "1")
     wait_for(here / "started")
@@ -130,7 +130,7 @@ def test_a_second_run_waits_for_the_first(here: Path) -> None:
     assert (here / "spans").read_text() == "begin\nend\n" * 4
 
 
-def test_a_process_killed_by_the_kernel_for_memory_says_so(
+def test_reports_a_process_that_the_kernel_killed_for_memory(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     group = memory_group(f"perfci-test-{os.getpid()}")

@@ -44,7 +44,7 @@ def a_file(folder: Path, name: str, *processes: Any, **about: Any) -> str:
 
 
 @pytest.mark.slow
-def test_jobs_upload_without_a_secret_what_they_may(
+def test_jobs_upload_without_a_secret(
     here: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with a_bound_server(here, issuer) as address:
@@ -75,7 +75,7 @@ def test_jobs_upload_without_a_secret_what_they_may(
 
 
 @pytest.mark.slow
-def test_a_job_is_told_which_permission_it_lacks(
+def test_names_the_permission_that_a_job_lacks(
     here: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with a_bound_server(here, issuer) as address:
@@ -88,7 +88,7 @@ def test_a_job_is_told_which_permission_it_lacks(
 
 
 @pytest.mark.slow
-def test_a_token_for_another_server_is_worth_nothing_here(here: Path, issuer: Issuer) -> None:
+def test_rejects_an_oidc_token_for_another_server(here: Path, issuer: Issuer) -> None:
     question = urllib.request.Request(
         f"{issuer.ask_at}&audience=https://perf.example.org", headers={"Authorization": f"Bearer {SECRET}"}
     )

@@ -48,7 +48,7 @@ def told(path: Path) -> dict[str, tuple[str, str]]:
     return {verdict["series"]["metric"]["name"]: (verdict["kind"], verdict["reason"]) for verdict in verdicts}
 
 
-def test_compare_judges_each_metric_once_and_no_witness(
+def test_compare_judges_each_metric_once_and_no_informational_metric(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     a_project(here, 1000, 1200)
@@ -84,7 +84,7 @@ def test_run_stores_every_metric_of_a_process(here: Path, capsys: pytest.Capture
     assert stored == [('["throttled: SM clock at 60 %"]',)]
 
 
-def test_history_looks_for_changes_in_judged_metrics_only(here: Path) -> None:
+def test_history_detects_changes_in_judged_metrics_only(here: Path) -> None:
     a_project(here, *[1000] * 7, *[1500] * 7)
 
     assert run_cli(["run", "HEAD~13..HEAD", "--rounds", "1", "--no-confirm"]) == 0
@@ -125,7 +125,7 @@ def test_throttled_processes_leave_the_comparison_open(
     }
 
 
-def test_pairs_are_not_bought_for_ever_where_most_of_them_are_flagged(here: Path) -> None:
+def test_stops_measuring_pairs_where_most_are_flagged(here: Path) -> None:
     project = GitProject(here)
     project.write("perfci.toml", "[judge]\nmax_pairs = 6\n")
     suite = """

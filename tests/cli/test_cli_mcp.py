@@ -85,7 +85,7 @@ def of_api(database: str, path: str) -> Any:
 
 
 @pytest.mark.slow
-def test_answers_as_the_api_does(database: str) -> None:
+def test_answers_like_the_api(database: str) -> None:
     answers = asked(
         database,
         {
@@ -115,7 +115,7 @@ def test_answers_as_the_api_does(database: str) -> None:
     ]
 
 
-def test_answers_as_the_verbs_with_json_do(
+def test_answers_like_the_commands_with_json(
     database: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with closing(open_store(database, create=False)) as store:

@@ -38,7 +38,7 @@ def rows(project: GitProject, query: str) -> list[tuple]:
         return database.execute(query).fetchall()
 
 
-def test_run_finds_the_commit_that_needs_more(
+def test_run_detects_the_commit_that_regressed(
     project: GitProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = run_cli(["run", "HEAD~3..HEAD", "--rounds", "2", "--json"])
@@ -52,13 +52,13 @@ def test_run_finds_the_commit_that_needs_more(
     assert rows(project, "select count(*) from processes where role = 'history'") == [(12,)]
 
 
-def test_the_level_of_every_commit_is_kept_as_it_is_measured(project: GitProject) -> None:
+def test_stores_the_level_of_every_commit_while_measuring(project: GitProject) -> None:
     run_cli(["run", "HEAD~1..HEAD", "--rounds", "2"])
 
     assert rows(project, "select count(*), count(level), max(level) from results") == [(2, 2, 1200.0)]
 
 
-def test_compare_confirms_on_pairs_no_look_has_seen(
+def test_compare_confirms_on_pairs_unseen_by_screening(
     project: GitProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = run_cli(["compare", "HEAD~2", "HEAD"])
@@ -70,7 +70,9 @@ def test_compare_confirms_on_pairs_no_look_has_seen(
     assert sessions == [("compare", "finished"), ("confirm", "finished")]
 
 
-def test_what_a_job_of_github_measures_says_so(project: GitProject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_measured_in_a_github_job_name_it_as_origin(
+    project: GitProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in {"ACTIONS": "true", "RUN_ID": "17", "RUN_ATTEMPT": "2", "JOB": "bench"}.items():
         monkeypatch.setenv(f"GITHUB_{name}", value)
     monkeypatch.setenv("GITHUB_EVENT_NAME", "pull_request")
@@ -82,7 +84,7 @@ def test_what_a_job_of_github_measures_says_so(project: GitProject, monkeypatch:
     assert [dict(json.loads(origin)) for origin, _ in result] == [{**job, "step": uid} for _, uid in result]
 
 
-def test_what_all_together_leave_in_doubt_gets_more_pairs(
+def test_measures_more_pairs_where_the_pooled_verdict_is_undecided(
     here: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project, counts = GitProject(here), tmp_path / "counts"
@@ -115,7 +117,7 @@ def test_what_all_together_leave_in_doubt_gets_more_pairs(
     assert [v["kind"] for v in verdicts].count("regression") >= 4
 
 
-def test_confirms_what_varies_on_ten_fresh_pairs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_confirms_noisy_candidates_on_ten_fresh_pairs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     project = GitProject(here)
     suite = """
         import random
@@ -143,7 +145,7 @@ def test_compare_with_itself_is_an_a_a_run(project: GitProject, capsys: pytest.C
     assert rows(project, "select kind from sessions") == [("aa",)]
 
 
-def test_commits_that_look_alike_are_equals_and_fail_nothing(
+def test_commits_with_identical_inputs_are_an_aa_run_and_cannot_fail(
     project: GitProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
     suite = """
@@ -239,7 +241,7 @@ def test_a_resumed_run_measures_only_what_is_missing(
     ) == [(8, 1)]
 
 
-def test_a_series_that_wanders_by_itself_has_its_bar_raised(
+def test_raises_the_bar_of_a_series_with_a_high_noise_floor(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wandering = """
@@ -265,7 +267,7 @@ def test_a_series_that_wanders_by_itself_has_its_bar_raised(
     )
 
 
-def test_half_a_pair_of_an_interrupted_comparison_does_not_pass_for_a_missing_head(
+def test_half_a_pair_of_an_interrupted_comparison_is_not_a_missing_head(
     project: GitProject,
 ) -> None:
     requests = ["compare", "HEAD~2", "HEAD~3", "--bench", "track_bytes"]

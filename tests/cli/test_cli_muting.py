@@ -88,7 +88,7 @@ def test_a_schedule_is_set_muted_and_learned_again(stored: Path, capsys: pytest.
     ]
 
 
-def test_lists_what_is_expected_as_the_api_does(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lists_reporting_schedules_like_the_api(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert incidents("schedule", "list", "--json") == 0
 
     [item] = json.loads(capsys.readouterr().out)
@@ -109,7 +109,7 @@ def test_lists_what_is_expected_as_the_api_does(stored: Path, capsys: pytest.Cap
         (("9", "--mute"), "There is no schedule 9: see `perfci incidents schedule list`."),
     ],
 )
-def test_what_cannot_be_expected_is_one_sentence(
+def test_explains_an_invalid_schedule_in_one_sentence(
     stored: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str
 ) -> None:
     assert incidents("schedule", "set", *arguments) == 2

@@ -25,7 +25,7 @@ SUITE = """
 """
 
 
-def test_two_percent_everywhere_is_a_finding_and_turns_nothing_red(
+def test_two_percent_in_all_benchmarks_is_a_pooled_finding_and_fails_no_check(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project = GitProject(here)

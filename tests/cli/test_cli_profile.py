@@ -127,7 +127,7 @@ def read(profiled: ProfiledCell) -> str:
 # ------------------------------------------------------------------ what a person reads
 
 
-def test_a_profile_of_a_gpu_reads_like_this(here: Path) -> None:
+def test_formats_a_gpu_profile(here: Path) -> None:
     cell = a_cell("train.GPT.measure_training", "8", "'bf16'")
 
     text = read(ProfiledCell(cell, Status.OK, "", here / "out" / "GPT-8-bf16", ON_A_GPU))
@@ -135,13 +135,13 @@ def test_a_profile_of_a_gpu_reads_like_this(here: Path) -> None:
     assert text == (Path(__file__).parent / "profile_of_a_gpu.txt").read_text()
 
 
-def test_a_profile_of_a_cpu_says_what_there_is_not(here: Path) -> None:
+def test_formats_a_cpu_profile_and_names_what_is_missing(here: Path) -> None:
     text = read(ProfiledCell(a_cell(), Status.OK, "", here / "out" / "GPT", ON_A_CPU))
 
     assert text == (Path(__file__).parent / "profile_of_a_cpu.txt").read_text()
 
 
-def test_the_line_for_nsys_repeats_what_was_asked(here: Path) -> None:
+def test_the_nsys_command_repeats_the_options(here: Path) -> None:
     cell = a_cell("train.GPT.measure_training", "8", "'bf16'")
 
     words = shlex.split(
@@ -166,7 +166,7 @@ def test_the_line_for_nsys_repeats_what_was_asked(here: Path) -> None:
         (Status.OK, "", "train.GPT.measure_training: ran in NVTX ranges\n"),
     ],
 )
-def test_a_cell_without_a_profile_says_why(status: Status, reason: str, said: str) -> None:
+def test_explains_a_cell_without_a_profile(status: Status, reason: str, said: str) -> None:
     assert read(ProfiledCell(a_cell(), status, reason)) == said
 
 
@@ -187,7 +187,7 @@ def test_the_exit_code_tells_whether_all_were_profiled(statuses: str, code: int)
         (("'../../etc'",), "train.GPT.measure_training-.._.._etc-"),
     ],
 )
-def test_a_cell_has_a_folder_that_tells_its_name(values: tuple[str, ...], folder: str) -> None:
+def test_the_folder_of_a_profile_contains_the_cell_name(values: tuple[str, ...], folder: str) -> None:
     name = profile_folder_name(a_cell("train.GPT.measure_training", *values))
 
     assert (
@@ -217,7 +217,7 @@ def sentences(text: str) -> list[str]:
     return [line for line in messages if not line.startswith("kernels: ") and not re.search(r"\d %", line)]
 
 
-def test_a_step_and_a_timed_function_are_profiled_where_they_are_measured(
+def test_profiles_a_step_and_a_timed_function_in_the_measured_environment(
     project: GitProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = run_cli(["profile", "--bench", r"measure_(training|numerics)\(4|time", "--json", "told.json"])
@@ -290,7 +290,7 @@ def test_the_working_tree_is_profiled_unless_a_commit_is_named(
     )
 
 
-def test_an_older_profile_is_not_taken_for_one_that_fails(small: GitProject) -> None:
+def test_a_failed_profile_does_not_show_an_older_one(small: GitProject) -> None:
     small.write("perfci.toml", '[run]\nlaunch = "spawn"\n')
     old = small.folder / "out" / "suite.time_broken" / "trace.json"
     old.parent.mkdir(parents=True)
@@ -312,9 +312,7 @@ def test_ranges_for_nsys_need_a_gpu(small: GitProject, capsys: pytest.CaptureFix
     assert not Path(".perfci/profiles").exists()
 
 
-def test_many_cells_are_refused_unless_all_are_wanted(
-    small: GitProject, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rejects_many_cells_without_all(small: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
     many = "def time_it(k): pass\ntime_it.params = [['a', *range(10)]]\n"
     small.write("benchmarks/suite.py", many)
 
@@ -328,7 +326,7 @@ def test_many_cells_are_refused_unless_all_are_wanted(
     )
 
 
-def test_a_folder_that_cannot_be_written_is_said_at_once(
+def test_rejects_an_unwritable_folder_before_profiling(
     small: GitProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (small.folder / "taken").touch()
@@ -341,7 +339,7 @@ def test_a_folder_that_cannot_be_written_is_said_at_once(
     )
 
 
-def test_an_environment_without_perfci_is_told_what_to_install(
+def test_names_what_to_install_in_an_environment_without_perfci(
     small: GitProject, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     python = a_python_with_asv_only(tmp_path)

@@ -47,7 +47,7 @@ def test_a_log_gets_a_line_for_each_round_with_the_time_left() -> None:
     assert watch.lines == ["round 1 of 2", "round 2 of 2, about 40 s left"]
 
 
-def test_pairs_that_are_bought_later_are_counted() -> None:
+def test_counts_pairs_that_are_added_later() -> None:
     watch = Watch()
     progress = watch.progress()
 
@@ -60,7 +60,7 @@ def test_pairs_that_are_bought_later_are_counted() -> None:
     assert watch.lines == ["pass 2, about 4 min 30 s left"]
 
 
-def test_what_does_not_work_is_told_once_for_each_reason() -> None:
+def test_reports_failures_once_per_reason() -> None:
     watch = Watch()
     progress = watch.progress()
     no_gpu = MeasuredMetric("energy", "joules", "lower", Clock.VALUE, 0, (), Status.SKIPPED, "no GPU")
@@ -78,7 +78,7 @@ def test_what_does_not_work_is_told_once_for_each_reason() -> None:
     ]
 
 
-def test_a_terminal_has_one_moving_line_that_gives_way_to_others(
+def test_a_terminal_shows_one_moving_line_below_the_others(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("perfci.cli.shared.terminal_progress.stderr_is_terminal", lambda: True)
@@ -100,5 +100,5 @@ def test_a_terminal_has_one_moving_line_that_gives_way_to_others(
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(42.4, "42 s"), (185, "3 min 5 s"), (7800, "2 h 10 min")])
-def test_says_how_long(seconds: float, text: str) -> None:
+def test_formats_a_duration(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text

@@ -69,15 +69,13 @@ def replayed(capsys: pytest.CaptureFixture[str], expected: int) -> str:
     return capsys.readouterr().out
 
 
-def test_every_verdict_comes_out_bit_for_bit_the_same(
-    copied: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_recomputes_every_verdict_bit_for_bit(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ((verdicts,),) = rows(copied, "select count(*) from verdicts")
 
     assert replayed(capsys, 0) == f"{verdicts} verdicts recomputed from stored samples: identical\n"
 
 
-def test_a_changed_sample_is_told(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_a_changed_sample(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ((row_id, samples, evidence_of),) = rows(
         copied,
         "select p.id, p.samples, v.id from verdicts v, json_each(v.evidence) e join processes p on p.id "
@@ -94,7 +92,7 @@ def test_a_changed_sample_is_told(copied: Path, capsys: pytest.CaptureFixture[st
     assert all(re.search(r" verdict \d+: ", line) for line in lines[:-1])
 
 
-def test_a_changed_verdict_is_told_too(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_a_changed_verdict(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change(copied, "drop trigger verdicts_are_not_edited")
     change(
         copied, "update verdicts set p_value = p_value / 2, kind = 'unchanged' where stage = 'confirmation'"
@@ -106,13 +104,13 @@ def test_a_changed_verdict_is_told_too(copied: Path, capsys: pytest.CaptureFixtu
     assert re.search(r"p_value was \S+, now \S+", out)
 
 
-def test_a_lost_process_is_told(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_a_lost_process(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change(copied, "delete from processes where id = (select max(id) from processes)")
 
     assert "evidence was" in replayed(capsys, 1)
 
 
-def test_as_json(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_writes_differences_as_json(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change(copied, "delete from decisions where verdict_id = 1")
 
     assert run_cli(["check", "--replay", "--json", "--db", "sqlite:///perfci.db"]) == 0
@@ -123,7 +121,7 @@ def test_as_json(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert document["differences"] == []
 
 
-def test_a_policy_replayed_with_what_was_known_says_the_same(
+def test_replays_a_policy_with_the_noise_priors_of_that_time(
     copied: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_cli(["check", "--dry-run", "--json", "--db", "sqlite:///perfci.db"]) == 0
@@ -131,7 +129,7 @@ def test_a_policy_replayed_with_what_was_known_says_the_same(
     assert json.loads(capsys.readouterr().out)["verdicts"] == []
 
 
-def test_confirms_on_pairs_that_no_screening_has_seen(copied: Path) -> None:
+def test_confirms_on_pairs_unseen_by_screening(copied: Path) -> None:
     result = rows(
         copied,
         "select v.series_id, v.base, v.head, v.stage, v.evidence from verdicts v join sessions s "
@@ -147,14 +145,14 @@ def test_confirms_on_pairs_that_no_screening_has_seen(copied: Path) -> None:
     assert all(stages["confirmation"] for stages in both)
 
 
-def test_a_process_is_evidence_once(copied: Path) -> None:
+def test_uses_each_process_as_evidence_once(copied: Path) -> None:
     documents = [json.loads(evidence) for (evidence,) in rows(copied, "select evidence from verdicts")]
 
     assert documents
     assert all(len(ids) == len(set(ids)) for ids in documents)
 
 
-def test_every_look_is_stored_with_what_was_known(copied: Path) -> None:
+def test_stores_every_interim_analysis_with_its_noise_priors(copied: Path) -> None:
     (looks,) = rows(
         copied,
         "select d.looks from decisions d join verdicts v on d.verdict_id = v.id "

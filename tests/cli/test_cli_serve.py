@@ -64,7 +64,7 @@ def test_several_processes_end_by_a_signal_and_count_together(here: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_judge_that_died_is_started_again(here: Path) -> None:
+def test_restarts_a_judge_worker_that_died(here: Path) -> None:
     with serving(here) as (process, _):
         worker = f"pgrep -s {process.pid} -f judge-worker"
         assert until(lambda: subprocess.run(worker.split(), capture_output=True).stdout)
@@ -80,7 +80,7 @@ def test_a_judge_that_died_is_started_again(here: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_log_is_one_object_a_request_and_keeps_secrets(here: Path) -> None:
+def test_logs_one_json_object_per_request_without_secrets(here: Path) -> None:
     with serving(here, "--no-worker", PERFCI_SERVER_LOG="json") as (process, url):
         request = urllib.request.Request(
             f"{url}api/v1/projects?token=pfciu_query", headers={"X-Request-Id": "request-7"}
@@ -120,7 +120,7 @@ def test_writing_without_logins_on_a_network_is_refused(
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_settings_that_do_not_fit_are_one_sentence(
+def test_explains_conflicting_settings_in_one_sentence(
     here: Path, workers: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PERFCI_ACCESS_MODE", "github")
@@ -133,7 +133,7 @@ def test_settings_that_do_not_fit_are_one_sentence(
     assert "[access] github_client_id" in err
 
 
-def test_a_verb_that_dies_at_once_is_started_less_and_less_often(tmp_path: Path) -> None:
+def test_restarts_a_crashing_process_with_growing_delay(tmp_path: Path) -> None:
     now = [0.0]
     beside = SupervisedProcess(["no-such-verb"], {}, tmp_path, clock=lambda: now[0])
     starts = []

@@ -42,7 +42,7 @@ def ten_lines() -> str:
 
 
 @pytest.mark.slow
-def test_the_ten_lines_of_the_readme_give_every_group_of_metrics(
+def test_the_readme_example_measures_every_metric_group(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project = GitProject(here)

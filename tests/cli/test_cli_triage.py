@@ -31,7 +31,7 @@ def incidents(*arguments: str) -> int:
     return run_cli(["incidents", *arguments, "--db", "perfci.db", "--project", PROJECT])
 
 
-def test_lists_them_under_their_headings_by_number(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lists_incidents_by_section_and_number(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert incidents("list") == 0
 
     assert capsys.readouterr().out.splitlines()[:5] == [
@@ -44,7 +44,7 @@ def test_lists_them_under_their_headings_by_number(stored: Path, capsys: pytest.
     ]
 
 
-def test_sets_a_state_and_shows_what_became_of_it(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sets_a_state_and_shows_the_incident(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         incidents(
             "set", "1", "--state", "investigating", "--assignee", "ada", "--note", "looks like the tokenizer"
@@ -62,15 +62,15 @@ def test_sets_a_state_and_shows_what_became_of_it(stored: Path, capsys: pytest.C
     assert "local  Note: looks like the tokenizer" in shown
 
 
-def test_an_old_link_by_its_derived_id_still_leads_there(
-    stored: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_finds_an_incident_by_its_derived_id(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert incidents("show", "b1", "--json") == 0
 
     assert json.loads(capsys.readouterr().out)["number"] == 2
 
 
-def test_several_at_once_and_which_could_not(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_changes_several_incidents_and_reports_rejected_ones(
+    stored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     incidents("set", "1", "--state", "invalid")
     capsys.readouterr()
 
@@ -81,7 +81,7 @@ def test_several_at_once_and_which_could_not(stored: Path, capsys: pytest.Captur
     assert output.err.startswith("#1: Incident 1 is invalid: it can become ")
 
 
-def test_where_none_took_it_the_exit_code_says_so(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_exits_with_1_if_no_incident_was_changed(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     incidents("set", "1", "2", "--state", "invalid")
     capsys.readouterr()
 
@@ -90,7 +90,7 @@ def test_where_none_took_it_the_exit_code_says_so(stored: Path, capsys: pytest.C
     assert capsys.readouterr().out == ""
 
 
-def test_an_acceptance_gets_another_day(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_changes_the_end_of_an_acceptance(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     incidents("set", "1", "--state", "accepted", "--reason", "bf16", "--until", "2098-01-01")
     incidents("set", "1", "--state", "accepted", "--until", "2099-01-01")
     capsys.readouterr()
@@ -133,7 +133,7 @@ def test_an_acceptance_gets_another_day(stored: Path, capsys: pytest.CaptureFixt
         ),
     ],
 )
-def test_what_cannot_be_is_one_sentence(
+def test_explains_an_invalid_change_in_one_sentence(
     stored: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str
 ) -> None:
     assert incidents(*arguments) == 2
@@ -141,7 +141,7 @@ def test_what_cannot_be_is_one_sentence(
     assert sentence in capsys.readouterr().err
 
 
-def test_a_destination_is_set_tried_and_removed(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sets_tests_and_removes_a_destination(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hook = ("--kind", "webhook", "--address", "https://127.0.0.1/hook")
 
     assert incidents("destination", "set", "team", *hook, "--quiet", "22:00-07:00", "--bench", "train.*") == 0
@@ -154,7 +154,7 @@ def test_a_destination_is_set_tried_and_removed(stored: Path, capsys: pytest.Cap
     assert incidents("destination", "remove", "team") == 2
 
 
-def test_a_destination_that_is_none_says_why(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explains_an_invalid_destination(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert incidents("destination", "set", "x", "--kind", "email", "--address", "nobody") == 2
     assert "'nobody' is no mail address" in capsys.readouterr().err
 
@@ -180,7 +180,7 @@ def test_a_destination_that_is_none_says_why(stored: Path, capsys: pytest.Captur
         ("x", ("--quiet", "٢٢:٠٠-07:00"), "is no time of day"),
     ],
 )
-def test_a_destination_that_no_list_could_tell_is_refused(
+def test_rejects_a_destination_name_that_cannot_be_listed(
     stored: Path, capsys: pytest.CaptureFixture[str], name: str, options: tuple[str, ...], sentence: str
 ) -> None:
     assert (

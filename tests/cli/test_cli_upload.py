@@ -91,7 +91,7 @@ def test_sends_what_was_exported(
     assert stored(there) == 2
 
 
-def test_tokens_and_projects_of_a_server_are_kept_there(
+def test_manages_tokens_and_projects_on_a_server(
     here: Path, line: Line, there: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PERFCI_CLIENT_SERVER", SERVER)
@@ -118,7 +118,7 @@ def test_tokens_and_projects_of_a_server_are_kept_there(
     )
 
 
-def test_a_named_store_goes_before_a_configured_server(
+def test_an_explicit_store_overrides_a_configured_server(
     here: Path, line: Line, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PERFCI_CLIENT_SERVER", SERVER)
@@ -131,7 +131,7 @@ def test_a_named_store_goes_before_a_configured_server(
     assert capsys.readouterr().err == ("perfci: Give either --server or --db, not both.\n")
 
 
-def test_keeps_what_it_cannot_send_for_the_next_flush(
+def test_spools_undelivered_runs_for_the_next_flush(
     here: Path, line: Line, there: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line.is_open = False
@@ -146,7 +146,7 @@ def test_keeps_what_it_cannot_send_for_the_next_flush(
     assert (capsys.readouterr().out, stored(there)) == (f"1 run sent to {SERVER}\n", 1)
 
 
-def test_puts_a_refused_file_aside_and_sends_the_others(
+def test_sets_a_rejected_file_aside_and_sends_the_others(
     here: Path, line: Line, there: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_cli(["upload", a_file(here, a_run(a_result())), "--server", SERVER])
@@ -161,12 +161,12 @@ def test_puts_a_refused_file_aside_and_sends_the_others(
     assert len(list((here / ".perfci" / "spool").glob("*/refused/*.json.gz"))) == 1
 
 
-def test_asks_for_a_server(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_requires_a_server(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["upload", a_file(here, a_run(a_result()))]) == 2
     assert "No server is named: give --server" in capsys.readouterr().err
 
 
-def test_has_nothing_to_flush(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_an_empty_spool(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["flush"]) == 0
     assert capsys.readouterr().out == "nothing is pending\n"
 
@@ -180,7 +180,7 @@ def test_writes_the_token_nowhere(here: Path, line: Line, monkeypatch: pytest.Mo
     assert not any(b"secret" in path.read_bytes() for path in (here / ".perfci").rglob("*") if path.is_file())
 
 
-def test_what_is_measured_here_is_stored_there_as_well(
+def test_run_sends_its_results_to_a_server(
     here: Path, line: Line, there: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     suite = "import thing\n\ndef track_size():\n    return thing.SIZE\n"

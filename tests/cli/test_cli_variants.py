@@ -99,7 +99,7 @@ def test_compares_variants_of_one_commit_with_the_first(
     )
 
 
-def test_stores_what_variants_measured_and_leaves_histories_and_verdicts_alone(project: GitProject) -> None:
+def test_stores_variant_runs_without_histories_or_verdicts(project: GitProject) -> None:
     run_cli(["compare", "--vary", "attn=sdpa,flash", "--bench", "step"])
 
     assert rows(project, "select distinct kind, state from sessions") == [
@@ -120,9 +120,7 @@ def test_a_rejected_variant_is_measured_once(project: GitProject) -> None:
     assert rows(project, f"select count(*) {of_broken}") == [(1,)]
 
 
-def test_an_interrupted_comparison_goes_on_where_it_stopped(
-    project: GitProject, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_resumes_an_interrupted_comparison(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
     requests = ["compare", "--vary", "attn=sdpa,math", "--bench", "peak", "--at", "HEAD"]
     run_cli(requests)
     with sqlite3.connect(project.folder / ".perfci" / "perfci.db") as database:
@@ -136,7 +134,7 @@ def test_an_interrupted_comparison_goes_on_where_it_stopped(
     assert per_pair[:2] == [(1,), (2,)]
 
 
-def test_tells_both_sides_in_json(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+def test_writes_both_sides_as_json(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
     run_cli(["compare", "--vary", "attn=sdpa,flash", "--bench", "step", "--json"])
 
     (verdict,) = json.loads(capsys.readouterr().out)["verdicts"]
@@ -145,7 +143,7 @@ def test_tells_both_sides_in_json(project: GitProject, capsys: pytest.CaptureFix
     assert (verdict["verdict"]["kind"], verdict["verdict"]["ratio"]) == ("improvement", 0.75)
 
 
-def test_a_ladder_goes_on_from_the_last_good_step(
+def test_an_ablation_continues_from_the_last_accepted_step(
     project: GitProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project.write("perfci.toml", LADDER)
@@ -206,7 +204,7 @@ def test_an_undecided_goal_fails_only_when_strict(project: GitProject) -> None:
     assert codes == [0, 3]
 
 
-def test_a_goal_declares_how_far_numerics_may_be_apart(
+def test_a_goal_sets_the_tolerance_of_numerics(
     project: GitProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project.write("perfci.toml", '[[goal]]\nname = "close"\nrequire = ["loss within 5%"]\n')
@@ -234,7 +232,7 @@ def test_judges_two_files_without_measuring(here: Path, capsys: pytest.CaptureFi
     assert [path.name for path in here.iterdir() if path.name.startswith(".perfci")] == []
 
 
-def test_a_ladder_stands_where_a_step_does_not_run_and_measures_its_total(
+def test_an_ablation_skips_a_failing_step_and_measures_its_total(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     suite = """
@@ -267,9 +265,7 @@ def test_a_ladder_stands_where_a_step_does_not_run_and_measures_its_total(
     )
 
 
-def test_a_ladder_says_what_speed_was_paid_with(
-    project: GitProject, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_ablation_reports_tradeoffs(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
     project.write("perfci.toml", LADDER)
 
     run_cli(["compare", "--ablation", "attention", "--bench", "step|peak"])
@@ -292,7 +288,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("arguments", "sentence"), WRONG.items())
-def test_says_what_is_wrong_with(
+def test_explains_invalid_options(
     project: GitProject, capsys: pytest.CaptureFixture[str], arguments: str, sentence: str
 ) -> None:
     project.write("perfci.toml", LADDER)
@@ -328,7 +324,7 @@ MISWRITTEN = {
 
 
 @pytest.mark.parametrize(("text", "sentence"), MISWRITTEN.items(), ids=["key", "match", "name"])
-def test_says_what_is_wrong_in_the_configuration(
+def test_explains_an_invalid_configuration(
     project: GitProject, capsys: pytest.CaptureFixture[str], text: str, sentence: str
 ) -> None:
     project.write("perfci.toml", text)

@@ -68,7 +68,7 @@ def stored(project: GitProject, columns: str, where: str = "1") -> list[tuple]:
 TRAINED = ["--", sys.executable, "train.py"]
 
 
-def test_says_what_a_script_took_and_where_it_is_stored(
+def test_reports_step_times_and_where_they_are_stored(
     project: GitProject, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert wrap(*TRAINED) == 0
@@ -95,7 +95,7 @@ def test_says_what_a_script_took_and_where_it_is_stored(
     assert err.startswith("process 1 of 1: ok, 20 steps in ")
 
 
-def test_every_repetition_is_a_process_of_the_same_run(project: GitProject) -> None:
+def test_stores_each_repetition_as_a_process_of_one_run(project: GitProject) -> None:
     assert wrap("--repeat", "3", *TRAINED) == 0
 
     rows = stored(
@@ -105,13 +105,13 @@ def test_every_repetition_is_a_process_of_the_same_run(project: GitProject) -> N
     assert rows == [(round_number, 18, "wall", 1, sha, "wrap.train") for round_number in range(3)]
 
 
-def test_the_level_of_all_repetitions_is_kept(project: GitProject) -> None:
+def test_stores_the_level_over_all_repetitions(project: GitProject) -> None:
     wrap("--repeat", "3", *TRAINED)
 
     assert stored(project, "distinct r.level", "s.metric = 'step_time'") == [(0.101,)]
 
 
-def test_what_follows_from_a_judged_metric_is_informational(project: GitProject) -> None:
+def test_metrics_derived_from_a_judged_one_are_informational(project: GitProject) -> None:
     wrap(*TRAINED)
 
     informational = {metric for (metric,) in stored(project, "s.metric", "p.clock = 'informational'")}
@@ -143,7 +143,7 @@ def test_a_changed_working_tree_is_stored_as_such(
     assert stored(project, "distinct c.dirty") == [(1,)]
 
 
-def test_the_three_lines_it_asks_for_work_as_they_are(
+def test_the_suggested_snippet_works_unchanged(
     project: GitProject, capfd: pytest.CaptureFixture[str]
 ) -> None:
     silent = script(project, "for step in range(3): pass\n")
@@ -161,7 +161,7 @@ def test_the_three_lines_it_asks_for_work_as_they_are(
     assert stored(project, "length(p.samples) / 8", "s.metric = 'step_time'") == [(2,)]
 
 
-def test_the_page_that_explains_it_shows_these_lines() -> None:
+def test_the_documentation_shows_the_suggested_snippet() -> None:
     page = (Path(__file__).parent.parent.parent / "docs" / "adopting.md").read_text()
 
     assert f"```text\n{SNIPPET}\n```" in page
@@ -178,9 +178,7 @@ def test_steps_without_a_time_are_not_measured(
     assert "none of the 1 step has a time, so nothing was measured" in capfd.readouterr().err
 
 
-def test_a_script_that_fails_is_a_result_with_the_steps_it_made(
-    project: GitProject, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_stores_the_steps_of_a_failed_script(project: GitProject, capfd: pytest.CaptureFixture[str]) -> None:
     failing = script(project, TRAIN.format(step=0.1) + "    raise SystemExit(3)\n")
 
     assert wrap("--repeat", "2", *failing) == 1
@@ -190,7 +188,7 @@ def test_a_script_that_fails_is_a_result_with_the_steps_it_made(
     assert "process 1 of 2: failed: the script exited with code 3, 20 steps" in capfd.readouterr().err
 
 
-def test_a_script_that_fails_before_its_first_step_is_a_result_too(project: GitProject) -> None:
+def test_stores_a_script_that_failed_before_its_first_step(project: GitProject) -> None:
     failing = script(project, "import os; os.kill(os.getpid(), 11)")
 
     assert wrap(*failing) == 1
@@ -199,9 +197,7 @@ def test_a_script_that_fails_before_its_first_step_is_a_result_too(project: GitP
     assert rows == [("step_time", "crashed", "the script was ended by signal 11 (Segmentation fault)", -11)]
 
 
-def test_a_loss_that_is_no_number_fails_however_fast_it_was(
-    project: GitProject, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_loss_of_nan_fails_the_run(project: GitProject, capfd: pytest.CaptureFixture[str]) -> None:
     diverging = script(
         project, TRAIN.format(step=0.1).replace("3 - step / 10", "float('nan') if step > 6 else 1")
     )
@@ -212,7 +208,7 @@ def test_a_loss_that_is_no_number_fails_however_fast_it_was(
     assert {status for (status,) in stored(project, "p.status")} == {"failed"}
 
 
-def test_names_the_first_lines_it_cannot_read_and_keeps_the_rest(
+def test_names_the_first_unreadable_lines_and_stores_the_others(
     project: GitProject, capfd: pytest.CaptureFixture[str]
 ) -> None:
     written = '{"step": 1, "step_time": 1, "lr": 3}\\n' + "oops\\n" * 5 + '{"step": 2, "step_time": 1}\\n'
@@ -228,7 +224,7 @@ def test_names_the_first_lines_it_cannot_read_and_keeps_the_rest(
     assert stored(project, "length(p.samples) / 8", "s.metric = 'step_time'") == [(2,)]
 
 
-def test_reads_a_file_of_your_choice_and_only_what_this_run_added(
+def test_reads_only_the_lines_that_this_run_appended_to_a_given_file(
     project: GitProject, tmp_path: Path
 ) -> None:
     (tmp_path / "log.jsonl").write_text('{"step": 0, "step_time": 50}\n')
@@ -238,7 +234,7 @@ def test_reads_a_file_of_your_choice_and_only_what_this_run_added(
     assert stored(project, "length(p.samples) / 8", "s.metric = 'step_time'") == [(18,)]
 
 
-def test_json_on_stdout_is_json_whatever_the_script_prints(
+def test_keeps_script_output_out_of_json_on_stdout(
     project: GitProject, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert wrap("--json", *TRAINED) == 0
@@ -257,7 +253,7 @@ def test_json_on_stdout_is_json_whatever_the_script_prints(
     assert "trained" in err
 
 
-def test_the_peak_of_a_script_larger_than_perfci_is_its_own(project: GitProject) -> None:
+def test_the_peak_memory_is_that_of_the_script(project: GitProject) -> None:
     large = script(project, TRAIN.format(step=0.1) + "    held = bytearray(700_000_000)\n")
 
     # a perfci of its own: these tests, which hold torch, may have been larger than the script
@@ -279,7 +275,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("arguments", "sentence"), WRONG.items())
-def test_says_what_is_wrong_and_writes_nothing(
+def test_explains_invalid_options_and_writes_nothing(
     project: GitProject, capsys: pytest.CaptureFixture[str], arguments: str, sentence: str
 ) -> None:
     assert wrap(*arguments.format(here=project.folder).split()) == 2
@@ -288,7 +284,7 @@ def test_says_what_is_wrong_and_writes_nothing(
     assert not (project.folder / ".perfci" / "perfci.db").exists()
 
 
-def test_needs_a_command_and_a_name_that_can_be_shown(
+def test_requires_a_command_and_a_printable_name(
     project: GitProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert wrap() == 2
@@ -321,7 +317,7 @@ SLOW = """
 """
 
 
-def test_ctrl_c_ends_the_script_and_keeps_what_there_is(here: Path) -> None:
+def test_ctrl_c_stops_the_script_and_stores_its_steps(here: Path) -> None:
     project = GitProject(here)
     project.commit("Slow", train=SLOW, **{".gitignore": "started\ntold\n"})
     going = start(here, "wrap", "--repeat", "3", *TRAINED)
@@ -337,7 +333,7 @@ def test_ctrl_c_ends_the_script_and_keeps_what_there_is(here: Path) -> None:
     assert stored(project, "s.metric, p.status, p.flags") == [("step_time", "ok", '["interrupted"]')]
 
 
-def test_a_script_that_ignores_ctrl_c_is_ended_by_the_second(here: Path) -> None:
+def test_a_second_ctrl_c_kills_a_script_that_ignores_the_first(here: Path) -> None:
     deaf = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + textwrap.dedent(SLOW)
     GitProject(here).commit("Stubborn", train=deaf)
     going = start(here, "wrap", *TRAINED)

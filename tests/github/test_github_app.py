@@ -25,11 +25,11 @@ def minted(hub: FakeGitHub) -> int:
     return sum(path.endswith("/access_tokens") for path in hub.writes)
 
 
-def test_knows_under_whose_name_it_writes(app: GitHubApp) -> None:
+def test_returns_the_author_of_its_comments(app: GitHubApp) -> None:
     assert app.comment_author() == CommentAuthor("perfci[bot]", 7)
 
 
-def test_writes_under_no_name_that_github_does_not_tell(
+def test_rejects_an_app_without_a_slug(
     app: GitHubApp, hub: FakeGitHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub, "handle_request", lambda request: Response(200, json={"id": 7}))
@@ -40,7 +40,7 @@ def test_writes_under_no_name_that_github_does_not_tell(
         app.comment_author()
 
 
-def test_asks_for_a_token_of_one_repository_with_few_permissions(app: GitHubApp, hub: FakeGitHub) -> None:
+def test_requests_a_token_for_one_repository_with_few_permissions(app: GitHubApp, hub: FakeGitHub) -> None:
     client = app.open_installation_client(44, [1])
 
     assert client.get_pull("acme/model", 7).number == 7
@@ -49,21 +49,21 @@ def test_asks_for_a_token_of_one_repository_with_few_permissions(app: GitHubApp,
     assert hub.tokens["ghs_1"].permissions == dict(PERMISSIONS)
 
 
-def test_a_token_may_not_do_more_than_it_was_made_for(app: GitHubApp) -> None:
+def test_a_token_has_only_the_requested_permissions(app: GitHubApp) -> None:
     client = app.open_installation_client(44, [1], {"metadata": "read"})
 
     with pytest.raises(PerfciError, match="The token needs the permission checks: write"):
         client.create_check("acme/model", {"name": "perfci/x", "head_sha": "a" * 40, "status": "queued"})
 
 
-def test_makes_no_token_for_all_repositories(app: GitHubApp, hub: FakeGitHub) -> None:
+def test_rejects_a_token_for_all_repositories(app: GitHubApp, hub: FakeGitHub) -> None:
     with pytest.raises(PerfciError, match="made for named repositories; none was named"):
         app.open_installation_client(44, [])
 
     assert hub.asked == []
 
 
-def test_one_token_serves_until_five_minutes_before_its_end(app: GitHubApp, hub: FakeGitHub) -> None:
+def test_reuses_a_token_until_five_minutes_before_it_expires(app: GitHubApp, hub: FakeGitHub) -> None:
     client = app.open_installation_client(44, [1])
     client.get_repository("acme/model")
     hub.now_s += 3600 - 300
@@ -76,7 +76,7 @@ def test_one_token_serves_until_five_minutes_before_its_end(app: GitHubApp, hub:
     assert minted(hub) == 2
 
 
-def test_installations_repositories_and_permissions_share_no_token(app: GitHubApp, hub: FakeGitHub) -> None:
+def test_caches_tokens_per_installation_repository_and_permissions(app: GitHubApp, hub: FakeGitHub) -> None:
     metadata = {"metadata": "read"}
 
     for client in (
@@ -91,7 +91,7 @@ def test_installations_repositories_and_permissions_share_no_token(app: GitHubAp
     assert minted(hub) == 4
 
 
-def test_a_key_that_is_none_is_refused_without_showing_it(hub: FakeGitHub) -> None:
+def test_rejects_an_invalid_key_without_showing_it(hub: FakeGitHub) -> None:
     app = GitHubApp(AppKey("Iv1.7", "-----BEGIN s3cret-----"), hub.description.base_url, transport=hub)
 
     with pytest.raises(PerfciError, match="The private key of the GitHub App is none; expected") as caught:
@@ -100,7 +100,7 @@ def test_a_key_that_is_none_is_refused_without_showing_it(hub: FakeGitHub) -> No
     assert "s3cret" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_neither_key_nor_token_shows(
+def test_hides_key_and_token_in_repr(
     app: GitHubApp, hub: FakeGitHub, app_keys: tuple[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)

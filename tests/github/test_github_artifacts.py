@@ -159,7 +159,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
 
 
 @pytest.mark.parametrize("made", HOSTILE)
-def test_refuses_what_no_comparison_hands_over(made: str) -> None:
+def test_rejects_malicious_archives(made: str) -> None:
     build, why = HOSTILE[made]
 
     with pytest.raises(InvalidArtifact) as caught:
@@ -170,7 +170,7 @@ def test_refuses_what_no_comparison_hands_over(made: str) -> None:
     assert result.endswith(" Nothing of it was read.")
 
 
-def test_reads_what_a_comparison_hands_over() -> None:
+def test_reads_a_valid_artifact() -> None:
     for packing in (ZIP_STORED, ZIP_DEFLATED):
         files = read_archive(zipped(GOOD, packing))
 
@@ -178,7 +178,7 @@ def test_reads_what_a_comparison_hands_over() -> None:
         assert sorted(select_run_documents(files)) == ["runs/s-0.json", "runs/s-1.json"]
 
 
-def test_reads_a_zip_that_was_written_as_it_came() -> None:
+def test_reads_a_streamed_zip() -> None:
     """GitHub's own action streams: sizes come behind each file, and in the directory at the end."""
 
     class Stream(io.RawIOBase):
@@ -200,7 +200,7 @@ def test_reads_a_zip_that_was_written_as_it_came() -> None:
     assert read_archive(stream.got) == GOOD
 
 
-def test_passes_over_what_it_does_not_know_unread() -> None:
+def test_ignores_unknown_files_unread() -> None:
     bomb = zipped({"findings.json": b"0" * 20 * MIB})
     others = {
         "findings.json.zip": bomb,
@@ -214,7 +214,7 @@ def test_passes_over_what_it_does_not_know_unread() -> None:
     assert read_archive(zipped(GOOD | others)) == GOOD
 
 
-def test_passes_over_folders() -> None:
+def test_ignores_folders() -> None:
     made = io.BytesIO()
     with ZipFile(made, "w") as archive:
         archive.mkdir("runs")
@@ -223,7 +223,7 @@ def test_passes_over_folders() -> None:
     assert read_archive(made.getvalue()) == {"runs/s-0.json": b"{}"}
 
 
-def test_a_bomb_takes_no_more_memory_than_is_allowed() -> None:
+def test_a_zip_bomb_stays_within_the_memory_limit() -> None:
     bomb = zipped({"findings.json": b"0" * 100 * MIB})
     tracemalloc.start()
 
@@ -235,7 +235,7 @@ def test_a_bomb_takes_no_more_memory_than_is_allowed() -> None:
     assert peak < 2 * artifact_archive.MAX_FILE_BYTES + 8 * MIB
 
 
-def test_whatever_is_damaged_ends_in_the_one_sentence() -> None:
+def test_any_damage_gives_one_error_sentence() -> None:
     dice, good = random.Random(6), zipped(GOOD)
     read = 0
 

@@ -23,20 +23,20 @@ def test_reads_a_repository_by_name(client: GitHubClient) -> None:
 @pytest.mark.parametrize(
     "name", ["acme", "acme/..", "acme/model/x", "acme/mo del", "../model", "-acme/model"]
 )
-def test_asks_for_no_name_that_is_no_repository(client: GitHubClient, hub: FakeGitHub, name: str) -> None:
+def test_rejects_invalid_repository_names(client: GitHubClient, hub: FakeGitHub, name: str) -> None:
     with pytest.raises(PerfciError, match="is no repository; expected for example acme/model"):
         client.get_repository(name)
 
     assert hub.asked == []
 
 
-def test_tells_who_may_write(client: GitHubClient) -> None:
+def test_reports_write_permission(client: GitHubClient) -> None:
     may = {login: client.get_permission("acme/model", login).may_write for login in ("ada", "bob", "eve")}
 
     assert may == {"ada": True, "bob": True, "eve": False}
 
 
-def test_asks_about_commits_by_their_full_sha_only(client: GitHubClient) -> None:
+def test_accepts_full_shas_only(client: GitHubClient) -> None:
     with pytest.raises(PerfciError, match="'feature/x' is no commit's full sha"):
         list(client.list_statuses("acme/model", "feature/x"))
 
@@ -72,7 +72,7 @@ def test_follows_no_page_to_another_host(
         list(client.list_comments("acme/model", 7))
 
 
-def test_opens_an_issue_and_finds_it_again(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_creates_an_issue_and_lists_it(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.tokens["t0ken"] = Grant("ada", {"issues": "write"})
 
     made = client.create_issue("acme/model", "slower", "by 9 %", ["perfci"])
@@ -94,7 +94,7 @@ def test_downloads_an_artifact_without_showing_the_token_to_its_host(
     assert "Authorization" not in hub.asked[-1].headers
 
 
-def test_takes_no_artifact_above_the_limit(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_rejects_an_artifact_above_the_size_limit(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.artifact = bytes(10_001)
 
     with pytest.raises(
@@ -103,7 +103,7 @@ def test_takes_no_artifact_above_the_limit(client: GitHubClient, hub: FakeGitHub
         client.download_artifact("acme/model", 5, ENOUGH)
 
 
-def test_gives_up_on_an_artifact_that_drips(hub: FakeGitHub) -> None:
+def test_gives_up_on_a_slow_artifact_download(hub: FakeGitHub) -> None:
     hub.artifact = bytes(9_000)
     times = iter(range(0, 10_000, 50))
     impatient = open_github_client(
@@ -117,7 +117,7 @@ def test_gives_up_on_an_artifact_that_drips(hub: FakeGitHub) -> None:
         impatient.download_artifact("acme/model", 5, ENOUGH)
 
 
-def test_tells_nobody_the_address_that_opens_an_artifact(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_hides_the_download_url_of_an_artifact(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.troubles = [None, Told(403)] * 5
 
     with pytest.raises(GitHubError) as caught:
@@ -148,7 +148,7 @@ def test_names_the_permission_that_is_missing(client: GitHubClient, hub: FakeGit
     )
 
 
-def test_believes_github_which_permission_it_wants(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_names_the_permission_that_github_requires(client: GitHubClient, hub: FakeGitHub) -> None:
     wanted = {"X-Accepted-GitHub-Permissions": "issues=write; pull_requests=write,contents=read"}
     hub.troubles = [Told(403, wanted, "Resource not accessible by personal access token")]
 
@@ -183,7 +183,7 @@ def test_believes_github_which_permission_it_wants(client: GitHubClient, hub: Fa
         ),
     ],
 )
-def test_says_what_was_asked_what_github_said_and_what_to_do(
+def test_an_error_names_the_request_the_response_and_the_remedy(
     client: GitHubClient, hub: FakeGitHub, trouble: Told, sentence: str
 ) -> None:
     hub.troubles = [trouble]
@@ -210,7 +210,7 @@ def test_says_when_the_address_is_not_that_of_the_api(
     )
 
 
-def test_asks_again_after_a_burst_of_server_errors(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_retries_after_server_errors(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.troubles = [Told(502), Told(503, {"Retry-After": "7"}), Dropped, Unmade]
 
     assert client.get_repository("acme/model").id == 1
@@ -231,9 +231,7 @@ def test_gives_up_on_a_server_that_stays_broken(client: GitHubClient, hub: FakeG
     assert len(hub.asked) == 5
 
 
-def test_never_writes_a_second_comment_for_an_answer_that_got_lost(
-    client: GitHubClient, hub: FakeGitHub
-) -> None:
+def test_does_not_repeat_a_comment_whose_response_was_lost(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.troubles = [Dropped]
 
     with pytest.raises(GitHubNoResponse, match="It may be done or not; asking again finds out"):
@@ -242,7 +240,7 @@ def test_never_writes_a_second_comment_for_an_answer_that_got_lost(
     assert [each_comment["body"] for each_comment in hub.comments] == ["hello"]
 
 
-def test_writes_again_where_no_connection_was_made(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_retries_a_write_that_never_connected(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.troubles = [Unmade, Unmade]
 
     client.create_comment("acme/model", 7, "hello")
@@ -250,7 +248,9 @@ def test_writes_again_where_no_connection_was_made(client: GitHubClient, hub: Fa
     assert ([each_comment["body"] for each_comment in hub.comments], hub.slept) == (["hello"], [1.0, 2.0])
 
 
-def test_says_that_nothing_was_done_where_nobody_listens(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_reports_that_nothing_was_done_if_the_host_is_unreachable(
+    client: GitHubClient, hub: FakeGitHub
+) -> None:
     hub.troubles = [Unmade] * 9
     host = hub.description.base_url.split("/")[2]
 
@@ -262,7 +262,7 @@ def test_says_that_nothing_was_done_where_nobody_listens(client: GitHubClient, h
     )
 
 
-def test_edits_again_whatever_happened(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_retries_an_edit_after_any_failure(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.comments = [comment(5, "old")]
     hub.troubles = [Dropped, Told(500)]
 
@@ -288,7 +288,7 @@ LIMITS = [
 
 
 @pytest.mark.parametrize(("trouble", "waits_s"), LIMITS)
-def test_waits_as_long_as_github_asks_even_before_it_writes(
+def test_waits_for_retry_after_before_repeating_a_write(
     client: GitHubClient, hub: FakeGitHub, trouble: Told, waits_s: float
 ) -> None:
     hub.troubles = [trouble]
@@ -298,7 +298,7 @@ def test_waits_as_long_as_github_asks_even_before_it_writes(
     assert (hub.slept, len(hub.comments)) == ([waits_s], 1)
 
 
-def test_waits_no_longer_than_its_patience_and_says_until_when(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_stops_waiting_at_its_limit_and_reports_when_to_retry(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.troubles = [
         Told(403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1790003600"}, "API rate limit")
     ]
@@ -313,7 +313,7 @@ def test_waits_no_longer_than_its_patience_and_says_until_when(client: GitHubCli
     assert (hub.slept, caught.value.retry_after_s, caught.value.is_transient) == ([], 3600.0, True)
 
 
-def test_a_missing_permission_is_no_limit_to_wait_for(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_a_missing_permission_is_no_rate_limit(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.troubles = [Told(403, {"X-RateLimit-Remaining": "4999"}, "Resource not accessible by integration")]
 
     with pytest.raises(GitHubError):
@@ -329,7 +329,7 @@ def test_lists_open_pull_requests_of_a_branch(client: GitHubClient, hub: FakeGit
 
 
 @pytest.mark.parametrize("token", ["", "ghp_s3cret\n", "ghp_s3cret x", "ghp_s3crét", "ghp_s3cret\x00"])
-def test_sends_no_token_that_is_none_and_does_not_show_it(hub: FakeGitHub, token: str) -> None:
+def test_rejects_an_invalid_token_without_showing_it(hub: FakeGitHub, token: str) -> None:
     client = open_github_client(token, hub.description.base_url, transport=hub)
 
     with pytest.raises(PerfciError, match="is empty or holds a character that no token has") as caught:

@@ -84,7 +84,7 @@ def test_the_second_time_it_writes_nothing(client: GitHubClient, hub: FakeGitHub
     assert delivery.comment_url == hub.comments[0]["html_url"]
 
 
-def test_edits_what_is_there(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_edits_an_existing_comment_and_check(client: GitHubClient, hub: FakeGitHub) -> None:
     deliver_report(client, US, report())
 
     delivery = deliver_report(client, US, report("unchanged", check("unchanged", conclusion="success")))
@@ -96,7 +96,7 @@ def test_edits_what_is_there(client: GitHubClient, hub: FakeGitHub) -> None:
     assert delivery.written == ("perfci", "comment")
 
 
-def test_a_check_goes_from_queued_to_its_end(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_updates_a_check_from_queued_to_completed(client: GitHubClient, hub: FakeGitHub) -> None:
     for state, conclusion in (("queued", None), ("in_progress", None), ("completed", "failure")):
         deliver_report(client, US, report("measuring", check("measuring", state, conclusion)))
 
@@ -105,9 +105,7 @@ def test_a_check_goes_from_queued_to_its_end(client: GitHubClient, hub: FakeGitH
     ]
 
 
-def test_a_check_that_ended_is_followed_by_a_new_one_and_that_one_counts(
-    client: GitHubClient, hub: FakeGitHub
-) -> None:
+def test_creates_a_new_check_after_a_completed_one(client: GitHubClient, hub: FakeGitHub) -> None:
     deliver_report(client, US, report())
 
     deliver_report(client, US, report("again", check("measuring again", "in_progress", None)))
@@ -126,7 +124,7 @@ def test_projects_have_a_check_and_a_comment_each(client: GitHubClient, hub: Fak
     assert len(hub.comments) == 2
 
 
-def test_a_comment_on_an_older_commit_says_so_once(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_marks_a_comment_on_an_older_commit_as_outdated_once(client: GitHubClient, hub: FakeGitHub) -> None:
     deliver_report(client, US, report())
 
     before = len(hub.writes)
@@ -140,7 +138,7 @@ def test_a_comment_on_an_older_commit_says_so_once(client: GitHubClient, hub: Fa
     assert len(hub.writes) == before + 1
 
 
-def test_a_comment_on_the_head_stays_as_it_is(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_does_not_mark_a_comment_on_the_head(client: GitHubClient, hub: FakeGitHub) -> None:
     deliver_report(client, US, report())
 
     where = mark_comment_outdated(client, US, "acme/model", 7, "acme/model", HEAD, lambda text: "Outdated.")
@@ -148,7 +146,7 @@ def test_a_comment_on_the_head_stays_as_it_is(client: GitHubClient, hub: FakeGit
     assert (where, bodies(hub)) == ("", [body("2 regressions")])
 
 
-def test_keeps_silent_until_there_is_something_to_say(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_creates_no_comment_without_findings(client: GitHubClient, hub: FakeGitHub) -> None:
     quiet = dataclasses.replace(report("unchanged"), may_create_comment=False)
     assert deliver_report(client, US, quiet).comment_url == ""
     assert hub.comments == []
@@ -159,7 +157,7 @@ def test_keeps_silent_until_there_is_something_to_say(client: GitHubClient, hub:
     assert bodies(hub) == [body("unchanged")]
 
 
-def test_passes_over_comments_of_others_that_bear_the_mark(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_ignores_comments_of_other_users_with_our_marker(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.comments = [
         comment(1, f"{MARK}\nall is well", "mallory"),
         comment(2, f"<!-- other -->\n{MARK}", BOT.login),
@@ -172,7 +170,7 @@ def test_passes_over_comments_of_others_that_bear_the_mark(client: GitHubClient,
     assert bodies(hub)[3:] == [body("2 regressions")]
 
 
-def test_passes_over_checks_of_another_app(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_ignores_checks_of_another_app(client: GitHubClient, hub: FakeGitHub) -> None:
     deliver_report(client, US, report())
     hub.checks[0]["app"] = {"id": 15368}
 
@@ -181,7 +179,7 @@ def test_passes_over_checks_of_another_app(client: GitHubClient, hub: FakeGitHub
     assert [each_check["app"]["id"] for each_check in hub.checks] == [15368, 7]
 
 
-def test_of_two_comments_of_ours_the_first_stays(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_deletes_duplicates_of_our_comment(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.comments = [comment(number, f"{MARK}\nold") for number in (5, 6)]
 
     delivery = deliver_report(client, US, report())
@@ -199,7 +197,7 @@ def test_finds_its_comment_behind_hundreds_of_others(client: GitHubClient, hub: 
     assert bodies(hub)[250:] == [body("2 regressions")]
 
 
-def test_writes_nothing_where_the_head_has_moved(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_writes_nothing_if_the_head_has_moved(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.pulls = [pull(head=NEWER)]
 
     with pytest.raises(ReportOutdated) as caught:
@@ -213,7 +211,7 @@ def test_writes_nothing_where_the_head_has_moved(client: GitHubClient, hub: Fake
 
 
 @pytest.mark.parametrize("trouble", [Dropped, Unmade, Told(500), Told(502)])
-def test_what_is_lost_at_any_request_the_next_run_completes(
+def test_the_next_delivery_completes_a_failed_one(
     client: GitHubClient, hub: FakeGitHub, trouble: type[Dropped] | type[Unmade] | Told
 ) -> None:
     deliver_report(client, US, report())
@@ -231,7 +229,7 @@ def test_what_is_lost_at_any_request_the_next_run_completes(
         assert [each_check["name"] for each_check in hub.checks] == ["perfci"]
 
 
-def test_an_answer_that_got_lost_is_found_by_the_next_run(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_the_next_delivery_finds_what_a_lost_response_wrote(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.troubles = [None, None, Dropped]
     with pytest.raises(GitHubNoResponse):
         deliver_report(client, US, report())
@@ -241,7 +239,7 @@ def test_an_answer_that_got_lost_is_found_by_the_next_run(client: GitHubClient, 
     assert (len(hub.checks), delivery.written) == (1, ("comment",))
 
 
-def test_without_permission_for_checks_a_status_says_it(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_sets_a_commit_status_without_permission_for_checks(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.tokens["t0ken"] = Grant("ada", {"statuses": "write", "pull_requests": "write"})
     us = CommentAuthor("ada")
 
@@ -254,9 +252,7 @@ def test_without_permission_for_checks_a_status_says_it(client: GitHubClient, hu
     assert (first.written, second.written) == (("perfci as a commit status", "comment"), ())
 
 
-def test_a_token_that_may_read_checks_and_is_no_app_gets_a_status(
-    client: GitHubClient, hub: FakeGitHub
-) -> None:
+def test_sets_a_commit_status_with_a_token_of_no_app(client: GitHubClient, hub: FakeGitHub) -> None:
     """What GitHub says to a person's token that has every permission."""
     hub.tokens["t0ken"] = Grant("ada", {"checks": "write", "statuses": "write", "pull_requests": "write"})
 
@@ -278,7 +274,7 @@ def test_a_token_that_may_read_checks_and_is_no_app_gets_a_status(
         ("completed", "cancelled", "error"),
     ],
 )
-def test_a_status_has_a_word_for_every_check(
+def test_every_check_conclusion_has_a_status_state(
     client: GitHubClient, hub: FakeGitHub, state: CheckState, conclusion: CheckConclusion | None, said: str
 ) -> None:
     hub.tokens["t0ken"] = Grant("ada", {"statuses": "write", "pull_requests": "write"})
@@ -288,7 +284,9 @@ def test_a_status_has_a_word_for_every_check(
     assert [(status["state"], status["description"]) for status in hub.statuses] == [(said, "t" * 139 + "…")]
 
 
-def test_a_check_that_broke_is_neutral_and_its_status_an_error(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_a_broken_measurement_is_a_neutral_check_and_an_error_status(
+    client: GitHubClient, hub: FakeGitHub
+) -> None:
     hub.tokens["t0ken"] = Grant("ada", {"statuses": "write", "pull_requests": "write"})
 
     deliver_report(
@@ -298,7 +296,7 @@ def test_a_check_that_broke_is_neutral_and_its_status_an_error(client: GitHubCli
     assert [status["state"] for status in hub.statuses] == ["error"]
 
 
-def test_without_any_permission_it_names_both(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_names_both_permissions_if_both_are_missing(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.tokens["t0ken"] = Grant("ada", {"pull_requests": "write"})
 
     with pytest.raises(GitHubError) as caught:
@@ -309,7 +307,7 @@ def test_without_any_permission_it_names_both(client: GitHubClient, hub: FakeGit
     assert hub.writes == []
 
 
-def test_a_limit_is_no_missing_permission(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_a_rate_limit_is_no_missing_permission(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.troubles = [None, Told(403, {"Retry-After": "900"})]
 
     with pytest.raises(GitHubError, match="GitHub rate limit: perfci can list the checks"):
@@ -318,7 +316,7 @@ def test_a_limit_is_no_missing_permission(client: GitHubClient, hub: FakeGitHub)
     assert hub.statuses == []
 
 
-def test_takes_back_a_comment_that_it_would_not_know_again(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_deletes_a_comment_that_appears_under_another_author(client: GitHubClient, hub: FakeGitHub) -> None:
     with pytest.raises(PerfciError) as caught:
         deliver_report(client, CommentAuthor("github-actions[bot]"), report())
 
@@ -330,7 +328,7 @@ def test_takes_back_a_comment_that_it_would_not_know_again(client: GitHubClient,
 
 
 @pytest.mark.parametrize("key", ["--> <img src=x>", "a--b", "naïve\n\u202e"])
-def test_no_name_of_a_project_ends_the_mark_early(key: str) -> None:
+def test_no_project_name_closes_the_marker_early(key: str) -> None:
     first = dataclasses.replace(report(), key=key).comment_body.splitlines()[0]
 
     assert first.startswith("<!-- perfci report ")
@@ -339,7 +337,7 @@ def test_no_name_of_a_project_ends_the_mark_early(key: str) -> None:
     assert first.endswith(" -->")
 
 
-def test_refuses_texts_that_github_would_not_take() -> None:
+def test_rejects_texts_above_githubs_limits() -> None:
     room = 65_536 - len(body(""))
     assert len(report("c" * room).comment_body) == 65_536
 
@@ -352,7 +350,7 @@ def test_refuses_texts_that_github_would_not_take() -> None:
 
 
 @pytest.mark.parametrize(("state", "conclusion"), [("completed", None), ("in_progress", "success")])
-def test_a_check_ends_with_a_conclusion_and_never_before(
+def test_a_check_has_a_conclusion_only_when_completed(
     state: CheckState, conclusion: CheckConclusion | None
 ) -> None:
     with pytest.raises(PerfciError, match="has a conclusion when it is completed, and only then"):

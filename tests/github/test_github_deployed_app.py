@@ -52,7 +52,7 @@ def followed(database: str) -> list[int]:
 
 
 @pytest.mark.slow
-def test_a_webhook_becomes_comment_check_and_page_and_so_does_one_that_was_lost(
+def test_a_webhook_or_a_polled_run_becomes_comment_check_and_page(
     here: Path, app_keys: tuple[str, str]
 ) -> None:
     hub = FakeGitHub(asked_of_npm(lambda: described("api.github.com")), pulls=[pull()])
@@ -102,7 +102,7 @@ def test_a_webhook_becomes_comment_check_and_page_and_so_does_one_that_was_lost(
     ],
     ids=["no key", "no file", "no PEM", "no secret"],
 )
-def test_says_before_it_serves_what_is_missing(
+def test_reports_missing_settings_before_serving(
     here: Path,
     app_keys: tuple[str, str],
     monkeypatch: pytest.MonkeyPatch,
@@ -120,7 +120,7 @@ def test_says_before_it_serves_what_is_missing(
     assert (code, sentence in result, "s3cret" in result) == (2, True, False)
 
 
-def test_follows_what_waits_and_ends(
+def test_once_processes_pending_runs_and_exits(
     here: Path, app_keys: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PERFCI_APP_ID", "Iv1.7")

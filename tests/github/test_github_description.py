@@ -49,7 +49,7 @@ LONG = {"title": "x", "summary": "x" * 65_536}
 UNREAD = {ask.DELETE_COMMENT, ask.DOWNLOAD_ARTIFACT}
 
 
-def test_every_operation_is_here() -> None:
+def test_the_description_contains_every_operation() -> None:
     assert set(ALL_OPERATIONS) == set(ANSWERS) | UNREAD
 
 
@@ -62,7 +62,7 @@ def test_reads_githubs_own_examples(description: Description, operation: GitHubO
 
 
 @pytest.mark.parametrize("operation", list(ANSWERS), ids=lambda item: f"{item.method} {item.path}")
-def test_reads_only_what_github_says_it_answers(description: Description, operation: GitHubOperation) -> None:
+def test_reads_only_documented_response_fields(description: Description, operation: GitHubOperation) -> None:
     schema = description.answer(operation)
 
     assert list(faults(description, ANSWERS[operation], schema, operation.path)) == []
@@ -131,7 +131,7 @@ def is_included(need: str, listed: set[str]) -> bool:
     return need in listed or need.replace(": read", ": write") in listed
 
 
-def test_the_description_catches_what_it_is_here_for(description: Description) -> None:
+def test_the_description_detects_deviations(description: Description) -> None:
     """That the oracle sees mistakes, so that its silence means something."""
     prefix = PREFIXES[description.edition]
     here = f"{prefix}/repos/acme/model"
@@ -162,9 +162,7 @@ def is_caught(description: Description, method: str, path: str, query: dict[str,
     return False
 
 
-def test_without_npm_these_tests_are_skipped_and_ci_asks_for_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_skips_without_npm_except_in_ci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
 

@@ -46,7 +46,7 @@ def read(kind: str, **sent: Any) -> WebhookEvent | None:
     return parse_event(kind, json.dumps(sent).encode())
 
 
-def test_takes_or_passes_over_every_event_that_github_sends() -> None:
+def test_accepts_or_ignores_every_event_of_github() -> None:
     kinds = asked_of_npm(examples)
 
     fields = {kind: {type(read(kind, **sent_item)) for sent_item in sent} for kind, sent in kinds.items()}
@@ -56,7 +56,7 @@ def test_takes_or_passes_over_every_event_that_github_sends() -> None:
     assert fields == {kind: {EVENT_TYPES.get(kind, type(None))} for kind in kinds}
 
 
-def test_reads_what_matters_from_what_github_sends() -> None:
+def test_reads_the_used_fields_of_events() -> None:
     sent = asked_of_npm(examples)
 
     pulled = next(
@@ -115,7 +115,7 @@ def test_reads_a_pull_request_whose_fork_is_gone() -> None:
     assert (result.pull_request.head.repo, result.pull_request.head.sha) == (None, HEAD)
 
 
-def test_tells_comments_on_pull_requests_from_those_on_issues() -> None:
+def test_distinguishes_comments_on_pull_requests_and_issues() -> None:
     comment = {"id": 5, "body": "@perfci acknowledge", "user": ADA, "html_url": "https://github.com/x"}
     common = {"action": "created", "comment": comment, "repository": HERE, "sender": ADA}
 
@@ -130,7 +130,7 @@ def test_tells_comments_on_pull_requests_from_those_on_issues() -> None:
     assert on_pull.comment.body == "@perfci acknowledge"
 
 
-def test_reads_the_short_ones() -> None:
+def test_reads_push_installation_and_ping_events() -> None:
     pushed = read(
         "push", ref="refs/heads/main", before="0" * 40, after=HEAD, repository=HERE, commits=[{"id": "x"}]
     )
@@ -165,7 +165,7 @@ def test_reads_the_short_ones() -> None:
         (b"\xff", "the whole: Invalid JSON"),
     ],
 )
-def test_says_what_an_event_lacks(body: bytes, why: str) -> None:
+def test_names_a_missing_field_of_an_event(body: bytes, why: str) -> None:
     with pytest.raises(PerfciError) as caught:
         parse_event("ping", body)
 
@@ -173,7 +173,7 @@ def test_says_what_an_event_lacks(body: bytes, why: str) -> None:
     assert str(caught.value).endswith("The webhook's content type has to be application/json.")
 
 
-def test_reads_nothing_of_kinds_it_does_nothing_about() -> None:
+def test_ignores_unused_event_kinds() -> None:
     assert parse_event("star", b"no JSON at all") is None
 
 
@@ -181,14 +181,14 @@ def signed(body: bytes, secret: str) -> str:
     return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 
 
-def test_believes_githubs_own_example_of_a_signature() -> None:
+def test_accepts_githubs_example_signature() -> None:
     """From https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries"""
     header = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
 
     assert has_valid_signature(b"Hello, World!", header, ["It's a Secret to Everybody"])
 
 
-def test_two_secrets_hold_while_one_replaces_the_other() -> None:
+def test_accepts_two_secrets_during_rotation() -> None:
     both = ["new", "old"]
 
     assert [
@@ -208,16 +208,16 @@ def test_two_secrets_hold_while_one_replaces_the_other() -> None:
         signed(b"{}", ""),
     ],
 )
-def test_believes_no_other_signature(header: str) -> None:
+def test_rejects_other_signatures(header: str) -> None:
     assert not has_valid_signature(b"{}", header, ["s", ""])
 
 
-def test_believes_nothing_without_a_secret() -> None:
+def test_rejects_everything_without_a_secret() -> None:
     assert not has_valid_signature(b"{}", signed(b"{}", ""), ["", ""])
     assert not has_valid_signature(b"{}", signed(b"{}", ""), [])
 
 
-def test_finds_the_pull_request_of_a_run_by_numbers(client: GitHubClient, hub: FakeGitHub) -> None:
+def test_finds_the_pull_request_of_a_run_by_repository_id(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.pulls = [pull(6, branch="other"), pull(7), pull(8, repository=3)]
 
     pulls = find_pulls_of_run(client, client.get_workflow_run("acme/model", 4))
@@ -225,7 +225,7 @@ def test_finds_the_pull_request_of_a_run_by_numbers(client: GitHubClient, hub: F
     assert [each_pull.number for each_pull in pulls] == [7]
 
 
-def test_branches_of_one_name_in_forks_of_one_owner_are_told_apart(
+def test_distinguishes_equal_branch_names_in_forks_of_one_owner(
     client: GitHubClient, hub: FakeGitHub
 ) -> None:
     run = {"id": 4, "event": "pull_request", "head_sha": HEAD, "head_branch": "faster", "repository": HERE}

@@ -69,7 +69,7 @@ def kept(store: Store) -> list[ExpectedChangeRecord]:
         return exemptions.load_expected_changes(tx, "acme/model")
 
 
-def test_github_tells_of_a_merge_and_what_was_announced_is_kept(server: Server) -> None:
+def test_stores_expected_changes_of_a_merge_webhook(server: Server) -> None:
     assert is_told(server, merged()) == 202
 
     assert server.works() == 1
@@ -93,7 +93,7 @@ def test_github_tells_of_a_merge_and_what_was_announced_is_kept(server: Server) 
     )
 
 
-def test_told_twice_it_is_kept_once(server: Server) -> None:
+def test_stores_a_repeated_webhook_once(server: Server) -> None:
     answers = [is_told(server, merged(), name) for name in ("d-1", "d-1", "d-2")]
 
     server.works()
@@ -101,7 +101,7 @@ def test_told_twice_it_is_kept_once(server: Server) -> None:
     assert (answers, len(kept(server.store))) == ([202, 200, 202], 1)
 
 
-def test_a_fork_that_is_gone_announced_all_the_same(server: Server) -> None:
+def test_stores_expected_changes_from_a_deleted_fork(server: Server) -> None:
     proposal = merged()
     is_told(server, proposal | {"head": proposal["head"] | {"repo": None}})
 
@@ -115,7 +115,9 @@ def test_a_fork_that_is_gone_announced_all_the_same(server: Server) -> None:
     [merged(body="Keep two layers."), merged(body=""), merged(merged_at=None)],
     ids=["nothing announced", "nothing said", "closed without a merge"],
 )
-def test_what_announces_nothing_is_not_even_kept(server: Server, proposal: dict[str, Any]) -> None:
+def test_stores_nothing_for_a_merge_without_expected_changes(
+    server: Server, proposal: dict[str, Any]
+) -> None:
     assert (is_told(server, proposal), server.events()) == (200, [])
 
 
@@ -145,7 +147,7 @@ NOBODY = "No expected change by an author with write access."
         "another repository",
     ],
 )
-def test_what_does_not_count_is_done_without_a_trace(
+def test_ignores_expected_changes_that_do_not_count(
     server: Server, changes: dict[str, Any], why: str
 ) -> None:
     is_told(server, merged())
@@ -156,7 +158,7 @@ def test_what_does_not_count_is_done_without_a_trace(
     assert (kept(server.store), server.events()) == ([], [("done", 0, why)])
 
 
-def test_github_that_does_not_answer_is_asked_again(server: Server) -> None:
+def test_retries_if_github_does_not_answer(server: Server) -> None:
     is_told(server, merged())
     server.hub.troubles = [Told(503)]
 
@@ -207,7 +209,7 @@ def upload_job(
     app.extensions["perfci"].group_commit.close()
 
 
-def test_the_job_that_uploads_tells_what_was_announced(
+def test_the_upload_job_sends_expected_changes(
     upload_job: Announce, store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     codes = [upload_job(merged()) for _ in range(2)]
@@ -220,7 +222,7 @@ def test_the_job_that_uploads_tells_what_was_announced(
     ]
 
 
-def test_of_a_push_every_pull_request_is_asked_for(
+def test_queries_every_pull_request_of_a_push(
     upload_job: Announce, store: Store, hub: FakeGitHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     slower = {
@@ -239,7 +241,7 @@ def test_of_a_push_every_pull_request_is_asked_for(
     assert capsys.readouterr().out.endswith("2 expected changes found, 2 sent to https://perf.example.com\n")
 
 
-def test_of_a_large_push_the_newest_commits_are_asked_for(
+def test_queries_only_the_newest_commits_of_a_large_push(
     upload_job: Announce, hub: FakeGitHub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("perfci.cli.github.commands.MAX_COMMITS_QUERIED", 3)
@@ -268,7 +270,7 @@ def test_of_a_large_push_the_newest_commits_are_asked_for(
     ],
     ids=["by a stranger", "into another branch", "another commit", "not merged"],
 )
-def test_the_job_tells_nothing_that_does_not_count(
+def test_the_job_sends_no_expected_changes_that_do_not_count(
     upload_job: Announce,
     store: Store,
     capsys: pytest.CaptureFixture[str],

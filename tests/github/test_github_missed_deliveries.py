@@ -43,7 +43,7 @@ def catching_up(server: Server) -> ReconciliationPoll:
     return ReconciliationPoll(server.store, server.app)
 
 
-def test_a_delivery_that_was_lost_is_made_up_for(server: Server, catching_up: ReconciliationPoll) -> None:
+def test_recovers_a_lost_delivery(server: Server, catching_up: ReconciliationPoll) -> None:
     assert catching_up(server.now) == 1
 
     assert server.works() == 1
@@ -54,7 +54,7 @@ def test_a_delivery_that_was_lost_is_made_up_for(server: Server, catching_up: Re
     assert len(server.runs()) == 2
 
 
-def test_what_was_told_is_not_told_again_and_nothing_is_written(
+def test_does_not_recover_a_received_delivery(
     server: Server, catching_up: ReconciliationPoll, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.is_told()
@@ -63,7 +63,7 @@ def test_what_was_told_is_not_told_again_and_nothing_is_written(
     assert catching_up(server.now) == 0
 
 
-def test_what_was_found_once_is_not_found_again(server: Server, catching_up: ReconciliationPoll) -> None:
+def test_recovers_a_lost_delivery_once(server: Server, catching_up: ReconciliationPoll) -> None:
     server.hub.troubles = [*[None] * 5, Told(404)]  # the sixth looks for the run, and gives up
     result = catching_up(server.now)
     server.works()
@@ -72,7 +72,7 @@ def test_what_was_found_once_is_not_found_again(server: Server, catching_up: Rec
     assert [state for state, _, _ in server.events()] == ["failed"]
 
 
-def test_a_run_that_was_started_again_is_told_again(server: Server, catching_up: ReconciliationPoll) -> None:
+def test_recovers_a_new_attempt_of_a_run(server: Server, catching_up: ReconciliationPoll) -> None:
     server.is_told()
     server.now += 3 * HOUR
     server.hub.runs = [a_run() | {"run_started_at": told_at(NOON + HOUR), "run_attempt": 2}]
@@ -93,7 +93,7 @@ def test_a_run_that_was_started_again_is_told_again(server: Server, catching_up:
     ],
     ids=["just now", "still on", "too old", "a push", "another file", "another owner"],
 )
-def test_what_is_none_of_our_business_or_still_told_is_left(
+def test_ignores_runs_that_are_foreign_unfinished_or_too_recent(
     server: Server, catching_up: ReconciliationPoll, run: dict[str, Any]
 ) -> None:
     server.hub.runs = [run]
@@ -109,7 +109,7 @@ def said(body: str = ACCEPTS, at: datetime = NOON - HOUR / 2, **changes: Any) ->
     return comment(5000, body, "bob") | {"updated_at": told_at(at)} | changes
 
 
-def test_a_comment_that_accepts_something_and_was_never_told_is_found(
+def test_recovers_a_lost_accept_comment(
     server: Server, catching_up: ReconciliationPoll, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "perfci.github")
@@ -136,7 +136,7 @@ def test_a_comment_that_accepts_something_and_was_never_told_is_found(
     ],
     ids=["accepts nothing", "just now", "too old", "on an issue"],
 )
-def test_other_comments_are_left(
+def test_ignores_other_comments(
     server: Server, catching_up: ReconciliationPoll, comment: dict[str, Any]
 ) -> None:
     server.hub.runs, server.hub.comments = [], [comment]
@@ -144,7 +144,7 @@ def test_other_comments_are_left(
     assert (catching_up(server.now), server.events()) == (0, [])
 
 
-def test_a_comment_that_was_told_is_not_told_again(server: Server, catching_up: ReconciliationPoll) -> None:
+def test_does_not_recover_a_received_comment(server: Server, catching_up: ReconciliationPoll) -> None:
     server.hub.runs, server.hub.comments = [], [said()]
     post(server.web, "issue_comment", told_of_comment(ACCEPTS), "d-2")
 
@@ -155,7 +155,7 @@ def a_merge(at: datetime = NOON - HOUR / 2, body: str = BODY, **changes: Any) ->
     return merged(body, merged_at=told_at(at), updated_at=told_at(max(at, NOON - HOUR))) | changes
 
 
-def test_a_merge_that_was_never_told_is_found(server: Server, catching_up: ReconciliationPoll) -> None:
+def test_recovers_a_lost_merge(server: Server, catching_up: ReconciliationPoll) -> None:
     server.hub.runs, server.hub.pulls = [], [a_merge()]
 
     outcomes = [catching_up(server.now) for _ in range(2)]
@@ -178,7 +178,7 @@ def test_a_merge_that_was_never_told_is_found(server: Server, catching_up: Recon
     ],
     ids=["announces nothing", "closed without a merge", "just now", "too old", "long untouched"],
 )
-def test_other_pull_requests_are_left(
+def test_ignores_other_pull_requests(
     server: Server, catching_up: ReconciliationPoll, proposal: dict[str, Any]
 ) -> None:
     server.hub.runs, server.hub.pulls = [], [proposal]
@@ -186,7 +186,7 @@ def test_other_pull_requests_are_left(
     assert (catching_up(server.now), server.events()) == (0, [])
 
 
-def test_comments_that_cannot_be_asked_for_hold_up_no_run(
+def test_recovers_runs_even_if_comments_cannot_be_listed(
     server: Server, catching_up: ReconciliationPoll
 ) -> None:
     server.hub.troubles = [None, None, None, Told(403)]
@@ -195,7 +195,7 @@ def test_comments_that_cannot_be_asked_for_hold_up_no_run(
     assert [catching_up(server.now) for _ in range(2)] == [1, 1]
 
 
-def test_pages_are_read_until_they_are_too_old(server: Server, catching_up: ReconciliationPoll) -> None:
+def test_reads_pages_until_they_are_too_old(server: Server, catching_up: ReconciliationPoll) -> None:
     others = [a_run(path=".github/workflows/lint.yml")] * 150
     old = [a_run(began=NOON - timedelta(days=4), id=number) for number in range(100, 400)]
     server.hub.runs = [*others, a_run(), *old]
@@ -216,7 +216,7 @@ def test_pages_are_read_until_they_are_too_old(server: Server, catching_up: Reco
     ],
     ids=["broken", "a limit", "down"],
 )
-def test_github_that_does_not_answer_is_asked_again_next_time(
+def test_polls_again_if_github_does_not_answer(
     server: Server,
     catching_up: ReconciliationPoll,
     caplog: pytest.LogCaptureFixture,
@@ -232,14 +232,14 @@ def test_github_that_does_not_answer_is_asked_again_next_time(
     assert outcomes == [0, 1]
 
 
-def test_one_repository_does_not_hold_up_another(server: Server, catching_up: ReconciliationPoll) -> None:
+def test_a_failing_repository_does_not_block_another(server: Server, catching_up: ReconciliationPoll) -> None:
     a_bound_project(server.store, NOON, "acme/first", replace(HERE, repository_id=0, slug="acme/first"))
     server.hub.troubles = [Told(503)]
 
     assert catching_up(server.now) == 1
 
 
-def test_where_the_app_is_not_installed_nothing_is_asked_for(
+def test_skips_repositories_without_the_app(
     server: Server, catching_up: ReconciliationPoll, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.hub.installed = False
@@ -249,7 +249,7 @@ def test_where_the_app_is_not_installed_nothing_is_asked_for(
     assert caplog.text == ""
 
 
-def test_an_archived_project_is_not_asked_for(server: Server, catching_up: ReconciliationPoll) -> None:
+def test_skips_archived_projects(server: Server, catching_up: ReconciliationPoll) -> None:
     with server.store.begin() as tx:
         project = find_project(tx, "acme/model")
         assert project is not None
@@ -258,7 +258,7 @@ def test_an_archived_project_is_not_asked_for(server: Server, catching_up: Recon
     assert (catching_up(server.now), server.hub.asked) == (0, [])
 
 
-def test_of_many_processes_one_asks(server: Server, catching_up: ReconciliationPoll, hub: FakeGitHub) -> None:
+def test_only_one_process_polls(server: Server, catching_up: ReconciliationPoll, hub: FakeGitHub) -> None:
     first, second = (LeasedLoop(server.store, POLL_LEASE, catching_up, lambda: server.now) for _ in range(2))
 
     assert (first.run_once(), second.run_once()) == (1, 0)

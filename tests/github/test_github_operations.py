@@ -45,7 +45,7 @@ def ask_as_an_app(app: GitHubApp, where: str = "acme/model") -> None:
     list(client.list_checks(where, HEAD, "perfci/H100"))
 
 
-def test_asks_all_of_its_operations_as_github_describes_them_and_nothing_else(
+def test_sends_every_operation_as_github_describes_it_and_no_other(
     client: GitHubClient, hub: FakeGitHub, patience: GitHubRetryPolicy, app_keys: tuple[str, str]
 ) -> None:
     every = {

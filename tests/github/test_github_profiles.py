@@ -82,7 +82,7 @@ def profiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("profiler")
-def test_both_sides_are_profiled_unless_one_of_them_fails(here: Path) -> None:
+def test_profiles_both_sides_unless_one_fails(here: Path) -> None:
     comparison = compared(here, worse("time_broken", 2.0), worse("time_step"), worse("time_gone"))
 
     assert profiled(comparison) == ["suite.time_step"]
@@ -103,7 +103,7 @@ def test_both_sides_are_profiled_unless_one_of_them_fails(here: Path) -> None:
 
 
 @pytest.mark.usefixtures("profiler")
-def test_a_trace_that_is_too_large_is_left_out(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_omits_a_trace_that_is_too_large(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perfci.cli.github.slowdown_profiles.MAX_TRACE_BYTES", 10)
 
     profiled(compared(here, worse("time_step")))
@@ -111,14 +111,14 @@ def test_a_trace_that_is_too_large_is_left_out(here: Path, monkeypatch: pytest.M
     assert {path.suffix for path in Path("out").iterdir()} == {".txt"}
 
 
-def test_nothing_is_profiled_once_the_time_is_over(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_profiles_nothing_after_the_deadline(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     comparison = compared(here, worse("time_step"))
     monkeypatch.setattr("perfci.cli.github.slowdown_profiles.time.monotonic", lambda: 100.0)
 
     assert (profiled(comparison, until=100.0), Path("out").exists()) == ([], False)
 
 
-def test_what_cannot_be_opened_again_is_not_profiled(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_that_profiling_failed_to_start(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nowhere = ComparisonOptions(Path("nowhere"), "", False, None, False, False, None, None)
 
     assert profiled(compared(here, worse("time_step")), nowhere) == []

@@ -26,7 +26,7 @@ from tests.support.github_app_server import server as server
 from tests.support.stateful_github import BASE, HEAD, NEWER, pull
 
 
-def test_what_a_job_really_hands_over_is_taken_whole(server: Server, job: Job) -> None:
+def test_stores_all_runs_of_a_real_artifact(server: Server, job: Job) -> None:
     job.starts("pull_request", job.proposed())
     assert run_verb(["github", "compare"]) == 0
     handed = {
@@ -43,7 +43,7 @@ def test_what_a_job_really_hands_over_is_taken_whole(server: Server, job: Job) -
     assert (len(server.runs()), set(server.kinds().values())) == (len(handed) - 1, {"compare"})
 
 
-def test_the_artifact_of_the_newest_attempt_counts(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_the_artifact_of_the_newest_attempt(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     requests: list[int] = []
     attempts = [
         {"id": 4, "name": "perfci-results", "size_in_bytes": 9, "expired": False},
@@ -83,7 +83,7 @@ def answer_with(told: dict[str, Any]) -> Any:
     ],
     ids=["no zip", "a bomb", "upwards", "empty", "deep", "many"],
 )
-def test_an_artifact_that_cannot_be_read_is_told_as_that(server: Server, left: bytes, says: str) -> None:
+def test_reports_an_unreadable_artifact(server: Server, left: bytes, says: str) -> None:
     server.hub.artifact = left
 
     server.is_told()
@@ -95,7 +95,7 @@ def test_an_artifact_that_cannot_be_read_is_told_as_that(server: Server, left: b
     assert (check["conclusion"], server.events(), server.runs()) == ("neutral", [("done", 0, "")], [])
 
 
-def test_what_is_about_another_commit_is_not_shown(server: Server, tmp_path: Path) -> None:
+def test_rejects_results_of_another_commit(server: Server, tmp_path: Path) -> None:
     server.hub.artifact = artifact(tmp_path, head=NEWER)
 
     server.is_told()
@@ -106,7 +106,7 @@ def test_what_is_about_another_commit_is_not_shown(server: Server, tmp_path: Pat
     assert server.runs() == []
 
 
-def test_what_documents_say_of_themselves_is_not_believed(server: Server, tmp_path: Path) -> None:
+def test_does_not_trust_claims_in_documents(server: Server, tmp_path: Path) -> None:
     lies = {
         "run_id": "99",
         "attempt": "77",
@@ -162,7 +162,7 @@ EQUAL = [a_process(1.0, role=role, pair=0) for role in (Role.BASE, Role.HEAD)]
     ],
     ids=["another commit", "a history", "equals", "changed", "abbreviated", "foreign session"],
 )
-def test_what_is_no_comparison_of_this_commit_is_not_stored(
+def test_stores_no_runs_of_other_commits(
     server: Server, changed: Run, why: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     post_run(server, side(Role.HISTORY, BASE, session="nightly", origin=(("run_id", "1"), ("attempt", "1"))))
@@ -197,7 +197,7 @@ def post_run(server: Server, run: Run) -> None:
     ],
     ids=["empty", "packed", "deep", "many", "twice"],
 )
-def test_a_document_that_cannot_be_read_leaves_the_others(
+def test_stores_the_others_beside_an_unreadable_document(
     server: Server, body: bytes, why: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with ZipFile(whole := io.BytesIO(server.hub.artifact), "a") as archive:
@@ -211,7 +211,7 @@ def test_a_document_that_cannot_be_read_leaves_the_others(
     assert (len(server.runs()), len(server.hub.comments)) == (2, 1)
 
 
-def test_what_the_job_uploaded_as_well_is_stored_once(server: Server) -> None:
+def test_stores_an_already_uploaded_run_once(server: Server) -> None:
     for run in COMPARED:
         post_run(server, run)
 

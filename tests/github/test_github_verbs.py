@@ -105,7 +105,7 @@ def github(hub: FakeGitHub, job: Job) -> FakeGitHub:
     return hub
 
 
-def test_a_pull_request_is_compared_with_where_it_left_main(job: Job) -> None:
+def test_compares_a_pull_request_with_its_merge_base(job: Job) -> None:
     job.starts("pull_request", job.proposed())
 
     code = run_cli(["github", "compare"])
@@ -118,7 +118,7 @@ def test_a_pull_request_is_compared_with_where_it_left_main(job: Job) -> None:
     assert job.summary.startswith("### perfci: 1 regression")
 
 
-def test_what_was_measured_is_kept_for_a_server(job: Job) -> None:
+def test_writes_measured_runs_to_the_artifact(job: Job) -> None:
     job.starts("pull_request", job.proposed())
 
     run_cli(["github", "compare"])
@@ -130,7 +130,7 @@ def test_what_was_measured_is_kept_for_a_server(job: Job) -> None:
     )  # two commits, then fresh pairs
 
 
-def test_what_equals_came_to_is_kept_for_a_server_too(job: Job) -> None:
+def test_writes_aa_runs_to_the_artifact(job: Job) -> None:
     assert run_cli(["compare", "HEAD", "HEAD", "--results", "night"]) == 0
 
     (document,) = Path("night/runs").iterdir()
@@ -140,7 +140,7 @@ def test_what_equals_came_to_is_kept_for_a_server_too(job: Job) -> None:
     assert roles == {Role.BASE, Role.HEAD}
 
 
-def test_what_main_did_since_stands_beside_what_the_pull_request_does(job: Job) -> None:
+def test_shows_the_drift_of_main_beside_the_pull_request(job: Job) -> None:
     job.project.git("checkout", "--quiet", "main")
     job.target = job.project.commit("Cost more elsewhere", thing="BYTES = 1500\n")
     job.project.git("checkout", "--quiet", "--detach", job.head)
@@ -156,7 +156,7 @@ def test_what_main_did_since_stands_beside_what_the_pull_request_does(job: Job) 
     assert "▲ **worse +20.0 %**, exact | ▲ **worse +50.0 %**, exact |" in job.summary
 
 
-def test_a_main_that_stood_still_is_not_measured(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
+def test_does_not_measure_an_unchanged_main(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
     job.target = job.project.git("merge-base", "main", job.head).strip()
     job.starts("pull_request", job.proposed())
 
@@ -166,7 +166,7 @@ def test_a_main_that_stood_still_is_not_measured(job: Job, capsys: pytest.Captur
     assert "Main since the merge base" not in job.summary
 
 
-def test_what_breaks_before_anything_is_measured_is_told(
+def test_reports_a_failure_before_measuring(
     job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
@@ -182,7 +182,7 @@ def test_what_breaks_before_anything_is_measured_is_told(
     assert [check["conclusion"] for check in github.checks] == ["neutral"]
 
 
-def test_a_main_that_cannot_be_measured_loses_nothing_of_the_rest(
+def test_reports_the_pull_request_if_main_cannot_be_measured(
     job: Job, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def but_main(repository: Any, config: Any, base: Any, head: Any, options: Any) -> Any:
@@ -199,7 +199,7 @@ def test_a_main_that_cannot_be_measured_loses_nothing_of_the_rest(
     assert "drift of the target branch could not be measured: the disk is full" in capsys.readouterr().err
 
 
-def test_a_change_that_no_benchmark_sees_is_not_measured(job: Job) -> None:
+def test_does_not_measure_identical_inputs(job: Job) -> None:
     job.project.git("checkout", "--quiet", "-b", "words", "main")
     job.head = job.project.commit("Say it better", **{"README.md": "# Model\n", "docs__guide.md": "How\n"})
     job.starts("pull_request", job.proposed())
@@ -233,7 +233,7 @@ def test_a_gate_turns_the_check_red(job: Job, github: FakeGitHub) -> None:
     assert [check["conclusion"] for check in github.checks] == ["failure"]
 
 
-def test_without_the_right_to_checks_a_status_says_that_it_is_advice(job: Job, github: FakeGitHub) -> None:
+def test_sets_an_advisory_status_without_permission_for_checks(job: Job, github: FakeGitHub) -> None:
     github.tokens = {
         "t0ken": Grant("github-actions[bot]", ALWAYS | {"pull_requests": "write", "statuses": "write"})
     }
@@ -248,7 +248,7 @@ def test_without_the_right_to_checks_a_status_says_that_it_is_advice(job: Job, g
     ]
 
 
-def test_whoever_may_write_accepts_what_a_commit_costs(job: Job, github: FakeGitHub) -> None:
+def test_a_user_with_write_access_accepts_regressions(job: Job, github: FakeGitHub) -> None:
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
     run_cli(["github", "compare"])
     run_cli(["github", "report", "--gate", "block"])
@@ -275,7 +275,7 @@ def test_whoever_may_write_accepts_what_a_commit_costs(job: Job, github: FakeGit
     ],
     ids=["as expected", "larger than expected", "without write access"],
 )
-def test_what_a_pull_request_announces_is_held_against_what_was_found(
+def test_compares_expected_changes_with_the_findings(
     line: str, author: str, conclusion: str, job: Job, github: FakeGitHub
 ) -> None:
     github.pulls[0] |= {"body": f"Keep two layers.\n\n{line}\n", "user": {"id": 3, "login": author}}
@@ -288,7 +288,7 @@ def test_what_a_pull_request_announces_is_held_against_what_was_found(
     assert "**Expected changes** declared in the pull request:" in github.comments[0]["body"]
 
 
-def test_accepting_needs_no_measuring(job: Job, github: FakeGitHub, tmp_path: Path) -> None:
+def test_accepts_without_measuring_again(job: Job, github: FakeGitHub, tmp_path: Path) -> None:
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
     run_cli(["github", "compare"])
     run_cli(["github", "report", "--gate", "block"])
@@ -306,7 +306,7 @@ def test_accepting_needs_no_measuring(job: Job, github: FakeGitHub, tmp_path: Pa
     assert [check["conclusion"] for check in github.checks] == ["success"]
 
 
-def test_without_results_there_is_nothing_to_accept(
+def test_cannot_accept_without_results(
     job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = f"/perfci accept {job.head[:10]} it is meant"
@@ -321,7 +321,9 @@ def test_without_results_there_is_nothing_to_accept(
     )
 
 
-def test_other_talk_is_passed_over(job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ignores_other_comments_on_a_pull_request(
+    job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]
+) -> None:
     talk = said(comment(50, "looks good", "bob"))
     issue = said(comment(50, f"/perfci accept {job.head[:10]} it is meant", "bob"), issue={"number": 7})
 
@@ -345,7 +347,7 @@ def test_other_talk_is_passed_over(job: Job, github: FakeGitHub, capsys: pytest.
     ],
     ids=["may not write", "no reason", "another commit", "in a sentence"],
 )
-def test_nothing_else_accepts_anything(words: str, login: str, job: Job, github: FakeGitHub) -> None:
+def test_only_an_accept_command_accepts(words: str, login: str, job: Job, github: FakeGitHub) -> None:
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
     run_cli(["github", "compare"])
     github.comments.append(comment(50, words.replace("HEAD", job.head[:10]), login))
@@ -355,7 +357,7 @@ def test_nothing_else_accepts_anything(words: str, login: str, job: Job, github:
     assert [check["conclusion"] for check in github.checks] == ["failure"]
 
 
-def test_what_is_overtaken_is_told_and_fails_nothing(
+def test_outdated_results_are_reported_without_failing(
     job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
@@ -380,9 +382,7 @@ def test_what_is_overtaken_is_told_and_fails_nothing(
     assert (codes, github.writes) == ([0, 0, 0], [])
 
 
-def test_while_a_newer_commit_is_measured_the_comment_says_of_which_one_it_is(
-    job: Job, github: FakeGitHub
-) -> None:
+def test_marks_the_comment_as_outdated_while_a_newer_commit_is_measured(job: Job, github: FakeGitHub) -> None:
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
     run_cli(["github", "compare"])
     run_cli(["github", "report"])
@@ -403,7 +403,7 @@ def test_while_a_newer_commit_is_measured_the_comment_says_of_which_one_it_is(
     assert len(github.checks) == 1  # of the older commit: nothing is known of the newer one yet
 
 
-def test_a_job_without_a_checkout_finds_the_comment_of_one_that_had_its(
+def test_a_job_without_checkout_finds_the_comment_of_the_project(
     job: Job, github: FakeGitHub, tmp_path: Path
 ) -> None:
     Path("perfci.toml").write_text('[project]\nname = "tiny-lm"\n')
@@ -424,7 +424,7 @@ def test_a_job_without_a_checkout_finds_the_comment_of_one_that_had_its(
     assert (check["name"], check["output"]["title"]) == ("perfci", "Not run")
 
 
-def test_results_about_another_commit_are_refused(
+def test_rejects_results_about_another_commit(
     job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
@@ -439,7 +439,7 @@ def test_results_about_another_commit_are_refused(
     assert "what was measured is about" in capsys.readouterr().err
 
 
-def test_a_job_that_follows_a_fork_asks_github_whose_it_is(job: Job, github: FakeGitHub) -> None:
+def test_a_workflow_run_of_a_fork_is_resolved_through_the_api(job: Job, github: FakeGitHub) -> None:
     job.starts("pull_request", job.proposed())
     run_cli(["github", "compare"])
     github.pulls = [pull(head=job.head, repository=2)]
@@ -451,7 +451,7 @@ def test_a_job_that_follows_a_fork_asks_github_whose_it_is(job: Job, github: Fak
     assert [each_comment["issue"] for each_comment in github.comments] == [7]
 
 
-def test_a_job_that_was_cancelled_says_so(job: Job, github: FakeGitHub) -> None:
+def test_reports_a_cancelled_job(job: Job, github: FakeGitHub) -> None:
     github.pulls = [pull(head=job.head, repository=2)]
     job.starts("workflow_run", followed(job.head, fork=2, conclusion="cancelled"), TOKEN="t0ken")
 
@@ -468,7 +468,7 @@ def test_a_job_that_was_cancelled_says_so(job: Job, github: FakeGitHub) -> None:
     ["NaN", "[" * 100_000, "{}", '{"project": 1e999}', '{"project": ' + "1" * 5000 + "}"],
     ids=["NaN", "deep", "empty", "infinite", "5,000 digits"],
 )
-def test_hostile_results_are_refused_in_a_sentence(
+def test_rejects_hostile_results_in_one_sentence(
     wrong: str, job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
@@ -482,7 +482,7 @@ def test_hostile_results_are_refused_in_a_sentence(
     assert "is not what `perfci github compare` writes" in capsys.readouterr().err
 
 
-def test_links_in_results_are_not_believed(job: Job, github: FakeGitHub) -> None:
+def test_does_not_trust_links_in_results(job: Job, github: FakeGitHub) -> None:
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
     run_cli(["github", "compare"])
     path = Path("perfci-results/findings.json")
@@ -504,7 +504,7 @@ def test_links_in_results_are_not_believed(job: Job, github: FakeGitHub) -> None
     assert "Identical inputs" not in document["body"]
 
 
-def test_outside_of_a_job_it_says_what_does_the_same(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_suggests_an_alternative_outside_of_a_job(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     GitProject(here).commit("Begin")
 
     code = run_cli(["github", "compare"])

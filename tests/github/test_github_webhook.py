@@ -66,7 +66,7 @@ def ended() -> dict[str, Any]:
     return asked_of_npm(told_of_run)
 
 
-def test_keeps_what_is_to_be_told_to_a_pull_request(app: Flask, store: Store, ended: dict[str, Any]) -> None:
+def test_queues_a_workflow_run_of_a_pull_request(app: Flask, store: Store, ended: dict[str, Any]) -> None:
     a_bound_project(store, NOW)
 
     answer = post(app, "workflow_run", ended)
@@ -75,7 +75,7 @@ def test_keeps_what_is_to_be_told_to_a_pull_request(app: Flask, store: Store, en
     assert kept(store) == [("acme/model", TOLD)]
 
 
-def test_a_delivery_that_comes_again_does_nothing(app: Flask, store: Store, ended: dict[str, Any]) -> None:
+def test_ignores_a_repeated_delivery(app: Flask, store: Store, ended: dict[str, Any]) -> None:
     a_bound_project(store, NOW)
 
     answers = [post(app, "workflow_run", ended) for _ in range(3)]
@@ -84,7 +84,9 @@ def test_a_delivery_that_comes_again_does_nothing(app: Flask, store: Store, ende
     assert len(kept(store)) == 1
 
 
-def test_keeps_it_for_each_project_of_the_repository(app: Flask, store: Store, ended: dict[str, Any]) -> None:
+def test_queues_a_run_for_each_project_of_the_repository(
+    app: Flask, store: Store, ended: dict[str, Any]
+) -> None:
     nightly = replace(HERE, workflow=".github/workflows/nightly.yml")
     for slug, bound in {"acme/one": HERE, "acme/two": HERE, "acme/nightly": nightly}.items():
         a_bound_project(store, NOW, slug, bound)
@@ -94,9 +96,7 @@ def test_keeps_it_for_each_project_of_the_repository(app: Flask, store: Store, e
     assert [slug for slug, _ in kept(store)] == ["acme/one", "acme/two"]
 
 
-def test_calls_a_repository_that_was_renamed_by_its_new_name(
-    app: Flask, store: Store, ended: dict[str, Any]
-) -> None:
+def test_updates_the_name_of_a_renamed_repository(app: Flask, store: Store, ended: dict[str, Any]) -> None:
     made = a_bound_project(store, NOW)
     ended["repository"]["full_name"] = "acme/models"
 
@@ -116,7 +116,7 @@ def test_calls_a_repository_that_was_renamed_by_its_new_name(
     )
 
 
-def test_takes_a_workflow_that_another_repository_holds(app: Flask, store: Store) -> None:
+def test_accepts_a_reusable_workflow_of_another_repository(app: Flask, store: Store) -> None:
     a_bound_project(store, NOW, bound=replace(HERE, workflow="acme/ci/.github/workflows/perf.yml"))
     called = [{"path": "acme/ci/.github/workflows/perf.yml@refs/heads/main", "sha": "a" * 40}]
     result = asked_of_npm(
@@ -139,7 +139,7 @@ def test_takes_a_workflow_that_another_repository_holds(app: Flask, store: Store
     ],
     ids=["workflow", "longer", "push", "target", "repository", "owner", "nobody's"],
 )
-def test_keeps_nothing_of_runs_that_are_not_bound(app: Flask, store: Store, changes: dict[str, Any]) -> None:
+def test_ignores_runs_of_unbound_repositories(app: Flask, store: Store, changes: dict[str, Any]) -> None:
     a_bound_project(store, NOW)
     result = asked_of_npm(lambda: told_of_run(**changes))
 
@@ -149,7 +149,7 @@ def test_keeps_nothing_of_runs_that_are_not_bound(app: Flask, store: Store, chan
     assert kept(store) == []
 
 
-def test_keeps_that_somebody_accepts_what_was_measured(app: Flask, store: Store) -> None:
+def test_queues_an_accept_comment(app: Flask, store: Store) -> None:
     a_bound_project(store, NOW)
     bodies = ["/perfci accept aaaaaaaaaa because", "LGTM", "not /perfci accept aaaaaaaaaa because"]
 
@@ -164,9 +164,7 @@ def test_keeps_that_somebody_accepts_what_was_measured(app: Flask, store: Store)
     assert kept(store) == [("acme/model", RunEventPayload("pe", INSTALLATION, "acme/model", 7, "accepted"))]
 
 
-def test_keeps_nothing_that_a_webhook_of_a_repository_tells(
-    app: Flask, store: Store, ended: dict[str, Any]
-) -> None:
+def test_ignores_repository_webhooks(app: Flask, store: Store, ended: dict[str, Any]) -> None:
     a_bound_project(store, NOW)
 
     answer = post(
@@ -176,7 +174,7 @@ def test_keeps_nothing_that_a_webhook_of_a_repository_tells(
     assert (answer.status_code, kept(store)) == (200, [])
 
 
-def test_takes_or_passes_over_every_event_that_github_sends(app: Flask, store: Store) -> None:
+def test_accepts_or_ignores_every_event_of_github(app: Flask, store: Store) -> None:
     a_bound_project(store, NOW)
     kinds = asked_of_npm(lambda: json.loads(content(EXAMPLES, "api.github.com/index.json")))
 
@@ -191,7 +189,7 @@ def test_takes_or_passes_over_every_event_that_github_sends(app: Flask, store: S
     assert kept(store) == []
 
 
-def test_the_secret_before_holds_while_it_is_set(app: Flask, store: Store, ended: dict[str, Any]) -> None:
+def test_accepts_the_previous_secret_while_it_is_set(app: Flask, store: Store, ended: dict[str, Any]) -> None:
     a_bound_project(store, NOW)
     body = json.dumps(ended).encode()
 
@@ -200,7 +198,7 @@ def test_the_secret_before_holds_while_it_is_set(app: Flask, store: Store, ended
     assert answer.status_code == 202
 
 
-def test_believes_nothing_that_is_not_signed(
+def test_rejects_unsigned_deliveries(
     app: Flask, store: Store, ended: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -224,7 +222,7 @@ def test_believes_nothing_that_is_not_signed(
     assert SECRET not in caplog.text + "".join(answer.text for answer in answers)
 
 
-def test_reads_nothing_before_it_believes_it(app: Flask) -> None:
+def test_verifies_the_signature_before_parsing(app: Flask) -> None:
     answer = post(
         app, "workflow_run", b'{"action": "completed', **{"X-Hub-Signature-256": "sha256=" + "0" * 64}
     )
@@ -271,7 +269,7 @@ def test_reads_nothing_before_it_believes_it(app: Flask) -> None:
     ],
     ids=["a form", "packed", "large", "broken", "no kind", "another kind", "no name", "a long name"],
 )
-def test_takes_only_what_github_would_send(
+def test_accepts_only_well_formed_deliveries(
     app: Flask, body: bytes, headers: dict[str, str], status: int, detail: str
 ) -> None:
     answer = post(app, "ping", body, **headers)
@@ -279,7 +277,7 @@ def test_takes_only_what_github_would_send(
     assert (answer.status_code, answer.json["detail"][: len(detail)]) == (status, detail)
 
 
-def test_is_not_there_where_the_server_is_no_app(store: Store) -> None:
+def test_is_absent_without_a_github_app(store: Store) -> None:
     with ExitStack() as over:
         app = served(store, over, Settings())
 
@@ -289,7 +287,7 @@ def test_is_not_there_where_the_server_is_no_app(store: Store) -> None:
     assert (answer.status_code, answer.json["detail"]) == (404, nothing.json["detail"])
 
 
-def test_is_asked_by_post_alone(app: Flask) -> None:
+def test_accepts_post_only(app: Flask) -> None:
     assert app.test_client().get(PATH).status_code == 405
 
 
@@ -303,7 +301,7 @@ def test_does_not_start_without_the_secret(store: Store) -> None:
     )
 
 
-def test_a_login_is_neither_needed_nor_looked_at(store: Store, ended: dict[str, Any]) -> None:
+def test_needs_no_login(store: Store, ended: dict[str, Any]) -> None:
     a_bound_project(store, NOW)
     text = SETTINGS.model_dump() | {"access": {"mode": "open"}}
     with ExitStack() as over:
@@ -319,7 +317,7 @@ def test_a_login_is_neither_needed_nor_looked_at(store: Store, ended: dict[str, 
     assert answer.status_code == 202
 
 
-def test_says_when_it_cannot_keep_it(app: Flask, store: Store, ended: dict[str, Any]) -> None:
+def test_reports_a_delivery_that_cannot_be_stored(app: Flask, store: Store, ended: dict[str, Any]) -> None:
     a_bound_project(store, NOW)
     app.extensions["perfci"].group_commit.close()
 

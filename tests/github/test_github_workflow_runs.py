@@ -65,7 +65,7 @@ def test_a_run_that_ended_becomes_comment_check_and_stored_runs(server: Server) 
     assert (server.kinds(), server.events()) == ({"pairs": "compare"}, [("done", 0, "")])
 
 
-def test_it_is_judged_here_as_well(server: Server) -> None:
+def test_judges_stored_runs_on_the_server(server: Server) -> None:
     server.is_told()
     server.works()
 
@@ -76,7 +76,7 @@ def test_it_is_judged_here_as_well(server: Server) -> None:
     assert (verdict.verdict.kind, round(verdict.verdict.ratio or 0, 2)) == ("regression", 1.2)
 
 
-def test_what_is_told_again_writes_nothing_again(server: Server) -> None:
+def test_a_repeated_delivery_writes_nothing(server: Server) -> None:
     server.is_told()
     server.works()
     before = list(server.hub.writes)
@@ -91,7 +91,7 @@ def test_what_is_told_again_writes_nothing_again(server: Server) -> None:
 
 
 @pytest.mark.parametrize("trouble", [Told(502), Dropped])
-def test_a_crash_between_check_and_comment_heals(
+def test_recovers_from_a_crash_between_check_and_comment(
     server: Server, trouble: Trouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = server.hub.handle_request
@@ -114,7 +114,7 @@ def test_a_crash_between_check_and_comment_heals(
     assert [state for state, _, _ in server.events()] == ["done"]
 
 
-def test_somebody_else_goes_on_where_one_died(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_worker_takes_over_after_a_crash(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     def dies(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
@@ -131,9 +131,7 @@ def test_somebody_else_goes_on_where_one_died(server: Server, monkeypatch: pytes
     assert (len(server.hub.comments), len(server.runs()), server.events()) == (1, 2, [("done", 0, "")])
 
 
-def test_github_that_does_not_answer_is_asked_again_later(
-    server: Server, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_retries_later_if_github_does_not_answer(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     server.hub.troubles = [Told(503), Told(503)]
     server.is_told()
 
@@ -151,7 +149,7 @@ def test_github_that_does_not_answer_is_asked_again_later(
     assert (server.events(), len(server.hub.comments)) == ([("done", 2, "")], 1)
 
 
-def test_a_limit_is_waited_for(server: Server) -> None:
+def test_waits_for_a_rate_limit(server: Server) -> None:
     server.hub.troubles = [Told(429, {"Retry-After": "600"})]
     server.is_told()
 
@@ -160,7 +158,7 @@ def test_a_limit_is_waited_for(server: Server) -> None:
     assert (done, len(server.hub.comments)) == ([1, *[0] * 9, 1], 1)
 
 
-def test_what_github_refuses_waits_for_a_person(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refused_request_is_not_retried(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     server.hub.troubles = [
         None,
         Told(403, {"X-Accepted-GitHub-Permissions": "actions=read"}, "Not accessible"),
@@ -182,7 +180,7 @@ def test_what_github_refuses_waits_for_a_person(server: Server, caplog: pytest.L
     assert "perfci_run_events_failed 1.0" in client.get("/metrics").text.splitlines()
 
 
-def test_what_was_given_up_begins_again_when_somebody_redelivers_it(server: Server) -> None:
+def test_a_redelivery_restarts_an_abandoned_run(server: Server) -> None:
     server.hub.troubles = [Told(404)]
     server.is_told()
     server.works()
@@ -197,7 +195,7 @@ def test_what_was_given_up_begins_again_when_somebody_redelivers_it(server: Serv
     )
 
 
-def test_it_is_given_up_after_five_hours(server: Server) -> None:
+def test_gives_up_after_five_hours(server: Server) -> None:
     server.is_told()
     server.hub.troubles = [Told(503)] * 20
 
@@ -209,7 +207,7 @@ def test_it_is_given_up_after_five_hours(server: Server) -> None:
     assert (state, attempts, len(server.hub.troubles)) == ("failed", 10, 10)
 
 
-def test_a_mistake_of_ours_is_tried_again_and_kept(
+def test_retries_and_records_an_internal_error(
     server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(
@@ -260,7 +258,7 @@ def gone(hub: FakeGitHub) -> None:
     ],
     ids=["moved", "closed", "fork gone", "begun again", "workflow", "event", "owner"],
 )
-def test_what_is_overtaken_is_done(server: Server, happens: Callable[[FakeGitHub], None], why: str) -> None:
+def test_skips_an_outdated_run(server: Server, happens: Callable[[FakeGitHub], None], why: str) -> None:
     server.is_told()
     happens(server.hub)
 
@@ -272,7 +270,7 @@ def test_what_is_overtaken_is_done(server: Server, happens: Callable[[FakeGitHub
     assert server.runs() == []
 
 
-def test_nothing_is_asked_for_a_project_that_is_bound_no_more(server: Server) -> None:
+def test_skips_an_unbound_project(server: Server) -> None:
     server.is_told()
     with server.store.begin() as tx:
         project = find_project(tx, "acme/model")
@@ -285,9 +283,7 @@ def test_nothing_is_asked_for_a_project_that_is_bound_no_more(server: Server) ->
     assert server.hub.asked == []
 
 
-def test_a_project_without_the_name_of_its_repository_has_a_comment_of_its_own(
-    server: Server, store: Store
-) -> None:
+def test_a_project_with_another_name_has_its_own_comment(server: Server, store: Store) -> None:
     a_bound_project(store, NOON, "team one/gpu")
 
     server.is_told()
@@ -301,7 +297,7 @@ def test_a_project_without_the_name_of_its_repository_has_a_comment_of_its_own(
     assert len(server.runs("acme/model")) == 2
 
 
-def test_a_run_of_a_fork_is_told_to_its_pull_request(server: Server) -> None:
+def test_reports_a_run_of_a_fork_on_its_pull_request(server: Server) -> None:
     fork = {"id": 2, "full_name": "fork2/model"}
     server.hub.pulls = [pull(7, repository=2), pull(8, repository=3)]
     server.hub.run = {"head_repository": fork}
@@ -312,7 +308,7 @@ def test_a_run_of_a_fork_is_told_to_its_pull_request(server: Server) -> None:
     assert [each_comment["issue"] for each_comment in server.hub.comments] == [7]
 
 
-def test_a_comment_of_who_may_write_accepts_what_got_worse(server: Server) -> None:
+def test_an_accept_comment_of_a_writer_accepts_regressions(server: Server) -> None:
     server.is_told()
     server.works()
     before = server.hub.checks[0]["conclusion"]
@@ -329,7 +325,7 @@ def test_a_comment_of_who_may_write_accepts_what_got_worse(server: Server) -> No
     assert [state for state, _, _ in server.events()] == ["done", "done"]
 
 
-def test_nothing_can_be_accepted_of_what_is_kept_no_more(server: Server) -> None:
+def test_cannot_accept_results_that_were_removed(server: Server) -> None:
     post(
         server.web,
         "issue_comment",
@@ -344,9 +340,7 @@ def test_nothing_can_be_accepted_of_what_is_kept_no_more(server: Server) -> None
 
 
 @pytest.mark.parametrize("action", ["requested", "in_progress"])
-def test_while_a_newer_commit_is_measured_the_comment_says_of_which_one_it_is(
-    server: Server, action: str
-) -> None:
+def test_marks_the_comment_as_outdated_while_a_newer_commit_is_measured(server: Server, action: str) -> None:
     server.is_told()
     server.works()
     server.hub.pulls = [pull(head=NEWER)]
@@ -367,9 +361,7 @@ def test_while_a_newer_commit_is_measured_the_comment_says_of_which_one_it_is(
         ("failure", "Not run", "Measurement failed before there was a result, so nothing is known"),
     ],
 )
-def test_a_run_that_left_nothing_is_told_as_one(
-    server: Server, conclusion: str, title: str, says: str
-) -> None:
+def test_reports_a_run_without_artifact(server: Server, conclusion: str, title: str, says: str) -> None:
     server.hub.artifact, server.hub.run = b"", {"conclusion": conclusion}
 
     server.is_told()
@@ -381,7 +373,7 @@ def test_a_run_that_left_nothing_is_told_as_one(
     assert (check["output"]["title"][: len(title)], server.runs()) == (title, [])
 
 
-def test_a_run_that_waits_for_an_approval_is_not_told_yet(server: Server) -> None:
+def test_does_not_report_a_run_waiting_for_approval(server: Server) -> None:
     server.hub.artifact, server.hub.run = b"", {"conclusion": "action_required"}
 
     server.is_told()
@@ -391,7 +383,7 @@ def test_a_run_that_waits_for_an_approval_is_not_told_yet(server: Server) -> Non
     assert (server.hub.comments, server.hub.checks) == ([], [])
 
 
-def test_the_audit_log_says_who_sent_it(server: Server) -> None:
+def test_the_audit_log_names_the_sender(server: Server) -> None:
     server.is_told()
     server.works()
 
@@ -419,7 +411,7 @@ def test_a_gate_turns_the_check_red(
     assert "full report" not in said["body"]  # without a public address there is no page to lead to
 
 
-def test_secrets_are_in_no_log_and_in_no_answer(
+def test_logs_and_responses_contain_no_secrets(
     server: Server, app_keys: tuple[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)

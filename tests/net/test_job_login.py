@@ -65,7 +65,7 @@ def both() -> Both:
     return Both()
 
 
-def test_logs_in_with_the_first_request_and_tells_each_side_its_own_secret_only(both: Both) -> None:
+def test_logs_in_with_the_first_request_and_sends_each_side_only_its_own_secret(both: Both) -> None:
     client = both.client()
 
     for _ in range(2):
@@ -79,7 +79,7 @@ def test_logs_in_with_the_first_request_and_tells_each_side_its_own_secret_only(
     ]
 
 
-def test_logs_in_again_once_its_token_is_over(both: Both) -> None:
+def test_logs_in_again_after_its_token_expired(both: Both) -> None:
     client = both.client()
     client.upload_run(b"", KEY)
     both.over.add("pfcir_1")
@@ -93,7 +93,7 @@ def test_logs_in_again_once_its_token_is_over(both: Both) -> None:
     ]
 
 
-def test_asks_for_a_permission_where_the_server_asks_who_it_is(both: Both) -> None:
+def test_names_the_missing_permission_on_a_401(both: Both) -> None:
     with pytest.raises(ApiError) as refused:
         both.client(ask_at="").upload_run(b"", KEY)
 
@@ -112,7 +112,7 @@ def test_asks_for_a_permission_where_the_server_asks_who_it_is(both: Both) -> No
         ),
     ],
 )
-def test_keeps_every_document_of_a_job_that_cannot_log_in(
+def test_keeps_documents_in_the_spool_if_login_fails(
     both: Both, tmp_path: Path, path: str, answer: httpx.Response, said: str
 ) -> None:
     spool = Spool(tmp_path)
@@ -124,7 +124,7 @@ def test_keeps_every_document_of_a_job_that_cannot_log_in(
     assert (flushed.messages, flushed.waiting, flushed.rejected) == ([said], 1, [])
 
 
-def test_tries_again_where_github_is_busy(both: Both, tmp_path: Path) -> None:
+def test_retries_if_github_is_busy(both: Both, tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     spool.put(b"{}", KEY, SERVER)
     both.broken["/idtoken"] = httpx.Response(503)

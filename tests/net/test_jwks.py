@@ -43,14 +43,14 @@ def line() -> Line:
     return Line()
 
 
-def test_asks_the_one_configured_address_and_remembers(line: Line) -> None:
+def test_fetches_keys_from_the_configured_address_and_caches_them(line: Line) -> None:
     keys = [line.keys.get_key(KID) for _ in range(3)]
 
     assert keys == [published()] * 3
     assert line.asked == [f"{ISSUER}/.well-known/jwks"]
 
 
-def test_asks_again_after_an_hour(line: Line) -> None:
+def test_fetches_again_after_an_hour(line: Line) -> None:
     line.keys.get_key(KID)
     line.publishes(published("new"))
 
@@ -62,7 +62,7 @@ def test_asks_again_after_an_hour(line: Line) -> None:
     assert len(line.asked) == 2
 
 
-def test_asks_for_unknown_ids_once_a_minute(line: Line) -> None:
+def test_fetches_for_unknown_ids_once_a_minute(line: Line) -> None:
     line.keys.get_key(KID)
     line.publishes(published(), published("rotated"))
 
@@ -75,7 +75,7 @@ def test_asks_for_unknown_ids_once_a_minute(line: Line) -> None:
     assert len(line.asked) == 2
 
 
-def test_goes_on_with_old_keys_for_a_day_while_nobody_answers(line: Line) -> None:
+def test_uses_cached_keys_for_a_day_if_the_issuer_is_down(line: Line) -> None:
     line.keys.get_key(KID)
     line.breaks()
 
@@ -87,7 +87,7 @@ def test_goes_on_with_old_keys_for_a_day_while_nobody_answers(line: Line) -> Non
         line.keys.get_key(KID)
 
 
-def test_asks_no_more_than_once_a_minute_while_nobody_answers(line: Line) -> None:
+def test_fetches_at_most_once_a_minute_if_the_issuer_is_down(line: Line) -> None:
     line.keys.get_key(KID)
     line.breaks()
     line.later(hours=2)
@@ -125,7 +125,7 @@ def test_has_no_keys_before_the_first_answer(line: Line) -> None:
     ],
     ids=["elsewhere", "page", "deep", "list", "no list", "no keys", "too long", "packed", "none"],
 )
-def test_takes_nothing_over_that_is_no_list_of_keys(line: Line, answer: httpx.Response) -> None:
+def test_rejects_a_response_that_is_no_key_set(line: Line, answer: httpx.Response) -> None:
     line.keys.get_key(KID)
     line.answer = lambda: answer
     line.later(hours=1)

@@ -59,21 +59,21 @@ OUTSIDE = (
 
 
 @pytest.mark.parametrize("address", INSIDE)
-def test_refuses_what_is_inside(address: str) -> None:
+def test_rejects_private_addresses(address: str) -> None:
     assert not is_public_address(address)
 
 
 @pytest.mark.parametrize("address", OUTSIDE)
-def test_lets_through_what_is_public(address: str) -> None:
+def test_accepts_public_addresses(address: str) -> None:
     assert is_public_address(address)
 
 
-def test_one_address_inside_refuses_them_all() -> None:
+def test_one_private_address_rejects_the_host() -> None:
     with pytest.raises(ForbiddenAddress, match="which is not a public address"):
         resolve_allowed_addresses("rebound.example", 443, resolver=lambda host, port: ["8.8.8.8", "10.0.0.1"])
 
 
-def test_a_network_that_an_operator_named_may_be_reached() -> None:
+def test_accepts_networks_that_the_operator_allows() -> None:
     named = [ipaddress.ip_network("10.1.0.0/16")]
 
     result = resolve_allowed_addresses("chat.internal", 443, named, resolver=lambda host, port: ["10.1.2.3"])
@@ -82,6 +82,6 @@ def test_a_network_that_an_operator_named_may_be_reached() -> None:
 
 
 @pytest.mark.parametrize("spelling", ["0x7f000001", "2130706433", "127.1", "0177.0.0.1", "localhost"])
-def test_other_spellings_of_this_machine_are_refused(spelling: str) -> None:
+def test_rejects_other_spellings_of_localhost(spelling: str) -> None:
     with pytest.raises(ForbiddenAddress):
         resolve_allowed_addresses(spelling, 443)

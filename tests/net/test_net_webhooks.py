@@ -82,20 +82,20 @@ def test_follows_no_redirect(receiver: ThreadingHTTPServer) -> None:
     assert len(receiver.seen) == 1  # type: ignore[attr-defined]
 
 
-def test_reads_a_little_of_an_endless_answer(receiver: ThreadingHTTPServer) -> None:
+def test_truncates_an_endless_response(receiver: ThreadingHTTPServer) -> None:
     answer = send_request("POST", f"http://127.0.0.1:{receiver.server_port}/endless", allowed_networks=HERE)
 
     assert len(answer.body) == MAX_RESPONSE_BYTES
 
 
-def test_gives_up_on_an_answer_that_drips(receiver: ThreadingHTTPServer) -> None:
+def test_gives_up_on_a_slow_response(receiver: ThreadingHTTPServer) -> None:
     with pytest.raises(HostUnreachable, match="did not answer"):
         send_request(
             "POST", f"http://127.0.0.1:{receiver.server_port}/drip", allowed_networks=HERE, timeout_s=0.3
         )
 
 
-def test_a_name_that_means_this_machine_is_refused_before_anything_is_sent(
+def test_rejects_localhost_before_sending(
     receiver: ThreadingHTTPServer,
 ) -> None:
     with pytest.raises(ForbiddenAddress):
@@ -107,7 +107,7 @@ def test_a_name_that_means_this_machine_is_refused_before_anything_is_sent(
 
 
 @pytest.mark.parametrize("url", ["http://hook.example/", "https://hook.example:8443/"])
-def test_outside_only_https_on_its_own_port_is_used(url: str) -> None:
+def test_allows_only_https_on_port_443_to_public_hosts(url: str) -> None:
     with pytest.raises(ForbiddenAddress, match="only https on port 443 is used"):
         send_request("POST", url, resolver=lambda host, port: ["8.8.8.8"])
 
@@ -115,12 +115,12 @@ def test_outside_only_https_on_its_own_port_is_used(url: str) -> None:
 @pytest.mark.parametrize(
     "url", ["ftp://a.example/", "file:///etc/passwd", "https://", "https://me:pw@a.example/", "x"]
 )
-def test_what_is_no_web_address_is_told(url: str) -> None:
+def test_explains_an_invalid_url(url: str) -> None:
     with pytest.raises(PerfciError, match="address"):
         send_request("POST", url)
 
 
-def test_a_client_asks_through_it_with_the_same_care(receiver: ThreadingHTTPServer) -> None:
+def test_the_transport_applies_the_same_checks(receiver: ThreadingHTTPServer) -> None:
     url = f"http://127.0.0.1:{receiver.server_port}"
     with open_http_client(url, transport=CheckedTransport(HERE, 100)) as client:
         answer = client.post("/endless", json={"x": 1}, headers={"X-Perfci": "yes"})

@@ -85,21 +85,21 @@ def patience(time: Time, **changes: object) -> FlushRetryPolicy:
     return FlushRetryPolicy(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def test_forgets_what_the_server_acknowledged(spool: Spool, time: Time) -> None:
+def test_removes_acknowledged_documents(spool: Spool, time: Time) -> None:
     flushed = flush_spool(spool, a_client(stored), patience(time))
 
     assert [sent_item.key for sent_item in flushed.sent] == [KEYS[0]]
     assert (flushed.waiting, spool.list_waiting(SERVER)) == (0, [])
 
 
-def test_takes_a_lost_answer_for_no_answer_and_asks_again(spool: Spool, time: Time) -> None:
+def test_retries_after_a_lost_response(spool: Spool, time: Time) -> None:
     flushed = flush_spool(spool, a_client(lost, known), patience(time))
 
     assert (len(flushed.already_stored), time.slept) == (1, [1.0])
 
 
 @pytest.mark.parametrize("status", [400, 409, 413, 415, 422])
-def test_puts_aside_what_will_never_be_taken(spool: Spool, time: Time, status: int) -> None:
+def test_sets_rejected_documents_aside(spool: Spool, time: Time, status: int) -> None:
     flushed = flush_spool(spool, a_client(says(status)), patience(time))
 
     assert (len(flushed.rejected), flushed.waiting, time.slept) == (1, 0, [])
@@ -107,13 +107,15 @@ def test_puts_aside_what_will_never_be_taken(spool: Spool, time: Time, status: i
 
 
 @pytest.mark.parametrize("status", [301, 401, 403, 404])
-def test_keeps_what_another_token_or_address_may_send(spool: Spool, time: Time, status: int) -> None:
+def test_keeps_documents_that_another_token_or_server_may_accept(
+    spool: Spool, time: Time, status: int
+) -> None:
     flushed = flush_spool(spool, a_client(says(status)), patience(time))
 
     assert (flushed.waiting, len(flushed.messages), time.slept) == (1, 1, [])
 
 
-def test_waits_as_long_as_it_was_told(spool: Spool, time: Time) -> None:
+def test_waits_for_retry_after(spool: Spool, time: Time) -> None:
     flush_spool(
         spool,
         a_client(says(429, **{"Retry-After": "7"}), says(503, **{"Retry-After": "2"}), stored),
@@ -123,7 +125,7 @@ def test_waits_as_long_as_it_was_told(spool: Spool, time: Time) -> None:
     assert time.slept == [7.0, 2.0]
 
 
-def test_waits_longer_each_time_and_gives_up_without_forgetting(spool: Spool, time: Time) -> None:
+def test_backs_off_and_gives_up_without_losing_documents(spool: Spool, time: Time) -> None:
     flushed = flush_spool(spool, a_client(lost), patience(time, give_up_after_s=30.0))
 
     assert time.slept == [1.0, 2.0, 4.0, 8.0]
@@ -133,7 +135,7 @@ def test_waits_longer_each_time_and_gives_up_without_forgetting(spool: Spool, ti
     )
 
 
-def test_goes_on_for_days_where_nothing_ends_it(spool: Spool, time: Time) -> None:
+def test_retries_forever_without_a_time_limit(spool: Spool, time: Time) -> None:
     three_days = 3 * 24 * 60 + 10
     answers: Iterator[Answer] = iter([lost] * three_days)
     client = a_client(*answers, known)
@@ -144,7 +146,7 @@ def test_goes_on_for_days_where_nothing_ends_it(spool: Spool, time: Time) -> Non
     assert time.now > 3 * 86_400
 
 
-def test_one_bad_document_does_not_hold_up_the_others(spool: Spool, time: Time) -> None:
+def test_a_rejected_document_does_not_block_the_others(spool: Spool, time: Time) -> None:
     spool.put(b"[]", KEYS[1], SERVER, now_ms=1_700_000_000_001)
     client = a_client(says(500), stored, says(500), says(500))
 
@@ -154,7 +156,7 @@ def test_one_bad_document_does_not_hold_up_the_others(spool: Spool, time: Time) 
     assert [upload.key for upload in spool.list_waiting(SERVER)] == [KEYS[0]]
 
 
-def test_says_what_waits_too_long(spool: Spool, time: Time) -> None:
+def test_warns_about_documents_that_wait_too_long(spool: Spool, time: Time) -> None:
     later = 1_700_000_000_000 + 8 * 86_400_000
 
     flushed = flush_spool(spool, a_client(lost), patience(time, give_up_after_s=0.0, now_ms=lambda: later))
@@ -162,7 +164,7 @@ def test_says_what_waits_too_long(spool: Spool, time: Time) -> None:
     assert flushed.messages[-1] == "1 of them wait for more than 7 days"
 
 
-def test_believes_no_receipt_for_another_key(spool: Spool, time: Time) -> None:
+def test_rejects_a_receipt_for_another_key(spool: Spool, time: Time) -> None:
     other = UploadReceipt(key=KEYS[2], project="p", stored=True, results=1, samples=1).model_dump_json()
 
     flushed = flush_spool(

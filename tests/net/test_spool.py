@@ -18,7 +18,7 @@ def spool(tmp_path: Path) -> Spool:
     return Spool(tmp_path / "spool")
 
 
-def test_keeps_a_document_until_it_is_done(spool: Spool) -> None:
+def test_keeps_a_document_until_it_is_removed(spool: Spool) -> None:
     item = spool.put(b"{}", KEY, SERVER, now_ms=1_700_000_000_000)
 
     assert [
@@ -28,7 +28,7 @@ def test_keeps_a_document_until_it_is_done(spool: Spool) -> None:
     assert spool.list_waiting(SERVER) == []
 
 
-def test_lists_what_waits_oldest_first_and_for_its_server_only(spool: Spool) -> None:
+def test_lists_documents_of_one_server_oldest_first(spool: Spool) -> None:
     spool.put(b"2", OTHER, SERVER, now_ms=1_700_000_000_002)
     spool.put(b"1", KEY, SERVER, now_ms=1_700_000_000_001)
     spool.put(b"3", KEY, "http://localhost:8787", now_ms=1_700_000_000_000)
@@ -37,21 +37,21 @@ def test_lists_what_waits_oldest_first_and_for_its_server_only(spool: Spool) -> 
     assert spool.list_servers() == ["http://localhost:8787", SERVER]
 
 
-def test_takes_the_same_document_once_and_another_one_of_the_same_key_beside_it(spool: Spool) -> None:
+def test_stores_equal_documents_once_and_different_ones_of_one_key_separately(spool: Spool) -> None:
     for body in (b"1", b"1", b"2"):
         spool.put(body, KEY, SERVER, now_ms=1_700_000_000_000)
 
     assert [gzip.decompress(upload.compressed_body) for upload in spool.list_waiting(SERVER)] == [b"1", b"2"]
 
 
-def test_leaves_a_file_that_a_crash_cut_off_aside(spool: Spool) -> None:
+def test_ignores_a_file_truncated_by_a_crash(spool: Spool) -> None:
     item = spool.put(b"{}", KEY, SERVER)
     item.path.rename(item.path.with_name(f".{item.path.name}.1234abcd"))
 
     assert spool.list_waiting(SERVER) == []
 
 
-def test_puts_a_refused_document_aside_with_what_was_said_of_it(spool: Spool) -> None:
+def test_sets_a_rejected_document_aside_with_its_problem(spool: Spool) -> None:
     path = spool.move_to_rejected(spool.put(b"{}", KEY, SERVER), b'{"status": 409}')
 
     assert spool.list_waiting(SERVER) == []
@@ -61,14 +61,14 @@ def test_puts_a_refused_document_aside_with_what_was_said_of_it(spool: Spool) ->
     )
 
 
-def test_shows_its_files_to_nobody_else_and_to_no_commit(spool: Spool) -> None:
+def test_its_files_are_private_and_ignored_by_git(spool: Spool) -> None:
     item = spool.put(b"{}", KEY, SERVER)
 
     assert stat.S_IMODE(item.path.stat().st_mode) == 0o600
     assert (spool.folder / ".gitignore").read_text() == "*\n"
 
 
-def test_lets_one_process_send_at_a_time(spool: Spool) -> None:
+def test_allows_one_sending_process_at_a_time(spool: Spool) -> None:
     with spool.lock() as first, Spool(spool.folder).lock() as second:
         assert (first, second) == (True, False)
 
@@ -76,7 +76,7 @@ def test_lets_one_process_send_at_a_time(spool: Spool) -> None:
         assert again
 
 
-def test_says_where_nothing_can_be_kept(tmp_path: Path) -> None:
+def test_explains_an_unwritable_spool_folder(tmp_path: Path) -> None:
     (tmp_path / "spool").write_text("a file")
 
     with pytest.raises(PerfciError, match="cannot be written"):
