@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from asv_runner.benchmarks.mark import SkipNotImplemented
 
-from perfci.bench.devices.number_formats import compute_in_precision
+from perfci.bench.devices.compute_precision import compute_in_precision
 from perfci.bench.devices.torch_devices import this_device
 
 

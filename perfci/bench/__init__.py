@@ -3,9 +3,9 @@
 Importing this room is cheap: torch is imported by the first function that needs it.
 """
 
-from perfci.bench.base_class import Bench
 from perfci.bench.memory_use.peak_memory import peak_allocated_bytes, peak_tensor_bytes
 from perfci.bench.model_bench import ModelBench
+from perfci.bench.multi_metric_benchmark import Bench
 from perfci.bench.readings import Absent, Measurement, Reading, exact, informational, metrics, skip_exception
 from perfci.bench.timers.timed_blocks import cpu_clock, wall_clock
 from perfci.model import Clock, Metric

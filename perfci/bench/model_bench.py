@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from perfci.bench.base_class import Bench
 from perfci.bench.devices.torch_devices import Device, this_device
 from perfci.bench.model_context import BenchmarkSource, ModelContext
+from perfci.bench.multi_metric_benchmark import Bench
 from perfci.bench.readings import Measurement, metrics, skip_exception
 from perfci.bench.timers.stage_timers import ProfiledWork
 from perfci.model import Metric
@@ -132,7 +132,7 @@ class ModelBench(Bench, ABC):
 
     def autocast(self, p: Parameters) -> contextlib.AbstractContextManager[Any]:
         """The number format the training step computes in, by the parameter ``dtype`` or ``precision``."""
-        from perfci.bench.devices.number_formats import compute_in_precision
+        from perfci.bench.devices.compute_precision import compute_in_precision
 
         return compute_in_precision(self.precision(p), self.target_device)
 
@@ -185,7 +185,7 @@ class ModelBench(Bench, ABC):
 
 def _metric_groups() -> tuple[MetricGroup, ...]:
     """All metric groups, imported when a first model benchmark is defined: they import torch."""
-    from perfci.bench.groups import (
+    from perfci.bench.metric_groups import (
         cold_start,
         generation,
         numerics,

@@ -12,7 +12,7 @@ import click
 from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.context import current_config, open_store_to_write
 from perfci.cli.shared.options import global_options, json_option
-from perfci.formats.protocol import ImportDefaults
+from perfci.formats.format_types import ImportDefaults
 from perfci.formats.registry import READER_MODULES
 from perfci.history.series_histories import update_change_points
 from perfci.model import Commit, Direction, PerfciError

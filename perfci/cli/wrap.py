@@ -12,7 +12,7 @@ from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.context import current_repository, load_repository_config, lock_machine_and_open_store
 from perfci.cli.shared.options import global_options, json_option, wait_option
 from perfci.cli.shared.terminal_progress import TerminalProgress
-from perfci.formats.step_log import STEP_FIELDS
+from perfci.formats.training_step_log import STEP_FIELDS
 from perfci.measure.measure_script import (
     INFORMATIONAL_METRICS,
     STEPS_VARIABLE,

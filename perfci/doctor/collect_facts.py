@@ -23,7 +23,7 @@ from perfci.store.engine import format_address, parse_database_url, sqlite_path
 from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.measurements import load_runs_of_commit, load_sessions
 
-PROBE = Path(__file__).with_name("probe.py")
+PROBE = Path(__file__).with_name("environment_probe.py")
 """The script that the measured interpreter runs."""
 
 PROBE_TIMEOUT_S = 300.0

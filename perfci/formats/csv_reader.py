@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from perfci.formats import unit_conversion
 from perfci.formats.bounded_files import read_bytes
-from perfci.formats.csv_export import CSV_COLUMNS, SAMPLE_COLUMNS
-from perfci.formats.protocol import ImportDefaults, ImportedRun, WarnCallback
+from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
+from perfci.formats.history_csv_writer import CSV_COLUMNS, SAMPLE_COLUMNS
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
     MAX_BYTES,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from perfci.formats import unit_conversion
-from perfci.formats.protocol import ImportDefaults, ImportedRun, WarnCallback
+from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import as_mapping, file_modified_at, parse_finite, read_json, to_text
 from perfci.model import Clock, PerfciError, SampleSummary

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from perfci.formats.bounded_files import read_bytes, read_head, refuse_executable_formats
-from perfci.formats.protocol import FormatReader, FormatWriter, ImportDefaults, ImportedRun, WarnCallback
+from perfci.formats.format_types import FormatReader, FormatWriter, ImportDefaults, ImportedRun, WarnCallback
 from perfci.model import PerfciError
 
 READER_MODULES = {

@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from perfci.formats.protocol import ImportDefaults, ImportedRun, UnknownUnitResult, WarnCallback
+from perfci.formats.format_types import ImportDefaults, ImportedRun, UnknownUnitResult, WarnCallback
 from perfci.formats.value_parsing import CONTROL_CHARACTERS, parse_finite, sanitize_text
 from perfci.model import (
     Benchmark,

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from perfci.formats.bounded_files import MIB, decompress, read_bytes
-from perfci.formats.protocol import ImportDefaults, ImportedRun, WarnCallback
+from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_document_schema import (
     MAX_TEXT_LENGTH,
     SCHEMA,

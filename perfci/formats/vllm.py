@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from perfci.formats.bounded_files import read_bytes
-from perfci.formats.protocol import ImportDefaults, ImportedRun, WarnCallback
+from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
     MAX_BYTES,

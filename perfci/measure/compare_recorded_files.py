@@ -9,7 +9,7 @@ from pathlib import Path
 
 from perfci.formats import run_document
 from perfci.formats.bounded_files import read_bytes
-from perfci.formats.protocol import ImportDefaults
+from perfci.formats.format_types import ImportDefaults
 from perfci.formats.registry import detect_format, read_documents
 from perfci.history.select_pairs import PairedProcesses
 from perfci.measure.open_session import OnMessage

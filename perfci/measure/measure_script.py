@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from perfci.config import Config
-from perfci.formats.step_log import StepLog, TrainingStep, read_step_log
+from perfci.formats.training_step_log import StepLog, TrainingStep, read_step_log
 from perfci.history.series_histories import update_change_points, update_result_summaries
 from perfci.model import (
     Benchmark,

@@ -11,7 +11,7 @@ import pytest
 from api_client import NOW, Api
 
 from perfci.formats import run_document
-from perfci.formats.protocol import ImportDefaults
+from perfci.formats.format_types import ImportDefaults
 from perfci.model import Metric
 from perfci.service.uploads.import_files import ingest_path
 from perfci.store import Store, projects

@@ -16,7 +16,7 @@ import torch._dynamo  # the ranks inherit what they would all import
 import torch.distributed as dist
 
 from perfci.bench.processes import child_processes
-from perfci.bench.processes.communication_counter import CommunicationCounter, communication_seconds
+from perfci.bench.processes.collective_communication import CommunicationCounter, communication_seconds
 from perfci.bench.processes.distributed_ranks import fork_unsafe_reason, max_over_ranks, run_ranks, time_ranks
 
 

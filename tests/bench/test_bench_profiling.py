@@ -420,7 +420,7 @@ def test_time_in_a_library_counts_for_the_line_that_called_it() -> None:
 def test_a_step_is_blamed_on_the_model_and_where_it_is_perfcis_on_perfci(profiled: Profile) -> None:
     where = {row.name.split(":")[0]: line_of(row) for row in profiled.lines}
 
-    assert {"tests/tiny_gpt.py", "perfci/bench/groups/training_loop.py"} <= set(where)
+    assert {"tests/tiny_gpt.py", "perfci/bench/metric_groups/training_loop.py"} <= set(where)
     assert "self._scaler.scale(loss).backward()" in {line_of(row) for row in profiled.lines}
     assert not set(where) & {"perfci/bench/profiles/profiler.py", "perfci/bench/profiles/line_sampler.py"}
 

@@ -100,7 +100,10 @@ ON_A_GPU = ProfileReport(
     lines=(
         ProfileRow("gpt/block.py:31: x = x + self.mlp(x)", 0.0123, 0.75, 0),
         ProfileRow(
-            "perfci/bench/groups/training_loop.py:62: self._scaler.scale(loss).backward()", 0.0041, 0.25, 0
+            "perfci/bench/metric_groups/training_loop.py:62: self._scaler.scale(loss).backward()",
+            0.0041,
+            0.25,
+            0,
         ),
     ),
     missing={},
@@ -256,7 +259,7 @@ def test_profiles_a_step_and_a_timed_function_in_the_measured_environment(
         fields[name]["tables"] for name in ("suite.Model.measure_training(4)", "suite.Sort.time_sort")
     )
     lines = {row["name"].split(":")[0] for row in training["lines"]}
-    assert {"net.py", "perfci/bench/groups/training_loop.py"} <= lines
+    assert {"net.py", "perfci/bench/metric_groups/training_loop.py"} <= lines
     assert sum(row["share"] for row in training["phases"]) == pytest.approx(1)
     assert re.match(r"benchmarks/suite.py:\d+: return sum\(value \* value", sort["lines"][0]["name"])
     assert sorted(path.name for path in Path(folder).iterdir()) == [

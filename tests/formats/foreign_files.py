@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from perfci.formats.protocol import ImportDefaults, ImportedRun, WarnCallback
+from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.registry import read_documents
 from perfci.model import Commit, Result, Run
 from tests.support.builders import a_commit

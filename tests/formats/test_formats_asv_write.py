@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.formats.asv import asv_writer
-from perfci.formats.protocol import WarnCallback
+from perfci.formats.format_types import WarnCallback
 from perfci.model import Machine, Process, ProcessBoundaries, Result, Run, Status
 from tests.support.builders import (
     a_commit,

@@ -13,7 +13,7 @@ import pytest
 from foreign_files import PROJECT
 
 from perfci.formats import run_builder, value_parsing
-from perfci.formats.protocol import ImportDefaults
+from perfci.formats.format_types import ImportDefaults
 from perfci.formats.registry import READER_MODULES, read_documents
 from perfci.model import Commit, PerfciError
 
@@ -72,7 +72,7 @@ def test_so_is_the_number_of_processes(tmp_path: Path) -> None:
 READ = """
 import re, sys
 from pathlib import Path
-from perfci.formats.protocol import ImportDefaults
+from perfci.formats.format_types import ImportDefaults
 from perfci.formats.registry import read_documents
 from perfci.model import Commit
 list(read_documents(Path(sys.argv[1]), "vllm", ImportDefaults("p", Commit("abcdef1")), lambda _: None))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from asv_builders import AsvFolder, a_row
 
-from perfci.formats import csv_export
+from perfci.formats import history_csv_writer
 from perfci.model import Clock, Result, Status
 from perfci.service.uploads.import_files import ingest_path
 from perfci.store import Store, open_store
@@ -46,7 +46,7 @@ def ingested(store: Store, number: int, *results: Result, kind: str = "import") 
 def exported(store: Store, *, samples: bool = False) -> str:
     with store.read() as tx:
         return "".join(
-            csv_export.write_history_csv(load_points_by_sha(tx, PROJECT), PROJECT, samples=samples)
+            history_csv_writer.write_history_csv(load_points_by_sha(tx, PROJECT), PROJECT, samples=samples)
         )
 
 

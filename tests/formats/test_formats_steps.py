@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfci.formats.step_log import STEP_FIELDS, StepLog, TrainingStep, parse_step_log, read_step_log
+from perfci.formats.training_step_log import STEP_FIELDS, StepLog, TrainingStep, parse_step_log, read_step_log
 
 
 def lines(*rows: object) -> bytes:

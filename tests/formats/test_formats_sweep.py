@@ -19,7 +19,7 @@ from asv_builders import AsvFolder, a_result_file
 from foreign_files import FILES
 
 from perfci.formats import run_document
-from perfci.formats.protocol import ImportDefaults
+from perfci.formats.format_types import ImportDefaults
 from perfci.formats.registry import read_documents
 from perfci.model import PerfciError, Run
 from perfci.store import Store, open_store

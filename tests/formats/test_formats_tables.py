@@ -11,7 +11,7 @@ from foreign_files import FILES, named, read, read_runs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.formats import csv_export
+from perfci.formats import history_csv_writer
 from perfci.formats.registry import detect_format
 from perfci.model import Metric, PerfciError, Process, ProcessBoundaries, Result
 from perfci.report.escaping import escape_csv_cell
@@ -94,7 +94,7 @@ def exported_and_read(store: Store, tmp_path: Path, *results: Result) -> list[Re
     with store.read() as tx:
         path.write_text(
             "".join(
-                csv_export.write_history_csv(
+                history_csv_writer.write_history_csv(
                     load_points_by_sha(tx, PROJECT), PROJECT, samples=True, write_name=escape_csv_cell
                 )
             ),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from foreign_files import FILES, named, read
 
-from perfci.formats.protocol import ImportDefaults
+from perfci.formats.format_types import ImportDefaults
 from perfci.formats.registry import detect_format, read_documents
 from perfci.model import Clock, Commit, PerfciError, ProcessBoundaries, Status
 

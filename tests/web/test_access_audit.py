@@ -13,7 +13,7 @@ import pytest
 from access_cast import Stage
 
 from perfci.formats import run_document
-from perfci.formats.protocol import ImportDefaults
+from perfci.formats.format_types import ImportDefaults
 from perfci.service.incidents.reconcile_incidents import reconcile_incidents
 from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
 from perfci.service.uploads.import_files import ingest_path

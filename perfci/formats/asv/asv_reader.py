@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from perfci.formats.asv.result_cells import (
+from perfci.formats.asv.cell_conversion import (
     BenchmarkDescription,
     convert_cell,
     describe_benchmark,
@@ -24,7 +24,7 @@ from perfci.formats.asv.result_file import (
     parse_results,
 )
 from perfci.formats.bounded_files import FileTree, FolderTree, is_archive, is_tar, open_tree
-from perfci.formats.protocol import ImportDefaults, ImportedRun, WarnCallback
+from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import hash_texts
 from perfci.formats.value_parsing import as_mapping, to_text
 from perfci.model import (

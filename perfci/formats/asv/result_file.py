@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from perfci.formats.protocol import WarnCallback
+from perfci.formats.format_types import WarnCallback
 from perfci.formats.value_parsing import SHA_PATTERN, parse_json
 from perfci.model import PerfciError
 

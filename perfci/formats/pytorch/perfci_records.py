@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Any
 
 from perfci.formats import run_document
-from perfci.formats.protocol import ImportedRun, WarnCallback, WarnOnce
+from perfci.formats.format_types import ImportedRun, WarnCallback, WarnOnce
 from perfci.formats.value_parsing import as_list, as_mapping, parse_finite, to_text
 from perfci.model import Machine, PerfciError, Result, Run
 

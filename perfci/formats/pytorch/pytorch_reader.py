@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from perfci.formats import unit_conversion
 from perfci.formats.bounded_files import read_bytes
-from perfci.formats.protocol import ImportDefaults, ImportedRun, WarnCallback
+from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.pytorch import perfci_records
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (

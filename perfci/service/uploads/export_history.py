@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perfci.formats import csv_export
-from perfci.formats.protocol import WarnCallback
+from perfci.formats import history_csv_writer
+from perfci.formats.format_types import WarnCallback
 from perfci.formats.registry import WRITER_MODULES, get_writer
 from perfci.model import Run
 from perfci.report.escaping import escape_csv_cell
@@ -32,7 +32,7 @@ def export_history(
 def _export_csv(store: Store, project: str, samples: bool) -> Iterator[bytes]:
     with store.read() as tx:
         points = load_points_by_sha(tx, project)
-        for line in csv_export.write_history_csv(
+        for line in history_csv_writer.write_history_csv(
             points, project, samples=samples, write_name=escape_csv_cell
         ):
             yield line.encode()

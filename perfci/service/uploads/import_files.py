@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from perfci.formats import run_document
-from perfci.formats.protocol import ImportDefaults, ImportedRun
+from perfci.formats.format_types import ImportDefaults, ImportedRun
 from perfci.formats.registry import detect_format, get_reader, read_documents
 from perfci.model import Benchmark, Commit, Run
 from perfci.service.uploads.unresolved_units import resolve_known_units

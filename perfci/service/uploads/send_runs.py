@@ -10,7 +10,7 @@ from pathlib import Path
 
 from perfci.config import Config
 from perfci.formats import run_document
-from perfci.formats.protocol import ImportDefaults, WarnCallback
+from perfci.formats.format_types import ImportDefaults, WarnCallback
 from perfci.formats.registry import detect_format, read_documents
 from perfci.model import PerfciError, Run
 from perfci.net.api_client import ApiClient

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from perfci.bench.groups.training_loop import TrainingLoop
+from perfci.bench.metric_groups.training_loop import TrainingLoop
 from perfci.bench.model_context import ModelContext
 from perfci.bench.parity import (
     PARITY_METRICS,

@@ -11,9 +11,9 @@ from perfci.bench.devices.device_monitor import CONDITION_METRICS, monitor_devic
 from perfci.bench.devices.energy_meter import measure_joules_per_call
 from perfci.bench.devices.peak_rates import peak_flops
 from perfci.bench.devices.torch_devices import Device
-from perfci.bench.groups.numerics import require_parity
-from perfci.bench.groups.training_loop import TrainingLoop
 from perfci.bench.memory_use.peak_memory import MEMORY_METRICS, allocator_readings
+from perfci.bench.metric_groups.numerics import require_parity
+from perfci.bench.metric_groups.training_loop import TrainingLoop
 from perfci.bench.model_context import ModelContext
 from perfci.bench.readings import Absent, Measurement, Reading, informational
 from perfci.bench.timers.stage_timers import ProfiledWork, Stages

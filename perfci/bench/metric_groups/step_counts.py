@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfci.bench.call_counts import COUNT_METRICS, count_call
 from perfci.bench.call_counts.graph_counts import count_graphs
-from perfci.bench.groups.training_loop import TrainingLoop
+from perfci.bench.metric_groups.training_loop import TrainingLoop
 from perfci.bench.model_context import ModelContext
 from perfci.bench.readings import Absent, Measurement, Reading, exact
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from perfci.bench.devices.number_formats import create_gradient_scaler
+from perfci.bench.devices.compute_precision import create_gradient_scaler
 from perfci.bench.model_context import ModelContext
 from perfci.bench.timers.stage_timers import PhaseMarker, null_phase
 
