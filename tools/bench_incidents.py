@@ -21,8 +21,8 @@ from pathlib import Path
 from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, IncidentState
+from perfci.service.incidents.incident_updates import IncidentUpdate
 from perfci.service.incidents.reconcile_incidents import reconcile_incidents
-from perfci.service.incidents.state_changes import IncidentUpdate
 from perfci.service.incidents.triage import update_incidents
 from perfci.store import Store, open_store
 from perfci.store.incidents import incident_store

@@ -19,7 +19,7 @@ from perfci.model import Commit, Direction, PerfciError
 from perfci.policies import build_policy
 from perfci.report.number_format import format_count
 from perfci.runner.git_repository import GitRepository
-from perfci.service.incidents.reconcile_incidents import evaluate_local_project
+from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile
 from perfci.service.uploads.import_files import ingest_path
 from perfci.service.uploads.unresolved_units import parse_metric_unit
 from perfci.store.queries.latest_results import series_with_results_since
@@ -85,7 +85,7 @@ def command(
                 series_ids = series_with_results_since(tx, config.project, before)
                 update_change_points(tx, config.project, series_ids, build_policy(config.settings))
                 change_points = load_change_points(tx, config.project)
-            evaluate_local_project(store, config)
+            evaluate_and_reconcile(store, config)
             count = format_count(len(change_points), "change point")
             click.echo(f"{count} in the histories of {config.project}", err=json_file == "-")
     if json_file:

@@ -24,7 +24,7 @@ from perfci.measure.open_session import create_runner, prepare_session_scope
 from perfci.model import Commit, Status, VerdictKind
 from perfci.report.verdict_labels import verdict_glyph
 from perfci.report.verdict_sentences import verdict_sentence
-from perfci.service.incidents.reconcile_incidents import evaluate_local_project
+from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile
 from perfci.service.uploads.send_runs import load_session_runs, resolve_server, upload_runs
 
 
@@ -70,7 +70,7 @@ def command(
         count = rounds or config.settings.run.rounds
         with lock_machine_and_open_store(config, "perfci run", progress, no_wait=no_wait) as store:
             result = measure_range(store, workbench, config, subject, count, progress, confirm=confirm)
-            evaluate_local_project(store, config)
+            evaluate_and_reconcile(store, config)
             uids = result.sessions if address else ()
             runs = [run for uid in uids for run in load_session_runs(store, uid)]
     write_report(result, commits, json_file)

@@ -18,7 +18,7 @@ from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.options import global_options, json_option, parse_days
 from perfci.model import PerfciError
 from perfci.net.api_schemas.projects_and_access import NewToken, ScopeName
-from perfci.service.accounts.projects_and_members import DEFAULT_TOKEN_DAYS, MAX_TOKEN_DAYS
+from perfci.service.accounts.projects_members_tokens import DEFAULT_TOKEN_DAYS, MAX_TOKEN_DAYS
 
 
 @click.group("token")

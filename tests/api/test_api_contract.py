@@ -22,7 +22,7 @@ from schemathesis.schemas import BaseSchema
 
 from perfci.auth.permissions import LOCAL, Scope
 from perfci.config import Settings
-from perfci.service.accounts import projects_and_members
+from perfci.service.accounts import projects_members_tokens
 from perfci.service.audit_context import AuditContext
 from perfci.store import open_store
 from perfci_web import create_app
@@ -55,7 +55,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Flask, st
     with closing(open_store(url, create=True)) as store:
         with store.begin() as tx:
             ingest_run(tx, a_run(a_result(a_series("suite.a"), a_process(1.0, 2.0))), "0" * 64, "body")
-            made = projects_and_members.create_token(
+            made = projects_members_tokens.create_token(
                 tx, AuditContext(LOCAL, NOW), None, "contract", {Scope.ADMIN}
             )
         app = create_app(

@@ -17,8 +17,8 @@ from perfci.model import IncidentState
 from perfci.policies import load_project_policies
 from perfci.service.audit_context import AuditContext
 from perfci.service.expected_changes import save_expected_changes
-from perfci.service.incidents.edit_incidents import split_members
-from perfci.service.incidents.state_changes import IncidentUpdate
+from perfci.service.incidents.edit_incidents import split_off_members
+from perfci.service.incidents.incident_updates import IncidentUpdate
 from perfci.service.incidents.triage import undo_last_change, update_incident
 from perfci.service.uploads.receive_runs import IncomingRun, store_run
 from perfci.service.worker.judge_worker import JudgeWorker
@@ -214,7 +214,7 @@ def test_what_people_took_apart_is_theirs(store: Store) -> None:
     project = a_project(store)
     with store.begin() as tx:
         series = load_members(tx, current(store).id)[0].series_id
-        split_members(tx, project, 1, 1, {series}, acting_as("ada", NOW))
+        split_off_members(tx, project, 1, 1, {series}, acting_as("ada", NOW))
 
     reconcile(store, LATER, a_budgeted_incident("a1", a_move("x"), a_move("y")))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from perfci.model import IncidentState, Series
+from perfci.service.incidents.incident_updates import IncidentUpdate
 from perfci.service.incidents.lifecycle_sweep import run_lifecycle_sweep
-from perfci.service.incidents.state_changes import IncidentUpdate
 from perfci.service.incidents.triage import require_incident, update_incident
 from perfci.store import Store
 from perfci.store.incidents import incident_store

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from perfci.model import IncidentState
 from perfci.service.missing_data.missing_data_monitor import (
-    close_data_incident,
-    open_data_incident,
+    close_missing_data_incident,
+    open_missing_data_incident,
 )
 from perfci.store import Store
 from perfci.store.incidents import incident_store
@@ -26,7 +26,7 @@ def test_one_incident_while_it_is_missing_and_everybody_is_told_once(store: Stor
     for hour in range(3):
         with store.begin() as tx:
             headline = f"nightly is {hour + 3} h late"
-            incident = open_data_incident(tx, project, KEY, headline, NOON + timedelta(hours=hour))
+            incident = open_missing_data_incident(tx, project, KEY, headline, NOON + timedelta(hours=hour))
 
     with store.read() as tx:
         (record,) = incident_store.load_missing_data_incidents(tx, project.id)
@@ -39,12 +39,12 @@ def test_one_incident_while_it_is_missing_and_everybody_is_told_once(store: Stor
 def test_it_closes_itself_when_data_comes_and_opens_anew_when_it_stays_away_again(store: Store) -> None:
     project = a_project(store)
     with store.begin() as tx:
-        open_data_incident(tx, project, KEY, "late", NOON)
+        open_missing_data_incident(tx, project, KEY, "late", NOON)
 
     with store.begin() as tx:
-        closed = close_data_incident(tx, project, KEY, NOON + timedelta(hours=1))
-        again = open_data_incident(tx, project, KEY, "late", NOON + timedelta(hours=9))
-        assert close_data_incident(tx, project, "another", NOON) is None
+        closed = close_missing_data_incident(tx, project, KEY, NOON + timedelta(hours=1))
+        again = open_missing_data_incident(tx, project, KEY, "late", NOON + timedelta(hours=9))
+        assert close_missing_data_incident(tx, project, "another", NOON) is None
 
     assert closed is not None
     assert (closed.state, closed.verified_at, closed.is_open) == (
@@ -58,7 +58,7 @@ def test_it_closes_itself_when_data_comes_and_opens_anew_when_it_stays_away_agai
 def test_a_look_at_the_measurements_leaves_it_alone(store: Store) -> None:
     project = a_project(store)
     with store.begin() as tx:
-        open_data_incident(tx, project, KEY, "late", NOON)
+        open_missing_data_incident(tx, project, KEY, "late", NOON)
 
     reconcile(store, NOON + timedelta(hours=1), a_budgeted_incident("a1", a_move("x")))
 

@@ -12,9 +12,9 @@ from sqlalchemy.orm import Session
 
 from perfci.model import IncidentKind, IncidentState
 from perfci.service.incidents import reconcile_incidents as reconciliation
-from perfci.service.incidents.plan_updates import NO_LONGER_SEEN, IncidentWrite
-from perfci.service.incidents.reconcile_incidents import plan_writes, reconcile_incidents
-from perfci.service.incidents.state_changes import IncidentUpdate
+from perfci.service.incidents.incident_updates import IncidentUpdate
+from perfci.service.incidents.plan_incident_writes import NO_LONGER_SEEN, IncidentWrite
+from perfci.service.incidents.reconcile_incidents import plan_incident_writes, reconcile_incidents
 from perfci.service.incidents.triage import update_incident
 from perfci.store import Store, open_store
 from perfci.store.incidents import incident_store
@@ -281,10 +281,10 @@ def test_others_write_while_a_look_compares_and_between_its_transactions(
 
     def slowly(*look: Any) -> list[IncidentWrite]:
         somebody_writes()
-        return plan_writes(*look)
+        return plan_incident_writes(*look)
 
     with monkeypatch.context() as patched:
-        patched.setattr(reconciliation, "plan_writes", slowly)
+        patched.setattr(reconciliation, "plan_incident_writes", slowly)
         result = reconcile_incidents(store, project, Policy(), seen, NOW, counted)
 
     assert (result.new, rows) == ((1, 2, 3, 4), [1, 2, 3, 4, 4])

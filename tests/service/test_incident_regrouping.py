@@ -7,8 +7,13 @@ from datetime import timedelta
 import pytest
 
 from perfci.model import IncidentState, PerfciError, Series
-from perfci.service.incidents.edit_incidents import merge_incidents, move_boundary, shift_range, split_members
-from perfci.service.incidents.state_changes import IncidentUpdate
+from perfci.service.incidents.edit_incidents import (
+    merge_incidents,
+    move_boundary,
+    shift_commit_range,
+    split_off_members,
+)
+from perfci.service.incidents.incident_updates import IncidentUpdate
 from perfci.service.incidents.triage import StaleRevision, require_incident, update_incident
 from perfci.store import Store
 from perfci.store.incidents.incident_members import load_members
@@ -151,7 +156,7 @@ def test_what_is_split_stays_apart(store: Store) -> None:
     project, y = a_project(store), id_of(store, a_series("y"))
 
     with store.begin() as tx:
-        left, new = split_members(tx, project, 1, 1, {y}, ME)
+        left, new = split_off_members(tx, project, 1, 1, {y}, ME)
     after = reconcile(store, NOW + timedelta(hours=2), whole)
 
     assert (left.headline[:8], new.number, new.headline[:8]) == ("2 series", 2, "1 series")
@@ -167,7 +172,7 @@ def test_what_is_split_from_what_sleeps_wakes_up_with_it(store: Store) -> None:
         )
 
     with store.begin() as tx:
-        _, new = split_members(tx, project, 1, 2, {y}, ME)
+        _, new = split_off_members(tx, project, 1, 2, {y}, ME)
 
     assert (new.state, new.reason, new.accepted_until) == (IncidentState.ACCEPTED, "bf16", until)
 
@@ -177,7 +182,7 @@ def test_each_part_tells_its_own_largest_move(store: Store) -> None:
     project, x = a_project(store), id_of(store, a_series("x"))
 
     with store.begin() as tx:
-        left, new = split_members(tx, project, 1, 1, {x}, ME)
+        left, new = split_off_members(tx, project, 1, 1, {x}, ME)
 
     largest = [entry.detail["largest"] for entry in (left, new)]
     assert largest == ["y got 20.0 % slower", "x got 40.0 % slower"]
@@ -189,7 +194,7 @@ def test_all_or_nothing_is_no_split(store: Store) -> None:
     project = a_project(store)
 
     with pytest.raises(PerfciError, match="and 0 would go"), store.begin() as tx:
-        split_members(tx, project, 1, 1, set(), ME)
+        split_off_members(tx, project, 1, 1, set(), ME)
 
 
 def test_a_nudge_tells_at_once_that_the_points_fit_worse(store: Store) -> None:
@@ -213,7 +218,7 @@ def test_a_nudge_back_to_the_step_fits(store: Store) -> None:
     project = a_project(store)
 
     with store.begin() as tx:
-        good, bad = shift_range(tx, project, require_incident(tx, project, 1), 2)
+        good, bad = shift_commit_range(tx, project, require_incident(tx, project, 1), 2)
         outcome = move_boundary(tx, project, 1, 1, good, bad, ME)
 
     assert (bad, outcome.weaker_count) == (a_sha(12), 0)
@@ -225,7 +230,7 @@ def test_a_nudge_by_nothing_says_so(store: Store) -> None:
     project = a_project(store)
 
     with pytest.raises(PerfciError, match="Incident 1 cannot move by 0 commits"), store.begin() as tx:
-        shift_range(tx, project, require_incident(tx, project, 1), 0)
+        shift_commit_range(tx, project, require_incident(tx, project, 1), 0)
 
 
 def test_who_saw_an_older_revision_merges_nothing(store: Store) -> None:

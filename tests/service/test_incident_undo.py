@@ -9,7 +9,7 @@ import pytest
 from perfci.model import IncidentState, PerfciError
 from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.edit_incidents import merge_incidents
-from perfci.service.incidents.state_changes import IncidentUpdate
+from perfci.service.incidents.incident_updates import IncidentUpdate
 from perfci.service.incidents.triage import StaleRevision, require_incident, undo_last_change, update_incident
 from perfci.store import Store
 from perfci.store.incidents import incident_store

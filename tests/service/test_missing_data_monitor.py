@@ -8,7 +8,7 @@ import pytest
 
 from perfci.model import IncidentState, Result, Status
 from perfci.policies import ProjectPolicies
-from perfci.service.missing_data import find_missing
+from perfci.service.missing_data import find_missing_data
 from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
 from perfci.service.worker.judge_worker import PeriodicJobs
 from perfci.store import Store
@@ -266,4 +266,7 @@ def test_the_judge_process_watches_every_project(store: Store) -> None:
 def test_runs_within_an_hour_of_the_first_are_one_report() -> None:
     arrivals = [RunArrival(n, NOON + n * timedelta(minutes=25)) for n in range(4)]
 
-    assert [report.run_ids for report in find_missing.group_reports(arrivals)] == [(0, 1, 2), (3,)]
+    assert [report.run_ids for report in find_missing_data.group_runs_into_reports(arrivals)] == [
+        (0, 1, 2),
+        (3,),
+    ]

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from perfci.model import CandidateCommit, ChangePoint, Commit, Incident, IncidentKind, Series
-from perfci.service.incidents.compute_evaluation import ProjectEvaluation
+from perfci.service.incidents.evaluate_project import ProjectEvaluation
 from perfci.service.incidents.reconcile_incidents import ReconcileResult, reconcile_incidents
 from perfci.store import Store, projects
 from perfci.store.projects import Project

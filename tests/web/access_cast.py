@@ -13,7 +13,7 @@ from werkzeug.test import TestResponse
 from perfci.auth.permissions import LOCAL, ProjectRole, Scope
 from perfci.auth.tokens import make_token
 from perfci.config import Settings
-from perfci.service.accounts import projects_and_members
+from perfci.service.accounts import projects_members_tokens
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store
 from perfci.store.access import github_bindings
@@ -87,7 +87,7 @@ class Stage:
     def _person(self, name: str, *projects: str, role: ProjectRole = ProjectRole.READER) -> Someone:
         for slug in projects:
             with self.store.begin() as tx:
-                projects_and_members.set_member(
+                projects_members_tokens.set_member(
                     tx, AuditContext(LOCAL, LONG_AGO), the(tx, slug).id, f"proxy/{name}", role
                 )
         return Someone({"X-Forwarded-User": name, "X-CSRF-Token": csrf_of(self.app, name)})
@@ -98,9 +98,9 @@ class Stage:
         act = AuditContext(LOCAL, LONG_AGO if expired else NOON)
         with self.store.begin() as tx:
             place = the(tx, projects)
-            made = projects_and_members.create_token(tx, act, place, "ci", {scope})
+            made = projects_members_tokens.create_token(tx, act, place, "ci", {scope})
             if revoked:
-                projects_and_members.revoke_token(tx, act, place.id, made.token.uid)
+                projects_members_tokens.revoke_token(tx, act, place.id, made.token.uid)
         return Someone({"Authorization": f"Bearer {made.text}"})
 
     def _job_token(self, expires_at: datetime) -> Someone:

@@ -16,7 +16,7 @@ from flask import request
 from perfci.auth.permissions import LOCAL, ProjectRole, Scope
 from perfci.auth.tokens import TOKEN_IN_TEXT_PATTERN, make_token
 from perfci.config import Settings
-from perfci.service.accounts import projects_and_members
+from perfci.service.accounts import projects_members_tokens
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store, open_store
 from perfci.store.access import api_tokens
@@ -246,7 +246,7 @@ def test_revokes_with_a_token_what_was_made_with_it(stage: Stage) -> None:
             for token in api_tokens.list_tokens(tx, project.id)
             if f"token:{token.uid}" == made["token"]["created_by"]
         )
-        projects_and_members.revoke_token(tx, AuditContext(LOCAL, NOW), project.id, maker.uid)
+        projects_members_tokens.revoke_token(tx, AuditContext(LOCAL, NOW), project.id, maker.uid)
 
     answer = stage.app.test_client().get(TOKENS, headers={"Authorization": f"Bearer {made['secret']}"})
 
@@ -258,7 +258,7 @@ def test_revokes_with_a_member_the_tokens_he_made(stage: Stage) -> None:
     bearer = {"Authorization": f"Bearer {made['secret']}"}
 
     with stage.store.begin() as tx:
-        projects_and_members.set_member(
+        projects_members_tokens.set_member(
             tx, AuditContext(LOCAL, NOW), the(tx, SECRET).id, "proxy/admin", ProjectRole.SHERIFF
         )
 
@@ -267,7 +267,7 @@ def test_revokes_with_a_member_the_tokens_he_made(stage: Stage) -> None:
 
 def test_gives_no_token_more_than_its_maker_has(stage: Stage) -> None:
     with stage.store.begin() as tx:
-        made = projects_and_members.create_token(tx, AuditContext(LOCAL, NOW), None, "all", {Scope.ADMIN})
+        made = projects_members_tokens.create_token(tx, AuditContext(LOCAL, NOW), None, "all", {Scope.ADMIN})
     everywhere = {"Authorization": f"Bearer {made.text}"}
 
     lived = stage.ask("admin", "POST", TOKENS, json={"name": "long", "scopes": ["admin"], "days": 366})

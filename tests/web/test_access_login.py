@@ -18,7 +18,7 @@ from werkzeug.test import TestResponse
 from perfci.auth.permissions import LOCAL, ProjectRole
 from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
-from perfci.service.accounts import projects_and_members
+from perfci.service.accounts import projects_members_tokens
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store, open_store
 from perfci.store.access import audit_log
@@ -88,7 +88,7 @@ class Site:
 
     def grant(self, role: ProjectRole) -> None:
         with self.store.begin() as tx:
-            projects_and_members.set_member(
+            projects_members_tokens.set_member(
                 tx, AuditContext(LOCAL, NOW), the(tx, SECRET).id, "github/583231", role
             )
 

@@ -29,7 +29,7 @@ from perfci.report.pulls.comparison_findings import IDENTICAL_INPUTS_NOTE, Findi
 from perfci.report.pulls.pull_comment import render_comment
 from perfci.report.verdict_table import format_comparison
 from perfci.runner.git_repository import GitRepository
-from perfci.service.incidents.reconcile_incidents import evaluate_local_project
+from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile
 from perfci.service.pulls.artifact_files import write_runs
 from perfci.verdicts.goals.goal_verdict import GoalVerdict
 from perfci.verdicts.policy import Policy
@@ -73,7 +73,7 @@ def measure_comparison(
                 strict=options.strict,
                 budget_s=options.budget_s,
             )
-            evaluate_local_project(store, config)
+            evaluate_and_reconcile(store, config)
             goal_verdicts = judge_commit_goals(goals, comparison, store, policy) if goals else []
     return build_findings(comparison, goal_verdicts, policy, options), comparison
 

@@ -20,9 +20,9 @@ from perfci.cli.shared.context import current_config, current_repository, open_s
 from perfci.cli.shared.options import global_options, json_option
 from perfci.model import PerfciError
 from perfci.policies import build_policy
-from perfci.report.incidents.incident_overview import serialize_incident_overview
-from perfci.report.incidents.incident_text import serialize_incident
-from perfci.service.incidents.compute_evaluation import ProjectEvaluation, derive_evaluation
+from perfci.report.incidents.incident_overview import serialize_derived_overview
+from perfci.report.incidents.incident_text import serialize_derived_incident
+from perfci.service.incidents.evaluate_project import ProjectEvaluation, evaluate_project
 from perfci.service.incidents.serialize_incidents import serialize_incident_detail, serialize_stored_overview
 from perfci.verdicts.incidents.page_budget import BudgetedIncident
 
@@ -46,7 +46,7 @@ def list_command(json_file: str | None) -> None:
         return
     evaluation = derive_incidents()
     if json_file:
-        fields = serialize_incident_overview(
+        fields = serialize_derived_overview(
             evaluation.project,
             evaluation.incidents,
             evaluation.retests,
@@ -75,7 +75,9 @@ def show_command(name: str, json_file: str | None) -> None:
     evaluation = derive_incidents()
     incident = find_incident(evaluation, name)
     if json_file:
-        write_json(json_file, serialize_incident(incident, evaluation.commits, evaluation.pages_per_week))
+        write_json(
+            json_file, serialize_derived_incident(incident, evaluation.commits, evaluation.pages_per_week)
+        )
     if json_file != "-":
         click.echo("\n".join(format_derived_incident(incident, evaluation)))
 
@@ -93,7 +95,7 @@ def derive_incidents() -> ProjectEvaluation:
     except PerfciError:
         tags = None
     with closing(open_store_to_read(config)) as store, store.read() as tx:
-        return derive_evaluation(
+        return evaluate_project(
             tx, config.project, build_policy(config.settings), config.settings.history, tags
         )
 

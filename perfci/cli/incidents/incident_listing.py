@@ -11,7 +11,7 @@ from perfci.cli.shared.context import current_config, open_store_to_read
 from perfci.model import IncidentKind
 from perfci.report.incidents import activity_log, incident_overview, notification_text
 from perfci.report.incidents import incident_text as words
-from perfci.service.incidents.compute_evaluation import ProjectEvaluation
+from perfci.service.incidents.evaluate_project import ProjectEvaluation
 from perfci.service.incidents.serialize_incidents import (
     IncidentDetail,
     IncidentOverview,
@@ -47,7 +47,7 @@ def load_stored_overview() -> IncidentOverview | None:
 
 def format_stored_overview(overview: IncidentOverview) -> Iterator[str]:
     """A summary line, then every section; re-measurements and slow drift come with their commands."""
-    yield f"{overview.project}: {overview.sentence}"
+    yield f"{overview.project}: {overview.summary_sentence}"
     for name, records in overview.sections.items():
         if records:
             yield from ("", SECTION_TITLES[name])
@@ -127,7 +127,7 @@ def format_stored_incident(incident: IncidentDetail) -> Iterator[str]:
 
 def format_derived_overview(evaluation: ProjectEvaluation) -> Iterator[str]:
     """A summary line, then every section; re-measurements and slow drift come with their commands."""
-    summary = incident_overview.incidents_summary(
+    summary = incident_overview.incident_counts_sentence(
         evaluation.incidents, len(evaluation.retests), len(evaluation.creeps)
     )
     yield f"{evaluation.project}: {summary}"
@@ -147,7 +147,7 @@ def format_derived_overview(evaluation: ProjectEvaluation) -> Iterator[str]:
         for creep in evaluation.creeps:
             yield from (
                 f"  {incident_overview.creep_sentence(creep)}",
-                f"    {incident_overview.creep_command(creep)}",
+                f"    {incident_overview.creep_compare_command(creep)}",
             )
 
 

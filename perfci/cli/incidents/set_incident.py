@@ -13,8 +13,8 @@ from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.context import local_audit_context, run_write_transaction
 from perfci.cli.shared.options import DayParam, global_options, json_option
 from perfci.model import IncidentState, PerfciError
-from perfci.service.incidents.serialize_incidents import serialize_incident
-from perfci.service.incidents.state_changes import IncidentUpdate, parse_incident_update
+from perfci.service.incidents.incident_updates import IncidentUpdate, parse_incident_update
+from perfci.service.incidents.serialize_incidents import serialize_stored_incident
 from perfci.service.incidents.triage import require_incident, update_incident, update_incidents
 from perfci.store.incidents.records import IncidentRecord
 from perfci.store.projects import Project
@@ -78,7 +78,7 @@ def command(numbers: tuple[int, ...], json_file: str | None, revision: int | Non
 
     records = run_write_transaction(apply_update)
     if json_file:
-        write_json(json_file, [serialize_incident(record) for record in records])
+        write_json(json_file, [serialize_stored_incident(record) for record in records])
     if json_file != "-" and records:
         click.echo("\n".join(line for record in records for line in format_stored_summary(record)))
     return 0 if records else 1

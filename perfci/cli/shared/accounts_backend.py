@@ -16,7 +16,11 @@ from perfci.cli.shared.context import (
     open_store_to_write,
 )
 from perfci.model import PerfciError
-from perfci.service.accounts.backends import AccountsBackend, ServerAccountsBackend, StoreAccountsBackend
+from perfci.service.accounts.store_and_server_backends import (
+    AccountsBackend,
+    ServerAccountsBackend,
+    StoreAccountsBackend,
+)
 from perfci.service.uploads.send_runs import build_client
 
 T = TypeVar("T", bound=BaseModel)

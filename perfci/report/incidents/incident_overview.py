@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from perfci.model import Retest
-from perfci.report.incidents.incident_text import CommitsBySha, format_compare_command, serialize_incident
+from perfci.report.incidents.incident_text import (
+    CommitsBySha,
+    format_compare_command,
+    serialize_derived_incident,
+)
 from perfci.report.number_format import format_count, format_signed_percent
 from perfci.report.serializers import JsonFields, serialize_series
 from perfci.report.verdict_labels import short_series_name
@@ -42,7 +46,9 @@ def _urgency_key(budgeted: BudgetedIncident) -> tuple[object, ...]:
     return not incident.confirmed_count, incident.p_value, -len(incident.members)
 
 
-def incidents_summary(budgeted_incidents: Sequence[BudgetedIncident], retests: int, creeps: int) -> str:
+def incident_counts_sentence(
+    budgeted_incidents: Sequence[BudgetedIncident], retests: int, creeps: int
+) -> str:
     """Count incidents: ``2 open incidents, 1 not alerted, 3 resolved or informational, 1 retest due``."""
     opened = sum(budgeted.is_open for budgeted in budgeted_incidents)
     held = sum(
@@ -93,12 +99,12 @@ def creep_sentence(creep: Creep) -> str:
     return f"{drift}; its change points explain the rest of the total {total}"
 
 
-def creep_command(creep: Creep) -> str:
+def creep_compare_command(creep: Creep) -> str:
     """Return the command that measures the drift in pairs."""
     return format_compare_command(creep.base, creep.head, [creep.series.cell])
 
 
-def serialize_incident_overview(
+def serialize_derived_overview(
     project: str,
     budgeted_incidents: Sequence[BudgetedIncident],
     retests: Sequence[Retest],
@@ -109,10 +115,10 @@ def serialize_incident_overview(
     """Serialize what ``perfci incidents list`` and the incidents page show."""
     return {
         "project": project,
-        "sentence": incidents_summary(budgeted_incidents, len(retests), len(creeps)),
+        "sentence": incident_counts_sentence(budgeted_incidents, len(retests), len(creeps)),
         "pages_per_week": pages_per_week,
         "incidents": [
-            serialize_incident(budgeted, commits, pages_per_week) for budgeted in budgeted_incidents
+            serialize_derived_incident(budgeted, commits, pages_per_week) for budgeted in budgeted_incidents
         ],
         "retests": [serialize_retest(retest) for retest in retests],
         "slow_drifts": [serialize_creep(creep) for creep in creeps],
@@ -143,5 +149,5 @@ def serialize_creep(creep: Creep) -> JsonFields:
         "total": creep.total_ratio,
         "p_value": creep.p_value,
         "paired": creep.paired,
-        "command": creep_command(creep),
+        "command": creep_compare_command(creep),
     }

@@ -204,7 +204,9 @@ def format_compare_command(base: str, head: str, cells: Iterable[str]) -> str:
     return f"perfci compare {base[:10]} {head[:10]} --bench {shlex.quote(pattern)}"
 
 
-def serialize_incident(budgeted: BudgetedIncident, commits: CommitsBySha, pages_per_week: int) -> JsonFields:
+def serialize_derived_incident(
+    budgeted: BudgetedIncident, commits: CommitsBySha, pages_per_week: int
+) -> JsonFields:
     """Serialize an incident with its members."""
     members = [
         {
@@ -218,10 +220,10 @@ def serialize_incident(budgeted: BudgetedIncident, commits: CommitsBySha, pages_
         }
         for change in budgeted.incident.members
     ]
-    return serialize_incident_summary(budgeted, commits, pages_per_week) | {"members": members}
+    return serialize_derived_incident_summary(budgeted, commits, pages_per_week) | {"members": members}
 
 
-def serialize_incident_summary(
+def serialize_derived_incident_summary(
     budgeted: BudgetedIncident, commits: CommitsBySha, pages_per_week: int
 ) -> JsonFields:
     """Serialize an incident without its members, which may be thousands."""

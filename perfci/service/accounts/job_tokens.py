@@ -60,7 +60,7 @@ class IssuedJobToken:
     text: str = field(repr=False)
 
 
-def build_expected_claims(settings: Settings) -> ExpectedIssuer:
+def build_expected_issuer(settings: Settings) -> ExpectedIssuer:
     """Build the expected issuer and audience from the configuration of this server."""
     if not settings.server.public_url:
         raise PerfciError(

@@ -35,7 +35,7 @@ class AlertQuality:
     noisy: tuple[NoisyBenchmark, ...]
 
     @property
-    def false_rate(self) -> float | None:
+    def false_alarm_rate(self) -> float | None:
         return self.invalid / self.judged if self.judged else None
 
 

@@ -99,7 +99,7 @@ def _move_members(
     stored.add_events(tx, [(merged.id, event), (kept.id, replace(event, text=f"took in {out_of}"))])
 
 
-def split_members(
+def split_off_members(
     tx: Transaction,
     project: Project,
     number: int,
@@ -195,7 +195,9 @@ def move_boundary(
     return outcome
 
 
-def shift_range(tx: Transaction, project: Project, record: IncidentRecord, steps: int) -> tuple[str, str]:
+def shift_commit_range(
+    tx: Transaction, project: Project, record: IncidentRecord, steps: int
+) -> tuple[str, str]:
     """Return the range of an incident shifted by ``steps`` commits along the main line."""
     if not steps:
         raise PerfciError(f"Incident {record.number} cannot move by 0 commits: give for example -1.")

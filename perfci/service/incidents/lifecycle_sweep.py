@@ -60,7 +60,7 @@ class NoisyBenchmark:
     invalid: int
 
     @property
-    def rate(self) -> float:
+    def invalid_rate(self) -> float:
         return self.invalid / self.judged
 
 
@@ -210,7 +210,7 @@ def _find_noisy_benchmarks(tx: Transaction, project: Project, now: datetime) -> 
         noisy
         for noisy in rank_noisy_benchmarks(tx, paged)
         if noisy.judged >= MIN_JUDGED
-        and noisy.rate > NOISY_RATE
+        and noisy.invalid_rate > NOISY_RATE
         and noisy.benchmark not in muted
         and not was_unmuted_since(tx, project.id, noisy.benchmark, now - MUTE_DURATION)
     ]
@@ -227,7 +227,7 @@ def rank_noisy_benchmarks(tx: Transaction, paged: Sequence[IncidentRecord]) -> l
     benchmarks = [
         NoisyBenchmark(name, count, invalid[name]) for name, count in every.items() if invalid[name]
     ]
-    return sorted(benchmarks, key=lambda noisy: (-noisy.rate, -noisy.judged, noisy.benchmark))
+    return sorted(benchmarks, key=lambda noisy: (-noisy.invalid_rate, -noisy.judged, noisy.benchmark))
 
 
 def _mute_noisy_benchmarks(
@@ -240,5 +240,13 @@ def _mute_noisy_benchmarks(
             add_mute(
                 tx,
                 project.id,
-                Mute(benchmark.benchmark, "", benchmark.rate, reason, now, now + MUTE_DURATION, SYSTEM_ACTOR),
+                Mute(
+                    benchmark.benchmark,
+                    "",
+                    benchmark.invalid_rate,
+                    reason,
+                    now,
+                    now + MUTE_DURATION,
+                    SYSTEM_ACTOR,
+                ),
             )

@@ -20,10 +20,13 @@ from perfci.config import Config
 from perfci.model import IncidentKind, IncidentState
 from perfci.policies import build_policy
 from perfci.service.audit_context import SYSTEM_ACTOR
-from perfci.service.incidents.compute_evaluation import ProjectEvaluation, derive_evaluation
+from perfci.service.incidents.evaluate_project import ProjectEvaluation, evaluate_project
 from perfci.service.incidents.lifecycle_sweep import BeginTransaction, run_lifecycle_sweep
-from perfci.service.incidents.plan_updates import DerivedIncident, IncidentWrite, UpdatePlanner
-from perfci.service.notify.enqueue_notifications import enqueue_new_incidents, enqueue_notifications
+from perfci.service.incidents.plan_incident_writes import DerivedIncident, IncidentWrite, UpdatePlanner
+from perfci.service.notify.enqueue_notifications import (
+    enqueue_new_incident_notifications,
+    enqueue_notifications,
+)
 from perfci.store import Store
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.exemptions import load_mutes
@@ -93,7 +96,7 @@ def reconcile_incidents(
     written: list[tuple[IncidentWrite, int]] = []
     for _ in range(MAX_ATTEMPTS):
         with store.read() as tx:
-            steps = plan_writes(tx, project, evaluation, now)
+            steps = plan_incident_writes(tx, project, evaluation, now)
         taken: list[int | None] = []
         for batch in _batch_writes(steps):
             with begin() as tx:
@@ -104,10 +107,10 @@ def reconcile_incidents(
             break
     run_lifecycle_sweep(store, project, policy, now, begin)
     with begin() as tx:
-        enqueue_new_incidents(
+        enqueue_new_incident_notifications(
             tx, project, now, first_evaluation=incident_store.load_last_evaluation(tx, project.id) is None
         )
-        incident_store.save_evaluation(tx, project.id, evaluation.build_record(now))
+        incident_store.save_evaluation(tx, project.id, evaluation.build_evaluation_record(now))
         mark_changed(tx, [project.id])
     return ReconcileResult(
         tuple(number for step, number in written if step.record is None),
@@ -116,20 +119,20 @@ def reconcile_incidents(
     )
 
 
-def evaluate_local_project(
+def evaluate_and_reconcile(
     store: Store, config: Config, tags: Mapping[str, Collection[str]] | None = None
 ) -> ReconcileResult:
-    """Evaluate and reconcile a project without a server; ``tags`` as in ``derive_evaluation``."""
+    """Evaluate and reconcile a project without a server; ``tags`` as in ``evaluate_project``."""
     policy = build_policy(config.settings)
     with store.read() as tx:
         project = find_project(tx, config.project)
         if project is None:
             return ReconcileResult()
-        evaluation = derive_evaluation(tx, config.project, policy, config.settings.history, tags)
+        evaluation = evaluate_project(tx, config.project, policy, config.settings.history, tags)
     return reconcile_incidents(store, project, policy, evaluation, datetime.now(UTC))
 
 
-def plan_writes(
+def plan_incident_writes(
     tx: Transaction, project: Project, evaluation: ProjectEvaluation, now: datetime
 ) -> list[IncidentWrite]:
     """Plan the writes of all changed incidents, the oldest first."""
@@ -146,16 +149,16 @@ def plan_writes(
     parts: dict[int, list[DerivedIncident]] = defaultdict(list)
     for derived, match in match_incidents(_collect_derived(tx, project, evaluation), kept, positions):
         if match is None:
-            steps.append(planner.plan_new(derived))
+            steps.append(planner.plan_new_incident(derived))
         else:
             parts[match.record.id].append(derived)
     steps += [
-        planner.plan_existing(record, members[record.id], parts[record.id])
+        planner.plan_stored_incident(record, members[record.id], parts[record.id])
         for record in records
         if record.id in parts
     ]
     steps += [
-        planner.plan_disappeared(record)
+        planner.plan_disappeared_incident(record)
         for record in records
         if record.id not in parts and record.gone_at is None
     ]

@@ -84,7 +84,7 @@ def load_incident_detail(tx: Transaction, project: Project, number: int) -> Inci
     )
 
 
-def serialize_incident(record: IncidentRecord) -> dict[str, Any]:
+def serialize_stored_incident(record: IncidentRecord) -> dict[str, Any]:
     """Serialize an incident for a list; stored decisions override derived details of the same name."""
     return (
         dict(record.detail)
@@ -109,7 +109,7 @@ class IncidentOverview:
         return [record for records in self.sections.values() for record in records]
 
     @property
-    def sentence(self) -> str:
+    def summary_sentence(self) -> str:
         return incident_overview.format_incident_counts(
             self.counts, len(self.evaluation.retests), len(self.evaluation.creeps)
         )
@@ -129,11 +129,11 @@ def serialize_stored_overview(overview: IncidentOverview) -> dict[str, Any]:
     """Serialize all incidents of a project with its last evaluation."""
     return {
         "project": overview.project,
-        "sentence": overview.sentence,
+        "sentence": overview.summary_sentence,
         "pages_per_week": overview.evaluation.pages_per_week,
         "evaluated_at": _format_time(overview.evaluation.evaluated_at),
         "incidents": [
-            serialize_incident(record)
+            serialize_stored_incident(record)
             for record in sorted(overview.all_incidents, key=lambda record: -record.number)
         ],
         "retests": list(overview.evaluation.retests),
@@ -143,7 +143,7 @@ def serialize_stored_overview(overview: IncidentOverview) -> dict[str, Any]:
 
 def serialize_incident_detail(project: Project, detail: IncidentDetail) -> dict[str, Any]:
     """Serialize an incident with its members, events and deliveries."""
-    return serialize_incident(detail.record) | {
+    return serialize_stored_incident(detail.record) | {
         "members": [
             serialize_incident_member(project.slug, member, series) for member, series in detail.members
         ],

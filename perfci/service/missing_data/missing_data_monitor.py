@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentState, Status
 from perfci.service.audit_context import SYSTEM_ACTOR
-from perfci.service.missing_data.find_missing import (
+from perfci.service.missing_data.find_missing_data import (
     EXAMINED_REPORTS,
     FAILED,
     LATE,
@@ -22,13 +22,13 @@ from perfci.service.missing_data.find_missing import (
     MissingData,
     SuiteReport,
     build_missing_data_key,
+    estimate_report_interval_s,
     find_late_suites,
     find_missing_in_reports,
     find_unresolved_units,
-    group_reports,
-    learn_interval_s,
+    group_runs_into_reports,
 )
-from perfci.service.notify.enqueue_notifications import enqueue_new_incidents
+from perfci.service.notify.enqueue_notifications import enqueue_new_incident_notifications
 from perfci.store.incidents import incident_store
 from perfci.store.incidents import reporting_schedules as stored
 from perfci.store.incidents.incident_members import add_members, load_members
@@ -63,7 +63,7 @@ class MissingDataMonitor:
     def __call__(self, tx: Transaction, project: Project, now: datetime) -> list[MissingData]:
         """Update schedules, open incidents for missing data and close those whose data returned."""
         reports = {
-            source: group_reports(arrivals)
+            source: group_runs_into_reports(arrivals)
             for source, arrivals in stored.load_arrivals(tx, project.id).items()
         }
         _update_schedules(tx, project, reports)
@@ -124,7 +124,7 @@ def _update_schedules(tx: Transaction, project: Project, reports: ReportsBySourc
         last = source_reports[-1]
         if last_run_times.get(source) != last.ended_at:
             every_s = (
-                learn_interval_s(source_reports)
+                estimate_report_interval_s(source_reports)
                 if len(source_reports) == max_reports[source.suite, source.machine_id]
                 else None
             )
@@ -155,7 +155,7 @@ def _close_incidents(
         if word in (LATE, SILENT, UNRESOLVED_UNIT) or (
             source_reports and _has_returned(tx, record, word, source_reports)
         ):
-            close_data_incident(tx, project, key, now)
+            close_missing_data_incident(tx, project, key, now)
 
 
 def _has_returned(tx: Transaction, record: IncidentRecord, kind: str, reports: Sequence[SuiteReport]) -> bool:
@@ -182,7 +182,7 @@ def _open_incidents(tx: Transaction, project: Project, missing: Sequence[Missing
             if item.machine_key in busy:
                 continue  # opened an hour later, if it is still missing then
             busy |= {item.machine_key} - {""}
-        open_data_incident(
+        open_missing_data_incident(
             tx,
             project,
             item.key,
@@ -193,7 +193,7 @@ def _open_incidents(tx: Transaction, project: Project, missing: Sequence[Missing
         )
 
 
-def open_data_incident(
+def open_missing_data_incident(
     tx: Transaction,
     project: Project,
     key: str,
@@ -238,12 +238,14 @@ def open_data_incident(
     incident_store.add_events(
         tx, [(record.id, IncidentEvent(now, SYSTEM_ACTOR, "state", "", record.state, headline))]
     )
-    enqueue_new_incidents(tx, project, now)
+    enqueue_new_incident_notifications(tx, project, now)
     mark_changed(tx, [project.id])
     return record
 
 
-def close_data_incident(tx: Transaction, project: Project, key: str, now: datetime) -> IncidentRecord | None:
+def close_missing_data_incident(
+    tx: Transaction, project: Project, key: str, now: datetime
+) -> IncidentRecord | None:
     """Close the incident of a key after its data returned; return it, if one was open."""
     existing = incident_store.find_data_incident(tx, project.id, key)
     if existing is None or existing.gone_at is not None:

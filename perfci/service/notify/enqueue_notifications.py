@@ -33,7 +33,7 @@ MAX_MEMBERS, MAX_CANDIDATES = 5, 3
 """Limits of one message, sized for a phone screen; the page has the rest."""
 
 
-def enqueue_new_incidents(
+def enqueue_new_incident_notifications(
     tx: Transaction, project: Project, now: datetime, *, first_evaluation: bool = False
 ) -> list[int]:
     """Enqueue notifications of incidents that newly page; return their numbers."""
@@ -72,7 +72,7 @@ def enqueue_notifications(
         receivers = [destination for destination in receivers if _accepts_benchmarks(destination, names)]
     if not receivers:
         return 0
-    body = build_notification_body(tx, project, record) | {
+    body = build_notification_content(tx, project, record) | {
         "at": now.isoformat(timespec="seconds"),
         "actor": actor,
         "reason": reason,
@@ -100,7 +100,7 @@ def _accepts_benchmarks(destination: Destination, benchmarks: Iterable[str]) -> 
     return not patterns or any(fnmatchcase(name, pattern) for name in benchmarks for pattern in patterns)
 
 
-def build_notification_body(tx: Transaction, project: Project, record: IncidentRecord) -> dict[str, Any]:
+def build_notification_content(tx: Transaction, project: Project, record: IncidentRecord) -> dict[str, Any]:
     """Build the content of a notification from the current incident."""
     moved = load_members(tx, record.id)
     candidates = record.detail.get("candidate_commits", ())[:MAX_CANDIDATES]

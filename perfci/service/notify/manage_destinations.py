@@ -16,7 +16,7 @@ from perfci.net.api_schemas import VISIBLE_LINE_PATTERN
 from perfci.net.smtp_mail import validate_recipient
 from perfci.net.ssrf_safe_http import parse_destination_url as web_address
 from perfci.service.audit_context import AuditContext
-from perfci.service.notify.quiet_hours import compute_send_time, parse_time
+from perfci.service.notify.quiet_hours import compute_send_time, parse_time_of_day
 from perfci.service.notify.senders import SENDERS, SenderConfig
 from perfci.store.jobs import delivery_queue
 from perfci.store.jobs.delivery_queue import WAITING, Delivery, Destination
@@ -43,7 +43,7 @@ def save_destination(
     _require_valid_names(destination)
     compute_send_time(context.at, destination.quiet, destination.digest)
     for end in {"from", "to"} & destination.quiet.keys():
-        parse_time(destination.quiet[end])
+        parse_time_of_day(destination.quiet[end])
     existing = delivery_queue.find_destination(tx, project.id, destination.name)
     kept_secret = existing.secret if secret is None and existing is not None else secret or ""
     if destination.kind == "github_issue" and not kept_secret:
@@ -119,6 +119,6 @@ def send_test_message(project: str, destination: Destination, config: SenderConf
     return ""
 
 
-def record_test_message(tx: Transaction, project: Project, name: str, context: AuditContext) -> None:
+def audit_test_message(tx: Transaction, project: Project, name: str, context: AuditContext) -> None:
     """Record a test message in the audit log, since it leaves this server."""
     context.record(tx, "destination.test", name, project.id)

@@ -24,7 +24,11 @@ def compute_send_time(
         return _find_next_occurrence(now, zone, parse_digest_time(digest))
     if "from" not in quiet or "to" not in quiet:
         return now
-    begin, end, local = parse_time(quiet["from"]), parse_time(quiet["to"]), now.astimezone(zone).time()
+    begin, end, local = (
+        parse_time_of_day(quiet["from"]),
+        parse_time_of_day(quiet["to"]),
+        now.astimezone(zone).time(),
+    )
     over_night = begin > end
     inside = (local >= begin or local < end) if over_night else begin <= local < end
     return _find_next_occurrence(now, zone, end) if inside else now
@@ -38,7 +42,7 @@ def parse_time_zone(name: str) -> ZoneInfo:
         raise PerfciError(f"{name!r} is no time zone; expected for example Europe/Berlin.") from error
 
 
-def parse_time(text: str) -> time:
+def parse_time_of_day(text: str) -> time:
     """Parse a time of day such as ``22:00``."""
     if not TIME_PATTERN.fullmatch(text):
         raise PerfciError(f"{text!r} is no time of day; expected for example 22:00.")

@@ -140,7 +140,7 @@ def compute_signature(secret: str, body: bytes) -> str:
     return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 
 
-def require_accepted(response: CheckedResponse, receiver: str) -> CheckedResponse:
+def require_accepted_response(response: CheckedResponse, receiver: str) -> CheckedResponse:
     """Raise ``DeliveryError`` for a failed response; rate limits and server errors may be retried."""
     if response.is_success:
         return response
@@ -157,7 +157,7 @@ def require_accepted(response: CheckedResponse, receiver: str) -> CheckedRespons
 
 def _post_request(url: str, body: bytes, headers: Mapping[str, str], config: SenderConfig) -> None:
     all_headers = {"Content-Type": "application/json; charset=utf-8", **headers}
-    require_accepted(
+    require_accepted_response(
         send_request("POST", url, body=body, headers=all_headers, allowed_networks=config.allowed_networks),
         "the receiver",
     )

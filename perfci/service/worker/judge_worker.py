@@ -17,11 +17,11 @@ from perfci.history.uploaded_pairs import UploadedPairs
 from perfci.model import PerfciError
 from perfci.policies import LoadPolicies
 from perfci.service.gc_tuning import tune_gc
-from perfci.service.incidents.compute_evaluation import derive_evaluation
+from perfci.service.incidents.evaluate_project import evaluate_project
 from perfci.service.incidents.lifecycle_sweep import run_lifecycle_sweep
 from perfci.service.incidents.reconcile_incidents import reconcile_incidents
 from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
-from perfci.service.notify.enqueue_notifications import enqueue_new_incidents
+from perfci.service.notify.enqueue_notifications import enqueue_new_incident_notifications
 from perfci.service.worker.lease import Lease, LeaseLost
 from perfci.store import Store
 from perfci.store.jobs import leased_work
@@ -155,7 +155,7 @@ class JudgeWorker:
                     if decisions:
                         uploaded_pairs.save_verdicts(tx, project.slug, uid, decisions, now)
             with self.store.read() as tx:
-                evaluation = derive_evaluation(tx, project.slug, policies.policy, policies.history)
+                evaluation = evaluate_project(tx, project.slug, policies.policy, policies.history)
             reconcile_incidents(
                 self.store, project, policies.policy, evaluation, self.clock(), self.lease.begin
             )
@@ -184,4 +184,4 @@ class PeriodicJobs:
                 self._missing_data_monitor(tx, project, now)
             run_lifecycle_sweep(self._store, project, self._load_policies(project).policy, now)
             with self._store.begin() as tx:
-                enqueue_new_incidents(tx, project, now)
+                enqueue_new_incident_notifications(tx, project, now)

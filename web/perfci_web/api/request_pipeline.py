@@ -31,7 +31,7 @@ from perfci.model import PerfciError
 from perfci.net.api_schemas import InvalidField, RequestShape
 from perfci.net.jwks import IssuerKeys
 from perfci.report.escaping import make_printable
-from perfci.service.accounts.projects_and_members import ensure_project
+from perfci.service.accounts.projects_members_tokens import ensure_project
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store
 from perfci.store.database import StoreUnavailable

@@ -15,7 +15,12 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.model import PerfciError
 from perfci.service.audit_context import AuditContext
-from perfci.service.incidents.edit_incidents import merge_incidents, move_boundary, shift_range, split_members
+from perfci.service.incidents.edit_incidents import (
+    merge_incidents,
+    move_boundary,
+    shift_commit_range,
+    split_off_members,
+)
 from perfci.service.incidents.triage import (
     BulkResult,
     StaleRevision,
@@ -81,7 +86,7 @@ def split_incident(project: str, number: int) -> PageResponse:
 
     def job(tx: Session, record: Project) -> None:
         series_ids = set(find_series_ids(tx, identities).values())
-        split_members(tx, record, number, parse_revision(form), series_ids, context)
+        split_off_members(tx, record, number, parse_revision(form), series_ids, context)
 
     return _submit_change(project, number, job)
 
@@ -95,7 +100,7 @@ def move_incident_boundary(project: str, number: int) -> PageResponse:
         if not offset.lstrip("+-").isdecimal() or len(offset) > 5:
             raise PerfciError("Give the number of commits to move the boundary by, for example -1.")
         incident = require_incident(tx, record, number)
-        last_good, commit = shift_range(tx, record, incident, int(offset))
+        last_good, commit = shift_commit_range(tx, record, incident, int(offset))
         move_boundary(tx, record, number, parse_revision(form), last_good, commit, context)
 
     return _submit_change(project, number, job)

@@ -14,7 +14,7 @@ from perfci.policies import ProjectPolicies
 from perfci.report.incidents import incident_overview, notification_text
 from perfci.report.incidents import incident_text as words
 from perfci.report.verdict_labels import Tone
-from perfci.service.incidents.compute_evaluation import ProjectEvaluation, derive_open_incidents
+from perfci.service.incidents.evaluate_project import ProjectEvaluation, derive_incidents
 from perfci.store.columns import EPOCH
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_members import load_member_change_points, load_members_by_incident
@@ -130,7 +130,7 @@ def load_open_incidents(tx: Session, project_record: Project, standards: Project
     """Load the open incidents; a project that was never evaluated has them derived here."""
     count, records = stored.load_open(tx, project_record.id, limit=MAX_IN_SECTION)
     if not records and not stored.has_evaluation(tx, project_record.id):
-        evaluation = derive_open_incidents(tx, project_record.slug, standards.policy, standards.history)
+        evaluation = derive_incidents(tx, project_record.slug, standards.policy, standards.history)
         derived = [evaluation.build_incident_record(incident, EPOCH) for incident in evaluation.incidents]
         records = [record for record in derived if record.is_open]
         count = len(records)
@@ -150,7 +150,7 @@ def build_list_from_evaluation(evaluation: ProjectEvaluation, now: datetime) -> 
     open_entries = {entry.record.derived_id: entry for entry in sections["open"]}
     strongest_first = sort_by_evidence([entry.record for entry in sections["open"]])
     sections["open"] = [open_entries[record.derived_id] for record in strongest_first]
-    evaluation_record = evaluation.build_record(now)
+    evaluation_record = evaluation.build_evaluation_record(now)
     counts = {name: len(entries) for name, entries in sections.items()}
     sentence = incident_overview.format_incident_counts(
         counts, len(evaluation_record.retests), len(evaluation_record.creeps)

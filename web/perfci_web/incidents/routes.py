@@ -6,9 +6,9 @@ from flask import Blueprint, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement, decide_access
-from perfci.report.incidents.incident_overview import serialize_incident_overview
+from perfci.report.incidents.incident_overview import serialize_derived_overview
 from perfci.service.incidents.alert_quality import compute_alert_quality
-from perfci.service.incidents.compute_evaluation import ProjectEvaluation, derive_evaluation
+from perfci.service.incidents.evaluate_project import ProjectEvaluation, evaluate_project
 from perfci.service.incidents.serialize_incidents import (
     load_incident_detail,
     load_incident_overview,
@@ -76,7 +76,7 @@ def incidents_json(project: str) -> Response:
             return jsonify(serialize_stored_overview(overview))
         evaluation = _evaluate(tx, record)
     return jsonify(
-        serialize_incident_overview(
+        serialize_derived_overview(
             project,
             evaluation.incidents,
             evaluation.retests,
@@ -125,7 +125,7 @@ def incident_json(project: str, number: int) -> Response:
 
 def _evaluate(tx: Session, project: Project) -> ProjectEvaluation:
     policies = web_context().load_policies(project)
-    return derive_evaluation(tx, project.slug, policies.policy, policies.history)
+    return evaluate_project(tx, project.slug, policies.policy, policies.history)
 
 
 def _load_changed_incident(tx: Session, project: Project) -> tuple[list_view_model.IncidentEntry, str] | None:

@@ -16,8 +16,12 @@ from perfci.net.api_schemas.projects_and_access import (
     RoleAssignment,
     TokenPage,
 )
-from perfci.service.accounts import projects_and_members
-from perfci.service.accounts.backends import serialize_member, serialize_project, serialize_token
+from perfci.service.accounts import projects_members_tokens
+from perfci.service.accounts.store_and_server_backends import (
+    serialize_member,
+    serialize_project,
+    serialize_token,
+)
 from perfci.store.access import api_tokens, audit_log, users
 from perfci.store.projects import find_project
 from perfci_web.api import pagination
@@ -45,7 +49,7 @@ def create_token(call: Call) -> Reply:
     request: NewToken = call.body
     scopes = {Scope(name) for name in request.scopes}
     created = call.group_commit.submit(
-        lambda tx: projects_and_members.create_token(
+        lambda tx: projects_members_tokens.create_token(
             tx, call.audit_context, call.required_project, request.name, scopes, request.days
         )
     )
@@ -54,7 +58,7 @@ def create_token(call: Call) -> Reply:
 
 def revoke_token(call: Call) -> Reply:
     removed = call.group_commit.submit(
-        lambda tx: projects_and_members.revoke_token(
+        lambda tx: projects_members_tokens.revoke_token(
             tx, call.audit_context, call.required_project.id, call.path["uid"]
         )
     )
@@ -73,7 +77,7 @@ def set_member(call: Call) -> Reply:
     request: RoleAssignment = call.body
     address, role = call.path["member"], ProjectRole(request.role)
     member = call.group_commit.submit(
-        lambda tx: projects_and_members.set_member(
+        lambda tx: projects_members_tokens.set_member(
             tx, call.audit_context, call.required_project.id, address, role, request.name or ""
         )
     )
@@ -82,7 +86,7 @@ def set_member(call: Call) -> Reply:
 
 def remove_member(call: Call) -> Reply:
     removed = call.group_commit.submit(
-        lambda tx: projects_and_members.remove_member(
+        lambda tx: projects_members_tokens.remove_member(
             tx, call.audit_context, call.required_project.id, call.path["member"]
         )
     )
@@ -95,7 +99,7 @@ def change_project(call: Call) -> Reply:
     request: ProjectPatch = call.body
     changes = request.model_dump(mode="json", exclude_none=True)
     call.group_commit.submit(
-        lambda tx: projects_and_members.change_project(
+        lambda tx: projects_members_tokens.change_project(
             tx, call.audit_context, call.required_project, **changes
         )
     )

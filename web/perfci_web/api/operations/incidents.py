@@ -9,8 +9,8 @@ from perfci.service.incidents.alert_quality import compute_alert_quality
 from perfci.service.incidents.serialize_incidents import (
     load_incident_detail,
     serialize_event,
-    serialize_incident,
     serialize_incident_detail,
+    serialize_stored_incident,
 )
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.records import IncidentRecord
@@ -65,7 +65,7 @@ def get_alert_quality(call: Call) -> Reply:
         quality = compute_alert_quality(tx, call.required_project, call.audit_context.at)
     noisy = tuple(
         shapes.NoisyBenchmarkShape(
-            benchmark=noisy.benchmark, judged=noisy.judged, invalid=noisy.invalid, rate=noisy.rate
+            benchmark=noisy.benchmark, judged=noisy.judged, invalid=noisy.invalid, rate=noisy.invalid_rate
         )
         for noisy in quality.noisy
     )
@@ -84,7 +84,7 @@ def require_incident(call: Call) -> IncidentRecord:
 
 
 def incident_shape(record: IncidentRecord) -> shapes.IncidentShape:
-    return shapes.IncidentShape(**serialize_incident(record))
+    return shapes.IncidentShape(**serialize_stored_incident(record))
 
 
 OPERATIONS = (

@@ -22,8 +22,8 @@ from perfci.net.api_schemas.destinations import (
 from perfci.net.api_schemas.incidents import DeliveryShape
 from perfci.service.incidents.serialize_incidents import serialize_delivery
 from perfci.service.notify.manage_destinations import (
+    audit_test_message,
     delete_destination,
-    record_test_message,
     save_destination,
     send_test_message,
 )
@@ -76,7 +76,7 @@ def test_destination(call: Call) -> Reply:
     if destination.kind == "email" and call.settings.notify.smtp_user:
         raise ProblemError("conflict", "Only the process that sends knows the password of the mail server.")
     call.group_commit.submit(
-        lambda tx: record_test_message(tx, call.required_project, destination.name, call.audit_context)
+        lambda tx: audit_test_message(tx, call.required_project, destination.name, call.audit_context)
     )
     problem = send_test_message(
         call.required_project.slug,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from perfci.auth.permissions import AccessRequirement, can_read
 from perfci.config import check_project_name
 from perfci.net.api_schemas.projects_and_access import NewProject, ProjectPage, ProjectShape
-from perfci.service.accounts.backends import serialize_project
-from perfci.service.accounts.projects_and_members import register_project
+from perfci.service.accounts.projects_members_tokens import create_audited_project
+from perfci.service.accounts.store_and_server_backends import serialize_project
 from perfci.store.projects import load_projects
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 
@@ -25,7 +25,7 @@ def create_project(call: Call) -> Reply:
     request: NewProject = call.body
     name = check_project_name(request.project)
     project = call.group_commit.submit(
-        lambda tx: register_project(tx, call.audit_context, name, request.visibility)
+        lambda tx: create_audited_project(tx, call.audit_context, name, request.visibility)
     )
     return Reply(serialize_project(project), 201)
 

@@ -10,8 +10,13 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement
 from perfci.net.api_schemas import incidents as shapes
-from perfci.service.incidents.edit_incidents import merge_incidents, move_boundary, shift_range, split_members
-from perfci.service.incidents.state_changes import IncidentUpdate, build_incident_update
+from perfci.service.incidents.edit_incidents import (
+    merge_incidents,
+    move_boundary,
+    shift_commit_range,
+    split_off_members,
+)
+from perfci.service.incidents.incident_updates import IncidentUpdate, parse_incident_patch
 from perfci.service.incidents.triage import StaleRevision, undo_last_change, update_incident, update_incidents
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.records import IncidentRecord
@@ -25,7 +30,7 @@ T = TypeVar("T")
 
 def change_incident(call: Call) -> Reply:
     require_incident(call)
-    number, update = call.path["number"], build_incident_update(call.body)
+    number, update = call.path["number"], parse_incident_patch(call.body)
     return _submit_change(
         call,
         lambda tx: update_incident(
@@ -51,7 +56,7 @@ def add_incident_note(call: Call) -> Reply:
 def change_incidents(call: Call) -> Reply:
     request: shapes.BulkIncidentPatch = call.body
     revisions = {incident.number: incident.revision for incident in request.incidents}
-    update = build_incident_update(request.change)
+    update = parse_incident_patch(request.change)
     result = call.group_commit.submit(
         lambda tx: update_incidents(tx, call.required_project, revisions, update, call.audit_context)
     )
@@ -88,7 +93,7 @@ def split_incident(call: Call) -> Reply:
 
     def split(tx: Session) -> tuple[IncidentRecord, IncidentRecord]:
         series_ids = set(find_series_ids(tx, call.body.series).values())
-        return split_members(
+        return split_off_members(
             tx, call.required_project, call.path["number"], call.revision, series_ids, call.audit_context
         )
 
@@ -106,7 +111,7 @@ def move_incident_boundary(call: Call) -> Reply:
         if request.commit_offset is None:
             last_good, commit = request.last_good or "", request.commit or ""
         else:
-            last_good, commit = shift_range(tx, call.required_project, record, request.commit_offset)
+            last_good, commit = shift_commit_range(tx, call.required_project, record, request.commit_offset)
         moved = move_boundary(
             tx, call.required_project, record.number, call.revision, last_good, commit, call.audit_context
         )

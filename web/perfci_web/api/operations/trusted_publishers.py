@@ -11,7 +11,7 @@ from perfci.net.api_schemas.projects_and_access import (
 )
 from perfci.net.jwks import IssuerUnavailable
 from perfci.service.accounts import repository_bindings
-from perfci.service.accounts.job_tokens import build_expected_claims, issue_job_token
+from perfci.service.accounts.job_tokens import build_expected_issuer, issue_job_token
 from perfci.store.access import github_bindings
 from perfci.store.access.github_bindings import BoundRepository
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
@@ -26,7 +26,7 @@ def exchange_token(call: Call) -> Reply:
         issued = issue_job_token(
             call.group_commit,
             call.find_signing_key,
-            build_expected_claims(call.settings),
+            build_expected_issuer(call.settings),
             request.project,
             request.token,
             now=call.audit_context.at,

@@ -93,12 +93,12 @@ TEXT_FIELDS = ("assignee", "issue_url", "fix_sha", "culprit_sha", "note")
 def parse_incident_update(fields: Mapping[str, Any]) -> IncidentUpdate:
     """Parse fields by their API names; raise ``PerfciError`` for the first invalid one."""
     try:
-        return build_incident_update(IncidentPatch.model_validate(fields))
+        return parse_incident_patch(IncidentPatch.model_validate(fields))
     except ValidationError as error:
         raise PerfciError(f"{FIELD_ERRORS[str(error.errors()[0]['loc'][0])]}.") from error
 
 
-def build_incident_update(request: IncidentPatch) -> IncidentUpdate:
+def parse_incident_patch(request: IncidentPatch) -> IncidentUpdate:
     """Build an update of exactly the fields that the request names; null empties a field."""
     values = {name: getattr(request, name) for name in request.model_fields_set}
     values |= {name: "" for name in TEXT_FIELDS if name in values and values[name] is None}

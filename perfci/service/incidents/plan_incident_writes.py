@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.model import ChangePoint, IncidentKind, IncidentState
 from perfci.report.incidents import incident_text as words
 from perfci.service.audit_context import SYSTEM_ACTOR
-from perfci.service.incidents.compute_evaluation import ProjectEvaluation
+from perfci.service.incidents.evaluate_project import ProjectEvaluation
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_members import load_member_change_points
 from perfci.store.incidents.records import IncidentEvent, IncidentMember, IncidentRecord, Mute
@@ -69,7 +69,7 @@ class UpdatePlanner:
     mutes: Sequence[Mute]
     now: datetime
 
-    def plan_new(self, derived: DerivedIncident) -> IncidentWrite:
+    def plan_new_incident(self, derived: DerivedIncident) -> IncidentWrite:
         budgeted, members = derived.budgeted, list(derived.members.values())
         columns = self.evaluation.build_incident_columns(budgeted, self.mutes)
         decided = _decide_new(budgeted, self.now)
@@ -86,7 +86,7 @@ class UpdatePlanner:
             None, columns, [event, *decided.events], members, moves=_select_commit_moves(budgeted, members)
         )
 
-    def plan_existing(
+    def plan_stored_incident(
         self,
         record: IncidentRecord,
         stored_members: Sequence[IncidentMember],
@@ -168,7 +168,7 @@ class UpdatePlanner:
             }
         return {name: value for name, value in columns.items() if getattr(record, name) != value}
 
-    def plan_disappeared(self, record: IncidentRecord) -> IncidentWrite:
+    def plan_disappeared_incident(self, record: IncidentRecord) -> IncidentWrite:
         """Plan the write of an incident no longer derived: invalid if untouched, else kept with an event."""
         if record.state is IncidentState.NEW and record.triaged_at is None and not record.pinned:
             event = IncidentEvent(

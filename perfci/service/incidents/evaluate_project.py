@@ -53,7 +53,7 @@ class ProjectEvaluation:
         One that would page is stored as monitored where all its series are muted.
         """
         incident = budgeted.incident
-        detail = words.serialize_incident_summary(budgeted, self.commits, self.pages_per_week)
+        detail = words.serialize_derived_incident_summary(budgeted, self.commits, self.pages_per_week)
         detail["largest"] = words.member_sentence(incident.members[0]) if incident.members else ""
         if sentence := words.expected_change_sentence(budgeted):
             detail["expected_change"] = sentence
@@ -92,7 +92,7 @@ class ProjectEvaluation:
             **self.build_incident_columns(budgeted),
         )
 
-    def build_record(self, now: datetime) -> EvaluationRecord:
+    def build_evaluation_record(self, now: datetime) -> EvaluationRecord:
         """Build the record of the evaluation: its retests and slow drifts."""
         retests = tuple(
             serialize_retest(retest) | {"sentence": retest_sentence(retest)} for retest in self.retests
@@ -101,7 +101,7 @@ class ProjectEvaluation:
         return EvaluationRecord(now, self.pages_per_week, retests, creeps)
 
 
-def derive_evaluation(
+def evaluate_project(
     tx: Transaction,
     project: str,
     policy: Policy,
@@ -125,7 +125,7 @@ def derive_evaluation(
     )
 
 
-def derive_open_incidents(
+def derive_incidents(
     tx: Transaction, project: str, policy: Policy, history: HistoryTable
 ) -> ProjectEvaluation:
     """Derive the incidents alone, without retests and slow drifts."""

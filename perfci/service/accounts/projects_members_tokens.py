@@ -42,14 +42,14 @@ class IssuedToken:
 def ensure_project(tx: Session, context: AuditContext, slug: str) -> Project:
     """Return the project, created with its first run where the sender may create projects."""
     try:
-        return find_project(tx, slug) or register_project(tx, context, slug, PRIVATE)
+        return find_project(tx, slug) or create_audited_project(tx, context, slug, PRIVATE)
     except PerfciError:  # a concurrent first upload created and committed it in between
         project = find_project(tx, slug)
         assert project is not None
         return project
 
 
-def register_project(tx: Session, context: AuditContext, slug: str, visibility: str) -> Project:
+def create_audited_project(tx: Session, context: AuditContext, slug: str, visibility: str) -> Project:
     """Create a project and record it in the audit log."""
     project = create_project(tx, slug, visibility, context.at)
     context.record(tx, "project.create", slug, project.id, {"visibility": visibility})

@@ -72,7 +72,7 @@ class MissingData:
     covered_keys: frozenset[str] = field(default_factory=frozenset)
 
 
-def group_reports(arrivals: Sequence[RunArrival]) -> list[SuiteReport]:
+def group_runs_into_reports(arrivals: Sequence[RunArrival]) -> list[SuiteReport]:
     """Group arrivals into reports, oldest first."""
     groups: list[list[RunArrival]] = []
     for arrival in arrivals:
@@ -86,7 +86,7 @@ def group_reports(arrivals: Sequence[RunArrival]) -> list[SuiteReport]:
     ]
 
 
-def learn_interval_s(reports: Sequence[SuiteReport]) -> float | None:
+def estimate_report_interval_s(reports: Sequence[SuiteReport]) -> float | None:
     """Return the longest recent gap in seconds; None after too few reports."""
     if len(reports) < MIN_REPORTS:
         return None
@@ -111,7 +111,7 @@ def find_late_suites(schedules: Iterable[ReportingSchedule], now: datetime) -> l
             schedule
             for schedule in machine_schedules
             if schedule.last_run_at is not None
-            and now > compute_late_time(schedule.last_run_at, schedule.every_s or 0.0)
+            and now > compute_report_deadline(schedule.last_run_at, schedule.every_s or 0.0)
         ]
         missing += (
             [_build_silent_machine(machine_schedules)]
@@ -127,7 +127,7 @@ def find_missing_in_reports(
     """Find what the newest report lacks; the loss of many series at once is one finding."""
     good = [{k for k, status in held.items() if status is Status.OK} for held in reports]
     where = f"{_format_suite_name(schedule)} on {schedule.machine.label}"
-    if has_only_failures(reports[-1]):
+    if has_only_failed_results(reports[-1]):
         measured = format_count(len(reports[-1]), "series", "series")
         explanation = f"None of {measured} was measured: see the reason of each."
         return [
@@ -135,7 +135,7 @@ def find_missing_in_reports(
                 FAILED, schedule, f"everything failed in {where}", explanation, reports[-1]
             )
         ]
-    if has_shrunk([len(held) for held in good]):
+    if has_series_count_dropped([len(held) for held in good]):
         lost = set().union(*good[:-1]) - good[-1]
         explanation = f"{len(good[-1])} series were measured, and up to {max(map(len, good))} before."
         return [
@@ -170,7 +170,7 @@ def find_unresolved_units(unresolved: Iterable[UnresolvedResult], now: datetime)
     ]
 
 
-def compute_late_time(last: datetime, every_s: float) -> datetime:
+def compute_report_deadline(last: datetime, every_s: float) -> datetime:
     """Compute the time after which a report is late."""
     return last + LATE_FACTOR * timedelta(seconds=every_s) + LATE_SLACK
 
@@ -189,13 +189,13 @@ def find_vanished_series(reports: Sequence[AbstractSet[int]]) -> set[int]:
     return often - set().union(*recent[-MIN_REPORTS_ABSENT:])
 
 
-def has_shrunk(counts: Sequence[int]) -> bool:
+def has_series_count_dropped(counts: Sequence[int]) -> bool:
     """Return whether the last report has far fewer series than the median of the four before."""
     before = sorted(counts[-EXAMINED_REPORTS:-1])
     return len(before) == EXAMINED_REPORTS - 1 and counts[-1] < SHRUNKEN_SHARE * (before[1] + before[2]) / 2
 
 
-def has_only_failures(statuses: Mapping[int, Status]) -> bool:
+def has_only_failed_results(statuses: Mapping[int, Status]) -> bool:
     """Return whether every result of a report failed; skipped results do not count."""
     tried = [status for status in statuses.values() if status is not Status.SKIPPED]
     return bool(tried) and Status.OK not in tried

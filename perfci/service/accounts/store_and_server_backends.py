@@ -21,8 +21,8 @@ from perfci.net.api_schemas.projects_and_access import (
     TokenShape,
     Visibility,
 )
-from perfci.service.accounts import projects_and_members
-from perfci.service.accounts.projects_and_members import register_project
+from perfci.service.accounts import projects_members_tokens
+from perfci.service.accounts.projects_members_tokens import create_audited_project
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store
 from perfci.store.access import api_tokens as tokens
@@ -66,12 +66,12 @@ class StoreAccountsBackend:
 
     def create_project(self, name: str, visibility: Visibility) -> ProjectShape:
         with self._store.begin() as tx:
-            return serialize_project(register_project(tx, _build_local_context(), name, visibility))
+            return serialize_project(create_audited_project(tx, _build_local_context(), name, visibility))
 
     def change_project(self, name: str, change: ProjectPatch) -> ProjectShape:
         changes: dict[str, Any] = change.model_dump(mode="json", exclude_none=True)
         with self._store.begin() as tx:
-            projects_and_members.change_project(
+            projects_members_tokens.change_project(
                 tx, _build_local_context(), require_project(tx, name), **changes
             )
             return serialize_project(require_project(tx, name))
@@ -86,14 +86,14 @@ class StoreAccountsBackend:
         scopes = {Scope(scope) for scope in request.scopes}
         with self._store.begin() as tx:
             where = None if project_name is None else require_project(tx, project_name)
-            issued = projects_and_members.create_token(
+            issued = projects_members_tokens.create_token(
                 tx, _build_local_context(), where, request.name, scopes, request.days
             )
         return CreatedToken(token=serialize_token(issued.token), secret=issued.text)
 
     def revoke_token(self, project_name: str | None, uid: str) -> bool:
         with self._store.begin() as tx:
-            return projects_and_members.revoke_token(
+            return projects_members_tokens.revoke_token(
                 tx, _build_local_context(), _get_project_id(tx, project_name), uid
             )
 
@@ -106,13 +106,13 @@ class StoreAccountsBackend:
 
     def set_member(self, project_name: str | None, member: str, role: ProjectRole) -> None:
         with self._store.begin() as tx:
-            projects_and_members.set_member(
+            projects_members_tokens.set_member(
                 tx, _build_local_context(), _get_project_id(tx, project_name), member, role
             )
 
     def remove_member(self, project_name: str | None, member: str) -> bool:
         with self._store.begin() as tx:
-            return projects_and_members.remove_member(
+            return projects_members_tokens.remove_member(
                 tx, _build_local_context(), _get_project_id(tx, project_name), member
             )
 
