@@ -514,7 +514,7 @@ def test_nothing_that_was_not_counted_is_zero() -> None:
 def test_repeats_exactly_in_a_fresh_process_of_another_hash_seed() -> None:
     here = everything()
     elsewhere = subprocess.run(
-        [sys.executable, "-c", "import test_bench_proxies; print(test_bench_proxies.everything())"],
+        [sys.executable, "-c", "import test_count_call; print(test_count_call.everything())"],
         env={
             **os.environ,
             "PYTHONHASHSEED": "22",

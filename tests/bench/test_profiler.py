@@ -414,7 +414,7 @@ def test_time_in_a_library_counts_for_the_line_that_called_it() -> None:
 
     (line,) = {line_of(row) for row in shares if row.share > 0.02}
     assert line == "json.dumps(json.loads(nested), indent=1)"
-    assert shares[0].name.startswith("tests/test_bench_profiling.py:")
+    assert shares[0].name.startswith("tests/test_profiler.py:")
 
 
 def test_a_step_is_blamed_on_the_model_and_where_it_is_perfcis_on_perfci(profiled: Profile) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from asv_runner.benchmarks import benchmark_types
 from runner.conftest import a_workbench, measured
-from runner.test_runner_outcomes import MARK, runs
+from runner.test_cell_outcomes import MARK, runs
 
 from perfci.config import Settings
 from perfci.model import Clock, Status

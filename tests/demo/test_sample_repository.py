@@ -47,7 +47,7 @@ def visits(repository: Path, shas: list[str], tmp_path_factory: pytest.TempPathF
         (trees / sha).mkdir()
         git(repository, f"--work-tree={trees / sha}", "checkout", "--force", sha, "--", ".")
     git(repository, "reset", "--hard", "--quiet", "main")
-    probe = Path(__file__).with_name("story_probe.py")
+    probe = Path(__file__).with_name("sample_probe.py")
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, str(probe), str(trees), *first.values()],

@@ -1,7 +1,7 @@
 """Visit every commit of the sample repository in a fork of its own, and print as JSON what its suite does
 there.
 
-Run as ``python story_probe.py FOLDER SHA...`` where FOLDER holds one work tree per sha.
+Run as ``python sample_probe.py FOLDER SHA...`` where FOLDER holds one work tree per sha.
 """
 
 from __future__ import annotations
