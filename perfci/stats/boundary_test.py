@@ -61,6 +61,9 @@ LONG_RUN_FACTOR, LONG_RUN_POINTS = 3, 20
 """A run three times as long as any other at its level, and of at least twenty points, is a new
 level after all."""
 
+RUN_PATTERN = re.compile(rb"\x00{2,}|\x01{2,}")
+"""Two or more points in a row at one level, booleans as the bytes numpy stores them in."""
+
 BoundarySpan = tuple[int, int, int]
 """Indices (start, boundary, end): the points start..boundary-1 against boundary..end-1."""
 
@@ -161,16 +164,14 @@ class BoundaryTest:
         The smallest of size, rank separation and z score, each over what it must be; 1 passes.
         Short first levels, spikes and mode switches get ``REJECTED_STRENGTH``.
         """
-        span = start, at, end = boundary_span(edges, k)
+        start, at, end = edges[k - 1 : k + 2]
         if start == 0 and at < SHORT_SIDE_POINTS:
             return REJECTED_STRENGTH
-        statistics = self.get_statistics(span)
-        if (
-            end - at <= MAX_SPIKE_POINTS
-            and k + 2 < len(edges)
-            and statistics.size * self.get_statistics(boundary_span(edges, k + 1)).size < 0
-        ):
-            return REJECTED_STRENGTH
+        span, statistics = self.get_statistics(edges, k)
+        if end - at <= MAX_SPIKE_POINTS and k + 2 < len(edges):
+            _, following = self.get_statistics(edges, k + 1)
+            if statistics.size * following.size < 0:
+                return REJECTED_STRENGTH
         sigmas = statistics.z_score / (error_inflation * statistics.required_z_score)
         strength = sigmas if sigmas < statistics.strength else statistics.strength
         # the mode test is the most expensive one, so only what passes all others gets it;
@@ -179,17 +180,22 @@ class BoundaryTest:
             return REJECTED_STRENGTH
         return strength
 
-    def get_statistics(self, span: BoundarySpan) -> BoundaryStatistics:
-        """Test statistics of a span, from either cache or computed."""
+    def get_statistics(self, edges: Sequence[int], k: int) -> tuple[BoundarySpan, BoundaryStatistics]:
+        """The points that test boundary ``k``, to the next boundaries and at most 40 a side, and their
+        statistics, from either cache or computed."""
+        start, at, end = edges[k - 1], edges[k], edges[k + 1]
+        # min() and max() would take three times as long, and this is the innermost call of pruning
+        start = start if start > at - MAX_SIDE_POINTS else at - MAX_SIDE_POINTS
+        end = end if end < at + MAX_SIDE_POINTS else at + MAX_SIDE_POINTS
+        span = start, at, end
         statistics = self.cache.statistics.get(span)
         if statistics is None:
-            start, at, end = span
             statistics = self.previous.statistics.get(span) if end <= self.unchanged_points else None
             statistics = statistics or compute_boundary_statistics(
                 self.logs[start:at], self.logs[at:end], self.reach, self.sigma, self.min_size
             )
             self.cache.statistics[span] = statistics
-        return statistics
+        return span, statistics
 
     def is_mode_switch(self, span: BoundarySpan) -> bool:
         """Whether the boundary of a span is one of many switches between two modes of a machine."""
@@ -203,21 +209,10 @@ class BoundaryTest:
                 or max(span[2], switch.end) > self.unchanged_points
                 or not (switch.is_final or switch.end == last)
             ):
-                sides = self.get_statistics(span)
-                switch = classify_mode_switch(self.logs[:last], span[1], sides.before, sides.after)
+                _, levels = self.get_statistics(span, 1)
+                switch = classify_mode_switch(self.logs[:last], span[1], levels.before, levels.after)
             self.cache.mode_switches[span] = switch
         return switch.is_switch
-
-
-def boundary_span(edges: Sequence[int], k: int) -> BoundarySpan:
-    """The points that test boundary ``k``: to the next boundaries, at most 40 a side."""
-    start, at, end = edges[k - 1], edges[k], edges[k + 1]
-    # min() and max() would take three times as long, and this is the innermost call of pruning
-    return (
-        start if start > at - MAX_SIDE_POINTS else at - MAX_SIDE_POINTS,
-        at,
-        end if end < at + MAX_SIDE_POINTS else at + MAX_SIDE_POINTS,
-    )
 
 
 def compute_boundary_statistics(
@@ -229,59 +224,45 @@ def compute_boundary_statistics(
     side, the size is m2 - m1 and the z score
 
         z = |m2 - m1| / (1.2533 sqrt(v1 / n1 + v2 / n2))
-        v = max(s^2, ((n - 1) s^2 + 8 sigma^2) / (n - 1 + 8)),    s = 1.4826 MAD
+        v = max(s^2, ((n - 1) s^2 + 8 sigma^2) / (n - 1 + 8)),    s = 1.4826 MAD    (Smyth 2004)
 
     ``before`` and ``after`` have shapes (n1,) and (n2,); ``sigma`` is the noise of the whole series
     and ``min_size`` the bar, both in log units (0 means any size counts).
     """
-    left, right = _SortedSide.from_points(before, sigma), _SortedSide.from_points(after, sigma)
-    nearest_before = sort_points(before[-reach:])[1] if len(before) > reach else left.median
-    nearest_after = sort_points(after[:reach])[1] if len(after) > reach else right.median
+    sides = []
+    for points in (before, after):
+        ordered, median = sort_points(points)
+        distances, mad = sort_points(np.abs(ordered - median))
+        # moderated by the noise of the series: three points may happen to lie close together
+        own, df = (MAD_TO_SIGMA * mad) ** 2, len(points) - 1
+        moderated = (df * own + SERIES_NOISE_DF * sigma**2) / (df + SERIES_NOISE_DF)
+        sides.append((ordered, median, distances, max(own, moderated) / len(points)))
+    (ordered_before, median_before, _, variance_before), (ordered_after, median_after, _, variance_after) = (
+        sides
+    )
+    nearest_before = sort_points(before[-reach:])[1] if len(before) > reach else median_before
+    nearest_after = sort_points(after[:reach])[1] if len(after) > reach else median_after
     size = nearest_after - nearest_before
     relative_size = abs(size) / min_size if min_size else math.inf
     shortest, needed = min(len(before), len(after)), MIN_RANK_SEPARATION
     if shortest < LONG_SIDE_POINTS:
         needed = max(needed, critical_separation(len(before), len(after), RANK_TEST_LEVEL))
-    apart = rank_separation(left.ordered, right.ordered) / needed
+    apart = rank_separation(ordered_before, ordered_after) / needed
     # long sides may pass with their cores instead, so that a share of spikes does not hide a step
     if apart < min(relative_size, 1.0) and shortest >= LONG_SIDE_POINTS:
-        apart = max(apart, rank_separation(left.core_points(), right.core_points()) / needed)
-    is_short = len(before) < SHORT_SIDE_POINTS or len(after) < SHORT_SIDE_POINTS
+        cores = []
+        for ordered, median, distances, _ in sides:
+            farthest = distances[int(CORE_SHARE * (len(ordered) - 1))]
+            cores.append(ordered[np.abs(ordered - median) <= farthest])
+        apart = max(apart, rank_separation(*cores) / needed)
     return BoundaryStatistics(
         size=size,
         strength=min(relative_size, apart),
-        z_score=abs(size) / (MEDIAN_ERROR_RATIO * math.sqrt(left.variance + right.variance)),
-        required_z_score=MIN_SIGMAS_SHORT_SIDE if is_short else MIN_SIGMAS,
-        before=left.median,
-        after=right.median,
+        z_score=abs(size) / (MEDIAN_ERROR_RATIO * math.sqrt(variance_before + variance_after)),
+        required_z_score=MIN_SIGMAS_SHORT_SIDE if shortest < SHORT_SIDE_POINTS else MIN_SIGMAS,
+        before=median_before,
+        after=median_after,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _SortedSide:
-    """The points of one side sorted, their median, and the sorted distances from it.
-
-    ``variance`` is that of the side's mean, moderated by the noise of the series (Smyth 2004).
-    """
-
-    ordered: Floats
-    median: float
-    distances: Floats
-    variance: float
-
-    @classmethod
-    def from_points(cls, points: Floats, sigma: float) -> _SortedSide:
-        """Sort the points of one side; ``sigma`` is the noise of the series."""
-        ordered, level = sort_points(points)
-        distances, mad = sort_points(np.abs(ordered - level))
-        own, df = (MAD_TO_SIGMA * mad) ** 2, len(points) - 1
-        moderated = (df * own + SERIES_NOISE_DF * sigma**2) / (df + SERIES_NOISE_DF)
-        return cls(ordered, level, distances, max(own, moderated) / len(points))
-
-    def core_points(self) -> Floats:
-        """The three quarters of the points nearest to the median."""
-        farthest = self.distances[int(CORE_SHARE * (len(self.ordered) - 1))]
-        return np.asarray(self.ordered[np.abs(self.ordered - self.median) <= farthest])
 
 
 def rank_separation(before: ArrayLike, after: ArrayLike) -> float:
@@ -333,10 +314,26 @@ def classify_mode_switch(logs: Floats, boundary: int, old_level: float, new_leve
     one, so a decision that does not rest on the last run is final.
     """
     first = max(0, boundary - SWITCH_WINDOW)
-    runs = _find_runs(logs[first:], old_level, new_level)
+    # alternating runs at the old (False) and the new (True) level, as (start, end, is_new); a point
+    # belongs to a level within a third of the distance between the two
+    recent, near = logs[first:], abs(new_level - old_level) / 3
+    at_new = np.abs(recent - new_level) < near
+    positions = (at_new | (np.abs(recent - old_level) < near)).nonzero()[0]
+    runs: list[tuple[int, int, bool]] = []
+    for match in RUN_PATTERN.finditer(at_new[positions].tobytes()):
+        start, end, is_new = (
+            int(positions[match.start()]),
+            int(positions[match.end() - 1]) + 1,
+            match[0][0] == 1,
+        )
+        # two runs at one level with stray points between them are one run
+        if runs and runs[-1][2] == is_new:
+            start = runs.pop()[0]
+        runs.append((start, end, is_new))
     begun_after = len(runs) > 1 and runs[1][0] >= boundary - first
     if len(runs) < MIN_RUNS or begun_after:
         return ModeSwitch(False, is_final=begun_after, end=len(logs))
+    # the run of the boundary is a switch unless it is much longer than every other at the new level
     own = next(
         (k for k, (_, end, is_new) in enumerate(runs) if is_new and end > boundary - first), len(runs) - 1
     )
@@ -345,27 +342,3 @@ def classify_mode_switch(logs: Floats, boundary: int, old_level: float, new_leve
         LONG_RUN_FACTOR * max(other_lengths, default=0), LONG_RUN_POINTS
     )
     return ModeSwitch(is_switch, is_final=is_switch and own < len(runs) - 1, end=len(logs))
-
-
-def _find_runs(logs: Floats, old_level: float, new_level: float) -> list[tuple[int, int, bool]]:
-    """Alternating runs at the old (False) and the new (True) level, as (start, end, is_new); single
-    points are no runs.
-
-    A point belongs to a level within a third of the distance between the two.
-    """
-    near = abs(new_level - old_level) / 3
-    at_new = np.abs(logs - new_level) < near
-    positions = (at_new | (np.abs(logs - old_level) < near)).nonzero()[0]
-    runs: list[tuple[int, int, bool]] = []
-    for run in RUN_PATTERN.finditer(at_new[positions].tobytes()):
-        first, last = run.span()
-        start, end, is_new = int(positions[first]), int(positions[last - 1]) + 1, run[0][0] == 1
-        # two runs at one level with stray points between them are one run
-        if runs and runs[-1][2] == is_new:
-            start = runs.pop()[0]
-        runs.append((start, end, is_new))
-    return runs
-
-
-RUN_PATTERN = re.compile(rb"\x00{2,}|\x01{2,}")
-"""Two or more points in a row at one level, booleans as the bytes numpy stores them in."""

@@ -22,7 +22,6 @@ from perfci.stats.boundary_test import (
     BoundaryTest,
     BoundaryTestCache,
     RemovedBoundary,
-    boundary_span,
     sort_points,
 )
 from perfci.stats.location import Floats
@@ -295,7 +294,7 @@ def _locate_steps(test: BoundaryTest, boundaries: Sequence[int]) -> tuple[LevelS
     edges = [0, *boundaries, len(test.logs)]
     steps: list[LevelStep] = []
     for k, boundary in enumerate(boundaries, 1):
-        statistics = test.get_statistics(boundary_span(edges, k))
+        _, statistics = test.get_statistics(edges, k)
         after_last = (steps[-1].index if steps else 0) + MIN_SEGMENT_POINTS
         first = min(max(after_last, boundary - RELOCATION_REACH), boundary)
         last = max(min(edges[k + 1] - MIN_SEGMENT_POINTS, boundary + RELOCATION_REACH), boundary)
