@@ -62,29 +62,16 @@ autocorrelation."""
 
 
 @dataclass(frozen=True, slots=True)
-class LevelStep:
-    """The level moves at ``index``, the first point of the new level, by the log ratio ``size``."""
-
-    index: int
-    size: float
-
-
-@dataclass(frozen=True, slots=True)
 class SegmentedSeries:
-    """A series of shape (n,), its steps of at least ``bar`` (0: every step), and what an update
-    needs."""
+    """A series of shape (n,), the (index, after / before - 1) of its steps of at least ``bar`` (0: every
+    step), and what an update needs."""
 
     values: Floats = field(default_factory=lambda: np.empty(0))
     bar: float = 0.05
-    steps: tuple[LevelStep, ...] = ()
+    change_points: list[tuple[int, float]] = field(default_factory=list)
     _preprocessed: PreprocessedSeries | None = None
     _partition: Partition = EMPTY_PARTITION
     _test_cache: BoundaryTestCache = field(default_factory=BoundaryTestCache)
-
-    @property
-    def change_points(self) -> list[tuple[int, float]]:
-        """The (index, after / before - 1) of every step."""
-        return [(step.index, math.expm1(step.size)) for step in self.steps]
 
 
 def detect_change_points(values: Sequence[float], min_effect: float = 0.05) -> list[tuple[int, float]]:
@@ -135,14 +122,25 @@ def update_segmentations(
         before = previous[k]._preprocessed
         has_same_units = before is not None and (before.sigma, before.scale) == (series.sigma, series.scale)
         reusable.append(count_unaffected_medians(equal_points[k], CLIP_REACH) if has_same_units else 0)
-    partitions = _update_partitions([previous[k]._partition for k in changed], preprocessed, reusable)
+    # clip the spikes behind that prefix, and extend each partition by the clipped values
+    new_points: dict[int, Floats] = {}
+    for batch in batch_by_key([(len(line.logs), reusable[k]) for k, line in enumerate(preprocessed)]):
+        clipped = clip_spikes([preprocessed[k] for k in batch], reusable[batch[0]])
+        new_points |= zip(batch, clipped, strict=True)
+    prefixes = []
+    for k, points in zip(changed, reusable, strict=True):
+        partition = previous[k]._partition
+        sums, costs = partition.cumulative_sums[: points + 1], partition.costs[: points + 1]
+        prefixes.append(Partition(sums, costs, partition.last_segment_starts[: points + 1]))
+    partitions = extend_partitions(prefixes, [new_points[k] for k in range(len(changed))])
+    # test the boundaries of each partition
     for k, series, prefix, partition in zip(changed, preprocessed, reusable, partitions, strict=True):
         bar, test_cache = previous[k].bar, previous[k]._test_cache
         # in other units (no reusable prefix) equal values have other test statistics
         unchanged_points = equal_points[k] if prefix else 0
         sums = partition.cumulative_sums
         test = BoundaryTest(series.logs, sums, series.sigma, bar, test_cache, unchanged_points)
-        steps = prune_boundaries(test, partition.boundaries)
+        steps = locate_steps(test, prune_boundaries(test, partition.boundaries))
         updated[k] = SegmentedSeries(arrays[k], bar, steps, series, partition, test.cache)
     return updated
 
@@ -159,51 +157,52 @@ def _validate_values(values: Sequence[float] | Floats) -> Floats:
     return line
 
 
-def _update_partitions(
-    previous: Sequence[Partition], preprocessed: Sequence[PreprocessedSeries], reusable: Sequence[int]
-) -> list[Partition]:
-    """Extend each partition by the clipped values after its reusable prefix."""
-    new_points: dict[int, Floats] = {}
-    for batch in batch_by_key([(len(line.logs), reusable[k]) for k, line in enumerate(preprocessed)]):
-        clipped = clip_spikes([preprocessed[k] for k in batch], reusable[batch[0]])
-        new_points |= zip(batch, clipped, strict=True)
-    kept = []
-    for partition, points in zip(previous, reusable, strict=True):
-        sums, costs = partition.cumulative_sums[: points + 1], partition.costs[: points + 1]
-        kept.append(Partition(sums, costs, partition.last_segment_starts[: points + 1]))
-    return extend_partitions(kept, [new_points[k] for k in range(len(preprocessed))])
-
-
-def prune_boundaries(test: BoundaryTest, candidates: Sequence[int]) -> tuple[LevelStep, ...]:
+def prune_boundaries(test: BoundaryTest, candidates: Sequence[int]) -> list[int]:
     """Remove the weakest boundary until all that are left pass; its neighbours are tested again
     each time.
 
     First as if neighbouring points were independent, which costs no pass over the whole series;
     then with standard errors widened by the autocorrelation of what is left.
     """
-    kept = _prune_assuming_independence(test, _replay_removals(test, candidates))
+    edges, previous = [0, *candidates, len(test.logs)], test.previous
+    if (
+        previous.removed
+        and previous.candidates == candidates
+        and test.unchanged_points == previous.point_count
+    ):
+        edges = _replay_removals(test, edges)
+    strengths = [test.compute_strength(edges, k) for k in range(1, len(edges) - 1)]
+    while strengths and (lowest := min(strengths)) < 1:
+        weakest = strengths.index(lowest)
+        del strengths[weakest]
+        next_strength = min(strengths, default=math.inf) if weakest == len(strengths) else math.inf
+        test.cache.removed.append(RemovedBoundary(edges.pop(weakest + 1), lowest, next_strength))
+        # the boundary before the previous one is rejected where a spike follows it, which may now be longer
+        neighbours = 2 if edges[weakest] - edges[weakest - 1] <= MAX_SPIKE_POINTS else 1
+        for k in range(max(weakest - neighbours, 0), min(weakest + 1, len(strengths))):
+            strengths[k] = test.compute_strength(edges, k + 1)
     # only these first removals are replayed: the second phase depends on the whole series
     test.cache.point_count, test.cache.candidates = len(test.logs), candidates
-    while kept and (least := _weakest_boundary(test, kept)) is not None:
-        kept.remove(least)
-    return _locate_steps(test, kept)
+    while any(test.compute_strength(edges, k, MAX_ERROR_INFLATION) < 1 for k in range(1, len(edges) - 1)):
+        inflation = math.sqrt(_variance_inflation(test.clipped, edges))
+        strengths = [test.compute_strength(edges, k, inflation) for k in range(1, len(edges) - 1)]
+        if (lowest := min(strengths)) >= 1:
+            break
+        del edges[strengths.index(lowest) + 1]
+    return edges[1:-1]
 
 
-def _replay_removals(test: BoundaryTest, candidates: Sequence[int]) -> list[int]:
-    """Repeat the removals of the previous run as far as appended points cannot change them.
+def _replay_removals(test: BoundaryTest, edges: Sequence[int]) -> list[int]:
+    """Repeat the removals of the previous run as far as appended points cannot change them; return
+    the edges that are left.
 
     Appended points change only the statistics of the last boundary and the mode switches. As long
     as no mode switch differs, and the last boundary is no weaker against the one that was removed
     instead, the removals come in the same order and need no new test.
     """
-    previous, edges = test.previous, [0, *candidates, len(test.logs)]
-    if (
-        not previous.removed
-        or test.unchanged_points != previous.point_count
-        or candidates != previous.candidates
-        or not _has_same_mode_switches(test)
-    ):
-        return edges[1:-1]
+    previous, edges = test.previous, list(edges)
+    if not _has_same_mode_switches(test):
+        return edges
     test.cache.statistics |= {
         span: statistics for span, statistics in previous.statistics.items() if span[2] < previous.point_count
     }
@@ -226,7 +225,7 @@ def _replay_removals(test: BoundaryTest, candidates: Sequence[int]) -> list[int]
             removal._replace(strength=strength) if removal.boundary == last_boundary else removal
         )
         edges.remove(removal.boundary)
-    return edges[1:-1]
+    return edges
 
 
 def _has_same_mode_switches(test: BoundaryTest) -> bool:
@@ -241,61 +240,32 @@ def _has_same_mode_switches(test: BoundaryTest) -> bool:
     return True
 
 
-def _prune_assuming_independence(test: BoundaryTest, boundaries: Sequence[int]) -> list[int]:
-    """Boundaries that pass as if neighbouring points were independent."""
-    edges = [0, *boundaries, len(test.logs)]
-    strengths = [test.compute_strength(edges, k) for k in range(1, len(edges) - 1)]
-    while strengths and (lowest := min(strengths)) < 1:
-        weakest = strengths.index(lowest)
-        del strengths[weakest]
-        next_strength = min(strengths, default=math.inf) if weakest == len(strengths) else math.inf
-        test.cache.removed.append(RemovedBoundary(edges.pop(weakest + 1), lowest, next_strength))
-        # the boundary before the previous one is rejected where a spike follows it, which may now be longer
-        neighbours = 2 if edges[weakest] - edges[weakest - 1] <= MAX_SPIKE_POINTS else 1
-        for k in range(max(weakest - neighbours, 0), min(weakest + 1, len(strengths))):
-            strengths[k] = test.compute_strength(edges, k + 1)
-    return edges[1:-1]
-
-
-def _weakest_boundary(test: BoundaryTest, boundaries: Sequence[int]) -> int | None:
-    """The weakest boundary that fails with autocorrelated noise; None where all pass."""
-    edges = [0, *boundaries, len(test.logs)]
-    inner = range(1, len(edges) - 1)
-    if all(test.compute_strength(edges, k, MAX_ERROR_INFLATION) >= 1 for k in inner):
-        return None
-    wider = math.sqrt(_variance_inflation(test.clipped, boundaries))
-    strengths = [test.compute_strength(edges, k, wider) for k in inner]
-    lowest = min(strengths)
-    return boundaries[strengths.index(lowest)] if lowest < 1 else None
-
-
-def _variance_inflation(clipped: Floats, boundaries: Sequence[int]) -> float:
+def _variance_inflation(clipped: Floats, edges: Sequence[int]) -> float:
     """Factor by which autocorrelation widens the variance of a mean of neighbouring points.
 
     With r the lag-1 autocorrelation of the residuals around k levels in n points, corrected for the
     share that estimating the levels hides (Kendall 1954): r + k (1 + 3 r) / n.
     """
-    edges = [0, *boundaries, len(clipped)]
     parts = [clipped[start:end] for start, end in pairwise(edges)]
     residuals = np.concatenate([part - sort_points(part)[1] for part in parts])
     r = float((residuals[1:] * residuals[:-1]).mean() / max(float((residuals**2).mean()), 1e-12))
     # estimating a level from few points makes their residuals look less correlated than they are
-    hidden = (len(boundaries) + 1) * (1 + 3 * max(r, 0.0)) / len(clipped)
+    hidden = (len(edges) - 1) * (1 + 3 * max(r, 0.0)) / len(clipped)
     return ar1_inflation(min(max(r + hidden, 0.0), MAX_AUTOCORRELATION))
 
 
-def _locate_steps(test: BoundaryTest, boundaries: Sequence[int]) -> tuple[LevelStep, ...]:
+def locate_steps(test: BoundaryTest, boundaries: Sequence[int]) -> list[tuple[int, float]]:
     """Place each boundary where the unclipped values separate best, by absolute distance from both
-    levels.
+    levels; return the (index, after / before - 1) of the steps.
 
     Segmentation works on clipped values: a spike just before a step is pulled towards the level
     after it, which can shift the boundary by a few points.
     """
     edges = [0, *boundaries, len(test.logs)]
-    steps: list[LevelStep] = []
+    steps: list[tuple[int, float]] = []
     for k, boundary in enumerate(boundaries, 1):
         _, statistics = test.get_statistics(edges, k)
-        after_last = (steps[-1].index if steps else 0) + MIN_SEGMENT_POINTS
+        after_last = (steps[-1][0] if steps else 0) + MIN_SEGMENT_POINTS
         first = min(max(after_last, boundary - RELOCATION_REACH), boundary)
         last = max(min(edges[k + 1] - MIN_SEGMENT_POINTS, boundary + RELOCATION_REACH), boundary)
         near = test.logs[first:last]
@@ -304,5 +274,5 @@ def _locate_steps(test: BoundaryTest, boundaries: Sequence[int]) -> tuple[LevelS
         best = int(costs.argmin())
         gain = costs[boundary - first] - costs[best]
         is_better = gain > MIN_RELOCATION_GAIN * abs(statistics.after - statistics.before)
-        steps.append(LevelStep(first + best if is_better else boundary, statistics.size))
-    return tuple(steps)
+        steps.append((first + best if is_better else boundary, math.expm1(statistics.size)))
+    return steps

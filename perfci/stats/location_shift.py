@@ -127,11 +127,18 @@ def unpaired_shift(base: Floats, head: Floats) -> Shift:
     processes with heavy tails pull them apart, a t interval would trust the mean alone, and a
     handful of processes cannot say which of the two is right.
     """
-    kept_base, kept_head = _drop_outliers(base, head)
-    shares = []
-    for side in (kept_base, kept_head):
-        variance = max(float(side.var(ddof=1)), LEVEL_RESOLUTION**2) if len(side) > 1 else math.inf
-        shares.append(variance / len(side))
+    # disturbances only slow a process down: those far above the others of their side are dropped, but no
+    # more than a fifth of it
+    residuals = [side - np.median(side) for side in (base, head)]
+    limit = OUTLIER_SIGMAS * _robust_sigma(np.concatenate(residuals), centres=2)
+    kept, shares = [], []
+    for side, distances in zip((base, head), residuals, strict=True):
+        near = distances <= limit
+        few = np.count_nonzero(~near) <= OUTLIER_SHARE * len(side)
+        kept.append(side[near] if few and np.count_nonzero(near) >= 2 else side)
+        variance = max(float(kept[-1].var(ddof=1)), LEVEL_RESOLUTION**2) if len(kept[-1]) > 1 else math.inf
+        shares.append(variance / len(kept[-1]))
+    kept_base, kept_head = kept
     share_base, share_head = shares
     total = share_base + share_head
     df = total**2 / (share_base**2 / max(len(kept_base) - 1, 1) + share_head**2 / max(len(kept_head) - 1, 1))
@@ -343,21 +350,6 @@ def _correlation_p_value(base: Floats, head: Floats) -> float:
     r = min(max(r, -0.999999), 0.999999)
     df = len(base) - 2
     return float(stdtr(df, -r * math.sqrt(df / (1 - r * r))))
-
-
-def _drop_outliers(base: Floats, head: Floats) -> tuple[Floats, Floats]:
-    """Drop processes far above the others of their side: disturbances only slow a process down.
-
-    No side loses more than a fifth, nor all but one.
-    """
-    residuals = [side - np.median(side) for side in (base, head)]
-    limit = OUTLIER_SIGMAS * _robust_sigma(np.concatenate(residuals), centres=2)
-    kept = []
-    for side, distances in zip((base, head), residuals, strict=True):
-        near = distances <= limit
-        few = np.count_nonzero(~near) <= OUTLIER_SHARE * len(side)
-        kept.append(side[near] if few and np.count_nonzero(near) >= 2 else side)
-    return kept[0], kept[1]
 
 
 def _inlier_pairs(ratios: Floats) -> np.ndarray:

@@ -80,7 +80,11 @@ def preprocess_series(
     """
     logs, scales, prefixes = [], [], []
     for row, (series, equal_points) in zip(values, previous, strict=True):
-        scale = 0.0 if (row > 0).all() else _typical_size(row)
+        scale = 0.0
+        if not (row > 0).all():
+            # a difference of values with zeros or negatives still reads as a share of their typical size
+            sizes = np.abs(row)
+            scale = float(np.median(sizes)) or float(sizes.max()) or 1.0
         logs.append(row / scale if scale else np.log(row))
         scales.append(scale)
         prefixes.append(equal_points if series is not None and series.scale == scale else 0)
@@ -108,12 +112,6 @@ def batch_by_key(keys: Sequence[tuple[int, int]]) -> list[list[int]]:
         for _, places in sorted(places_by_key.items())
         for k in range(0, len(places), ROWS_PER_BATCH)
     ]
-
-
-def _typical_size(values: Floats) -> float:
-    """Divisor of values with zeros or negatives: a difference still reads as a share of it."""
-    size = np.abs(values)
-    return float(np.median(size)) or float(size.max()) or 1.0
 
 
 def estimate_noise(logs: Floats, running_medians: Floats) -> Floats:
@@ -196,37 +194,27 @@ def extend_partitions(partitions: Sequence[Partition], new_points: Sequence[Floa
         range(len(partitions)), key=lambda row: (len(partitions[row].cumulative_sums), len(new_points[row]))
     )
     results: dict[int, Partition] = {}
-    for start in range(0, len(order), ROWS_PER_BATCH):
-        block = order[start : start + ROWS_PER_BATCH]
-        results |= zip(
-            block,
-            _solve_batch([partitions[row] for row in block], [new_points[row] for row in block]),
-            strict=True,
-        )
+    for begin in range(0, len(order), ROWS_PER_BATCH):
+        block = order[begin : begin + ROWS_PER_BATCH]
+        sizes = {row: len(partitions[row].cumulative_sums) + len(new_points[row]) for row in block}
+        sums, costs = np.zeros((2, len(block), max(sizes.values())))
+        starts = np.zeros(sums.shape, dtype=np.int32)
+        for place, row in enumerate(block):
+            old = partitions[row]
+            size = len(old.cumulative_sums)
+            sums[place, :size], costs[place, :size] = old.cumulative_sums, old.costs
+            starts[place, :size] = old.last_segment_starts
+            new_sums = np.cumsum(np.concatenate([old.cumulative_sums[-1:], new_points[row]]))
+            sums[place, size - 1 : sizes[row]] = new_sums
+        # where partitions end at different points, the common part is computed again, with the same result
+        _fill_costs(sums, costs, starts, min(len(partitions[row].cumulative_sums) for row in block))
+        # a shorter series is read off earlier
+        for place, row in enumerate(block):
+            n = sizes[row]
+            results[row] = Partition(
+                sums[place, :n].copy(), costs[place, :n].copy(), starts[place, :n].copy()
+            )
     return [results[row] for row in range(len(partitions))]
-
-
-def _solve_batch(partitions: Sequence[Partition], new_points: Sequence[Floats]) -> list[Partition]:
-    """Extend a batch in step; a shorter series is read off earlier.
-
-    Where series start at different points, the common part is computed again, with the same result.
-    """
-    sizes = [len(old.cumulative_sums) + len(new) for old, new in zip(partitions, new_points, strict=True)]
-    sums, costs = np.zeros((2, len(partitions), max(sizes)))
-    begins = np.zeros(sums.shape, dtype=np.int32)
-    for row, (old, new) in enumerate(zip(partitions, new_points, strict=True)):
-        size = len(old.cumulative_sums)
-        sums[row, :size], costs[row, :size], begins[row, :size] = (
-            old.cumulative_sums,
-            old.costs,
-            old.last_segment_starts,
-        )
-        sums[row, size - 1 : sizes[row]] = np.cumsum(np.concatenate([old.cumulative_sums[-1:], new]))
-    _fill_costs(sums, costs, begins, min(len(old.cumulative_sums) for old in partitions))
-    return [
-        Partition(sums[row, :n].copy(), costs[row, :n].copy(), begins[row, :n].copy())
-        for row, n in enumerate(sizes)
-    ]
 
 
 def _fill_costs(

@@ -63,7 +63,7 @@ def same(left: SegmentedSeries, other: SegmentedSeries) -> bool:
     """Whether two lines tell the same, and know the same to the last bit."""
     costs = np.array_equal(left._partition.costs, other._partition.costs)
     return (
-        left.steps == other.steps
+        left.change_points == other.change_points
         and costs
         and np.array_equal(left._partition.last_segment_starts, other._partition.last_segment_starts)
     )

@@ -17,7 +17,7 @@ from perfci.report.incidents.incident_overview import retest_sentence, serialize
 from perfci.store.incidents.exemptions import load_expected_changes
 from perfci.store.incidents.records import MONITORED, PAGE, EvaluationRecord, IncidentRecord, Mute
 from perfci.verdicts.expected_change import ExpectedChange
-from perfci.verdicts.history.change_point_detection import find_jumps, list_retests
+from perfci.verdicts.history.change_point_detection import find_jumps
 from perfci.verdicts.history.release_creep import Creep, find_creeps
 from perfci.verdicts.incidents.incident_builder import build_bad_session_incidents, build_incidents
 from perfci.verdicts.incidents.page_budget import (
@@ -120,8 +120,10 @@ def evaluate_project(
     creeps = find_creeps(
         snapshot.load_creep_histories(releases, newest), snapshot.visit_index.positions, rules=policy.rule_for
     )
+    # a jump that went back needs no pairs
+    retests = [jump.retest for jump in single if jump.persists is not False]
     return ProjectEvaluation(
-        project, budgeted, list_retests(single), creeps, snapshot.visit_index.by_sha, history.pages_per_week
+        project, budgeted, retests, creeps, snapshot.visit_index.by_sha, history.pages_per_week
     )
 
 

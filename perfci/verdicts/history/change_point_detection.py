@@ -142,17 +142,18 @@ def segment_histories(
         else:
             values = [[level for _, level in levels] for levels in group.values()]
             steps = dict(zip(group, detect_change_points_in_many(values, bar), strict=True))
-        change_points |= {
-            series: _build_change_points(series, histories[series], steps[series]) for series in group
-        }
-    return {
-        series: [
-            change
-            for change in change_points[series]
-            if abs(change.after - change.before) > rules(series).floor
-        ]
-        for series in histories
-    }
+        for series, series_steps in steps.items():
+            measured = [level for _, level in histories[series]]
+            edges = [0, *(index for index, _ in series_steps), len(measured)]
+            moves = []
+            for k, (index, relative_change) in enumerate(series_steps):
+                sha, last_good = histories[series][index][0], histories[series][index - 1][0]
+                before, after = median(measured[edges[k] : index]), median(measured[index : edges[k + 2]])
+                if abs(after - before) > rules(series).floor:
+                    moves.append(ChangePoint(series, sha, last_good, relative_change, before, after))
+            change_points[series] = moves
+    # in the order given, not by bar
+    return {series: change_points[series] for series in histories}
 
 
 def _find_exact_changes(series: Series, measured: LevelHistory, rule: Rule) -> list[ChangePoint]:
@@ -169,24 +170,6 @@ def _find_exact_changes(series: Series, measured: LevelHistory, rule: Rule) -> l
         )
         for (last_good, before), (sha, after) in itertools.pairwise(measured)
         if abs(after - before) > max(rule.floor, rule.effective_exact_bar * abs(before))
-    ]
-
-
-def _build_change_points(
-    series: Series, measured: LevelHistory, steps: Sequence[tuple[int, float]]
-) -> list[ChangePoint]:
-    levels = [level for _, level in measured]
-    edges = [0, *(index for index, _ in steps), len(levels)]
-    return [
-        ChangePoint(
-            series,
-            commit=measured[index][0],
-            last_good=measured[index - 1][0],
-            relative_change=relative_change,
-            before=median(levels[edges[k] : index]),
-            after=median(levels[index : edges[k + 2]]),
-        )
-        for k, (index, relative_change) in enumerate(steps)
     ]
 
 
@@ -247,11 +230,6 @@ def find_jumps(
         if jump and (series, jump.head) not in settled:
             unsettled.append(jump)
     return sorted(unsettled, key=lambda jump: (-jump.sigmas, jump.series.label, repr(jump.series)))
-
-
-def list_retests(jumps: Iterable[Jump]) -> list[Retest]:
-    """Pairs to measure; a jump that went back needs none."""
-    return [jump.retest for jump in jumps if jump.persists is not False]
 
 
 def _find_jump(series: Series, points: Sequence[LevelPoint], bar: float) -> Jump | None:

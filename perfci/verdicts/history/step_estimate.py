@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from perfci.model import ChangePoint, Environment, EnvironmentChange
-from perfci.stats.location import MAD_TO_SIGMA, Floats
+from perfci.stats.location import MAD_TO_SIGMA
 from perfci.stats.location_shift import Shift, estimate_unpaired_shift
 from perfci.stats.noise_model import ar1_inflation
 from perfci.stats.segmentation import MIN_SIGMA
@@ -96,26 +96,17 @@ def estimate_step(
     residuals = np.concatenate([side - middle for side, middle in zip(sides, medians, strict=True)])
     noise = max(MAD_TO_SIGMA * float(np.median(np.abs(residuals))), MIN_SIGMA)
     sigmas = abs(float(medians[1] - medians[0])) / noise
-    return StepEstimate(index, end - index, sigmas, _shift_p_value(sides), exact=False)
-
-
-def _shift_p_value(sides: Sequence[Floats]) -> float:
-    """Two-sided p-value of no shift, the error widened by sqrt((1 + r) / (1 - r)).
-
-    r is the lag-1 autocorrelation of the residuals, between 0 and 0.9.
-    """
-    before, after = sides
-    shift = estimate_unpaired_shift(before, after)
-    if shift.df <= 0 or not math.isfinite(shift.error):
-        return 1.0
-    residuals = [side - side.mean() for side in sides if len(side) > 2]
-    squares = sum(float((residual**2).sum()) for residual in residuals)
+    shift = estimate_unpaired_shift(*sides)
+    # the error is widened by the lag-1 autocorrelation of the residuals, between 0 and 0.9
+    deviations = [side - side.mean() for side in sides if len(side) > 2]
+    squares = sum(float((deviation**2).sum()) for deviation in deviations)
     inflation = 1.0
     if squares > 0:
-        r = sum(float((residual[1:] * residual[:-1]).sum()) for residual in residuals) / squares
+        r = sum(float((deviation[1:] * deviation[:-1]).sum()) for deviation in deviations) / squares
         inflation = ar1_inflation(min(max(r, 0.0), 0.9))
     error = shift.error * math.sqrt(inflation)
-    return Shift(shift.centre, error, shift.df, shift.pairs, shift.method).p_value()
+    p_value = Shift(shift.centre, error, shift.df, shift.pairs, shift.method).p_value()
+    return StepEstimate(index, end - index, sigmas, p_value, exact=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,8 +108,9 @@ def group_ranges(weighted_ranges: Sequence[WeightedRange]) -> list[list[int]]:
         score = compute_commit_scores([weighted_ranges[k] for k in remaining])
         start = min(lo for k in remaining for lo, _, _ in weighted_ranges[k].likelihoods)
         position = start + 1 + int(np.flatnonzero(score >= score.max() * TIE_TOLERANCE)[0])
-        groups.append(sorted(k for k in remaining if weighted_ranges[k].may_contain(position)))
-        remaining = [k for k in remaining if not weighted_ranges[k].may_contain(position)]
+        group = {k for k in remaining if weighted_ranges[k].may_contain(position)}
+        groups.append(sorted(group))
+        remaining = [k for k in remaining if k not in group]
     return groups
 
 
@@ -136,7 +137,12 @@ def _build_incident(cause: StepCause, steps: Sequence[ExplainedStep], context: H
     verdicts = [step.verdict for step in steps if step.verdict]
     bases = [*(step.change.last_good for step in steps), *(verdict.base for verdict in verdicts)]
     heads = [*(step.change.commit for step in steps), *(verdict.head for verdict in verdicts)]
-    good, bad = _sha_at(context.commits, first, bases), _sha_at(context.commits, last, heads)
+    # the commits at the ends of the range; an end off the line goes by the name its members give it
+    end_shas = []
+    for position, member_shas in ((first, bases), (last, heads)):
+        on_line = context.commits[position].sha if 0 <= position < len(context.commits) else ""
+        end_shas.append(on_line if on_line and on_line in member_shas else member_shas[0])
+    good, bad = end_shas
     is_unanswered = cause.name not in ANSWERED_CAUSES and not verdicts
     decisive = worse or steps
     visits = [visit for step in steps if (visit := context.first_visit(step.change))]
@@ -198,13 +204,3 @@ def compute_incident_id(
         cause.session,
     )
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
-
-
-def _sha_at(commits: Sequence[Commit], position: int, member_shas: Sequence[str]) -> str:
-    """Commit at a position of the line; a position off the line goes by the name its members give
-    it."""
-    return (
-        commits[position].sha
-        if 0 <= position < len(commits) and commits[position].sha in member_shas
-        else member_shas[0]
-    )

@@ -22,7 +22,6 @@ from perfci.verdicts.incidents.step_causes import (
     CODE_CAUSE,
     ExplainedStep,
     HistoryContext,
-    SessionVisit,
     StepCause,
 )
 
@@ -120,38 +119,33 @@ def blame_bad_sessions(steps: Sequence[ExplainedStep], context: HistoryContext) 
 
     A level that later sessions saw as well is not the session's.
     """
-    visits = [_find_blamable_session(step, context) for step in steps]
-    jumps = [
-        SessionJump(step.change.series, visit.session, step.change.log_cost > 0)
-        for step, visit in zip(steps, visits, strict=True)
-        if visit
-    ]
+    blamable: dict[int, str] = {}
     suites: dict[tuple[str, Machine], set[str]] = defaultdict(set)
-    for jump in jumps:
-        suites[jump.session, jump.series.machine].add(_suite_name(jump.series))
-    bad_sessions = {(session.session, session.machine) for session in find_bad_sessions(jumps)}
-    bad_sessions = {key for key in bad_sessions if len(suites[key]) >= MIN_UNRELATED_SUITES}
-    return [
-        replace(step, cause=StepCause(IncidentKind.MACHINE, "bad_session", session=visit.session))
-        if visit and (visit.session, step.change.series.machine) in bad_sessions
-        else step
-        for step, visit in zip(steps, visits, strict=True)
+    for k, step in enumerate(steps):
+        series, visit = step.change.series, context.first_visit(step.change)
+        if visit is None or step.estimate is None or not _may_be_machine(step, context):
+            continue
+        end = step.estimate.index + step.estimate.points_after
+        level = context.points[series][step.estimate.index : end]
+        sessions = [
+            {visit.session for visit in context.visits.get((point.sha, series.machine), ())}
+            for point in level
+        ]
+        if all(names == {visit.session} for names in sessions):
+            blamable[k] = visit.session
+            suites[visit.session, series.machine].add(_suite_name(series))
+    jumps = [
+        SessionJump(steps[k].change.series, session, steps[k].change.log_cost > 0)
+        for k, session in blamable.items()
     ]
-
-
-def _find_blamable_session(step: ExplainedStep, context: HistoryContext) -> SessionVisit | None:
-    """The one session whose machine may have caused a step; None where code did, or several
-    sessions saw the new level."""
-    visit = context.first_visit(step.change)
-    if visit is None or step.estimate is None or not _may_be_machine(step, context):
-        return None
-    series = step.change.series
-    level = context.points[series][step.estimate.index : step.estimate.index + step.estimate.points_after]
-    for point in level:
-        visits = context.visits.get((point.sha, series.machine), ())
-        if {point_visit.session for point_visit in visits} != {visit.session}:
-            return None
-    return visit
+    bad_sessions = {(session.session, session.machine) for session in find_bad_sessions(jumps)}
+    explained = list(steps)
+    for k, session in blamable.items():
+        key = session, steps[k].change.series.machine
+        if key in bad_sessions and len(suites[key]) >= MIN_UNRELATED_SUITES:
+            cause = StepCause(IncidentKind.MACHINE, "bad_session", session=session)
+            explained[k] = replace(steps[k], cause=cause)
+    return explained
 
 
 def split_shared_steps(steps: Sequence[ExplainedStep], context: HistoryContext) -> StepsByCause:

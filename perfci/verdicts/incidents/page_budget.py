@@ -107,7 +107,7 @@ def allocate_pages(
     ``expected_change_matches`` are by incident id.
     """
     matches = expected_change_matches or {}
-    weeks: dict[str, list[Incident]] = defaultdict(list)
+    candidates: dict[str, list[Incident]] = defaultdict(list)
     decisions: dict[str, BudgetedIncident] = {}
     for incident in incidents:
         week = UNDATED_WEEK
@@ -120,44 +120,30 @@ def allocate_pages(
                 incident, Disposition.WAITING, week, expected_change_match=matches.get(incident.id)
             )
         else:
-            weeks[week].append(incident)
-    for week, candidates in weeks.items():
-        decisions |= _allocate_week(week, candidates, commit_ranks, series_count, pages_per_week, matches)
+            candidates[week].append(incident)
+    for week, arrived in candidates.items():
+        discoveries = pages = 0
+        # in the order of arrival, strongest first among those that arrived together
+        ranked = [
+            (commit_ranks.get(incident.commit, len(commit_ranks) + 1), incident) for incident in arrived
+        ]
+        ranked.sort(key=lambda pair: (pair[0], pair[1].p_value, -len(pair[1].members), pair[1].id))
+        for rank, incident in ranked:
+            match = matches.get(incident.id)
+            is_free = match is not None and match.covers_all
+            page_number = 0
+            level = FALSE_PAGE_RATE / (rank * (rank + 1)) * (discoveries + 1)
+            if incident.p_value * max(series_count, 1) > level:
+                disposition = Disposition.TOO_WEAK
+            elif pages >= pages_per_week and not is_free:
+                disposition = Disposition.HELD_BACK
+            else:
+                disposition = Disposition.PAGE
+                discoveries += 1
+                pages += not is_free
+                page_number = 0 if is_free else pages
+            decisions[incident.id] = BudgetedIncident(incident, disposition, week, page_number, match)
     return [decisions[incident.id] for incident in incidents]
-
-
-def _allocate_week(
-    week: str,
-    candidates: Sequence[Incident],
-    commit_ranks: Mapping[str, int],
-    series_count: int,
-    max_pages: int,
-    expected_change_matches: Mapping[str, ExpectedChangeMatch],
-) -> dict[str, BudgetedIncident]:
-    """Dispositions in the order of arrival, strongest first among those that arrived together."""
-    decisions: dict[str, BudgetedIncident] = {}
-    discoveries = pages = 0
-    ranked = [(commit_ranks.get(incident.commit, len(commit_ranks) + 1), incident) for incident in candidates]
-    ranked.sort(key=lambda pair: (pair[0], pair[1].p_value, -len(pair[1].members), pair[1].id))
-    for rank, incident in ranked:
-        match = expected_change_matches.get(incident.id)
-        level = FALSE_PAGE_RATE / (rank * (rank + 1)) * (discoveries + 1)
-        is_free = match is not None and match.covers_all
-        if incident.p_value * max(series_count, 1) > level:
-            decisions[incident.id] = BudgetedIncident(
-                incident, Disposition.TOO_WEAK, week, expected_change_match=match
-            )
-        elif pages >= max_pages and not is_free:
-            decisions[incident.id] = BudgetedIncident(
-                incident, Disposition.HELD_BACK, week, expected_change_match=match
-            )
-        else:
-            discoveries += 1
-            pages += not is_free
-            decisions[incident.id] = BudgetedIncident(
-                incident, Disposition.PAGE, week, 0 if is_free else pages, match
-            )
-    return decisions
 
 
 def match_expected_changes(

@@ -114,43 +114,25 @@ class WeightedRange:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedStep:
-    """A change point with its evidence."""
+    """A change point with its evidence.
+
+    ``reported_change`` has the size that fresh pairs measured, so that all pages show one number.
+    ``is_confirmed`` says that fresh pairs confirmed a move, ``is_settled`` that three points, fresh
+    pairs or an exact count support it. ``p_value`` is that on fresh pairs, else that of the history.
+    """
 
     change: ChangePoint
     commit_range: WeightedRange
     cause: StepCause
+    reported_change: ChangePoint
     estimate: StepEstimate | None = None
     verdict: Verdict | None = None
+    is_confirmed: bool = False
+    is_settled: bool = False
+    p_value: float = 1.0
     ambiguous: bool = False
     ongoing: bool = True
     reversal: ChangePoint | None = None
-
-    @property
-    def is_confirmed(self) -> bool:
-        """Whether fresh pairs confirmed a move."""
-        return self.verdict is not None and self.verdict.kind in MOVE_KINDS
-
-    @property
-    def reported_change(self) -> ChangePoint:
-        """The change point with the size that fresh pairs measured, so that all pages show one
-        number."""
-        if not self.is_confirmed or self.verdict is None or self.verdict.ratio is None:
-            return self.change
-        return replace(self.change, relative_change=self.verdict.ratio - 1)
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether three points, fresh pairs or an exact count support it."""
-        if self.is_confirmed or self.estimate is None:
-            return self.is_confirmed
-        return self.estimate.exact or self.estimate.points_after >= MIN_LEVEL_POINTS
-
-    @property
-    def p_value(self) -> float:
-        """P-value on fresh pairs, else that of the history."""
-        if self.is_confirmed and self.verdict is not None and self.verdict.p_value is not None:
-            return self.verdict.p_value
-        return self.estimate.p_value if self.estimate else 1.0
 
 
 def explain_steps(changes: Sequence[ChangePoint], context: HistoryContext) -> list[ExplainedStep]:
@@ -160,20 +142,29 @@ def explain_steps(changes: Sequence[ChangePoint], context: HistoryContext) -> li
     changes_by_series: dict[Series, list[ChangePoint]] = defaultdict(list)
     for change in changes:
         changes_by_series[change.series].append(change)
-    explained = [
-        step
-        for series, steps in changes_by_series.items()
-        for step in _explain_series_steps(
-            series, sorted(steps, key=lambda step: positions.get(step.commit, -1)), context, positions
-        )
-    ]
+    explained = []
+    for series, unordered in changes_by_series.items():
+        steps = sorted(unordered, key=lambda step: positions.get(step.commit, -1))
+        half_bar = math.log1p(context.rules(series).bar) / 2
+        switches = find_mode_switches(steps)
+        reversals = {
+            sha: reversal
+            for sha, reversal in find_reversals(steps, positions, half_bar).items()
+            if not {sha, reversal.commit} & switches
+        }
+        returning = {reversal.commit for reversal in reversals.values()}
+        for k, step in enumerate(steps):
+            if step.commit not in returning:
+                reversal, is_mode_switch = reversals.get(step.commit), step.commit in switches
+                explained.append(_explain_step(steps, k, is_mode_switch, reversal, context, positions))
     return sorted(explained, key=step_order)
 
 
 def unexplained_step(change: ChangePoint, context: HistoryContext) -> ExplainedStep:
     """A step without evidence around it."""
     positions = {commit.sha: at for at, commit in enumerate(context.commits)}
-    return ExplainedStep(change, WeightedRange(*_position_range(change, positions), MIN_EVIDENCE), CODE_CAUSE)
+    commit_range = WeightedRange(*_position_range(change, positions), MIN_EVIDENCE)
+    return ExplainedStep(change, commit_range, CODE_CAUSE, reported_change=change)
 
 
 def group_confirmations(verdicts: Iterable[Verdict]) -> dict[Series, list[Verdict]]:
@@ -208,61 +199,63 @@ def add_confirmed_steps(
     return [*changes, *added]
 
 
-def _explain_series_steps(
-    series: Series, steps: Sequence[ChangePoint], context: HistoryContext, positions: Mapping[str, int]
-) -> Iterable[ExplainedStep]:
-    bar = math.log1p(context.rules(series).bar)
-    points, shas = context.points.get(series, ()), [step.commit for step in steps]
-    switches = find_mode_switches(steps)
-    reversals = {
-        sha: reversal
-        for sha, reversal in find_reversals(steps, positions, bar / 2).items()
-        if not {sha, reversal.commit} & switches
-    }
-    returning = {reversal.commit for reversal in reversals.values()}
-    for k, step in enumerate(steps):
-        if step.commit in returning:
-            continue
-        estimate = estimate_step(points, step.commit, shas)
-        first, last = _position_range(step, positions)
-        verdict = _find_verdict(context.confirmations.get(series, ()), first, last, positions)
-        if verdict and verdict.kind in MOVE_KINDS:
-            # fresh pairs may have narrowed the range to some of its commits
-            first, last = positions[verdict.base], positions[verdict.head]
-        # no later steps brought the level back to within half the bar
-        totals = itertools.accumulate(later.log_cost for later in steps[k:])
-        explained = ExplainedStep(
-            step,
-            _weighted_range(estimate, first, last, points, positions),
-            CODE_CAUSE,
-            estimate,
-            verdict,
-            ongoing=all(math.isnan(total) or total > bar / 2 for total in totals),
-            reversal=reversals.get(step.commit),
-        )
-        yield _find_cause(explained, step.commit in switches, context, positions)
+def _explain_step(
+    steps: Sequence[ChangePoint],
+    k: int,
+    is_mode_switch: bool,
+    reversal: ChangePoint | None,
+    context: HistoryContext,
+    positions: Mapping[str, int],
+) -> ExplainedStep:
+    """Explain step ``k`` of a series, its ``steps`` in order, from its points and from fresh pairs."""
+    step, series = steps[k], steps[k].series
+    points, half_bar = context.points.get(series, ()), math.log1p(context.rules(series).bar) / 2
+    estimate = estimate_step(points, step.commit, [other.commit for other in steps])
+    is_settled, p_value, reported = False, 1.0, step
+    if estimate is not None:
+        is_settled = estimate.exact or estimate.points_after >= MIN_LEVEL_POINTS
+        p_value = estimate.p_value
+    # fresh pairs within the range: a confirmed move, else a verdict on the whole range
+    first, last = _position_range(step, positions)
+    within = [
+        verdict
+        for verdict in context.confirmations.get(series, ())
+        if first <= positions.get(verdict.base, -2) < positions.get(verdict.head, -2) <= last
+    ]
+    confirmed = next((verdict for verdict in within if verdict.kind in MOVE_KINDS), None)
+    on_whole_range = (
+        verdict for verdict in within if (positions[verdict.base], positions[verdict.head]) == (first, last)
+    )
+    verdict = confirmed or next(on_whole_range, None)
+    if confirmed is not None:
+        # they may have narrowed the range to some of its commits
+        first, last = positions[confirmed.base], positions[confirmed.head]
+        is_settled = True
+        p_value = p_value if confirmed.p_value is None else confirmed.p_value
+        if confirmed.ratio is not None:
+            reported = replace(step, relative_change=confirmed.ratio - 1)
+    # no later steps brought the level back to within half the bar
+    totals = itertools.accumulate(later.log_cost for later in steps[k:])
+    explained = ExplainedStep(
+        step,
+        _weighted_range(estimate, first, last, points, positions),
+        CODE_CAUSE,
+        reported,
+        estimate,
+        verdict,
+        is_confirmed=confirmed is not None,
+        is_settled=is_settled,
+        p_value=p_value,
+        ongoing=all(math.isnan(total) or total > half_bar for total in totals),
+        reversal=reversal,
+    )
+    return _find_cause(explained, is_mode_switch, context, positions)
 
 
 def _position_range(step: ChangePoint, positions: Mapping[str, int]) -> tuple[int, int]:
     """Positions on the line; a commit that is not on it counts as before all others."""
     last = positions.get(step.commit, 0)
     return min(positions.get(step.last_good, last - 1), last - 1), last
-
-
-def _find_verdict(
-    verdicts: Sequence[Verdict], first: int, last: int, positions: Mapping[str, int]
-) -> Verdict | None:
-    """Verdict on fresh pairs within a range: a confirmed move, else one on the whole range."""
-    within = [
-        verdict
-        for verdict in verdicts
-        if first <= positions.get(verdict.base, -2) < positions.get(verdict.head, -2) <= last
-    ]
-    moved = [verdict for verdict in within if verdict.kind in MOVE_KINDS]
-    whole = [
-        verdict for verdict in within if (positions[verdict.base], positions[verdict.head]) == (first, last)
-    ]
-    return next(iter([*moved, *whole]), None)
 
 
 def _weighted_range(
