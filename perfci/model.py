@@ -247,6 +247,11 @@ class Series:
         """Cell and metric, as shown to the user."""
         return f"{cell_name(self.benchmark.name, self.parameters)} · {self.metric.name}"
 
+    @property
+    def key_without_metric(self) -> tuple[object, ...]:
+        """What the metrics of one process share: the identity but for the metric."""
+        return (self.benchmark, self.parameters, self.machine, self.variant, self.harness)
+
 
 def cell_name(benchmark: str, parameters: NamedValues) -> str:
     """Name one point of a benchmark's grid the way asv's ``--bench`` expressions match it."""
@@ -300,11 +305,6 @@ class ResultSummary:
     level: float | None
     clock: Clock | None
     spread: float | None
-
-    @property
-    def exact(self) -> bool:
-        """Whether it was read from counters that repeat exactly."""
-        return self.level is not None and self.clock is Clock.EXACT
 
     @property
     def repeats(self) -> bool:

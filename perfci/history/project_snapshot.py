@@ -13,7 +13,7 @@ from typing import TypeVar
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.series_histories import JudgedPoint, build_judged_points, select_judged_series
-from perfci.model import ChangePoint, Commit, Environment, Machine, Process, Series, Verdict
+from perfci.model import ChangePoint, Clock, Commit, Environment, Machine, Process, Series, Verdict
 from perfci.store.queries.latest_results import load_judged_series
 from perfci.store.queries.loaders import load_commits_newest_first, load_environments
 from perfci.store.queries.measured_samples import load_histories
@@ -205,7 +205,8 @@ class _LoadedPoints:
         }
         for sha, point in self.measured.get(series_id, {}).items():
             if point.level is not None:
-                exact = point.summary is not None and point.summary.exact
+                summary = point.summary
+                exact = summary is not None and summary.level is not None and summary.clock is Clock.EXACT
                 points[sha] = LevelPoint(sha, point.level, self.environments[point.environment_id], exact)
         return [points[sha] for sha in sorted(points.keys() & positions.keys(), key=positions.__getitem__)]
 

@@ -21,7 +21,6 @@ from perfci.store.verdict_store import load_change_points, load_verdict_records
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
 from perfci.verdicts.compare.round_candidates import compute_pair_noise
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.process_levels import key_without_metric
 from perfci.verdicts.rule import MOVE_KINDS
 
 NUMERIC_KINDS = (*MOVE_KINDS, VerdictKind.UNCHANGED, VerdictKind.INCONCLUSIVE)
@@ -156,7 +155,7 @@ def _replay_histories(tx: Transaction, project: str, policy: Policy) -> Iterator
     for change in load_change_points(tx, project):
         stored.setdefault(change.series, []).append(change)
     replayed = SeriesHistories.load(tx, load_project_series(tx, project)).find_change_points(policy)
-    for series in sorted(replayed, key=lambda series: (repr(key_without_metric(series)), series.label)):
+    for series in sorted(replayed, key=lambda series: (repr(series.key_without_metric), series.label)):
         yield ReplayedHistory(series, stored.get(series, []), replayed[series])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from perfci.model import CPU_METRIC_PREFIX, Clock, Process, Series, Status
-from perfci.verdicts.process_levels import is_cpu_bound, key_without_metric
+from perfci.verdicts.process_levels import is_cpu_bound
 
 ProcessesByCommit = dict[str, list[Process]]
 """Processes of one series by sha."""
@@ -40,7 +40,7 @@ def select_judged_by_status(
     waiting = {cpu for cpu, wall in twins.items() if not computes(cpu, wall)}
     informational = waiting | {wall for cpu, wall in twins.items() if cpu not in waiting}
     available = {
-        key_without_metric(series)
+        series.key_without_metric
         for series, ends in statuses.items()
         if any(status is Status.OK for status, _ in ends)
     }
@@ -51,7 +51,7 @@ def select_judged_by_status(
             continue
         # every process that reached this metric could not read it, beside others it returned
         is_unavailable = not usable_clocks and any(status is Status.SKIPPED for status, _ in ends)
-        if not (is_unavailable and key_without_metric(series) in available):
+        if not (is_unavailable and series.key_without_metric in available):
             judged.append(series)
     return judged
 
@@ -68,11 +68,11 @@ def find_cpu_twins(statuses: StatusesBySeries) -> dict[Series, Series]:
     cpu_series = [series for series in statuses if series.metric.name.startswith(CPU_METRIC_PREFIX)]
     if not cpu_series:
         return {}
-    series_by_key = {(key_without_metric(series), series.metric.name): series for series in statuses}
+    series_by_key = {(series.key_without_metric, series.metric.name): series for series in statuses}
     twins = {}
     for series in cpu_series:
         wall = series_by_key.get(
-            (key_without_metric(series), series.metric.name.removeprefix(CPU_METRIC_PREFIX))
+            (series.key_without_metric, series.metric.name.removeprefix(CPU_METRIC_PREFIX))
         )
         # a summary without processes is trusted by its name
         clocks = {clock for _, clock in statuses[series]}

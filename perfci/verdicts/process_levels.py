@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from perfci.model import ALTERNATING_FLAG, Clock, Point, Process, ResultSummary, Series, Status
+from perfci.model import ALTERNATING_FLAG, Clock, Point, Process, ResultSummary, Status
 from perfci.stats.location import lower_quartile, median, trimmed_mean, warmup_length
 
 DISQUALIFYING_PREFIXES = ("throttled", "shared_gpu")
@@ -124,11 +124,6 @@ def is_clearly_cpu_bound(cpu: Mapping[int, float], wall: Mapping[int, float]) ->
     return any(
         level >= MIN_CPU_SHARE * wall[commit] for commit, level in cpu.items() if wall.get(commit, 0) > 0
     )
-
-
-def key_without_metric(series: Series) -> tuple[object, ...]:
-    """Identity of a series but for its metric: what metrics of one process share."""
-    return (series.benchmark, series.parameters, series.machine, series.variant, series.harness)
 
 
 def _median_or_summary_level(processes: Sequence[Process], point: Point) -> float | None:

@@ -16,7 +16,6 @@ from perfci.model import Interval, MetricClass, Series
 from perfci.stats.location_shift import Shift
 from perfci.stats.multiple_comparisons import PooledShift, is_one_sided, pool_shifts
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.process_levels import key_without_metric
 
 POOLED_CLASSES = (MetricClass.TIME, MetricClass.THROUGHPUT)
 """Pooled metric classes: time, and throughput, its inverse. Memory and counts repeat and need no
@@ -89,7 +88,7 @@ def combine_by_benchmark(series_shifts: Iterable[tuple[Series, Shift]]) -> list[
     cells: dict[str, dict[tuple[object, ...], list[Shift]]] = defaultdict(lambda: defaultdict(list))
     for series, shift in series_shifts:
         if _has_known_error(shift):
-            cells[series.benchmark.name][key_without_metric(series)].append(shift)
+            cells[series.benchmark.name][series.key_without_metric].append(shift)
     return [
         _average_across_cells([_average_within_process(shifts) for shifts in shifts_by_cell.values()])
         for shifts_by_cell in cells.values()

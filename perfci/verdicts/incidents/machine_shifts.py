@@ -133,7 +133,8 @@ def blame_bad_sessions(steps: Sequence[ExplainedStep], context: HistoryContext) 
         ]
         if all(names == {visit.session} for names in sessions):
             blamable[k] = visit.session
-            suites[visit.session, series.machine].add(_suite_name(series))
+            # the file a benchmark comes from: ``training`` of ``training.Step.time_step``
+            suites[visit.session, series.machine].add(series.benchmark.name.partition(".")[0])
     jumps = [
         SessionJump(steps[k].change.series, session, steps[k].change.log_cost > 0)
         for k, session in blamable.items()
@@ -187,7 +188,7 @@ def _find_shared_steps(
             similar.append(step)
     if canaries:
         return "canary", [step for step in steps if step in canaries or step in similar]
-    suites = {_suite_name(step.change.series) for step in similar}
+    suites = {step.change.series.benchmark.name.partition(".")[0] for step in similar}
     is_shared = len(suites) >= MIN_UNRELATED_SUITES and 2 * len(similar) > series_count > 0
     return "machine_wide", similar if is_shared else []
 
@@ -202,8 +203,3 @@ def _may_be_machine(step: ExplainedStep, context: HistoryContext) -> bool:
     visits = [context.visits.get((sha, step.change.series.machine), ()) for sha in commits]
     before, after = ({visit.session for visit in side if visit.interleaved} for side in visits)
     return not before & after
-
-
-def _suite_name(series: Series) -> str:
-    """File a benchmark comes from: ``training`` of ``training.Step.time_step``."""
-    return series.benchmark.name.partition(".")[0]

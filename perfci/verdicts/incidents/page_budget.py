@@ -121,11 +121,12 @@ def allocate_pages(
             )
         else:
             candidates[week].append(incident)
-    for week, arrived in candidates.items():
+    for week, week_incidents in candidates.items():
         discoveries = pages = 0
         # in the order of arrival, strongest first among those that arrived together
         ranked = [
-            (commit_ranks.get(incident.commit, len(commit_ranks) + 1), incident) for incident in arrived
+            (commit_ranks.get(incident.commit, len(commit_ranks) + 1), incident)
+            for incident in week_incidents
         ]
         ranked.sort(key=lambda pair: (pair[0], pair[1].p_value, -len(pair[1].members), pair[1].id))
         for rank, incident in ranked:

@@ -17,7 +17,6 @@ from perfci.report.charts.series_trend import (
 from perfci.report.serializers import serialize_series
 from perfci.report.verdict_labels import CHANGE_KINDS
 from perfci.store.queries.records import SeriesRecord, StoredSeries, matches_search
-from perfci.verdicts.process_levels import key_without_metric
 from perfci_web.view_parts.table_row_groups import CellRows, MissingReason, group_by_cell, group_by_reason
 
 PAGE_SIZE = 50
@@ -120,7 +119,7 @@ def add_clock_twins(
 
 def _clockless_key(series: Series) -> tuple[object, str]:
     """The process of a series and its metric without the prefix of the CPU clock."""
-    return key_without_metric(series), series.metric.name.removeprefix(CPU_METRIC_PREFIX)
+    return series.key_without_metric, series.metric.name.removeprefix(CPU_METRIC_PREFIX)
 
 
 def largest_change_by_series(

@@ -18,7 +18,6 @@ from perfci.report.verdict_sentences import (
 )
 from perfci.store.queries.records import SeriesRecord, VerdictRecord
 from perfci.verdicts.judged_series import select_judged_series
-from perfci.verdicts.process_levels import key_without_metric
 from perfci_web.page_urls import matches_url_query
 from perfci_web.view_parts.table_row_groups import group_by_cell
 
@@ -115,11 +114,11 @@ def select_series_of_url(records: Sequence[SeriesRecord], query: Mapping[str, st
 
 def find_clock_twin(record: SeriesRecord, records: Iterable[SeriesRecord]) -> SeriesRecord | None:
     """Find the series of the same processes whose metric is read by the other clock."""
-    name, process_key = record.series.metric.name, key_without_metric(record.series)
+    name, process_key = record.series.metric.name, record.series.key_without_metric
     siblings = {
         sibling.series.metric.name: sibling
         for sibling in records
-        if key_without_metric(sibling.series) == process_key
+        if sibling.series.key_without_metric == process_key
     }
     cpu_twin = siblings.get(f"{CPU_METRIC_PREFIX}{name}")
     if cpu_twin is None and name.startswith(CPU_METRIC_PREFIX):
@@ -203,8 +202,8 @@ def _build_twin(series: Series, twin_trend: Trend) -> ClockTwin:
 
 def _sibling_metrics(series: Series, records: Iterable[SeriesRecord]) -> tuple[SeriesRecord, ...]:
     """Return all metrics of the processes of a series, those that were never measured last."""
-    process_key = key_without_metric(series)
-    siblings = [record for record in records if key_without_metric(record.series) == process_key]
+    process_key = series.key_without_metric
+    siblings = [record for record in records if record.series.key_without_metric == process_key]
     cells = group_by_cell(
         sorted(siblings, key=lambda record: record.id),
         lambda record: record.series,

@@ -9,7 +9,6 @@ from typing import Any, Generic, TypeVar
 
 from perfci.model import CPU_METRIC_PREFIX, Series, Status
 from perfci.report.serializers import serialize_series
-from perfci.verdicts.process_levels import key_without_metric
 
 RowT = TypeVar("RowT")
 
@@ -47,7 +46,7 @@ def group_by_cell(
     """Group rows into cells, in the order of their first rows; informational rows go last within a cell."""
     rows_by_cell: dict[tuple[object, ...], list[RowT]] = {}
     for row in rows:
-        rows_by_cell.setdefault(key_without_metric(series_of(row)), []).append(row)
+        rows_by_cell.setdefault(series_of(row).key_without_metric, []).append(row)
     return [
         CellRows(series_of(cell_rows[0]), _sort_rows(cell_rows, series_of, is_informational))
         for cell_rows in rows_by_cell.values()
