@@ -43,7 +43,7 @@ def test_follows_the_pages_of_a_list(client: ApiClient) -> None:
     assert [run.session for run in client.list_runs(PROJECT, limit=2)] == ["s3", "s2", "s1"]
 
 
-def test_reads_what_the_server_tells(client: ApiClient) -> None:
+def test_parses_series_comparisons_and_verdicts(client: ApiClient) -> None:
     (series,) = client.list_series(PROJECT)
 
     assert series.id == series_identity(PROJECT, a_series())
@@ -65,7 +65,7 @@ def test_reads_what_the_server_tells(client: ApiClient) -> None:
     ] == [2]
 
 
-def test_lists_what_measured(client: ApiClient) -> None:
+def test_lists_projects_machines_and_environments(client: ApiClient) -> None:
     assert [project.project for project in client.list_projects()] == [PROJECT]
     assert [machine.label for machine in client.list_machines(PROJECT)] == ["AMD EPYC, 2 cores, 23 GB"]
     assert [environment.values for environment in client.list_environments(PROJECT)] == [{"torch": "2.13.0"}]
@@ -73,16 +73,16 @@ def test_lists_what_measured(client: ApiClient) -> None:
     assert list(client.list_incidents(PROJECT)) == []
 
 
-def test_corrects_what_is_expected(client: ApiClient, store: Store) -> None:
+def test_changes_a_reporting_schedule(client: ApiClient, store: Store) -> None:
     with store.begin() as tx:
         project = find_project(tx, PROJECT)
         assert project is not None
         MissingDataMonitor()(tx, project, NOW)
     [schedule] = client.list_reporting_schedules(PROJECT)
 
-    [said] = client.set_reporting_schedule(PROJECT, ReportingScheduleChange(id=schedule.id, every_s=3600))
+    [changed] = client.set_reporting_schedule(PROJECT, ReportingScheduleChange(id=schedule.id, every_s=3600))
 
-    assert (schedule.suite, schedule.every_s, said.every_s) == ("benchmarks", None, 3600)
+    assert (schedule.suite, schedule.every_s, changed.every_s) == ("benchmarks", None, 3600)
     assert list(client.list_unresolved_results(PROJECT)) == []
 
 
@@ -90,14 +90,14 @@ def test_streams_a_project_as_a_file(client: ApiClient) -> None:
     assert b"".join(client.export_project(PROJECT, "csv")).startswith(b"project,commit,committed_at,")
 
 
-def test_tells_a_problem_in_the_servers_words(client: ApiClient) -> None:
+def test_reports_a_problem_with_the_detail_of_the_server(client: ApiClient) -> None:
     with pytest.raises(ApiError, match=r"localhost:8787 answers 404: There is no series") as refused:
         client.get_points(PROJECT, "0" * 64)
 
     assert (refused.value.status, refused.value.is_transient) == (404, False)
 
 
-def test_takes_no_other_server_for_perfci() -> None:
+def test_refuses_responses_of_other_servers() -> None:
     transport = httpx.MockTransport(lambda _: httpx.Response(200, text="<html>"))
 
     with pytest.raises(ApiError, match="is this its address"):

@@ -99,5 +99,5 @@ def node_where_schemathesis_looks(request: pytest.FixtureRequest) -> None:
     derandomize=EXAMPLES < 100,
     suppress_health_check=list(HealthCheck),
 )
-def test_keeps_its_contract(case: schemathesis.Case, bearer: dict[str, str]) -> None:
+def test_fulfils_its_openapi_contract(case: schemathesis.Case, bearer: dict[str, str]) -> None:
     case.call_and_validate(headers=bearer)

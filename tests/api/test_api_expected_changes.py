@@ -1,4 +1,4 @@
-"""What was announced of a commit is told by whoever writes its history, and by nobody else."""
+"""Expected changes of a commit are recorded only by callers that may write its history."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.builders import NOON, PROJECT, a_sha
 P = "/projects/acme:model/expected-changes"
 MEMORY = NewExpectedChange(match="peak_bytes", relative_change=0.03, reason="the cache holds two layers")
 SPEED = NewExpectedChange(match="training.*", relative_change=-0.025, reason="fewer tokens, more of each")
-TOLD = NewExpectedChanges(commit=a_sha(12), source="#12", merged_at=NOON, items=(MEMORY, SPEED))
+EXPECTED_CHANGES = NewExpectedChanges(commit=a_sha(12), source="#12", merged_at=NOON, items=(MEMORY, SPEED))
 
 
 @pytest.fixture
@@ -34,11 +34,11 @@ def client(api: Api, store: Store) -> Iterator[ApiClient]:
         yield ApiClient(door)
 
 
-def test_tells_and_lists_them_the_last_first(client: ApiClient) -> None:
-    kept = client.add_expected_changes(PROJECT, TOLD).added
+def test_records_and_lists_expected_changes_newest_first(client: ApiClient) -> None:
+    added_count = client.add_expected_changes(PROJECT, EXPECTED_CHANGES).added
 
     expected_changes = list(client.list_expected_changes(PROJECT))
-    assert (kept, [change.match for change in expected_changes]) == (2, ["training.*", "peak_bytes"])
+    assert (added_count, [change.match for change in expected_changes]) == (2, ["training.*", "peak_bytes"])
     assert expected_changes[1] == ExpectedChangeShape(
         commit=a_sha(12),
         match="peak_bytes",
@@ -51,8 +51,8 @@ def test_tells_and_lists_them_the_last_first(client: ApiClient) -> None:
     )
 
 
-def test_told_twice_they_are_kept_once_and_looked_at_once(client: ApiClient, store: Store) -> None:
-    messages = [client.add_expected_changes(PROJECT, TOLD).added for _ in range(2)]
+def test_stores_and_evaluates_a_repeated_expected_change_once(client: ApiClient, store: Store) -> None:
+    messages = [client.add_expected_changes(PROJECT, EXPECTED_CHANGES).added for _ in range(2)]
 
     with store.read() as tx:
         work = leased_work.load_due_work(tx, ["evaluate"], 9, NOW)
@@ -72,18 +72,16 @@ def test_told_twice_they_are_kept_once_and_looked_at_once(client: ApiClient, sto
     ],
     ids=["a branch", "nothing", "two lines", "too much", "no reason", "too many", "another word"],
 )
-def test_what_nobody_could_have_written_is_refused(
-    client: ApiClient, api: Api, changes: dict[str, Any]
-) -> None:
-    body = TOLD.model_dump(mode="json") | changes
+def test_refuses_impossible_expected_changes(client: ApiClient, api: Api, changes: dict[str, Any]) -> None:
+    body = EXPECTED_CHANGES.model_dump(mode="json") | changes
 
     assert api.client.post(f"/api/v1{P}", json=body).status_code == 400
     assert list(client.list_expected_changes(PROJECT)) == []
 
 
-def test_no_project_begins_with_an_announcement(client: ApiClient) -> None:
+def test_creates_no_project_for_an_expected_change(client: ApiClient) -> None:
     with pytest.raises(ApiError, match="Not found, or you may not see it"):
-        client.add_expected_changes("acme/other", TOLD)
+        client.add_expected_changes("acme/other", EXPECTED_CHANGES)
 
     assert [project.project for project in client.list_projects()] == [PROJECT]
 
@@ -109,7 +107,7 @@ PUSHED = JobGrant("1", 1, a_sha(12), baseline=True, event="push")
     ],
     ids=["of its own commit", "of another one", "started by hand", "of a pull request"],
 )
-def test_a_job_tells_what_was_announced_of_what_it_may_write(
+def test_lets_a_job_record_expected_changes_of_commits_it_may_write(
     grant: JobGrant, sha: str, objection: str
 ) -> None:
     result = expected_change_refusal(grant, sha)

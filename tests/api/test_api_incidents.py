@@ -1,4 +1,4 @@
-"""Incidents over the API: listed, changed at the revision one saw, put together and taken apart."""
+"""Incidents over the API: listed, changed at a revision, merged and split."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_filters_by_state(api: Api) -> None:
     assert [(item["number"], item["revision"]) for item in items] == [(2, 2)]
 
 
-def test_finds_what_a_commit_did_by_a_part_of_its_sha(api: Api) -> None:
+def test_filters_by_a_sha_prefix(api: Api) -> None:
     commit = api.get(f"{P}/incidents/1").get_json()["commit"]
     part, other = commit[:8], "f" * 8
 
@@ -65,7 +65,7 @@ def test_finds_what_a_commit_did_by_a_part_of_its_sha(api: Api) -> None:
     assert api.get(f"{P}/impact?commit={other}").get_json() == {"items": []}
 
 
-def test_one_incident_tells_its_series_suspects_and_history(api: Api) -> None:
+def test_returns_series_candidates_and_history_of_an_incident(api: Api) -> None:
     answer = api.get(f"{P}/incidents/1")
 
     document = answer.get_json()
@@ -77,7 +77,7 @@ def test_one_incident_tells_its_series_suspects_and_history(api: Api) -> None:
     assert [event["action"] for event in document["events"]] == ["state"]
 
 
-def test_a_change_needs_the_revision_that_was_seen(api: Api) -> None:
+def test_requires_the_current_revision_for_a_change(api: Api) -> None:
     assert send(api, "PATCH", "/incidents/1", {"state": "investigating"}).status_code == 428
     assert (
         send(api, "PATCH", "/incidents/1", {"state": "investigating", "assignee": "ada"}, 1).status_code
@@ -102,22 +102,20 @@ def test_a_change_needs_the_revision_that_was_seen(api: Api) -> None:
         ({"duplicate_of": 1, "state": "duplicate"}, 409),
     ],
 )
-def test_what_cannot_be_is_a_problem_and_changes_nothing(
-    api: Api, body: Mapping[str, Any], status: int
-) -> None:
+def test_refuses_invalid_changes_with_a_problem(api: Api, body: Mapping[str, Any], status: int) -> None:
     assert send(api, "PATCH", "/incidents/1", body, 1).status_code == status
 
     assert api.get(f"{P}/incidents/1").get_json()["revision"] == 1
 
 
 @pytest.mark.parametrize("number", ["99", "0", "2147483648", "99999999999999999999"])
-def test_a_number_that_is_none_is_nowhere(api: Api, number: str) -> None:
+def test_answers_404_for_an_unknown_number(api: Api, number: str) -> None:
     answer = api.get(f"{P}/incidents/{number}")
 
     assert (answer.status_code, answer.content_type) == (404, "application/problem+json")
 
 
-def test_null_empties_a_field_and_what_is_left_out_stays(api: Api) -> None:
+def test_clears_a_field_by_null_and_preserves_omitted_fields(api: Api) -> None:
     send(api, "PATCH", "/incidents/1", {"assignee": "ada", "fix_sha": "f" * 40}, 1)
 
     document = send(api, "PATCH", "/incidents/1", {"assignee": None}, 2).get_json()
@@ -125,7 +123,7 @@ def test_null_empties_a_field_and_what_is_left_out_stays(api: Api) -> None:
     assert (document["assignee"], document["fix_sha"]) == ("", "f" * 40)
 
 
-def test_many_at_once_say_which_took_it(api: Api) -> None:
+def test_reports_which_incidents_of_a_bulk_change_succeeded(api: Api) -> None:
     send(api, "PATCH", "/incidents/2", {"assignee": "bob"}, 1)
     seen = [{"number": number, "revision": 1} for number in (1, 2, 3, 77)]
 
@@ -146,7 +144,7 @@ def test_a_note_needs_no_revision(api: Api) -> None:
     assert api.get(f"{P}/incidents/1/events").get_json()["items"][-1]["text"] == "first line\nsecond line"
 
 
-def test_the_last_change_of_state_is_taken_back_as_it_was_seen(api: Api) -> None:
+def test_undoes_the_last_state_change_at_a_revision(api: Api) -> None:
     send(api, "PATCH", "/incidents/1", {"state": "invalid"}, 1)
 
     stale = api.client.post(f"/api/v1{P}/incidents/1/undo", headers={"If-Match": '"1"'})
@@ -184,19 +182,19 @@ def test_merges_and_splits(api: Api) -> None:
     assert api.get(f"{P}/incidents/2").get_json()["duplicate_of"] == 1
 
 
-def test_a_nudge_says_either_how_far_or_whereto(api: Api) -> None:
+def test_refuses_a_boundary_move_without_a_valid_target(api: Api) -> None:
     assert send(api, "POST", "/incidents/1/move-boundary", {}, 1).status_code == 409
     assert send(api, "POST", "/incidents/1/move-boundary", {"commit_offset": 900}, 1).status_code == 409
 
 
-def test_the_ledger_tells_what_each_commit_did(api: Api) -> None:
+def test_lists_the_impact_of_each_commit(api: Api) -> None:
     document = api.get(f"{P}/impact?limit=2").get_json()
 
     assert [(item["relative_change"], item["accepted"]) for item in document["items"]] == [(0.2, False)] * 2
     assert document["next"]
 
 
-def test_health_counts_what_was_nothing(api: Api) -> None:
+def test_counts_invalid_incidents_in_the_alert_quality(api: Api) -> None:
     send(api, "PATCH", "/incidents/1", {"state": "invalid"}, 1)
     send(api, "PATCH", "/incidents/2", {"state": "fixed"}, 1)
 
@@ -210,7 +208,7 @@ def test_health_counts_what_was_nothing(api: Api) -> None:
     )
 
 
-def test_a_benchmark_goes_into_quarantine_and_out_again(api: Api) -> None:
+def test_mutes_and_unmutes_a_benchmark(api: Api) -> None:
     body = {"benchmark": "x", "reason": "noisy neighbour", "days": 7}
 
     there = send(api, "PUT", "/muted-benchmarks", body).get_json()["items"]
@@ -219,7 +217,7 @@ def test_a_benchmark_goes_into_quarantine_and_out_again(api: Api) -> None:
     assert ([item["benchmark"] for item in there], gone) == (["x"], [])
 
 
-def test_every_change_is_in_the_audit_log(api: Api, store: Store) -> None:
+def test_records_every_incident_change_in_the_audit_log(api: Api, store: Store) -> None:
     project = a_project(store)
     send(api, "PATCH", "/incidents/1", {"state": "fixed", "reason": "reverted"}, 1)
 

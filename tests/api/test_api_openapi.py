@@ -36,14 +36,14 @@ def test_describes_every_operation_once(served: Any) -> None:
     }
 
 
-def test_declares_security_only_where_it_is_asked_for(served: Any) -> None:
+def test_declares_security_only_where_it_is_enforced(served: Any) -> None:
     enforced = build_openapi_document(ALL_OPERATIONS, enforced=True)["paths"]["/api/v1/runs"]["post"]
 
     assert "securitySchemes" not in served["components"]
     assert enforced["security"] == [{"token": []}]
 
 
-def test_tells_the_rules_of_an_upload(served: Any) -> None:
+def test_describes_the_rules_of_an_upload(served: Any) -> None:
     parts = served["components"]["schemas"]
 
     assert parts["ResultPart"]["properties"]["benchmark"]["maxLength"] == 500

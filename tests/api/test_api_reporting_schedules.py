@@ -24,11 +24,11 @@ def watched(api: Api, store: Store) -> None:
         MissingDataMonitor()(tx, project, NOW + timedelta(days=1))
 
 
-def said(api: Api, **changes: object) -> int:
+def put_schedule(api: Api, **changes: object) -> int:
     return api.client.put(f"/api/v1{P}", json={"id": 1} | changes).status_code
 
 
-def test_lists_what_is_expected(api: Api, watched: None) -> None:
+def test_lists_reporting_schedules(api: Api, watched: None) -> None:
     [item] = api.get(P).json["items"]
 
     assert (item["suite"], item["branch"], item["series_count"], item["set_by"]) == (
@@ -41,8 +41,8 @@ def test_lists_what_is_expected(api: Api, watched: None) -> None:
     assert item["last_run_at"] >= NOON.isoformat()[:19]
 
 
-def test_a_person_corrects_it_and_is_written_down(api: Api, store: Store, watched: None) -> None:
-    assert said(api, every_s=3600, muted=True) == 200
+def test_records_who_changed_a_reporting_schedule(api: Api, store: Store, watched: None) -> None:
+    assert put_schedule(api, every_s=3600, muted=True) == 200
 
     [item] = api.get(P).json["items"]
     assert (item["every_s"], item["muted"], item["set_by"]) == (3600.0, True, "local")
@@ -50,17 +50,15 @@ def test_a_person_corrects_it_and_is_written_down(api: Api, store: Store, watche
         assert audit_log.list_entries(tx, 1)[0].action == "reporting_schedule.set"
 
 
-def test_without_a_cadence_it_is_learned_again(api: Api, watched: None) -> None:
-    said(api, every_s=3600)
+def test_learns_a_cleared_schedule_again(api: Api, watched: None) -> None:
+    put_schedule(api, every_s=3600)
 
-    assert said(api) == 200
+    assert put_schedule(api) == 200
     assert api.get(P).json["items"][0]["set_by"] == "learned"
 
 
 @pytest.mark.parametrize(
     ("changes", "status"), [({"id": 9}, 404), ({"every_s": 1}, 400), ({"often": 1}, 400)]
 )
-def test_what_cannot_be_expected_is_refused(
-    api: Api, watched: None, changes: dict[str, object], status: int
-) -> None:
-    assert said(api, **changes) == status
+def test_refuses_invalid_schedules(api: Api, watched: None, changes: dict[str, object], status: int) -> None:
+    assert put_schedule(api, **changes) == status

@@ -34,7 +34,7 @@ def test_stores_an_upload_and_answers_with_a_receipt(api: Api, store: Store) -> 
         assert measurements.load_sessions(tx, "acme/model")[0].kind == "history"
 
 
-def test_takes_the_same_upload_twice_as_one(api: Api) -> None:
+def test_stores_a_repeated_upload_once(api: Api) -> None:
     api.upload(a_run(a_result()))
 
     again = api.upload(a_run(a_result()))
@@ -53,22 +53,22 @@ def test_refuses_another_body_under_the_same_key(api: Api) -> None:
     assert other.json["instance"] == other.headers["X-Request-Id"]
 
 
-def test_keeps_what_an_upload_came_to_while_its_samples_are_at_hand(api: Api, store: Store) -> None:
+def test_stores_result_summaries_with_an_upload(api: Api, store: Store) -> None:
     failed = a_result(a_series("suite.b"), a_failed_process(), status=Status.FAILED)
 
     api.upload(a_run(a_result(None, a_process(3.0, 1.0), a_process(4.0, index=1)), failed))
 
     with store.read() as tx:
-        kept = load_levels_of_series(
+        levels = load_levels_of_series(
             tx, [series.id for series in measurements.search_series(tx, "acme/model")]
         )
-    assert {row.status: row.result_summary for row in kept} == {
+    assert {row.status: row.result_summary for row in levels} == {
         "ok": ResultSummary(3.0, Clock.WALL, 3.0),
         "failed": None,
     }
 
 
-def test_promises_to_judge_what_it_stored(api: Api, store: Store) -> None:
+def test_enqueues_judging_of_a_stored_upload(api: Api, store: Store) -> None:
     run = a_run(a_result())
 
     api.upload(run)
@@ -99,7 +99,7 @@ def test_keeps_pull_requests_pairs_and_dirty_trees_out_of_the_history(api: Api, 
     assert kinds == {"pr": "compare", "pairs": "compare", "aa": "aa", "dirty": "compare"}
 
 
-def test_several_first_uploads_of_a_project_are_all_taken(api: Api) -> None:
+def test_accepts_concurrent_first_uploads_of_a_project(api: Api) -> None:
     with ThreadPoolExecutor(4) as threads:
         statuses = list(
             threads.map(lambda n: api.upload(a_run(a_result(), session=f"s{n}")).status_code, range(12))
@@ -108,7 +108,7 @@ def test_several_first_uploads_of_a_project_are_all_taken(api: Api) -> None:
     assert statuses == [201] * 12
 
 
-def test_a_database_that_is_gone_for_a_moment_is_nobodys_mistake(
+def test_answers_503_while_the_database_is_gone(
     api: Api, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @contextmanager

@@ -1,4 +1,4 @@
-"""From an upload to the message on somebody's telephone: everything in between is real."""
+"""From an upload to a received notification, with everything in between real."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ NOW = NOON + timedelta(days=2)
 HERE = (ipaddress.ip_network("127.0.0.0/8"),)
 
 
-def test_a_slowdown_that_was_uploaded_is_told_once(api: Api, store: Store) -> None:
+def test_notifies_once_of_an_uploaded_slowdown(api: Api, store: Store) -> None:
     chance, series = random.Random(7), a_series("training.Step.time_step")
     worker = JudgeWorker(store, lambda _: ProjectPolicies(), clock=lambda: NOW)
     with a_hook() as hook:
         means = SenderConfig(HERE, build_link=lambda project, number: f"https://perf/{number}")
-        courier = LeasedLoop(
+        delivery_loop = LeasedLoop(
             store, NOTIFICATION_LEASE, partial(deliver_notifications, store, means), lambda: NOW
         )
         for number in range(1, 31):
@@ -50,7 +50,7 @@ def test_a_slowdown_that_was_uploaded_is_told_once(api: Api, store: Store) -> No
                     api.client.put(address, json={"kind": "webhook", "address": hook.url}).status_code == 201
                 )
             worker.run_once()
-            courier.run_once()
+            delivery_loop.run_once()
 
         results = [json.loads(body)["incidents"] for _, body in hook.got]
 

@@ -279,7 +279,7 @@ def test_refuses_what_was_signed_for_something_else(case: str) -> None:
     assert refused.value.status == (403 if sentence == NOT_BOUND else 401)
 
 
-def test_says_the_same_of_a_project_that_is_bound_to_another_job_as_of_none() -> None:
+def test_refuses_alike_for_another_binding_and_none() -> None:
     foreign = signed(a_job(repository="rival/own", repository_id="7", repository_owner_id="8"))
     refusals = []
     for bound in (MODEL, None):
@@ -291,7 +291,7 @@ def test_says_the_same_of_a_project_that_is_bound_to_another_job_as_of_none() ->
 
 
 @pytest.mark.parametrize(("environment", "is_let_in"), [("perf", True), ("Perf", False), (None, False)])
-def test_asks_for_the_environment_that_was_bound(environment: str | None, is_let_in: bool) -> None:
+def test_requires_the_bound_environment(environment: str | None, is_let_in: bool) -> None:
     bound = Repository(environment="perf")
     token = signed(a_job(environment=environment))
 
@@ -304,7 +304,7 @@ def test_asks_for_the_environment_that_was_bound(environment: str | None, is_let
 
 
 @pytest.mark.parametrize("event", ["push", "schedule", "workflow_dispatch"])
-def test_lets_a_job_of_a_named_ref_write_the_baseline(event: str) -> None:
+def test_lets_a_job_of_a_bound_ref_write_the_baseline(event: str) -> None:
     assert judged(signed(a_job(event_name=event))) == JobGrant(
         "4711", 1, SHA, None, baseline=True, event=event
     )
@@ -327,13 +327,13 @@ def test_lets_a_pull_request_write_no_baseline_whatever_its_ref() -> None:
     )
 
 
-def test_knows_a_repository_by_its_numbers_after_it_was_renamed() -> None:
+def test_identifies_a_renamed_repository_by_its_ids() -> None:
     renamed = a_job(repository="acme/models", job_workflow_ref=f"acme/models/{WORKFLOW}@refs/heads/main")
 
     assert judged(signed(renamed)).baseline
 
 
-def test_takes_a_workflow_that_another_repository_holds_if_that_was_bound() -> None:
+def test_accepts_a_bound_workflow_of_another_repository() -> None:
     shared = "acme/workflows/.github/workflows/perf.yml"
     bound = Repository(workflow=shared)
 
@@ -341,7 +341,7 @@ def test_takes_a_workflow_that_another_repository_holds_if_that_was_bound() -> N
 
 
 @pytest.mark.parametrize("sub", ["repo:acme@583231/model@1296269:ref:refs/heads/main", "anything at all"])
-def test_reads_nothing_out_of_the_sub(sub: str) -> None:
+def test_ignores_the_sub_claim(sub: str) -> None:
     assert judged(signed(a_job(sub=sub))).baseline
 
 

@@ -1,4 +1,4 @@
-"""Who may do what with a project."""
+"""Access decisions for actors, projects and requirements."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ IN_A_PRIVATE_PROJECT: list[tuple[Actor, tuple[int, ...]]] = [
 
 
 @pytest.mark.parametrize(("actor", "expected"), IN_A_PRIVATE_PROJECT)
-def test_decides_in_a_private_project_as_the_table_says(actor: Actor, expected: tuple[int, ...]) -> None:
+def test_decides_in_a_private_project_by_the_table(actor: Actor, expected: tuple[int, ...]) -> None:
     status = tuple(decide_access(actor, Project(), need).status for need in NEEDS)
 
     assert status == expected
@@ -79,7 +79,7 @@ def test_decides_in_a_private_project_as_the_table_says(actor: Actor, expected: 
 
 
 @pytest.mark.parametrize(("actor", "expected"), IN_A_PRIVATE_PROJECT)
-def test_lets_everybody_read_a_public_project_and_tells_a_stranger_what_is_missing(
+def test_lets_everybody_read_a_public_project_and_names_the_missing_role(
     actor: Actor, expected: tuple[int, ...]
 ) -> None:
     public = Project(visibility="public")
@@ -93,38 +93,38 @@ def test_lets_everybody_read_a_public_project_and_tells_a_stranger_what_is_missi
 @pytest.mark.parametrize(
     "actor", [ANONYMOUS, person(), person(p2=ProjectRole.ADMIN), token(Scope.ADMIN, project=2)]
 )
-def test_answers_a_stranger_alike_for_a_private_project_and_for_none(
+def test_answers_outsiders_alike_for_a_private_and_a_missing_project(
     actor: Actor, need: AccessRequirement
 ) -> None:
     assert decide_access(actor, Project(), need) == decide_access(actor, None, need)
 
 
-def test_tells_an_admin_of_everything_that_a_project_is_not_there() -> None:
+def test_answers_404_to_a_server_admin_for_a_missing_project() -> None:
     permission = decide_access(LOCAL, None, AccessRequirement.READ)
 
     assert (permission.status, permission.reason) == (404, NOT_FOUND)
 
 
-def test_takes_nothing_new_into_an_archived_project() -> None:
+def test_refuses_changes_of_an_archived_project() -> None:
     archived = Project(archived=True)
     admin = person(p1=ProjectRole.ADMIN)
 
     assert [decide_access(admin, archived, need).status for need in NEEDS] == [200, 200, 403, 403, 200, 403]
 
 
-def test_says_which_scope_a_token_lacks() -> None:
+def test_names_the_scope_that_a_token_lacks() -> None:
     permission = decide_access(token(Scope.READ), Project(), AccessRequirement.WRITE_RESULTS)
 
     assert permission.reason == "This needs a token of the scope results:write; yours has results:read."
 
 
-def test_takes_the_higher_of_a_role_here_and_a_role_everywhere() -> None:
+def test_uses_the_higher_of_project_role_and_server_role() -> None:
     both = Actor("user", "u", {1: ProjectRole.READER, EVERY_PROJECT_ID: ProjectRole.SHERIFF})
 
     assert both.role_in(1) is ProjectRole.SHERIFF
 
 
-def test_refuses_before_the_project_is_known_whom_no_project_could_admit() -> None:
+def test_refuses_callers_that_no_project_could_allow_before_lookup() -> None:
     requests = [ANONYMOUS, token(Scope.READ), token(Scope.WRITE), person(), READ_ONLY_LOCAL, LOCAL]
 
     assert [
@@ -140,7 +140,7 @@ def test_refuses_before_the_project_is_known_whom_no_project_could_admit() -> No
     assert decide_access_without_project(ANONYMOUS, AccessRequirement.PUBLIC).allowed
 
 
-def test_gives_those_who_see_the_same_one_sight() -> None:
+def test_shares_a_visibility_key_among_callers_with_the_same_view() -> None:
     assert (
         person(p1=ProjectRole.READER).visibility_cache_key
         == person(p1=ProjectRole.READER).visibility_cache_key
@@ -161,7 +161,7 @@ def test_shows_a_private_project_to_its_members_only() -> None:
     assert not can_read(ANONYMOUS, Project())
 
 
-def test_grants_no_token_more_than_its_maker_may() -> None:
+def test_lets_no_role_grant_more_than_it_has() -> None:
     granted = [
         (role, [scope for scope in Scope if can_grant_scope(role, scope)]) for role in (None, *ProjectRole)
     ]

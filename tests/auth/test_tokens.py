@@ -1,4 +1,4 @@
-"""Tokens: made, and told apart from typing errors."""
+"""Tokens: generated, and distinguished from typing errors by their checksum."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from perfci.auth.tokens import ALPHABET, hash_token, hash_token_if_valid, make_token
 
 
-def test_makes_a_token_of_fifty_characters_that_checks_itself() -> None:
+def test_generates_a_token_of_fifty_characters_with_a_checksum() -> None:
     minted = make_token("u")
 
     assert minted.text.startswith("pfciu_")
@@ -17,7 +17,7 @@ def test_makes_a_token_of_fifty_characters_that_checks_itself() -> None:
     assert hash_token_if_valid(minted.text) == minted.hash == hash_token(minted.text)
 
 
-def test_never_makes_the_same_token_twice() -> None:
+def test_never_generates_the_same_token_twice() -> None:
     assert len({make_token("r").text for _ in range(100)}) == 100
 
 
@@ -42,9 +42,9 @@ def test_refuses_any_other_text(text: str) -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 5, 6, 49])
-def test_refuses_a_piece_of_a_token(cut: int) -> None:
+def test_refuses_a_part_of_a_token(cut: int) -> None:
     assert hash_token_if_valid(make_token("u").text[:cut]) is None
 
 
-def test_makes_the_same_token_of_the_same_dice() -> None:
+def test_generates_the_same_token_from_the_same_random_choices() -> None:
     assert make_token("u", lambda alphabet: alphabet[0]).text == "pfciu_" + "0" * 38 + "4UGUPc"

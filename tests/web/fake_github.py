@@ -26,7 +26,7 @@ class FakeGitHub:
     broken: bool = False
     hangs_up: bool = False
     address: str = ""
-    asked: dict[str, str] = field(default_factory=dict)
+    login_request: dict[str, str] = field(default_factory=dict)
     questions: int = 0
 
     def app(self) -> Flask:
@@ -45,10 +45,9 @@ class FakeGitHub:
             connection.shutdown(socket.SHUT_RDWR)
 
     def authorize(self) -> Answer:
-        self.asked = request.args.to_dict()
-        return redirect(
-            f"{self.asked['redirect_uri']}?{urlencode({'code': 'c0de', 'state': self.asked['state']})}"
-        )
+        self.login_request = request.args.to_dict()
+        query = urlencode({"code": "c0de", "state": self.login_request["state"]})
+        return redirect(f"{self.login_request['redirect_uri']}?{query}")
 
     def access_token(self) -> Response | tuple[Response, int]:
         form = request.form
@@ -56,10 +55,12 @@ class FakeGitHub:
             b"="
         )
         existing = (form["client_id"], form["client_secret"], form["code"]) == (CLIENT, SECRET, "c0de")
-        same = form["redirect_uri"] == self.asked["redirect_uri"]
-        if not existing or not same or challenge.decode() != self.asked["code_challenge"]:
+        same = form["redirect_uri"] == self.login_request["redirect_uri"]
+        if not existing or not same or challenge.decode() != self.login_request["code_challenge"]:
             return jsonify(error="bad_verification_code"), 400
-        return jsonify(access_token="gho_fake", token_type="bearer", scope=self.asked.get("scope", ""))
+        return jsonify(
+            access_token="gho_fake", token_type="bearer", scope=self.login_request.get("scope", "")
+        )
 
     def user(self) -> Response | tuple[str, int]:
         self.questions += 1

@@ -1,4 +1,4 @@
-"""Every operation that writes leaves a line in the audit log, with the caller and the id of his request."""
+"""Every operation that writes adds an audit entry, with the caller and the id of the request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from access_cast import Stage
+from access_scenario import AccessScenario
 
 from perfci.formats import run_document
 from perfci.formats.format_types import ImportDefaults
@@ -117,49 +117,49 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @pytest.fixture
-def stage(stored: bytes, tmp_path: Path) -> Iterator[Stage]:
+def scenario(stored: bytes, tmp_path: Path) -> Iterator[AccessScenario]:
     (tmp_path / "perfci.db").write_bytes(stored)
     with closing(open_store(f"sqlite:///{tmp_path}/perfci.db", create=False)) as store:
-        stage = Stage(store, admins=["proxy/admin"])
-        yield stage
-        stage.close()
+        scenario = AccessScenario(store, admins=["proxy/admin"])
+        yield scenario
+        scenario.close()
 
 
-def test_knows_every_operation_that_writes() -> None:
+def test_lists_every_operation_that_writes() -> None:
     assert {
         operation.name for operation in ALL_OPERATIONS if operation.method != "GET"
     } == VALID.keys() | ELSEWHERE.keys()
 
 
 @pytest.mark.parametrize("name", VALID)
-def test_a_change_is_written_down(stage: Stage, name: str) -> None:
+def test_records_every_change_in_the_audit_log(scenario: AccessScenario, name: str) -> None:
     uid = ""
     if earlier := BEFORE.get(name):
-        uid = made(stage, earlier).get("token", {}).get("uid", "")
-    before = lines(stage.store)
+        uid = made(scenario, earlier).get("token", {}).get("uid", "")
+    before = lines(scenario.store)
 
-    answer = ask(stage, name, uid)
+    answer = ask(scenario, name, uid)
 
-    new = [line for line in lines(stage.store) if line not in before]
+    new = [line for line in lines(scenario.store) if line not in before]
     assert answer.status_code in (200, 201, 204), answer.text
     assert [(item.actor, item.request_id) for item in new] == [
         ("user:proxy/admin", answer.headers["X-Request-Id"])
     ]
 
 
-def made(stage: Stage, name: str) -> Any:
+def made(scenario: AccessScenario, name: str) -> Any:
     if name == "change_third":
         body = {"state": "investigating"}
-        return stage.ask("admin", "PATCH", f"{API_PREFIX}{P}/incidents/3", json=body, headers=SEEN).json
-    return ask(stage, name).json
+        return scenario.send("admin", "PATCH", f"{API_PREFIX}{P}/incidents/3", json=body, headers=SEEN).json
+    return ask(scenario, name).json
 
 
-def ask(stage: Stage, name: str, uid: str = "") -> Any:
+def ask(scenario: AccessScenario, name: str, uid: str = "") -> Any:
     operation = next(each_operation for each_operation in ALL_OPERATIONS if each_operation.name == name)
     path, body = VALID[name]
     headers = {"If-Match": '"2"'} if name == "undo_incident" else SEEN if operation.revision else {}
     headers |= {"Idempotency-Key": run_document.idempotency_key(RUN)} if name == "upload_run" else {}
-    return stage.ask(
+    return scenario.send(
         "admin", operation.method, f"{API_PREFIX}{path.replace('UID', uid)}", json=body, headers=headers
     )
 

@@ -1,4 +1,4 @@
-"""Every operation of the API and every rule of a page, asked by everybody, against what each was promised."""
+"""Every operation and every page, requested by every kind of caller, against its requirement."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from access_cast import OPEN, SECRET, Stage
+from access_scenario import OPEN, SECRET, AccessScenario
 from flask import url_for
 from werkzeug.routing import Rule
 
@@ -160,13 +160,15 @@ NEEDS = (
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def scenario(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AccessScenario]:
     with (
         fresh_database(request.param, tmp_path_factory.mktemp("access")) as url,
         closing(open_store(url, create=False)) as store,
-        closing(Stage(store)) as stage,
+        closing(AccessScenario(store)) as scenario,
     ):
-        yield stage
+        yield scenario
 
 
 @pytest.fixture
@@ -219,36 +221,38 @@ def path_of(operation: Operation, slug: str) -> str:
     )
 
 
-def test_every_operation_is_promised_to_somebody() -> None:
+def test_assigns_a_requirement_to_every_operation() -> None:
     assert {name for names in OPERATIONS.values() for name in names} == set(OPERATIONS_BY_ID)
 
 
 @pytest.mark.usefixtures("reached")
 @pytest.mark.parametrize("slug", [SECRET, OPEN])
 @pytest.mark.parametrize(
-    ("stage", "operation"),
+    ("scenario", "operation"),
     [
         *(("sqlite", operation) for operation in ALL_OPERATIONS if operation.name != "upload_run"),
         *(("postgresql", OPERATIONS_BY_ID[name]) for name in ONE_OF_EACH_NEED),
     ],
-    indirect=["stage"],
+    indirect=["scenario"],
     ids=lambda value: value if isinstance(value, str) else str(value.name),
 )
-def test_an_operation_is_for_those_it_was_promised_to(stage: Stage, operation: Operation, slug: str) -> None:
+def test_allows_an_operation_only_to_callers_with_its_requirement(
+    scenario: AccessScenario, operation: Operation, slug: str
+) -> None:
     need = need_of(operation.name, OPERATIONS)
     about: dict[str, Any] = {"json": {}} if operation.body else {}
 
     status_codes = {
-        who: stage.ask(who, operation.method, path_of(operation, slug), **about).status_code
-        for who in stage.cast
+        who: scenario.send(who, operation.method, path_of(operation, slug), **about).status_code
+        for who in scenario.callers
     }
 
     refused = {who: status if status in (401, 403, 404) else IN for who, status in status_codes.items()}
-    assert refused == {who: promised(who, need, slug) for who in stage.cast}
+    assert refused == {who: promised(who, need, slug) for who in scenario.callers}
 
 
 @pytest.mark.parametrize("slug", [SECRET, OPEN])
-def test_an_upload_is_for_those_who_may_write_in_the_project_it_names(stage: Stage, slug: str) -> None:
+def test_accepts_an_upload_only_from_writers_of_its_project(scenario: AccessScenario, slug: str) -> None:
     measured_by = (("attempt", "1"), ("run_id", "4711"))
     result = a_result(a_series("suite.a"), a_process(1.0))
     run = a_run(result, project=slug, session=f"sent to {slug}", origin=measured_by)
@@ -257,51 +261,59 @@ def test_an_upload_is_for_those_who_may_write_in_the_project_it_names(stage: Sta
         "headers": {"Idempotency-Key": run_document.idempotency_key(run), "Content-Type": "application/json"},
     }
 
-    status_codes = {who: stage.ask(who, "POST", "/api/v1/runs", **about).status_code for who in stage.cast}
+    status_codes = {
+        who: scenario.send(who, "POST", "/api/v1/runs", **about).status_code for who in scenario.callers
+    }
 
     stored = {who: IN if status == 201 else status for who, status in status_codes.items()}
-    assert stored == {who: promised(who, AccessRequirement.WRITE_RESULTS, slug) for who in stage.cast}
+    assert stored == {who: promised(who, AccessRequirement.WRITE_RESULTS, slug) for who in scenario.callers}
 
 
-def rules(stage: Stage) -> list[Rule]:
+def rules(scenario: AccessScenario) -> list[Rule]:
     results = [
-        rule for rule in stage.app.url_map.iter_rules() if not rule.endpoint.startswith(("api.", "problem."))
+        rule
+        for rule in scenario.app.url_map.iter_rules()
+        if not rule.endpoint.startswith(("api.", "problem."))
     ]
     return [rule for rule in results if rule.endpoint not in ASKED_BY_MACHINES]
 
 
-def test_reads_no_body_of_a_stranger(stage: Stage) -> None:
+def test_refuses_an_unauthorized_caller_before_reading_the_body(scenario: AccessScenario) -> None:
     status_codes = [
-        stage.ask(who, "POST", "/api/v1/runs", data=b"{").status_code
+        scenario.send(who, "POST", "/api/v1/runs", data=b"{").status_code
         for who in ("anonymous", "reading token")
     ]
 
     assert status_codes == [401, 403]
 
 
-def test_every_page_is_promised_to_somebody(stage: Stage) -> None:
-    assert {name for names in PAGES.values() for name in names} == {rule.endpoint for rule in rules(stage)}
+def test_assigns_a_requirement_to_every_page(scenario: AccessScenario) -> None:
+    assert {name for names in PAGES.values() for name in names} == {rule.endpoint for rule in rules(scenario)}
 
 
 @pytest.mark.parametrize("slug", [SECRET, OPEN])
-def test_a_page_is_for_those_it_was_promised_to(
-    stage: Stage, slug: str, monkeypatch: pytest.MonkeyPatch
+def test_allows_a_page_only_to_callers_with_its_requirement(
+    scenario: AccessScenario, slug: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for endpoint in list(stage.app.view_functions):
-        monkeypatch.setitem(stage.app.view_functions, endpoint, lambda **_: "reached")
+    for endpoint in list(scenario.app.view_functions):
+        monkeypatch.setitem(scenario.app.view_functions, endpoint, lambda **_: "reached")
 
-    for rule in rules(stage):
+    for rule in rules(scenario):
         need = need_of(rule.endpoint, PAGES)
         for method in sorted((rule.methods or set()) - {"OPTIONS", "HEAD"}):
             status_codes = {
-                who: stage.ask(who, method, page(stage, rule, slug)).status_code for who in stage.cast
+                who: scenario.send(who, method, page(scenario, rule, slug)).status_code
+                for who in scenario.callers
             }
-            assert status_codes == {who: of_page(who, need, slug) for who in stage.cast}, (rule.rule, method)
+            assert status_codes == {who: of_page(who, need, slug) for who in scenario.callers}, (
+                rule.rule,
+                method,
+            )
 
 
-def page(stage: Stage, rule: Rule, slug: str) -> str:
+def page(scenario: AccessScenario, rule: Rule, slug: str) -> str:
     values = {"project": slug, "benchmark": "suite.a", "metric": "time", "base": "a", "head": "b", "sha": "a"}
-    with stage.app.test_request_context():
+    with scenario.app.test_request_context():
         return url_for(rule.endpoint, **{name: values.get(name, "1") for name in rule.arguments})
 
 
@@ -320,22 +332,23 @@ STRANGERS = ("anonymous", "stranger", "wrong project", "token of another project
 
 
 @pytest.mark.parametrize("who", STRANGERS)
-def test_tells_a_stranger_the_same_of_a_private_project_as_of_none(stage: Stage, who: str) -> None:
-    for rule in rules(stage):
+def test_shows_the_same_page_for_a_private_and_a_missing_project(scenario: AccessScenario, who: str) -> None:
+    for rule in rules(scenario):
         if "project" in rule.arguments and "GET" in (rule.methods or ()):
             private, none = (
-                stage.ask(who, "GET", page(stage, rule, slug)) for slug in (SECRET, "acme/sacred")
+                scenario.send(who, "GET", page(scenario, rule, slug)) for slug in (SECRET, "acme/sacred")
             )
             assert private.text.replace(SECRET, "acme/sacred") == none.text, rule.rule
             assert headers(private) == headers(none)
 
 
 @pytest.mark.parametrize("who", STRANGERS)
-def test_tells_a_stranger_the_same_over_the_api(stage: Stage, who: str) -> None:
+def test_answers_the_same_for_a_private_and_a_missing_project(scenario: AccessScenario, who: str) -> None:
     for operation in ALL_OPERATIONS:
         if "<project:project>" in operation.rule and not operation.body:
             private, none = (
-                stage.ask(who, operation.method, path_of(operation, slug)) for slug in (SECRET, "acme/sacred")
+                scenario.send(who, operation.method, path_of(operation, slug))
+                for slug in (SECRET, "acme/sacred")
             )
             assert without_id(private.get_json()) == without_id(none.get_json()), operation.name
             assert private.status_code in (401, 404)
@@ -352,15 +365,15 @@ def without_id(problem: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("path", ["/", "/nothing/here", "/acme:sacred/", "/acme:secret/", "/api/v1/projects"])
 @pytest.mark.parametrize("who", STRANGERS)
-def test_never_names_a_private_project_to_a_stranger(stage: Stage, who: str, path: str) -> None:
-    answer = stage.ask(who, "GET", path, follow_redirects=True)
+def test_never_names_a_private_project_to_outsiders(scenario: AccessScenario, who: str, path: str) -> None:
+    answer = scenario.send(who, "GET", path, follow_redirects=True)
 
     assert answer.text.replace("project acme/secret in", "").count("acme/secret") == 0
 
 
-def test_names_to_everybody_the_projects_he_may_see(stage: Stage) -> None:
+def test_lists_for_each_caller_the_projects_they_may_see(scenario: AccessScenario) -> None:
     seen = {
-        who: [item["project"] for item in stage.ask(who, "GET", "/api/v1/projects").json["items"]]
+        who: [item["project"] for item in scenario.send(who, "GET", "/api/v1/projects").json["items"]]
         for who in ("anonymous", "reader", "wrong project", "reading token")
     }
 
@@ -372,15 +385,16 @@ def test_names_to_everybody_the_projects_he_may_see(stage: Stage) -> None:
     }
 
 
-def test_says_in_one_sentence_that_there_is_nothing(stage: Stage) -> None:
-    problem = stage.ask("anonymous", "GET", "/api/v1/projects/acme:secret").json
+def test_answers_not_found_for_a_private_project(scenario: AccessScenario) -> None:
+    problem = scenario.send("anonymous", "GET", "/api/v1/projects/acme:secret").json
 
     assert (problem["status"], problem["detail"]) == (404, NOT_FOUND)
 
 
-def test_gives_no_reader_the_answer_kept_for_another(stage: Stage) -> None:
+def test_varies_etags_by_caller(scenario: AccessScenario) -> None:
     item, other = (
-        stage.ask(who, "GET", f"/api/v1/projects/{encode_segment(OPEN)}") for who in ("anonymous", "admin")
+        scenario.send(who, "GET", f"/api/v1/projects/{encode_segment(OPEN)}")
+        for who in ("anonymous", "admin")
     )
 
     assert item.headers["ETag"] != other.headers["ETag"]

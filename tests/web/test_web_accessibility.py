@@ -52,7 +52,7 @@ def faults(page: Page) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("path", [*EVERY_PAGE, *MORE_PAGES])
-def test_a_page_has_no_fault_that_axe_knows(page: Page, url: str, path: str) -> None:
+def test_passes_axe_on_every_page(page: Page, url: str, path: str) -> None:
     page.goto(f"{url}{path}")
     if "/s/" in path and path not in CHARTLESS:
         page.wait_for_selector("figure.interactive")
@@ -61,20 +61,20 @@ def test_a_page_has_no_fault_that_axe_knows(page: Page, url: str, path: str) -> 
 
 
 @pytest.mark.parametrize("path", TRIAGE)
-def test_a_page_with_forms_has_none_either(page: Page, writable: str, path: str) -> None:
+def test_passes_axe_on_pages_with_forms(page: Page, writable: str, path: str) -> None:
     page.goto(f"{writable}{path}")
 
     assert faults(page) == []
 
 
-def test_the_keys_have_none_while_they_are_shown(page: Page, writable: str) -> None:
+def test_passes_axe_while_the_keyboard_help_is_open(page: Page, writable: str) -> None:
     page.goto(f"{writable}{LIST}")
     page.keyboard.press("?")
 
     assert faults(page) == []
 
 
-def test_a_refused_form_has_none(page: Page, writable: str) -> None:
+def test_passes_axe_on_a_rejected_form(page: Page, writable: str) -> None:
     page.goto(f"{writable}{LIST}/1")
     page.get_by_label("State").select_option("accepted")
     page.get_by_role("button", name="Save").click()

@@ -1,4 +1,4 @@
-"""The list of benchmarks: found by words, grouped by cell, and what was never measured."""
+"""The list of benchmarks: its search, its cells, and series that were never measured."""
 
 import re
 from dataclasses import replace
@@ -14,14 +14,14 @@ from perfci.store.writes.measured_sessions import add_run, start_session
 from perfci_web import create_app
 
 
-def test_benchmarks_are_found_by_every_word(client: FlaskClient) -> None:
+def test_searches_benchmarks_by_every_word(client: FlaskClient) -> None:
     content = read(client, f"{P}/benchmarks?q=step+fp32")
 
     assert "1 series of 14 with “step fp32”" in words(content)
     assert len(re.findall('<th scope="row">', content)) == 1
 
 
-def test_benchmarks_name_a_cell_once_above_its_metrics(client: FlaskClient) -> None:
+def test_shows_a_cell_once_above_its_metrics(client: FlaskClient) -> None:
     html = read(client, f"{P}/benchmarks?q=models")
     rows = re.findall(r'<th scope="row">(.*?)</th>', html)
 
@@ -34,7 +34,7 @@ def test_benchmarks_name_a_cell_once_above_its_metrics(client: FlaskClient) -> N
     ]
 
 
-def test_benchmarks_leave_out_what_was_never_measured_and_say_where_it_is(client: FlaskClient) -> None:
+def test_hides_series_without_measurement_and_links_to_them(client: FlaskClient) -> None:
     html = read(client, f"{P}/benchmarks")
 
     assert "14 series of 9 benchmarks." in words(html)
@@ -43,7 +43,7 @@ def test_benchmarks_leave_out_what_was_never_measured_and_say_where_it_is(client
     assert "mfu" not in words(html)
 
 
-def test_benchmarks_name_the_place_of_a_cell_where_there_are_several(empty_store: Store) -> None:
+def test_shows_the_machine_of_a_cell_where_there_are_several(empty_store: Store) -> None:
     with empty_store.begin() as tx:
         start_session(tx, PROJECT, "history-1", "history", "spec", 7, 1, NOW)
         add_run(tx, a_run(1))
@@ -59,7 +59,7 @@ def test_benchmarks_name_the_place_of_a_cell_where_there_are_several(empty_store
     assert "AMD EPYC 9354, 2 cores, 16 GB" in words(html)
 
 
-def test_a_list_takes_as_many_queries_however_long_it_is(client: FlaskClient) -> None:
+def test_needs_the_same_number_of_queries_for_any_list_length(client: FlaskClient) -> None:
     requests: list[str] = []
 
     def count(*arguments: object) -> None:
@@ -76,7 +76,7 @@ def test_a_list_takes_as_many_queries_however_long_it_is(client: FlaskClient) ->
     assert len(requests) - few == few <= 25
 
 
-def test_what_was_never_measured_is_grouped_by_reason(client: FlaskClient) -> None:
+def test_groups_series_without_measurement_by_reason(client: FlaskClient) -> None:
     text = words(read(client, f"{P}/benchmarks?show=unavailable"))
 
     assert "5 series were never measured here." in text
@@ -86,7 +86,7 @@ def test_what_was_never_measured_is_grouped_by_reason(client: FlaskClient) -> No
     assert "failed" not in text
 
 
-def test_a_search_that_finds_only_what_is_not_available_says_so(client: FlaskClient) -> None:
+def test_explains_a_search_that_matches_only_unavailable_series(client: FlaskClient) -> None:
     text = words(read(client, f"{P}/benchmarks?q=mfu"))
 
     assert (
@@ -95,7 +95,7 @@ def test_a_search_that_finds_only_what_is_not_available_says_so(client: FlaskCli
     )
 
 
-def test_the_list_and_the_series_page_name_the_same_level(client: FlaskClient) -> None:
+def test_shows_the_same_level_in_the_list_and_on_the_series_page(client: FlaskClient) -> None:
     rows = client.get(f"{P}/benchmarks.json").get_json()["series"]
     document = client.get(f"{SERIES}.json{BF16}").get_json()
 
@@ -107,14 +107,14 @@ def test_the_list_and_the_series_page_name_the_same_level(client: FlaskClient) -
     assert row["level"] == document["levels"][-1]["value"]
 
 
-def test_a_search_without_result_says_what_to_do(client: FlaskClient) -> None:
+def test_suggests_what_to_do_after_an_empty_search(client: FlaskClient) -> None:
     text = words(read(client, f"{P}/benchmarks?q=zebra"))
 
     assert "No series has “zebra”" in text
     assert "Show all 14" in text
 
 
-def test_failures_come_first_where_they_are_asked_for(client: FlaskClient) -> None:
+def test_sorts_failures_first_on_request(client: FlaskClient) -> None:
     by_state, by_name = (
         [row["last_status"] for row in client.get(f"{P}/benchmarks.json?sort={sort}").get_json()["series"]]
         for sort in ("state", "name")
@@ -124,18 +124,18 @@ def test_failures_come_first_where_they_are_asked_for(client: FlaskClient) -> No
     assert sorted(by_state) == sorted(by_name)
 
 
-def test_the_longest_histories_come_first_where_they_are_asked_for(client: FlaskClient) -> None:
+def test_sorts_the_longest_histories_first_on_request(client: FlaskClient) -> None:
     commits = [row["commits"] for row in client.get(f"{P}/benchmarks.json?sort=commits").get_json()["series"]]
 
     assert commits == sorted(commits, reverse=True)
     assert len(set(commits)) > 1
 
 
-def test_knobs_that_make_no_sense_are_forgiven(client: FlaskClient) -> None:
+def test_ignores_invalid_query_options(client: FlaskClient) -> None:
     assert read(client, f"{P}/benchmarks?page=-3&sort=%00&q=") == read(client, f"{P}/benchmarks")
 
 
-def test_an_informational_series_shows_its_newest_value(client: FlaskClient) -> None:
+def test_shows_the_newest_value_of_an_informational_series(client: FlaskClient) -> None:
     """Nobody looks for moves in it, so the middle of its whole history would be a level it never stood at."""
     [row] = client.get(f"{P}/benchmarks.json?q=data_stall").get_json()["series"]
     document = client.get(f"{MANY}/data_stall.json{MANY_BF16}").get_json()

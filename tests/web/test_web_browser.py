@@ -41,7 +41,7 @@ EVERY_PAGE = [
     f"{P}/commit/{a_commit(STEP + 1).sha}",
 ]
 
-DESK = {"viewport": {"width": 1200, "height": 900}}
+DESKTOP = {"viewport": {"width": 1200, "height": 900}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 
 WATCH_POLICY = """
@@ -78,7 +78,7 @@ class Reader:
     def failed(self, error: Error) -> None:
         self.complaints.append(str(error))
 
-    def asked(self, request: Request) -> None:
+    def record_request(self, request: Request) -> None:
         self.loaded.append(urlsplit(request.url).path)
         if not request.url.startswith((self.url, "data:")):
             self.strangers.append(request.url)
@@ -98,7 +98,7 @@ def reading(tab: Page, url: str) -> Iterator[Reader]:
     listeners: dict[Any, Callable[[Any], None]] = {
         "console": reader.heard,
         "pageerror": reader.failed,
-        "request": reader.asked,
+        "request": reader.record_request,
     }
     for event, listener in listeners.items():
         tab.on(event, listener)
@@ -111,7 +111,9 @@ def reading(tab: Page, url: str) -> Iterator[Reader]:
 @pytest.fixture(scope="module")
 def tabs(browser: Browser) -> Iterator[dict[str, Page]]:
     """One tab at a desk and one on a phone: to open another costs more than to load a page."""
-    contexts = {name: browser.new_context(**look) for name, look in {"desk": DESK, "phone": PHONE}.items()}
+    contexts = {
+        name: browser.new_context(**options) for name, options in {"desktop": DESKTOP, "phone": PHONE}.items()
+    }
     for context in contexts.values():
         context.add_init_script(WATCH_POLICY)
     yield {name: context.new_page() for name, context in contexts.items()}
@@ -121,7 +123,7 @@ def tabs(browser: Browser) -> Iterator[dict[str, Page]]:
 
 @pytest.fixture
 def reader(tabs: dict[str, Page], url: str) -> Iterator[Reader]:
-    with reading(tabs["desk"], url) as reader:
+    with reading(tabs["desktop"], url) as reader:
         yield reader
 
 
@@ -132,14 +134,14 @@ def reader_on_a_phone(tabs: dict[str, Page], url: str) -> Iterator[Reader]:
 
 
 @pytest.mark.parametrize("path", EVERY_PAGE)
-def test_every_page_loads_without_a_complaint(reader: Reader, path: str) -> None:
+def test_loads_every_page_without_console_errors(reader: Reader, path: str) -> None:
     page = reader.charted(path) if "/s/" in path and path not in CHARTLESS else reader.open(path)
 
     expect(page.locator("h1")).to_be_visible()
 
 
 @pytest.mark.parametrize("path", EVERY_PAGE)
-def test_no_page_scrolls_sideways_on_a_phone(reader_on_a_phone: Reader, path: str) -> None:
+def test_fits_every_page_on_a_phone(reader_on_a_phone: Reader, path: str) -> None:
     open_it = reader_on_a_phone.charted if "/s/" in path and path not in CHARTLESS else reader_on_a_phone.open
 
     page = open_it(path)
@@ -149,7 +151,7 @@ def test_no_page_scrolls_sideways_on_a_phone(reader_on_a_phone: Reader, path: st
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
-def test_every_page_reads_without_javascript(browser: Browser, url: str) -> None:
+def test_shows_every_page_without_javascript(browser: Browser, url: str) -> None:
     page = browser.new_context(java_script_enabled=False).new_page()
 
     for path in EVERY_PAGE:
@@ -162,7 +164,7 @@ def test_every_page_reads_without_javascript(browser: Browser, url: str) -> None
     page.context.close()
 
 
-def test_plotly_replaces_the_drawn_chart_in_its_own_place(reader: Reader) -> None:
+def test_replaces_the_svg_chart_by_plotly_in_place(reader: Reader) -> None:
     page = reader.open(SERIES)
     drawn = page.locator(".canvas .wide svg.pc-trend")
     before = page.locator(".canvas").bounding_box()
@@ -173,7 +175,7 @@ def test_plotly_replaces_the_drawn_chart_in_its_own_place(reader: Reader) -> Non
     assert page.locator(".canvas").bounding_box() == before
 
 
-def test_both_charts_agree_where_the_axis_starts(reader: Reader) -> None:
+def test_starts_the_axis_of_both_charts_at_the_same_value(reader: Reader) -> None:
     page = reader.charted(FAILING)
 
     drawn = re.search(r"y starts at [\d.]+ ms", page.locator(".wide svg.pc-trend").text_content() or "")
@@ -182,14 +184,14 @@ def test_both_charts_agree_where_the_axis_starts(reader: Reader) -> None:
     expect(page.locator(".plot")).to_contain_text(drawn[0])
 
 
-def test_the_chart_draws_every_commit_and_the_failed_ones_below(reader: Reader) -> None:
+def test_draws_every_commit_and_failed_commits_below(reader: Reader) -> None:
     page = reader.charted(FAILING)
 
     assert page.locator(".plot .subplot.xy .scatterlayer .trace path.point").count() == COMMITS - 3
     assert page.locator(".plot .subplot.xy2 .scatterlayer .trace path.point").count() == 3
 
 
-def test_nothing_offers_to_send_the_data_away(reader: Reader) -> None:
+def test_offers_no_button_that_uploads_data(reader: Reader) -> None:
     page = reader.charted(SERIES)
 
     assert page.locator(".modebar-btn").count() == 0
@@ -197,7 +199,7 @@ def test_nothing_offers_to_send_the_data_away(reader: Reader) -> None:
     assert "Share" not in page.locator("figure.chart").inner_text()
 
 
-def test_pointing_at_a_commit_tells_its_subject(reader: Reader) -> None:
+def test_shows_the_subject_of_a_commit_on_hover(reader: Reader) -> None:
     page = reader.charted(SERIES)
     x, y = place_of(page, STEP + 1)
 
@@ -210,7 +212,7 @@ def test_pointing_at_a_commit_tells_its_subject(reader: Reader) -> None:
     assert page.locator(".readout script, .readout p b b").count() == 0
 
 
-def test_the_chart_is_walked_with_the_keyboard_alone(reader: Reader) -> None:
+def test_navigates_the_chart_by_keyboard(reader: Reader) -> None:
     page = reader.charted(SERIES)
     element = page.locator(".readout p")
     page.locator(".plot").focus()
@@ -226,7 +228,7 @@ def test_the_chart_is_walked_with_the_keyboard_alone(reader: Reader) -> None:
     page.wait_for_url(f"**/commit/{a_commit(STEP).sha}")
 
 
-def test_the_keyboard_reaches_a_failed_commit_too(reader: Reader) -> None:
+def test_reaches_failed_commits_by_keyboard(reader: Reader) -> None:
     page = reader.charted(FAILING)
     page.locator(".plot").focus()
     page.keyboard.press("Home")
@@ -236,7 +238,7 @@ def test_the_keyboard_reaches_a_failed_commit_too(reader: Reader) -> None:
     expect(page.locator(".readout p")).to_contain_text("Tried to allocate 512 MiB <b>at once</b>)")
 
 
-def test_a_zoom_names_the_commits_in_view_and_is_undone(reader: Reader) -> None:
+def test_names_the_commits_of_a_zoom_and_resets_it(reader: Reader) -> None:
     page = reader.charted(SERIES)
     whole = page.evaluate("document.querySelector('.plot').layout.xaxis.range")
     (x0, y0), (x1, y1) = place_of(page, 5), place_of(page, 15)
@@ -256,7 +258,7 @@ def test_a_zoom_names_the_commits_in_view_and_is_undone(reader: Reader) -> None:
     )
 
 
-def test_the_axis_can_start_at_zero_and_says_where_it_starts(reader: Reader) -> None:
+def test_starts_the_axis_at_zero_on_request_and_labels_its_start(reader: Reader) -> None:
     page = reader.charted(SERIES)
     expect(page.locator(".plot")).to_contain_text("y starts at 11.")
     button = page.get_by_role("button", name="Start at zero")
@@ -268,7 +270,7 @@ def test_the_axis_can_start_at_zero_and_says_where_it_starts(reader: Reader) -> 
     expect(button).to_have_attribute("aria-pressed", "true")
 
 
-def test_the_drawn_chart_stays_where_the_library_does_not_load(browser: Browser, url: str) -> None:
+def test_keeps_the_svg_chart_if_plotly_does_not_load(browser: Browser, url: str) -> None:
     page = browser.new_page()
     page.route("**/plotly-*", lambda route: route.abort())
     page.goto(f"{url}{SERIES}")
@@ -278,7 +280,7 @@ def test_the_drawn_chart_stays_where_the_library_does_not_load(browser: Browser,
     page.context.close()
 
 
-def test_the_chart_library_is_loaded_only_where_a_chart_is(reader: Reader) -> None:
+def test_loads_plotly_only_on_pages_with_a_chart(reader: Reader) -> None:
     for path in (f"{P}/", f"{P}/benchmarks", f"{P}/commit/{a_commit(STEP).sha}", *CHARTLESS):
         reader.open(path)
         reader.page.wait_for_load_state("networkidle")
@@ -286,7 +288,7 @@ def test_the_chart_library_is_loaded_only_where_a_chart_is(reader: Reader) -> No
     assert not [path for path in reader.loaded if "plotly" in path]
 
 
-def test_light_and_dark_follow_the_reader(reader: Reader) -> None:
+def test_follows_the_color_scheme_of_the_reader(reader: Reader) -> None:
     page = reader.charted(SERIES)
     paper = "getComputedStyle(document.body).backgroundColor"
     ticks = "getComputedStyle(document.querySelector('.plot .xtick text')).fill"
@@ -301,7 +303,7 @@ def test_light_and_dark_follow_the_reader(reader: Reader) -> None:
     assert page.locator("html").get_attribute("data-theme") == "dark"
 
 
-def test_a_reader_searches_and_opens_what_was_found(reader: Reader) -> None:
+def test_opens_a_search_result(reader: Reader) -> None:
     page = reader.open(f"{P}/benchmarks")
 
     page.get_by_label("Search").fill("token")
@@ -311,7 +313,7 @@ def test_a_reader_searches_and_opens_what_was_found(reader: Reader) -> None:
     expect(page.locator("h1")).to_contain_text("serve.Generate.time_token is at")
 
 
-def test_a_reader_finds_out_why_something_was_never_measured(reader: Reader) -> None:
+def test_explains_why_a_series_was_never_measured(reader: Reader) -> None:
     page = reader.open(f"{P}/benchmarks")
 
     page.get_by_role("link", name="why").click()
@@ -321,7 +323,7 @@ def test_a_reader_finds_out_why_something_was_never_measured(reader: Reader) -> 
     expect(page.locator("h1")).to_contain_text("peak_allocated_bytes cannot be measured on this machine")
 
 
-def test_a_share_has_a_percent_axis_in_both_charts(reader: Reader) -> None:
+def test_draws_shares_on_a_percent_axis_in_both_charts(reader: Reader) -> None:
     page = reader.charted(f"{MANY}/data_stall{MANY_BF16}")
 
     drawn = re.search(r"y starts at [\d.]+ %", page.locator(".wide svg.pc-trend").text_content() or "")
@@ -330,7 +332,7 @@ def test_a_share_has_a_percent_axis_in_both_charts(reader: Reader) -> None:
     expect(page.locator(".plot")).to_contain_text(drawn[0])
 
 
-def test_the_keyboard_sees_where_it_is(reader: Reader) -> None:
+def test_shows_the_keyboard_focus(reader: Reader) -> None:
     page = reader.open(f"{P}/")
 
     page.keyboard.press("Tab")

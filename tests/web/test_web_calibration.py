@@ -1,4 +1,4 @@
-"""The page of the false-alarm meter and its twin, against a real database of nights of equals."""
+"""The calibration page and its JSON, against a real database of nightly A/A runs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def read(client: FlaskClient, path: str = PAGE) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.text))
 
 
-def test_the_page_tells_the_meter_with_its_interval(nights: Store) -> None:
+def test_shows_the_false_alarm_rate_with_its_interval(nights: Store) -> None:
     content = read(client_of(nights))
 
     assert "40 A/A runs: no false alarm in 79 verdicts (95 % interval up to 4.6 %)." in content
@@ -72,7 +72,7 @@ def test_the_page_tells_the_meter_with_its_interval(nights: Store) -> None:
     assert "Last 30 days 60 0 0.0 % up to 6.0 % 0 0.0 % up to 6.0 %" in content
 
 
-def test_a_series_that_wanders_by_itself_has_a_raised_bar(nights: Store) -> None:
+def test_raises_the_bar_of_a_series_with_a_high_noise_floor(nights: Store) -> None:
     content = read(client_of(nights))
 
     assert re.search(
@@ -80,7 +80,7 @@ def test_a_series_that_wanders_by_itself_has_a_raised_bar(nights: Store) -> None
     )
 
 
-def test_the_bar_is_that_of_the_policy(nights: Store) -> None:
+def test_shows_the_bar_of_the_policy(nights: Store) -> None:
     document = client_of(nights, Settings(judge=JudgeTable(bar=0.1))).get(f"{PAGE}.json").get_json()
 
     assert [
@@ -91,7 +91,7 @@ def test_the_bar_is_that_of_the_policy(nights: Store) -> None:
     ]
 
 
-def test_the_json_twin_says_what_the_page_says(nights: Store) -> None:
+def test_serves_the_content_of_the_page_as_json(nights: Store) -> None:
     ever, lately = client_of(nights).get(f"{PAGE}.json").get_json()["windows"]
 
     assert ever["false_alarms"]["screening"] | {"interval": []} == {
@@ -103,7 +103,7 @@ def test_the_json_twin_says_what_the_page_says(nights: Store) -> None:
     assert (lately["days"], lately["aa_comparisons"]) == (30, 30)
 
 
-def test_a_project_without_equals_is_told_how_to_get_some(client: FlaskClient) -> None:
+def test_explains_how_to_make_missing_aa_runs(client: FlaskClient) -> None:
     content = read(client)
 
     assert "No commit was compared with itself yet" in content
@@ -111,7 +111,7 @@ def test_a_project_without_equals_is_told_how_to_get_some(client: FlaskClient) -
 
 
 @pytest.mark.browser
-def test_the_page_does_not_scroll_sideways_on_a_phone(nights: Store, browser: Browser) -> None:
+def test_fits_on_a_phone(nights: Store, browser: Browser) -> None:
     with a_server(nights.url) as url:
         page = browser.new_context(viewport={"width": 390, "height": 844}, is_mobile=True).new_page()
         page.goto(url.rstrip("/") + PAGE)

@@ -48,7 +48,7 @@ def rows(client: FlaskClient, path: str) -> list[str]:
     return [" ".join(unescape(item).split()) for item in plain if item.strip()]
 
 
-def test_a_later_gain_hides_no_loss(client: FlaskClient) -> None:
+def test_shows_a_loss_despite_a_later_gain(client: FlaskClient) -> None:
     assert rows(client, f"{P}/impact") == [
         "0000002 Change number 40 3 Mar 2026",
         "train time −20.0 % 1.000 s 0.8000 s #2 new",
@@ -61,16 +61,14 @@ def test_a_later_gain_hides_no_loss(client: FlaskClient) -> None:
 @pytest.mark.parametrize(
     ("moved", "commits"), [("worse", ["0000000"]), ("better", ["0000002"]), ("up", ["0000002"])]
 )
-def test_shows_what_got_worse_alone_or_better_alone(
-    client: FlaskClient, moved: str, commits: list[str]
-) -> None:
+def test_filters_impact_by_direction(client: FlaskClient, moved: str, commits: list[str]) -> None:
     result = rows(client, f"{P}/impact?effect={moved}")
 
     assert [row.split()[0] for row in result if "Change number" in row][: len(commits)] == commits
     assert len(result) == {"worse": 3, "better": 2, "up": 5}[moved]
 
 
-def test_tells_of_one_commit_and_says_where_it_moved_nothing(client: FlaskClient) -> None:
+def test_filters_impact_by_commit(client: FlaskClient) -> None:
     assert len(rows(client, f"{P}/impact?commit={a_sha(12)}")) == 3
 
     page = client.get(f"{P}/impact?commit={a_sha(13)}").get_data(as_text=True)
@@ -82,17 +80,17 @@ def test_tells_of_one_commit_and_says_where_it_moved_nothing(client: FlaskClient
 @pytest.mark.parametrize(
     "query", ["before=0", "before=-3", "before=99999999999999999999", "commit=%00", "effect=%00"]
 )
-def test_an_address_that_asks_for_nonsense_shows_everything(client: FlaskClient, query: str) -> None:
+def test_ignores_invalid_filters(client: FlaskClient, query: str) -> None:
     assert len(rows(client, f"{P}/impact?{query}")) == 5
 
 
-def test_what_was_nothing_has_no_impact(client: FlaskClient) -> None:
+def test_leaves_invalid_incidents_out_of_the_impact(client: FlaskClient) -> None:
     client.post(f"{P}/incidents/1", data={"revision": 1, "state": "invalid", "reason": "noise"})
 
     assert len(rows(client, f"{P}/impact")) == 2
 
 
-def test_the_twin_says_the_same(client: FlaskClient) -> None:
+def test_serves_the_impact_as_json(client: FlaskClient) -> None:
     document = client.get(f"{P}/impact.json?effect=worse").get_json()
 
     assert [(item["sentence"], item["incident"], item["state"]) for item in document["items"]] == [
@@ -102,14 +100,14 @@ def test_the_twin_says_the_same(client: FlaskClient) -> None:
     assert document["next"] is None
 
 
-def test_a_commit_and_an_incident_lead_there(client: FlaskClient) -> None:
+def test_is_linked_from_commits_and_incidents(client: FlaskClient) -> None:
     address = f'href="{P}/impact?commit={a_sha(12)}"'
 
     assert address in client.get(f"{P}/commit/{a_sha(12)}").get_data(as_text=True)
     assert address in client.get(f"{P}/incidents/1").get_data(as_text=True)
 
 
-def test_a_project_in_which_nothing_moved_says_so(empty_store: Store) -> None:
+def test_explains_an_empty_impact(empty_store: Store) -> None:
     with empty_store.begin() as tx:
         upsert_commits(tx, "acme/new", [a_commit(1)])
     client = create_app(empty_store, clock=lambda: NOW).test_client()

@@ -1,4 +1,4 @@
-"""The page of incidents, its twin, and the block on the overview."""
+"""The page of incidents, its JSON, and the block on the overview."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perfci_web import create_app
 P = "/acme:tiny-lm"
 
 
-def test_says_first_what_asks_a_person(client: FlaskClient) -> None:
+def test_lists_open_incidents_first(client: FlaskClient) -> None:
     text = client.get(f"{P}/incidents").get_data(as_text=True)
 
     assert "<h1>2 open incidents, 2 resolved or informational.</h1>" in text
@@ -21,14 +21,14 @@ def test_says_first_what_asks_a_person(client: FlaskClient) -> None:
     assert text.index("mixed") < text.index("regression") < text.index("environment")
 
 
-def test_blames_no_commit_for_a_new_torch_and_names_it(client: FlaskClient) -> None:
+def test_names_a_new_torch_instead_of_candidate_commits(client: FlaskClient) -> None:
     text = client.get(f"{P}/incidents").get_data(as_text=True)
 
     assert "torch 2.12.1 → 2.13.0. No commit is blamed." in text.replace("<wbr>", "")
     assert f"perfci compare {a_commit(STEP - 1).sha[:10]} {a_commit(STEP).sha[:10]} --bench" in text
 
 
-def test_the_twin_holds_everything(client: FlaskClient) -> None:
+def test_serves_all_incidents_as_json(client: FlaskClient) -> None:
     document = client.get(f"{P}/incidents.json").get_json()
 
     by_commit = {(incident["commit"], incident["kind"]): incident for incident in document["incidents"]}
@@ -37,7 +37,7 @@ def test_the_twin_holds_everything(client: FlaskClient) -> None:
     assert (document["retests"], document["slow_drifts"]) == ([], [])
 
 
-def test_the_overview_links_to_each_open_incident(client: FlaskClient) -> None:
+def test_links_each_open_incident_from_the_overview(client: FlaskClient) -> None:
     (first, *_) = [
         incident for incident in client.get(f"{P}/incidents.json").get_json()["incidents"] if incident["open"]
     ]
@@ -47,7 +47,7 @@ def test_the_overview_links_to_each_open_incident(client: FlaskClient) -> None:
     assert f'href="{P}/incidents#{first["id"]}"' in text
 
 
-def test_a_spent_budget_is_told_and_loses_nothing(store: Store) -> None:
+def test_reports_a_spent_page_budget_and_keeps_every_incident(store: Store) -> None:
     client = create_app(
         store, clock=lambda: NOW, settings=Settings(history=HistoryTable(pages_per_week=1))
     ).test_client()
@@ -58,7 +58,7 @@ def test_a_spent_budget_is_told_and_loses_nothing(store: Store) -> None:
     assert "weekly limit of 1 alert reached (2026-W15)" in text
 
 
-def test_a_project_without_a_history_says_so(empty_store: Store) -> None:
+def test_explains_a_project_without_history(empty_store: Store) -> None:
     with empty_store.begin() as tx:
         upsert_commits(tx, "acme/new", [a_commit(1)])
     client = create_app(empty_store, clock=lambda: NOW).test_client()

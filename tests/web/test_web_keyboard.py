@@ -1,4 +1,4 @@
-"""Triage in a real browser: by keyboard alone, taken back, and by two people at once."""
+"""Triage in a real browser: by keyboard, undone, and by two people at once."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def press(page: Page, keys: str) -> None:
         page.keyboard.press(key)
 
 
-def test_j_and_k_move_and_enter_opens(page: Page) -> None:
+def test_selects_by_j_and_k_and_opens_by_enter(page: Page) -> None:
     press(page, "j j k")
     expect(page.locator("a.title").first).to_be_focused()
 
@@ -79,7 +79,7 @@ def test_j_and_k_move_and_enter_opens(page: Page) -> None:
     expect(page.locator(".kicker")).to_contain_text("Incidents / #2")
 
 
-def test_a_key_changes_the_state_and_another_takes_it_back(page: Page) -> None:
+def test_changes_and_undoes_a_state_by_key(page: Page) -> None:
     press(page, "j j i")
     expect(page.locator("#undo")).to_contain_text("#2 is invalid now.")
     expect(page.locator("h1")).to_have_text("2 open incidents, 1 resolved or informational.")
@@ -91,7 +91,7 @@ def test_a_key_changes_the_state_and_another_takes_it_back(page: Page) -> None:
     expect(page.locator("h1")).to_have_text("3 open incidents.")
 
 
-def test_what_needs_a_reason_asks_for_it(page: Page) -> None:
+def test_requires_a_reason_where_the_state_needs_one(page: Page) -> None:
     press(page, "j a")
 
     expect(page.get_by_label("State")).to_have_value("accepted")
@@ -104,7 +104,7 @@ def test_what_needs_a_reason_asks_for_it(page: Page) -> None:
     expect(page.locator("#undo")).to_contain_text("Last change of state: new → accepted")
 
 
-def test_x_chooses_for_the_form_above(page: Page) -> None:
+def test_ticks_an_incident_by_x(page: Page) -> None:
     press(page, "j x j x")
 
     page.get_by_role("button", name="Apply").click()
@@ -112,7 +112,7 @@ def test_x_chooses_for_the_form_above(page: Page) -> None:
     expect(page.locator(".chip", has_text="investigating")).to_have_count(2)
 
 
-def test_a_question_mark_shows_the_keys_and_one_may_turn_them_off(page: Page) -> None:
+def test_opens_the_keyboard_help_and_can_disable_keys(page: Page) -> None:
     press(page, "?")
     expect(page.get_by_role("dialog", name="Keys")).to_contain_text("snooze: asks until when")
 
@@ -124,7 +124,7 @@ def test_a_question_mark_shows_the_keys_and_one_may_turn_them_off(page: Page) ->
     expect(page.locator("a.title").first).not_to_be_focused()
 
 
-def test_keys_typed_into_a_field_are_text(page: Page) -> None:
+def test_ignores_keys_typed_into_a_field(page: Page) -> None:
     page.get_by_label("Reason").fill("")
     page.get_by_label("Reason").press_sequentially("jkxi?")
 
@@ -132,7 +132,7 @@ def test_keys_typed_into_a_field_are_text(page: Page) -> None:
     expect(page.locator("h1")).to_have_text("3 open incidents.")
 
 
-def test_of_two_people_the_second_is_told_and_loses_nothing_typed(
+def test_reports_a_conflicting_change_and_preserves_what_was_typed(
     browser: Browser, page: Page, incidents: str
 ) -> None:
     second = browser.new_page()
@@ -160,7 +160,7 @@ def test_of_two_people_the_second_is_told_and_loses_nothing_typed(
     second.context.close()
 
 
-def test_an_undo_that_comes_too_late_changes_nothing(browser: Browser, page: Page, incidents: str) -> None:
+def test_refuses_an_undo_after_a_newer_change(browser: Browser, page: Page, incidents: str) -> None:
     press(page, "j i")
     expect(page.locator("#undo")).to_contain_text("is invalid now.")
     number = page.locator("#undo a").inner_text().lstrip("#")
@@ -178,7 +178,7 @@ def test_an_undo_that_comes_too_late_changes_nothing(browser: Browser, page: Pag
     second.context.close()
 
 
-def test_without_javascript_the_forms_do_the_same(browser: Browser, incidents: str) -> None:
+def test_works_by_forms_without_javascript(browser: Browser, incidents: str) -> None:
     page = browser.new_context(java_script_enabled=False).new_page()
     page.goto(f"{incidents}/1")
     page.get_by_label("State").select_option("invalid")

@@ -12,13 +12,13 @@ from perfci.store.writes.row_ids import upsert_commits
 from perfci_web import create_app
 
 
-def test_the_only_project_opens_at_once(client: FlaskClient) -> None:
+def test_redirects_to_the_only_project(client: FlaskClient) -> None:
     answer = client.get("/")
 
     assert (answer.status_code, answer.location) == (302, f"{P}/")
 
 
-def test_several_projects_are_listed(empty_store: Store) -> None:
+def test_lists_several_projects(empty_store: Store) -> None:
     with empty_store.begin() as tx:
         for name in ("acme/one", "acme/two words"):
             upsert_commits(tx, name, [a_commit(0)])
@@ -28,14 +28,14 @@ def test_several_projects_are_listed(empty_store: Store) -> None:
     assert "/acme:two~20words/" in html
 
 
-def test_an_empty_store_says_how_to_fill_it(empty_store: Store) -> None:
+def test_explains_how_to_fill_an_empty_store(empty_store: Store) -> None:
     text = words(create_app(empty_store).test_client().get("/").text)
 
     assert "nothing was measured yet" in text
     assert "perfci run" in text
 
 
-def test_an_empty_project_says_how_to_fill_it(empty_store: Store) -> None:
+def test_explains_how_to_fill_an_empty_project(empty_store: Store) -> None:
     with empty_store.begin() as tx:
         upsert_commits(tx, "lonely", [a_commit(0)])
         start_session(tx, "lonely", "s", "history", "spec", 1, 1, NOW)
@@ -45,7 +45,7 @@ def test_an_empty_project_says_how_to_fill_it(empty_store: Store) -> None:
         assert re.search(r"perfci (run|compare|init)", words(read(client, path))), path
 
 
-def test_the_overview_answers_in_its_first_words(client: FlaskClient) -> None:
+def test_summarises_the_project_in_its_first_sentence(client: FlaskClient) -> None:
     text = words(read(client, f"{P}/"))
 
     assert (
@@ -55,27 +55,27 @@ def test_the_overview_answers_in_its_first_words(client: FlaskClient) -> None:
     assert "2 candidates not confirmed · 1 verdict inconclusive" in text
 
 
-def test_the_overview_counts_what_head_has(client: FlaskClient) -> None:
+def test_counts_the_coverage_at_the_newest_commit(client: FlaskClient) -> None:
     text = words(read(client, f"{P}/"))
 
     assert re.search(r"measured ?9 not available ?5 failed ?1 not run ?1", text)
 
 
-def test_the_overview_counts_processes_and_not_what_each_gave(client: FlaskClient) -> None:
+def test_counts_processes_rather_than_samples(client: FlaskClient) -> None:
     text = words(read(client, f"{P}/"))
 
     cells = COMMITS * 7 - 3 - 1  # three commits ran out of memory, and the newest has no throughput
     assert f"40 commits · 14 series · {5 * cells + COMMITS:,} processes · 5 more not available here" in text
 
 
-def test_the_overview_tells_a_reason_once(client: FlaskClient) -> None:
+def test_shows_a_shared_reason_once(client: FlaskClient) -> None:
     text = words(read(client, f"{P}/"))
 
     assert text.count(EMULATED) == 1
     assert f"3 {EMULATED}" in text
 
 
-def test_the_overview_links_a_finding_to_its_evidence(client: FlaskClient) -> None:
+def test_links_a_regression_to_its_evidence(client: FlaskClient) -> None:
     html = read(client, f"{P}/")
 
     assert COMPARE in html

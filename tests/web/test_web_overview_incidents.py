@@ -1,4 +1,4 @@
-"""What the overview says of incidents that people work on."""
+"""Incidents on the overview, once people changed them."""
 
 from __future__ import annotations
 

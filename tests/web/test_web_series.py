@@ -74,7 +74,7 @@ def test_verdicts_that_nobody_acts_on_are_folded(client: FlaskClient) -> None:
     assert "inconclusive" not in read(client, f"{SERIES}{BF16}")
 
 
-def test_an_address_of_several_cells_offers_them(client: FlaskClient) -> None:
+def test_suggests_the_series_of_an_ambiguous_address(client: FlaskClient) -> None:
     answer = client.get(SERIES)
 
     assert answer.status_code == 404
@@ -82,7 +82,7 @@ def test_an_address_of_several_cells_offers_them(client: FlaskClient) -> None:
     assert "fp32" in answer.text
 
 
-def test_a_short_series_says_how_many_commits_are_missing(tmp_path: Path) -> None:
+def test_shows_how_many_commits_a_short_series_lacks(tmp_path: Path) -> None:
     store = a_store(tmp_path)
     fill(store, commits=3)
     text = words(create_app(store).test_client().get(f"{SERIES}{BF16}").text)

@@ -63,7 +63,7 @@ def half_an_upload(server: ForkedServer) -> Iterator[socket.socket]:
         yield client
 
 
-def test_a_signal_ends_the_server_cleanly_and_in_silence(store: Store) -> None:
+def test_ends_cleanly_and_silently_on_a_signal(store: Store) -> None:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(
         [sys.executable, "-W", "error", "-c", SERVE, store.url, "writable"], **pipes
@@ -148,7 +148,7 @@ def test_a_signal_amid_the_start_is_not_lost(store: Store) -> None:
     assert time.monotonic() - started < 15  # a worker that heard nothing is killed after 20 s
 
 
-def test_the_signals_and_the_store_of_the_caller_are_given_back(store: Store) -> None:
+def test_restores_signals_and_store_of_the_caller(store: Store) -> None:
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR2)
     before = [signal.getsignal(number) for number in numbers]
 
@@ -165,11 +165,11 @@ def test_no_connection_to_the_database_is_open_as_workers_are_forked(store: Stor
         pass
     open_files: list[str] = []
 
-    def look(url: str) -> None:
+    def list_open_files(url: str) -> None:
         open_files.extend(os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink())
         signal.raise_signal(signal.SIGTERM)
 
-    serve(store, "127.0.0.1", 0, on_ready=look)
+    serve(store, "127.0.0.1", 0, on_ready=list_open_files)
 
     assert [name for name in open_files if name.endswith("perfci.db")] == []
 
@@ -238,7 +238,7 @@ def test_heads_that_arrive_slowly_occupy_no_thread(
     assert answers == [begun.count(b"GET")] * 5
 
 
-def test_clients_that_close_late_stop_nobody(database: str, tmp_path: Path) -> None:
+def test_is_not_blocked_by_clients_that_close_late(database: str, tmp_path: Path) -> None:
     request = READ.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
     with forked_server(database, tmp_path, threads=8) as server, contextlib.ExitStack() as late:
         server.get("/healthz")
@@ -252,7 +252,7 @@ def test_clients_that_close_late_stop_nobody(database: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("begun", [READ[:20], UPLOAD + HALF], ids=["head", "body"])
-def test_a_client_that_sends_nothing_more_is_left(database: str, tmp_path: Path, begun: bytes) -> None:
+def test_drops_a_client_that_stops_sending(database: str, tmp_path: Path, begun: bytes) -> None:
     with forked_server(database, tmp_path, threads=1, client_timeout_s=0.5) as server:
         with server.connect() as client:
             client.sendall(begun)
@@ -263,7 +263,7 @@ def test_a_client_that_sends_nothing_more_is_left(database: str, tmp_path: Path,
         assert server.log == ""
 
 
-def test_a_client_that_reads_nothing_is_left(database: str, tmp_path: Path) -> None:
+def test_drops_a_client_that_stops_reading(database: str, tmp_path: Path) -> None:
     request = READ.replace(b"/healthz", plotly_url_path().encode())
     with (
         forked_server(database, tmp_path, threads=1, client_timeout_s=0.5) as server,
@@ -278,7 +278,7 @@ def test_a_client_that_reads_nothing_is_left(database: str, tmp_path: Path) -> N
         assert server.log == ""
 
 
-def test_a_connection_serves_several_requests_and_tells_no_version(url: str) -> None:
+def test_serves_several_requests_on_a_connection_without_revealing_its_version(url: str) -> None:
     with contextlib.closing(http.client.HTTPConnection(url.removeprefix("http://"))) as client:
         client.connect()
         first = client.sock
@@ -324,7 +324,7 @@ def test_a_connection_serves_several_requests_and_tells_no_version(url: str) -> 
     ],
     ids=["no HTTP", "version", "length", "address", "header", "headers", "chunk", "chunks end", "body ends"],
 )
-def test_what_is_no_request_gets_a_problem_document(
+def test_answers_malformed_requests_with_a_problem_document(
     writable_server: ForkedServer, request_: bytes, detail: str
 ) -> None:
     with writable_server.connect() as client:
@@ -362,7 +362,7 @@ def test_a_form_that_is_too_large_is_refused(writable_server: ForkedServer) -> N
     assert answer.startswith(b"HTTP/1.1 413 ")
 
 
-def test_a_long_address_is_taken(writable_server: ForkedServer) -> None:
+def test_accepts_a_long_address(writable_server: ForkedServer) -> None:
     assert writable_server.get(f"/healthz?{'a' * 8000}") == HEALTHY
 
 
@@ -376,14 +376,14 @@ def test_the_server_on_loopback_refuses_other_names(url: str) -> None:
     refused.value.close()
 
 
-def test_a_taken_port_is_one_sentence(store: Store) -> None:
+def test_reports_a_taken_port_in_one_sentence(store: Store) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(PerfciError, match=rf"port {port}: address already in use\. Give another"):
             serve(store, "127.0.0.1", port)
 
 
-def test_a_host_that_is_not_ours_is_one_sentence(store: Store) -> None:
+def test_reports_a_foreign_host_in_one_sentence(store: Store) -> None:
     with pytest.raises(PerfciError, match=r"Cannot serve on no\.such\.host\.invalid: "):
         serve(store, "no.such.host.invalid", 0)
 
@@ -416,5 +416,5 @@ def test_many_readers_are_served_at_once(url: str) -> None:
         ("perf.example", False),
     ],
 )
-def test_loopback_is_told_from_the_world(host: str, loopback: bool) -> None:
+def test_distinguishes_loopback_from_public_hosts(host: str, loopback: bool) -> None:
     assert is_loopback(host) is loopback

@@ -1,4 +1,4 @@
-"""The page of one incident: what is known, what people did, and the forms that change it."""
+"""The page of one incident: its facts, its history, and the forms that change it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def post(client: FlaskClient, path: str, **form: object) -> tuple[int, str]:
     return answer.status_code, unescape(answer.get_data(as_text=True)).replace("<wbr>", "")
 
 
-def test_tells_what_moved_who_is_suspected_and_where_it_stands(client: FlaskClient) -> None:
+def test_shows_changed_series_candidate_commits_and_state(client: FlaskClient) -> None:
     page = client.get(f"{P}/1").get_data(as_text=True)
 
     assert "2 series got worse at 0000000ccc Change number 12." in page.replace("<wbr>", "")
@@ -74,15 +74,16 @@ def test_tells_what_moved_who_is_suspected_and_where_it_stands(client: FlaskClie
     ],
     ids=["as announced", "more"],
 )
-def test_tells_what_was_announced(
+def test_shows_the_expected_change(
     client: FlaskClient, empty_store: Store, beyond: tuple[ChangePoint, ...], says: list[str], chip: bool
 ) -> None:
-    said = MergedExpectedChange(a_sha(12), ExpectedChange("*", 0.2, "<b>more</b> of each"), "#12")
+    expected = MergedExpectedChange(a_sha(12), ExpectedChange("*", 0.2, "<b>more</b> of each"), "#12")
     reconcile(
         empty_store,
         NOW,
         replace(
-            a_budgeted_incident("c1", a_move("w")), expected_change_match=ExpectedChangeMatch((said,), beyond)
+            a_budgeted_incident("c1", a_move("w")),
+            expected_change_match=ExpectedChangeMatch((expected,), beyond),
         ),
     )
 
@@ -93,14 +94,14 @@ def test_tells_what_was_announced(
     assert ("accepted</span>" in page) is chip
 
 
-def test_the_list_links_to_each_by_its_number(client: FlaskClient) -> None:
+def test_links_each_incident_by_its_number(client: FlaskClient) -> None:
     page = text(client, P)
 
     assert "2 open incidents." in page
     assert re.findall(rf'href="{P}/(\d)"', page) == ["1", "2"]
 
 
-def test_a_form_changes_it_and_its_history_says_so(client: FlaskClient) -> None:
+def test_changes_an_incident_by_form_and_records_it(client: FlaskClient) -> None:
     form = {"revision": 1, "state": "investigating", "assignee": "Ada", "note": "first\r\nsecond"}
 
     status, _ = post(client, f"{P}/1", **form)
@@ -111,7 +112,7 @@ def test_a_form_changes_it_and_its_history_says_so(client: FlaskClient) -> None:
     assert "first<br>second" in page
 
 
-def test_who_saw_an_older_revision_is_told_and_nothing_changes(client: FlaskClient) -> None:
+def test_refuses_a_change_from_an_older_revision(client: FlaskClient) -> None:
     post(client, f"{P}/1", revision=1, state="investigating")
 
     status, page = post(client, f"{P}/1", revision=1, state="invalid")
@@ -136,13 +137,13 @@ def test_who_saw_an_older_revision_is_told_and_nothing_changes(client: FlaskClie
         ({"revision": "x"}, "The form does not say which revision it was made from: load the page again."),
     ],
 )
-def test_a_form_that_cannot_be_says_why(client: FlaskClient, form: dict[str, str], sentence: str) -> None:
+def test_explains_a_rejected_form(client: FlaskClient, form: dict[str, str], sentence: str) -> None:
     status, page = post(client, f"{P}/1", **({"revision": "1"} | form))
 
     assert (status, sentence in page) == (409, True)
 
 
-def test_the_chosen_change_together(client: FlaskClient) -> None:
+def test_changes_selected_incidents_together(client: FlaskClient) -> None:
     post(client, f"{P}/2", revision=1, assignee="Bob")
 
     status, page = post(client, P, pick=["1:1", "2:1"], state="invalid", reason="noise")
@@ -151,7 +152,7 @@ def test_the_chosen_change_together(client: FlaskClient) -> None:
     assert "1 open incident, 1 resolved or informational." in page
 
 
-def test_merges_splits_and_moves(client: FlaskClient) -> None:
+def test_merges_splits_and_moves_the_boundary(client: FlaskClient) -> None:
     assert post(client, f"{P}/1/merge", revision=1, others="#2")[0] == 303
     assert "3 series" in text(client, f"{P}/1")
     chosen = re.findall(r'name="series" value="(\w{64})"', text(client, f"{P}/1"))
@@ -164,7 +165,7 @@ def test_merges_splits_and_moves(client: FlaskClient) -> None:
     assert "came out of 1" in text(client, f"{P}/3")
 
 
-def test_missing_data_has_a_page_of_its_own_kind(client: FlaskClient, empty_store: Store) -> None:
+def test_shows_missing_data_on_a_page_of_its_own_kind(client: FlaskClient, empty_store: Store) -> None:
     project = a_project(empty_store)
     columns = {
         "derived_id": "late",
@@ -184,14 +185,14 @@ def test_missing_data_has_a_page_of_its_own_kind(client: FlaskClient, empty_stor
     assert "3 open incidents." in text(client, P)
 
 
-def test_a_number_that_is_none_offers_those_that_are(client: FlaskClient) -> None:
+def test_suggests_existing_incidents_for_an_unknown_number(client: FlaskClient) -> None:
     answer = client.get(f"{P}/99")
 
     assert answer.status_code == 404
     assert "has no incident 99" in answer.get_data(as_text=True)
 
 
-def test_a_dashboard_that_only_shows_has_no_forms(client: FlaskClient, empty_store: Store) -> None:
+def test_shows_no_forms_on_a_read_only_server(client: FlaskClient, empty_store: Store) -> None:
     shown = create_app(empty_store, clock=lambda: NOW).test_client()
 
     page = shown.get(f"{P}/1").get_data(as_text=True)

@@ -1,4 +1,4 @@
-"""What each page shows, as values."""
+"""The view models: what each page shows, as values."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -99,12 +99,12 @@ NOTHING, NO_TALLY, UNDECIDED = overview.Coverage(None), DecisionCounts(), Series
 
 
 def an_overview(
-    *trends: Trend, told: DecisionCounts = NO_TALLY, decided: SeriesDecisions = UNDECIDED
+    *trends: Trend, counts: DecisionCounts = NO_TALLY, decided: SeriesDecisions = UNDECIDED
 ) -> overview.Overview:
-    return overview.build_overview(PROJECT, NOTHING, told, decided, trends, NEWEST_FIRST)
+    return overview.build_overview(PROJECT, NOTHING, counts, decided, trends, NEWEST_FIRST)
 
 
-def test_an_overview_leads_with_the_worst_open_regression() -> None:
+def test_lists_the_worst_open_regression_first() -> None:
     page = an_overview(a_trend(STEP_TIME, SLOWER), a_trend(GENERATE, FASTER))
 
     assert page.sentence.headline == "1 open regression"
@@ -112,21 +112,21 @@ def test_an_overview_leads_with_the_worst_open_regression() -> None:
     assert [finding.mark.ratio for finding in page.movers] == [0.8]
 
 
-def test_an_overview_counts_candidates_that_nobody_confirmed() -> None:
+def test_counts_unconfirmed_candidates() -> None:
     confirmed = ChangePoint(STEP_TIME, SLOWER.head, SLOWER.base, 0.18, 1.0, 1.18)
     open_one = ChangePoint(STEP_TIME, a_commit(30).sha, a_commit(29).sha, 0.09, 1.0, 1.09)
     decided = SeriesDecisions([SLOWER], [confirmed, open_one])
 
-    page = an_overview(a_trend(STEP_TIME, SLOWER), told=DecisionCounts(change_points=5), decided=decided)
+    page = an_overview(a_trend(STEP_TIME, SLOWER), counts=DecisionCounts(change_points=5), decided=decided)
 
     assert page.candidates == 4
 
 
-def test_an_overview_of_numbers_alone_claims_nothing() -> None:
+def test_claims_nothing_without_verdicts() -> None:
     assert str(an_overview().sentence) == "Nothing was compared yet. Measured: 6 series over 40 commits."
 
 
-def test_recent_commits_carry_what_was_confirmed_with_them_and_no_suspicion() -> None:
+def test_shows_confirmed_changes_of_recent_commits_and_no_candidates() -> None:
     recent, suspected = (
         a_verdict(MEMORY, COMMITS - 2, VerdictKind.REGRESSION, 1.2, stage=stage)
         for stage in (Stage.CONFIRMATION, Stage.SCREENING)
@@ -137,7 +137,7 @@ def test_recent_commits_carry_what_was_confirmed_with_them_and_no_suspicion() ->
     assert [len(line.verdicts) for line in page.recent_commits] == [0, 1, *[0] * 8]
 
 
-def test_coverage_tells_four_things_apart() -> None:
+def test_distinguishes_four_kinds_of_coverage() -> None:
     ended = [
         UnmeasuredSeries(STEP_FP32, Status.OOM, "out of memory"),
         UnmeasuredSeries(MFU, Status.SKIPPED, "no peak is known"),
@@ -158,7 +158,7 @@ def test_coverage_tells_four_things_apart() -> None:
     )
 
 
-def test_coverage_tells_a_reason_once_however_many_series_share_it() -> None:
+def test_shows_a_reason_of_missing_coverage_once() -> None:
     ended = [UnmeasuredSeries(series, Status.SKIPPED, reason) for series, reason in UNAVAILABLE.items()]
 
     unavailable = overview.build_coverage(HeadStatus(a_commit(39), 0, ended)).unavailable
@@ -170,7 +170,7 @@ def test_coverage_tells_a_reason_once_however_many_series_share_it() -> None:
     ]
 
 
-def test_an_overview_links_no_more_series_than_it_names() -> None:
+def test_links_only_series_that_the_overview_names() -> None:
     many = [a_series(f"train.time_{number:03}") for number in range(300)]
 
     page = overview.build_overview(
@@ -184,7 +184,7 @@ def test_an_overview_links_no_more_series_than_it_names() -> None:
     assert (len(page.linked_series), page.coverage.shares[3].count) == (20, 300)
 
 
-def test_benchmarks_are_cut_into_pages() -> None:
+def test_splits_benchmarks_into_pages() -> None:
     records = [a_record(a_series(f"bench.time_{k:03}"), row_id=k) for k in range(120)]
 
     last = benchmarks.select_series_page(records, {}, page=3)
@@ -195,13 +195,13 @@ def test_benchmarks_are_cut_into_pages() -> None:
 
 
 @pytest.mark.parametrize(("ranks", "first"), [({}, GENERATE), ({STEP_TIME: 0.2, GENERATE: 0.1}, STEP_TIME)])
-def test_benchmarks_are_sorted_by_rank_and_else_by_name(ranks: dict[Series, float], first: Series) -> None:
+def test_sorts_benchmarks_by_rank_then_name(ranks: dict[Series, float], first: Series) -> None:
     records = [a_record(STEP_TIME), a_record(STEP_FP32), a_record(GENERATE)]
 
     assert benchmarks.select_series_page(records, ranks).series[0].series == first
 
 
-def test_a_sort_that_does_not_exist_is_by_name() -> None:
+def test_sorts_by_name_if_the_sort_is_unknown() -> None:
     assert benchmarks.select_series_page([a_record(STEP_TIME)], {}, sort="x").sort == "name"
 
 
@@ -216,22 +216,20 @@ def the_many() -> list[SeriesRecord]:
     return [*measured, a_skipped_record(MFU, "no peak is known", row_id=9)]
 
 
-def test_a_cell_holds_its_judged_metrics_first_each_clock_beside_its_twin_and_informational_ones_last() -> (
-    None
-):
+def test_orders_judged_metrics_with_their_clock_twins_before_informational_metrics() -> None:
     page = benchmarks.select_series_page([a_record(STEP_TIME), *the_many()], {})
 
     assert [cell.series.cell for cell in page.cells] == [LOSS_CPU.cell, STEP_TIME.cell]
     assert [row.series for row in page.cells[0].rows] == [LOSS_CPU, LOSS_WALL, STATE_BYTES, STALL]
 
 
-def test_the_largest_change_comes_first_within_its_cell_too() -> None:
+def test_sorts_the_largest_change_first_within_a_cell() -> None:
     page = benchmarks.select_series_page(the_many(), {STATE_BYTES: 0.5}, sort="change")
 
     assert page.series[0].series == STATE_BYTES
 
 
-def test_what_was_never_measured_is_left_out_and_counted() -> None:
+def test_leaves_out_and_counts_unmeasured_series() -> None:
     page = benchmarks.select_series_page(the_many(), {})
     request = benchmarks.select_series_page(the_many(), {}, show=benchmarks.UNAVAILABLE)
 
@@ -242,7 +240,7 @@ def test_what_was_never_measured_is_left_out_and_counted() -> None:
     )
 
 
-def test_no_page_tears_a_cell_apart() -> None:
+def test_never_splits_a_cell_across_pages() -> None:
     metrics = [a_series(f"bench.measure_{k}", f"metric_{item}") for k in range(3) for item in range(30)]
     records = [a_record(series, row_id=k) for k, series in enumerate(metrics)]
 
@@ -251,13 +249,13 @@ def test_no_page_tears_a_cell_apart() -> None:
     assert [[len(cell.rows) for cell in page.cells] for page in pages] == [[30], [30], [30]]
 
 
-def test_the_twin_of_a_series_is_read_with_it_to_tell_which_is_judged() -> None:
+def test_loads_clock_twins_to_decide_which_is_judged() -> None:
     [cpu] = [record for record in the_many() if record.series == LOSS_CPU]
 
     assert [twin.series for twin in benchmarks.add_clock_twins([cpu], the_many())] == [LOSS_CPU, LOSS_WALL]
 
 
-def test_a_long_table_is_folded_by_benchmark() -> None:
+def test_folds_a_long_table_by_benchmark() -> None:
     few = group_by_cell(the_many(), lambda record: record.series)
     many = group_by_cell(
         [a_series(f"bench.measure_{k // 40}", f"metric_{k}") for k in range(80)], lambda series: series
@@ -270,7 +268,7 @@ def test_a_long_table_is_folded_by_benchmark() -> None:
     ]
 
 
-def test_half_and_double_are_changes_of_the_same_size() -> None:
+def test_ranks_halving_and_doubling_equally() -> None:
     half, double = (
         ChangePoint(item, "b", "a", rel, 1, 1) for item, rel in ((STEP_TIME, -0.5), (MEMORY, 1.0))
     )
@@ -280,22 +278,22 @@ def test_half_and_double_are_changes_of_the_same_size() -> None:
     assert sizes[STEP_TIME] == pytest.approx(sizes[MEMORY])
 
 
-def test_a_suspicion_does_not_sort_like_a_finding() -> None:
+def test_ranks_no_unconfirmed_verdicts() -> None:
     assert benchmarks.largest_change_by_series([], [replace(SLOWER, stage=Stage.SCREENING)]) == {}
 
 
-def test_places_are_told_once() -> None:
+def test_lists_each_machine_once() -> None:
     assert len(benchmarks.select_series_page([a_record(STEP_TIME), a_record(MEMORY)], {}).places) == 1
 
 
-def test_an_address_of_several_cells_means_none() -> None:
+def test_selects_no_series_for_an_ambiguous_address() -> None:
     records = [a_record(STEP_TIME), a_record(STEP_FP32)]
 
     assert series.select_series_of_url(records, {}) == []
     assert series.select_series_of_url(records, {"p.dtype": "'fp32'"}) == records[1:]
 
 
-def test_a_series_page_lists_commits_newest_first_with_their_change() -> None:
+def test_lists_commits_newest_first_with_their_change() -> None:
     points = [
         Point(a_commit(k), Status.OK, (Process(0, samples=(level,)),)) for k, level in enumerate((2.0, 2.5))
     ]
@@ -308,7 +306,7 @@ def test_a_series_page_lists_commits_newest_first_with_their_change() -> None:
     assert [row.change for row in rows] == [1.0, None, 0.25, None]
 
 
-def test_a_series_page_says_how_many_commits_are_missing() -> None:
+def test_counts_the_commits_missing_for_change_points() -> None:
     trend = build_trend(
         STEP_TIME, [Point(a_commit(k), Status.OK, (Process(0, samples=(1.0,)),)) for k in range(3)]
     )
@@ -316,7 +314,7 @@ def test_a_series_page_says_how_many_commits_are_missing() -> None:
     assert series.build_series_view("p", trend, [], [a_record(STEP_TIME)]).commits_needed == 5
 
 
-def test_a_series_page_knows_its_namesakes_and_the_other_cells() -> None:
+def test_links_namesakes_and_other_parameters_of_a_series() -> None:
     older = replace(STEP_TIME, benchmark=Benchmark(STEP_TIME.benchmark.name, "0"))
     records = [a_record(item) for item in (STEP_TIME, STEP_FP32, older)]
 
@@ -326,13 +324,13 @@ def test_a_series_page_knows_its_namesakes_and_the_other_cells() -> None:
     assert page.other_parameters == (STEP_TIME, STEP_FP32)
 
 
-def test_a_series_page_lists_what_else_its_processes_gave() -> None:
+def test_lists_other_metrics_of_the_same_processes() -> None:
     page = series.build_series_view("p", a_trend(STALL), [], [*the_many(), a_record(FP16[0])], judged=False)
 
     assert [metric.series for metric in page.metrics] == [LOSS_CPU, LOSS_WALL, STATE_BYTES, STALL, MFU]
 
 
-def test_a_series_page_knows_what_the_other_clock_read() -> None:
+def test_shows_the_level_of_the_clock_twin() -> None:
     records = the_many()
     wall, cpu = (
         next(record for record in records if record.series == series) for series in (LOSS_WALL, LOSS_CPU)
@@ -347,7 +345,7 @@ def test_a_series_page_knows_what_the_other_clock_read() -> None:
     assert page.twin == series.ClockTwin(LOSS_CPU, "1.000 s", is_cpu=True)
 
 
-def test_a_series_that_was_only_skipped_is_not_available() -> None:
+def test_marks_a_skipped_series_unavailable() -> None:
     skipped = build_trend(MFU, [Point(a_commit(1), Status.SKIPPED, reason="no peak is known")])
 
     page = series.build_series_view("p", skipped, [], the_many())
@@ -363,7 +361,7 @@ def a_comparison(*verdicts: Verdict, base: int = STEP - 1, head: int = STEP) -> 
     )
 
 
-def test_a_comparison_shows_informational_metrics_without_judging_them() -> None:
+def test_shows_informational_metrics_without_judging_them() -> None:
     page = a_comparison(SLOWER)
 
     assert [reading.series for reading in page.informational] == [STALL, LOSS_WALL, STEP_WALL]
@@ -371,7 +369,7 @@ def test_a_comparison_shows_informational_metrics_without_judging_them() -> None
     assert STEP_TIME not in [reading.series for reading in page.not_compared]
 
 
-def test_a_comparison_tells_once_why_neither_side_was_measured() -> None:
+def test_shows_once_why_neither_side_was_measured() -> None:
     missing = a_verdict(FP16[0], STEP, VerdictKind.MISSING, reason="There is nothing to compare")
 
     page = a_comparison(SLOWER, missing)
@@ -382,7 +380,7 @@ def test_a_comparison_tells_once_why_neither_side_was_measured() -> None:
     assert not {reading.series for reading in page.not_compared + page.informational} & set(UNAVAILABLE)
 
 
-def test_a_comparison_without_pairs_gives_numbers_and_no_verdict() -> None:
+def test_shows_values_without_verdicts_if_nothing_was_paired() -> None:
     page = a_comparison(base=2, head=5)
 
     assert page.verdicts == ()
@@ -390,23 +388,23 @@ def test_a_comparison_without_pairs_gives_numbers_and_no_verdict() -> None:
     assert STEP_TIME in [reading.series for reading in page.not_compared]
 
 
-def test_a_comparison_shows_only_what_differs_in_the_environment() -> None:
+def test_shows_only_differences_of_the_environment() -> None:
     assert a_comparison(SLOWER).environment == (("torch", "2.12.1", "2.13.0"),)
     assert a_comparison(base=2, head=5).environment == ()
 
 
-def test_a_comparison_lists_the_commits_after_base_up_to_head() -> None:
+def test_lists_the_commits_after_base_up_to_head() -> None:
     assert a_comparison(base=2, head=5).commits == (a_commit(5), a_commit(4), a_commit(3))
     assert a_comparison(base=5, head=2).commits == ()
 
 
-def test_all_bars_of_a_comparison_share_an_axis_that_holds_them() -> None:
+def test_draws_all_intervals_on_a_shared_axis() -> None:
     assert a_comparison(SLOWER).span == pytest.approx(1.208 * 1.02)
     assert a_comparison(base=2, head=5).span == 1.1
     assert a_comparison(replace(SLOWER, ratio=40.0)).span == 4.0
 
 
-def test_what_the_verdicts_rest_on_is_not_mixed_with_other_sessions() -> None:
+def test_shows_values_of_the_sessions_behind_the_verdicts() -> None:
     other = replace(a_run(STEP), session="another", environment=Environment((("torch", "9"),)))
     runs = [a_run(STEP), other]
     record = a_decision(SLOWER, session="history-1")
@@ -418,7 +416,7 @@ def test_what_the_verdicts_rest_on_is_not_mixed_with_other_sessions() -> None:
     assert page.environment == (("torch", "2.12.1", "2.13.0"),)
 
 
-def test_a_reading_of_a_commit_keeps_history_apart_from_pairs() -> None:
+def test_separates_history_processes_from_pairs() -> None:
     def run(session: str, role: Role, value: float) -> Run:
         result = Result(STEP_TIME, Status.OK, (Process(0, role, samples=(value,), clock=Clock.WALL),))
         return replace(a_run(3), session=session, results=(result,))
@@ -429,7 +427,7 @@ def test_a_reading_of_a_commit_keeps_history_apart_from_pairs() -> None:
     assert measured.build_commit_dots([pairs])[STEP_TIME].level == 9.0
 
 
-def test_one_measured_run_outweighs_a_failed_one() -> None:
+def test_prefers_a_measured_run_to_a_failed_run() -> None:
     failed = replace(a_run(3), results=(Result(STEP_TIME, Status.TIMEOUT, reason="60 s"),))
     ok = replace(a_run(3), results=(Result(STEP_TIME, Status.OK, (Process(0, samples=(1.0,)),)),))
 
@@ -437,7 +435,7 @@ def test_one_measured_run_outweighs_a_failed_one() -> None:
     assert measured.build_commit_dots([failed])[STEP_TIME].reason == "60 s"
 
 
-def test_comparisons_are_listed_those_decided_last_first() -> None:
+def test_lists_the_newest_comparisons_first() -> None:
     older = a_decision(replace(SLOWER, base=a_commit(1).sha, head=a_commit(2).sha))
 
     pairs = compare.list_compared_pairs([a_decision(SLOWER), a_decision(FASTER), older], NEWEST_FIRST)
@@ -445,7 +443,7 @@ def test_comparisons_are_listed_those_decided_last_first() -> None:
     assert [(pair.base, len(pair.verdicts)) for pair in pairs] == [(a_commit(STEP - 1), 2), (a_commit(1), 1)]
 
 
-def test_a_commit_page_tells_its_neighbours_and_verdicts() -> None:
+def test_shows_neighbours_and_verdicts_of_a_commit() -> None:
     later = replace(SLOWER, base=a_commit(STEP).sha, head=a_commit(STEP + 1).sha)
 
     page = commit.build_commit_view(
@@ -466,7 +464,7 @@ def test_a_commit_page_tells_its_neighbours_and_verdicts() -> None:
     assert next((reason.text, len(reason.series)) for reason in page.unavailable) == (EMULATED, 3)
 
 
-def test_a_commit_page_tells_once_how_many_failed_alike() -> None:
+def test_groups_failures_of_a_commit_by_reason() -> None:
     failed = [Result(item, Status.TIMEOUT, reason="60 s") for item in (STEP_TIME, STEP_FP32)]
     run = replace(a_run(3), results=(*failed, Result(MEMORY, Status.FAILED, reason="boom")))
 
@@ -480,7 +478,7 @@ def test_a_commit_page_tells_once_how_many_failed_alike() -> None:
     assert page.sentence == "0 series measured; 3 failed."
 
 
-def test_a_commit_without_runs_says_so() -> None:
+def test_explains_a_commit_without_runs() -> None:
     bare = Commit("ab" * 20, committed_at=datetime(2026, 1, 1, tzinfo=UTC))
 
     page = commit.build_commit_view("p", bare, [bare], [], [], [])

@@ -1,4 +1,4 @@
-"""What a request proves: tokens, proxies, forms, origins; and that no token is ever repeated."""
+"""Identification of callers: tokens, proxies, CSRF and origins; no response repeats a token."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from access_cast import NOW, OPEN, SECRET, Stage, csrf_of, fill, the
+from access_scenario import NOW, OPEN, SECRET, AccessScenario, csrf_of, fill, the
 from flask import request
 
 from perfci.auth.permissions import LOCAL, ProjectRole, Scope
@@ -35,15 +35,15 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def stage(store: Store) -> Iterator[Stage]:
-    stage = Stage(store)
-    yield stage
-    stage.close()
+def scenario(store: Store) -> Iterator[AccessScenario]:
+    scenario = AccessScenario(store)
+    yield scenario
+    scenario.close()
 
 
-def test_believes_a_trusted_proxy_and_nobody_else(stage: Stage) -> None:
-    requests = {"headers": stage.cast["reader"].headers, "path": "/acme:secret/benchmarks"}
-    client = stage.app.test_client()
+def test_accepts_the_user_header_of_a_trusted_proxy_only(scenario: AccessScenario) -> None:
+    requests = {"headers": scenario.callers["reader"].headers, "path": "/acme:secret/benchmarks"}
+    client = scenario.app.test_client()
 
     through = client.get(environ_base={"REMOTE_ADDR": "127.0.0.1"}, **requests).status_code
     around = client.get(environ_base={"REMOTE_ADDR": "203.0.113.9"}, **requests).status_code
@@ -51,19 +51,19 @@ def test_believes_a_trusted_proxy_and_nobody_else(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("name", ["reader, admin", "reader,admin", "rea der", 'rea"der', "x" * 201])
-def test_refuses_a_name_that_may_be_two(stage: Stage, name: str) -> None:
-    answer = stage.app.test_client().get("/", headers={"X-Forwarded-User": name})
+def test_refuses_a_user_header_that_may_hold_two_names(scenario: AccessScenario, name: str) -> None:
+    answer = scenario.app.test_client().get("/", headers={"X-Forwarded-User": name})
 
     assert answer.status_code == 401
 
 
-def test_takes_the_sender_from_the_proxy_and_not_from_the_sender(stage: Stage) -> None:
+def test_takes_the_client_address_from_the_proxy_only(scenario: AccessScenario) -> None:
     seen: list[str | None] = []
-    stage.app.before_request_funcs.setdefault(None, []).insert(0, lambda: seen.append(flask_sender()))
+    scenario.app.before_request_funcs.setdefault(None, []).insert(0, lambda: seen.append(flask_sender()))
 
     fields = {"X-Forwarded-For": "10.9.9.9, 203.0.113.9", "X-Forwarded-Proto": "https"}
     for address in ("127.0.0.1", "198.51.100.1"):
-        stage.app.test_client().get("/", headers=fields, environ_base={"REMOTE_ADDR": address})
+        scenario.app.test_client().get("/", headers=fields, environ_base={"REMOTE_ADDR": address})
 
     assert seen == ["https 203.0.113.9", "http 198.51.100.1"]
 
@@ -72,9 +72,9 @@ def flask_sender() -> str:
     return f"{request.scheme} {request.remote_addr}"
 
 
-def change(stage: Stage, **headers: str) -> int:
-    about = {"X-Forwarded-User": "admin", "X-CSRF-Token": csrf_of(stage.app, "admin")} | headers
-    answer = stage.app.test_client().patch(
+def change(scenario: AccessScenario, **headers: str) -> int:
+    about = {"X-Forwarded-User": "admin", "X-CSRF-Token": csrf_of(scenario.app, "admin")} | headers
+    answer = scenario.app.test_client().patch(
         "/api/v1/projects/acme:secret",
         json={"archived": False},
         headers={k: v for k, v in about.items() if v},
@@ -96,18 +96,20 @@ def change(stage: Stage, **headers: str) -> int:
         ({"Sec-Fetch-Site": "same-site"}, 403),
     ],
 )
-def test_takes_a_change_from_our_own_pages_only(stage: Stage, headers: dict[str, str], status: int) -> None:
-    assert change(stage, **headers) == status
+def test_accepts_changes_from_pages_of_its_own_origin_only(
+    scenario: AccessScenario, headers: dict[str, str], status: int
+) -> None:
+    assert change(scenario, **headers) == status
 
 
-def test_wants_the_csrf_token_of_the_very_person(stage: Stage) -> None:
-    assert change(stage, **{"X-CSRF-Token": csrf_of(stage.app, "reader")}) == 403
+def test_requires_the_csrf_token_of_the_same_user(scenario: AccessScenario) -> None:
+    assert change(scenario, **{"X-CSRF-Token": csrf_of(scenario.app, "reader")}) == 403
 
 
-def test_looks_at_nothing_a_browser_sends_by_itself_beside_a_token(stage: Stage) -> None:
-    headers = stage.cast["reading token"].headers | {"X-Forwarded-User": "admin"}
+def test_ignores_cookies_and_proxy_headers_beside_a_bearer_token(scenario: AccessScenario) -> None:
+    headers = scenario.callers["reading token"].headers | {"X-Forwarded-User": "admin"}
 
-    answer = stage.app.test_client().get(TOKENS, headers=headers)
+    answer = scenario.app.test_client().get(TOKENS, headers=headers)
 
     assert answer.status_code == 403
 
@@ -133,7 +135,9 @@ def local(store: Store) -> Any:
         ({"Authorization": f"Bearer {make_token('u').text}"}, 401),
     ],
 )
-def test_a_local_server_obeys_this_machine_only(local: Any, headers: dict[str, str], status: int) -> None:
+def test_accepts_requests_of_this_machine_only_in_local_mode(
+    local: Any, headers: dict[str, str], status: int
+) -> None:
     about = {"Host": "localhost:8787"} | headers
 
     answer = local.test_client().patch(
@@ -144,7 +148,7 @@ def test_a_local_server_obeys_this_machine_only(local: Any, headers: dict[str, s
     assert answer.status_code == status
 
 
-def test_shows_a_network_what_is_public_where_nobody_logs_in(store: Store) -> None:
+def test_shows_only_public_projects_on_a_network_without_login(store: Store) -> None:
     fill(store, SECRET)
     fill(store, OPEN)
     settings = adjust_access_mode("0.0.0.0", Settings())
@@ -158,29 +162,29 @@ def test_shows_a_network_what_is_public_where_nobody_logs_in(store: Store) -> No
     assert adjust_access_mode("127.0.0.1", Settings()).access.mode == "local"
 
 
-def test_writes_down_the_last_use_of_a_token_once_a_minute(stage: Stage) -> None:
+def test_records_the_last_use_of_a_token_once_a_minute(scenario: AccessScenario) -> None:
     def last_use() -> object:
-        with stage.store.read() as tx:
+        with scenario.store.read() as tx:
             tokens = api_tokens.list_tokens(tx, the(tx, SECRET).id)
         return next(token.last_used_at for token in tokens if token.scopes == ("results:read",))
 
     before = last_use()
-    stage.ask("reading token", "GET", "/api/v1/projects/acme:secret").close()
+    scenario.send("reading token", "GET", "/api/v1/projects/acme:secret").close()
 
     assert (before, last_use()) == (None, NOW)
 
 
-def test_keeps_no_token_but_its_hash(stage: Stage) -> None:
-    made = stage.ask("admin", "POST", TOKENS, json={"name": "ci", "scopes": ["results:write"]})
+def test_stores_only_the_hash_of_a_token(scenario: AccessScenario) -> None:
+    made = scenario.send("admin", "POST", TOKENS, json={"name": "ci", "scopes": ["results:write"]})
 
-    kept = b"".join(
-        path.read_bytes() for path in Path(stage.store.url.removeprefix("sqlite:///")).parent.iterdir()
+    stored = b"".join(
+        path.read_bytes() for path in Path(scenario.store.url.removeprefix("sqlite:///")).parent.iterdir()
     )
-    assert made.json["secret"].encode() not in kept
+    assert made.json["secret"].encode() not in stored
     assert made.headers["Cache-Control"] == "no-store"
 
 
-def test_never_repeats_a_token(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+def test_never_returns_or_logs_a_token(scenario: AccessScenario, caplog: pytest.LogCaptureFixture) -> None:
     paths = [
         "/",
         "/acme:secret/",
@@ -193,31 +197,33 @@ def test_never_repeats_a_token(stage: Stage, caplog: pytest.LogCaptureFixture) -
     }
 
     with caplog.at_level(logging.DEBUG):
-        said = [
+        responses = [
             answer.text + str(answer.headers)
-            for who in stage.cast
+            for who in scenario.callers
             for path in paths
-            for answer in [stage.ask(who, methods.get(path, "GET"), path, json={"name": stage_token(stage)})]
+            for answer in [
+                scenario.send(who, methods.get(path, "GET"), path, json={"name": create_token(scenario)})
+            ]
         ]
 
-    assert [text for text in (*said, caplog.text) if TOKEN_IN_TEXT_PATTERN.search(text)] == []
+    assert [text for text in (*responses, caplog.text) if TOKEN_IN_TEXT_PATTERN.search(text)] == []
 
 
-def stage_token(stage: Stage) -> str:
-    return stage.cast["admin token"].headers["Authorization"].removeprefix("Bearer ")
+def create_token(scenario: AccessScenario) -> str:
+    return scenario.callers["admin token"].headers["Authorization"].removeprefix("Bearer ")
 
 
-def test_expressions_for_the_judge_of_all_are_for_admins_of_all(store: Store) -> None:
-    stage = Stage(store, admins=["proxy/admin"])
+def test_lets_only_server_admins_set_expressions_of_the_shared_worker(store: Store) -> None:
+    scenario = AccessScenario(store, admins=["proxy/admin"])
     bars, expressions = {"judge": {"bar": 0.1}}, {"policy": [{"match": "(a+)+$", "class": "memory"}]}
     path = "/api/v1/projects/acme:secret"
 
-    mine = stage.ask("admin token", "PATCH", path, json={"settings": bars})
-    refused = stage.ask("admin token", "PATCH", path, json={"settings": expressions})
-    taken = stage.ask("admin", "PATCH", path, json={"settings": expressions})
-    broken = stage.ask("admin", "PATCH", path, json={"settings": {"policy": [{"match": "("}]}})
+    mine = scenario.send("admin token", "PATCH", path, json={"settings": bars})
+    refused = scenario.send("admin token", "PATCH", path, json={"settings": expressions})
+    taken = scenario.send("admin", "PATCH", path, json={"settings": expressions})
+    broken = scenario.send("admin", "PATCH", path, json={"settings": {"policy": [{"match": "("}]}})
 
-    stage.close()
+    scenario.close()
     assert (mine.status_code, mine.json["settings"]) == (200, bars)
     assert (refused.status_code, taken.status_code, taken.json["settings"]) == (409, 200, expressions)
     assert broken.json["detail"].startswith(
@@ -225,21 +231,21 @@ def test_expressions_for_the_judge_of_all_are_for_admins_of_all(store: Store) ->
     )
 
 
-def test_lists_what_was_done_page_by_page(stage: Stage) -> None:
+def test_pages_through_the_audit_log(scenario: AccessScenario) -> None:
     for name in ("one", "two", "three"):
-        stage.ask("admin", "POST", TOKENS, json={"name": name, "scopes": ["results:read"]})
+        scenario.send("admin", "POST", TOKENS, json={"name": name, "scopes": ["results:read"]})
 
-    first = stage.ask("admin", "GET", "/api/v1/projects/acme:secret/audit?limit=2").json
-    second = stage.ask(
+    first = scenario.send("admin", "GET", "/api/v1/projects/acme:secret/audit?limit=2").json
+    second = scenario.send(
         "admin", "GET", f"/api/v1/projects/acme:secret/audit?limit=1&cursor={first['next']}"
     ).json
 
     assert [item["detail"]["name"] for item in (*first["items"], *second["items"])] == ["three", "two", "one"]
 
 
-def test_revokes_with_a_token_what_was_made_with_it(stage: Stage) -> None:
-    made = stage.ask("admin token", "POST", TOKENS, json={"name": "hidden", "scopes": ["admin"]}).json
-    with stage.store.begin() as tx:
+def test_revokes_tokens_that_were_created_with_a_revoked_token(scenario: AccessScenario) -> None:
+    made = scenario.send("admin token", "POST", TOKENS, json={"name": "hidden", "scopes": ["admin"]}).json
+    with scenario.store.begin() as tx:
         project = the(tx, SECRET)
         maker = next(
             token
@@ -248,41 +254,43 @@ def test_revokes_with_a_token_what_was_made_with_it(stage: Stage) -> None:
         )
         projects_members_tokens.revoke_token(tx, AuditContext(LOCAL, NOW), project.id, maker.uid)
 
-    answer = stage.app.test_client().get(TOKENS, headers={"Authorization": f"Bearer {made['secret']}"})
+    answer = scenario.app.test_client().get(TOKENS, headers={"Authorization": f"Bearer {made['secret']}"})
 
     assert answer.status_code == 401
 
 
-def test_revokes_with_a_member_the_tokens_he_made(stage: Stage) -> None:
-    made = stage.ask("admin", "POST", TOKENS, json={"name": "mine", "scopes": ["results:write"]}).json
+def test_revokes_the_tokens_of_a_removed_member(scenario: AccessScenario) -> None:
+    made = scenario.send("admin", "POST", TOKENS, json={"name": "mine", "scopes": ["results:write"]}).json
     bearer = {"Authorization": f"Bearer {made['secret']}"}
 
-    with stage.store.begin() as tx:
+    with scenario.store.begin() as tx:
         projects_members_tokens.set_member(
             tx, AuditContext(LOCAL, NOW), the(tx, SECRET).id, "proxy/admin", ProjectRole.SHERIFF
         )
 
-    assert stage.app.test_client().get("/api/v1/projects", headers=bearer).status_code == 401
+    assert scenario.app.test_client().get("/api/v1/projects", headers=bearer).status_code == 401
 
 
-def test_gives_no_token_more_than_its_maker_has(stage: Stage) -> None:
-    with stage.store.begin() as tx:
+def test_grants_no_token_more_than_its_creator_has(scenario: AccessScenario) -> None:
+    with scenario.store.begin() as tx:
         made = projects_members_tokens.create_token(tx, AuditContext(LOCAL, NOW), None, "all", {Scope.ADMIN})
     everywhere = {"Authorization": f"Bearer {made.text}"}
 
-    lived = stage.ask("admin", "POST", TOKENS, json={"name": "long", "scopes": ["admin"], "days": 366})
+    lived = scenario.send("admin", "POST", TOKENS, json={"name": "long", "scopes": ["admin"], "days": 366})
     assert (
-        stage.app.test_client()
+        scenario.app.test_client()
         .post("/api/v1/projects", json={"project": "a/b"}, headers=everywhere)
         .status_code
         == 201
     )
-    assert stage.ask("admin token", "POST", "/api/v1/projects", json={"project": "a/c"}).status_code == 403
+    assert (
+        scenario.send("admin token", "POST", "/api/v1/projects", json={"project": "a/c"}).status_code == 403
+    )
     assert lived.status_code == 400
 
 
-def test_ends_a_token_when_it_expires(stage: Stage, store: Store) -> None:
-    made = stage.ask(
+def test_refuses_an_expired_token(scenario: AccessScenario, store: Store) -> None:
+    made = scenario.send(
         "admin", "POST", TOKENS, json={"name": "short", "scopes": ["results:read"], "days": 1}
     ).json
     later = create_app(store, clock=lambda: NOW + timedelta(days=1)).test_client()

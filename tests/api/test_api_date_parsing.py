@@ -1,4 +1,4 @@
-"""Dates as bodies and queries say them."""
+"""Dates in bodies and queries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perfci_web.api.problems import ProblemError
 from perfci_web.api.request_pipeline import parse_body
 
 
-def test_takes_a_date_with_a_zone() -> None:
+def test_accepts_a_date_with_a_zone() -> None:
     body = parse_body(b'{"due_at":"2026-03-01T12:00:00Z"}', IncidentPatch)
 
     assert getattr(body, "due_at", None) == datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -25,7 +25,7 @@ def test_takes_a_date_with_a_zone() -> None:
 @pytest.mark.parametrize(
     "value", [0, 1.5, True, "0", "1772366400", "2026-03-01", "2026-03-01T12:00:00", "soon"]
 )
-def test_takes_no_number_and_no_time_without_a_zone(value: object) -> None:
+def test_refuses_numbers_and_times_without_a_zone(value: object) -> None:
     with pytest.raises(ProblemError) as refused:
         parse_body(json.dumps({"due_at": value}).encode(), IncidentPatch)
 

@@ -1,4 +1,4 @@
-"""What orchestrators, load balancers and Prometheus are told."""
+"""Health checks, readiness, Prometheus metrics and the request log."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def promise(store: Store, attempts: int = 0) -> None:
             leased_work.postpone_work(tx, work.id, "no such series", NOON)
 
 
-def test_an_empty_store_is_ready(client: FlaskClient) -> None:
+def test_is_ready_with_an_empty_store(client: FlaskClient) -> None:
     assert client.get("/readyz").get_json() == {"status": "ready", "problems": [], "warnings": []}
 
 
-def test_uploads_that_nobody_judges_are_a_warning(client: FlaskClient, store: Store) -> None:
+def test_warns_of_uploads_that_wait_for_a_worker(client: FlaskClient, store: Store) -> None:
     promise(store)
 
     answer = client.get("/readyz")
@@ -66,7 +66,7 @@ def test_uploads_that_nobody_judges_are_a_warning(client: FlaskClient, store: St
     ]
 
 
-def test_uploads_that_were_given_up_are_a_warning(client: FlaskClient, store: Store) -> None:
+def test_warns_of_uploads_that_failed_to_be_judged(client: FlaskClient, store: Store) -> None:
     promise(store, attempts=leased_work.MAX_ATTEMPTS)
 
     assert client.get("/readyz").get_json()["warnings"] == [
@@ -74,7 +74,7 @@ def test_uploads_that_were_given_up_are_a_warning(client: FlaskClient, store: St
     ]
 
 
-def test_a_server_that_cannot_write_is_not_ready_and_alive(tmp_path: Path) -> None:
+def test_is_alive_but_not_ready_if_it_cannot_write(tmp_path: Path) -> None:
     with closing(open_store(f"sqlite:///{tmp_path}/perfci.db", create=True)) as store:
         client = create_app(store, read_only=False).test_client()
         with closing(sqlite3.connect(tmp_path / "perfci.db", isolation_level=None)) as other:
@@ -88,7 +88,7 @@ def test_a_server_that_cannot_write_is_not_ready_and_alive(tmp_path: Path) -> No
     ]
 
 
-def test_a_server_without_disk_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_is_not_ready_without_disk_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(tmp_path)._replace(free=3 * 2**20)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
     with closing(open_store(f"sqlite:///{tmp_path}/perfci.db", create=True)) as store:
@@ -97,7 +97,7 @@ def test_a_server_without_disk_is_not_ready(tmp_path: Path, monkeypatch: pytest.
     assert answer.get_json()["problems"] == ["3 MiB are free where the database is, 100 are needed."]
 
 
-def test_metrics_count_routes_and_never_addresses(client: FlaskClient) -> None:
+def test_labels_metrics_by_route_and_never_by_address(client: FlaskClient) -> None:
     for path in ("/nobody:home/", "/nobody:else/", "/api/v1/projects", "/no/such/page"):
         client.get(path)
 
@@ -109,7 +109,7 @@ def test_metrics_count_routes_and_never_addresses(client: FlaskClient) -> None:
     assert not any("nobody" in line for line in lines)
 
 
-def test_metrics_tell_what_waits(client: FlaskClient, store: Store) -> None:
+def test_exports_the_lengths_of_queues(client: FlaskClient, store: Store) -> None:
     promise(store)
 
     lines = client.get("/metrics").text.splitlines()
@@ -118,7 +118,7 @@ def test_metrics_tell_what_waits(client: FlaskClient, store: Store) -> None:
     assert "perfci_outbox_oldest_seconds 3600.0" in lines
 
 
-def test_metrics_are_there_while_the_database_is_not(
+def test_exports_metrics_while_the_database_is_down(
     app: Flask, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gone() -> None:
@@ -129,7 +129,7 @@ def test_metrics_are_there_while_the_database_is_not(
     assert "perfci_store_readable 0.0" in app.test_client().get("/metrics").text.splitlines()
 
 
-def test_a_line_of_the_log_has_no_query(client: FlaskClient, caplog: pytest.LogCaptureFixture) -> None:
+def test_logs_no_query_string(client: FlaskClient, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "perfci.requests"):
         client.get("/api/v1/projects?cursor=secret", headers={"X-Request-Id": "request-1"})
         client.get("/healthz")

@@ -190,7 +190,7 @@ def test_refuses_a_plain_body(api: Api, store: Store, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(PACKED))
-def test_refuses_a_packed_body(api: Api, store: Store, name: str) -> None:
+def test_refuses_a_hostile_gzip_body(api: Api, store: Store, name: str) -> None:
     status, _ = PACKED[name]
     packed = {"Content-Encoding": "gzip"}
 
@@ -204,7 +204,7 @@ def test_refuses_by_its_headers(api: Api, store: Store, name: str) -> None:
     assert_refused(api, store, status, lambda: api.send(BODY, **({"key": KEY} | headers)))
 
 
-def test_takes_what_only_looks_hostile(api: Api) -> None:
+def test_accepts_unusual_but_valid_bodies(api: Api) -> None:
     def named(text: str) -> Run:
         return a_run(a_result(), session=text)
 
@@ -222,7 +222,7 @@ def test_takes_what_only_looks_hostile(api: Api) -> None:
     assert {entry["session"] for entry in listed} == set(names)
 
 
-def test_takes_a_large_upload_of_a_thousand_benchmarks(api: Api) -> None:
+def test_accepts_a_large_upload_of_a_thousand_benchmarks(api: Api) -> None:
     processes = tuple(a_process(1.0, 1.1, 1.2, 1.3, index=n) for n in range(5))
     run = a_run(*(a_result(a_series(f"suite.time_{n}"), *processes) for n in range(1000)))
     body = run_document.dump_run(run).encode()
@@ -232,7 +232,7 @@ def test_takes_a_large_upload_of_a_thousand_benchmarks(api: Api) -> None:
     assert (answer.status_code, answer.json["samples"]) == (201, 20_000)
 
 
-def test_a_bomb_takes_no_more_memory_than_it_may_unpack_to(tmp_path: Path) -> None:
+def test_limits_the_memory_of_a_gzip_bomb(tmp_path: Path) -> None:
     """Measured in a process of its own; the largest that was sent before is what it is compared with."""
     script = """
         import resource, sys
@@ -262,7 +262,7 @@ def test_a_bomb_takes_no_more_memory_than_it_may_unpack_to(tmp_path: Path) -> No
     assert int(done.stdout) < 100 * 1024  # KiB: the 32 MiB it may unpack to, and its pieces
 
 
-def test_says_no_value_of_a_refused_body_again(api: Api) -> None:
+def test_repeats_no_value_of_a_refused_body(api: Api) -> None:
     secret = "pfciu_" + "a" * 44
 
     answer = api.send(with_text("commit.sha", secret), key=KEY)

@@ -1,4 +1,4 @@
-"""Two projects and everybody who may ask for them: the cast of the isolation tests."""
+"""Projects, and every kind of caller that may request them: the scenario of the access tests."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ SECRET, OPEN, OTHER = "acme/secret", "acme/open", "rival/own"
 
 
 @dataclass
-class Someone:
+class Caller:
     """Whoever asks, by what he sends."""
 
     headers: dict[str, str] = field(default_factory=dict)
 
 
-class Stage:
+class AccessScenario:
     """A server behind a proxy that logs people in, with a private project, a public one and one of somebody
     else.
     """
@@ -57,19 +57,19 @@ class Stage:
             }
         )
         self.app = create_app(store, read_only=False, clock=lambda: NOW, settings=settings)
-        self.cast = self._cast()
+        self.callers = self._create_callers()
 
     def close(self) -> None:
         self.app.extensions["perfci"].group_commit.close()
 
-    def ask(self, who: str, method: str, path: str, **more: Any) -> TestResponse:
-        headers = self.cast[who].headers | more.pop("headers", {})
+    def send(self, who: str, method: str, path: str, **more: Any) -> TestResponse:
+        headers = self.callers[who].headers | more.pop("headers", {})
         return self.app.test_client().open(path, method=method, headers=headers, **more)
 
-    def _cast(self) -> dict[str, Someone]:
+    def _create_callers(self) -> dict[str, Caller]:
         people = {role: self._person(role, SECRET, OPEN, role=ProjectRole(role)) for role in ProjectRole}
         return {
-            "anonymous": Someone(),
+            "anonymous": Caller(),
             **people,
             "stranger": self._person("stranger"),
             "wrong project": self._person("rival", OTHER, role=ProjectRole.ADMIN),
@@ -81,35 +81,35 @@ class Stage:
             "revoked token": self._token(Scope.ADMIN, revoked=True),
             "token of a job": self._job_token(NOW + timedelta(minutes=15)),
             "expired token of a job": self._job_token(NOW),
-            "no token": Someone({"Authorization": "Bearer pfciu_nonsense"}),
+            "no token": Caller({"Authorization": "Bearer pfciu_nonsense"}),
         }
 
-    def _person(self, name: str, *projects: str, role: ProjectRole = ProjectRole.READER) -> Someone:
+    def _person(self, name: str, *projects: str, role: ProjectRole = ProjectRole.READER) -> Caller:
         for slug in projects:
             with self.store.begin() as tx:
                 projects_members_tokens.set_member(
                     tx, AuditContext(LOCAL, LONG_AGO), the(tx, slug).id, f"proxy/{name}", role
                 )
-        return Someone({"X-Forwarded-User": name, "X-CSRF-Token": csrf_of(self.app, name)})
+        return Caller({"X-Forwarded-User": name, "X-CSRF-Token": csrf_of(self.app, name)})
 
     def _token(
         self, scope: Scope, projects: str = SECRET, *, expired: bool = False, revoked: bool = False
-    ) -> Someone:
+    ) -> Caller:
         act = AuditContext(LOCAL, LONG_AGO if expired else NOON)
         with self.store.begin() as tx:
             place = the(tx, projects)
             made = projects_members_tokens.create_token(tx, act, place, "ci", {scope})
             if revoked:
                 projects_members_tokens.revoke_token(tx, act, place.id, made.token.uid)
-        return Someone({"Authorization": f"Bearer {made.text}"})
+        return Caller({"Authorization": f"Bearer {made.text}"})
 
-    def _job_token(self, expires_at: datetime) -> Someone:
+    def _job_token(self, expires_at: datetime) -> Caller:
         minted = make_token("r")
         with self.store.begin() as tx:
             job = {"run_id": "4711", "attempt": 1, "sha": a_sha(1), "event": "push", "pull_request": None}
             about = {"uid": token_hex(6), "project_id": the(tx, SECRET).id, "secret_hash": minted.hash}
             github_bindings.add_run_token(tx, RunToken(**about, **job, baseline=True, expires_at=expires_at))
-        return Someone({"Authorization": f"Bearer {minted.text}"})
+        return Caller({"Authorization": f"Bearer {minted.text}"})
 
 
 def csrf_of(app: Flask, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Logging in by GitHub: what is asked, who comes in, and for how long."""
+"""Login by GitHub: the OAuth request, who is admitted, and for how long."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import urlencode, urlsplit
 
 import fake_github
 import pytest
-from access_cast import NOW, OPEN, SECRET, fill, the
+from access_scenario import NOW, OPEN, SECRET, fill, the
 from fake_github import FakeGitHub
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
@@ -100,10 +100,10 @@ def site(store: Store, github: FakeGitHub) -> Iterator[Site]:
     site.app.extensions["perfci"].group_commit.close()
 
 
-def test_asks_github_with_a_state_pkce_and_no_rights(site: Site) -> None:
+def test_requests_authorization_with_state_pkce_and_no_scope(site: Site) -> None:
     site.log_in()
 
-    request = site.github.asked
+    request = site.github.login_request
     assert request["redirect_uri"] == f"{HTTPS}/login/github/callback"
     assert (request["code_challenge_method"], request["client_id"], request.get("scope", "")) == (
         "S256",
@@ -113,7 +113,7 @@ def test_asks_github_with_a_state_pkce_and_no_rights(site: Site) -> None:
     assert len(request["state"]) >= 32
 
 
-def test_lets_in_who_has_a_role_and_keeps_others_out(site: Site) -> None:
+def test_shows_a_private_project_to_members_only_after_login(site: Site) -> None:
     before = site.get("/acme:secret/benchmarks").status_code
     site.log_in()
     without_a_role = site.get("/acme:secret/benchmarks").status_code
@@ -122,7 +122,7 @@ def test_lets_in_who_has_a_role_and_keeps_others_out(site: Site) -> None:
     assert (before, without_a_role, site.get("/acme:secret/benchmarks").status_code) == (404, 404, 200)
 
 
-def test_keeps_the_login_in_a_cookie_that_only_this_host_sees(site: Site) -> None:
+def test_stores_the_login_in_a_host_only_cookie(site: Site) -> None:
     answer = site.log_in("/login/github?next=/acme:open/")
 
     cookie = next(item for item in answer.headers.getlist("Set-Cookie") if item.startswith(f"{COOKIE}="))
@@ -134,13 +134,13 @@ def test_keeps_the_login_in_a_cookie_that_only_this_host_sees(site: Site) -> Non
 @pytest.mark.parametrize(
     "path", ["https://evil.example", "//evil.example", "/\\evil.example", "evil", "/\r\nx: y"]
 )
-def test_never_sends_anybody_elsewhere_after_the_login(site: Site, path: str) -> None:
+def test_never_redirects_to_another_host_after_the_login(site: Site, path: str) -> None:
     answer = site.log_in(f"/login/github?{urlencode({'next': path})}")
 
     assert answer.headers["Location"] == "/"
 
 
-def test_refuses_an_answer_that_was_begun_in_another_browser(site: Site) -> None:
+def test_refuses_a_callback_that_was_begun_in_another_browser(site: Site) -> None:
     question = site.get("/login/github").headers["Location"]
     answer = site.get(site.answer_of_github(question), site.app.test_client())
 
@@ -148,14 +148,14 @@ def test_refuses_an_answer_that_was_begun_in_another_browser(site: Site) -> None
     assert COOKIE + "=" not in answer.headers.get("Set-Cookie", "")
 
 
-def test_refuses_an_answer_with_another_state(site: Site) -> None:
+def test_refuses_a_callback_with_another_state(site: Site) -> None:
     question = site.get("/login/github").headers["Location"]
     forged = re.sub("state=[^&]+", "state=x", site.answer_of_github(question))
 
     assert site.get(forged).status_code == 403
 
 
-def test_is_kept_by_a_number_not_by_a_name_that_others_may_get(site: Site) -> None:
+def test_identifies_users_by_id_rather_than_by_name(site: Site) -> None:
     site.grant(ProjectRole.READER)
     site.github.number = 7
     site.log_in()
@@ -163,7 +163,7 @@ def test_is_kept_by_a_number_not_by_a_name_that_others_may_get(site: Site) -> No
     assert site.get("/acme:secret/benchmarks").status_code == 404
 
 
-def test_ends_with_the_logout(site: Site) -> None:
+def test_ends_the_login_at_logout(site: Site) -> None:
     site.grant(ProjectRole.READER)
     site.log_in()
     csrf = re.search('name="csrf" value="([^"]+)"', site.get("/login").text)
@@ -175,7 +175,7 @@ def test_ends_with_the_logout(site: Site) -> None:
     assert (ended, site.get("/acme:secret/benchmarks").status_code) == (302, 404)
 
 
-def test_ends_after_a_week(site: Site) -> None:
+def test_ends_the_login_after_a_week(site: Site) -> None:
     site.grant(ProjectRole.READER)
     site.log_in()
     site.now += timedelta(days=7)
@@ -183,7 +183,7 @@ def test_ends_after_a_week(site: Site) -> None:
     assert site.get("/acme:secret/benchmarks").status_code == 404
 
 
-def test_writes_down_who_came_and_went(site: Site) -> None:
+def test_records_logins_and_logouts_in_the_audit_log(site: Site) -> None:
     site.log_in()
 
     with site.store.read() as tx:
@@ -195,18 +195,18 @@ def test_writes_down_who_came_and_went(site: Site) -> None:
     )
 
 
-def test_never_says_or_keeps_what_github_granted(site: Site) -> None:
+def test_never_returns_or_stores_the_access_token_of_github(site: Site) -> None:
     answer = site.log_in()
 
-    said = "".join(f"{name}: {value}" for name, value in answer.headers) + answer.text
-    kept = b"".join(
+    response_text = "".join(f"{name}: {value}" for name, value in answer.headers) + answer.text
+    stored = b"".join(
         path.read_bytes() for path in Path(site.store.url.removeprefix("sqlite:///")).parent.iterdir()
     )
     cookie = site.browser.get_cookie(COOKIE, domain="perf.example.com")
-    assert "gho_fake" not in said
-    assert b"gho_fake" not in kept
+    assert "gho_fake" not in response_text
+    assert b"gho_fake" not in stored
     assert cookie is not None
-    assert cookie.value.encode() not in kept
+    assert cookie.value.encode() not in stored
 
 
 @pytest.fixture
@@ -216,17 +216,17 @@ def of_acme(store: Store, github: FakeGitHub) -> Iterator[Site]:
     site.app.extensions["perfci"].group_commit.close()
 
 
-def test_is_for_members_of_the_organisation_only(of_acme: Site) -> None:
+def test_admits_members_of_the_organisation_only(of_acme: Site) -> None:
     refused = of_acme.log_in()
     of_acme.github.orgs = {"acme"}
 
     assert refused.status_code == 403
     assert "octocat is in none of the organisations this server is for." in refused.text
     assert of_acme.log_in().status_code == 302
-    assert of_acme.github.asked["scope"] == "read:org"
+    assert of_acme.github.login_request["scope"] == "read:org"
 
 
-def test_puts_out_within_minutes_who_left_the_organisation(of_acme: Site) -> None:
+def test_logs_out_former_members_of_the_organisation_within_minutes(of_acme: Site) -> None:
     of_acme.grant(ProjectRole.READER)
     of_acme.github.orgs = {"acme"}
     of_acme.log_in()
@@ -238,7 +238,7 @@ def test_puts_out_within_minutes_who_left_the_organisation(of_acme: Site) -> Non
     assert (soon, of_acme.get("/acme:secret/benchmarks").status_code) == (200, 404)
 
 
-def test_goes_on_for_an_hour_where_github_is_down(of_acme: Site) -> None:
+def test_keeps_logins_valid_for_an_hour_while_github_is_down(of_acme: Site) -> None:
     of_acme.grant(ProjectRole.READER)
     of_acme.github.orgs = {"acme"}
     of_acme.log_in()
@@ -250,7 +250,7 @@ def test_goes_on_for_an_hour_where_github_is_down(of_acme: Site) -> None:
     assert (still, of_acme.get("/acme:secret/benchmarks").status_code) == (200, 404)
 
 
-def test_goes_on_where_github_closes_the_connection(of_acme: Site) -> None:
+def test_keeps_logins_valid_if_github_closes_the_connection(of_acme: Site) -> None:
     of_acme.grant(ProjectRole.READER)
     of_acme.github.orgs = {"acme"}
     of_acme.log_in()
@@ -263,7 +263,7 @@ def test_goes_on_where_github_closes_the_connection(of_acme: Site) -> None:
     assert of_acme.log_in().status_code == 403
 
 
-def test_asks_a_github_that_does_not_answer_once_a_minute(of_acme: Site) -> None:
+def test_checks_membership_once_a_minute_while_github_does_not_answer(of_acme: Site) -> None:
     of_acme.github.orgs = {"acme"}
     of_acme.log_in()
     of_acme.github.hangs_up = True
@@ -276,7 +276,7 @@ def test_asks_a_github_that_does_not_answer_once_a_minute(of_acme: Site) -> None
     assert of_acme.github.questions - before <= 2
 
 
-def test_asks_github_once_in_ten_minutes_not_with_every_page(of_acme: Site) -> None:
+def test_checks_membership_at_github_every_ten_minutes(of_acme: Site) -> None:
     of_acme.github.orgs = {"acme"}
     of_acme.log_in()
     of_acme.now += timedelta(minutes=10)
@@ -288,7 +288,7 @@ def test_asks_github_once_in_ten_minutes_not_with_every_page(of_acme: Site) -> N
     assert of_acme.github.questions - before <= 2
 
 
-def test_says_what_a_login_by_github_needs(store: Store) -> None:
+def test_reports_the_settings_that_a_github_login_lacks(store: Store) -> None:
     settings = Settings.model_validate({"access": {"mode": "github"}})
 
     with pytest.raises(PerfciError) as error:
@@ -300,7 +300,7 @@ def test_says_what_a_login_by_github_needs(store: Store) -> None:
     )
 
 
-def test_says_what_a_login_by_a_proxy_needs(store: Store) -> None:
+def test_reports_the_settings_that_a_proxy_login_lacks(store: Store) -> None:
     settings = Settings.model_validate({"access": {"mode": "proxy"}})
 
     with pytest.raises(PerfciError) as error:
@@ -311,5 +311,5 @@ def test_says_what_a_login_by_a_proxy_needs(store: Store) -> None:
     )
 
 
-def test_tells_browsers_to_come_by_https_only(site: Site) -> None:
+def test_sends_hsts_where_the_public_url_is_https(site: Site) -> None:
     assert site.get("/login").headers["Strict-Transport-Security"] == "max-age=31536000"

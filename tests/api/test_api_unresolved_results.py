@@ -1,4 +1,4 @@
-"""Other tools' formats over the API: exports, and results that wait for a unit."""
+"""Unresolved results, and exports in the formats of other tools, over the API."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def waiting(api: Api, store: Store, tmp_path: Path) -> Path:
     return path
 
 
-def test_lists_what_waits_with_what_the_file_said(api: Api, waiting: Path) -> None:
+def test_lists_unresolved_results_with_the_text_of_the_file(api: Api, waiting: Path) -> None:
     [item] = api.get(f"{P}/unresolved-results").json["items"]
 
     assert item["reason"] == "the direction (lower or higher is better) of encode in points is unknown"
@@ -49,7 +49,7 @@ def resolved(api: Api, number: int, unit: str = "points", direction: str = "high
     return int(answer.json.get("resolved", answer.status_code))
 
 
-def test_a_meaning_makes_a_result_of_what_waited(api: Api, store: Store, waiting: Path) -> None:
+def test_stores_a_result_once_its_unit_is_resolved(api: Api, store: Store, waiting: Path) -> None:
     assert resolved(api, 1, "ms", "lower") == 1
 
     with store.read() as tx:
@@ -62,7 +62,7 @@ def test_a_meaning_makes_a_result_of_what_waited(api: Api, store: Store, waiting
     assert api.get(f"{P}/unresolved-results").json["items"] == []
 
 
-def test_it_is_believed_of_later_files_too(api: Api, store: Store, waiting: Path) -> None:
+def test_applies_a_resolution_to_later_files(api: Api, store: Store, waiting: Path) -> None:
     resolved(api, 1)
     waiting.write_text(json.dumps([{"name": "encode", "unit": "points", "value": 13.5}]))
 
@@ -72,7 +72,7 @@ def test_it_is_believed_of_later_files_too(api: Api, store: Store, waiting: Path
     assert api.get(f"{P}/unresolved-results").json["items"] == []
 
 
-def test_who_said_it_is_written_down_and_the_data_is_newer(api: Api, store: Store, waiting: Path) -> None:
+def test_records_who_resolved_and_advances_the_data_version(api: Api, store: Store, waiting: Path) -> None:
     with store.read() as tx:
         before = projects.find_project(tx, PROJECT)
 
@@ -87,7 +87,7 @@ def test_who_said_it_is_written_down_and_the_data_is_newer(api: Api, store: Stor
     assert (line.action, line.subject, line.detail["unit"]) == ("result.resolve", "value", "points")
 
 
-def test_the_second_answer_finds_nothing_and_a_wrong_number_is_not_here(api: Api, waiting: Path) -> None:
+def test_refuses_a_second_resolution_and_an_unknown_number(api: Api, waiting: Path) -> None:
     resolved(api, 1)
 
     assert resolved(api, 1, "seconds", "lower") == 0

@@ -1,4 +1,4 @@
-"""From the client's disk into the store, over days of trouble."""
+"""Spooled uploads reach the store after days without network."""
 
 from __future__ import annotations
 
@@ -70,7 +70,9 @@ def at(days: float) -> FlushRetryPolicy:
     )
 
 
-def test_what_three_days_of_no_network_held_back_arrives(spool: Spool, client: ApiClient, line: Line) -> None:
+def test_delivers_uploads_after_three_days_without_network(
+    spool: Spool, client: ApiClient, line: Line
+) -> None:
     line.loses_requests = True
     held_back = [flush_spool(spool, client, at(day)).waiting for day in (0, 1, 2, 3)]
 
@@ -81,9 +83,7 @@ def test_what_three_days_of_no_network_held_back_arrives(spool: Spool, client: A
     assert (len(flushed.sent), flushed.waiting) == (1, 0)
 
 
-def test_what_arrived_with_its_answer_lost_is_known_three_days_later(
-    spool: Spool, client: ApiClient, line: Line
-) -> None:
+def test_recognises_an_upload_whose_answer_was_lost(spool: Spool, client: ApiClient, line: Line) -> None:
     line.loses_answers = True
     flush_spool(spool, client, at(0))
 
@@ -93,7 +93,7 @@ def test_what_arrived_with_its_answer_lost_is_known_three_days_later(
     assert (len(flushed.already_stored), len(flushed.sent), flushed.waiting) == (1, 0, 0)
 
 
-def test_the_database_that_measured_a_run_knows_it_already(
+def test_recognises_a_run_that_was_measured_into_the_same_database(
     store: Store, client: ApiClient, spool: Spool
 ) -> None:
     with store.begin() as tx:

@@ -1,4 +1,4 @@
-"""Names in addresses."""
+"""Addresses of pages, and the names encoded in them."""
 
 import re
 from urllib.parse import parse_qsl, urlsplit
@@ -23,7 +23,7 @@ names = (
 
 @given(names)
 @settings(deadline=None, derandomize=True, max_examples=300)
-def test_every_name_has_one_spelling_that_reads_back(name: str) -> None:
+def test_decodes_every_encoded_name(name: str) -> None:
     spelled = encode_project_segment(name)
 
     assert decode_segment(spelled, RESERVED_PROJECTS) == name
@@ -34,13 +34,13 @@ def test_every_name_has_one_spelling_that_reads_back(name: str) -> None:
 
 @given(names, names)
 @settings(deadline=None, derandomize=True, max_examples=300)
-def test_no_two_names_share_a_spelling(name: str, other: str) -> None:
+def test_encodes_different_names_differently(name: str, other: str) -> None:
     assert (encode_project_segment(name) == encode_project_segment(other)) == (name == other)
 
 
 @given(st.text(alphabet="ab/.~:%2E7F-_", max_size=10))
 @settings(deadline=None, derandomize=True, max_examples=300)
-def test_no_name_has_two_spellings(text: str) -> None:
+def test_accepts_one_encoding_of_each_name(text: str) -> None:
     try:
         name = decode_segment(text)
     except ValueError:
@@ -62,23 +62,23 @@ def test_no_name_has_two_spellings(text: str) -> None:
         ("test_x.py::test_y[a]", "test_x.py~3A~3Atest_y~5Ba~5D"),
     ],
 )
-def test_names_stay_readable(name: str, spelled: str) -> None:
+def test_keeps_names_readable(name: str, spelled: str) -> None:
     assert encode_project_segment(name) == spelled
 
 
 @pytest.mark.parametrize("text", ["a/b", "a~2", "a~zz", "~41", "a%20b", "a b", "~FF", "a.json"])
-def test_what_is_no_spelling_is_refused(text: str) -> None:
+def test_refuses_segments_that_encode_nothing(text: str) -> None:
     with pytest.raises(ValueError, match=r"name|decode"):
         decode_segment(text)
 
 
-def test_a_series_is_named_by_its_parameters() -> None:
+def test_addresses_a_series_by_its_parameters() -> None:
     assert ProjectLinks("acme/tiny-lm").series(STEP_TIME) == (
         "/acme:tiny-lm/s/train.Step.time_step/cpu_time?p.batch=8&p.dtype=%27bf16%27"
     )
 
 
-def test_an_address_names_what_else_differs_only_where_something_does() -> None:
+def test_adds_qualifiers_only_where_series_differ_in_them() -> None:
     other = Series(STEP_TIME.benchmark, STEP_TIME.parameters, STEP_TIME.metric, Machine(name="laptop"))
 
     links = ProjectLinks("p", [STEP_TIME, other])
@@ -104,7 +104,7 @@ def test_an_address_names_what_else_differs_only_where_something_does() -> None:
         a_series("train.Step.time_step", batch=8, dtype="'fp32'"),
     ],
 )
-def test_an_address_means_the_series_it_was_made_for_and_no_other(other: Series) -> None:
+def test_matches_exactly_the_series_of_an_address(other: Series) -> None:
     links = ProjectLinks("p", [STEP_TIME, other])
 
     for item, stranger in ((STEP_TIME, other), (other, STEP_TIME)):
@@ -113,7 +113,7 @@ def test_an_address_means_the_series_it_was_made_for_and_no_other(other: Series)
         assert not matches_url_query(stranger, query)
 
 
-def test_two_machines_of_one_label_are_told_apart() -> None:
+def test_distinguishes_two_machines_with_the_same_label() -> None:
     gpus = [Machine(cpu=cpu, accelerator="NVIDIA H200", accelerators=2) for cpu in ("AMD EPYC", "Intel Xeon")]
     item, other = (Series(STEP_TIME.benchmark, (), STEP_TIME.metric, machine) for machine in gpus)
 
@@ -122,21 +122,21 @@ def test_two_machines_of_one_label_are_told_apart() -> None:
     assert links.series(item) != links.series(other)
 
 
-def test_a_text_parameter_may_be_typed_without_its_quotes() -> None:
+def test_accepts_a_text_parameter_without_quotes() -> None:
     assert matches_url_query(STEP_TIME, {"p.dtype": "bf16"})
     assert not matches_url_query(STEP_TIME, {"p.dtype": "fp32"})
     assert not matches_url_query(STEP_TIME, {"p.unknown": "1"})
 
 
-def test_knobs_of_the_page_mean_no_series() -> None:
+def test_ignores_query_options_of_the_page() -> None:
     assert matches_url_query(STEP_TIME, {"most": "100", "utm_source": "mail"})
 
 
-def test_links_respect_where_the_application_is_mounted() -> None:
+def test_prefixes_links_with_the_mount_path() -> None:
     assert ProjectLinks("p", root="/perf").overview == "/perf/p/"
 
 
-def test_a_missing_page_offers_what_looks_most_like_it() -> None:
+def test_suggests_the_most_similar_pages() -> None:
     suggestions = [
         Suggestion(name, f"/{name}") for name in ("train.time_step", "serve.time_token", "train.time_data")
     ]

@@ -17,11 +17,11 @@ PLOTLY_SHA256 = "99784e3abfb07b142a15e521a439e6d9addceadb3f79553fd24c72774f0649b
 """Of `plotly-basic.min.js` in plotly.js-basic-dist-min 4.1.1, whose archive `make assets` checks."""
 
 
-def test_health_is_one_question_to_the_store(client: FlaskClient) -> None:
+def test_checks_health_with_one_query(client: FlaskClient) -> None:
     assert client.get("/healthz").get_json() == {"status": "ok"}
 
 
-def test_every_answer_forbids_what_it_does_not_need(client: FlaskClient) -> None:
+def test_sends_restrictive_security_headers(client: FlaskClient) -> None:
     for path in [*EVERY_PAGE, "/nobody:home/", f"{SERIES}.json{BF16}"]:
         headers = client.get(path).headers
         policy = dict(part.partition(" ")[::2] for part in headers["Content-Security-Policy"].split("; "))
@@ -32,7 +32,7 @@ def test_every_answer_forbids_what_it_does_not_need(client: FlaskClient) -> None
         assert headers["X-Content-Type-Options"] == "nosniff"
 
 
-def test_only_the_chart_page_has_a_nonce_and_never_the_same_twice(client: FlaskClient) -> None:
+def test_sends_a_fresh_style_nonce_on_chart_pages_only(client: FlaskClient) -> None:
     first, second = (client.get(f"{SERIES}{BF16}") for _ in range(2))
     nonce = re.search("nonce-([^']+)'", first.headers["Content-Security-Policy"])
 
@@ -57,33 +57,31 @@ def test_only_the_chart_page_has_a_nonce_and_never_the_same_twice(client: FlaskC
         ("[::2]", 403),
     ],
 )
-def test_a_server_on_loopback_answers_only_to_its_own_name(
-    empty_store: Store, host: str, status: int
-) -> None:
+def test_refuses_other_host_names_on_loopback(empty_store: Store, host: str, status: int) -> None:
     client = create_app(empty_store, loopback_only=True).test_client()
 
     assert client.get("/healthz", headers={"Host": host}).status_code == status
 
 
-def test_a_public_server_answers_to_any_name(empty_store: Store) -> None:
+def test_accepts_any_host_name_on_a_public_server(empty_store: Store) -> None:
     client = create_app(empty_store).test_client()
 
     assert client.get("/healthz", headers={"Host": "perf.example"}).status_code == 200
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
-def test_a_server_that_only_shows_takes_no_changes(client: FlaskClient, method: str) -> None:
+def test_refuses_changes_on_a_read_only_server(client: FlaskClient, method: str) -> None:
     assert client.open(f"{P}/", method=method).status_code == 405
 
 
-def test_an_unchanged_page_is_not_sent_twice(client: FlaskClient) -> None:
+def test_answers_304_for_an_unchanged_page(client: FlaskClient) -> None:
     first = client.get(f"{P}/benchmarks")
     again = client.get(f"{P}/benchmarks", headers={"If-None-Match": first.headers["ETag"]})
 
     assert (again.status_code, again.data) == (304, b"")
 
 
-def test_pages_travel_packed_where_the_browser_can(client: FlaskClient) -> None:
+def test_compresses_pages_where_the_browser_accepts_it(client: FlaskClient) -> None:
     packed = client.get(f"{P}/", headers={"Accept-Encoding": "gzip"})
 
     assert packed.headers["Content-Encoding"] == "gzip"
@@ -91,7 +89,7 @@ def test_pages_travel_packed_where_the_browser_can(client: FlaskClient) -> None:
     assert "Content-Encoding" not in client.get(f"{P}/", headers={"Accept-Encoding": "gzip;q=0"}).headers
 
 
-def test_files_are_kept_forever_under_a_name_that_changes_with_them(client: FlaskClient) -> None:
+def test_caches_static_files_forever_under_hashed_names(client: FlaskClient) -> None:
     html = read(client, f"{SERIES}{BF16}")
     files = set(re.findall(r'(/static/[^"]+)', html))
 
@@ -103,7 +101,7 @@ def test_files_are_kept_forever_under_a_name_that_changes_with_them(client: Flas
     assert client.get("/static/..%2fguards.py").status_code == 404
 
 
-def test_the_chart_library_is_the_pinned_basic_bundle(client: FlaskClient) -> None:
+def test_serves_the_pinned_basic_bundle_of_plotly(client: FlaskClient) -> None:
     path = re.search(r'data-plotly="([^"]+)"', read(client, f"{SERIES}{BF16}"))
     assert path
     packed = client.get(path[1], headers={"Accept-Encoding": "gzip"})
@@ -114,7 +112,7 @@ def test_the_chart_library_is_the_pinned_basic_bundle(client: FlaskClient) -> No
     assert client.get(path[1], headers=existing).status_code == 304
 
 
-def test_the_readers_theme_is_drawn_by_the_server(client: FlaskClient) -> None:
+def test_renders_the_theme_of_the_cookie(client: FlaskClient) -> None:
     client.set_cookie("perfci-theme", "dark")
     dark = read(client, f"{P}/")
     client.set_cookie("perfci-theme", '"><script>')
@@ -125,7 +123,7 @@ def test_the_readers_theme_is_drawn_by_the_server(client: FlaskClient) -> None:
     assert '<html lang="en">' in other
 
 
-def test_the_application_can_be_mounted_below_a_path(client: FlaskClient) -> None:
+def test_can_be_mounted_below_a_path(client: FlaskClient) -> None:
     html = client.get(f"{P}/", base_url="http://localhost/perf").text
 
     links = re.findall(r'(?:href|src)="([^"#]+)"', html)

@@ -1,4 +1,4 @@
-"""Destinations over the API: a secret goes in and never comes out."""
+"""Destinations over the API: secrets are accepted and never returned."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def put(api: Api, name: str, body: Mapping[str, Any]) -> TestResponse:
     return api.client.put(f"/api/v1{P}/destinations/{name}", json=body)
 
 
-def test_a_destination_is_made_changed_and_removed(api: Api) -> None:
+def test_creates_changes_and_removes_a_destination(api: Api) -> None:
     made = put(api, "team", HOOK)
     changed = put(api, "team", {**HOOK, "secret": None, "digest": "daily@09:00", "tz": "Europe/Berlin"})
 
@@ -36,7 +36,7 @@ def test_a_destination_is_made_changed_and_removed(api: Api) -> None:
     assert api.client.delete(f"/api/v1{P}/destinations/team").status_code == 404
 
 
-def test_no_answer_ever_holds_a_secret(api: Api) -> None:
+def test_returns_no_secret(api: Api) -> None:
     answers = [put(api, "team", HOOK), api.get(f"{P}/destinations"), api.get(f"{P}/audit")]
 
     assert all("s3cret" not in answer.text and "very-secret" not in answer.text for answer in answers)
@@ -56,7 +56,7 @@ def test_no_answer_ever_holds_a_secret(api: Api) -> None:
         {"kind": "pigeon", "address": "https://a.example/"},
     ],
 )
-def test_what_cannot_be_a_destination_is_refused(api: Api, body: Mapping[str, Any]) -> None:
+def test_refuses_invalid_destinations(api: Api, body: Mapping[str, Any]) -> None:
     assert put(api, "team", body).status_code in (400, 409)
 
     assert api.get(f"{P}/destinations").get_json()["items"] == []
@@ -65,7 +65,7 @@ def test_what_cannot_be_a_destination_is_refused(api: Api, body: Mapping[str, An
 @pytest.mark.parametrize(
     "name", ["x" * 101, "a~E2~80~AEb", "a~0Ab"], ids=["long", "turned round", "two lines"]
 )
-def test_a_name_that_no_list_could_tell_is_refused(api: Api, name: str) -> None:
+def test_refuses_unprintable_destination_names(api: Api, name: str) -> None:
     refused = put(api, name, HOOK)
 
     assert (refused.status_code, refused.content_type) == (409, "application/problem+json")
@@ -75,7 +75,7 @@ def test_a_name_that_no_list_could_tell_is_refused(api: Api, name: str) -> None:
     assert api.get(f"{P}/destinations").get_json()["items"] == []
 
 
-def test_trying_an_address_inside_says_that_it_is_one(api: Api) -> None:
+def test_reports_a_private_address_of_a_test_notification(api: Api) -> None:
     put(api, "inside", {"kind": "webhook", "address": "https://127.0.0.1/"})
 
     document = api.client.post(f"/api/v1{P}/destinations/inside/test").get_json()
@@ -84,7 +84,7 @@ def test_trying_an_address_inside_says_that_it_is_one(api: Api) -> None:
     assert "not a public address" in document["problem"]
 
 
-def test_what_waits_is_listed(api: Api, store: Store) -> None:
+def test_lists_waiting_deliveries(api: Api, store: Store) -> None:
     put(api, "team", HOOK)
     reconcile(store, NOON, a_budgeted_incident("a1", a_move("x")))
 

@@ -87,7 +87,7 @@ def send_again(server: Server, body: bytes, key: str) -> int:
     return httpx.post(f"{server.address}/api/v1/runs", content=body, headers=headers, timeout=60).status_code
 
 
-def test_a_body_that_breaks_off_is_not_stored(server: Server) -> None:
+def test_stores_no_truncated_body(server: Server) -> None:
     head, body, key = a_request("broken off")
 
     answer = exchange(server, head, body[:100], half_close=True)
@@ -96,7 +96,7 @@ def test_a_body_that_breaks_off_is_not_stored(server: Server) -> None:
     assert send_again(server, body, key) == 201
 
 
-def test_a_client_that_stops_listening_is_stored_once(server: Server) -> None:
+def test_stores_an_upload_once_if_its_client_disconnects(server: Server) -> None:
     head, body, key = a_request("half closed")
 
     exchange(server, head, body, half_close=True)
@@ -106,7 +106,7 @@ def test_a_client_that_stops_listening_is_stored_once(server: Server) -> None:
     assert stored(server, key)
 
 
-def test_a_body_without_a_length_is_taken(server: Server) -> None:
+def test_accepts_a_body_without_content_length(server: Server) -> None:
     head, body, _ = a_request("chunked", **{"Content-Length": "", "Transfer-Encoding": "chunked"})
     chunks = (
         b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in (body[:50], body[50:])) + b"0\r\n\r\n"
@@ -116,7 +116,7 @@ def test_a_body_without_a_length_is_taken(server: Server) -> None:
 
 
 @pytest.mark.parametrize("with_length", [True, False], ids=["with_length", "found out"])
-def test_a_body_that_is_too_large_gets_an_answer_and_no_reset(server: Server, with_length: bool) -> None:
+def test_answers_a_body_that_is_too_large_without_a_reset(server: Server, with_length: bool) -> None:
     size = 9 * MIB
     length = (
         {"Content-Length": str(size)}
@@ -143,7 +143,7 @@ def test_a_body_that_is_too_large_gets_an_answer_and_no_reset(server: Server, wi
     ],
     ids=["negative length", "two lengths", "a long header", "a long address", "a TLS hello"],
 )
-def test_nonsense_is_refused_and_the_server_goes_on(server: Server, request_: bytes) -> None:
+def test_refuses_malformed_requests_and_survives(server: Server, request_: bytes) -> None:
     answer = exchange(server, request_, half_close=True)
 
     assert status_of(answer) in (0, 400, 404, 411, 413, 414, 431)

@@ -1,4 +1,4 @@
-"""Jobs of GitHub get tokens of ours for what they measured, and write nothing else with them."""
+"""Jobs of GitHub get tokens for what they measured, and write nothing else with them."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_gives_a_job_a_token_that_writes_its_history(jobs: Jobs, store: Store) -
     assert kinds(store) == {"of main": "history"}
 
 
-def test_writes_down_what_jobs_were_let_do(jobs: Jobs) -> None:
+def test_records_job_tokens_in_the_audit_log(jobs: Jobs) -> None:
     jobs.job(a_job()).send(measured())
 
     actors, actions, _ = zip(*jobs.audit(), strict=True)
@@ -130,8 +130,8 @@ def test_writes_down_what_jobs_were_let_do(jobs: Jobs) -> None:
     assert actors[2].startswith("token:")
 
 
-def test_a_job_tells_what_was_announced_of_its_own_commit_and_a_pull_request_of_none(jobs: Jobs) -> None:
-    said = {
+def test_lets_a_job_record_expected_changes_of_its_own_commit_only(jobs: Jobs) -> None:
+    body = {
         "commit": a_job()["sha"],
         "source": "#12",
         "items": [{"match": "peak", "relative_change": 0.03, "reason": "meant"}],
@@ -139,18 +139,18 @@ def test_a_job_tells_what_was_announced_of_its_own_commit_and_a_pull_request_of_
     ask = partial(jobs.client.post, "/api/v1/projects/acme:model/expected-changes")
 
     pushed, proposed = jobs.job(a_job()), jobs.job(of_pull_request(jti="b"))
-    replies = [ask(json=said, headers=item.headers) for item in (pushed, proposed)]
-    other = ask(json=said | {"commit": "f" * 40}, headers=pushed.headers)
+    replies = [ask(json=body, headers=item.headers) for item in (pushed, proposed)]
+    other = ask(json=body | {"commit": "f" * 40}, headers=pushed.headers)
 
     assert [(reply.status_code, reply.json.get("added")) for reply in (*replies, other)] == [
         (200, 1),
         (403, None),
         (403, None),
     ]
-    assert jobs.audit()[-1][1:] == ("expected_change.record", f"#12 at {said['commit'][:12]}")
+    assert jobs.audit()[-1][1:] == ("expected_change.record", f"#12 at {body['commit'][:12]}")
 
 
-def test_a_token_of_a_job_reads_nothing(jobs: Jobs) -> None:
+def test_allows_no_reads_with_a_job_token(jobs: Jobs) -> None:
     job = jobs.job(a_job())
 
     status_codes = [
@@ -160,7 +160,7 @@ def test_a_token_of_a_job_reads_nothing(jobs: Jobs) -> None:
     assert status_codes == [403, 403]
 
 
-def test_a_token_of_a_job_ends_after_a_quarter_of_an_hour(jobs: Jobs) -> None:
+def test_expires_a_job_token_after_a_quarter_of_an_hour(jobs: Jobs) -> None:
     job = jobs.job(a_job())
 
     jobs.now += timedelta(minutes=15)
@@ -168,7 +168,7 @@ def test_a_token_of_a_job_ends_after_a_quarter_of_an_hour(jobs: Jobs) -> None:
     assert job.send(measured()) == (401, "The token is not valid: it is unknown, expired or revoked.")
 
 
-def test_answers_a_stranger_alike_whatever_there_is(jobs: Jobs, store: Store) -> None:
+def test_answers_unknown_jobs_alike_for_every_project(jobs: Jobs, store: Store) -> None:
     with store.begin() as tx:
         create_project(tx, "acme/unbound", "private", NOW)
     foreign = {"repository": "rival/own", "repository_id": "7", "repository_owner_id": "8"}
@@ -181,7 +181,7 @@ def test_answers_a_stranger_alike_whatever_there_is(jobs: Jobs, store: Store) ->
     } == {(403, NOT_BOUND, "/api/problems/forbidden")}
 
 
-def test_tells_the_reason_in_the_audit_log_once_a_day(jobs: Jobs) -> None:
+def test_records_the_reason_of_a_refusal_once_a_day(jobs: Jobs) -> None:
     bad = {"event_name": "pull_request_target"}
     for jti in ("a", "b"):
         jobs.exchange(a_job(**bad, jti=jti))
@@ -193,9 +193,7 @@ def test_tells_the_reason_in_the_audit_log_once_a_day(jobs: Jobs) -> None:
     assert jobs.audit("acme/none") == [(job, "job.refuse.unbound", "acme/none")]
 
 
-def test_logs_what_nobody_signed_and_keeps_no_line_of_it(
-    jobs: Jobs, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_logs_an_unsigned_token_without_an_audit_entry(jobs: Jobs, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="perfci.jobs")
 
     answer = jobs.client.post("/api/v1/oidc/token", json={"project": PROJECT, "token": "a.b.c"})
@@ -207,7 +205,7 @@ def test_logs_what_nobody_signed_and_keeps_no_line_of_it(
     assert [action for _, action, _ in jobs.audit()] == ["repository.bind"]
 
 
-def test_takes_a_token_of_github_once(jobs: Jobs) -> None:
+def test_accepts_an_oidc_token_once(jobs: Jobs) -> None:
     jobs.exchange(a_job())
 
     again = jobs.exchange(a_job())
@@ -216,7 +214,7 @@ def test_takes_a_token_of_github_once(jobs: Jobs) -> None:
     assert jobs.audit()[-1][1] == "job.refuse.replay"
 
 
-def test_follows_a_repository_that_was_renamed(jobs: Jobs) -> None:
+def test_accepts_a_renamed_repository(jobs: Jobs) -> None:
     renamed = a_job(repository="acme/models", job_workflow_ref=f"acme/models/{WORKFLOW}@refs/heads/main")
 
     assert jobs.exchange(renamed).status_code == 201
@@ -225,7 +223,7 @@ def test_follows_a_repository_that_was_renamed(jobs: Jobs) -> None:
     assert jobs.audit()[-2][1:] == ("repository.rename", "acme/models")
 
 
-def test_lets_a_repository_in_that_changed_hands_once_it_is_bound_anew(jobs: Jobs) -> None:
+def test_accepts_a_transferred_repository_once_it_is_bound_again(jobs: Jobs) -> None:
     before = jobs.exchange(a_job(repository_owner_id="99", jti="a")).status_code
 
     jobs.bind(owner_id=99)
@@ -247,7 +245,7 @@ def test_a_pull_request_writes_comparisons_and_no_history(jobs: Jobs, store: Sto
     assert kinds(store) == {"pr": "compare"}
 
 
-def test_a_pull_request_changes_nothing_that_is_known_of_a_commit(jobs: Jobs, store: Store) -> None:
+def test_lets_no_pull_request_change_stored_commits(jobs: Jobs, store: Store) -> None:
     jobs.job(a_job(jti="push")).send(measured(session="of main"))
     job = jobs.job(of_pull_request(12))
     lies: dict[str, Any] = {
@@ -294,9 +292,7 @@ def test_a_job_writes_the_commit_it_ran_for_and_bases_of_comparisons(jobs: Jobs)
     )
 
 
-def test_a_job_that_was_started_by_hand_brings_older_commits_and_the_pairs_that_settled_them(
-    jobs: Jobs, store: Store
-) -> None:
+def test_lets_a_manual_job_upload_older_commits_and_their_pairs(jobs: Jobs, store: Store) -> None:
     job = jobs.job(a_job(event_name="workflow_dispatch"))
 
     assert job.send(measured(session="older", commit=a_commit(9)))[0] == 201
@@ -305,14 +301,14 @@ def test_a_job_that_was_started_by_hand_brings_older_commits_and_the_pairs_that_
     assert kinds(store) == {"older": "history", "pairs": "compare"}
 
 
-def test_started_by_hand_on_another_ref_it_brings_none(jobs: Jobs) -> None:
+def test_lets_a_manual_job_on_another_ref_upload_no_older_commits(jobs: Jobs) -> None:
     ref = "refs/heads/feature"
     fields = {"ref": ref, "job_workflow_ref": f"acme/model/{WORKFLOW}@{ref}"}
     job = jobs.job(a_job(event_name="workflow_dispatch", **fields))
 
-    status, said = job.send(measured(HEAD, session="pairs", commit=a_commit(8)))
+    status, detail = job.send(measured(HEAD, session="pairs", commit=a_commit(8)))
 
-    assert (status, said.partition(":")[0]) == (
+    assert (status, detail.partition(":")[0]) == (
         403,
         "This token is for the commit 00000001cccc, and the document is of 00000008cccc",
     )
@@ -333,24 +329,24 @@ def test_a_job_writes_only_what_its_run_measured(jobs: Jobs, origin: dict[str, s
     result = tuple((dict(ORIGIN) | origin).items()) if origin else ()
     job = jobs.job(a_job(run_attempt="2"))
 
-    status, said = job.send(measured(origin=tuple((name, value) for name, value in result if value)))
+    status, detail = job.send(measured(origin=tuple((name, value) for name, value in result if value)))
 
     assert status == 403
-    assert said.startswith(
+    assert detail.startswith(
         "This token is for what the run 4711 of GitHub Actions measured until its attempt 2"
     )
 
 
-def test_a_job_started_again_sends_what_an_earlier_attempt_measured(jobs: Jobs) -> None:
+def test_lets_a_retried_job_upload_runs_of_an_earlier_attempt(jobs: Jobs) -> None:
     assert jobs.job(a_job(run_attempt="2")).send(measured()) == (201, "")
 
 
-def test_a_job_joins_no_session_of_others(jobs: Jobs) -> None:
+def test_lets_no_job_join_a_session_of_another_origin(jobs: Jobs) -> None:
     jobs.upload(measured(BASE, session="nightly", origin=(("run_id", "1"), ("attempt", "1"))))
 
-    status, said = jobs.job(of_pull_request()).send(measured(HEAD, session="nightly", commit=a_commit(6)))
+    status, detail = jobs.job(of_pull_request()).send(measured(HEAD, session="nightly", commit=a_commit(6)))
 
-    assert (status, said.partition(":")[0]) == (
+    assert (status, detail.partition(":")[0]) == (
         403,
         "The session nightly belongs to another origin than this token",
     )
@@ -373,7 +369,7 @@ def test_ends_the_tokens_of_jobs_when_a_repository_is_unbound(jobs: Jobs) -> Non
     assert jobs.audit()[-1][1] == "repository.unbind"
 
 
-def test_shows_what_a_project_is_bound_to(jobs: Jobs) -> None:
+def test_returns_the_bound_repository(jobs: Jobs) -> None:
     jobs.bind(environment="perf", refs=["main", "refs/tags/v1"])
 
     assert jobs.get(HERE).json == BOUND | {"environment": "perf", "refs": ["refs/heads/main", "refs/tags/v1"]}
@@ -411,13 +407,13 @@ def test_binds_by_the_typed_client(jobs: Jobs) -> None:
         ({"refs": ["refs/pull/1/merge"]}, "A branch (main) or a whole ref (refs/tags/v1) was expected, not "),
     ],
 )
-def test_binds_to_nothing_that_cannot_be(jobs: Jobs, changes: dict[str, Any], sentence: str) -> None:
+def test_refuses_invalid_bindings(jobs: Jobs, changes: dict[str, Any], sentence: str) -> None:
     answer = jobs.bind(**changes)
 
     assert (answer.status_code, answer.json["detail"].startswith(sentence)) == (409, True)
 
 
-def test_says_that_the_server_must_know_its_own_address(api: Api) -> None:
+def test_requires_a_public_url_for_job_tokens(api: Api) -> None:
     answer = api.client.post("/api/v1/oidc/token", json={"project": PROJECT, "token": "a.b.c"})
 
     assert (answer.status_code, answer.json["detail"]) == (
@@ -426,7 +422,7 @@ def test_says_that_the_server_must_know_its_own_address(api: Api) -> None:
     )
 
 
-def test_asks_to_come_back_while_the_issuer_is_silent(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_503_while_the_issuer_is_unreachable(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door, "_download_keys", lambda issuer, transport: b"")
 
     answer = jobs.exchange(a_job())

@@ -1,4 +1,4 @@
-"""What was measured and decided, as the API tells it."""
+"""Runs, series, commits and verdicts over the API."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ def filled(api: Api, store: Store) -> Api:
     return api
 
 
-def of(api: Api, path: str) -> Any:
+def get_json(api: Api, path: str) -> Any:
     answer = api.get(P + path)
     assert answer.status_code == 200, answer.json
     return answer.json
 
 
 def test_lists_runs_page_after_page(filled: Api) -> None:
-    first = of(filled, "/runs?limit=3")
-    second = of(filled, f"/runs?limit=3&cursor={first['next']}")
+    first = get_json(filled, "/runs?limit=3")
+    second = get_json(filled, f"/runs?limit=3&cursor={first['next']}")
 
     assert [item["session"] for item in (*first["items"], *second["items"])] == ["s5", "s4", "s3", "s2", "s1"]
     assert "next" not in second
@@ -68,14 +68,14 @@ def test_lists_runs_page_after_page(filled: Api) -> None:
 
 @pytest.mark.parametrize("sha", [a_sha(2), a_sha(2)[:8]], ids=["whole", "part"])
 def test_narrows_runs_to_a_commit(filled: Api, sha: str) -> None:
-    assert [item["session"] for item in of(filled, f"/runs?commit={sha}")["items"]] == ["s2"]
+    assert [item["session"] for item in get_json(filled, f"/runs?commit={sha}")["items"]] == ["s2"]
 
 
 def test_narrows_verdicts_to_parts_of_shas(filled: Api) -> None:
     base, head = a_sha(3)[:8], a_sha(4)[:8]
 
-    assert [item["id"] for item in of(filled, f"/verdicts?base={base}&head={head}")["items"]] == [1]
-    assert of(filled, f"/verdicts?base={head}")["items"] == []
+    assert [item["id"] for item in get_json(filled, f"/verdicts?base={base}&head={head}")["items"]] == [1]
+    assert get_json(filled, f"/verdicts?base={head}")["items"] == []
 
 
 def test_gives_a_run_back_as_the_document_it_was(filled: Api) -> None:
@@ -92,24 +92,24 @@ def test_gives_a_run_back_as_the_document_it_was(filled: Api) -> None:
 
 
 def test_names_a_series_by_its_identity(filled: Api) -> None:
-    listed = of(filled, "/series?benchmark=training.Step.time_step")["items"]
+    listed = get_json(filled, "/series?benchmark=training.Step.time_step")["items"]
 
     assert [entry["id"] for entry in listed] == [SERIES]
-    assert of(filled, f"/series/{SERIES}")["metric"] == "time"
+    assert get_json(filled, f"/series/{SERIES}")["metric"] == "time"
 
 
 def test_draws_a_series_with_its_change(filled: Api) -> None:
-    result = of(filled, f"/series/{SERIES}/points")
+    result = get_json(filled, f"/series/{SERIES}/points")
 
     assert [point["value"] for point in result["points"]] == [1.0, 1.0, 1.0, 1.2, 1.2]
     assert [(change["commit"], change["state"]) for change in result["changes"]] == [(a_sha(4), "confirmed")]
 
 
-def test_merges_points_down_to_what_was_asked_for(filled: Api) -> None:
+def test_merges_points_down_to_the_requested_number(filled: Api) -> None:
     for number in range(6, 41):
         filled.upload(a_run(a_result(), commit=a_commit(number), session=f"s{number}"))
 
-    result = of(filled, f"/series/{SERIES}/points?max_points=10")
+    result = get_json(filled, f"/series/{SERIES}/points?max_points=10")
 
     assert sum(point["merged"] for point in result["points"]) == result["commits"] == 40
     assert len(result["points"]) < 20
@@ -118,23 +118,27 @@ def test_merges_points_down_to_what_was_asked_for(filled: Api) -> None:
 def test_cuts_points_to_dates(filled: Api) -> None:
     since = (NOON + timedelta(hours=4)).isoformat().replace("+00:00", "Z")
 
-    assert [point["commit"] for point in of(filled, f"/series/{SERIES}/points?since={since}")["points"]] == [
+    assert [
+        point["commit"] for point in get_json(filled, f"/series/{SERIES}/points?since={since}")["points"]
+    ] == [
         a_sha(4),
         a_sha(5),
     ]
 
 
 def test_lists_commits_machines_and_environments(filled: Api) -> None:
-    assert [item["commit"] for item in of(filled, "/commits")["items"]] == [a_sha(n) for n in (5, 4, 3, 2, 1)]
-    assert of(filled, f"/commits/{a_sha(2)[:8]}")["subject"] == "Change number 2"
-    assert [item["label"] for item in of(filled, "/machines")["items"]] == ["AMD EPYC, 2 cores, 23 GB"]
-    assert [item["values"] for item in of(filled, "/environments")["items"]] == [{"torch": "2.13.0"}]
+    assert [item["commit"] for item in get_json(filled, "/commits")["items"]] == [
+        a_sha(n) for n in (5, 4, 3, 2, 1)
+    ]
+    assert get_json(filled, f"/commits/{a_sha(2)[:8]}")["subject"] == "Change number 2"
+    assert [item["label"] for item in get_json(filled, "/machines")["items"]] == ["AMD EPYC, 2 cores, 23 GB"]
+    assert [item["values"] for item in get_json(filled, "/environments")["items"]] == [{"torch": "2.13.0"}]
 
 
-def test_tells_a_verdict_with_the_samples_it_rests_on(filled: Api) -> None:
-    (listed,) = of(filled, f"/verdicts?verdict=regression&series={SERIES}")["items"]
+def test_returns_a_verdict_with_its_samples(filled: Api) -> None:
+    (listed,) = get_json(filled, f"/verdicts?verdict=regression&series={SERIES}")["items"]
 
-    whole = of(filled, f"/verdicts/{listed['id']}")
+    whole = get_json(filled, f"/verdicts/{listed['id']}")
 
     assert (whole["verdict"], whole["session"]) == ("regression", "s4")
     assert [(process["commit"], process["samples"]) for process in whole["processes"]] == [
@@ -143,8 +147,8 @@ def test_tells_a_verdict_with_the_samples_it_rests_on(filled: Api) -> None:
     ]
 
 
-def test_compares_two_commits_by_what_was_decided(filled: Api) -> None:
-    result = of(filled, f"/comparisons/{a_sha(3)}...{a_sha(4)}")
+def test_compares_two_commits_by_stored_verdicts(filled: Api) -> None:
+    result = get_json(filled, f"/comparisons/{a_sha(3)}...{a_sha(4)}")
 
     assert (result["counts"], result["items"][0]["ratio"]) == ({"regression": 1}, 1.2)
 
@@ -158,9 +162,9 @@ def test_lists_a_comparison_worst_first_page_after_page(filled: Api, store: Stor
         ]
         add_verdicts(tx, PROJECT, "s4", verdicts, NOW)
 
-    pages = [of(filled, path := f"/comparisons/{a_sha(1)}...{a_sha(5)}?limit=2")]
+    pages = [get_json(filled, path := f"/comparisons/{a_sha(1)}...{a_sha(5)}?limit=2")]
     while following := pages[-1].get("next"):
-        pages.append(of(filled, f"{path}&cursor={following}"))
+        pages.append(get_json(filled, f"{path}&cursor={following}"))
 
     shown = [[(item["verdict"], item["series"]["benchmark"]) for item in page["items"]] for page in pages]
     assert shown == [
@@ -173,11 +177,11 @@ def test_lists_a_comparison_worst_first_page_after_page(filled: Api, store: Stor
     }
 
 
-def test_tells_the_levels_of_two_commits_page_after_page(filled: Api) -> None:
+def test_pages_through_the_levels_of_two_commits(filled: Api) -> None:
     filled.upload(a_run(a_result(a_series("other"), a_process(7.0)), commit=a_commit(4), session="more"))
 
-    first = of(filled, path := f"/comparisons/{a_sha(3)}...{a_sha(4)}/summaries?limit=1")
-    second = of(filled, f"{path}&cursor={first['next']}")
+    first = get_json(filled, path := f"/comparisons/{a_sha(3)}...{a_sha(4)}/summaries?limit=1")
+    second = get_json(filled, f"{path}&cursor={first['next']}")
 
     assert first["items"] == [{"series": SERIES, "base": 1.0, "head": 1.2}]
     assert second == {"items": [{"series": series_identity(PROJECT, a_series("other")), "head": 7.0}]}
@@ -226,7 +230,7 @@ def test_refuses_with_a_problem(filled: Api, path: str, status: int, says: str) 
     assert says in answer.json["detail"]
 
 
-def test_knows_no_project_of_another_spelling(filled: Api) -> None:
+def test_answers_404_for_another_spelling_of_a_project(filled: Api) -> None:
     assert [
         filled.get(f"/projects/{name}/runs").status_code
         for name in ("acme~2Fmodel", "acme", "a~00b", "~ED~A0~80")

@@ -1,4 +1,4 @@
-"""The twins of a page in JSON, CSV, SVG and Markdown say what the page says."""
+"""The JSON, CSV, SVG and Markdown of a page hold what the page shows."""
 
 import csv
 import io
@@ -13,7 +13,7 @@ from perfci.store import Store
 from perfci_web import create_app
 
 
-def test_the_json_twin_of_a_series_says_what_the_page_says(client: FlaskClient) -> None:
+def test_serves_a_series_as_json(client: FlaskClient) -> None:
     document = client.get(f"{SERIES}.json{BF16}").get_json()
 
     assert document["sentence"] in words(read(client, f"{SERIES}{BF16}"))
@@ -22,14 +22,14 @@ def test_the_json_twin_of_a_series_says_what_the_page_says(client: FlaskClient) 
     assert [change["state"] for change in document["changes"]] == ["confirmed"]
 
 
-def test_a_chart_may_ask_for_fewer_points(client: FlaskClient) -> None:
+def test_merges_points_for_a_chart_on_request(client: FlaskClient) -> None:
     document = client.get(f"{SERIES}.json{BF16}&max_points=10").get_json()
 
     assert len(document["points"]) < 20
     assert sum(point["merged"] for point in document["points"]) == COMMITS
 
 
-def test_the_csv_twin_of_a_series_is_exact(client: FlaskClient) -> None:
+def test_serves_a_series_as_exact_csv(client: FlaskClient) -> None:
     answer = client.get(f"{SERIES}.csv{BF16}")
     rows = list(csv.DictReader(io.StringIO(answer.text)))
     document = client.get(f"{SERIES}.json{BF16}").get_json()
@@ -38,7 +38,7 @@ def test_the_csv_twin_of_a_series_is_exact(client: FlaskClient) -> None:
     assert [float(row["value"]) for row in rows] == [point["value"] for point in document["points"]]
 
 
-def test_the_svg_twin_stands_alone(client: FlaskClient) -> None:
+def test_serves_a_standalone_svg(client: FlaskClient) -> None:
     answer = client.get(f"{SERIES}.svg{BF16}")
 
     assert answer.content_type.startswith("image/svg+xml")
@@ -47,7 +47,7 @@ def test_the_svg_twin_stands_alone(client: FlaskClient) -> None:
     ElementTree.fromstring(answer.text)
 
 
-def test_the_twins_of_the_list_hold_the_same_series(client: FlaskClient) -> None:
+def test_serves_the_same_series_as_json_and_csv(client: FlaskClient) -> None:
     document = client.get(f"{P}/benchmarks.json?q=train").get_json()
     rows = list(csv.DictReader(io.StringIO(client.get(f"{P}/benchmarks.csv?q=train").text)))
 
@@ -60,7 +60,7 @@ def test_the_twins_of_the_list_hold_the_same_series(client: FlaskClient) -> None
     }
 
 
-def test_the_twins_of_a_comparison_hold_the_same_verdicts(client: FlaskClient) -> None:
+def test_serves_the_same_verdicts_as_json_and_markdown(client: FlaskClient) -> None:
     document = client.get(f"{COMPARE}.json").get_json()
     markdown = client.get(f"{COMPARE}.md").text
 
@@ -77,7 +77,7 @@ def test_the_twins_of_a_comparison_hold_the_same_verdicts(client: FlaskClient) -
     assert f"[full report](http://localhost{COMPARE})" in markdown
 
 
-def test_the_markdown_of_a_comparison_names_the_bars_of_its_project(store: Store) -> None:
+def test_names_the_bars_of_the_project_in_markdown(store: Store) -> None:
     wider = create_app(store, settings=Settings.model_validate({"judge": {"bar": 0.2}})).test_client()
 
     assert "time 20.0 %" in wider.get(f"{COMPARE}.md").text
