@@ -14,8 +14,7 @@ from perfci.service.audit_context import AuditContext
 from perfci.store.incidents import exemptions
 from perfci.store.incidents.exemptions import ExpectedChangeRecord
 from perfci.store.projects import Project, mark_changed, promise_work
-from perfci.verdicts.expected_change import ExpectedChange, parse_expected_changes
-from perfci.verdicts.incidents.page_budget import MergedExpectedChange
+from perfci.verdicts.expected_change import ExpectedChange, MergedExpectedChange, parse_expected_changes
 
 AUDIT_ACTION = "expected_change.record"
 """Audit action of saved expected changes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
@@ -81,6 +82,17 @@ class ExpectedChange:
             if all(map(self.covers_verdict, worse))
             else ExpectedChangeOutcome.MORE_THAN_EXPECTED
         )
+
+
+@dataclass(frozen=True, slots=True)
+class MergedExpectedChange:
+    """An expected change, the commit that brought it and when, and where it was declared: ``#12``,
+    or a commit."""
+
+    sha: str
+    expected: ExpectedChange
+    source: str
+    merged_at: datetime | None = None
 
 
 def parse_expected_changes(text: str) -> list[ExpectedChange]:

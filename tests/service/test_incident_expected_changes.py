@@ -29,8 +29,8 @@ from perfci.store.incidents.records import IncidentEvent, IncidentRecord
 from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_destination
 from perfci.store.projects import Project
 from perfci.store.writes.group_commit import GroupCommitter
-from perfci.verdicts.expected_change import ExpectedChange
-from perfci.verdicts.incidents.page_budget import BudgetedIncident, ExpectedChangeMatch, MergedExpectedChange
+from perfci.verdicts.expected_change import ExpectedChange, MergedExpectedChange
+from perfci.verdicts.incidents.page_budget import BudgetedIncident, ExpectedChangeMatch
 from tests.support.builders import NOON, a_commit, a_process, a_result, a_run, a_series, a_sha, acting_as
 from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile
 

@@ -16,14 +16,13 @@ from perfci.report.incidents import incident_text as words
 from perfci.report.incidents.incident_overview import retest_sentence, serialize_creep, serialize_retest
 from perfci.store.incidents.exemptions import load_expected_changes
 from perfci.store.incidents.records import MONITORED, PAGE, EvaluationRecord, IncidentRecord, Mute
-from perfci.verdicts.expected_change import ExpectedChange
+from perfci.verdicts.expected_change import ExpectedChange, MergedExpectedChange
 from perfci.verdicts.history.change_point_detection import find_jumps
 from perfci.verdicts.history.release_creep import Creep, find_creeps
 from perfci.verdicts.incidents.incident_builder import build_bad_session_incidents, build_incidents
 from perfci.verdicts.incidents.page_budget import (
     PAGING_KINDS,
     BudgetedIncident,
-    MergedExpectedChange,
     allocate_pages,
     match_expected_changes,
 )

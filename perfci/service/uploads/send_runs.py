@@ -21,7 +21,7 @@ from perfci.net.spool_sender import FlushReport, FlushRetryPolicy, flush_spool
 from perfci.net.upload_spool import Spool
 from perfci.store import Store
 from perfci.store.queries import measured_samples, upload_lookup
-from perfci.verdicts.incidents.page_budget import MergedExpectedChange
+from perfci.verdicts.expected_change import MergedExpectedChange
 
 
 def resolve_server(config: Config, option: str = "") -> str:

@@ -14,11 +14,10 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 
 from perfci.model import ChangePoint, Incident, IncidentKind, Series
-from perfci.verdicts.expected_change import ExpectedChange
+from perfci.verdicts.expected_change import MergedExpectedChange
 from perfci.verdicts.history.step_estimate import estimate_step
 from perfci.verdicts.incidents.step_causes import HistoryContext
 
@@ -44,17 +43,6 @@ class Disposition(StrEnum):
     TOO_WEAK = "weak"  # so much evidence is to be expected by chance, with so many series
     WAITING = "waiting"  # for a third point or fresh pairs
     NOTE = "note"  # asks for nobody
-
-
-@dataclass(frozen=True, slots=True)
-class MergedExpectedChange:
-    """An expected change, the commit that brought it and when, and where it was declared: ``#12``,
-    or a commit."""
-
-    sha: str
-    expected: ExpectedChange
-    source: str
-    merged_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from perfci.net.api_schemas.verdicts import (
 )
 from perfci.service.expected_changes import save_expected_changes
 from perfci.store.incidents import exemptions
-from perfci.verdicts.expected_change import ExpectedChange
-from perfci.verdicts.incidents.page_budget import MergedExpectedChange
+from perfci.verdicts.expected_change import ExpectedChange, MergedExpectedChange
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 
