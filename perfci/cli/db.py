@@ -12,7 +12,7 @@ from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.context import current_config, open_store_to_write
 from perfci.cli.shared.options import global_options, json_option, parse_days
 from perfci.model import PerfciError
-from perfci.service.uploads.retention import prune
+from perfci.service.uploads.retention import prune_raw_samples
 from perfci.store import backup, check, restore, upgrade
 
 
@@ -85,7 +85,7 @@ def prune_command(age: str, dry_run: bool, json_file: str | None) -> None:
     if days is None:
         raise PerfciError(f"--raw-older-than takes days such as 90d, found {age!r}")
     with closing(open_store_to_write(current_config())) as store:
-        pruned = prune(store, now - timedelta(days=days), now=now, dry_run=dry_run)
+        pruned = prune_raw_samples(store, now - timedelta(days=days), now=now, dry_run=dry_run)
     if json_file:
         write_json(json_file, pruned)
     if json_file != "-":

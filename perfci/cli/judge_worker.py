@@ -17,8 +17,8 @@ from perfci.policies import load_project_policies
 from perfci.service.notify.deliver_notifications import deliver_notifications
 from perfci.service.notify.senders import build_sender_config
 from perfci.service.pulls.inbox_worker import InboxWorker
-from perfci.service.pulls.reconciliation_poll import POLL_INTERVAL, ReconciliationPoll
-from perfci.service.pulls.workflow_run_handler import WorkflowRunHandler, build_app
+from perfci.service.pulls.poll_missed_events import POLL_INTERVAL, ReconciliationPoll
+from perfci.service.pulls.workflow_run_handler import WorkflowRunHandler, build_github_app
 from perfci.service.uploads.retention import RetentionJob
 from perfci.service.worker.judge_worker import JudgeWorker, PeriodicJobs
 from perfci.service.worker.lease import INBOX_LEASE, NOTIFICATION_LEASE, POLL_LEASE, LeasedLoop
@@ -78,7 +78,7 @@ def _github_app_loops(config: Config, store: Store) -> tuple[list[LeasedLoop], l
     """The loop of the inbox and that of the reconciliation poll; none without a GitHub App."""
     if not config.settings.app.id:
         return [], []
-    app = build_app(config)
+    app = build_github_app(config)
     handler = WorkflowRunHandler(store, app, config.settings)
     inbox = LeasedLoop(store, INBOX_LEASE, InboxWorker(store, handler))
     poll = LeasedLoop(

@@ -25,7 +25,7 @@ from perfci.model import Commit, Status, VerdictKind
 from perfci.report.verdict_labels import verdict_glyph
 from perfci.report.verdict_sentences import verdict_sentence
 from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile
-from perfci.service.uploads.send_runs import load_session_runs, resolve_server, upload_runs
+from perfci.service.uploads.send_to_server import load_session_runs, resolve_server_url, spool_and_send_runs
 
 
 @click.command("run")
@@ -62,7 +62,7 @@ def command(
     """
     repository = current_repository()
     config = load_repository_config(repository)
-    address = resolve_server(config, server) if send or server else ""
+    address = resolve_server_url(config, server) if send or server else ""
     commits = repository.list_commits(revision)
     progress = TerminalProgress()
     with create_runner(repository, config, suite, smoke=smoke) as workbench:
@@ -75,7 +75,7 @@ def command(
             runs = [run for uid in uids for run in load_session_runs(store, uid)]
     write_report(result, commits, json_file)
     if address:
-        print_flush_report(upload_runs(config, address, runs), address, err=True)
+        print_flush_report(spool_and_send_runs(config, address, runs), address, err=True)
     return exit_code(result)
 
 

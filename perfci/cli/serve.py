@@ -17,7 +17,7 @@ from perfci.cli.shared.log_setup import configure_logging
 from perfci.cli.shared.options import global_options
 from perfci.cli.shared.supervised_process import SupervisedProcess
 from perfci.config import Config
-from perfci.service.pulls.workflow_run_handler import build_app
+from perfci.service.pulls.workflow_run_handler import build_github_app
 from perfci.store import upgrade_if_older
 from perfci_web import serve
 from perfci_web.server_access_mode import READ_ONLY_NOTICE, server_allows_writes
@@ -80,7 +80,7 @@ def serve_dashboard(config: Config, *, read_only: bool = False, writable: bool =
 def _run_judge_worker(config: Config, enabled: bool) -> Iterator[SupervisedProcess]:
     """A judge worker in a child process that starts and ends with the server."""
     if enabled and config.settings.app.id:
-        build_app(config)  # fails here, not in the log of the child, if the settings are wrong
+        build_github_app(config)  # fails here, not in the log of the child, if the settings are wrong
     file = config_file_of_command_line()
     arguments = ["judge-worker", *(["--config", str(file.absolute())] if file else [])]
     worker = SupervisedProcess(arguments if enabled else [], {"PERFCI_DB": config.database_url}, config.root)

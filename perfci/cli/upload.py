@@ -11,12 +11,12 @@ from perfci.cli.shared.context import current_config
 from perfci.cli.shared.options import global_options, json_option, server_option
 from perfci.net.spool_sender import FlushReport
 from perfci.report.number_format import format_count
-from perfci.service.uploads.send_runs import (
+from perfci.service.uploads.send_to_server import (
     open_spool,
-    read_runs,
-    resolve_server,
+    read_runs_of_file,
+    resolve_server_url,
     send_spooled_runs,
-    upload_runs,
+    spool_and_send_runs,
 )
 
 
@@ -32,13 +32,13 @@ def upload_command(paths: tuple[Path, ...], server: str, json_file: str | None) 
     if everything is stored there, 1 if a run was rejected or is pending, 2 usage.
     """
     config = current_config()
-    address = resolve_server(config, server)
+    address = resolve_server_url(config, server)
     runs = (
         run
         for path in paths
-        for run in read_runs(path, config.project, lambda text: click.echo(f"  {text}", err=True))
+        for run in read_runs_of_file(path, config.project, lambda text: click.echo(f"  {text}", err=True))
     )
-    report = upload_runs(config, address, runs)
+    report = spool_and_send_runs(config, address, runs)
     print_flush_report(report, address, err=json_file == "-")
     if json_file:
         write_json(json_file, serialize_flush_report(report))

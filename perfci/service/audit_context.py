@@ -24,7 +24,7 @@ class AuditContext:
     at: datetime
     request_id: str = ""
 
-    def record(
+    def add_audit_entry(
         self, tx: Session, action: str, subject: str, project_id: int, detail: Mapping[str, Any] | None = None
     ) -> None:
         """Write one entry of the audit log."""

@@ -77,6 +77,6 @@ def save_expected_changes(
     if added:
         promise_work(tx, project.id, "evaluate", ["expected_changes"], context.at)
         sources = sorted({f"{change.source} at {change.sha[:12]}" for change in authorized})
-        context.record(tx, AUDIT_ACTION, ", ".join(sources), project.id, {"expected_changes": added})
+        context.add_audit_entry(tx, AUDIT_ACTION, ", ".join(sources), project.id, {"expected_changes": added})
         mark_changed(tx, [project.id])
     return added

@@ -12,7 +12,7 @@ from perfci.cli import run_cli
 from perfci.formats import run_document
 from perfci.model import Run
 from perfci.net import http_client
-from perfci.service.uploads import send_runs
+from perfci.service.uploads import send_to_server
 from perfci.store import Store, open_store
 from perfci.store.queries import measurements
 from perfci_web import create_app
@@ -49,7 +49,7 @@ def line(there: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
     monkeypatch.setenv("PERFCI_CLIENT_GIVE_UP_AFTER_S", "0")
     monkeypatch.setenv("PERFCI_TOKEN", "")
     monkeypatch.setattr(
-        send_runs,
+        send_to_server,
         "open_http_client",
         lambda url, token: http_client.open_http_client(url, token=token, transport=line),
     )

@@ -16,7 +16,7 @@ from foreign_files import read_runs
 
 from perfci.formats.registry import detect_format
 from perfci.model import Machine, Result, Run, Status
-from perfci.service.uploads.import_files import ingest_path
+from perfci.service.uploads.import_files import import_path
 from perfci.store import Store, open_store
 
 PROJECT = "acme/model"
@@ -170,8 +170,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def test_what_cannot_be_compared_is_told_and_the_rest_is_stored_once(repository: Path, store: Store) -> None:
-    report = ingest_path(store, repository / "results", "auto", PROJECT)
-    again = ingest_path(store, repository / "results", "auto", PROJECT)
+    report = import_path(store, repository / "results", "auto", PROJECT)
+    again = import_path(store, repository / "results", "auto", PROJECT)
 
     assert (report.runs_new, again.runs_new, again.runs_known) == (2, 0, 2)
     assert report.warnings == (

@@ -15,7 +15,7 @@ from perfci.cli import run_cli
 from perfci.github.client import open_github_client
 from perfci.net.api_client import ApiClient
 from perfci.net.http_client import open_http_client
-from perfci.service.uploads import send_runs
+from perfci.service.uploads import send_to_server
 from perfci.store import Store
 from perfci.store.access import audit_log
 from perfci.store.incidents import exemptions
@@ -186,8 +186,8 @@ def upload_job(
         lambda token, url: open_github_client(token, hub.description.base_url, transport=hub),
     )
     monkeypatch.setattr(
-        send_runs,
-        "build_client",
+        send_to_server,
+        "build_api_client",
         lambda config, url: ApiClient(open_http_client("http://localhost:8787", transport=transport)),
     )
 

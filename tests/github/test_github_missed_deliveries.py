@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from test_github_expected_changes import BODY, MERGE, merged
 
-from perfci.service.pulls.reconciliation_poll import ReconciliationPoll
+from perfci.service.pulls.poll_missed_events import ReconciliationPoll
 from perfci.service.worker.lease import POLL_LEASE, LeasedLoop
 from perfci.store import Store
 from perfci.store.incidents import exemptions

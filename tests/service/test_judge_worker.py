@@ -109,7 +109,7 @@ def test_called_once_it_does_its_chores_too(store: Store) -> None:
 def test_called_once_it_leaves_the_work_to_one_that_lives(store: Store) -> None:
     done: list[datetime] = []
     worker = JudgeWorker(store, partial(load_project_policies, Settings()), periodic_jobs=[done.append])
-    worker.lease.acquire_when_free = lambda: False  # type: ignore[method-assign]
+    worker.lease.wait_and_acquire = lambda: False  # type: ignore[method-assign]
 
     assert (worker.drain(), done) == (None, [])
 

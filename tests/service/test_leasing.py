@@ -73,7 +73,7 @@ def test_nobody_waits_for_a_holder_that_lives(store: Store) -> None:
         clock.now += 1.0
         holder.acquire_or_renew()
 
-    assert not rival.acquire_when_free(later)
+    assert not rival.wait_and_acquire(later)
     assert clock.now == 4.0
 
 
@@ -85,7 +85,7 @@ def test_a_dead_holder_is_outwaited(store: Store) -> None:
     def later(seconds: float) -> None:
         clock.now += 1.0
 
-    assert heir.acquire_when_free(later)
+    assert heir.wait_and_acquire(later)
     assert clock.now == 10.0
 
 
@@ -97,10 +97,10 @@ def test_whoever_lost_it_writes_nothing(store: Store) -> None:
     clock.now = 10.0
     heir.acquire_or_renew()
 
-    with pytest.raises(LeaseLost), late.begin():
+    with pytest.raises(LeaseLost), late.begin_transaction():
         pass
 
-    with heir.begin():
+    with heir.begin_transaction():
         pass
 
 

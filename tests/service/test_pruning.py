@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perfci.cli import run_cli
-from perfci.service.uploads.retention import PruneCounts, RetentionJob, prune
+from perfci.service.uploads.retention import PruneCounts, RetentionJob, prune_raw_samples
 from perfci.store import Store, check, open_store
 from tests.support.builders import NOON, a_commit, a_process, a_result, a_run, a_series
 from tests.support.stored_runs import ingest_run
@@ -33,15 +33,15 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def test_what_is_older_than_so_many_days_is_thinned(store: Store) -> None:
-    pruned = prune(store, NOW - timedelta(days=10), now=NOW)
+    pruned = prune_raw_samples(store, NOW - timedelta(days=10), now=NOW)
 
     assert pruned == PruneCounts(processes=630, samples=630 * 3)
     assert check(store.url) == []
 
 
 def test_a_dry_run_only_counts(store: Store) -> None:
-    counted = prune(store, NOW - timedelta(days=10), now=NOW, dry_run=True)
-    pruned = prune(store, NOW - timedelta(days=10), now=NOW)
+    counted = prune_raw_samples(store, NOW - timedelta(days=10), now=NOW, dry_run=True)
+    pruned = prune_raw_samples(store, NOW - timedelta(days=10), now=NOW)
 
     assert counted == pruned
 
@@ -51,12 +51,12 @@ def test_the_judge_prunes_once_a_day_and_only_where_told(store: Store) -> None:
     retention = RetentionJob(store, raw_days=90)
     retention(NOW)
     retention(NOW + timedelta(hours=23))
-    first = prune(store, NOW - timedelta(days=90), now=NOW)
+    first = prune_raw_samples(store, NOW - timedelta(days=90), now=NOW)
     retention(NOW + timedelta(days=2))
-    second = prune(store, NOW - timedelta(days=88), now=NOW)
+    second = prune_raw_samples(store, NOW - timedelta(days=88), now=NOW)
 
     assert (first, second) == (PruneCounts(), PruneCounts())
-    assert prune(store, NOW, now=NOW).processes > 0
+    assert prune_raw_samples(store, NOW, now=NOW).processes > 0
 
 
 def test_the_verb_says_what_went(store: Store, here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,8 +21,8 @@ from perfci.formats import run_document
 from perfci.github.app_auth import AppKey, GitHubApp
 from perfci.github.requester import GitHubRetryPolicy
 from perfci.model import Commit, Role, Run
-from perfci.service.pulls.artifact_files import PullResults, write_results
 from perfci.service.pulls.inbox_worker import InboxWorker
+from perfci.service.pulls.results_artifact_files import PullResults, write_results
 from perfci.service.pulls.workflow_run_handler import WorkflowRunHandler
 from perfci.service.worker.lease import INBOX_LEASE, LeasedLoop
 from perfci.store import Store

@@ -30,7 +30,7 @@ from perfci.report.pulls.pull_comment import render_comment
 from perfci.report.verdict_table import format_comparison
 from perfci.runner.git_repository import GitRepository
 from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile
-from perfci.service.pulls.artifact_files import write_runs
+from perfci.service.pulls.results_artifact_files import write_run_documents
 from perfci.verdicts.goals.goal_verdict import GoalVerdict
 from perfci.verdicts.policy import Policy
 
@@ -45,7 +45,7 @@ def compare_commits(base: str, head: str, options: ComparisonOptions, results: P
     write_findings(findings, options)
     if results:
         with closing(open_store_to_read(config)) as store:
-            write_runs(results, store, comparison.sessions)
+            write_run_documents(results, store, comparison.sessions)
     return findings_exit_code(findings, comparison.statuses, strict=options.strict)
 
 

@@ -40,25 +40,32 @@ from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.placeholder_comment import NotMeasuredReason
 from perfci.runner.git_repository import GitRepository
 from perfci.service.expected_changes import fetch_expected_changes_of_push
-from perfci.service.pulls.artifact_files import PullResults, read_results, write_results, write_runs
-from perfci.service.pulls.read_artifact import ARTIFACT_NAME
-from perfci.service.pulls.report_pull import (
+from perfci.service.pulls.download_results_artifact import ARTIFACT_NAME
+from perfci.service.pulls.github_job_event import (
     PullRef,
-    build_missing_results,
-    build_page_url,
-    fetch_results,
     get_log_url,
+    get_pull_of_job,
     get_run_conclusion,
     is_comment_event,
     is_run_in_progress,
-    list_pulls,
+    list_pulls_of_job,
     list_pushed_commits,
+)
+from perfci.service.pulls.report_pull import (
+    build_comparison_page_url,
+    build_results_without_artifact,
+    fetch_pull_results,
     mark_comment_outdated,
-    parse_pull,
     report_to_pull,
     write_job_summary,
 )
-from perfci.service.uploads.send_runs import resolve_server, send_expected_changes
+from perfci.service.pulls.results_artifact_files import (
+    PullResults,
+    read_results,
+    write_results,
+    write_run_documents,
+)
+from perfci.service.uploads.send_to_server import resolve_server_url, send_expected_changes
 
 PROFILES_FOLDER = "profiles"
 
@@ -112,7 +119,7 @@ def compare_command(
     repository = current_repository()
     config = load_repository_config(repository)
     job = require_job(config)
-    base, head, main = resolve_pull_commits(repository, parse_pull(job))
+    base, head, main = resolve_pull_commits(repository, get_pull_of_job(job))
     ignored_files = config.settings.suite.ignored_files
     if repository.has_identical_inputs(base, head, ignored_files):
         click.echo("no file that the benchmarks can see differs: nothing to measure")
@@ -134,7 +141,7 @@ def compare_command(
         findings, drift_sessions = _measure_base_drift(repository, config, findings, main, options)
         sessions = [*sessions, *drift_sessions]
     with closing(open_store_to_read(config)) as store:
-        write_runs(results, store, sessions)
+        write_run_documents(results, store, sessions)
     findings = replace(findings, merge_base=True)
     artifact = PullResults(config.project, base, head, findings)
     write_results(results, artifact)  # complete by itself, should profiling fail or time out
@@ -190,7 +197,7 @@ def report_command(results: Path, gate: GateMode, outcome: str, author: str) -> 
     artifact, client = read_results(results), open_github_client(token, job.api_url)
     conclusion = outcome or get_run_conclusion(job)
     try:
-        pulls = list_pulls(job, client)
+        pulls = list_pulls_of_job(job, client)
         if not pulls:
             click.echo("this comment is not an accept command: nothing to do")
         for pull in pulls:
@@ -213,7 +220,7 @@ def send_expected_changes_command(server: str) -> None:
     """
     config = current_config()
     job = require_job(config)
-    address, token = resolve_server(config, server), require_token(job)
+    address, token = resolve_server_url(config, server), require_token(job)
     pushed = list_pushed_commits(job)
     if len(pushed) > MAX_COMMITS_QUERIED:
         click.echo(f"of {len(pushed):,} pushed commits only the newest {MAX_COMMITS_QUERIED} are checked")
@@ -254,13 +261,13 @@ def _report_pull(
         return f"{comment}: marked as outdated" if comment else "no comment on an older commit"
     results = artifact
     if results is None and is_comment_event(job):
-        results = fetch_results(client, pull)
+        results = fetch_pull_results(client, pull)
         if results is None:
             name = f"{pull.repository}#{pull.number}"
             return f"{name}: no results are stored for {pull.head[:12]}: measure it again"
     if results is None:
-        results = build_missing_results(pull, config.project, outcome)
-    page_url = build_page_url(config.settings.client.server, results) if results.findings else ""
+        results = build_results_without_artifact(pull, config.project, outcome)
+    page_url = build_comparison_page_url(config.settings.client.server, results) if results.findings else ""
     report = report_to_pull(
         client,
         author,

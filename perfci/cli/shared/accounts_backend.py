@@ -21,7 +21,7 @@ from perfci.service.accounts.store_and_server_backends import (
     ServerAccountsBackend,
     StoreAccountsBackend,
 )
-from perfci.service.uploads.send_runs import build_client
+from perfci.service.uploads.send_to_server import build_api_client
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -61,7 +61,7 @@ def open_backend(server: str, *, writes: bool = False) -> Iterator[AccountsBacke
         raise PerfciError("Give either --server or --db, not both.")
     address = server or ("" if is_db_option_set() else config.settings.client.server)
     if address:
-        with closing(build_client(config, address.rstrip("/"))) as client:
+        with closing(build_api_client(config, address.rstrip("/"))) as client:
             yield ServerAccountsBackend(client)
     else:
         open_store = open_store_to_write if writes else open_store_to_read

@@ -52,7 +52,7 @@ def ensure_project(tx: Session, context: AuditContext, slug: str) -> Project:
 def create_audited_project(tx: Session, context: AuditContext, slug: str, visibility: str) -> Project:
     """Create a project and record it in the audit log."""
     project = create_project(tx, slug, visibility, context.at)
-    context.record(tx, "project.create", slug, project.id, {"visibility": visibility})
+    context.add_audit_entry(tx, "project.create", slug, project.id, {"visibility": visibility})
     return project
 
 
@@ -87,7 +87,9 @@ def create_token(
         context.at,
         context.at + timedelta(days=days),
     )
-    context.record(tx, "token.create", uid, place, {"name": name, "scopes": scope_names, "days": days})
+    context.add_audit_entry(
+        tx, "token.create", uid, place, {"name": name, "scopes": scope_names, "days": days}
+    )
     token = api_tokens.find_token(tx, place, uid)
     assert token is not None
     return IssuedToken(token, minted.text)
@@ -110,7 +112,7 @@ def set_member(
     user = users.ensure_user(tx, provider, subject, name or subject, context.at)
     before = users.set_role(tx, user.id, project_id, role)
     if before != role:
-        context.record(tx, "member.set", address, project_id, {"before": before, "after": role})
+        context.add_audit_entry(tx, "member.set", address, project_id, {"before": before, "after": role})
     excessive = [
         token
         for token in api_tokens.load_live_tokens_by_creator(tx, user.actor, project_id)
@@ -128,7 +130,7 @@ def remove_member(tx: Session, context: AuditContext, project_id: int, address: 
         return False
     if project_id == EVERY_PROJECT_ID:
         logins.end_user_logins(tx, user.id)
-    context.record(tx, "member.remove", address, project_id)
+    context.add_audit_entry(tx, "member.remove", address, project_id)
     tokens = api_tokens.load_live_tokens_by_creator(tx, user.actor, project_id)
     _revoke_tokens(tx, context, tokens)
     return True
@@ -154,7 +156,7 @@ def change_project(
         columns["archived_at"] = context.at if archive else None
     if columns:
         update_project(tx, project.id, **columns)
-        context.record(tx, "project.set", project.slug, project.id, changes)
+        context.add_audit_entry(tx, "project.set", project.slug, project.id, changes)
 
 
 def _require_table_permission(context: AuditContext, tables: ProjectTables) -> None:
@@ -185,6 +187,6 @@ def _revoke_tokens(tx: Session, context: AuditContext, to_revoke: Iterable[Token
     """Revoke tokens and, recursively, those created with them: a stolen token may have created others."""
     for token in to_revoke:
         if api_tokens.revoke_token(tx, token.project_id, token.uid, context.at):
-            context.record(tx, "token.revoke", token.uid, token.project_id, {"name": token.name})
+            context.add_audit_entry(tx, "token.revoke", token.uid, token.project_id, {"name": token.name})
             made_with_it = api_tokens.load_live_tokens_by_creator(tx, f"token:{token.uid}", EVERY_PROJECT_ID)
             _revoke_tokens(tx, context, made_with_it)

@@ -59,7 +59,7 @@ def bind_repository(
         "before": _build_audit_detail(before) if before else None,
         "after": _build_audit_detail(repository),
     }
-    context.record(tx, "repository.bind", repository.slug, project.id, detail)
+    context.add_audit_entry(tx, "repository.bind", repository.slug, project.id, detail)
 
 
 def unbind_repository(tx: Session, context: AuditContext, project: Project) -> bool:
@@ -68,7 +68,9 @@ def unbind_repository(tx: Session, context: AuditContext, project: Project) -> b
     if before is None:
         return False
     github_bindings.unbind_repository(tx, project.id)
-    context.record(tx, "repository.unbind", before.slug, project.id, {"before": _build_audit_detail(before)})
+    context.add_audit_entry(
+        tx, "repository.unbind", before.slug, project.id, {"before": _build_audit_detail(before)}
+    )
     return True
 
 

@@ -274,6 +274,6 @@ def _finish_change(
     context: AuditContext,
 ) -> IncidentRecord:
     """Record a change in the audit log and return the incident as it is now."""
-    context.record(tx, action, f"incident {number}", project.id, detail)
+    context.add_audit_entry(tx, action, f"incident {number}", project.id, detail)
     mark_changed(tx, [project.id])
     return require_incident(tx, project, number)

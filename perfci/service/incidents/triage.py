@@ -172,7 +172,7 @@ def _record_update(
     detail |= {"note": "added"} if update.note else {}
     subject = f"incident {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} incidents"
     listed = {"numbers": numbers[:MAX_LISTED]} if len(numbers) > 1 else {}
-    context.record(tx, "incident.change", subject, project.id, detail | listed)
+    context.add_audit_entry(tx, "incident.change", subject, project.id, detail | listed)
     switched = [record for record in before if update.state is not None and update.state is not record.state]
     if switched and update.state is not None:
         accepted = update.state is IncidentState.ACCEPTED

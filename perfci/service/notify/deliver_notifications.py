@@ -12,7 +12,7 @@ from perfci.model import PerfciError
 from perfci.net.address_check import ForbiddenAddress
 from perfci.service.notify.quiet_hours import compute_send_time
 from perfci.service.notify.senders import SENDERS, DeliveryError, SenderConfig
-from perfci.service.retry import compute_next_attempt
+from perfci.service.retry_backoff import compute_next_attempt_time
 from perfci.store import Store
 from perfci.store.jobs import delivery_queue as stored
 from perfci.store.jobs.delivery_queue import CLAIMED, Delivery
@@ -82,6 +82,6 @@ def _compute_next_attempt(error: Exception, batch: Sequence[Delivery], now: date
     undelivered = error if isinstance(error, DeliveryError) else None
     final = isinstance(error, ForbiddenAddress) or bool(undelivered and undelivered.final)
     tries = max(delivery.attempts for delivery in batch) + 1
-    return compute_next_attempt(
+    return compute_next_attempt_time(
         now, tries, final=final, retry_after_s=undelivered.retry_after_s if undelivered else None
     )

@@ -50,7 +50,7 @@ def save_destination(
         raise PerfciError("Issues are opened with a token of that repository: send it as the secret.")
     new = delivery_queue.save_destination(tx, project.id, replace(destination, secret=kept_secret))
     detail = {"kind": destination.kind, "enabled": destination.enabled}
-    context.record(tx, "destination.set", destination.name, project.id, detail)
+    context.add_audit_entry(tx, "destination.set", destination.name, project.id, detail)
     mark_changed(tx, [project.id])
     return new
 
@@ -78,7 +78,7 @@ def delete_destination(tx: Transaction, project: Project, name: str, context: Au
     """Remove a destination and its queued deliveries; return False if there is none."""
     existed = delivery_queue.delete_destination(tx, project.id, name)
     if existed:
-        context.record(tx, "destination.remove", name, project.id, {})
+        context.add_audit_entry(tx, "destination.remove", name, project.id, {})
         mark_changed(tx, [project.id])
     return existed
 
@@ -121,4 +121,4 @@ def send_test_message(project: str, destination: Destination, config: SenderConf
 
 def audit_test_message(tx: Transaction, project: Project, name: str, context: AuditContext) -> None:
     """Record a test message in the audit log, since it leaves this server."""
-    context.record(tx, "destination.test", name, project.id)
+    context.add_audit_entry(tx, "destination.test", name, project.id)

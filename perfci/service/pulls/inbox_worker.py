@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from perfci.github.errors import GitHubError
 from perfci.model import PerfciError
-from perfci.service.retry import compute_next_attempt
+from perfci.service.retry_backoff import compute_next_attempt_time
 from perfci.store import Store
 from perfci.store.jobs import github_events
 from perfci.store.jobs.github_events import RunEvent
@@ -71,6 +71,6 @@ def _compute_next_attempt(event: RunEvent, error: Exception, now: datetime) -> d
     """Compute the next attempt; None after a permanent refusal by GitHub."""
     refused = error if isinstance(error, GitHubError) else None
     final = refused is not None and not refused.is_transient
-    return compute_next_attempt(
+    return compute_next_attempt_time(
         now, event.attempts + 1, final=final, retry_after_s=refused.retry_after_s if refused else None
     )

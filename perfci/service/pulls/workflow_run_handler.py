@@ -24,21 +24,21 @@ from perfci.service.expected_changes import (
     is_merged_into,
     save_expected_changes,
 )
-from perfci.service.pulls.artifact_files import PullResults
-from perfci.service.pulls.read_artifact import (
+from perfci.service.pulls.download_results_artifact import (
     ResultsArtifact,
-    find_newest_for_commit,
-    find_newest_for_run,
-    read_artifact,
+    download_results_artifact,
+    find_artifact_of_commit,
+    find_artifact_of_run,
 )
+from perfci.service.pulls.github_job_event import PullRef
 from perfci.service.pulls.report_pull import (
-    PullRef,
-    build_missing_results,
-    build_page_url,
+    build_comparison_page_url,
+    build_results_without_artifact,
     mark_comment_outdated,
     report_to_pull,
 )
-from perfci.service.pulls.store_results import build_workflow_run_actor, store_artifact_runs
+from perfci.service.pulls.results_artifact_files import PullResults
+from perfci.service.pulls.store_artifact_runs import build_workflow_run_actor, store_artifact_runs
 from perfci.service.pulls.webhook_receiver import (
     ACCEPT_COMMENT,
     MERGED_PULL,
@@ -58,7 +58,7 @@ UNMEASURED_CONCLUSIONS = frozenset({"action_required", "skipped", "stale"})
 log = logging.getLogger("perfci.github")
 
 
-def build_app(config: Config) -> GitHubApp:
+def build_github_app(config: Config) -> GitHubApp:
     """Build the configured GitHub App and check that its key can sign."""
     table, pem = config.settings.app, config.secrets.app_private_key.get_secret_value()
     if not pem and not table.key_file:
@@ -165,7 +165,7 @@ class WorkflowRunHandler:
             log.warning("run %d of %s: %s", workflow_run.id, workflow_run.repository.full_name, problem)
         if not here or artifact.results is None or artifact.results.findings is None:
             return ""
-        return build_page_url(
+        return build_comparison_page_url(
             self.settings.server.public_url, replace(artifact.results, project=project.slug)
         )
 
@@ -203,7 +203,7 @@ def _fetch_workflow_run(client: GitHubClient, payload: RunEventPayload) -> Workf
     if payload.action != ACCEPT_COMMENT:
         return client.get_workflow_run(payload.repository, payload.number)
     head = client.get_pull(payload.repository, payload.number).head.sha
-    artifact = find_newest_for_commit(client, payload.repository, head)
+    artifact = find_artifact_of_commit(client, payload.repository, head)
     measured_by = artifact.workflow_run.id if artifact and artifact.workflow_run else None
     return None if measured_by is None else client.get_workflow_run(payload.repository, measured_by)
 
@@ -211,11 +211,11 @@ def _fetch_workflow_run(client: GitHubClient, payload: RunEventPayload) -> Workf
 def _fetch_artifact(client: GitHubClient, workflow_run: WorkflowRun) -> ResultsArtifact:
     """Fetch the newest artifact of a run; an unreadable one is a result, not a failure to retry."""
     repository = workflow_run.repository.full_name
-    newest = find_newest_for_run(client, repository, workflow_run.id)
+    newest = find_artifact_of_run(client, repository, workflow_run.id)
     if newest is None:
         return ResultsArtifact()
     try:
-        return read_artifact(client, repository, newest, workflow_run.head_sha)
+        return download_results_artifact(client, repository, newest, workflow_run.head_sha)
     except (GitHubError, GitHubNoResponse, GitHubUnreachable):
         raise
     except PerfciError as error:
@@ -230,5 +230,5 @@ def _build_results(
         sides = Commit(pull.base), Commit(pull.head)
         return PullResults(key, *sides, not_measured=NotMeasuredReason.BROKEN, detail=artifact.problem)
     if artifact.results is None:
-        return build_missing_results(pull, key, workflow_run.conclusion or "")
+        return build_results_without_artifact(pull, key, workflow_run.conclusion or "")
     return replace(artifact.results, project=key)

@@ -40,7 +40,7 @@ class IngestReport:
     unresolved: int = 0
 
 
-def ingest_path(
+def import_path(
     store: Store,
     path: Path,
     format: str,

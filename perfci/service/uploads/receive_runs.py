@@ -50,7 +50,7 @@ def store_runs(tx: Session, incoming: Sequence[IncomingRun]) -> list[UploadRecei
         first.setdefault(upload.key, upload)
     groups: dict[tuple[int, str], list[IncomingRun]] = defaultdict(list)
     for upload in first.values():
-        groups[upload.project.id, classify_session(upload.run)].append(upload)
+        groups[upload.project.id, derive_session_kind(upload.run)].append(upload)
     stored: set[str] = set()
     for (_, kind), uploads in groups.items():
         stored |= _store_group(tx, uploads[0].project, kind, uploads)
@@ -72,7 +72,7 @@ def store_runs(tx: Session, incoming: Sequence[IncomingRun]) -> list[UploadRecei
     return receipts
 
 
-def classify_session(run: Run) -> str:
+def derive_session_kind(run: Run) -> str:
     """Return the session kind of a run; pull requests, dirty trees and comparisons never enter a history.
 
     The server decides from the measured data, not from what the document claims to be.
@@ -119,7 +119,7 @@ def _store_group(tx: Session, project: Project, kind: str, incoming: Sequence[In
             context = arrival.context
             today = context.at.replace(hour=0, minute=0, second=0, microsecond=0)
             if not audit_log.has_entry_since(tx, project.id, context.actor.name, AUDIT_RECEIVE, today):
-                context.record(tx, AUDIT_RECEIVE, arrival.key, project.id)
+                context.add_audit_entry(tx, AUDIT_RECEIVE, arrival.key, project.id)
         mark_changed(tx, [project.id])
     return stored
 

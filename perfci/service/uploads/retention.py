@@ -22,7 +22,9 @@ class PruneCounts:
     samples: int = 0
 
 
-def prune(store: Store, older_than: datetime, *, now: datetime, dry_run: bool = False) -> PruneCounts:
+def prune_raw_samples(
+    store: Store, older_than: datetime, *, now: datetime, dry_run: bool = False
+) -> PruneCounts:
     """Reduce processes that started before ``older_than`` to their levels; a dry run only counts."""
     with store.read() as tx:
         projects = load_projects(tx)
@@ -60,4 +62,4 @@ class RetentionJob:
         if not self._raw_days or (self._last is not None and abs(now - self._last) < timedelta(days=1)):
             return
         self._last = now
-        prune(self._store, now - timedelta(days=self._raw_days), now=now)
+        prune_raw_samples(self._store, now - timedelta(days=self._raw_days), now=now)

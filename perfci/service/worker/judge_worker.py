@@ -93,7 +93,7 @@ class JudgeWorker:
 
     def drain(self) -> int | None:
         """Work until nothing is due; return the number of items, None if another process works."""
-        if not self.lease.acquire_when_free():
+        if not self.lease.wait_and_acquire():
             return None
         done = 0
         while worked := self.run_once():
@@ -148,7 +148,7 @@ class JudgeWorker:
             changes = histories.find_change_points(policies.policy, self._segmentation_cache)
             verdicts = {pairs.uid: pairs.judge(policies.policy) for pairs in uploads}
             now = self.clock()
-            with self.lease.begin() as tx:
+            with self.lease.begin_transaction() as tx:
                 save_change_points(tx, project.slug, changes)
                 save_result_summaries(tx, histories.summaries)
                 for uid, decisions in verdicts.items():
@@ -157,9 +157,9 @@ class JudgeWorker:
             with self.store.read() as tx:
                 evaluation = evaluate_project(tx, project.slug, policies.policy, policies.history)
             reconcile_incidents(
-                self.store, project, policies.policy, evaluation, self.clock(), self.lease.begin
+                self.store, project, policies.policy, evaluation, self.clock(), self.lease.begin_transaction
             )
-        with self.lease.begin() as tx:
+        with self.lease.begin_transaction() as tx:
             leased_work.delete_work(tx, [item.id for item in work])
             mark_changed(tx, [project.id])
 

@@ -83,7 +83,7 @@ class Lease:
             self._token, self._renewed_at = record.token, self._monotonic()
         return is_acquired
 
-    def acquire_when_free(self, sleep: Callable[[float], object] = time.sleep) -> bool:
+    def wait_and_acquire(self, sleep: Callable[[float], object] = time.sleep) -> bool:
         """Wait until the lease is free or expired; return False once its holder sends a heartbeat."""
         first: LeaseRecord | None = None
         while not self.acquire_or_renew():
@@ -95,7 +95,7 @@ class Lease:
         return True
 
     @contextlib.contextmanager
-    def begin(self) -> Iterator[Transaction]:
+    def begin_transaction(self) -> Iterator[Transaction]:
         """Open a transaction that writes results; raise ``LeaseLost`` if the lease is gone."""
         with self._store.begin() as tx:
             if self._token is None or not leased_work.renew_lease(tx, self._name, self._holder, self._token):
@@ -179,7 +179,7 @@ class LeasedLoop:
 
     def drain(self) -> int:
         """Work until nothing is due; return the number of items, 0 if another process works."""
-        if not self._lease.acquire_when_free():
+        if not self._lease.wait_and_acquire():
             return 0
         done = 0
         while processed := self.run_once():

@@ -10,7 +10,7 @@ from perfci.net.api_schemas.runs_and_series import (
     ReportingSchedulePage,
     ReportingScheduleShape,
 )
-from perfci.service.incidents import mute_benchmarks
+from perfci.service.missing_data import edit_reporting_schedule
 from perfci.store.incidents.reporting_schedules import ReportingSchedule, load_reporting_schedules
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.problems import ProblemError
@@ -27,7 +27,7 @@ def set_reporting_schedule(call: Call) -> Reply:
     request: ReportingScheduleChange = call.body
 
     def write(tx: Session) -> ReportingSchedulePage:
-        if not mute_benchmarks.set_reporting_schedule(
+        if not edit_reporting_schedule.set_reporting_schedule(
             tx,
             call.required_project,
             request.id,

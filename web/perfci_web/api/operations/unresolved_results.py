@@ -48,7 +48,7 @@ def resolve_result(call: Call) -> Reply:
             "direction": meaning.direction,
             "resolved": resolved,
         }
-        call.audit_context.record(tx, "result.resolve", record.metric, project.id, detail)
+        call.audit_context.add_audit_entry(tx, "result.resolve", record.metric, project.id, detail)
         mark_changed(tx, [project.id])
         return ResolvedResults(resolved=resolved)
 

@@ -24,7 +24,7 @@ from perfci.store.queries import measured_samples, upload_lookup
 from perfci.verdicts.expected_change import MergedExpectedChange
 
 
-def resolve_server(config: Config, option: str = "") -> str:
+def resolve_server_url(config: Config, option: str = "") -> str:
     """Return the server URL of the command line option or the configuration."""
     server = option or config.settings.client.server
     if not server:
@@ -40,7 +40,7 @@ def open_spool(config: Config) -> Spool:
     return Spool(config.root / config.settings.client.spool)
 
 
-def build_client(config: Config, server: str) -> ApiClient:
+def build_api_client(config: Config, server: str) -> ApiClient:
     """Build the API client; a GitHub Actions job without a token logs in by OIDC."""
     token, job = config.secrets.token.get_secret_value(), config.github
     if token or job is None:
@@ -49,26 +49,26 @@ def build_client(config: Config, server: str) -> ApiClient:
     return ApiClient(open_http_client(server, auth=login))
 
 
-def build_retry_policy(config: Config) -> FlushRetryPolicy:
+def build_spool_retry_policy(config: Config) -> FlushRetryPolicy:
     """Build the retry policy of the spool from the configuration."""
     return FlushRetryPolicy(give_up_after_s=config.settings.client.give_up_after_s)
 
 
-def upload_runs(config: Config, server: str, runs: Iterable[Run]) -> FlushReport:
+def spool_and_send_runs(config: Config, server: str, runs: Iterable[Run]) -> FlushReport:
     """Write all runs to the spool, then send the spool, earlier runs included."""
     spool = open_spool(config)
-    with closing(build_client(config, server)) as client:
+    with closing(build_api_client(config, server)) as client:
         for run in runs:
             spool.put(
                 run_document.dump_run(run).encode(), run_document.idempotency_key(run), client.server_url
             )
-        return flush_spool(spool, client, build_retry_policy(config))
+        return flush_spool(spool, client, build_spool_retry_policy(config))
 
 
 def send_spooled_runs(config: Config, server: str) -> FlushReport:
     """Send the runs in the spool."""
-    with closing(build_client(config, server)) as client:
-        return flush_spool(open_spool(config), client, build_retry_policy(config))
+    with closing(build_api_client(config, server)) as client:
+        return flush_spool(open_spool(config), client, build_spool_retry_policy(config))
 
 
 def send_expected_changes(
@@ -82,7 +82,7 @@ def send_expected_changes(
             match=expected.match, relative_change=expected.change, reason=expected.reason
         )
         items[change.sha, change.source, change.merged_at].append(about)
-    with closing(build_client(config, server)) as client:
+    with closing(build_api_client(config, server)) as client:
         return sum(
             client.add_expected_changes(
                 config.project,
@@ -92,7 +92,7 @@ def send_expected_changes(
         )
 
 
-def read_runs(path: Path, project: str, warn: WarnCallback) -> Iterator[Run]:
+def read_runs_of_file(path: Path, project: str, warn: WarnCallback) -> Iterator[Run]:
     """Read the runs of a file of any format; perfci documents name their own project."""
     name = detect_format(path)
     if name == "perfci":

@@ -18,7 +18,7 @@ from perfci.github.api_operations import require_full_sha
 from perfci.github.payloads import WorkflowRun
 from perfci.model import Commit, PerfciError, Run
 from perfci.service.audit_context import AuditContext
-from perfci.service.uploads.receive_runs import KIND_COMPARE, IncomingRun, classify_session, store_runs
+from perfci.service.uploads.receive_runs import KIND_COMPARE, IncomingRun, derive_session_kind, store_runs
 from perfci.store import Store
 from perfci.store.projects import Project
 from perfci.store.queries import upload_lookup
@@ -109,7 +109,7 @@ def _get_session(parsed: tuple[Run, str]) -> str:
 
 def _ensure_stored(tx: Session, run: Run, body_hash: str, project: Project, context: AuditContext) -> bool:
     """Store a run unless the job uploaded it itself; raise if it may not be stored."""
-    if classify_session(run) != KIND_COMPARE or run.commit.dirty:
+    if derive_session_kind(run) != KIND_COMPARE or run.commit.dirty:
         raise PerfciError("only comparisons of what was committed are taken from a pull request")
     require_full_sha(run.commit.sha)
     key = idempotency_key(run)

@@ -11,7 +11,7 @@ from perfci.github.client import GitHubClient
 from perfci.github.payloads import Artifact
 from perfci.github.requester import DownloadLimits
 from perfci.model import PerfciError
-from perfci.service.pulls.artifact_files import RESULTS_FILE, PullResults, parse_results
+from perfci.service.pulls.results_artifact_files import RESULTS_FILE, PullResults, parse_results
 
 ARTIFACT_NAME = "perfci-results"
 """Artifact that the measuring job leaves for the reporting one."""
@@ -32,7 +32,7 @@ class ResultsArtifact:
     problem: str = ""
 
 
-def find_newest_for_commit(client: GitHubClient, repository: str, sha: str) -> Artifact | None:
+def find_artifact_of_commit(client: GitHubClient, repository: str, sha: str) -> Artifact | None:
     """Find the newest unexpired artifact of a commit."""
     for artifact in islice(client.list_artifacts(repository, ARTIFACT_NAME), MAX_ARTIFACTS):
         if artifact.workflow_run and artifact.workflow_run.head_sha == sha and not artifact.expired:
@@ -40,7 +40,7 @@ def find_newest_for_commit(client: GitHubClient, repository: str, sha: str) -> A
     return None
 
 
-def find_newest_for_run(client: GitHubClient, repository: str, run: int) -> Artifact | None:
+def find_artifact_of_run(client: GitHubClient, repository: str, run: int) -> Artifact | None:
     """Find the artifact of the newest attempt of a workflow run."""
     artifacts = [
         artifact
@@ -50,7 +50,9 @@ def find_newest_for_run(client: GitHubClient, repository: str, run: int) -> Arti
     return max(artifacts, key=lambda artifact: artifact.id, default=None)
 
 
-def read_artifact(client: GitHubClient, repository: str, artifact: Artifact, sha: str) -> ResultsArtifact:
+def download_results_artifact(
+    client: GitHubClient, repository: str, artifact: Artifact, sha: str
+) -> ResultsArtifact:
     """Download and parse an artifact; results of another commit than ``sha`` are refused."""
     files = read_archive(
         client.download_artifact(repository, artifact.id, DownloadLimits(MAX_ARTIFACT_BYTES))

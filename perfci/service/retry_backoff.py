@@ -9,7 +9,7 @@ FIRST_WAIT, MAX_WAIT = timedelta(seconds=30), timedelta(hours=2)
 """Doubled for each attempt: ten attempts end after about five hours."""
 
 
-def compute_next_attempt(
+def compute_next_attempt_time(
     now: datetime, attempts: int, *, final: bool, retry_after_s: float | None
 ) -> datetime | None:
     """Compute the time of the next attempt; None after a final failure or the last attempt.

@@ -53,13 +53,13 @@ class PolledRepository:
     now: datetime
 
     @property
-    def since(self) -> datetime:
+    def oldest_event_time(self) -> datetime:
         return self.now - MAX_AGE
 
-    def is_due(self, at: datetime) -> bool:
-        return self.since < at <= self.now - DELIVERY_GRACE
+    def is_overdue_event(self, at: datetime) -> bool:
+        return self.oldest_event_time < at <= self.now - DELIVERY_GRACE
 
-    def build_payload(self, delivery: str, number: int, action: str) -> RunEventPayload:
+    def build_event_payload(self, delivery: str, number: int, action: str) -> RunEventPayload:
         return RunEventPayload(f"missed-{delivery}", self.installation, self.slug, number, action)
 
 
@@ -72,45 +72,51 @@ class MissedEvent:
     concerns: Callable[[BoundRepository], bool] = lambda _: True
 
 
-def list_ended_runs(polled: PolledRepository) -> Iterator[MissedEvent]:
+def list_missed_completed_runs(polled: PolledRepository) -> Iterator[MissedEvent]:
     """List completed workflow runs of pull requests; each attempt is an event of its own."""
     listed = polled.client.list_completed_runs(polled.slug, PULL_REQUEST)
-    for run in takewhile(lambda run: _is_after(run.created_at, polled.since), listed):
+    for run in takewhile(lambda run: _is_after(run.created_at, polled.oldest_event_time), listed):
         if not _is_after(run.updated_at, polled.now - DELIVERY_GRACE):
-            payload = polled.build_payload(f"{run.id}-{run.run_attempt}", run.id, COMPLETED_ACTION)
+            payload = polled.build_event_payload(f"{run.id}-{run.run_attempt}", run.id, COMPLETED_ACTION)
             yield MissedEvent(payload, run.run_started_at, partial(is_bound_run, run))
 
 
-def list_acceptances(polled: PolledRepository) -> Iterator[MissedEvent]:
+def list_missed_acceptance_comments(polled: PolledRepository) -> Iterator[MissedEvent]:
     """List acceptance comments on pull requests; deleted comments are not found."""
-    for comment in islice(polled.client.list_comments_since(polled.slug, polled.since), MAX_LISTED):
+    for comment in islice(
+        polled.client.list_comments_since(polled.slug, polled.oldest_event_time), MAX_LISTED
+    ):
         pull = PULL_COMMENT_URL.fullmatch(comment.html_url)
         at = comment.updated_at
-        if pull and at and polled.is_due(at) and is_accept_request(comment.body):
+        if pull and at and polled.is_overdue_event(at) and is_accept_request(comment.body):
             yield MissedEvent(
-                polled.build_payload(
+                polled.build_event_payload(
                     f"comment-{comment.id}-{at.timestamp():.0f}", int(pull[1]), ACCEPT_COMMENT
                 ),
                 at,
             )
 
 
-def list_merges(polled: PolledRepository) -> Iterator[MissedEvent]:
+def list_missed_merges(polled: PolledRepository) -> Iterator[MissedEvent]:
     """List merged pull requests with expected changes."""
     listed = islice(polled.client.list_closed_pulls(polled.slug), MAX_LISTED)
-    for pull in takewhile(lambda pull: _is_after(pull.updated_at, polled.since), listed):
-        if pull.merged_at and polled.is_due(pull.merged_at) and parse_expected_changes(pull.body or ""):
+    for pull in takewhile(lambda pull: _is_after(pull.updated_at, polled.oldest_event_time), listed):
+        if (
+            pull.merged_at
+            and polled.is_overdue_event(pull.merged_at)
+            and parse_expected_changes(pull.body or "")
+        ):
             yield MissedEvent(
-                polled.build_payload(f"merge-{pull.number}", pull.number, MERGED_PULL), pull.merged_at
+                polled.build_event_payload(f"merge-{pull.number}", pull.number, MERGED_PULL), pull.merged_at
             )
 
 
 EventSource = Callable[[PolledRepository], Iterator[MissedEvent]]
 
 EVENT_SOURCES: Mapping[str, EventSource] = {
-    "completed runs": list_ended_runs,
-    "acceptance comments": list_acceptances,
-    "merged expected changes": list_merges,
+    "completed runs": list_missed_completed_runs,
+    "acceptance comments": list_missed_acceptance_comments,
+    "merged expected changes": list_missed_merges,
 }
 
 

@@ -19,7 +19,7 @@ from perfci.formats.run_document import require_json_limits
 from perfci.model import Commit, PerfciError
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.placeholder_comment import NotMeasuredReason
-from perfci.service.uploads.send_runs import load_session_runs
+from perfci.service.uploads.send_to_server import load_session_runs
 from perfci.store import Store
 
 RESULTS_FILE, RUNS_FOLDER = "findings.json", "runs"
@@ -47,7 +47,7 @@ class PullResults:
             raise PerfciError("There are findings, or a reason why there are none.")
 
     @property
-    def outcome(self) -> Findings | NotMeasuredReason:
+    def findings_or_reason(self) -> Findings | NotMeasuredReason:
         outcome = self.findings or self.not_measured
         assert outcome is not None
         return outcome
@@ -59,7 +59,7 @@ def write_results(folder: Path, results: PullResults) -> None:
     (folder / RESULTS_FILE).write_bytes(_get_type_adapter().dump_json(results) + b"\n")
 
 
-def write_runs(folder: Path, store: Store, sessions: Iterable[str]) -> None:
+def write_run_documents(folder: Path, store: Store, sessions: Iterable[str]) -> None:
     """Write measured sessions as the run documents that ``perfci upload`` sends."""
     runs = folder / RUNS_FOLDER
     runs.mkdir(parents=True, exist_ok=True)
