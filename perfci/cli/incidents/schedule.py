@@ -10,7 +10,7 @@ from perfci.cli.shared.context import local_audit_context, run_read_transaction,
 from perfci.cli.shared.options import global_options, json_option, parse_duration
 from perfci.model import PerfciError
 from perfci.net.api_schemas.runs_and_series import ReportingScheduleChange
-from perfci.service.missing_data.set_reporting_schedule import set_reporting_schedule
+from perfci.service.missing_data.edit_reporting_schedule import set_reporting_schedule
 from perfci.store.incidents.reporting_schedules import ReportingSchedule, load_reporting_schedules
 
 
