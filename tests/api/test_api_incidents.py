@@ -138,7 +138,7 @@ def test_reports_which_incidents_of_a_bulk_change_succeeded(api: Api) -> None:
     }
 
 
-def test_a_note_needs_no_revision(api: Api) -> None:
+def test_adds_a_note_without_a_revision(api: Api) -> None:
     assert send(api, "POST", "/incidents/1/notes", {"text": "first line\nsecond line"}).status_code == 200
 
     assert api.get(f"{P}/incidents/1/events").get_json()["items"][-1]["text"] == "first line\nsecond line"

@@ -231,7 +231,7 @@ def test_accepts_a_transferred_repository_once_it_is_bound_again(jobs: Jobs) -> 
     assert (before, jobs.exchange(a_job(repository_owner_id="99", jti="b")).status_code) == (403, 201)
 
 
-def test_a_pull_request_writes_comparisons_and_no_history(jobs: Jobs, store: Store) -> None:
+def test_lets_a_pull_request_write_comparisons_and_no_history(jobs: Jobs, store: Store) -> None:
     job = jobs.job(of_pull_request(12))
 
     sent = [
@@ -269,7 +269,7 @@ def test_lets_no_pull_request_change_stored_commits(jobs: Jobs, store: Store) ->
     assert commits[a_commit(6).sha] == Commit(a_commit(6).sha, subject="Poisoned")
 
 
-def test_a_push_to_another_ref_writes_no_history(jobs: Jobs, store: Store) -> None:
+def test_lets_a_push_to_another_ref_write_no_history(jobs: Jobs, store: Store) -> None:
     ref = "refs/heads/feature"
     job = jobs.job(a_job(ref=ref, job_workflow_ref=f"acme/model/{WORKFLOW}@{ref}"))
 
@@ -278,7 +278,7 @@ def test_a_push_to_another_ref_writes_no_history(jobs: Jobs, store: Store) -> No
     assert kinds(store) == {"pairs": "compare"}
 
 
-def test_a_job_writes_the_commit_it_ran_for_and_bases_of_comparisons(jobs: Jobs) -> None:
+def test_lets_a_job_write_its_commit_and_bases_of_comparisons(jobs: Jobs) -> None:
     job = jobs.job(a_job())
 
     assert job.send(measured(BASE, session="pairs", commit=a_commit(9)))[0] == 201
@@ -325,7 +325,7 @@ def test_lets_a_manual_job_on_another_ref_upload_no_older_commits(jobs: Jobs) ->
         {"run_id": "4711", "attempt": ""},
     ],
 )
-def test_a_job_writes_only_what_its_run_measured(jobs: Jobs, origin: dict[str, str]) -> None:
+def test_lets_a_job_write_only_what_its_run_measured(jobs: Jobs, origin: dict[str, str]) -> None:
     result = tuple((dict(ORIGIN) | origin).items()) if origin else ()
     job = jobs.job(a_job(run_attempt="2"))
 
@@ -352,7 +352,7 @@ def test_lets_no_job_join_a_session_of_another_origin(jobs: Jobs) -> None:
     )
 
 
-def test_a_job_writes_to_its_own_project_only(jobs: Jobs, store: Store) -> None:
+def test_lets_a_job_write_to_its_own_project_only(jobs: Jobs, store: Store) -> None:
     with store.begin() as tx:
         create_project(tx, "acme/other", "private", NOW)
 

@@ -31,7 +31,7 @@ def client(empty_store: Store) -> FlaskClient:
     return create_app(empty_store, clock=lambda: NOW).test_client()
 
 
-def test_the_headline_counts_all_that_are_open_and_the_block_shows_five(client: FlaskClient) -> None:
+def test_counts_all_open_incidents_and_shows_five(client: FlaskClient) -> None:
     page = client.get("/acme:model/").get_data(as_text=True)
 
     assert "<h1>6 open incidents.</h1>" in page
@@ -41,7 +41,7 @@ def test_the_headline_counts_all_that_are_open_and_the_block_shows_five(client: 
     assert page.count("alert 1 of at most 5 in week 2026-W09") == 5
 
 
-def test_a_settled_one_is_not_among_them(client: FlaskClient) -> None:
+def test_leaves_out_settled_incidents(client: FlaskClient) -> None:
     page = client.get("/acme:model/").get_data(as_text=True)
 
     assert 'href="/acme:model/incidents/2"' in page

@@ -16,7 +16,7 @@ from perfci_web import create_app
 
 
 @pytest.mark.parametrize("path", EVERY_PAGE)
-def test_every_page_is_sound(client: FlaskClient, path: str) -> None:
+def test_renders_every_page_without_inline_code_or_foreign_links(client: FlaskClient, path: str) -> None:
     html = read(client, path)
 
     assert html.count("<h1>") == 1
@@ -36,9 +36,7 @@ def status(client: FlaskClient) -> Callable[[str], int]:
 
 
 @pytest.mark.parametrize("path", EVERY_PAGE)
-def test_every_link_of_a_page_leads_somewhere(
-    client: FlaskClient, status: Callable[[str], int], path: str
-) -> None:
+def test_links_only_to_existing_pages(client: FlaskClient, status: Callable[[str], int], path: str) -> None:
     result = re.findall(r'(?:href|src)="([^"]+)"', read(client, path))
     addresses = {unescape(address).partition("#")[0] for address in result}
 
@@ -46,7 +44,7 @@ def test_every_link_of_a_page_leads_somewhere(
         assert status(address) in (200, 302), address
 
 
-def test_hostile_words_stay_words(client: FlaskClient) -> None:
+def test_escapes_hostile_text(client: FlaskClient) -> None:
     after = a_commit(STEP + 1).sha
     for path in (f"{P}/commit/{after}", f"{SERIES}{BF16}", f"{P}/compare/{a_commit(STEP).sha}...{after}"):
         html = read(client, path)
@@ -68,7 +66,7 @@ def test_hostile_words_stay_words(client: FlaskClient) -> None:
         (f"{P}/benchmarks.png", "There is no page"),
     ],
 )
-def test_a_page_that_does_not_exist_is_helpful(client: FlaskClient, path: str, sentence: str) -> None:
+def test_suggests_pages_for_an_unknown_address(client: FlaskClient, path: str, sentence: str) -> None:
     answer = client.get(path, follow_redirects=True)
 
     assert answer.status_code == 404
@@ -78,7 +76,7 @@ def test_a_page_that_does_not_exist_is_helpful(client: FlaskClient, path: str, s
 @pytest.mark.parametrize(
     "path", [f"{P}/nothing/here", f"{P}/s/train.Step.time_stop/cpu_time", f"{P}/commit/ffffffff"]
 )
-def test_who_is_lost_in_a_project_keeps_its_tabs(client: FlaskClient, path: str) -> None:
+def test_keeps_the_tabs_of_a_project_on_its_404_page(client: FlaskClient, path: str) -> None:
     html = client.get(path).text
 
     assert f'<a href="{P}/incidents">Incidents</a>' in html
@@ -86,19 +84,17 @@ def test_who_is_lost_in_a_project_keeps_its_tabs(client: FlaskClient, path: str)
 
 
 @pytest.mark.parametrize("path", ["/nobody:home/benchmarks", "/api/", "/~41/"])
-def test_who_is_lost_elsewhere_sees_no_tabs(client: FlaskClient, path: str) -> None:
+def test_shows_no_tabs_on_a_404_page_outside_projects(client: FlaskClient, path: str) -> None:
     assert 'aria-label="Project"' not in client.get(path).text
 
 
-def test_a_missing_slash_is_added(client: FlaskClient) -> None:
+def test_redirects_to_the_address_with_a_slash(client: FlaskClient) -> None:
     answer = client.get(P)
 
     assert (answer.status_code, answer.location) == (308, f"http://localhost{P}/")
 
 
-def test_a_store_that_cannot_be_read_is_explained(
-    empty_store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_explains_an_unreadable_store(empty_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(tx: object) -> None:
         raise PerfciError(
             f"The database {empty_store.url} is locked by another perfci process: wait for it to finish."

@@ -10,7 +10,7 @@ from web_builders import COMMITS, FAILED_AT, STEP, a_commit, a_store, fill
 from perfci_web import create_app
 
 
-def test_the_series_page_reads_without_javascript(client: FlaskClient) -> None:
+def test_shows_the_series_page_without_javascript(client: FlaskClient) -> None:
     html = read(client, f"{SERIES}{BF16}")
 
     assert "is at 14.6" in words(html)
@@ -19,7 +19,7 @@ def test_the_series_page_reads_without_javascript(client: FlaskClient) -> None:
     assert a_commit(STEP).sha in html
 
 
-def test_the_series_page_tells_failures_with_their_reason(client: FlaskClient) -> None:
+def test_lists_failures_with_their_reason(client: FlaskClient) -> None:
     html = read(client, f"{SERIES}?p.batch=8&p.dtype='fp32'")
 
     assert "3 commits failed" in words(html)
@@ -27,14 +27,14 @@ def test_the_series_page_tells_failures_with_their_reason(client: FlaskClient) -
     assert f"oom · {a_commit(FAILED_AT).sha[:10]}" in html
 
 
-def test_a_candidate_is_not_shown_as_confirmed(client: FlaskClient) -> None:
+def test_shows_no_candidate_as_confirmed(client: FlaskClient) -> None:
     text = words(read(client, f"{P}/s/train.Step.peakmem_step/peak_memory"))
 
     assert "1 candidate change not confirmed" in text
     assert "found in screening, not yet confirmed on new pairs" in text
 
 
-def test_a_series_known_from_comparisons_only_says_so(client: FlaskClient) -> None:
+def test_explains_a_series_with_comparisons_only(client: FlaskClient) -> None:
     html = read(client, f"{P}/s/train.Step.time_compiled/cpu_time")
 
     assert "it is known from comparisons only" in words(html)
@@ -42,7 +42,7 @@ def test_a_series_known_from_comparisons_only_says_so(client: FlaskClient) -> No
     assert '<script type="module" src="/static/chart' not in html
 
 
-def test_an_informational_series_is_never_judged(client: FlaskClient) -> None:
+def test_never_judges_an_informational_series(client: FlaskClient) -> None:
     text = words(read(client, f"{MANY}/data_stall{MANY_BF16}"))
 
     assert re.search(rf"data_stall was 19\.\d % at {a_commit(COMMITS - 1).short_sha}\.", text)
@@ -50,7 +50,7 @@ def test_an_informational_series_is_never_judged(client: FlaskClient) -> None:
     assert "Changes" not in text
 
 
-def test_two_clocks_name_each_other_and_say_which_is_judged(client: FlaskClient) -> None:
+def test_links_both_clocks_and_names_the_judged_clock(client: FlaskClient) -> None:
     cpu, wall = (words(read(client, f"{MANY}/{name}{MANY_BF16}")) for name in ("cpu_step_time", "step_time"))
 
     assert re.search(
@@ -59,7 +59,7 @@ def test_two_clocks_name_each_other_and_say_which_is_judged(client: FlaskClient)
     assert re.search(r"Wall time: shown, not judged\. Judged is .* cpu_step_time, at 3\d\.\d\d ms\.", wall)
 
 
-def test_a_series_that_was_only_skipped_says_why_and_draws_nothing(client: FlaskClient) -> None:
+def test_explains_a_skipped_series_without_a_chart(client: FlaskClient) -> None:
     html = read(client, f"{MANY}/mfu{MANY_BF16}")
 
     assert "mfu cannot be measured on this machine. Reason: the peak of this CPU is not known." in words(html)

@@ -85,7 +85,7 @@ def test_ends_cleanly_and_silently_on_a_signal(store: Store) -> None:
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGHUP])
-def test_a_signal_of_a_terminal_lets_requests_finish(
+def test_finishes_requests_after_a_signal_of_a_terminal(
     database: str, tmp_path: Path, ending: signal.Signals, workers: int
 ) -> None:
     with forked_server(database, tmp_path, workers=workers) as server, half_an_upload(server) as client:
@@ -100,7 +100,7 @@ def test_a_signal_of_a_terminal_lets_requests_finish(
     assert (code, server.log) == (0, "returned\n")
 
 
-def test_a_server_that_ends_refuses_new_connections(database: str, tmp_path: Path) -> None:
+def test_refuses_new_connections_while_it_ends(database: str, tmp_path: Path) -> None:
     def is_refused() -> bool:
         try:
             server.connect().close()
@@ -118,7 +118,7 @@ def test_a_server_that_ends_refuses_new_connections(database: str, tmp_path: Pat
     assert b" 400 BAD REQUEST" in answer
 
 
-def test_a_server_from_nohup_outlives_its_terminal(database: str, tmp_path: Path) -> None:
+def test_outlives_its_terminal_under_nohup(database: str, tmp_path: Path) -> None:
     with forked_server(database, tmp_path, ignores_hangup=True) as server:
         os.killpg(server.pid, signal.SIGHUP)
         time.sleep(0.5)
@@ -129,7 +129,7 @@ def test_a_server_from_nohup_outlives_its_terminal(database: str, tmp_path: Path
     assert (answer, code) == (HEALTHY, 0)
 
 
-def test_no_signal_changes_the_number_of_processes(database: str, tmp_path: Path) -> None:
+def test_ignores_signals_that_change_the_number_of_workers(database: str, tmp_path: Path) -> None:
     with forked_server(database, tmp_path, workers=2) as server:
         assert until(lambda: len(server.workers) == 2)
         before = server.workers
@@ -140,7 +140,7 @@ def test_no_signal_changes_the_number_of_processes(database: str, tmp_path: Path
         assert (server.workers, server.get("/healthz")) == (before, HEALTHY)
 
 
-def test_a_signal_amid_the_start_is_not_lost(store: Store) -> None:
+def test_handles_a_signal_during_the_start(store: Store) -> None:
     started = time.monotonic()
 
     serve(store, "127.0.0.1", 0, on_ready=lambda url: signal.raise_signal(signal.SIGTERM))
@@ -160,7 +160,7 @@ def test_restores_signals_and_store_of_the_caller(store: Store) -> None:
         pass
 
 
-def test_no_connection_to_the_database_is_open_as_workers_are_forked(store: Store) -> None:
+def test_closes_database_connections_before_forking_workers(store: Store) -> None:
     with store.read():
         pass
     open_files: list[str] = []
@@ -175,7 +175,7 @@ def test_no_connection_to_the_database_is_open_as_workers_are_forked(store: Stor
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGABRT, signal.SIGKILL])
-def test_a_worker_that_ends_is_replaced_and_its_counts_stay(
+def test_replaces_a_worker_that_ended_and_keeps_its_counts(
     database: str, tmp_path: Path, ending: signal.Signals
 ) -> None:
     with forked_server(database, tmp_path, workers=2) as server:
@@ -197,7 +197,7 @@ def test_a_worker_that_ends_is_replaced_and_its_counts_stay(
     assert (code, server.log.count("returned")) == (0, 1)
 
 
-def test_idle_connections_occupy_no_thread_and_delay_no_end(database: str, tmp_path: Path) -> None:
+def test_occupies_no_thread_with_idle_connections(database: str, tmp_path: Path) -> None:
     with forked_server(database, tmp_path, threads=1) as server, contextlib.ExitStack() as idle:
         server.get("/healthz")
         for _ in range(20):
@@ -217,7 +217,7 @@ def test_idle_connections_occupy_no_thread_and_delay_no_end(database: str, tmp_p
 @pytest.mark.parametrize(
     ("begun", "rest"), [(READ[:-3], READ[-3:]), (READ + READ[:20], READ[20:])], ids=["first", "next"]
 )
-def test_heads_that_arrive_slowly_occupy_no_thread(
+def test_occupies_no_thread_with_slow_request_heads(
     database: str, tmp_path: Path, begun: bytes, rest: bytes
 ) -> None:
     with forked_server(database, tmp_path, threads=1) as server, contextlib.ExitStack() as slow:
@@ -351,7 +351,7 @@ def writable_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forked
         yield server
 
 
-def test_a_form_that_is_too_large_is_refused(writable_server: ForkedServer) -> None:
+def test_refuses_a_form_that_is_too_large(writable_server: ForkedServer) -> None:
     url = f"http://127.0.0.1:{writable_server.port}/api/v1/projects"
     httpx.post(url, json={"project": "acme/forms"}, timeout=60)
     head = b"POST /acme:forms/incidents HTTP/1.1\r\nHost: localhost\r\nContent-Length: 600000\r\n"
@@ -366,7 +366,7 @@ def test_accepts_a_long_address(writable_server: ForkedServer) -> None:
     assert writable_server.get(f"/healthz?{'a' * 8000}") == HEALTHY
 
 
-def test_the_server_on_loopback_refuses_other_names(url: str) -> None:
+def test_refuses_other_host_names_when_served_on_loopback(url: str) -> None:
     request = urllib.request.Request(f"{url}/healthz", headers={"Host": "rebound.example"})
 
     with pytest.raises(urllib.error.HTTPError) as refused:
@@ -388,7 +388,7 @@ def test_reports_a_foreign_host_in_one_sentence(store: Store) -> None:
         serve(store, "no.such.host.invalid", 0)
 
 
-def test_many_readers_are_served_at_once(url: str) -> None:
+def test_serves_many_readers_at_once(url: str) -> None:
     answers: list[int] = []
 
     def read() -> None:

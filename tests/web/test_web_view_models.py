@@ -109,7 +109,7 @@ def test_lists_the_worst_open_regression_first() -> None:
 
     assert page.sentence.headline == "1 open regression"
     assert [finding.mark.ratio for finding in page.open_regressions] == [1.183]
-    assert [finding.mark.ratio for finding in page.movers] == [0.8]
+    assert [finding.mark.ratio for finding in page.largest_changes] == [0.8]
 
 
 def test_counts_unconfirmed_candidates() -> None:

@@ -46,28 +46,28 @@ class RequestMetrics(NamedTuple):
 
 def init_app(app: Flask, store: Store, clock: Callable[[], datetime]) -> RequestMetrics:
     """Add ``/metrics``; return what counts the requests."""
-    own = CollectorRegistry()
-    of_store = CollectorRegistry()
-    of_store.register(StoreCollector(store, clock))
+    own_requests = CollectorRegistry()
+    store_registry = CollectorRegistry()
+    store_registry.register(StoreCollector(store, clock))
 
     @app.get("/metrics")
     def metrics() -> Response:
-        of_requests = own
+        all_requests = own_requests
         if values.ValueClass is not values.MutexValue:
             # Under gunicorn: merge what all its workers counted.
-            of_requests = CollectorRegistry()
-            multiprocess.MultiProcessCollector(of_requests)  # type: ignore[no-untyped-call]
-        text = generate_latest(of_requests) + generate_latest(of_store)
+            all_requests = CollectorRegistry()
+            multiprocess.MultiProcessCollector(all_requests)  # type: ignore[no-untyped-call]
+        text = generate_latest(all_requests) + generate_latest(store_registry)
         return Response(text, content_type=CONTENT_TYPE_LATEST)
 
     return RequestMetrics(
-        Counter("perfci_requests", "Requests answered", ["route", "method", "status"], registry=own),
+        Counter("perfci_requests", "Requests answered", ["route", "method", "status"], registry=own_requests),
         Histogram(
             "perfci_request_seconds",
             "How long answers took",
             ["route"],
             buckets=REQUEST_BUCKETS_S,
-            registry=own,
+            registry=own_requests,
         ),
     )
 

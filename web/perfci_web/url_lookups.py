@@ -58,8 +58,8 @@ def page_not_found_error(store: Store, path: str) -> PageNotFound:
     except PageNotFound as error:
         return error
     links = project_links(project)
-    offers = [Suggestion("Overview", links.overview), Suggestion("Benchmarks", links.benchmarks())]
-    return PageNotFound(text, offers, "This project has")
+    suggestions = [Suggestion("Overview", links.overview), Suggestion("Benchmarks", links.benchmarks())]
+    return PageNotFound(text, suggestions, "This project has")
 
 
 def find_visible_project_slug(store: Store, path: str) -> str:
@@ -91,12 +91,12 @@ def require_project(tx: Session, slug: str) -> Project:
 
 def project_not_found_error(tx: Session, slug: str) -> PageNotFound:
     """Build the 404 of a project that is missing or private: one text for both, with the visible projects."""
-    offers = [
+    suggestions = [
         Suggestion(project.slug, ProjectLinks(project.slug, root=request.script_root).overview)
         for project in list_visible_projects(tx)
     ]
     return PageNotFound(
-        f"There is no project {slug} in this store.", closest_suggestions(slug, offers), "Projects here"
+        f"There is no project {slug} in this store.", closest_suggestions(slug, suggestions), "Projects here"
     )
 
 
@@ -115,10 +115,10 @@ def require_commit(tx: Session, project: str, sha: str) -> Commit:
         raise PageNotFound(str(error)) from error
     if commit is None:
         links = project_links(project)
-        offers = [
+        suggestions = [
             Suggestion(f"{newest.short_sha} {newest.subject}".strip(), links.commit(newest.sha))
             for newest in loaders.load_commits_newest_first(tx, project, limit=8)
         ]
         text = f"The project {project} knows no commit that starts with {sha}."
-        raise PageNotFound(text, offers, "Its newest commits")
+        raise PageNotFound(text, suggestions, "Its newest commits")
     return commit

@@ -129,13 +129,13 @@ def _describe_parameters(operation: Operation) -> list[dict[str, Any]]:
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a schema without null, which a query cannot express."""
     choices = [choice for choice in schema.get("anyOf", ()) if choice.get("type") != "null"]
-    kept = {
+    non_null = {
         name: value for name, value in schema.items() if name not in ("anyOf", "default") or value is not None
     }
     if not choices:
-        return kept
-    kept.pop("anyOf")
-    return kept | (choices[0] if len(choices) == 1 else {"anyOf": choices})
+        return non_null
+    non_null.pop("anyOf")
+    return non_null | (choices[0] if len(choices) == 1 else {"anyOf": choices})
 
 
 def _describe_responses(

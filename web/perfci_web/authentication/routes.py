@@ -68,8 +68,8 @@ def finish_login() -> Response:
         raise AccessDenied(403, TRY_AGAIN)
     if "code" not in request.args:
         raise AccessDenied(403, "Access was denied at GitHub; nothing was stored.")
-    person = _require_allowed_user(github, request.args["code"], cookie["verifier"])
-    secret = web_context().group_commit.submit(lambda tx: _create_login(tx, authenticator, person, now))
+    github_user = _require_allowed_user(github, request.args["code"], cookie["verifier"])
+    secret = web_context().group_commit.submit(lambda tx: _create_login(tx, authenticator, github_user, now))
     response = Response(status=302, headers={"Location": f"{request.script_root}{cookie['next']}"})
     _set_cookie(response, LOGIN_COOKIE, secret, LOGIN_MAX_AGE)
     _set_cookie(response, LOGIN_STATE_COOKIE, "", timedelta(0))
@@ -90,13 +90,13 @@ def _require_github(authenticator: Authenticator) -> GitHubLogin:
 
 def _require_allowed_user(github: GitHubLogin, code: str, verifier: str) -> GitHubUser:
     try:
-        person = github.fetch_user(code, verifier)
-        is_allowed = github.is_allowed_user(person.access_token)
+        github_user = github.fetch_user(code, verifier)
+        is_allowed = github.is_allowed_user(github_user.access_token)
     except GitHubLoginError as error:
         raise AccessDenied(403, f"{error} Begin again.") from None
     if not is_allowed:
-        raise AccessDenied(403, f"{person.name} is in none of the organisations this server is for.")
-    return person
+        raise AccessDenied(403, f"{github_user.name} is in none of the organisations this server is for.")
+    return github_user
 
 
 def _create_login(tx: Session, authenticator: Authenticator, github_user: GitHubUser, now: datetime) -> str:

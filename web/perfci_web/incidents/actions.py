@@ -149,8 +149,8 @@ def _submit_change(project: str, number: int, job: Callable[[Session, Project], 
     try:
         web_context().group_commit.submit(lambda tx: job(tx, _find_project(tx, project)))
     except PerfciError as error:
-        kept = f" {TYPED_TEXT_KEPT}" if isinstance(error, StaleRevision) and typed else ""
-        return render_incident(project, number, RejectedForm(f"{error}{kept}", typed)), 409
+        hint = f" {TYPED_TEXT_KEPT}" if isinstance(error, StaleRevision) and typed else ""
+        return render_incident(project, number, RejectedForm(f"{error}{hint}", typed)), 409
     links = project_links(project)
     if request.form.get("next") == "list":
         return redirect(links.incidents(changed=number), 303)

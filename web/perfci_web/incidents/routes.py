@@ -146,12 +146,12 @@ def _require_incident(tx: Session, project: Project, number: int) -> None:
     if incident_store.find_incident(tx, project.id, number) is not None:
         return
     links = project_links(project.slug)
-    offers = [
+    suggestions = [
         Suggestion(f"#{record.number} {record.headline}", links.incident(record.number))
         for record in incident_store.list_incidents(tx, project.id, limit=8)
     ]
     text = f"The project {project.slug} has no incident {number}."
-    raise PageNotFound(text, offers, "Its newest incidents")
+    raise PageNotFound(text, suggestions, "Its newest incidents")
 
 
 def _may_change(project: Project) -> bool:

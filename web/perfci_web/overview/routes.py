@@ -35,7 +35,7 @@ def overview_page(project: str) -> str:
     with context.store.read() as tx:
         project_record = require_project(tx, project)
         [record] = measurements.load_project_records(tx, project)
-        changed_series = project_status.find_changed_series(tx, project, view_model.MAX_MOVERS)
+        changed_series = project_status.find_changed_series(tx, project, view_model.MAX_LARGEST_CHANGES)
         histories = JudgedHistories.load(tx, changed_series)
         decisions = SeriesDecisions.load(tx, histories.points)
         trends = load_trends_from_levels(tx, histories, decisions).values()

@@ -23,7 +23,7 @@ from perfci_web.view_parts.table_row_groups import (
 )
 
 MAX_FINDINGS = 20
-MAX_MOVERS = 6
+MAX_LARGEST_CHANGES = 6
 RECENT_COMMITS = 10
 MAX_NOT_RUN = 20
 
@@ -83,7 +83,7 @@ class Overview:
     sentence: PageSummary
     open_regressions: tuple[TrendChange, ...]
     open_regression_count: int
-    movers: tuple[TrendChange, ...]
+    largest_changes: tuple[TrendChange, ...]
     coverage: Coverage
     recent_commits: tuple[RecentCommit, ...]
     candidates: int
@@ -97,7 +97,7 @@ class Overview:
     @property
     def linked_series(self) -> list[Series]:
         """All series that the page links to."""
-        shown = [change.trend.series for change in (*self.open_regressions, *self.movers)]
+        shown = [change.trend.series for change in (*self.open_regressions, *self.largest_changes)]
         failed = [series for reason in self.coverage.failed for series in reason.series]
         return [*shown, *failed, *self.coverage.not_run[:MAX_NOT_RUN]]
 
@@ -141,11 +141,11 @@ def build_overview(
         ),
         open_regressions=tuple(worst_first[:MAX_FINDINGS]),
         open_regression_count=len(worst_first),
-        movers=tuple(
+        largest_changes=tuple(
             TrendChange(trend, mark, commits_by_sha.get(mark.commit))
-            for trend, mark in find_largest_changes(trends, MAX_MOVERS + len(regressions))
+            for trend, mark in find_largest_changes(trends, MAX_LARGEST_CHANGES + len(regressions))
             if id(mark) not in open_marks
-        )[:MAX_MOVERS],
+        )[:MAX_LARGEST_CHANGES],
         coverage=coverage,
         recent_commits=_build_recent_commits(newest_commits, decisions.verdicts),
         candidates=verdict_counts.change_points - confirmed_count,

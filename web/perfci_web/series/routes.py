@@ -90,12 +90,12 @@ def _find_series(
     matches = view_model.select_series_of_url(candidates, request.args)
     if not matches:
         links = project_links(project, (record.series for record in candidates))
-        offers = [
+        suggestions = [
             Suggestion(f"{record.series.label}, {record.series.machine.label}", links.series(record.series))
             for record in candidates
         ]
         text = f"{benchmark} · {metric} has {len(candidates)} series; the address names none of them exactly."
-        raise PageNotFound(text, offers, "Choose one")
+        raise PageNotFound(text, suggestions, "Choose one")
     return matches[0], records
 
 
@@ -126,9 +126,9 @@ def _load_trends(
 def _benchmark_not_found(tx: Session, project: str, requested_name: str) -> PageNotFound:
     all_series = load_project_series(tx, project).values()
     links = project_links(project, all_series)
-    offers = {series.label: Suggestion(series.label, links.series(series)) for series in all_series}
+    suggestions = {series.label: Suggestion(series.label, links.series(series)) for series in all_series}
     return PageNotFound(
         f"The project {project} has no benchmark {requested_name}.",
-        closest_suggestions(requested_name, list(offers.values())),
+        closest_suggestions(requested_name, list(suggestions.values())),
         "Did you mean",
     )

@@ -58,11 +58,11 @@ def _ok_processes(processes: Iterable[Process]) -> list[Process]:
 
 
 def _observed_values(environments: Iterable[Environment]) -> dict[str, set[str]]:
-    seen: dict[str, set[str]] = {}
+    values_by_name: dict[str, set[str]] = {}
     for environment in environments:
         for name, value in environment.values:
-            seen.setdefault(name, set()).add(value)
-    return seen
+            values_by_name.setdefault(name, set()).add(value)
+    return values_by_name
 
 
 def _format_values(values: set[str] | None) -> str:
