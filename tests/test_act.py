@@ -81,7 +81,7 @@ def hosted(tmp_path: Path, hub: FakeGitHub) -> Iterator[Hosted]:
         yield hosted
 
 
-def test_a_slower_pull_request_is_told_so_and_accepted_and_repaired(hosted: Hosted, hub: FakeGitHub) -> None:
+def test_a_slower_pull_request_is_reported_accepted_and_fixed(hosted: Hosted, hub: FakeGitHub) -> None:
     hosted.project.commit("Measure time", benchmarks__starter=TIMES)
     slower = hosted.propose(hosted.branch("faster", "Think harder", thing=a_thing(work=90_000)))
 
@@ -169,7 +169,7 @@ def test_a_cancelled_run_shows_as_not_run(hosted: Hosted, hub: FakeGitHub) -> No
     ]
 
 
-def test_nightly_aa_runs_are_kept_and_uploaded_to_a_server(hosted: Hosted, tmp_path: Path) -> None:
+def test_nightly_aa_runs_are_stored_and_uploaded_to_a_server(hosted: Hosted, tmp_path: Path) -> None:
     nights = [hosted.run("perf.yml", "schedule", scheduled())]
     with issuing() as issuer, a_bound_server(tmp_path, issuer) as address:
         hosted.issuer, hosted.variables = issuer, {"PERFCI_SERVER": address}
@@ -183,7 +183,7 @@ def test_nightly_aa_runs_are_kept_and_uploaded_to_a_server(hosted: Hosted, tmp_p
     assert nights[1].summary.startswith("    2 A/A runs: no false alarm in 2 verdicts")
 
 
-def test_a_server_gets_the_history_of_main_and_no_pull_request_writes_into_it(
+def test_a_server_stores_the_history_of_main_but_not_of_pull_requests(
     hosted: Hosted, hub: FakeGitHub, tmp_path: Path
 ) -> None:
     hosted.project.git("tag", "v1.0")

@@ -37,7 +37,7 @@ def hosted(tmp_path: Path, hub: FakeGitHub) -> Iterator[Hosted]:
 
 
 @pytest.mark.slow
-def test_our_own_workflow_stops_a_wider_layer_and_nothing_that_no_benchmark_sees(
+def test_our_own_workflow_fails_on_a_wider_layer_but_not_on_unmeasured_changes(
     hosted: Hosted, hub: FakeGitHub
 ) -> None:
     measure_one(hosted.project.folder / ".github" / "workflows" / "perf.yml")
@@ -57,7 +57,7 @@ def test_our_own_workflow_stops_a_wider_layer_and_nothing_that_no_benchmark_sees
 
 
 @pytest.mark.proof
-def test_our_own_workflow_sees_fifteen_percent_of_cpu_time(hosted: Hosted) -> None:
+def test_our_own_workflow_detects_fifteen_percent_of_cpu_time(hosted: Hosted) -> None:
     hosted.project.commit("Begin")
 
     stopped = hosted.measure(hosted.propose(widened(hosted)))

@@ -9,7 +9,7 @@ from perfci.store.schema import migrate
 from tests.support.databases import migrate_again
 
 
-def test_a_database_made_again_is_the_one_that_was_migrated(tmp_path: Path) -> None:
+def test_a_new_schema_equals_the_migrated_one(tmp_path: Path) -> None:
     dumps = []
 
     for make in (migrate, migrate_again, migrate_again):

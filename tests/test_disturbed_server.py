@@ -26,12 +26,12 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize(
     "disturb", [broken_bodies, clock_set_back, late_spool, partial(held_database, seconds=2.0)]
 )
-def test_what_was_acknowledged_is_stored_and_nothing_else(
+def test_acknowledged_uploads_are_stored_and_nothing_else(
     disturb: Callable[[Path, str], Told], database_url: str, tmp_path: Path
 ) -> None:
     assert disturb(tmp_path, database_url).broken == []
 
 
 @pytest.mark.skipif(not MAY_FILL_A_DISK, reason="a small file system of one's own takes CAP_SYS_ADMIN")
-def test_a_full_disk_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+def test_a_full_disk_loses_no_acknowledged_upload(tmp_path: Path) -> None:
     assert full_disk(tmp_path).broken == []

@@ -133,7 +133,7 @@ def built(box: Box) -> Box:
 
 
 @pytest.mark.slow
-def test_the_lines_of_the_dockerfile_install_and_serve_as_nobody(box: Box) -> None:
+def test_the_commands_of_the_dockerfile_install_and_serve_unprivileged(box: Box) -> None:
     env = {
         name: box.inside(value) for name, value in (pair.split("=", 1) for pair in shlex.split(of("ENV")[0]))
     }
@@ -178,12 +178,12 @@ def test_the_server_runs_without_git_and_without_torch(box: Box) -> None:
     assert "torch" not in installed
 
 
-def test_the_image_runs_as_somebody_without_rights() -> None:
+def test_the_image_runs_as_an_unprivileged_user() -> None:
     assert of("USER") == ["10001:10001"]
     assert not any("apt" in line or "sudo" in line for line in of("RUN"))
 
 
-def test_the_compose_file_is_one() -> None:
+def test_the_compose_file_is_valid() -> None:
     checker = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
 
     checked = subprocess.run([*checker, str(ROOT / "compose.yaml")], capture_output=True, text=True)
@@ -191,7 +191,7 @@ def test_the_compose_file_is_one() -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-def test_the_compose_file_sets_only_settings_there_are() -> None:
+def test_the_compose_file_sets_only_existing_settings() -> None:
     variables = {
         environment_variable_name(table, key)
         for table in SERVICE_TABLES

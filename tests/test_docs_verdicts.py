@@ -39,14 +39,14 @@ CASES_OF_TODAY = json.loads(CASES.read_text())
         ("two-states", VerdictKind.UNCHANGED),
     ],
 )
-def test_each_case_still_ends_in_the_word_the_page_gives_it(case: str, kind: VerdictKind) -> None:
+def test_each_documented_case_has_its_documented_verdict(case: str, kind: VerdictKind) -> None:
     result = Comparison.of(case, CASES_OF_TODAY["comparisons"][case])
 
     assert result.verdict.kind is kind
     assert f"pairs: {kind.value}, " in (PLOTS / f"{case}.svg").read_text()
 
 
-def test_the_mix_of_the_two_states_is_quoted_as_it_is_told() -> None:
+def test_the_quoted_mix_of_two_states_matches_the_output() -> None:
     result = Comparison.of("two-states", CASES_OF_TODAY["comparisons"]["two-states"])
 
     quoted = re.search(r"\*(\d+ of \d+ base .*?within modes)\*", " ".join(PAGE.split()))
@@ -56,23 +56,23 @@ def test_the_mix_of_the_two_states_is_quoted_as_it_is_told() -> None:
 
 
 @pytest.mark.parametrize(("history", "state"), [("change-point", "confirmed"), ("environment", "refuted")])
-def test_each_history_still_has_its_one_step(history: str, state: str) -> None:
+def test_each_documented_history_has_its_single_step(history: str, state: str) -> None:
     (mark,) = trend(CASES_OF_TODAY["histories"][history]).marks
 
     assert mark.state == state
 
 
-def test_every_picture_can_be_drawn_again() -> None:
+def test_every_figure_can_be_regenerated() -> None:
     assert {path.stem for path in PLOTS.glob("*.svg")} == set(pictures(CASES_OF_TODAY))
 
 
-def test_every_picture_is_shown() -> None:
+def test_every_figure_is_used() -> None:
     shown = re.findall(r"!\[[^\]]+\]\(plots/([\w-]+)\.svg\)", PAGE)
 
     assert sorted(shown) == sorted(path.stem for path in PLOTS.glob("*.svg"))
 
 
-def test_every_paper_the_statistics_rest_on_is_in_the_table() -> None:
+def test_every_cited_paper_is_in_the_table() -> None:
     sources = [
         path for room in ("stats", "verdicts") for path in sorted((ROOT / "perfci" / room).rglob("*.py"))
     ]
@@ -90,7 +90,7 @@ def test_every_paper_the_statistics_rest_on_is_in_the_table() -> None:
     assert missing == []
 
 
-def test_every_link_leads_somewhere() -> None:
+def test_every_link_has_a_target() -> None:
     links = [link for link in re.findall(r"\]\(([^)#]+)\)", PAGE) if "://" not in link]
 
     assert [link for link in links if not (ROOT / "docs" / link).exists()] == []

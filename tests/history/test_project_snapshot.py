@@ -23,7 +23,7 @@ def a_timetable(*visits: VisitRecord, commits: int = 10, **odd: object) -> Visit
     return VisitIndex([a_commit(number, **odd) for number in range(commits, 0, -1)], visits)
 
 
-def test_the_head_of_a_pull_request_is_not_on_the_line() -> None:
+def test_the_main_line_excludes_heads_of_pull_requests() -> None:
     stranger = a_commit(99, parents=(a_sha(4),), position=5)
     commits = [stranger, *(a_commit(number) for number in range(6, 0, -1))]
 
@@ -40,7 +40,7 @@ def test_finds_the_commits_measured_around_one_on_the_same_machine() -> None:
     assert timetable.find_newest_measured(HERE, 2) == [a_sha(7), a_sha(9)]
 
 
-def test_numbers_the_commits_of_a_week_as_they_came() -> None:
+def test_numbers_the_commits_of_a_week_in_order() -> None:
     monday = NOON + timedelta(days=1)
 
     timetable = a_timetable(
@@ -50,7 +50,7 @@ def test_numbers_the_commits_of_a_week_as_they_came() -> None:
     assert timetable.weekly_numbers == {a_sha(1): 1, a_sha(3): 2, a_sha(2): 1}
 
 
-def test_commits_of_an_imported_history_were_each_measured_on_their_own() -> None:
+def test_treats_each_commit_of_an_imported_history_as_a_session() -> None:
     visits = [a_visit(number, session="asv", kind="import", rounds=0) for number in (1, 2)]
 
     timetable = a_timetable(*visits, a_visit(3, rounds=5))
@@ -64,7 +64,7 @@ def test_commits_of_an_imported_history_were_each_measured_on_their_own() -> Non
     assert timetable.visits[a_sha(3), HERE][0].interleaved
 
 
-def test_releases_are_the_tags_that_fit_stored_or_at_hand() -> None:
+def test_releases_are_matching_tags_from_the_store_or_from_git() -> None:
     stored = a_timetable(a_visit(10), tags=("v1.0", "nightly"))
     at_hand = {a_sha(4): ("v2.0",), a_sha(6): ("draft",)}
 

@@ -137,7 +137,7 @@ def by_levels(
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_levels_that_are_kept_tell_what_the_samples_tell(store: Store, seed: int) -> None:
+def test_change_points_from_stored_levels_equal_those_from_samples(store: Store, seed: int) -> None:
     ids = fill(store, seed)
 
     first, again = by_levels(store, ids), by_levels(store, ids)
@@ -146,7 +146,7 @@ def test_levels_that_are_kept_tell_what_the_samples_tell(store: Store, seed: int
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_run_after_run_tells_what_all_at_once_tells(store: Store, seed: int) -> None:
+def test_incremental_change_points_equal_those_from_samples(store: Store, seed: int) -> None:
     memory, fields = SegmentationCache(), {}
     for number, run in enumerate(runs(seed)):
         with store.begin() as tx:
@@ -166,7 +166,7 @@ def simply(store: Store, *results: Result, commit: int = 1, session: str = "one"
         return [record.id for record in measurements.search_series(tx, PROJECT)]
 
 
-def test_what_a_result_came_to_is_worked_out_once(store: Store) -> None:
+def test_a_result_summary_is_computed_once(store: Store) -> None:
     ids = simply(store, a_result(WALL, a_process(1.0, 3.0), a_process(4.0, index=1)))
     by_levels(store, ids)
 
@@ -179,7 +179,7 @@ def test_what_a_result_came_to_is_worked_out_once(store: Store) -> None:
     assert (result.levels_by_series, result.summaries) == ({WALL: [(a_sha(1), 3.0)]}, {})
 
 
-def test_several_runs_of_a_commit_are_judged_by_all_their_processes(store: Store) -> None:
+def test_runs_of_one_commit_are_judged_by_all_their_processes(store: Store) -> None:
     simply(store, a_result(WALL, a_process(1.0), a_process(2.0, index=1)), session="one")
     ids = simply(store, a_result(WALL, a_process(9.0)), session="two")
     by_levels(store, ids)

@@ -94,7 +94,7 @@ def sent(store: Store, project: Project) -> list[tuple[str, str]]:
         ][::-1]
 
 
-def test_what_was_announced_is_accepted_for_good_and_told_to_nobody(store: Store) -> None:
+def test_an_expected_change_is_accepted_for_good_and_notifies_nobody(store: Store) -> None:
     project = subscribe(store)
 
     reconcile(store, NOW, announced())
@@ -110,7 +110,7 @@ def test_what_was_announced_is_accepted_for_good_and_told_to_nobody(store: Store
     assert (accepted_lines(store), sent(store, project)) == ([True], [])
 
 
-def test_it_stays_accepted_however_long_it_is_looked_at(store: Store) -> None:
+def test_an_expected_change_stays_accepted_in_later_evaluations(store: Store) -> None:
     reconcile(store, NOW, announced())
 
     changed = reconcile(store, NOW + timedelta(days=1000), announced()).changed
@@ -118,7 +118,7 @@ def test_it_stays_accepted_however_long_it_is_looked_at(store: Store) -> None:
     assert (changed, current(store).state) == ((), IncidentState.ACCEPTED)
 
 
-def test_what_came_to_more_is_opened_and_says_so(store: Store) -> None:
+def test_a_change_beyond_the_expected_one_is_opened_and_says_so(store: Store) -> None:
     project = subscribe(store)
 
     reconcile(store, NOW, exceeded())
@@ -130,7 +130,7 @@ def test_what_came_to_more_is_opened_and_says_so(store: Store) -> None:
     assert (accepted_lines(store), sent(store, project)) == ([False], [("new", "")])
 
 
-def test_what_turns_out_to_be_more_is_opened_then_and_told(store: Store) -> None:
+def test_a_change_that_grows_beyond_the_expected_one_opens_and_notifies(store: Store) -> None:
     project = subscribe(store)
     reconcile(store, NOW, announced())
 
@@ -141,7 +141,7 @@ def test_what_turns_out_to_be_more_is_opened_then_and_told(store: Store) -> None
     assert (accepted_lines(store), sent(store, project)) == ([False], [("new", "")])
 
 
-def test_an_incident_whose_commit_was_another_one_is_opened(store: Store) -> None:
+def test_an_incident_that_moves_to_another_commit_is_opened(store: Store) -> None:
     reconcile(store, NOW, announced())
 
     reconcile(store, LATER, a_budgeted_incident("a2", a_move(at=11), good=10))
@@ -149,7 +149,7 @@ def test_an_incident_whose_commit_was_another_one_is_opened(store: Store) -> Non
     assert current(store).reason == "the regression is not the expected change"
 
 
-def test_an_announcement_that_comes_late_accepts_what_is_new(store: Store) -> None:
+def test_a_late_expected_change_accepts_a_new_incident(store: Store) -> None:
     project = subscribe(store, "new", "accepted")
     reconcile(store, NOW, a_budgeted_incident())
 
@@ -171,7 +171,9 @@ def test_an_announcement_that_comes_late_accepts_what_is_new(store: Store) -> No
     ],
     ids=["at work", "assigned", "a note", "accepted until a day"],
 )
-def test_what_a_person_touched_is_left_to_people(store: Store, touch: IncidentUpdate) -> None:
+def test_an_incident_changed_by_a_person_is_not_accepted_automatically(
+    store: Store, touch: IncidentUpdate
+) -> None:
     reconcile(store, NOW, a_budgeted_incident())
     project = a_project(store)
     with store.begin() as tx:
@@ -183,7 +185,7 @@ def test_what_a_person_touched_is_left_to_people(store: Store, touch: IncidentUp
     assert (current(store).state, current(store).reason) == (before.state, before.reason)
 
 
-def test_who_does_not_accept_it_may_open_it_and_take_that_back(store: Store) -> None:
+def test_an_automatic_acceptance_can_be_opened_and_undone(store: Store) -> None:
     reconcile(store, NOW, announced())
     project = a_project(store)
     with store.begin() as tx:
@@ -206,7 +208,7 @@ def test_who_does_not_accept_it_may_open_it_and_take_that_back(store: Store) -> 
     assert (record.reason, record.accepted_until) == (MEANT, None)
 
 
-def test_what_people_took_apart_is_theirs(store: Store) -> None:
+def test_an_incident_split_by_a_person_is_not_accepted_automatically(store: Store) -> None:
     both = ExpectedChangeMatch((replace(SAID, expected=ExpectedChange("*", 0.2, "more tokens in each")),))
     reconcile(
         store, NOW, replace(a_budgeted_incident("a1", a_move("x"), a_move("y")), expected_change_match=both)
@@ -221,7 +223,7 @@ def test_what_people_took_apart_is_theirs(store: Store) -> None:
     assert [current(store, number).state for number in (1, 2)] == [IncidentState.ACCEPTED] * 2
 
 
-def test_seen_again_after_it_was_nothing_it_is_accepted_at_once(store: Store) -> None:
+def test_an_invalid_incident_that_reappears_as_expected_is_accepted_at_once(store: Store) -> None:
     reconcile(store, NOW, a_budgeted_incident())
     reconcile(store, NOW)
 
@@ -266,7 +268,7 @@ def judge(store: Store) -> int:
 
 
 @pytest.mark.parametrize(("change", "state"), [(0.2, "accepted"), (0.03, "new"), (-0.2, "new")])
-def test_judges_what_is_uploaded_by_what_was_announced(
+def test_evaluates_uploads_with_expected_changes(
     store: Store, group: GroupCommitter, change: float, state: str
 ) -> None:
     tell(store, change, a_sha(9))
@@ -277,7 +279,7 @@ def test_judges_what_is_uploaded_by_what_was_announced(
     assert current(store).state == state
 
 
-def test_an_announcement_alone_is_reason_to_look_again(store: Store, group: GroupCommitter) -> None:
+def test_an_expected_change_alone_triggers_an_evaluation(store: Store, group: GroupCommitter) -> None:
     upload_a_step(store, group)
     judge(store)
     first = current(store).state

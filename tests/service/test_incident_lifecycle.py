@@ -67,7 +67,7 @@ def measure(store: Store, series: Series, levels: dict[int, float]) -> None:
             finish_session(tx, session, moment)
 
 
-def test_an_incident_wakes_up_when_its_sleep_is_over_and_tells_again(store: Store) -> None:
+def test_an_expired_snooze_reopens_the_incident_and_notifies(store: Store) -> None:
     project = a_project(store)
     with store.begin() as tx:
         save_destination(tx, project.id, Destination("hook", "webhook", "https://a.example/"))
@@ -82,7 +82,7 @@ def test_an_incident_wakes_up_when_its_sleep_is_over_and_tells_again(store: Stor
         assert [delivery.state_number for delivery in load_deliveries(tx, project.id)] == [3, 1]
 
 
-def test_an_acceptance_that_ran_out_asks_again(store: Store) -> None:
+def test_an_expired_acceptance_reopens_the_incident(store: Store) -> None:
     reconcile(store, NOW, a_budgeted_incident("a1", a_move(X)))
     decide(
         store, IncidentUpdate(IncidentState.ACCEPTED, reason="wanted", accepted_until=NOW + timedelta(days=2))
@@ -94,7 +94,7 @@ def test_an_acceptance_that_ran_out_asks_again(store: Store) -> None:
     assert "that is over" in current(store).reason
 
 
-def test_what_came_good_while_it_slept_stays_asleep(store: Store) -> None:
+def test_an_accepted_incident_that_recovered_stays_accepted(store: Store) -> None:
     reconcile(store, NOW, a_budgeted_incident("a1", a_move(X)))
     decide(
         store, IncidentUpdate(IncidentState.ACCEPTED, reason="wanted", accepted_until=NOW + timedelta(days=2))
@@ -131,7 +131,7 @@ def test_a_fix_is_verified_by_the_bar_of_its_project(store: Store) -> None:
     assert current(store).state is IncidentState.NEW
 
 
-def test_a_fix_that_is_none_opens_the_incident_again(store: Store) -> None:
+def test_a_fix_that_fails_verification_reopens_the_incident(store: Store) -> None:
     reconcile(store, NOW, a_budgeted_incident("a1", a_move(X)))
     decide(store, IncidentUpdate(IncidentState.FIXED, fix_sha=a_sha(20)))
     measure(store, X, {20: 1.2, 21: 1.19, 22: 1.21})
@@ -142,7 +142,7 @@ def test_a_fix_that_is_none_opens_the_incident_again(store: Store) -> None:
     assert (record.state, record.reason) == (IncidentState.NEW, "fixed, but three newer points are still off")
 
 
-def test_without_the_commit_of_the_fix_its_day_counts(store: Store) -> None:
+def test_a_fix_without_a_commit_is_verified_from_its_day(store: Store) -> None:
     reconcile(store, NOW, a_budgeted_incident("a1", a_move(X)))
     decide(store, IncidentUpdate(IncidentState.FIXED))
     measure(store, X, {12: 1.2, 13: 1.2, 14: 1.2, 30: 1.0, 31: 1.0, 32: 1.0})
@@ -152,7 +152,7 @@ def test_without_the_commit_of_the_fix_its_day_counts(store: Store) -> None:
     assert current(store).verified_at == LATER
 
 
-def test_a_benchmark_that_cried_wolf_too_often_is_watched_and_told_no_more(store: Store) -> None:
+def test_a_noisy_benchmark_is_muted(store: Store) -> None:
     incidents = [
         a_budgeted_incident(f"i{k}", a_move(X, at=2 + 2 * k), good=1 + 2 * k, bad=2 + 2 * k)
         for k in range(12)
@@ -171,8 +171,8 @@ def test_a_benchmark_that_cried_wolf_too_often_is_watched_and_told_no_more(store
     assert current(store, 12).disposition == "monitored"
 
 
-def test_whom_a_person_let_out_is_not_put_back(store: Store) -> None:
-    test_a_benchmark_that_cried_wolf_too_often_is_watched_and_told_no_more(store)
+def test_a_benchmark_unmuted_by_a_person_is_not_muted_again(store: Store) -> None:
+    test_a_noisy_benchmark_is_muted(store)
     project = a_project(store)
     with store.begin() as tx:
         end_mute(tx, project.id, "x", "", NOW)

@@ -60,53 +60,53 @@ def pairs(
     ]
 
 
-def test_the_same_name_is_the_same_incident() -> None:
+def test_matches_by_the_derived_id() -> None:
     assert pairs([found("a", 4, 5, 1)], [kept(1, "a", 4, 5, 1), kept(2, "b", 4, 5, 1)]) == [("a", {1}, 1)]
 
 
-def test_another_range_that_overlaps_and_shares_a_series_is_the_same_incident() -> None:
+def test_matches_an_overlapping_range_with_a_shared_series() -> None:
     assert pairs([found("new", 3, 5, 1, 2)], [kept(1, "old", 4, 8, 2, 3)]) == [("new", {1, 2}, 1)]
 
 
-def test_neighbouring_ranges_are_two_incidents() -> None:
+def test_does_not_match_adjacent_ranges() -> None:
     assert pairs([found("new", 5, 6, 1)], [kept(1, "old", 4, 5, 1)]) == [("new", {1}, None)]
 
 
-def test_another_series_is_another_incident() -> None:
+def test_does_not_match_without_a_shared_series() -> None:
     assert pairs([found("new", 4, 5, 2)], [kept(1, "old", 4, 5, 1)]) == [("new", {2}, None)]
 
 
-def test_of_several_the_one_that_shares_most_is_meant() -> None:
+def test_matches_the_candidate_that_shares_most_series() -> None:
     stored = [kept(1, "x", 4, 5, 1), kept(2, "y", 4, 6, 1, 2)]
 
     assert pairs([found("new", 3, 6, 1, 2)], stored) == [("new", {1, 2}, 2)]
 
 
-def test_a_kind_of_the_same_family_goes_first() -> None:
+def test_prefers_a_candidate_of_a_related_kind() -> None:
     stored = [kept(1, "x", 4, 5, 1, 2, kind="improvement"), kept(2, "y", 4, 5, 1)]
 
     assert pairs([found("new", 3, 5, 1, 2, kind=IncidentKind.MIXED)], stored) == [("new", {1, 2}, 2)]
 
 
-def test_a_regression_that_turns_out_to_be_the_environment_stays_one_incident() -> None:
+def test_matches_a_regression_that_becomes_an_environment_change() -> None:
     stored = [kept(1, "x", 4, 5, 1)]
 
     assert pairs([found("new", 4, 5, 1, kind=IncidentKind.ENVIRONMENT)], stored) == [("new", {1}, 1)]
 
 
-def test_what_was_merged_stays_together() -> None:
+def test_keeps_merged_incidents_together() -> None:
     stored = [kept(1, "x", 4, 5, 1, 2, pinned=True)]
 
     assert pairs([found("a", 4, 5, 1), found("b", 3, 5, 2)], stored) == [("a", {1}, 1), ("b", {2}, 1)]
 
 
-def test_what_was_split_stays_apart_and_a_new_series_joins_the_larger_part() -> None:
+def test_keeps_split_parts_apart_and_adds_a_new_series_to_the_larger_part() -> None:
     stored = [kept(1, "x", 4, 5, 1, 2, pinned=True), kept(2, "y", 4, 5, 3, pinned=True)]
 
     assert pairs([found("a", 4, 5, 1, 2, 3, 4)], stored) == [("a", {1, 2, 4}, 1), ("a", {3}, 2)]
 
 
-def test_a_series_that_was_taken_out_does_not_come_back() -> None:
+def test_does_not_return_a_series_removed_by_a_person() -> None:
     stored = [replace(kept(1, "x", 4, 5, 1, pinned=True), dropped=frozenset({2}))]
 
     assert pairs([found("a", 4, 5, 1, 2)], stored) == [("a", {1}, 1)]

@@ -18,7 +18,7 @@ from tests.support.evaluations import a_budgeted_incident, a_move, a_project, re
 KEY = "late nightly"
 
 
-def test_one_incident_while_it_is_missing_and_everybody_is_told_once(store: Store) -> None:
+def test_missing_data_opens_one_incident_and_notifies_once(store: Store) -> None:
     project = a_project(store)
     with store.begin() as tx:
         save_destination(tx, project.id, Destination("hook", "webhook", "https://a.example/"))
@@ -36,7 +36,7 @@ def test_one_incident_while_it_is_missing_and_everybody_is_told_once(store: Stor
     assert (incident.number, record.headline, record.is_open) == (1, "nightly is 5 h late", True)
 
 
-def test_it_closes_itself_when_data_comes_and_opens_anew_when_it_stays_away_again(store: Store) -> None:
+def test_a_missing_data_incident_closes_with_new_data_and_opens_again_without(store: Store) -> None:
     project = a_project(store)
     with store.begin() as tx:
         open_missing_data_incident(tx, project, KEY, "late", NOON)
@@ -55,7 +55,7 @@ def test_it_closes_itself_when_data_comes_and_opens_anew_when_it_stays_away_agai
     assert (again.number, again.state) == (2, IncidentState.NEW)
 
 
-def test_a_look_at_the_measurements_leaves_it_alone(store: Store) -> None:
+def test_an_evaluation_leaves_missing_data_incidents_alone(store: Store) -> None:
     project = a_project(store)
     with store.begin() as tx:
         open_missing_data_incident(tx, project, KEY, "late", NOON)

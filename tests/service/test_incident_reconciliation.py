@@ -87,7 +87,7 @@ def test_an_incident_gets_a_number_and_keeps_it_when_its_range_changes(store: St
     assert reconcile(store, LATER, a_budgeted_incident("a2", a_move("x"), a_move("y"), good=10)).changed == ()
 
 
-def test_words_of_the_look_are_kept_for_every_page(store: Store) -> None:
+def test_texts_of_an_evaluation_are_stored_for_the_pages(store: Store) -> None:
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x"), a_move("y")))
 
     record = kept(store)
@@ -95,7 +95,7 @@ def test_words_of_the_look_are_kept_for_every_page(store: Store) -> None:
     assert record.detail["candidate_commits"][0]["commit"] == a_sha(12)
 
 
-def test_members_come_move_and_go(store: Store) -> None:
+def test_an_evaluation_adds_changes_and_removes_members(store: Store) -> None:
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x"), a_move("y")))
 
     reconcile(store, LATER, a_budgeted_incident("a1", a_move("x", rel=0.3), a_move("z")))
@@ -107,7 +107,7 @@ def test_members_come_move_and_go(store: Store) -> None:
     assert kept(store).series_count == 2
 
 
-def test_one_that_is_seen_no_more_was_nothing(store: Store) -> None:
+def test_an_untouched_incident_that_disappears_becomes_invalid(store: Store) -> None:
     reconcile(store, NOW, a_budgeted_incident("a1"))
 
     assert reconcile(store, LATER).gone == (1,)
@@ -116,7 +116,7 @@ def test_one_that_is_seen_no_more_was_nothing(store: Store) -> None:
     assert (record.state, record.reason, record.gone_at) == (IncidentState.INVALID, NO_LONGER_SEEN, LATER)
 
 
-def test_seen_again_it_is_new_again_and_nobody_is_told_twice(store: Store) -> None:
+def test_an_invalid_incident_that_reappears_is_new_and_notifies_once(store: Store) -> None:
     subscribe(store)
     reconcile(store, NOW, a_budgeted_incident("a1"))
     reconcile(store, NOW)
@@ -127,7 +127,7 @@ def test_seen_again_it_is_new_again_and_nobody_is_told_twice(store: Store) -> No
     assert sent(store) == [(1, 1, "new")]
 
 
-def test_one_that_somebody_works_on_keeps_its_state(store: Store) -> None:
+def test_an_incident_in_work_keeps_its_state_when_it_disappears(store: Store) -> None:
     reconcile(store, NOW, a_budgeted_incident("a1"))
     with store.begin() as tx:
         incident_store.update_incident(tx, kept(store).id, 1, {"state": "investigating", "triaged_at": NOW})
@@ -148,7 +148,7 @@ def test_a_regression_that_came_with_a_new_driver_stays_the_same_incident(store:
     assert [(event.before, event.after) for event in history(store)][-1] == ("regression", "environment")
 
 
-def test_tells_when_it_comes_to_ask_for_a_person_and_only_then(store: Store) -> None:
+def test_notifies_when_an_incident_begins_to_page_and_only_then(store: Store) -> None:
     subscribe(store)
     reconcile(store, NOW, a_budgeted_incident("a1", disposition=Disposition.HELD_BACK))
     assert sent(store) == []
@@ -160,7 +160,7 @@ def test_tells_when_it_comes_to_ask_for_a_person_and_only_then(store: Store) -> 
     assert kept(store).paged_at == LATER
 
 
-def test_what_a_first_look_finds_in_an_old_history_is_no_news(store: Store) -> None:
+def test_a_first_evaluation_of_an_old_history_notifies_nobody(store: Store) -> None:
     subscribe(store)
 
     reconcile(store, NOW + timedelta(days=90), a_budgeted_incident("a1"))
@@ -174,7 +174,7 @@ def test_what_a_first_look_finds_in_an_old_history_is_no_news(store: Store) -> N
     assert sent(store) == [(2, 1, "new")]
 
 
-def test_what_is_in_quarantine_is_watched_and_told_to_nobody(store: Store) -> None:
+def test_a_muted_benchmark_opens_incidents_that_notify_nobody(store: Store) -> None:
     subscribe(store)
     project = a_project_id(store)
     with store.begin() as tx:
@@ -195,7 +195,7 @@ def test_what_is_in_quarantine_is_watched_and_told_to_nobody(store: Store) -> No
     assert sent(store) == [(2, 1, "new")]
 
 
-def test_the_ledger_keeps_a_move_that_a_later_gain_hides(store: Store) -> None:
+def test_impacts_keep_a_change_that_a_later_improvement_hides(store: Store) -> None:
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x", at=12)))
     gain = a_budgeted_incident(
         "b1",
@@ -216,7 +216,7 @@ def test_the_ledger_keeps_a_move_that_a_later_gain_hides(store: Store) -> None:
     ]
 
 
-def test_the_line_of_the_ledger_follows_when_more_points_show_the_commit_better(store: Store) -> None:
+def test_an_impact_moves_when_more_points_locate_the_commit_better(store: Store) -> None:
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x", at=12)))
 
     reconcile(store, LATER, a_budgeted_incident("a2", a_move("x", at=11), good=10, bad=12))
@@ -226,7 +226,7 @@ def test_the_line_of_the_ledger_follows_when_more_points_show_the_commit_better(
     assert [impact.commit for impact in lines] == [a_sha(11)]
 
 
-def test_a_person_s_edge_and_members_stay(store: Store) -> None:
+def test_a_boundary_and_members_set_by_hand_survive_evaluations(store: Store) -> None:
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x"), a_move("y")))
     with store.begin() as tx:
         incident_store.update_incident(
@@ -244,7 +244,7 @@ def test_a_person_s_edge_and_members_stay(store: Store) -> None:
     assert max(member.relative_change for member in kept_members(store)) == 0.5
 
 
-def test_a_number_is_given_once(store: Store) -> None:
+def test_an_incident_number_is_never_reused(store: Store) -> None:
     project = a_project(store)
     reconcile(
         store,
@@ -257,7 +257,7 @@ def test_a_number_is_given_once(store: Store) -> None:
         assert [record.number for record in incident_store.list_incidents(tx, project.id)] == [2, 1]
 
 
-def test_others_write_while_a_look_compares_and_between_its_transactions(
+def test_reconciliation_lets_others_write_between_its_transactions(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lock that was held would end these writes: each is of another connection, and waits for nobody."""
@@ -290,7 +290,7 @@ def test_others_write_while_a_look_compares_and_between_its_transactions(
     assert (result.new, rows) == ((1, 2, 3, 4), [1, 2, 3, 4, 4])
 
 
-def test_what_a_person_changes_while_a_look_is_written_stays(store: Store) -> None:
+def test_a_change_by_a_person_during_reconciliation_survives(store: Store) -> None:
     reconcile(
         store,
         NOW,

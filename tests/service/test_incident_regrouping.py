@@ -75,7 +75,7 @@ def measure(store: Store, series: Series, step: int, length: int = 24) -> None:
             finish_session(tx, session, moment)
 
 
-def test_what_is_merged_stays_together_however_the_look_sees_it(store: Store) -> None:
+def test_a_merge_survives_evaluations_that_derive_the_parts(store: Store) -> None:
     both = (
         a_budgeted_incident("b1", a_move("y", at=13), good=11, bad=13),
         a_budgeted_incident("a1", a_move("x")),
@@ -95,7 +95,7 @@ def test_what_is_merged_stays_together_however_the_look_sees_it(store: Store) ->
     assert (current(store, 2).state, current(store, 2).duplicate_number) == (IncidentState.DUPLICATE, 1)
 
 
-def test_what_was_merged_takes_nothing_in_and_is_worked_on_no_more(store: Store) -> None:
+def test_a_merged_incident_cannot_be_edited(store: Store) -> None:
     reconcile(
         store,
         NOW,
@@ -117,7 +117,7 @@ def test_what_was_merged_takes_nothing_in_and_is_worked_on_no_more(store: Store)
     assert (current(store, 1).state, current(store, 1).series_count) == (IncidentState.NEW, 2)
 
 
-def test_a_duplicate_takes_nothing_in(store: Store) -> None:
+def test_merging_into_a_duplicate_is_refused(store: Store) -> None:
     reconcile(
         store,
         NOW,
@@ -135,7 +135,7 @@ def test_a_duplicate_takes_nothing_in(store: Store) -> None:
         merge_incidents(tx, project, 2, 2, {1: 1}, ME)
 
 
-def test_what_sleeps_and_is_merged_sleeps_no_more(store: Store) -> None:
+def test_merging_ends_a_snooze(store: Store) -> None:
     reconcile(
         store,
         NOW,
@@ -150,7 +150,7 @@ def test_what_sleeps_and_is_merged_sleeps_no_more(store: Store) -> None:
     assert current(store, 2).snoozed_until is None
 
 
-def test_what_is_split_stays_apart(store: Store) -> None:
+def test_a_split_survives_evaluations(store: Store) -> None:
     whole = a_budgeted_incident("a1", a_move("x"), a_move("y"), a_move("z"))
     reconcile(store, NOW, whole)
     project, y = a_project(store), id_of(store, a_series("y"))
@@ -163,7 +163,7 @@ def test_what_is_split_stays_apart(store: Store) -> None:
     assert (after.new, [member.series_id for member in members_now(store, 2)]) == ((), [y])
 
 
-def test_what_is_split_from_what_sleeps_wakes_up_with_it(store: Store) -> None:
+def test_a_split_part_keeps_the_state_reason_and_end(store: Store) -> None:
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x"), a_move("y")))
     project, y, until = a_project(store), id_of(store, a_series("y")), NOW + timedelta(days=2)
     with store.begin() as tx:
@@ -177,7 +177,7 @@ def test_what_is_split_from_what_sleeps_wakes_up_with_it(store: Store) -> None:
     assert (new.state, new.reason, new.accepted_until) == (IncidentState.ACCEPTED, "bf16", until)
 
 
-def test_each_part_tells_its_own_largest_move(store: Store) -> None:
+def test_each_part_of_a_split_describes_its_largest_change(store: Store) -> None:
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x", rel=0.4), a_move("y", rel=0.2)))
     project, x = a_project(store), id_of(store, a_series("x"))
 
@@ -189,7 +189,7 @@ def test_each_part_tells_its_own_largest_move(store: Store) -> None:
     assert [entry.detail["next_measurement"] for entry in (left, new)] == [None, None]
 
 
-def test_all_or_nothing_is_no_split(store: Store) -> None:
+def test_splitting_off_all_or_no_members_is_refused(store: Store) -> None:
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x"), a_move("y")))
     project = a_project(store)
 
@@ -197,7 +197,7 @@ def test_all_or_nothing_is_no_split(store: Store) -> None:
         split_off_members(tx, project, 1, 1, set(), ME)
 
 
-def test_a_nudge_tells_at_once_that_the_points_fit_worse(store: Store) -> None:
+def test_moving_a_boundary_reports_series_that_fit_worse(store: Store) -> None:
     series = a_series("x")
     measure(store, series, step=12)
     reconcile(store, NOW, a_budgeted_incident("a1", a_move(series)))
@@ -211,7 +211,7 @@ def test_a_nudge_tells_at_once_that_the_points_fit_worse(store: Store) -> None:
     assert members_now(store)[0].commit == a_sha(9)
 
 
-def test_a_nudge_back_to_the_step_fits(store: Store) -> None:
+def test_moving_a_boundary_back_to_the_step_reports_no_worse_fit(store: Store) -> None:
     series = a_series("x")
     measure(store, series, step=12)
     reconcile(store, NOW, a_budgeted_incident("a1", a_move(series, at=10), good=9, bad=10))
@@ -225,7 +225,7 @@ def test_a_nudge_back_to_the_step_fits(store: Store) -> None:
     assert members_now(store)[0].relative_change == pytest.approx(1.0, abs=0.01)
 
 
-def test_a_nudge_by_nothing_says_so(store: Store) -> None:
+def test_moving_a_boundary_by_zero_commits_is_refused(store: Store) -> None:
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
     project = a_project(store)
 
@@ -233,7 +233,7 @@ def test_a_nudge_by_nothing_says_so(store: Store) -> None:
         shift_commit_range(tx, project, require_incident(tx, project, 1), 0)
 
 
-def test_who_saw_an_older_revision_merges_nothing(store: Store) -> None:
+def test_merging_at_a_stale_revision_is_refused(store: Store) -> None:
     reconcile(
         store,
         NOW,

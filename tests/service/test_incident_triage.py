@@ -54,7 +54,7 @@ def decide(
         )
 
 
-def test_a_change_is_kept_with_who_made_it_and_why(store: Store, incident: IncidentRecord) -> None:
+def test_the_history_records_who_changed_what_and_why(store: Store, incident: IncidentRecord) -> None:
     record = decide(
         store, IncidentUpdate(IncidentState.INVESTIGATING, assignee="ada", note="looks like the tokenizer")
     )
@@ -85,7 +85,7 @@ def test_a_change_is_kept_with_who_made_it_and_why(store: Store, incident: Incid
     )
 
 
-def test_who_saw_an_older_revision_changes_nothing(store: Store, incident: IncidentRecord) -> None:
+def test_a_change_at_a_stale_revision_is_refused(store: Store, incident: IncidentRecord) -> None:
     decide(store, IncidentUpdate(IncidentState.INVESTIGATING))
 
     with pytest.raises(
@@ -110,7 +110,7 @@ def test_who_saw_an_older_revision_changes_nothing(store: Store, incident: Incid
         (IncidentUpdate(IncidentState.DUPLICATE, duplicate_of=9), "has no incident 9"),
     ],
 )
-def test_a_state_asks_for_what_it_needs(
+def test_a_state_requires_its_fields(
     store: Store, incident: IncidentRecord, wanted: IncidentUpdate, sentence: str
 ) -> None:
     with pytest.raises(PerfciError, match=sentence):
@@ -136,9 +136,7 @@ def test_a_state_asks_for_what_it_needs(
         ),
     ],
 )
-def test_what_belongs_to_another_state_is_refused(
-    store: Store, wanted: IncidentUpdate, sentence: str
-) -> None:
+def test_fields_of_another_state_are_refused(store: Store, wanted: IncidentUpdate, sentence: str) -> None:
     reconcile(
         store,
         NOW,
@@ -153,7 +151,7 @@ def test_what_belongs_to_another_state_is_refused(
 
 
 @pytest.mark.parametrize("state", [None, IncidentState.ACCEPTED], ids=["unsaid", "said again"])
-def test_an_acceptance_gets_another_day_and_another_reason(
+def test_an_acceptance_can_get_another_end_and_reason(
     store: Store, incident: IncidentRecord, state: IncidentState | None
 ) -> None:
     first = decide(
@@ -179,7 +177,7 @@ def test_an_acceptance_gets_another_day_and_another_reason(
     ]
 
 
-def test_a_sleep_is_made_longer_and_not_ended_in_the_past(store: Store, incident: IncidentRecord) -> None:
+def test_a_snooze_can_be_extended_but_not_end_in_the_past(store: Store, incident: IncidentRecord) -> None:
     decide(store, IncidentUpdate(IncidentState.SNOOZED, snoozed_until=NEXT_MONTH))
 
     with pytest.raises(PerfciError, match="Snoozing needs a moment in the future"):
@@ -189,7 +187,7 @@ def test_a_sleep_is_made_longer_and_not_ended_in_the_past(store: Store, incident
     assert record.snoozed_until == NEXT_MONTH + timedelta(days=1)
 
 
-def test_the_same_state_again_changes_nothing(store: Store, incident: IncidentRecord) -> None:
+def test_setting_the_current_state_changes_nothing(store: Store, incident: IncidentRecord) -> None:
     accepted = decide(
         store, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH)
     )
@@ -200,14 +198,14 @@ def test_the_same_state_again_changes_nothing(store: Store, incident: IncidentRe
 @pytest.mark.parametrize(
     "pair", list(product(IncidentState, IncidentState)), ids=lambda pair: f"{pair[0]}-{pair[1]}"
 )
-def test_from_every_state_there_is_a_way_back_to_work(pair: tuple[IncidentState, IncidentState]) -> None:
+def test_every_state_has_a_transition_back_to_work(pair: tuple[IncidentState, IncidentState]) -> None:
     before, after = pair
 
     assert (after in ALLOWED_TRANSITIONS[before]) <= (before is not after)
     assert IncidentState.INVESTIGATING in ALLOWED_TRANSITIONS[before] or before is IncidentState.INVESTIGATING
 
 
-def test_an_accepted_level_is_marked_in_the_ledger_and_no_more_when_it_is_opened_again(
+def test_an_impact_is_marked_accepted_until_its_incident_is_reopened(
     store: Store, incident: IncidentRecord
 ) -> None:
     decide(store, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH))
@@ -221,7 +219,7 @@ def test_an_accepted_level_is_marked_in_the_ledger_and_no_more_when_it_is_opened
     assert current(store).accepted_until is None
 
 
-def test_tells_each_state_once_to_those_who_want_it(store: Store) -> None:
+def test_notifies_each_state_once_to_destinations_that_want_it(store: Store) -> None:
     project = a_project(store)
     with store.begin() as tx:
         for name, states in (("all", ["new", "fixed"]), ("begins", ["new"])):
@@ -241,7 +239,7 @@ def test_tells_each_state_once_to_those_who_want_it(store: Store) -> None:
     assert told_of == [("all", "fixed"), ("all", "new"), ("begins", "new")]
 
 
-def test_a_change_to_many_says_which_were_stale_or_cannot(store: Store) -> None:
+def test_a_bulk_change_reports_stale_and_refused_incidents(store: Store) -> None:
     reconcile(
         store,
         NOW,
@@ -273,7 +271,9 @@ def test_a_change_to_many_says_which_were_stale_or_cannot(store: Store) -> None:
     ]
 
 
-def test_of_two_people_at_once_one_wins_and_the_other_is_told(store: Store, incident: IncidentRecord) -> None:
+def test_of_two_concurrent_changes_one_is_stored_and_the_other_is_stale(
+    store: Store, incident: IncidentRecord
+) -> None:
     project = a_project(store)
     outcomes: list[str] = []
     start = threading.Barrier(8)
@@ -302,7 +302,7 @@ def test_of_two_people_at_once_one_wins_and_the_other_is_told(store: Store, inci
     assert len(current(store).assignee) == outcomes.count("changed")  # nobody's addition was overwritten
 
 
-def test_nothing_to_change_for_nobody(store: Store, incident: IncidentRecord) -> None:
+def test_a_bulk_change_of_no_incidents_does_nothing(store: Store, incident: IncidentRecord) -> None:
     project = a_project(store)
 
     with store.begin() as tx:

@@ -54,7 +54,7 @@ def take_back(store: Store, minutes: int, number: int = 1, revision: int | None 
         )
 
 
-def test_a_state_is_taken_back_and_the_history_keeps_both(store: Store) -> None:
+def test_undo_restores_a_state_and_the_history_keeps_both_changes(store: Store) -> None:
     decide(store, IncidentUpdate(IncidentState.INVALID, reason="noise", assignee="ada", note="a slip"), 1)
 
     record = take_back(store, 2)
@@ -69,7 +69,7 @@ def test_a_state_is_taken_back_and_the_history_keeps_both(store: Store) -> None:
     assert lines[-1] == ("bob", "undo", "invalid", "new")
 
 
-def test_an_acceptance_comes_back_with_its_reason_and_its_day(store: Store) -> None:
+def test_undo_restores_an_acceptance_with_its_reason_and_end(store: Store) -> None:
     decide(
         store, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH), 1
     )
@@ -89,7 +89,9 @@ def test_an_acceptance_comes_back_with_its_reason_and_its_day(store: Store) -> N
     ],
     ids=["a reason", "a day", "a state"],
 )
-def test_what_was_changed_of_an_acceptance_is_taken_back(store: Store, wanted: IncidentUpdate) -> None:
+def test_undo_restores_the_earlier_reason_and_end_of_an_acceptance(
+    store: Store, wanted: IncidentUpdate
+) -> None:
     decide(
         store, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH), 1
     )
@@ -100,20 +102,20 @@ def test_what_was_changed_of_an_acceptance_is_taken_back(store: Store, wanted: I
     assert (record.state, record.reason, record.accepted_until) == ("accepted", "bf16 needs it", NEXT_MONTH)
 
 
-def test_a_reason_given_to_no_other_state_is_taken_back(store: Store) -> None:
+def test_undo_restores_the_earlier_reason_within_a_state(store: Store) -> None:
     decide(store, IncidentUpdate(reason="a slip"), 1)
 
     assert (take_back(store, 2).reason, seen(store).state) == ("", "new")
 
 
-def test_a_duplicate_knows_again_of_which(store: Store) -> None:
+def test_undo_restores_the_original_of_a_duplicate(store: Store) -> None:
     decide(store, IncidentUpdate(IncidentState.DUPLICATE, duplicate_of=2), 1)
     decide(store, IncidentUpdate(IncidentState.NEW), 2)
 
     assert take_back(store, 3).duplicate_number == 2
 
 
-def test_a_state_comes_back_that_no_step_forward_leads_to(store: Store) -> None:
+def test_undo_restores_a_state_that_no_transition_leads_to(store: Store) -> None:
     decide(
         store, IncidentUpdate(IncidentState.SNOOZED, snoozed_until=NEXT_MONTH, reason="after the release"), 1
     )
@@ -122,7 +124,7 @@ def test_a_state_comes_back_that_no_step_forward_leads_to(store: Store) -> None:
     assert take_back(store, 3).snoozed_until == NEXT_MONTH
 
 
-def test_who_saw_an_older_revision_takes_nothing_back(store: Store) -> None:
+def test_undo_at_a_stale_revision_is_refused(store: Store) -> None:
     changed = decide(store, IncidentUpdate(IncidentState.INVALID), 1)
     decide(store, IncidentUpdate(note="but look at the loss", assignee="eve"), 2)
 
@@ -132,7 +134,7 @@ def test_who_saw_an_older_revision_takes_nothing_back(store: Store) -> None:
     assert seen(store).state is IncidentState.INVALID
 
 
-def test_says_why_there_is_nothing_to_take_back(store: Store) -> None:
+def test_undo_says_why_there_is_nothing_to_undo(store: Store) -> None:
     with pytest.raises(PerfciError, match="Nobody changed the state of incident 1 so far"):
         take_back(store, 1)
     decide(store, IncidentUpdate(IncidentState.INVALID), 2)
@@ -142,7 +144,7 @@ def test_says_why_there_is_nothing_to_take_back(store: Store) -> None:
         take_back(store, 4)
 
 
-def test_a_merge_of_what_nobody_touched_is_not_taken_back(store: Store) -> None:
+def test_undo_refuses_a_merged_incident_that_nobody_changed(store: Store) -> None:
     with store.begin() as tx:
         merge_incidents(tx, a_project(store), 1, 1, {2: 1}, by(1))
 
@@ -152,7 +154,7 @@ def test_a_merge_of_what_nobody_touched_is_not_taken_back(store: Store) -> None:
         take_back(store, 2, number=2)
 
 
-def test_a_merge_is_not_taken_back(store: Store) -> None:
+def test_undo_refuses_a_merged_incident(store: Store) -> None:
     decide(store, IncidentUpdate(IncidentState.INVESTIGATING), 1, number=2)
     project = a_project(store)
     with store.begin() as tx:

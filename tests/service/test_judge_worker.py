@@ -81,7 +81,7 @@ def changes(store: Store) -> list[ChangePoint]:
         return verdict_store.load_change_points(tx, SLUG)
 
 
-def test_finds_the_commit_and_opens_an_incident(group: GroupCommitter, store: Store) -> None:
+def test_locates_the_commit_of_a_step_and_opens_an_incident(group: GroupCommitter, store: Store) -> None:
     upload(group, store, *a_step())
 
     done = a_worker(store).drain()
@@ -97,7 +97,7 @@ def test_finds_the_commit_and_opens_an_incident(group: GroupCommitter, store: St
         assert leased_work.load_due_work(tx, ["judge", "judge_pr"], 10, LATER) == []
 
 
-def test_called_once_it_does_its_chores_too(store: Store) -> None:
+def test_draining_runs_the_periodic_jobs_too(store: Store) -> None:
     done: list[datetime] = []
     worker = JudgeWorker(
         store, partial(load_project_policies, Settings()), clock=lambda: LATER, periodic_jobs=[done.append]
@@ -106,7 +106,7 @@ def test_called_once_it_does_its_chores_too(store: Store) -> None:
     assert (worker.drain(), done) == (0, [LATER])
 
 
-def test_called_once_it_leaves_the_work_to_one_that_lives(store: Store) -> None:
+def test_draining_leaves_the_work_to_a_live_worker(store: Store) -> None:
     done: list[datetime] = []
     worker = JudgeWorker(store, partial(load_project_policies, Settings()), periodic_jobs=[done.append])
     worker.lease.wait_and_acquire = lambda: False  # type: ignore[method-assign]
@@ -114,7 +114,7 @@ def test_called_once_it_leaves_the_work_to_one_that_lives(store: Store) -> None:
     assert (worker.drain(), done) == (None, [])
 
 
-def test_judges_uploaded_pairs_and_keeps_how(group: GroupCommitter, store: Store) -> None:
+def test_judges_uploaded_pairs_and_stores_the_decisions(group: GroupCommitter, store: Store) -> None:
     pairs = [a_pair(number, 1.0 + number / 1e4, 1.3 + number / 1e4) for number in range(12)]
     base = a_run(a_result(None, *(pair for pair, _ in pairs)), commit=a_commit(1), session="pr")
     head = a_run(a_result(None, *(pair for _, pair in pairs)), commit=a_commit(2), session="pr")
@@ -133,7 +133,7 @@ def test_judges_uploaded_pairs_and_keeps_how(group: GroupCommitter, store: Store
 
 
 @pytest.mark.parametrize("order", [("suspected", "fresh"), ("fresh", "suspected")])
-def test_fresh_pairs_have_the_last_word_in_whichever_order_they_come(
+def test_fresh_pairs_decide_in_whichever_order_they_arrive(
     order: tuple[str, str], group: GroupCommitter, store: Store
 ) -> None:
     measured = {
@@ -160,7 +160,7 @@ def judged_by(store: Store, slug: str, **tables: object) -> None:
         change_project(tx, AuditContext(LOCAL, NOON), existing, settings=tables)
 
 
-def test_each_project_is_judged_by_its_own_bars(group: GroupCommitter, store: Store) -> None:
+def test_judges_each_project_by_its_own_bars(group: GroupCommitter, store: Store) -> None:
     judged_by(store, SLUG, judge={"bar": 0.05})
     judged_by(store, "acme/loose", judge={"bar": 0.5})
     judged_by(store, "acme/blind", policy=[{"match": "time_step", "judge": False}])
@@ -190,7 +190,7 @@ def test_each_project_is_judged_by_its_own_bars(group: GroupCommitter, store: St
     assert moves == {SLUG: [a_sha(9)], "acme/loose": [], "acme/blind": []}
 
 
-def test_a_project_has_its_own_budget_of_pages(group: GroupCommitter, store: Store) -> None:
+def test_pages_of_a_project_follow_its_own_budget(group: GroupCommitter, store: Store) -> None:
     judged_by(store, SLUG, history={"pages_per_week": 0})
 
     upload(group, store, *a_step())
@@ -202,7 +202,7 @@ def test_a_project_has_its_own_budget_of_pages(group: GroupCommitter, store: Sto
     assert (look.pages_per_week, kept.disposition) == (0, "held_back")
 
 
-def test_the_same_upload_judged_again_is_one_verdict(group: GroupCommitter, store: Store) -> None:
+def test_judging_an_upload_again_adds_no_verdict(group: GroupCommitter, store: Store) -> None:
     pairs = [a_pair(number, 1.0, 1.3) for number in range(12)]
     aa = a_run(a_result(None, *(entry for pair in pairs for entry in pair)), session="aa")
     upload(group, store, aa)
@@ -219,7 +219,7 @@ def test_the_same_upload_judged_again_is_one_verdict(group: GroupCommitter, stor
         assert len(verdict_store.load_verdict_records(tx, SLUG, current_only=False)) == 1
 
 
-def test_a_killed_look_is_done_again_with_the_same_result(group: GroupCommitter, store: Store) -> None:
+def test_a_killed_evaluation_is_repeated_with_the_same_result(group: GroupCommitter, store: Store) -> None:
     upload(group, store, *a_step())
     worker = a_worker(store)
     with (
@@ -236,7 +236,7 @@ def test_a_killed_look_is_done_again_with_the_same_result(group: GroupCommitter,
         assert len(incident_store.load_incidents(tx, find_project(tx, SLUG).id)) == 1
 
 
-def test_without_its_memory_a_worker_sees_the_same(group: GroupCommitter, store: Store) -> None:
+def test_a_worker_with_an_empty_cache_derives_the_same(group: GroupCommitter, store: Store) -> None:
     runs = a_step()
     worker = a_worker(store)
     for run in runs:
@@ -253,7 +253,7 @@ def test_without_its_memory_a_worker_sees_the_same(group: GroupCommitter, store:
     ]
 
 
-def test_one_bad_upload_holds_up_nobody_and_is_kept_with_its_problem(
+def test_an_upload_that_cannot_be_judged_blocks_no_other_and_stores_its_problem(
     group: GroupCommitter, store: Store
 ) -> None:
     good, bad = a_run(a_result(), session="good"), a_run(a_result(), commit=a_commit(2), session="bad")
@@ -276,7 +276,9 @@ def test_one_bad_upload_holds_up_nobody_and_is_kept_with_its_problem(
     ]
 
 
-def test_what_came_while_it_judged_is_left_for_the_next_look(group: GroupCommitter, store: Store) -> None:
+def test_uploads_during_an_evaluation_wait_for_the_next_evaluation(
+    group: GroupCommitter, store: Store
+) -> None:
     first, second = a_step()[:2]
     upload(group, store, first)
     reconcile = judge_worker.reconcile_incidents
@@ -294,7 +296,7 @@ def test_what_came_while_it_judged_is_left_for_the_next_look(group: GroupCommitt
         ]
 
 
-def test_rests_as_long_as_it_worked(group: GroupCommitter, store: Store) -> None:
+def test_pauses_as_long_as_it_worked(group: GroupCommitter, store: Store) -> None:
     upload(group, store, *a_step())
     now, waited = [LATER], list[float]()
 
@@ -318,7 +320,7 @@ def test_rests_as_long_as_it_worked(group: GroupCommitter, store: Store) -> None
     assert waited == [0.3, 1.0]  # then there was nothing to do
 
 
-def test_only_the_holder_of_the_lease_works(group: GroupCommitter, store: Store) -> None:
+def test_only_the_holder_of_the_lease_evaluates(group: GroupCommitter, store: Store) -> None:
     upload(group, store, *a_step(1))
     holder, other = a_worker(store), a_worker(store)
     holder.lease.acquire_or_renew()

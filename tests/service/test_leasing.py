@@ -22,7 +22,7 @@ class Clock:
         return self.now
 
 
-def test_one_of_two_holds_it(store: Store) -> None:
+def test_only_one_of_two_processes_holds_the_lease(store: Store) -> None:
     first, second = Lease(store, "judge"), Lease(store, "judge")
 
     assert [first.acquire_or_renew(), second.acquire_or_renew(), first.acquire_or_renew()] == [
@@ -32,7 +32,7 @@ def test_one_of_two_holds_it(store: Store) -> None:
     ]
 
 
-def test_what_is_given_back_is_free_at_once(store: Store) -> None:
+def test_a_released_lease_is_free_at_once(store: Store) -> None:
     first, second = Lease(store, "judge"), Lease(store, "judge")
     first.acquire_or_renew()
 
@@ -41,7 +41,7 @@ def test_what_is_given_back_is_free_at_once(store: Store) -> None:
     assert second.acquire_or_renew()
 
 
-def test_a_silent_holder_is_followed_after_its_time_and_not_before(store: Store) -> None:
+def test_a_lease_without_heartbeats_is_taken_over_only_after_its_ttl(store: Store) -> None:
     clock = Clock()
     Lease(store, "judge").acquire_or_renew()
     heir = Lease(store, "judge", ttl_s=10.0, monotonic=clock)
@@ -53,7 +53,7 @@ def test_a_silent_holder_is_followed_after_its_time_and_not_before(store: Store)
     assert taken == [False, False, True]
 
 
-def test_a_holder_that_beats_keeps_it(store: Store) -> None:
+def test_heartbeats_keep_a_lease(store: Store) -> None:
     clock = Clock()
     holder, rival = (Lease(store, "judge", ttl_s=10.0, monotonic=clock) for _ in range(2))
 
@@ -64,7 +64,7 @@ def test_a_holder_that_beats_keeps_it(store: Store) -> None:
     assert set(held) == {(True, False)}
 
 
-def test_nobody_waits_for_a_holder_that_lives(store: Store) -> None:
+def test_waiting_ends_when_the_holder_sends_a_heartbeat(store: Store) -> None:
     clock = Clock()
     holder, rival = (Lease(store, "judge", ttl_s=10.0, monotonic=clock) for _ in range(2))
     holder.acquire_or_renew()
@@ -77,7 +77,7 @@ def test_nobody_waits_for_a_holder_that_lives(store: Store) -> None:
     assert clock.now == 4.0
 
 
-def test_a_dead_holder_is_outwaited(store: Store) -> None:
+def test_waiting_acquires_the_lease_of_a_dead_holder(store: Store) -> None:
     clock = Clock()
     Lease(store, "judge").acquire_or_renew()
     heir = Lease(store, "judge", ttl_s=10.0, monotonic=clock)
@@ -89,7 +89,7 @@ def test_a_dead_holder_is_outwaited(store: Store) -> None:
     assert clock.now == 10.0
 
 
-def test_whoever_lost_it_writes_nothing(store: Store) -> None:
+def test_a_process_that_lost_the_lease_writes_nothing(store: Store) -> None:
     clock = Clock()
     late, heir = Lease(store, "judge"), Lease(store, "judge", ttl_s=10.0, monotonic=clock)
     late.acquire_or_renew()
@@ -104,7 +104,7 @@ def test_whoever_lost_it_writes_nothing(store: Store) -> None:
         pass
 
 
-def test_a_long_computation_is_no_silence(store: Store) -> None:
+def test_keep_alive_holds_the_lease_during_a_long_computation(store: Store) -> None:
     clock = Clock()
     holder, rival = Lease(store, "judge", ttl_s=0.1), Lease(store, "judge", ttl_s=10.0, monotonic=clock)
     holder.acquire_or_renew()
@@ -126,7 +126,7 @@ def beats(store: Store) -> int:
     return held.beat
 
 
-def test_a_loop_survives_an_unexpected_error(
+def test_a_leased_loop_survives_an_unexpected_error(
     store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(lease, "RETRY_INTERVAL_S", 0.0)

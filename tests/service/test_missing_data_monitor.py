@@ -86,7 +86,7 @@ def test_a_suite_is_late_after_twice_its_longest_gap_and_an_hour(store: Store) -
     ]
 
 
-def test_it_is_one_incident_until_it_reports_again(store: Store) -> None:
+def test_a_late_suite_is_one_incident_until_it_reports_again(store: Store) -> None:
     last = nightly(store)
     for hour in range(3):
         looked(store, last + 3 * DAY + hour * HOUR)
@@ -98,7 +98,7 @@ def test_it_is_one_incident_until_it_reports_again(store: Store) -> None:
     assert (record.state, record.gone_at) == (IncidentState.FIXED, last + 4 * DAY)
 
 
-def test_a_weekend_is_no_alarm(store: Store) -> None:
+def test_a_weekend_without_reports_is_not_missing_data(store: Store) -> None:
     for day in (0, 1, 2, 5, 6, 7):
         report(store, NOON + day * DAY)
 
@@ -106,13 +106,13 @@ def test_a_weekend_is_no_alarm(store: Store) -> None:
 
 
 @pytest.mark.parametrize("days", [1, 2, 3])
-def test_three_reports_teach_nothing(store: Store, days: int) -> None:
+def test_three_reports_are_too_few_to_learn_an_interval(store: Store, days: int) -> None:
     nightly(store, days)
 
     assert looked(store, NOON + 100 * DAY) == []
 
 
-def test_a_machine_of_which_everything_is_late_is_one_incident(store: Store) -> None:
+def test_a_machine_with_all_suites_late_is_one_incident(store: Store) -> None:
     for suite in ("nightly", "memory", "compile"):
         last = nightly(store, suite=suite)
 
@@ -132,14 +132,14 @@ def test_a_suite_that_was_late_before_its_machine_died_stays_open(store: Store) 
     assert [delivery.gone_at for delivery in opened(store)] == [None, None]
 
 
-def test_a_branch_that_ended_with_its_work_is_not_missed(store: Store) -> None:
+def test_a_finished_branch_is_not_missing_data(store: Store) -> None:
     last = nightly(store, days=8)
     nightly(store, days=5, branch="feature")
 
     assert looked(store, last + DAY) == []
 
 
-def test_a_clock_set_back_makes_nothing_early_and_one_set_forward_opens_one_incident_an_hour(
+def test_a_clock_jump_opens_at_most_one_incident_an_hour(
     store: Store,
 ) -> None:
     nightly(store, suite="nightly")
@@ -167,7 +167,7 @@ def test_one_machine_opens_one_incident_an_hour(store: Store) -> None:
     assert counts == [1, 2, 2]
 
 
-def test_series_that_stopped_are_missed_after_two_reports(store: Store) -> None:
+def test_vanished_series_are_missing_after_two_reports(store: Store) -> None:
     held = [several(1, 2, 3, 4, 5, 6)] * 3 + [several(1, 2, 3, 4, 5)] * 2
     for day, results in enumerate(held):
         report(store, NOON + day * DAY, *results)
@@ -179,7 +179,7 @@ def test_series_that_stopped_are_missed_after_two_reports(store: Store) -> None:
     assert record.series_count == 1
 
 
-def test_vanished_series_stay_missed_until_they_are_back(store: Store) -> None:
+def test_vanished_series_stay_missing_until_they_return(store: Store) -> None:
     watch, held = MissingDataMonitor(), [several(1, 2, 3, 4, 5, 6)] * 3 + [several(1, 2, 3, 4, 5)] * 5
     for day, results in enumerate(held):
         report(store, NOON + day * DAY, *results)
@@ -193,7 +193,7 @@ def test_vanished_series_stay_missed_until_they_are_back(store: Store) -> None:
     assert (gone.gone_at, back.gone_at) == (None, NOON + 8 * DAY)
 
 
-def test_a_report_that_lost_a_third_of_its_series_is_missed_at_once(store: Store) -> None:
+def test_a_report_without_a_third_of_its_series_is_incomplete_at_once(store: Store) -> None:
     for day, results in enumerate([several(1, 2, 3)] * 4 + [several(1, 2)]):
         report(store, NOON + day * DAY, *results)
 
@@ -202,19 +202,19 @@ def test_a_report_that_lost_a_third_of_its_series_is_missed_at_once(store: Store
     ]
 
 
-def test_a_report_in_which_everything_failed_is_told(store: Store) -> None:
+def test_a_report_with_only_failures_opens_an_incident(store: Store) -> None:
     report(store, NOON, *several(1, 2, failed=True))
 
     assert looked(store, NOON + HOUR) == ["everything failed in nightly (main) on AMD, 2 cores, 23 GB"]
 
 
-def test_a_report_that_still_arrives_is_waited_for(store: Store) -> None:
+def test_a_report_still_arriving_is_not_examined(store: Store) -> None:
     report(store, NOON, *several(1, failed=True))
 
     assert looked(store, NOON + HOUR - timedelta(seconds=1)) == []
 
 
-def test_a_metric_that_nobody_explained_for_a_week_is_unguarded(store: Store) -> None:
+def test_a_metric_unresolved_for_a_week_opens_an_incident(store: Store) -> None:
     report(store, NOON)
     with store.begin() as tx:
         row = ("score", {"found": {}, "result": {}}, "the unit of score is not known")
@@ -224,7 +224,7 @@ def test_a_metric_that_nobody_explained_for_a_week_is_unguarded(store: Store) ->
     assert looked(store, NOON + 8 * DAY) == ["score of pytorch is measured, but not judged"]
 
 
-def test_a_person_may_say_how_often_or_that_nothing_is_expected(store: Store) -> None:
+def test_a_person_may_set_the_interval_of_a_suite_or_mute_it(store: Store) -> None:
     last = nightly(store)
     looked(store, last)
     project = a_project(store)
@@ -243,7 +243,7 @@ def test_a_person_may_say_how_often_or_that_nothing_is_expected(store: Store) ->
     assert looked(store, last + 5 * HOUR) == []
 
 
-def test_what_a_pull_request_measured_is_no_report(store: Store) -> None:
+def test_runs_of_pull_requests_are_not_reports(store: Store) -> None:
     for day in range(9):
         at = NOON + day * DAY
         with store.begin() as tx:
@@ -255,7 +255,7 @@ def test_what_a_pull_request_measured_is_no_report(store: Store) -> None:
     assert looked(store, NOON + 90 * DAY) == []
 
 
-def test_the_judge_process_watches_every_project(store: Store) -> None:
+def test_the_judge_worker_monitors_every_project(store: Store) -> None:
     last = nightly(store)
 
     PeriodicJobs(store, lambda project: ProjectPolicies())(last + 3 * DAY)

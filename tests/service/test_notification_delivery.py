@@ -85,7 +85,7 @@ def states(store: Store) -> list[tuple[str, int, str]]:
         ]
 
 
-def test_a_web_hook_gets_signed_json(store: Store, hook: Hook) -> None:
+def test_a_webhook_receives_signed_json(store: Store, hook: Hook) -> None:
     subscribe(store, a_webhook(hook))
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
 
@@ -101,7 +101,7 @@ def test_a_web_hook_gets_signed_json(store: Store, hook: Hook) -> None:
     )
 
 
-def test_what_is_on_its_way_is_not_counted_again(store: Store, hook: Hook) -> None:
+def test_a_claimed_delivery_is_not_counted_as_waiting(store: Store, hook: Hook) -> None:
     subscribe(store, a_webhook(hook))
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
     project = a_project(store)
@@ -113,7 +113,7 @@ def test_what_is_on_its_way_is_not_counted_again(store: Store, hook: Hook) -> No
     assert len(states(store)) == 1
 
 
-def test_slack_gets_text_that_calls_nobody(store: Store, hook: Hook) -> None:
+def test_slack_text_mentions_nobody(store: Store, hook: Hook) -> None:
     subscribe(store, a_webhook(hook, kind="slack"))
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("<!channel>.time_step")))
 
@@ -124,7 +124,7 @@ def test_slack_gets_text_that_calls_nobody(store: Store, hook: Hook) -> None:
     assert "<!channel>" not in text
 
 
-def test_mail_arrives_with_the_largest_moves(store: Store, mailbox: Mailbox) -> None:
+def test_mail_lists_the_largest_changes(store: Store, mailbox: Mailbox) -> None:
     subscribe(store, Destination("list", "email", "perf@example.com"))
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x", rel=0.5)))
 
@@ -145,7 +145,7 @@ def test_mail_arrives_with_the_largest_moves(store: Store, mailbox: Mailbox) -> 
     )
 
 
-def test_an_issue_is_opened_once_and_told_how_it_goes_on(store: Store, hub: GitHub) -> None:
+def test_an_issue_is_opened_once_and_later_states_are_comments(store: Store, hub: GitHub) -> None:
     routes = {"states": ["new", "fixed"]}
     subscribe(store, Destination("issues", "github_issue", "acme/model", secret="ghs_x", routes=routes))
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
@@ -169,9 +169,7 @@ def test_an_issue_is_opened_once_and_told_how_it_goes_on(store: Store, hub: GitH
     assert "reverted by @\u2060ada" in hub.comments[1][0]["body"]
 
 
-def test_an_issue_that_was_opened_before_the_answer_got_lost_is_found_again(
-    store: Store, hub: GitHub
-) -> None:
+def test_an_issue_whose_response_was_lost_is_found_and_not_opened_twice(store: Store, hub: GitHub) -> None:
     subscribe(store, Destination("issues", "github_issue", "acme/model", secret="ghs_x"))
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
     dies(store, "after_send", means(hub=hub))
@@ -182,7 +180,7 @@ def test_an_issue_that_was_opened_before_the_answer_got_lost_is_found_again(
     assert states(store) == [("sent", 0, "")]
 
 
-def test_an_issue_goes_to_no_machine_inside_the_network_unless_allowed(store: Store, hub: GitHub) -> None:
+def test_an_issue_is_not_sent_to_a_private_network_unless_allowed(store: Store, hub: GitHub) -> None:
     subscribe(store, Destination("issues", "github_issue", "acme/model", secret="ghs_x"))
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
 
@@ -193,9 +191,7 @@ def test_an_issue_goes_to_no_machine_inside_the_network_unless_allowed(store: St
     assert (state, "127.0.0.1" in problem) == ("failed", True)
 
 
-def test_what_github_refuses_is_told_with_the_permission_and_not_sent_again(
-    store: Store, hub: GitHub
-) -> None:
+def test_a_refusal_by_github_names_the_permission_and_is_final(store: Store, hub: GitHub) -> None:
     subscribe(store, Destination("issues", "github_issue", "acme/other", secret="ghs_x"))
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
 
@@ -211,7 +207,7 @@ def test_what_github_refuses_is_told_with_the_permission_and_not_sent_again(
     ]
 
 
-def test_what_is_broken_there_is_tried_again_and_refused_is_not(store: Store, hook: Hook) -> None:
+def test_server_errors_are_retried_and_refusals_are_not(store: Store, hook: Hook) -> None:
     subscribe(store, a_webhook(hook))
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
     hook.answers = [500, 410]
@@ -224,7 +220,7 @@ def test_what_is_broken_there_is_tried_again_and_refused_is_not(store: Store, ho
     assert len(set(hook.ids)) == 1
 
 
-def test_nobody_is_asked_for_ever(store: Store, hook: Hook) -> None:
+def test_retries_end_after_the_last_attempt(store: Store, hook: Hook) -> None:
     subscribe(store, a_webhook(hook))
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
     hook.answers = [503] * 50
@@ -237,9 +233,7 @@ def test_nobody_is_asked_for_ever(store: Store, hook: Hook) -> None:
 
 
 @pytest.mark.parametrize("digits", [16, 20, 400])
-def test_any_retry_after_delays_one_message_by_two_hours_at_most(
-    store: Store, hook: Hook, digits: int
-) -> None:
+def test_a_retry_after_header_delays_by_two_hours_at_most(store: Store, hook: Hook, digits: int) -> None:
     with a_hook() as other:
         subscribe(store, a_webhook(hook), a_webhook(other, name="other"))
         reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
@@ -271,7 +265,7 @@ def test_an_unexpected_error_fails_its_own_message_only(
     ]
 
 
-def test_an_address_inside_is_never_asked(store: Store, hook: Hook) -> None:
+def test_an_address_in_a_private_network_is_never_requested(store: Store, hook: Hook) -> None:
     subscribe(store, a_webhook(hook))
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
 
@@ -303,7 +297,9 @@ KILLS = ("before_commit_1", "before_commit_2", "after_commit", "after_claim", "a
 ROUNDS = 5
 
 
-def test_killed_anywhere_everybody_is_told_once(store: Store, hook: Hook, mailbox: Mailbox) -> None:
+def test_a_kill_at_any_point_loses_and_repeats_no_notification(
+    store: Store, hook: Hook, mailbox: Mailbox
+) -> None:
     """Twenty-five kills on each database: only a kill between sending and marking sends the message twice."""
     subscribe(store, a_webhook(hook), Destination("list", "email", "perf@example.com"))
     results = []

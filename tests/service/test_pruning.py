@@ -32,7 +32,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield store
 
 
-def test_what_is_older_than_so_many_days_is_thinned(store: Store) -> None:
+def test_samples_older_than_the_limit_are_pruned(store: Store) -> None:
     pruned = prune_raw_samples(store, NOW - timedelta(days=10), now=NOW)
 
     assert pruned == PruneCounts(processes=630, samples=630 * 3)
@@ -46,7 +46,7 @@ def test_a_dry_run_only_counts(store: Store) -> None:
     assert counted == pruned
 
 
-def test_the_judge_prunes_once_a_day_and_only_where_told(store: Store) -> None:
+def test_the_judge_worker_prunes_once_a_day_if_configured(store: Store) -> None:
     RetentionJob(store, raw_days=0)(NOW)
     retention = RetentionJob(store, raw_days=90)
     retention(NOW)
@@ -59,7 +59,9 @@ def test_the_judge_prunes_once_a_day_and_only_where_told(store: Store) -> None:
     assert prune_raw_samples(store, NOW, now=NOW).processes > 0
 
 
-def test_the_verb_says_what_went(store: Store, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_prune_command_reports_what_was_deleted(
+    store: Store, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     codes = [run_cli(["db", "prune", "--db", store.url, "--raw-older-than", age]) for age in ("90d", "soon")]
 
     captured = capsys.readouterr()

@@ -32,7 +32,7 @@ def test_holds_a_message_until_the_quiet_hours_end(now: str, sent: str) -> None:
     assert compute_send_time(utc(now), NIGHT) == utc(sent)
 
 
-def test_an_urgent_one_goes_at_once() -> None:
+def test_an_urgent_message_is_sent_at_once() -> None:
     assert compute_send_time(utc("2026-05-04 23:30"), NIGHT, urgent=True) == utc("2026-05-04 23:30")
 
 
@@ -45,7 +45,7 @@ def test_an_urgent_one_goes_at_once() -> None:
         ("2026-03-29 00:50", "2026-03-29 01:30"),  # 01:50 in winter: 02:30 does not come, 03:30 does
     ],
 )
-def test_an_end_within_the_hour_that_changes_is_never_past(now: str, sent: str) -> None:
+def test_an_end_in_a_daylight_saving_change_is_never_past(now: str, sent: str) -> None:
     quiet = {"tz": "Europe/Berlin", "from": "01:00", "to": "02:30"}
 
     assert compute_send_time(utc(now), quiet) in (utc(sent), utc(now))
@@ -64,6 +64,6 @@ def test_a_digest_waits_for_its_time() -> None:
 @pytest.mark.parametrize(
     "quiet", [{"tz": "Mars/Olympus"}, {"from": "25:00", "to": "07:00"}, {"tz": "../etc/passwd"}]
 )
-def test_what_is_no_time_is_told(quiet: dict[str, str]) -> None:
+def test_an_invalid_time_is_refused_with_its_text(quiet: dict[str, str]) -> None:
     with pytest.raises(PerfciError, match="expected for example"):
         compute_send_time(utc("2026-05-04 12:00"), quiet)

@@ -24,7 +24,7 @@ def sent(store: Store, *bodies: str) -> list[bool]:
     return [receipt.stored for receipt in receipts]
 
 
-def test_the_same_upload_twice_at_once_is_new_once_and_promised_once(store: Store) -> None:
+def test_concurrent_identical_uploads_are_stored_and_enqueued_once(store: Store) -> None:
     assert sent(store, "body", "body") == [True, False]
 
     with store.read() as tx:
@@ -32,6 +32,6 @@ def test_the_same_upload_twice_at_once_is_new_once_and_promised_once(store: Stor
         assert len(measured_samples.load_session_processes(tx, a_run().session)) == 1
 
 
-def test_another_body_under_the_same_key_is_refused_though_both_are_new(store: Store) -> None:
+def test_a_concurrent_upload_with_another_body_under_the_same_key_is_refused(store: Store) -> None:
     with pytest.raises(PerfciError, match="is stored already with other content"):
         sent(store, "body", "other")
