@@ -69,10 +69,20 @@ def get_alert_quality(call: Call) -> Reply:
         )
         for noisy in quality.noisy
     )
-    # The other fields of the shape are named as those of AlertQuality.
-    names = [name for name in shapes.AlertQualityShape.model_fields if name != "noisy_benchmarks"]
-    fields = {name: getattr(quality, name) for name in names}
-    return Reply(shapes.AlertQualityShape(noisy_benchmarks=noisy, **fields))
+    return Reply(
+        shapes.AlertQualityShape(
+            open=quality.open,
+            overdue=quality.overdue,
+            paged=quality.paged,
+            judged=quality.judged,
+            invalid=quality.invalid,
+            false_rate=quality.false_alarm_rate,
+            hours_to_triage=quality.hours_to_triage,
+            hours_to_close=quality.hours_to_close,
+            series_per_incident=quality.series_per_incident,
+            noisy_benchmarks=noisy,
+        )
+    )
 
 
 def require_incident(call: Call) -> IncidentRecord:
