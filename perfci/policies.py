@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from perfci.config import HistoryTable, Settings, apply_project_tables, parse_project_tables
 from perfci.store.projects import Project
+from perfci.verdicts.comparison_rule import Rule
 from perfci.verdicts.policy import Policy, PolicyOverride
-from perfci.verdicts.rule import Rule
 
 
 @dataclass(frozen=True, slots=True)

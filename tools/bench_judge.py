@@ -31,7 +31,7 @@ from perfci.stats.incremental_segmentation import (
 from perfci.store import open_store
 from perfci.store.projects import promise_work
 from perfci.store.writes import row_ids
-from perfci.verdicts.json_filters import judge_document
+from perfci.verdicts.json_interface import judge_json
 from tests.support.builders import NOON, PROJECT
 from tools.bench_report import Figure, report
 from tools.fill_store import add_commits
@@ -119,7 +119,7 @@ def judging(cases: int) -> Iterator[Figure]:
             for k, (base, head) in enumerate(zip(*sides, strict=True))
         ],
     }
-    answer, took = timed(lambda: judge_document(document))
+    answer, took = timed(lambda: judge_json(document))
     assert len(answer["results"]) == cases
     yield took.held(f"{cases:,} comparisons of {PROCESSES} x {SAMPLES} samples", JUDGE_S * cases / CASES)
 

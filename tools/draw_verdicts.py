@@ -43,10 +43,10 @@ from perfci.report.charts.svg_charts import render_trend
 from perfci.store import open_store, verdict_store
 from perfci.store.queries import measured_samples, measurements
 from perfci.store.queries.records import MeasuredProcess
-from perfci.verdicts.compare.pairwise import interim_analysis
+from perfci.verdicts.compare.pairwise_verdict import interim_analysis
+from perfci.verdicts.comparison_rule import Rule
 from perfci.verdicts.history.change_point_detection import find_change_points
 from perfci.verdicts.process_levels import process_level, select_usable
-from perfci.verdicts.rule import Rule
 from tests.support.git_project import GitProject
 from tools.pair_charts import Column, intervals_svg, pairs_svg
 

@@ -23,8 +23,8 @@ import numpy as np
 from scipy.stats import t as student
 
 from perfci.report.number_format import format_percent
-from perfci.stats.group_sequential import look_levels
-from perfci.verdicts.json_filters import judge_document
+from perfci.stats.group_sequential import nominal_look_levels
+from perfci.verdicts.json_interface import judge_json
 from tools.study_pages import circumstances, fill
 
 PROCESS_SDS = (0.005, 0.01, 0.02, 0.04)
@@ -99,7 +99,7 @@ def ours(asked: Sequence[Case]) -> list[Answer]:
     pairs = dict.fromkeys(range(len(asked)), LOOKS[0])
     answers: dict[int, Answer] = {}
     while open_ones := [k for k in pairs if k not in answers]:
-        verdicts = judge_document(
+        verdicts = judge_json(
             {
                 "op": "decide",
                 "min_effect": BAR,
@@ -120,7 +120,7 @@ def fixed(pairs: int) -> Way:
 
     def way(asked: Sequence[Case]) -> list[Answer]:
         documents = [{"id": k, **case.first(pairs)} for k, case in enumerate(asked)]
-        verdicts = judge_document({"op": "compare", "min_effect": BAR, "cases": documents})
+        verdicts = judge_json({"op": "compare", "min_effect": BAR, "cases": documents})
         return [Answer(result["verdict"], pairs) for result in verdicts["results"]]
 
     return way
@@ -130,7 +130,7 @@ def pocock(asked: Sequence[Case]) -> list[Answer]:
     """Student's t of the pairs at the same looks, each at the level that Pocock-like spending by pairs
     leaves it.
     """
-    levels = look_levels(tuple(look / MOST for look in LOOKS))
+    levels = nominal_look_levels(tuple(look / MOST for look in LOOKS))
     return [_first_settled(_log_ratios(case), levels) for case in asked]
 
 

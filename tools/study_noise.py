@@ -37,11 +37,11 @@ from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.runner.suite_cells import Cell
 from perfci.stats import noise_model
 from perfci.store import Store, open_store
-from perfci.verdicts.compare.pairwise import confirm
-from perfci.verdicts.compare.side_costs import SideCosts
+from perfci.verdicts.compare.paired_log_costs import PairedLogCosts
+from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict
+from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule
 from perfci.verdicts.judged_series import select_judged_series
 from perfci.verdicts.process_levels import select_usable
-from perfci.verdicts.rule import MOVE_KINDS, Rule
 from tools.study_pages import circumstances, fill
 
 ROOT = Path(__file__).parent.parent
@@ -103,10 +103,10 @@ def line_of(series: Series, processes: Sequence[Process], sha: str, judge: Judge
     pairs = min(len(select_usable(base)), len(select_usable(head)))
     if counted := {s for p in select_usable(processes) if p.clock is Clock.EXACT for s in p.samples}:
         return Line(series.cell, series.metric.name, pairs, counted=tuple(sorted(counted)))
-    verdict = confirm(series, sha, sha, base, head, rule=Rule(bar=judge.bar))
+    verdict = confirmation_verdict(series, sha, sha, base, head, rule=Rule(bar=judge.bar))
     if verdict.interval is None or not verdict.base_level:
         return Line(series.cell, series.metric.name, pairs, why=verdict.reason)
-    sides = SideCosts.from_processes(series, base, head)
+    sides = PairedLogCosts.from_processes(series, base, head)
     shift = sides.estimate_shift()
     return Line(
         series.cell,

@@ -24,7 +24,7 @@ from perfci.measure.measure_script import (
 from perfci.model import PerfciError, Status, cell_name
 from perfci.report.number_format import format_count, format_duration, format_quantity, format_signed_percent
 from perfci.runner.user_script import parse_script_command
-from perfci.stats.location import median
+from perfci.stats.location_estimates import median
 
 SNIPPET = f"""\
 import json, os, time

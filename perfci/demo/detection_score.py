@@ -9,7 +9,7 @@ from perfci.demo.sample_repository import PlantedChange
 from perfci.model import Commit, Stage, Verdict, VerdictKind
 from perfci.report.number_format import format_count, format_percent, format_signed_percent
 from perfci.report.text_table import align_table
-from perfci.verdicts.rule import MOVE_KINDS
+from perfci.verdicts.comparison_rule import MOVE_KINDS
 
 ALARM_KINDS = (*MOVE_KINDS, VerdictKind.FAILED)
 """Verdicts that count as a detection."""

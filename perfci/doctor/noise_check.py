@@ -23,9 +23,9 @@ from perfci.stats.location_shift import Shift
 from perfci.stats.power import minimum_detectable_effect
 from perfci.store import open_store
 from perfci.verdicts.compare.decision_limits import DecisionLimits
-from perfci.verdicts.compare.side_costs import SideCosts
+from perfci.verdicts.compare.paired_log_costs import PairedLogCosts
+from perfci.verdicts.comparison_rule import Rule
 from perfci.verdicts.judged_series import select_judged_series
-from perfci.verdicts.rule import Rule
 
 AA_SUITE_FOLDER = Path(__file__).parent / "sample" / "perfci_aa"
 """The suite of the A/A run, which does the same steady work on every machine."""
@@ -145,6 +145,6 @@ def build_aa_measurement(session: MeasurementSession, sha: str, seconds: float) 
             raise PerfciError(f"an A/A process ended as {process.status}: {process.reason}")
     (series,) = select_judged_series(measured)
     base, head = ([p for p in measured[series] if p.role is role] for role in (Role.BASE, Role.HEAD))
-    sides = SideCosts.from_processes(series, base, head)
+    sides = PairedLogCosts.from_processes(series, base, head)
     log_ratios = tuple(float(log_ratio) for log_ratio in sides.head - sides.base)
     return AAMeasurement(series.label, seconds, log_ratios, sides.estimate_shift())

@@ -30,7 +30,7 @@ from perfci.model import (
     Status,
     Variant,
 )
-from perfci.stats.location import median
+from perfci.stats.location_estimates import median
 
 MAX_RESULTS = 10_000
 """Results in one file."""

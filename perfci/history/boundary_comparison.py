@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.series_histories import JudgedHistories
-from perfci.stats.location import median
+from perfci.stats.location_estimates import median
 from perfci.store.incidents.records import IncidentMember
 from perfci.store.queries.loaders import load_series_by_ids
-from perfci.verdicts.history.step_estimate import MAX_SIDE_POINTS, LevelPoint, StepEstimate, estimate_step
+from perfci.verdicts.history.step_evidence import MAX_SIDE_POINTS, LevelPoint, StepEstimate, estimate_step
 
 MAX_TESTED_SERIES = 50
 """Most series tested, the largest moves first: a user waits for the answer."""

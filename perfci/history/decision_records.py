@@ -16,8 +16,8 @@ from perfci.store.queries.verdict_derivations import (
     DecisionRecord,
     LookRecord,
 )
-from perfci.verdicts.compare.pairwise import Look
-from perfci.verdicts.rule import Rule
+from perfci.verdicts.compare.pairwise_verdict import Look
+from perfci.verdicts.comparison_rule import Rule
 
 DecisionKey = tuple[Series, str, str]
 """What a decision is about: a series, the base and the head."""

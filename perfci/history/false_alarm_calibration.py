@@ -15,17 +15,17 @@ from perfci.store.columns import EPOCH
 from perfci.store.queries.records import VerdictCount
 from perfci.store.queries.verdict_counts import count_aa_sessions, count_aa_verdicts, load_verdict_sequences
 from perfci.store.queries.verdict_derivations import load_aa_results
-from perfci.verdicts.calibration import (
+from perfci.verdicts.policy import Policy
+from perfci.verdicts.verdict_calibration import (
     Calibration,
     CalibrationWindow,
     FalseAlarmMeter,
     SeriesNoiseFloor,
     StagedKind,
-    count_candidates,
-    count_confirmations,
+    count_candidate_fates,
     count_false_alarms,
+    count_retracted_confirmations,
 )
-from perfci.verdicts.policy import Policy
 
 MeterName = TypeVar("MeterName", bound=str)
 
@@ -72,8 +72,8 @@ def _compute_window(
         count_false_alarms(_count_verdicts(counts)),
         _group_meters(counts, _get_suite_and_file),
         _group_meters(counts, lambda count: policy.class_of(count.series)),
-        count_candidates(sequences),
-        count_confirmations(sequences),
+        count_candidate_fates(sequences),
+        count_retracted_confirmations(sequences),
     )
 
 

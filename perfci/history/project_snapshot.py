@@ -21,7 +21,7 @@ from perfci.store.queries.result_summaries import ResultLevel, VisitRecord, load
 from perfci.store.verdict_store import load_change_points, load_verdict_records
 from perfci.verdicts.history.change_point_detection import NEWEST_POINTS
 from perfci.verdicts.history.release_creep import RELEASE_SIDE_POINTS, CreepHistory, Release
-from perfci.verdicts.history.step_estimate import MAX_SIDE_POINTS, LevelPoint
+from perfci.verdicts.history.step_evidence import MAX_SIDE_POINTS, LevelPoint
 from perfci.verdicts.incidents.step_causes import (
     HistoryContext,
     SessionVisit,

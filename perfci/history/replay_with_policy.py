@@ -18,10 +18,10 @@ from perfci.store.queries.measurements import load_sessions
 from perfci.store.queries.records import SessionRecord, VerdictRecord
 from perfci.store.queries.verdict_derivations import AAResult, DecisionRecord, load_aa_results, load_decisions
 from perfci.store.verdict_store import load_change_points, load_verdict_records
+from perfci.verdicts.compare.confirmation_candidates import compute_pair_noise
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
-from perfci.verdicts.compare.round_candidates import compute_pair_noise
+from perfci.verdicts.comparison_rule import MOVE_KINDS
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.rule import MOVE_KINDS
 
 NUMERIC_KINDS = (*MOVE_KINDS, VerdictKind.UNCHANGED, VerdictKind.INCONCLUSIVE)
 """The kinds of verdict that depend on the policy; a crash or a missing side does not."""

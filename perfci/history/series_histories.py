@@ -26,12 +26,12 @@ from perfci.store.verdict_store import save_change_points
 from perfci.verdicts.history.change_point_detection import (
     LevelHistory,
     SegmentationCache,
-    find_change_points_of_levels,
+    find_change_points_in_levels,
     segment_histories,
 )
-from perfci.verdicts.judged_series import StatusAndClock, find_cpu_twins, select_judged_by_status
+from perfci.verdicts.judged_series import StatusAndClock, pair_cpu_with_wall_series, select_judged_by_status
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.process_levels import is_clearly_cpu_bound, is_cpu_bound, summarize_result
+from perfci.verdicts.process_levels import is_cpu_bound, is_cpu_bound_by_levels, summarize_result
 
 ReadingSet = frozenset[StatusAndClock]
 """The statuses and clocks of a set of processes."""
@@ -83,7 +83,7 @@ class SeriesHistories:
         summarised = {series: levels for series, levels in judged.items() if series in self.summary_only}
         return (
             {series: [] for series in sorted(self.levels_by_series, key=lambda series: series.label)}
-            | find_change_points_of_levels(
+            | find_change_points_in_levels(
                 measured, self.repeating.__contains__, rules=policy.rule_for, cache=cache
             )
             | segment_histories(summarised, rules=policy.rule_for, cache=cache)
@@ -286,11 +286,11 @@ def select_judged_series(
         series: ReadingSet().union(*{point.readings for point in series_points})
         for series, series_points in points.items()
     }
-    wall_by_cpu = find_cpu_twins(readings)
+    wall_by_cpu = pair_cpu_with_wall_series(readings)
     unsure = [
         cpu
         for cpu, wall in wall_by_cpu.items()
-        if not is_clearly_cpu_bound(_get_levels_by_commit(points[cpu]), _get_levels_by_commit(points[wall]))
+        if not is_cpu_bound_by_levels(_get_levels_by_commit(points[cpu]), _get_levels_by_commit(points[wall]))
     ]
     samples = load_samples({*unsure, *(wall_by_cpu[cpu] for cpu in unsure)}) if unsure else {}
     waiting = {cpu for cpu in unsure if not is_cpu_bound(samples[cpu], samples[wall_by_cpu[cpu]])}

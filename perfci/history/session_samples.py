@@ -15,9 +15,9 @@ from perfci.history.select_pairs import (
 from perfci.model import Measured, Role, Series, Verdict
 from perfci.store.queries.records import MeasuredProcess
 from perfci.store.queries.verdict_derivations import DecisionRecord, LookRecord
-from perfci.verdicts.compare.pairwise import Look, interim_analysis, screen
+from perfci.verdicts.compare.pairwise_verdict import Look, interim_analysis, screening_verdict
+from perfci.verdicts.comparison_rule import Rule
 from perfci.verdicts.judged_series import ProcessesByCommit, group_judged_by_commit
-from perfci.verdicts.rule import Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,9 @@ class SessionSamples:
         base, head = self.get_screening_processes(verdict)
         if not base and not head:
             return None
-        return screen(verdict.series, verdict.base, verdict.head, base, head, rule=rule, prior_sd=prior_sd)
+        return screening_verdict(
+            verdict.series, verdict.base, verdict.head, base, head, rule=rule, prior_sd=prior_sd
+        )
 
     def get_screening_processes(self, verdict: Verdict) -> PairedProcesses:
         """The processes of both commits of a screening."""

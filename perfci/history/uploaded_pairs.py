@@ -29,7 +29,7 @@ from perfci.store.queries.verdict_derivations import (
 )
 from perfci.store.verdict_store import add_verdicts, load_verdict_records
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
-from perfci.verdicts.compare.pairwise import interim_analysis
+from perfci.verdicts.compare.pairwise_verdict import interim_analysis
 from perfci.verdicts.policy import Policy
 
 VerdictDecision = tuple[Verdict, DecisionRecord]

@@ -22,7 +22,7 @@ from perfci.store.queries.verdict_derivations import (
 )
 from perfci.store.verdict_store import load_verdict_records
 from perfci.verdicts.compare.false_discovery import control_false_discoveries
-from perfci.verdicts.compare.pairwise import Look
+from perfci.verdicts.compare.pairwise_verdict import Look
 
 
 @dataclass(frozen=True, slots=True)

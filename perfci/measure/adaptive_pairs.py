@@ -17,14 +17,14 @@ from perfci.history.select_pairs import PairedProcesses, find_complete_pairs, se
 from perfci.measure.comparison_questions import Question, plan_visits
 from perfci.measure.measurement_session import MeasurementSession
 from perfci.model import Role, Series, Stage, Verdict
-from perfci.stats.group_sequential import next_look
+from perfci.stats.group_sequential import next_look_pairs
 from perfci.stats.location_shift import NoisePrior, Shift
 from perfci.store.queries.verdict_derivations import DecisionRecord, LookRecord
 from perfci.verdicts.compare.false_discovery import control_false_discoveries, is_exact_verdict
-from perfci.verdicts.compare.pairwise import Look, interim_analysis
-from perfci.verdicts.compare.special_cases import have_equal_counts
+from perfci.verdicts.compare.nonstatistical_verdict import have_one_exact_value
+from perfci.verdicts.compare.pairwise_verdict import Look, interim_analysis
+from perfci.verdicts.comparison_rule import MOVE_KINDS
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.rule import MOVE_KINDS
 
 CONFIRMATION_PAIRS = 10
 """Fewest fresh pairs for a statistical confirmation.
@@ -121,7 +121,7 @@ class AdaptivePairing:
         for (question, verdict), after in zip(judged, controlled, strict=True):
             if after.kind is not verdict.kind:
                 spent = len(self._find_complete_pairs(question))
-                needed[question] = next_look(self.policy.default.planned_looks, spent) - spent
+                needed[question] = next_look_pairs(self.policy.default.planned_looks, spent) - spent
         return needed
 
     def _restore(self) -> None:
@@ -153,7 +153,7 @@ class AdaptivePairing:
         if len(self._find_complete_pairs(question)) != EXACT_COUNT_PAIRS:
             return False
         sides = self._collect_sides(question).values()
-        return bool(sides) and all(have_equal_counts(*both) for both in sides)
+        return bool(sides) and all(have_one_exact_value(*both) for both in sides)
 
     def _judge_questions(self, questions: Sequence[Question]) -> dict[Question, int]:
         """Take a look at each question, keep its verdicts and return how many more pairs each needs.

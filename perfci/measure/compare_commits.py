@@ -16,10 +16,10 @@ from perfci.model import ALTERNATING_FLAG, Commit, EnvironmentChange, Stage, Sta
 from perfci.policies import build_policy
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.store import Store
-from perfci.verdicts.compare.pooled_verdict import PooledVerdict, pool_series_shifts
-from perfci.verdicts.history.step_estimate import diff_environments
+from perfci.verdicts.compare.pooled_verdict import PooledVerdict, pooled_verdict_of_series
+from perfci.verdicts.comparison_rule import MOVE_KINDS
+from perfci.verdicts.history.step_evidence import diff_environments
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.rule import MOVE_KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def run_comparison(
         head=head,
         statuses=[*session.statuses, *confirmation.statuses],
         verdicts=[*confirmation.verdicts, *(v for v in screened if v.series not in replaced)],
-        pooled=pool_series_shifts(shifts, policy),
+        pooled=pooled_verdict_of_series(shifts, policy),
         environment=diff_environments(workbench.environment(base.sha), workbench.environment(head.sha)),
         in_turns=any(ALTERNATING_FLAG in process.flags for process in session.readings.list_processes()),
         hit_deadline=hit_deadline,

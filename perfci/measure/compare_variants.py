@@ -25,8 +25,8 @@ from perfci.policies import build_policy
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.store import Store
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
+from perfci.verdicts.comparison_rule import MOVE_KINDS
 from perfci.verdicts.goals.goal_clauses import Goal
-from perfci.verdicts.rule import MOVE_KINDS
 from perfci.verdicts.variants.variant_contrast import VariantContrast, VariantResults
 
 VARIANTS_KIND = "variants"

@@ -19,7 +19,7 @@ from perfci.runner.suite_cells import Cell, expand_cells
 from perfci.store import Store
 from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.records import MeasuredProcess
-from perfci.verdicts.goals.goal_clauses import Goal, parse_clause, require_metrics
+from perfci.verdicts.goals.goal_clauses import Goal, parse_clause, validate_goal_metrics
 from perfci.verdicts.goals.goal_verdict import ComparedSeries, GoalVerdict, judge_goal
 from perfci.verdicts.goals.tradeoffs import Tradeoff, find_tradeoffs
 from perfci.verdicts.policy import Policy
@@ -51,7 +51,7 @@ def require_known_metrics(goals: Sequence[Goal], discovery: Discovery, on_messag
                 if unit.startswith("seconds")
             }
             # Whether a benchmark also has CPU time is known only after a process ran.
-            require_metrics(goal, cpu_units | units)
+            validate_goal_metrics(goal, cpu_units | units)
         else:
             on_message(
                 f"the goal {goal.name!r} is not judged: {goal.match!r} fits no benchmark of this suite"
@@ -65,7 +65,7 @@ def require_recorded_metrics(goals: Sequence[Goal], recorded: Iterable[Series]) 
             series.metric.name: series.metric.unit for series in recorded if goal.matches_cell(series.cell)
         }
         if units:
-            require_metrics(goal, units)
+            validate_goal_metrics(goal, units)
 
 
 def build_goal_inputs(

@@ -25,12 +25,12 @@ from perfci.runner import visit_plan
 from perfci.stats.group_sequential import ALPHA
 from perfci.stats.location_shift import NoisePrior
 from perfci.store.queries.verdict_derivations import DecisionRecord
+from perfci.verdicts.compare.confirmation_candidates import compute_pair_noise, select_candidates
 from perfci.verdicts.compare.noise_prior import PRIOR_DF
-from perfci.verdicts.compare.pairwise import Look, screen
-from perfci.verdicts.compare.round_candidates import compute_pair_noise, select_candidates
+from perfci.verdicts.compare.pairwise_verdict import Look, screening_verdict
+from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule
 from perfci.verdicts.judged_series import group_judged_by_commit
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.rule import MOVE_KINDS, Rule
 
 RENEW_AFTER_S = 30.0
 """Seconds between restarts of the fork servers.
@@ -92,7 +92,7 @@ def screen_neighbours(readings: SessionReadings, pairs: NeighbourPairs, policy: 
             if base not in by_sha and head not in by_sha:
                 continue
             sides = by_sha.get(base, []), by_sha.get(head, [])
-            verdict = screen(series, base, head, *sides, rule=rule, prior_sd=noise_sd)
+            verdict = screening_verdict(series, base, head, *sides, rule=rule, prior_sd=noise_sd)
             decisions[build_decision_key(verdict)] = _build_decision(verdict, rule, noise_sd)
             row_ids = (*readings.get_row_ids(base, series), *readings.get_row_ids(head, series))
             verdicts.append(replace(verdict, evidence=row_ids))

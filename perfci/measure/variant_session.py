@@ -100,7 +100,7 @@ class VariantSession:
         for group in self.groups:
             for number, cell in group.cells.items():
                 rows = self.session.readings.get_cell_processes(self.sha, cell)
-                reason = numeric_parity.find_parity_failure([process for _, process in rows])
+                reason = numeric_parity.find_parity_failure_reason([process for _, process in rows])
                 if number > 0 and reason:
                     yield cell, reason
 
@@ -124,7 +124,7 @@ class VariantSession:
         if self.policy.class_of(series) is not MetricClass.NUMERICS:
             return None
         tolerance = find_numerics_tolerance(self.goals, series, self.policy)
-        return numeric_parity.check_numerics(series, base.parameters, *sides, tolerance)
+        return numeric_parity.check_numeric_parity(series, base.parameters, *sides, tolerance)
 
 
 def find_numerics_tolerance(goals: Sequence[Goal], series: Series, policy: Policy) -> float | None:

@@ -15,7 +15,7 @@ from perfci.verdicts.variants.ablation import (
     Ablation,
     AblationRow,
     find_total_verdict,
-    list_metric_rows,
+    list_ablation_rows,
     list_reported_series,
 )
 
@@ -60,7 +60,7 @@ def format_rejected_steps(ablation: Ablation) -> str:
 
 
 def _format_metric(ablation: Ablation, series: Series) -> str:
-    step_results = list_metric_rows(ablation, series.metric.name)
+    step_results = list_ablation_rows(ablation, series.metric.name)
     levels = format_levels([step_result.level for step_result in step_results], series.metric)
     previous_names = ["", *(step_result.step.name for step_result in step_results)]
     rows = [

@@ -8,7 +8,7 @@ from perfci.report.escaping import make_printable
 from perfci.report.number_format import format_count, format_percent
 from perfci.report.serializers import JsonFields, serialize_series
 from perfci.report.text_table import align_table
-from perfci.verdicts.calibration import (
+from perfci.verdicts.verdict_calibration import (
     Calibration,
     CalibrationWindow,
     CandidateCounts,
@@ -134,7 +134,7 @@ def format_effective_bar(floor: SeriesNoiseFloor) -> str:
     """Format the smallest change that counts for a series, and whether its noise floor raised it."""
     if not floor.bar:
         return "any change"
-    return f"raised to {format_percent(floor.bar)}" if floor.is_raised else format_percent(floor.bar)
+    return f"raised to {format_percent(floor.bar)}" if floor.raises_bar else format_percent(floor.bar)
 
 
 def _meter_row(name: str, meter: FalseAlarmMeter) -> tuple[str, ...]:
@@ -172,7 +172,7 @@ def serialize_noise_floor(floor: SeriesNoiseFloor) -> JsonFields:
         "noise_floor": floor.noise_floor,
         "comparisons": floor.comparisons,
         "bar": floor.bar,
-        "raised": floor.is_raised,
+        "raised": floor.raises_bar,
     }
 
 

@@ -14,10 +14,10 @@ from perfci.report.number_format import (
 )
 from perfci.report.text_table import align_table
 from perfci.report.verdict_sentences import level_change_phrase
-from perfci.verdicts.goals.goal_clauses import compute_unit_factor
+from perfci.verdicts.goals.goal_clauses import unit_conversion_factor
 from perfci.verdicts.goals.goal_verdict import ClauseVerdict, GoalOutcome, GoalVerdict
 from perfci.verdicts.goals.tradeoffs import Tradeoff
-from perfci.verdicts.variants.variant_contrast import get_benchmark_owner
+from perfci.verdicts.variants.variant_contrast import get_benchmark_class
 
 GLYPHS = {
     GoalOutcome.MET: "✓",
@@ -77,7 +77,7 @@ def tradeoff_sentence(trade: Tradeoff) -> str:
     memory``
     """
     series = trade.gain.series
-    cell = cell_name(get_benchmark_owner(series.benchmark.name) or series.benchmark.name, series.parameters)
+    cell = cell_name(get_benchmark_class(series.benchmark.name) or series.benchmark.name, series.parameters)
     gain, loss = _metric_change_phrase(trade.gain), _metric_change_phrase(trade.cost)
     return f"trade-off at {make_printable(cell)}: {gain}, but {loss}"
 
@@ -121,7 +121,7 @@ def format_clause_value(clause_verdict: ClauseVerdict, value: float) -> str:
         return f"{value:.3f}x"
     metric = clause_verdict.series.metric
     return format_quantity(
-        value * compute_unit_factor(clause_verdict.clause, metric.unit), metric.unit, metric.name
+        value * unit_conversion_factor(clause_verdict.clause, metric.unit), metric.unit, metric.name
     )
 
 
@@ -134,7 +134,7 @@ def format_clause_interval(clause_verdict: ClauseVerdict, interval: Interval) ->
     if clause_verdict.clause.is_ratio or clause_verdict.series is None:
         return f"[{interval.lo:.3f}, {interval.hi:.3f}]"
     metric = clause_verdict.series.metric
-    factor = compute_unit_factor(clause_verdict.clause, metric.unit)
+    factor = unit_conversion_factor(clause_verdict.clause, metric.unit)
     low, high = interval.lo * factor, interval.hi * factor
     scale = choose_scale((low, high), metric.unit, metric.name)
     return f"[{format_significant_digits(low / scale.factor)}, {scale.format_value(high)}]"

@@ -17,7 +17,7 @@ from perfci.verdicts.variants.variant_contrast import (
     VariantContrast,
     VariantRejection,
     VariantResults,
-    get_benchmark_owner,
+    get_benchmark_class,
 )
 
 HEADINGS = ("", "metric", "variant", "base", "head", "change", "95 % interval", "pairs", "verdict")
@@ -56,7 +56,7 @@ def rejection_sentence(rejection: VariantRejection) -> str:
 def rejected_variant_name(rejection: VariantRejection) -> str:
     """Return the name of a rejected variant, as its class with its parameters."""
     return make_printable(
-        cell_name(get_benchmark_owner(rejection.benchmark) or rejection.benchmark, rejection.parameters)
+        cell_name(get_benchmark_class(rejection.benchmark) or rejection.benchmark, rejection.parameters)
     )
 
 

@@ -18,7 +18,7 @@ def pocock_spending(fraction: float, alpha: float = ALPHA) -> float:
     return alpha * math.log1p((math.e - 1) * min(max(fraction, 0.0), 1.0))
 
 
-def look_levels(fractions: tuple[float, ...], alpha: float = ALPHA) -> tuple[float, ...]:
+def nominal_look_levels(fractions: tuple[float, ...], alpha: float = ALPHA) -> tuple[float, ...]:
     """One-sided nominal level of every look, so that all looks together spend ``alpha``.
 
     ``fractions`` are the shares of the final information, increasing. The score S(t) of a full
@@ -58,7 +58,7 @@ GRID_REACH, GRID_POINTS = 6.0, 1201
 0.01."""
 
 
-def spending_plan(information: Sequence[float], looks: Sequence[int], cap: int) -> tuple[float, ...]:
+def plan_error_spending(information: Sequence[float], looks: Sequence[int], cap: int) -> tuple[float, ...]:
     """Share of the error that may be spent by each look, from the information share it had.
 
     Information-based monitoring (Mehta & Tsiatis 2001): a quiet benchmark has all it needs at its
@@ -81,7 +81,7 @@ INFORMATION_STEP = 0.05
 its levels come from the cache."""
 
 
-def next_look(looks: Sequence[int], pairs: int) -> int:
+def next_look_pairs(looks: Sequence[int], pairs: int) -> int:
     """Number of pairs of the next look; after the last, the present number."""
     return min((look for look in looks if look > pairs), default=pairs)
 

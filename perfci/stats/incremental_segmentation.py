@@ -22,9 +22,9 @@ from perfci.stats.boundary_test import (
     BoundaryTest,
     BoundaryTestCache,
     RemovedBoundary,
-    sort_points,
+    sort_with_median,
 )
-from perfci.stats.location import Floats
+from perfci.stats.location_estimates import Floats
 from perfci.stats.noise_model import ar1_inflation
 from perfci.stats.segmentation import (
     CLIP_REACH,
@@ -247,7 +247,7 @@ def _variance_inflation(clipped: Floats, edges: Sequence[int]) -> float:
     share that estimating the levels hides (Kendall 1954): r + k (1 + 3 r) / n.
     """
     parts = [clipped[start:end] for start, end in pairwise(edges)]
-    residuals = np.concatenate([part - sort_points(part)[1] for part in parts])
+    residuals = np.concatenate([part - sort_with_median(part)[1] for part in parts])
     r = float((residuals[1:] * residuals[:-1]).mean() / max(float((residuals**2).mean()), 1e-12))
     # estimating a level from few points makes their residuals look less correlated than they are
     hidden = (len(edges) - 1) * (1 + 3 * max(r, 0.0)) / len(clipped)

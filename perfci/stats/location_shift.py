@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import fdtr, fdtrc, stdtr, stdtrit
 
-from perfci.stats.location import MAD_TO_SIGMA, Floats
+from perfci.stats.location_estimates import MAD_TO_SIGMA, Floats
 
 LEVEL_RESOLUTION = 5e-4
 """Smallest standard deviation of a process level: 0.05 %. Ties in a coarse clock are not certainty."""

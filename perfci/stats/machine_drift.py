@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfci.stats.location import MAD_TO_SIGMA, Floats
+from perfci.stats.location_estimates import MAD_TO_SIGMA, Floats
 
 Ints = NDArray[np.int64]
 """An int64 array."""
@@ -69,7 +69,7 @@ def _fit_without_drift(
     values: Floats, cell_ids: Ints, series_ids: Ints
 ) -> tuple[DriftCorrectedValues, float]:
     """Standard deviations without any drift, and their mean log likelihood."""
-    residuals = values - cell_levels(values, np.ones(len(values)), cell_ids)
+    residuals = values - level_of_each_cell(values, np.ones(len(values)), cell_ids)
     sds = _estimate_sds(residuals, np.zeros(len(values)), series_ids)
     return DriftCorrectedValues(values, sds), _mean_log_likelihood(residuals, sds)
 
@@ -81,24 +81,24 @@ def _backfit_drift(
     likelihood."""
     corrected = _fit_without_drift(values, cell_ids, series_ids)[0]
     for _ in range(BACKFITTING_PASSES):
-        residuals = values - cell_levels(corrected.values, corrected.sds, cell_ids)
+        residuals = values - level_of_each_cell(corrected.values, corrected.sds, cell_ids)
         scores = np.clip(
             residuals / _estimate_sds(residuals, np.zeros(len(values)), series_ids),
             -RESIDUAL_CLIP_SIGMAS,
             RESIDUAL_CLIP_SIGMAS,
         )
-        drift = neighbour_mean(scores, cell_ids, reach)
+        drift = mean_of_time_neighbours(scores, cell_ids, reach)
         # zero is the undisturbed machine, so that correction only ever makes values faster
         drift -= np.quantile(drift, BASELINE_QUANTILE)
         effect = _drift_effect(drift, residuals, series_ids)
         sds = _estimate_sds(residuals - effect, np.maximum(drift, 0), series_ids)
         corrected = DriftCorrectedValues(values - effect, sds)
     return corrected, _mean_log_likelihood(
-        corrected.values - cell_levels(corrected.values, corrected.sds, cell_ids), corrected.sds
+        corrected.values - level_of_each_cell(corrected.values, corrected.sds, cell_ids), corrected.sds
     )
 
 
-def neighbour_mean(scores: Floats, cell_ids: Ints, reach: int) -> Floats:
+def mean_of_time_neighbours(scores: Floats, cell_ids: Ints, reach: int) -> Floats:
     """Mean over neighbours in time, a value's own cell left out, so that no value explains itself."""
     total, count = np.zeros(len(scores)), np.zeros(len(scores))
     for lag in range(1, reach + 1):
@@ -149,7 +149,7 @@ def _indices_by_group(group_ids: Ints) -> list[Ints]:
     return np.split(order, np.flatnonzero(np.diff(group_ids[order])) + 1)
 
 
-def cell_levels(values: Floats, sds: Floats, cell_ids: Ints) -> Floats:
+def level_of_each_cell(values: Floats, sds: Floats, cell_ids: Ints) -> Floats:
     """Level of each value's cell, shape (n,)."""
     levels = np.zeros(len(values))
     for members in _indices_by_group(cell_ids):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from perfci.stats.location import MAD_TO_SIGMA, Floats
+from perfci.stats.location_estimates import MAD_TO_SIGMA, Floats
 from perfci.stats.location_shift import NoisePrior
 
 FLOOR_QUANTILE = 0.95

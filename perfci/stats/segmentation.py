@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfci.stats.location import MAD_TO_SIGMA, Floats
+from perfci.stats.location_estimates import MAD_TO_SIGMA, Floats
 
 CLIP_SIGMAS = 3.0
 """Points further from the running median are clipped to this distance, so that spikes form no level

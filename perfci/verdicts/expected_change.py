@@ -56,7 +56,7 @@ class ExpectedChange:
             for candidate in (metric, benchmark, cell, f"{benchmark}.{metric}")
         )
 
-    def covers_verdict(self, verdict: Verdict) -> bool:
+    def allows_verdict(self, verdict: Verdict) -> bool:
         """Whether the verdict's change is expected."""
         return verdict.ratio is not None and self.allows_change(
             verdict.series, verdict.ratio - 1, verdict.noise_floor or 0.0
@@ -68,7 +68,7 @@ class ExpectedChange:
         as_large = abs(relative_change) <= abs(self.change) + max(noise, MIN_NOISE)
         return self.matches_series(series) and relative_change * self.change > 0 and as_large
 
-    def compute_outcome(self, verdicts: Iterable[Verdict]) -> ExpectedChangeOutcome:
+    def compare_with_verdicts(self, verdicts: Iterable[Verdict]) -> ExpectedChangeOutcome:
         """Compare with the regressions among verdicts."""
         worse = [
             verdict
@@ -79,7 +79,7 @@ class ExpectedChange:
             return ExpectedChangeOutcome.NOT_SEEN
         return (
             ExpectedChangeOutcome.AS_EXPECTED
-            if all(map(self.covers_verdict, worse))
+            if all(map(self.allows_verdict, worse))
             else ExpectedChangeOutcome.MORE_THAN_EXPECTED
         )
 

@@ -36,7 +36,7 @@ def select_judged_by_status(
 ) -> list[Series]:
     """Judged series from statuses alone; ``computes`` says of CPU time and its wall twin whether
     the benchmark computes."""
-    twins = find_cpu_twins(statuses)
+    twins = pair_cpu_with_wall_series(statuses)
     waiting = {cpu for cpu, wall in twins.items() if not computes(cpu, wall)}
     informational = waiting | {wall for cpu, wall in twins.items() if cpu not in waiting}
     available = {
@@ -63,7 +63,7 @@ def collect_statuses(processes: Mapping[Series, Iterable[Process]]) -> dict[Seri
     }
 
 
-def find_cpu_twins(statuses: StatusesBySeries) -> dict[Series, Series]:
+def pair_cpu_with_wall_series(statuses: StatusesBySeries) -> dict[Series, Series]:
     """Series of CPU seconds, each with the series the same processes read with another clock."""
     cpu_series = [series for series in statuses if series.metric.name.startswith(CPU_METRIC_PREFIX)]
     if not cpu_series:
@@ -93,7 +93,7 @@ def group_judged_by_commit(
         series: [process for commit_processes in by_sha.values() for process in commit_processes]
         for series, by_sha in processes.items()
     }
-    twins = find_cpu_twins(collect_statuses(pooled))
+    twins = pair_cpu_with_wall_series(collect_statuses(pooled))
     return {
         series: _add_failures(processes[series], processes[twins[series]])
         if series in twins

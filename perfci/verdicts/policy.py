@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from perfci.model import Metric, MetricClass, Series
-from perfci.verdicts.rule import Rule
+from perfci.verdicts.comparison_rule import Rule
 
 ALLOCATOR_BLOCK_BYTES = 512
 """Block size of PyTorch's caching allocator (``kMinBlockSize`` in CUDACachingAllocator)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from perfci.model import ALTERNATING_FLAG, Clock, Point, Process, ResultSummary, Status
-from perfci.stats.location import lower_quartile, median, trimmed_mean, warmup_length
+from perfci.stats.location_estimates import lower_quartile, median, trimmed_mean, warmup_length
 
 DISQUALIFYING_PREFIXES = ("throttled", "shared_gpu")
 """Prefixes of flags of processes that did not have the machine to themselves: shown, never judged."""
@@ -33,7 +33,7 @@ def judged_level(point: Point) -> float | None:
     return _median_or_summary_level(select_usable(point.processes), point)
 
 
-def point_level(point: Point) -> float | None:
+def displayed_level(point: Point) -> float | None:
     """Level to show: the judged one, or that of flagged processes if there are no others."""
     return _median_or_summary_level(select_displayed(point.processes), point)
 
@@ -119,7 +119,7 @@ def is_cpu_bound(cpu: Sequence[Process], wall: Sequence[Process]) -> bool:
     return not shares or max(shares) >= MIN_CPU_SHARE
 
 
-def is_clearly_cpu_bound(cpu: Mapping[int, float], wall: Mapping[int, float]) -> bool:
+def is_cpu_bound_by_levels(cpu: Mapping[int, float], wall: Mapping[int, float]) -> bool:
     """Whether levels alone show it: if every sample had a small CPU share, so would the levels."""
     return any(
         level >= MIN_CPU_SHARE * wall[commit] for commit, level in cpu.items() if wall.get(commit, 0) > 0

@@ -16,7 +16,7 @@ from perfci.store import open_store
 from perfci.store.verdict_store import add_verdicts, load_change_points, load_verdict_records
 from perfci.store.writes.measured_sessions import add_run, start_session
 from perfci.store.writes.row_ids import upsert_commits
-from perfci.verdicts.compare.pairwise import interim_analysis
+from perfci.verdicts.compare.pairwise_verdict import interim_analysis
 from perfci.verdicts.history.change_point_detection import find_change_points as moves_of
 from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series
 from tests.support.stored_runs import replace_change_points

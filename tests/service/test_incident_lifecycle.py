@@ -14,8 +14,8 @@ from perfci.store.incidents.exemptions import end_mute, load_mutes
 from perfci.store.incidents.records import IncidentRecord
 from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_destination
 from perfci.store.writes.measured_sessions import add_run, finish_session, start_session
+from perfci.verdicts.comparison_rule import Rule
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.rule import Rule
 from tests.support.builders import (
     NOON,
     PROJECT,

@@ -9,7 +9,7 @@ from perfci.stats.boundary_test import (
     compute_boundary_statistics,
     critical_separation,
     rank_separation,
-    sort_points,
+    sort_with_median,
 )
 
 RNG = np.random.default_rng(5)
@@ -42,7 +42,7 @@ def test_a_short_side_needs_more_sigmas() -> None:
 
 @pytest.mark.parametrize("points", [BEFORE, BEFORE[:7], BEFORE[:1]])
 def test_the_middle_is_the_median(points: np.ndarray) -> None:
-    assert sort_points(points)[1] == np.median(points)
+    assert sort_with_median(points)[1] == np.median(points)
 
 
 def test_rank_separation_counts_ties_half() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from perfci.stats.location import lower_quartile, median, warmup_length
+from perfci.stats.location_estimates import lower_quartile, median, warmup_length
 
 
 def test_the_median_ignores_a_wild_sample() -> None:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from perfci.stats.multiple_comparisons import clopper_pearson_interval, is_one_sided, pool_shifts
+from perfci.stats.binomial_tests import clopper_pearson_interval, passes_sign_test
+from perfci.stats.random_effects import pool_shifts
 
 SHIFTS = st.lists(st.floats(-0.2, 0.2), min_size=2, max_size=30)
 
@@ -67,11 +68,11 @@ def test_agreement_never_makes_it_surer_than_the_errors_are(centres: list[float]
 
 
 def test_four_of_four_may_be_chance_and_five_of_five_are_not() -> None:
-    assert not is_one_sided([0.1] * 4)
-    assert is_one_sided([0.1] * 5)
-    assert not is_one_sided([0.1] * 14 + [-0.1] * 6)
-    assert is_one_sided([-0.1] * 15 + [0.1] * 5)
-    assert not is_one_sided([0.0] * 20)
+    assert not passes_sign_test([0.1] * 4)
+    assert passes_sign_test([0.1] * 5)
+    assert not passes_sign_test([0.1] * 14 + [-0.1] * 6)
+    assert passes_sign_test([-0.1] * 15 + [0.1] * 5)
+    assert not passes_sign_test([0.0] * 20)
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from perfci.stats.commit_levels import estimate_commit_levels, find_alternative_steps, segment_commit_levels
+from perfci.stats.commit_level_steps import (
+    estimate_commit_levels,
+    find_alternative_steps,
+    segment_commit_levels,
+)
 from perfci.stats.machine_drift import (
     DriftCorrectedValues,
     correct_machine_drift,
-    neighbour_mean,
+    mean_of_time_neighbours,
     weighted_huber_location,
 )
 
@@ -59,7 +63,7 @@ def test_a_quiet_machine_is_left_alone() -> None:
 
 
 def test_no_value_votes_on_its_own_mood() -> None:
-    shared = neighbour_mean(np.array([0.0, 9.0, 0.0]), np.array([0, 1, 2]), reach=1)
+    shared = mean_of_time_neighbours(np.array([0.0, 9.0, 0.0]), np.array([0, 1, 2]), reach=1)
 
     assert shared.tolist() == [9.0, 0.0, 9.0]
 

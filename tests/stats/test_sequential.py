@@ -4,22 +4,28 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from perfci.stats.group_sequential import ALPHA, look_levels, next_look, pocock_spending, spending_plan
+from perfci.stats.group_sequential import (
+    ALPHA,
+    next_look_pairs,
+    nominal_look_levels,
+    plan_error_spending,
+    pocock_spending,
+)
 
 
 def test_one_look_may_spend_everything() -> None:
-    assert look_levels((1.0,)) == pytest.approx((ALPHA,))
+    assert nominal_look_levels((1.0,)) == pytest.approx((ALPHA,))
 
 
 def test_four_equal_looks_are_close_to_pocock_boundaries() -> None:
-    boundaries = -ndtri(np.array(look_levels((0.25, 0.5, 0.75, 1.0))))
+    boundaries = -ndtri(np.array(nominal_look_levels((0.25, 0.5, 0.75, 1.0))))
 
     assert boundaries == pytest.approx([2.37, 2.37, 2.36, 2.35], abs=0.03)  # Pocock 1977: 2.361 at every look
 
 
 def test_all_looks_together_keep_the_error() -> None:
     fractions = (0.25, 0.4, 0.6, 1.0)
-    boundaries = -ndtri(np.array(look_levels(fractions)))
+    boundaries = -ndtri(np.array(nominal_look_levels(fractions)))
     steps = np.random.default_rng(6).normal(0, np.sqrt(np.diff((0.0, *fractions))), (40_000, 4))
     scores = np.cumsum(steps, axis=1) / np.sqrt(fractions)
 
@@ -32,7 +38,10 @@ def test_spending_starts_at_nothing_and_ends_at_alpha() -> None:
 
 
 def test_a_quiet_benchmark_may_spend_early_and_keeps_something() -> None:
-    quiet, noisy = spending_plan([40.0, 60.0], [5, 8], 20), spending_plan([0.01, 0.02], [5, 8], 20)
+    quiet, noisy = (
+        plan_error_spending([40.0, 60.0], [5, 8], 20),
+        plan_error_spending([0.01, 0.02], [5, 8], 20),
+    )
 
     assert noisy == pytest.approx((0.25, 0.4))
     assert quiet[0] > noisy[0]
@@ -40,7 +49,7 @@ def test_a_quiet_benchmark_may_spend_early_and_keeps_something() -> None:
 
 
 def test_plans_only_grow_and_end_with_everything() -> None:
-    plan = spending_plan([0.9, 0.2, 0.1, 0.1], [5, 8, 12, 20], 20)
+    plan = plan_error_spending([0.9, 0.2, 0.1, 0.1], [5, 8, 12, 20], 20)
 
     assert list(plan) == sorted(set(plan))
     assert plan[-1] == 1.0
@@ -49,16 +58,16 @@ def test_plans_only_grow_and_end_with_everything() -> None:
 def test_every_look_has_something_to_spend_however_many_there_are() -> None:
     looks = list(range(5, 21))
 
-    levels = look_levels(spending_plan([40.0] * len(looks), looks, 20))
+    levels = nominal_look_levels(plan_error_spending([40.0] * len(looks), looks, 20))
 
     assert min(levels) > 0.0005
-    assert spending_plan([40.0] * len(looks), looks, 20)[-1] == 1.0
+    assert plan_error_spending([40.0] * len(looks), looks, 20)[-1] == 1.0
 
 
 def test_plans_that_begin_alike_have_the_same_levels_so_far() -> None:
-    assert look_levels((0.2, 0.5, 1.0))[:2] == look_levels((0.2, 0.5))
+    assert nominal_look_levels((0.2, 0.5, 1.0))[:2] == nominal_look_levels((0.2, 0.5))
 
 
 def test_the_next_look_is_the_next_planned_one() -> None:
-    assert next_look((5, 8, 12, 20), 6) == 8
-    assert next_look((5, 8, 12, 20), 20) == 20
+    assert next_look_pairs((5, 8, 12, 20), 6) == 8
+    assert next_look_pairs((5, 8, 12, 20), 20) == 20

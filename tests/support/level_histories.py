@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from perfci.model import ChangePoint, Commit, Environment, Machine, Series
 from perfci.verdicts.history.change_point_detection import segment_history
-from perfci.verdicts.history.step_estimate import LevelPoint
+from perfci.verdicts.history.step_evidence import LevelPoint
 from perfci.verdicts.incidents.step_causes import HistoryContext, SessionVisit
 from tests.support.builders import NOON, PROJECT, a_commit, a_sha
 

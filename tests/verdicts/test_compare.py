@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.model import Clock, Process, Stage, Verdict, VerdictKind
-from perfci.verdicts.compare.pairwise import confirm, interim_analysis, screen
-from perfci.verdicts.rule import Rule
+from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict, interim_analysis, screening_verdict
+from perfci.verdicts.comparison_rule import Rule
 from tests.support.builders import a_process, a_series
 
 properties = settings(derandomize=True, deadline=None, max_examples=40)
@@ -34,7 +34,7 @@ def exact(*values: float) -> list[Process]:
 
 
 def judge(base: Sequence[Process], head: Sequence[Process], **rule: object) -> VerdictKind:
-    return confirm(TIME, "base", "head", base, head, rule=Rule(**rule)).kind  # type: ignore[arg-type]
+    return confirmation_verdict(TIME, "base", "head", base, head, rule=Rule(**rule)).kind  # type: ignore[arg-type]
 
 
 def among_equals(base: Sequence[Process], head: Sequence[Process], aa: Sequence[float]) -> Verdict:
@@ -45,7 +45,7 @@ def among_equals(base: Sequence[Process], head: Sequence[Process], aa: Sequence[
 
 
 def test_a_slowdown_of_eight_percent_is_a_regression() -> None:
-    verdict = confirm(TIME, "base", "head", side(1.0), side(1.08))
+    verdict = confirmation_verdict(TIME, "base", "head", side(1.0), side(1.08))
 
     assert verdict.kind is VerdictKind.REGRESSION
     assert verdict.ratio == pytest.approx(1.08, abs=0.015)
@@ -63,13 +63,13 @@ def test_the_reason_is_one_plain_sentence() -> None:
     base = [a_process(1.0, pair=k) for k in range(8)]
     head = [a_process(1.1, pair=k) for k in range(8)]
 
-    assert confirm(TIME, "base", "head", base, head).reason == (
+    assert confirmation_verdict(TIME, "base", "head", base, head).reason == (
         "+10.0% over 8 pairs, interval +9.9% to +10.1%: beyond the bar of 5.0%, and half of it is excluded."
     )
 
 
 def test_nothing_changed_is_unchanged_and_says_what_it_could_have_seen() -> None:
-    verdict = confirm(TIME, "base", "head", side(1.0), side(1.0, seed=1))
+    verdict = confirmation_verdict(TIME, "base", "head", side(1.0), side(1.0, seed=1))
 
     assert verdict.kind is VerdictKind.UNCHANGED
     assert verdict.mde is not None
@@ -79,7 +79,9 @@ def test_nothing_changed_is_unchanged_and_says_what_it_could_have_seen() -> None
 
 
 def test_noise_that_hides_the_bar_is_inconclusive_with_the_pairs_that_would_decide() -> None:
-    verdict = confirm(TIME, "base", "head", side(1.0, 5, sd=0.05, seed=2), side(1.0, 5, sd=0.05, seed=3))
+    verdict = confirmation_verdict(
+        TIME, "base", "head", side(1.0, 5, sd=0.05, seed=2), side(1.0, 5, sd=0.05, seed=3)
+    )
 
     assert verdict.kind is VerdictKind.INCONCLUSIVE
     assert verdict.pairs_to_decide is not None
@@ -89,8 +91,8 @@ def test_noise_that_hides_the_bar_is_inconclusive_with_the_pairs_that_would_deci
 def test_screening_is_more_sensitive_than_confirmation() -> None:
     base, head = side(1.0, 6, sd=0.03), side(1.07, 6, sd=0.03, seed=5)
 
-    assert screen(TIME, "base", "head", base, head).kind is VerdictKind.REGRESSION
-    assert confirm(TIME, "base", "head", base, head).kind is VerdictKind.INCONCLUSIVE
+    assert screening_verdict(TIME, "base", "head", base, head).kind is VerdictKind.REGRESSION
+    assert confirmation_verdict(TIME, "base", "head", base, head).kind is VerdictKind.INCONCLUSIVE
 
 
 def test_strict_asks_for_the_whole_interval_beyond_the_bar() -> None:
@@ -102,7 +104,7 @@ def test_strict_asks_for_the_whole_interval_beyond_the_bar() -> None:
 
 
 def test_a_throughput_that_falls_is_a_regression() -> None:
-    verdict = confirm(THROUGHPUT, "base", "head", side(100.0), side(90.0))
+    verdict = confirmation_verdict(THROUGHPUT, "base", "head", side(100.0), side(90.0))
 
     assert verdict.kind is VerdictKind.REGRESSION
     assert verdict.ratio == pytest.approx(0.9, abs=0.01)
@@ -128,8 +130,8 @@ def test_a_raised_bar_does_not_prove_more_changes_away() -> None:
 def test_a_known_spread_decides_sooner() -> None:
     base, head = side(1.0, 3, sd=0.03, seed=8), side(1.1, 3, sd=0.03, seed=9)
 
-    alone = screen(TIME, "base", "head", base, head)
-    informed = screen(TIME, "base", "head", base, head, prior_sd=0.02)
+    alone = screening_verdict(TIME, "base", "head", base, head)
+    informed = screening_verdict(TIME, "base", "head", base, head, prior_sd=0.02)
 
     assert alone.interval is not None
     assert informed.interval is not None
@@ -140,14 +142,14 @@ def test_pairs_belong_together_by_number_and_flagged_processes_do_not_count() ->
     base, head = side(1.0, 8), side(1.0, 8, seed=1)
     head[2] = a_process(9.0, pair=2, flags=("throttled",))
 
-    verdict = confirm(TIME, "base", "head", base, list(reversed(head)))
+    verdict = confirmation_verdict(TIME, "base", "head", base, list(reversed(head)))
 
     assert (verdict.kind, verdict.pairs) == (VerdictKind.UNCHANGED, 7)
     assert verdict.reason.endswith("Not judged: 1 of 16 processes, flagged throttled.")
 
 
 def test_one_pair_says_how_much_and_nothing_more() -> None:
-    verdict = screen(TIME, "base", "head", side(1.0, 1), side(1.5, 1))
+    verdict = screening_verdict(TIME, "base", "head", side(1.0, 1), side(1.5, 1))
 
     assert (verdict.kind, verdict.interval, verdict.mde) == (VerdictKind.INCONCLUSIVE, None, None)
     assert verdict.ratio == pytest.approx(1.5, abs=0.05)
@@ -195,7 +197,7 @@ def test_a_rate_is_judged_as_the_time_it_takes(effect: float, seed: int) -> None
         [a_process(*(1 / s for s in p.samples), pair=p.pair) for p in each_side] for each_side in (base, head)
     ]
 
-    times, rate = judge(base, head), confirm(THROUGHPUT, "base", "head", rates[0], rates[1]).kind
+    times, rate = judge(base, head), confirmation_verdict(THROUGHPUT, "base", "head", rates[0], rates[1]).kind
 
     assert times is rate
 
@@ -204,4 +206,4 @@ def test_judges_a_process_whose_flag_only_tells_how_it_was_started() -> None:
     base = [a_process(1.0 + n / 1000, pair=n, flags=("spawned: 2 threads are running",)) for n in range(6)]
     head = [a_process(1.0 + n / 1000, pair=n, flags=("spawned: 2 threads are running",)) for n in range(6)]
 
-    assert screen(a_series(), "a" * 40, "b" * 40, base, head).pairs == 6
+    assert screening_verdict(a_series(), "a" * 40, "b" * 40, base, head).pairs == 6

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from perfci.model import Process, VerdictKind
 from perfci.stats.location_shift import NoisePrior, shrink_error
 from perfci.verdicts.compare.decision_limits import DecisionLimits
-from perfci.verdicts.compare.pairwise import confirm, interim_analysis
-from perfci.verdicts.compare.side_costs import SideCosts
-from perfci.verdicts.json_filters import judge_document
-from perfci.verdicts.rule import Rule
+from perfci.verdicts.compare.paired_log_costs import PairedLogCosts
+from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict, interim_analysis
+from perfci.verdicts.comparison_rule import Rule
+from perfci.verdicts.json_interface import judge_json
 from tests.support.builders import a_process, a_series
 
 properties = settings(derandomize=True, deadline=None, max_examples=60)
@@ -47,7 +47,7 @@ def pairs(draw: st.DrawFn, fewest: int = 2, most: int = 12, effects: tuple[float
 
 def answer(base: Levels, head: Levels, **more: Any) -> dict[str, Any]:
     case = {"id": 1, "base": [[level] for level in base], "head": [[level] for level in head], **more}
-    (result,) = judge_document({"op": "compare", "min_effect": 0.05, "cases": [case]})["results"]
+    (result,) = judge_json({"op": "compare", "min_effect": 0.05, "cases": [case]})["results"]
     return dict(result)
 
 
@@ -76,8 +76,10 @@ def test_bytes_and_mebibytes_are_judged_alike(sides: Pairs) -> None:
     base, head = ([2.0**30 * x for x in levels] for levels in sides)
     mebibytes = replace(MEMORY, metric=replace(MEMORY.metric, unit="MiB"))
 
-    whole = confirm(MEMORY, "a", "b", side(base), side(head))
-    small = confirm(mebibytes, "a", "b", side([x / 2**20 for x in base]), side([x / 2**20 for x in head]))
+    whole = confirmation_verdict(MEMORY, "a", "b", side(base), side(head))
+    small = confirmation_verdict(
+        mebibytes, "a", "b", side([x / 2**20 for x in base]), side([x / 2**20 for x in head])
+    )
 
     assert whole.kind is small.kind
     assert whole.ratio == pytest.approx(small.ratio, rel=1e-9)
@@ -101,8 +103,10 @@ def test_the_order_of_pairs_changes_nothing(sides: Pairs, random: Any) -> None:
 def test_throughput_is_judged_as_the_time_it_is_the_inverse_of(sides: Pairs) -> None:
     base, head = sides
 
-    time = confirm(TIME, "a", "b", side(base), side(head))
-    throughput = confirm(THROUGHPUT, "a", "b", side([1 / x for x in base]), side([1 / x for x in head]))
+    time = confirmation_verdict(TIME, "a", "b", side(base), side(head))
+    throughput = confirmation_verdict(
+        THROUGHPUT, "a", "b", side([1 / x for x in base]), side([1 / x for x in head])
+    )
 
     assert throughput.kind is time.kind
     assert throughput.ratio == pytest.approx(1 / (time.ratio or math.nan), rel=1e-4)
@@ -114,7 +118,8 @@ def test_swapping_base_and_head_mirrors_the_verdict(sides: Pairs) -> None:
     base, head = sides
 
     forth, back = (
-        confirm(TIME, "a", "b", side(item), side(other)) for item, other in ((base, head), (head, base))
+        confirmation_verdict(TIME, "a", "b", side(item), side(other))
+        for item, other in ((base, head), (head, base))
     )
 
     assert back.kind is MIRRORED.get(forth.kind, forth.kind)
@@ -168,9 +173,9 @@ def test_ties_are_no_certainty(sides: Pairs, times: int) -> None:
 def test_zero_on_both_sides_is_unchanged_and_on_one_side_no_ratio() -> None:
     nothing, something = [a_process(0.0, pair=0)], [a_process(1.0, pair=0)]
 
-    assert confirm(TIME, "a", "b", nothing, nothing).kind is VerdictKind.UNCHANGED
-    assert confirm(TIME, "a", "b", something, nothing).kind is VerdictKind.NOT_COMPARABLE
-    assert confirm(TIME, "a", "b", nothing, something).kind is VerdictKind.NOT_COMPARABLE
+    assert confirmation_verdict(TIME, "a", "b", nothing, nothing).kind is VerdictKind.UNCHANGED
+    assert confirmation_verdict(TIME, "a", "b", something, nothing).kind is VerdictKind.NOT_COMPARABLE
+    assert confirmation_verdict(TIME, "a", "b", nothing, something).kind is VerdictKind.NOT_COMPARABLE
 
 
 @properties
@@ -179,7 +184,7 @@ def test_a_single_pair_decides_nothing(before: float, after: float) -> None:
     result = answer([before], [after])
 
     assert (result["verdict"], result["ci"], result["confident"]) == ("inconclusive", None, False)
-    assert confirm(TIME, "a", "b", side([before], 0.0), side([after], 0.0)).interval is None
+    assert confirmation_verdict(TIME, "a", "b", side([before], 0.0), side([after], 0.0)).interval is None
 
 
 @properties
@@ -191,7 +196,7 @@ def test_what_is_no_number_is_refused_at_the_door_in_one_sentence(
     case: dict[str, Any] = {"id": 7, "base": base, "head": head, "aa": [0.01]}
     case[where][0] = wrong if where == "aa" else [wrong]
 
-    (result,) = judge_document({"op": "compare", "cases": [case]})["results"]
+    (result,) = judge_json({"op": "compare", "cases": [case]})["results"]
 
     numbers = "finite" if where == "aa" else "positive finite"
     assert result == {"id": 7, "error": f'expected {numbers} numbers in "{where}"'}
@@ -208,7 +213,7 @@ def test_the_same_question_has_the_same_answer(sides: Pairs, op: str) -> None:
     base, head = ([[x] for x in levels] for levels in sides)
     document = {"op": op, "cases": [{"id": 1, "base": base, "head": head}]}
 
-    assert json.dumps(judge_document(document)) == json.dumps(judge_document(document))
+    assert json.dumps(judge_json(document)) == json.dumps(judge_json(document))
 
 
 @properties
@@ -216,7 +221,7 @@ def test_the_same_question_has_the_same_answer(sides: Pairs, op: str) -> None:
 def test_what_is_wrongly_known_of_the_noise_flips_no_clear_verdict(
     sides: Pairs, power: float, worth: int
 ) -> None:
-    bare = SideCosts.from_processes(TIME, side(sides[0]), side(sides[1])).estimate_shift()
+    bare = PairedLogCosts.from_processes(TIME, side(sides[0]), side(sides[1])).estimate_shift()
     limits = DecisionLimits.from_rule(Rule())
     clear = limits.classify(bare)
     assume(limits.classify(replace(bare, error=2.5 * bare.error)) is clear is not VerdictKind.INCONCLUSIVE)

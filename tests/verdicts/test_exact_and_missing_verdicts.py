@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from perfci.model import Clock, Interval, Process, ProcessBoundaries, Status, VerdictKind
-from perfci.verdicts.compare.pairwise import confirm, interim_analysis, screen
+from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict, interim_analysis, screening_verdict
 from tests.support.builders import a_failed_process, a_process, a_series
 
 TIME = a_series()
@@ -27,10 +27,10 @@ def exact(*values: float) -> list[Process]:
 
 
 def test_exact_counts_are_compared_exactly() -> None:
-    equal = screen(TIME, "base", "head", exact(600, 600), exact(600))
-    more = screen(TIME, "base", "head", exact(600), exact(660))
-    little_more = screen(TIME, "base", "head", exact(600), exact(601))
-    fewer = screen(TIME, "base", "head", exact(600), exact(300))
+    equal = screening_verdict(TIME, "base", "head", exact(600, 600), exact(600))
+    more = screening_verdict(TIME, "base", "head", exact(600), exact(660))
+    little_more = screening_verdict(TIME, "base", "head", exact(600), exact(601))
+    fewer = screening_verdict(TIME, "base", "head", exact(600), exact(300))
 
     assert (equal.kind, equal.interval, equal.noise_floor) == (VerdictKind.UNCHANGED, Interval(1.0, 1.0), 0.0)
     assert (more.kind, more.ratio) == (VerdictKind.REGRESSION, pytest.approx(1.1))
@@ -44,15 +44,15 @@ def test_exact_counts_are_compared_exactly() -> None:
 def test_exact_counts_too_say_what_was_left_out() -> None:
     throttled = a_process(5.0, clock=Clock.EXACT, pair=2, flags=("throttled: hot",))
 
-    verdict = screen(TIME, "base", "head", exact(5, 5, 5), [*exact(5, 5), throttled])
+    verdict = screening_verdict(TIME, "base", "head", exact(5, 5, 5), [*exact(5, 5), throttled])
 
     assert verdict.reason == "Exactly 5 on both sides. Not judged: 1 of 6 processes, flagged throttled: hot."
 
 
 def test_a_count_that_appears_or_vanishes_has_no_ratio() -> None:
-    appears = screen(TIME, "base", "head", exact(0), exact(3))
-    vanishes = screen(TIME, "base", "head", exact(3), exact(0))
-    never = screen(TIME, "base", "head", exact(0), exact(0))
+    appears = screening_verdict(TIME, "base", "head", exact(0), exact(3))
+    vanishes = screening_verdict(TIME, "base", "head", exact(3), exact(0))
+    never = screening_verdict(TIME, "base", "head", exact(0), exact(0))
 
     assert (appears.kind, appears.ratio) == (VerdictKind.REGRESSION, None)
     assert appears.reason == "Counted exactly: 0 became 3, which no ratio expresses."
@@ -61,7 +61,9 @@ def test_a_count_that_appears_or_vanishes_has_no_ratio() -> None:
 
 
 def test_counts_that_vary_between_processes_are_no_exact_counts() -> None:
-    verdict = screen(TIME, "base", "head", exact(600, 610, 605, 602, 598), exact(603, 599, 608, 601, 607))
+    verdict = screening_verdict(
+        TIME, "base", "head", exact(600, 610, 605, 602, 598), exact(603, 599, 608, 601, 607)
+    )
 
     assert verdict.kind is VerdictKind.UNCHANGED
     assert verdict.pairs == 5
@@ -71,12 +73,12 @@ def test_counts_that_vary_between_processes_are_no_exact_counts() -> None:
 def test_levels_of_zero_have_no_ratio_and_are_not_comparable() -> None:
     zeros = [a_process(0.0, pair=k) for k in range(5)]
 
-    assert screen(TIME, "base", "head", zeros, side(1.0, 5)).kind is VerdictKind.NOT_COMPARABLE
-    assert screen(TIME, "base", "head", zeros, zeros).kind is VerdictKind.UNCHANGED
+    assert screening_verdict(TIME, "base", "head", zeros, side(1.0, 5)).kind is VerdictKind.NOT_COMPARABLE
+    assert screening_verdict(TIME, "base", "head", zeros, zeros).kind is VerdictKind.UNCHANGED
 
 
 def test_a_head_that_crashes_where_the_base_works_has_failed() -> None:
-    verdict = confirm(
+    verdict = confirmation_verdict(
         TIME, "base", "head", side(1.0), [a_failed_process(Status.OOM, reason="CUDA out of memory")] * 8
     )
 
@@ -95,14 +97,17 @@ def test_a_head_that_crashes_where_the_base_works_has_failed() -> None:
     ],
 )
 def test_nothing_on_one_side_is_missing(base: list[Process], head: list[Process], reason: str) -> None:
-    verdict = screen(TIME, "base", "head", base, head)
+    verdict = screening_verdict(TIME, "base", "head", base, head)
 
     assert verdict.kind is VerdictKind.MISSING
     assert verdict.reason == f"There is nothing to compare: {reason}."
 
 
 def test_what_is_missing_keeps_the_level_of_the_side_that_has_one() -> None:
-    dropped, new = screen(TIME, "b", "h", side(1.0), []), screen(TIME, "b", "h", [], side(1.0))
+    dropped, new = (
+        screening_verdict(TIME, "b", "h", side(1.0), []),
+        screening_verdict(TIME, "b", "h", [], side(1.0)),
+    )
 
     assert (dropped.base_level is None, dropped.head_level is None) == (False, True)
     assert (new.base_level is None, new.head_level is None) == (True, False)
@@ -126,20 +131,22 @@ def test_what_is_missing_keeps_the_level_of_the_side_that_has_one() -> None:
 def test_what_only_flagged_processes_could_tell_is_inconclusive(
     base: list[Process], head: list[Process], left_out: str
 ) -> None:
-    verdict = screen(TIME, "base", "head", base, head)
+    verdict = screening_verdict(TIME, "base", "head", base, head)
 
     assert verdict.kind is VerdictKind.INCONCLUSIVE
     assert verdict.reason.startswith(f"There is nothing to judge: {left_out}")
 
 
 def test_a_head_that_fails_has_failed_however_hot_the_base_ran() -> None:
-    verdict = screen(TIME, "base", "head", [a_process(flags=("throttled",))], [a_failed_process()])
+    verdict = screening_verdict(TIME, "base", "head", [a_process(flags=("throttled",))], [a_failed_process()])
 
     assert verdict.kind is VerdictKind.FAILED
 
 
 def test_samples_that_forgot_their_process_are_not_comparable() -> None:
-    verdict = confirm(TIME, "base", "head", side(1.0), side(1.2), boundaries=ProcessBoundaries.POOLED)
+    verdict = confirmation_verdict(
+        TIME, "base", "head", side(1.0), side(1.2), boundaries=ProcessBoundaries.POOLED
+    )
 
     assert verdict.kind is VerdictKind.NOT_COMPARABLE
 

@@ -80,23 +80,24 @@ def test_names_nothing_by_half(match: str) -> None:
 def test_covers_what_was_announced_and_the_noise_around_it(
     ratio: float, noise_floor: float | None, covered: bool
 ) -> None:
-    assert ExpectedChange("peak_bytes", 0.03, "meant").covers_verdict(found(ratio, noise_floor)) is covered
+    assert ExpectedChange("peak_bytes", 0.03, "meant").allows_verdict(found(ratio, noise_floor)) is covered
 
 
 def test_covers_nothing_that_has_no_ratio() -> None:
     failed = a_verdict(a_series("memory.Cache.track", metric="peak_bytes"), VerdictKind.FAILED, ratio=None)
 
-    assert not ExpectedChange("*", 0.03, "meant").covers_verdict(failed)
+    assert not ExpectedChange("*", 0.03, "meant").allows_verdict(failed)
 
 
 def test_one_that_exceeds_it_breaks_the_word() -> None:
     meant = ExpectedChange("peak_bytes", 0.03, "meant")
 
     assert (
-        meant.compute_outcome([found(1.03), found(1.02, metric="time")]) is ExpectedChangeOutcome.AS_EXPECTED
+        meant.compare_with_verdicts([found(1.03), found(1.02, metric="time")])
+        is ExpectedChangeOutcome.AS_EXPECTED
     )
-    assert meant.compute_outcome([found(1.03), found(1.2)]) is ExpectedChangeOutcome.MORE_THAN_EXPECTED
-    assert meant.compute_outcome([found(1.2, metric="time")]) is ExpectedChangeOutcome.NOT_SEEN
+    assert meant.compare_with_verdicts([found(1.03), found(1.2)]) is ExpectedChangeOutcome.MORE_THAN_EXPECTED
+    assert meant.compare_with_verdicts([found(1.2, metric="time")]) is ExpectedChangeOutcome.NOT_SEEN
 
 
 @given(st.text(max_size=2000))

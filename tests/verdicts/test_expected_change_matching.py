@@ -11,7 +11,7 @@ import pytest
 
 from perfci.model import ChangePoint, Incident, IncidentKind, Stage
 from perfci.verdicts.expected_change import ExpectedChange
-from perfci.verdicts.history.step_estimate import LevelPoint
+from perfci.verdicts.history.step_evidence import LevelPoint
 from perfci.verdicts.incidents.page_budget import (
     ExpectedChangeMatch,
     MergedExpectedChange,

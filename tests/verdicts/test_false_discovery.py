@@ -5,7 +5,7 @@ import numpy as np
 from perfci.model import Clock, Interval, Process, Stage, Verdict, VerdictKind
 from perfci.stats.multiple_comparisons import DEFAULT_FDR
 from perfci.verdicts.compare.false_discovery import control_false_discoveries
-from perfci.verdicts.compare.pairwise import confirm
+from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict
 from tests.support.builders import a_process, a_series, a_verdict
 
 TIME = a_series()
@@ -26,7 +26,7 @@ def side(
 def test_a_lower_rate_asks_for_stronger_evidence() -> None:
     base, head = side(1.0, 6, sd=0.02), side(1.08, 6, sd=0.02, seed=2)
 
-    alone = confirm(TIME, "base", "head", base, head)
+    alone = confirmation_verdict(TIME, "base", "head", base, head)
     (among,) = control_false_discoveries([alone], DEFAULT_FDR / 1000)
 
     assert alone.kind is VerdictKind.REGRESSION
@@ -39,9 +39,12 @@ def test_a_lower_rate_asks_for_stronger_evidence() -> None:
 
 
 def test_a_group_is_held_to_its_false_discovery_rate() -> None:
-    clear = confirm(TIME, "base", "head", side(1.0), side(1.2))
-    weak = confirm(TIME, "base", "head", side(1.0, 6, sd=0.02), side(1.08, 6, sd=0.02, seed=2))
-    nothing = [confirm(TIME, "base", "head", side(1.0, seed=k), side(1.0, seed=k + 100)) for k in range(40)]
+    clear = confirmation_verdict(TIME, "base", "head", side(1.0), side(1.2))
+    weak = confirmation_verdict(TIME, "base", "head", side(1.0, 6, sd=0.02), side(1.08, 6, sd=0.02, seed=2))
+    nothing = [
+        confirmation_verdict(TIME, "base", "head", side(1.0, seed=k), side(1.0, seed=k + 100))
+        for k in range(40)
+    ]
 
     held = control_false_discoveries([clear, weak, *nothing])
 

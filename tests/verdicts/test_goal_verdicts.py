@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from perfci.model import Clock, Interval, Role, Series, Status, VerdictKind
-from perfci.verdicts.goals.goal_clauses import Goal, compute_unit_factor, parse_clause
+from perfci.verdicts.goals.goal_clauses import Goal, parse_clause, unit_conversion_factor
 from perfci.verdicts.goals.goal_verdict import ComparedSeries, GoalOutcome, GoalVerdict, judge_goal
 from perfci.verdicts.policy import Policy
 from tests.support.builders import a_failed_process, a_pair, a_process, a_series, a_verdict
@@ -93,13 +93,14 @@ def test_a_limit_may_be_in_any_unit_of_the_same_measure() -> None:
     }
 
     factors = [
-        compute_unit_factor(parse_clause(f"metric <= 1 {written}"), unit) for unit, written in units.items()
+        unit_conversion_factor(parse_clause(f"metric <= 1 {written}"), unit)
+        for unit, written in units.items()
     ]
 
     assert factors == [1e-3, 1e-3, 2**20, 0.01, 1.0]
     assert (
-        compute_unit_factor(parse_clause("mfu >= 0.4"), "ratio")
-        == compute_unit_factor(parse_clause("operators <= 900"), "count")
+        unit_conversion_factor(parse_clause("mfu >= 0.4"), "ratio")
+        == unit_conversion_factor(parse_clause("operators <= 900"), "count")
         == 1.0
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perfci.model import PerfciError
-from perfci.verdicts.goals.goal_clauses import Goal, parse_clause, require_metrics, resolve_metric
+from perfci.verdicts.goals.goal_clauses import Goal, parse_clause, resolve_metric_name, validate_goal_metrics
 
 
 def test_reads_ratios_deviations_and_levels() -> None:
@@ -63,11 +63,11 @@ def test_refuses_a_metric_or_a_unit_that_does_not_exist(text: str, sentence: str
     }
 
     with pytest.raises(PerfciError) as error:
-        require_metrics(Goal("fast", (parse_clause(text),)), units)
+        validate_goal_metrics(Goal("fast", (parse_clause(text),)), units)
 
     assert str(error.value) == sentence
 
 
 def test_takes_the_beginning_of_one_name_for_it() -> None:
-    assert resolve_metric("loss", ["loss_at_step_k", "step_time"]) == "loss_at_step_k"
-    assert resolve_metric("step", ["step_time", "step_count"]) is None
+    assert resolve_metric_name("loss", ["loss_at_step_k", "step_time"]) == "loss_at_step_k"
+    assert resolve_metric_name("step", ["step_time", "step_count"]) is None

@@ -3,12 +3,12 @@
 import numpy as np
 
 from perfci.model import Point, Status
+from perfci.verdicts.comparison_rule import Rule
 from perfci.verdicts.history.change_point_detection import (
     SegmentationCache,
     find_change_points,
     segment_histories,
 )
-from perfci.verdicts.rule import Rule
 from tests.support.builders import a_commit, a_failed_process, a_process, a_series, a_sha, a_summary
 
 SERIES = a_series()

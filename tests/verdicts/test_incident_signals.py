@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from perfci.model import Interval, VerdictKind
 from perfci.verdicts.history.change_point_detection import Jump, find_jumps
 from perfci.verdicts.history.release_creep import Creep, CreepHistory, Release, find_creeps
-from perfci.verdicts.history.step_estimate import estimate_step
-from perfci.verdicts.incidents.incident_builder import build_bad_session_incidents, group_ranges
+from perfci.verdicts.history.step_evidence import estimate_step
+from perfci.verdicts.incidents.incident_builder import build_bad_session_incidents, group_overlapping_ranges
 from perfci.verdicts.incidents.machine_shifts import SessionJump, find_bad_sessions
 from perfci.verdicts.incidents.step_causes import WeightedRange
 from tests.support.builders import a_change_point, a_series, a_sha, a_verdict
@@ -161,7 +161,10 @@ def test_grouping_parts_its_input_the_same_in_any_order(
     stretches = [WeightedRange(first, first + length, weight) for first, length, weight in drawn]
     order = chance.sample(range(len(stretches)), len(stretches))
 
-    ranges, again = group_ranges(stretches), group_ranges([stretches[k] for k in order])
+    ranges, again = (
+        group_overlapping_ranges(stretches),
+        group_overlapping_ranges([stretches[k] for k in order]),
+    )
 
     assert sorted(k for group in ranges for k in group) == list(range(len(stretches)))
     assert sorted(ranges) == sorted(sorted(order[k] for k in group) for group in again)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.model import ChangePoint, Environment, Incident, IncidentKind, Machine, Series, VerdictKind
-from perfci.verdicts.history.step_estimate import LevelPoint
+from perfci.verdicts.history.step_evidence import LevelPoint
 from perfci.verdicts.incidents.incident_builder import build_incidents
 from perfci.verdicts.incidents.step_causes import add_confirmed_steps, group_confirmations
 from tests.support.builders import a_change_point, a_machine, a_series, a_sha, a_verdict

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from perfci.model import Process, Role, Verdict, VerdictKind
-from perfci.verdicts.compare.pairwise import confirm
+from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict
 from perfci.verdicts.compare.reason_text import summarize_modes
 from tests.support.builders import a_process, a_series
 
@@ -25,7 +25,7 @@ def a_side(role: Role, slow: int, *, by: float = 1.0) -> Sequence[Process]:
 
 def judged(slow_base: int, slow_head: int, *, by: float = 1.0) -> Verdict:
     base, head = a_side(Role.BASE, slow_base), a_side(Role.HEAD, slow_head, by=by)
-    return confirm(a_series(), "base", "head", base, head)
+    return confirmation_verdict(a_series(), "base", "head", base, head)
 
 
 def test_tells_the_mix_and_compares_within_states() -> None:

@@ -12,9 +12,9 @@ from perfci.verdicts.variants.numeric_parity import (
     TOLERANCES,
     NumericsCheck,
     ParityOutcome,
-    check_numerics,
+    check_numeric_parity,
     find_coarsest_precision,
-    find_parity_failure,
+    find_parity_failure_reason,
 )
 from perfci.verdicts.variants.variant_contrast import VariantRejection
 from tests.support.builders import a_failed_process, a_process, a_series
@@ -29,7 +29,7 @@ def exactly(value: float, count: int = 3) -> list[Process]:
 def held(
     series: Series, base: Sequence[Process], head: Sequence[Process], declared: float | None = None
 ) -> NumericsCheck:
-    result = check_numerics(series, FP32, base, head, declared)
+    result = check_numeric_parity(series, FP32, base, head, declared)
     assert result is not None
     return result
 
@@ -45,8 +45,8 @@ def test_knows_the_words_of_a_benchmark_that_refuses_to_be_timed() -> None:
         reason=f"perfci.bench.parity.ParityFailed: {ParityFailed('loss at step 2 is off')}"
     )
 
-    assert find_parity_failure([a_process(), failed]) == "loss at step 2 is off"
-    assert find_parity_failure([a_failed_process(reason="ValueError: no")]) == ""
+    assert find_parity_failure_reason([a_process(), failed]) == "loss at step 2 is off"
+    assert find_parity_failure_reason([a_failed_process(reason="ValueError: no")]) == ""
 
 
 def test_a_loss_may_differ_by_what_the_coarser_precision_allows() -> None:
@@ -95,12 +95,12 @@ def test_an_error_is_held_to_its_own_value_and_only_more_of_it_is_bad() -> None:
 def test_how_large_an_error_in_the_unit_of_the_outputs_may_be_only_the_user_knows() -> None:
     series = a_series("attention.Flash", "max_error", unit="norm")
 
-    assert check_numerics(series, FP32, exactly(0.1), exactly(0.5), None) is None
+    assert check_numeric_parity(series, FP32, exactly(0.1), exactly(0.5), None) is None
     assert held(series, exactly(0.1), exactly(0.5), 0.2).parity is ParityOutcome.REJECTED
 
 
 def test_a_side_without_a_number_is_not_judged() -> None:
-    assert check_numerics(a_series(metric="loss"), (), [], exactly(1.0), None) is None
+    assert check_numeric_parity(a_series(metric="loss"), (), [], exactly(1.0), None) is None
 
 
 def test_finds_the_coarsest_precision_that_parameters_name() -> None:

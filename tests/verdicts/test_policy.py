@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.model import Clock, MetricClass, Point, Process, Series, Status, VerdictKind
-from perfci.verdicts.compare.pairwise import confirm, interim_analysis, screen
-from perfci.verdicts.compare.round_candidates import select_candidates
+from perfci.verdicts.compare.confirmation_candidates import select_candidates
+from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict, interim_analysis, screening_verdict
+from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule
 from perfci.verdicts.history.change_point_detection import find_change_points, segment_histories
 from perfci.verdicts.policy import ALLOCATOR_BLOCK_BYTES, ALLOCATOR_SEGMENT_BYTES, Policy, PolicyOverride
-from perfci.verdicts.rule import MOVE_KINDS, Rule
 from tests.support.builders import a_commit, a_process, a_series, a_sha
 
 properties = settings(derandomize=True, deadline=None, max_examples=60)
@@ -95,7 +95,9 @@ def test_the_bar_of_time_lifts_start_times_and_lowers_memory_but_never_the_other
 
 
 def test_one_operator_more_is_a_regression_and_says_why() -> None:
-    verdict = confirm(OPERATORS, "base", "head", exact(812), exact(813), rule=Policy().rule_for(OPERATORS))
+    verdict = confirmation_verdict(
+        OPERATORS, "base", "head", exact(812), exact(813), rule=Policy().rule_for(OPERATORS)
+    )
 
     assert verdict.kind is VerdictKind.REGRESSION
     assert verdict.reason == "Counted exactly: 812 became 813 (+0.1%), and for counts no change is too small."
@@ -104,7 +106,9 @@ def test_one_operator_more_is_a_regression_and_says_why() -> None:
 def test_a_loss_that_differs_in_its_last_bit_is_told_with_all_its_digits() -> None:
     worse = math.nextafter(2.5, 3)
 
-    verdict = confirm(LOSS, "base", "head", exact(2.5), exact(worse), rule=Policy().rule_for(LOSS))
+    verdict = confirmation_verdict(
+        LOSS, "base", "head", exact(2.5), exact(worse), rule=Policy().rule_for(LOSS)
+    )
 
     assert verdict.kind is VerdictKind.REGRESSION
     assert "2.5 became 2.5000000000000004" in verdict.reason
@@ -114,11 +118,11 @@ def test_a_count_that_varies_has_the_bar_of_time() -> None:
     rule = Policy().rule_for(OPERATORS)
 
     assert (
-        confirm(OPERATORS, "base", "head", varying(100), varying(101), rule=rule).kind
+        confirmation_verdict(OPERATORS, "base", "head", varying(100), varying(101), rule=rule).kind
         is VerdictKind.UNCHANGED
     )
     assert (
-        confirm(OPERATORS, "base", "head", varying(100), varying(110), rule=rule).kind
+        confirmation_verdict(OPERATORS, "base", "head", varying(100), varying(110), rule=rule).kind
         is VerdictKind.REGRESSION
     )
 
@@ -126,11 +130,14 @@ def test_a_count_that_varies_has_the_bar_of_time() -> None:
 def test_compiling_twelve_percent_longer_is_below_its_bar_and_says_so() -> None:
     rule = Policy().rule_for(COMPILE)
 
-    verdict = confirm(COMPILE, "base", "head", varying(1.0), varying(1.12), rule=rule)
+    verdict = confirmation_verdict(COMPILE, "base", "head", varying(1.0), varying(1.12), rule=rule)
 
     assert verdict.kind is VerdictKind.UNCHANGED
     assert verdict.reason.endswith("inside the bar of 15.0% for compile and start time either way.")
-    assert confirm(COMPILE, "base", "head", varying(1.0), varying(1.12)).kind is VerdictKind.REGRESSION
+    assert (
+        confirmation_verdict(COMPILE, "base", "head", varying(1.0), varying(1.12)).kind
+        is VerdictKind.REGRESSION
+    )
 
 
 @pytest.mark.parametrize("make", [exact, lambda value: [a_process(value, pair=k) for k in range(8)]])
@@ -144,7 +151,8 @@ def test_the_allocator_s_own_step_is_no_change(
     base = make(4.0 * step)
 
     at, beyond = (
-        confirm(series, "b", "h", base, make(4.0 * step + more), rule=rule) for more in (step, 1.1 * step)
+        confirmation_verdict(series, "b", "h", base, make(4.0 * step + more), rule=rule)
+        for more in (step, 1.1 * step)
     )
 
     assert at.kind is not VerdictKind.REGRESSION
@@ -156,7 +164,7 @@ def test_a_floor_counts_from_nothing_too() -> None:
     rule = Policy().rule_for(PEAK)
 
     kinds = [
-        confirm(PEAK, "b", "h", exact(0), exact(after), rule=rule).kind
+        confirmation_verdict(PEAK, "b", "h", exact(0), exact(after), rule=rule).kind
         for after in (ALLOCATOR_BLOCK_BYTES, 2 * ALLOCATOR_BLOCK_BYTES)
     ]
 
@@ -202,14 +210,20 @@ def test_a_floor_in_bytes_is_for_bytes_only() -> None:
 def test_a_bar_of_zero_counts_any_exact_change_and_leaves_noise_its_bar() -> None:
     rule = Policy(Rule(), (PolicyOverride("peak", bar=0.0, floor=0.0),)).rule_for(PEAK)
 
-    assert confirm(PEAK, "b", "h", exact(1e6), exact(1e6 + 1), rule=rule).kind is VerdictKind.REGRESSION
-    assert confirm(PEAK, "b", "h", varying(1e6), varying(1e6), rule=rule).kind is VerdictKind.UNCHANGED
+    assert (
+        confirmation_verdict(PEAK, "b", "h", exact(1e6), exact(1e6 + 1), rule=rule).kind
+        is VerdictKind.REGRESSION
+    )
+    assert (
+        confirmation_verdict(PEAK, "b", "h", varying(1e6), varying(1e6), rule=rule).kind
+        is VerdictKind.UNCHANGED
+    )
 
 
 def test_a_bar_given_for_counts_lets_small_changes_pass() -> None:
     rule = Policy(Rule(), (PolicyOverride("operators", bar=0.02),)).rule_for(OPERATORS)
 
-    verdict = confirm(OPERATORS, "b", "h", exact(100), exact(101), rule=rule)
+    verdict = confirmation_verdict(OPERATORS, "b", "h", exact(100), exact(101), rule=rule)
 
     assert verdict.kind is VerdictKind.UNCHANGED
     assert verdict.reason.endswith("below the bar of 2% for the policy 'operators'.")
@@ -271,7 +285,7 @@ def test_a_higher_bar_or_floor_never_flags_more(
     head = [a_process(process.samples[0] * ratio, clock=clock, pair=process.pair) for process in base]
     low, high = Rule(bar=lower, floor=min(floors)), Rule(bar=lower + more, floor=max(floors))
 
-    for judge in (screen, confirm):
+    for judge in (screening_verdict, confirmation_verdict):
         flagged = [judge(PEAK, "b", "h", base, head, rule=rule).kind in MOVE_KINDS for rule in (low, high)]
         assert flagged[0] or not flagged[1]
 

@@ -10,8 +10,8 @@ import pytest
 
 from perfci.model import Series
 from perfci.stats.location_shift import Shift
-from perfci.verdicts.compare.pooled_verdict import PooledKind, PooledVerdict, pool_series_shifts
-from perfci.verdicts.json_filters import judge_document
+from perfci.verdicts.compare.pooled_verdict import PooledKind, PooledVerdict, pooled_verdict_of_series
+from perfci.verdicts.json_interface import judge_json
 from perfci.verdicts.policy import Policy
 from tests.support.builders import a_series
 
@@ -25,7 +25,7 @@ def a_suite(effects: Sequence[float], *, seed: int, pairs: int = 5, sd: float = 
     for k, effect in enumerate(effects):
         base, head = np.exp(rng.normal(0, sd, (2, pairs, 1)))
         cases.append({"id": k, "group": "pr", "base": base.tolist(), "head": (effect * head).tolist()})
-    (group,) = judge_document({"op": "compare", "cases": cases})["groups"]
+    (group,) = judge_json({"op": "compare", "cases": cases})["groups"]
     return str(group["pooled"])
 
 
@@ -62,7 +62,7 @@ def shifts(*centres: float, unit: str = "seconds", metric: str = "time") -> list
 
 
 def told(result: list[tuple[Series, Shift]]) -> PooledVerdict:
-    return pool_series_shifts(result, Policy())
+    return pooled_verdict_of_series(result, Policy())
 
 
 @pytest.mark.parametrize(
@@ -131,8 +131,7 @@ def test_a_single_pair_has_no_error_to_weigh_it_by() -> None:
 def test_a_case_without_a_group_is_in_no_pool() -> None:
     case = {"id": 1, "base": [[1.0]] * 5, "head": [[1.0]] * 5}
 
-    assert "groups" not in judge_document({"op": "compare", "cases": [case]})
+    assert "groups" not in judge_json({"op": "compare", "cases": [case]})
     assert [
-        group["group"]
-        for group in judge_document({"op": "compare", "cases": [dict(case, group=7)]})["groups"]
+        group["group"] for group in judge_json({"op": "compare", "cases": [dict(case, group=7)]})["groups"]
     ] == [7]

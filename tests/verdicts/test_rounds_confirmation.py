@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from perfci.model import Clock, Process, Series, Stage, VerdictKind
-from perfci.verdicts.compare.pairwise import confirm
-from perfci.verdicts.compare.round_candidates import (
+from perfci.verdicts.compare.confirmation_candidates import (
     compute_noise_floors,
     compute_pair_noise,
     minimum_detectable_effects,
     select_candidates,
 )
+from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict
 from tests.support.builders import a_failed_process, a_process, a_series
 
 TRAIN = a_series("training.time_step", "cpu_time")
@@ -140,7 +140,7 @@ def test_fresh_pairs_acquit_what_was_nominated_by_chance() -> None:
         machine, measured = session({}, seed=seed, loaded=True)
         for suspect in select_candidates(measured, LINE):
             base, head = fresh_pairs(machine, suspect.series)
-            verdict = confirm(suspect.series, suspect.base, suspect.head, base, head)
+            verdict = confirmation_verdict(suspect.series, suspect.base, suspect.head, base, head)
             confirmed += verdict.kind in (VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT)
 
     assert confirmed <= 1

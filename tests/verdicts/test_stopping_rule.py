@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 from perfci.model import Process, Verdict, VerdictKind
-from perfci.verdicts.compare.pairwise import interim_analysis
-from perfci.verdicts.rule import Rule
+from perfci.verdicts.compare.pairwise_verdict import interim_analysis
+from perfci.verdicts.comparison_rule import Rule
 from tests.support.builders import a_process, a_series
 
 TIME = a_series()

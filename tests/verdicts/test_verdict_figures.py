@@ -10,8 +10,8 @@ import pytest
 from perfci.model import Clock, Process, Verdict, VerdictKind
 from perfci.stats.location_shift import Shift
 from perfci.stats.power import estimate_pairs_to_decide, estimate_pairs_to_p_value, minimum_detectable_effect
-from perfci.verdicts.compare.pairwise import confirm, interim_analysis, screen
-from perfci.verdicts.rule import Rule
+from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict, interim_analysis, screening_verdict
+from perfci.verdicts.comparison_rule import Rule
 from tests.support.builders import a_process, a_series
 
 TIME, COUNT = a_series(), a_series(metric="operators", unit="count")
@@ -27,7 +27,7 @@ def exact(*values: float) -> list[Process]:
 
 
 def told(base: Sequence[Process], head: Sequence[Process]) -> Verdict:
-    return confirm(TIME, "base", "head", base, head)
+    return confirmation_verdict(TIME, "base", "head", base, head)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def told(base: Sequence[Process], head: Sequence[Process]) -> Verdict:
             "is excluded.",
         ),
         (
-            screen(TIME, "base", "head", side(1.0), side(0.8)),
+            screening_verdict(TIME, "base", "head", side(1.0), side(0.8)),
             "-20.0% over 8 pairs, interval -20.0% to -20.0%: beyond the bar of 5.0%, to be "
             "confirmed on fresh pairs.",
         ),
@@ -70,8 +70,8 @@ def test_the_reason_says_so_in_words(verdict: Verdict, reason: str) -> None:
         (told(side(1.0), side(0.8)), VerdictKind.IMPROVEMENT, 0),
         (told(side(1.0), side(1.0)), VerdictKind.UNCHANGED, 0),
         (told(side(1.0, noise=15), side(1.0, noise=-15)), VerdictKind.INCONCLUSIVE, 2),
-        (confirm(COUNT, "base", "head", exact(7, 7), exact(8, 8)), VerdictKind.REGRESSION, 0),
-        (confirm(COUNT, "base", "head", exact(7, 7), exact(7, 7)), VerdictKind.UNCHANGED, 0),
+        (confirmation_verdict(COUNT, "base", "head", exact(7, 7), exact(8, 8)), VerdictKind.REGRESSION, 0),
+        (confirmation_verdict(COUNT, "base", "head", exact(7, 7), exact(7, 7)), VerdictKind.UNCHANGED, 0),
         (told(side(0.0), side(0.0)), VerdictKind.UNCHANGED, 0),
     ],
 )
@@ -93,7 +93,7 @@ def test_an_early_look_can_see_less_than_the_same_pairs_at_once() -> None:
     base, head = side(1.0, 5), side(1.01, 5)
 
     once, early = (
-        confirm(TIME, "base", "head", base, head),
+        confirmation_verdict(TIME, "base", "head", base, head),
         interim_analysis(TIME, "base", "head", base, head).verdict,
     )
 

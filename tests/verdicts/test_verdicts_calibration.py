@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.model import Stage, VerdictKind
-from perfci.verdicts.calibration import (
+from perfci.verdicts.verdict_calibration import (
     CandidateCounts,
     ConfirmationCounts,
     FalseAlarmRate,
-    count_candidates,
-    count_confirmations,
+    count_candidate_fates,
     count_false_alarms,
+    count_retracted_confirmations,
 )
 
 LOOK, FRESH = Stage.SCREENING, Stage.CONFIRMATION
@@ -96,7 +96,7 @@ def test_suspicions_are_followed_to_the_fresh_pairs() -> None:
         [(LOOK, OPEN), (FRESH, WORSE)],
     ]
 
-    candidates = count_candidates(questions)
+    candidates = count_candidate_fates(questions)
 
     assert candidates == CandidateCounts(confirmed=1, refuted=2, undecided=1, unsettled=2)
     assert candidates.total == 6
@@ -106,7 +106,7 @@ def test_a_confirmation_is_retracted_by_any_other_verdict() -> None:
     kept = [(LOOK, WORSE), (FRESH, WORSE), (LOOK, WORSE), (FRESH, WORSE)]
     reversed_, softened = [(FRESH, WORSE), (FRESH, BETTER)], [(FRESH, BETTER), (LOOK, OPEN)]
 
-    confirmations = count_confirmations([kept, reversed_, softened])
+    confirmations = count_retracted_confirmations([kept, reversed_, softened])
 
     assert confirmations == ConfirmationCounts(total=5, retracted=2)
 
@@ -114,11 +114,14 @@ def test_a_confirmation_is_retracted_by_any_other_verdict() -> None:
 def test_looking_again_in_between_hides_no_retraction() -> None:
     question = [(FRESH, WORSE), (LOOK, WORSE), (FRESH, SAME)]
 
-    assert count_confirmations([question]) == ConfirmationCounts(total=1, retracted=1)
+    assert count_retracted_confirmations([question]) == ConfirmationCounts(total=1, retracted=1)
 
 
 @given(st.lists(GIVEN, max_size=8), st.lists(GIVEN, max_size=8))
 def test_what_is_said_later_never_takes_a_retraction_back(
     said: list[tuple[Stage, VerdictKind]], later: list[tuple[Stage, VerdictKind]]
 ) -> None:
-    assert count_confirmations([said + later]).retracted >= count_confirmations([said]).retracted
+    assert (
+        count_retracted_confirmations([said + later]).retracted
+        >= count_retracted_confirmations([said]).retracted
+    )

@@ -11,7 +11,12 @@ from typing import Literal
 
 from perfci.model import ChangePoint, Commit, Point, Series, Stage, Status, Verdict, VerdictKind
 from perfci.report.verdict_labels import CHANGE_KINDS, change_kind
-from perfci.verdicts.process_levels import disqualifying_flags, point_level, process_level, select_displayed
+from perfci.verdicts.process_levels import (
+    displayed_level,
+    disqualifying_flags,
+    process_level,
+    select_displayed,
+)
 
 MarkState = Literal["confirmed", "candidate", "refuted"]
 """The state of a change mark: confirmed on new pairs, a candidate, or refuted by new pairs."""
@@ -170,7 +175,7 @@ def downsample(trend: Trend, max_dots: int) -> Trend:
 
 
 def _build_dot(index: int, point: Point) -> Dot:
-    level = point_level(point) if point.status is Status.OK else None
+    level = displayed_level(point) if point.status is Status.OK else None
     if level is None:
         status = Status.FAILED if point.status is Status.OK else point.status
         return Dot(index, point.commit, status, processes=len(point.processes), reason=point.reason)

@@ -81,7 +81,7 @@ class Findings:
     def is_expected(self, verdict: Verdict) -> bool:
         """Whether an authorized expected change covers the verdict."""
         return any(
-            expected.is_authorized and expected.covers_verdict(verdict) for expected in self.expected_changes
+            expected.is_authorized and expected.allows_verdict(verdict) for expected in self.expected_changes
         )
 
     @property

@@ -149,7 +149,7 @@ def _expected_change_blocks(findings: Findings) -> list[CommentBlock]:
     lines = []
     for expected in findings.expected_changes:
         declaration = code_span(f"{expected.match} {format_signed_percent(expected.change)}")
-        outcome = str(expected.compute_outcome(findings.verdicts))
+        outcome = str(expected.compare_with_verdicts(findings.verdicts))
         if not expected.is_authorized:
             outcome += " (declared by someone without write access: it takes effect once accepted)"
         lines.append(f"- {declaration}: {outcome}. {code_span(expected.reason)}")

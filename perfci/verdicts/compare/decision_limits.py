@@ -11,7 +11,7 @@ from perfci.stats import noise_model
 from perfci.stats.group_sequential import ALPHA
 from perfci.stats.location_shift import NoisePrior, Shift
 from perfci.stats.power import estimate_pairs_to_decide
-from perfci.verdicts.rule import ROUNDING_TOLERANCE, Rule
+from perfci.verdicts.comparison_rule import ROUNDING_TOLERANCE, Rule
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from perfci.model import Verdict, VerdictKind
 from perfci.stats.multiple_comparisons import DEFAULT_FDR, benjamini_hochberg
 from perfci.stats.power import estimate_pairs_to_p_value
 from perfci.verdicts.compare.reason_text import format_more_pairs
-from perfci.verdicts.rule import MOVE_KINDS
+from perfci.verdicts.comparison_rule import MOVE_KINDS
 
 FALSE_DISCOVERY_RATE = 0.01
 """Of a hundred confirmed changes one may be false; at the usual 5 % every other range with ten true

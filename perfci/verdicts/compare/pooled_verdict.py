@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from perfci.model import Interval, MetricClass, Series
+from perfci.stats.binomial_tests import passes_sign_test
 from perfci.stats.location_shift import Shift
-from perfci.stats.multiple_comparisons import PooledShift, is_one_sided, pool_shifts
+from perfci.stats.random_effects import PooledShift, pool_shifts
 from perfci.verdicts.policy import Policy
 
 POOLED_CLASSES = (MetricClass.TIME, MetricClass.THROUGHPUT)
@@ -73,13 +74,13 @@ class BenchmarkShift:
     error: float
 
 
-def pool_series_shifts(shifts: Iterable[tuple[Series, Shift]], policy: Policy) -> PooledVerdict:
+def pooled_verdict_of_series(shifts: Iterable[tuple[Series, Shift]], policy: Policy) -> PooledVerdict:
     """Pool the shifts of all series that measure time, every benchmark counting once."""
     timed = [(series, shift) for series, shift in shifts if policy.class_of(series) in POOLED_CLASSES]
-    return pool_benchmarks(combine_by_benchmark(timed), policy.default.bar)
+    return pooled_verdict_of_benchmarks(average_shifts_by_benchmark(timed), policy.default.bar)
 
 
-def combine_by_benchmark(series_shifts: Iterable[tuple[Series, Shift]]) -> list[BenchmarkShift]:
+def average_shifts_by_benchmark(series_shifts: Iterable[tuple[Series, Shift]]) -> list[BenchmarkShift]:
     """One shift per benchmark.
 
     Metrics of one process share its luck, so their errors are averaged as if they were one; the
@@ -95,12 +96,12 @@ def combine_by_benchmark(series_shifts: Iterable[tuple[Series, Shift]]) -> list[
     ]
 
 
-def build_benchmark_shifts(shifts: Iterable[Shift]) -> list[BenchmarkShift]:
+def convert_to_benchmark_shifts(shifts: Iterable[Shift]) -> list[BenchmarkShift]:
     """Benchmark shifts from shifts that are one benchmark each."""
     return [_average_within_process([shift]) for shift in shifts if _has_known_error(shift)]
 
 
-def pool_benchmarks(benchmarks: Sequence[BenchmarkShift], rule_bar: float) -> PooledVerdict:
+def pooled_verdict_of_benchmarks(benchmarks: Sequence[BenchmarkShift], rule_bar: float) -> PooledVerdict:
     """Worse or better everywhere if the mean passes its bar, its interval excludes 0 and most
     benchmarks agree."""
     bar = POOLED_BAR_SHARE * rule_bar
@@ -111,7 +112,7 @@ def pool_benchmarks(benchmarks: Sequence[BenchmarkShift], rule_bar: float) -> Po
     pool = pool_shifts(centres, [member.error for member in benchmarks])
     low, high = pool.bounds()
     agreeing = sum(centre * pool.centre > 0 for centre in centres)
-    kind = _pooled_kind(pool, math.log1p(bar), one_sided=is_one_sided(centres))
+    kind = _pooled_kind(pool, math.log1p(bar), one_sided=passes_sign_test(centres))
     return PooledVerdict(
         kind,
         len(benchmarks),

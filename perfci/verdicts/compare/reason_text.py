@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from perfci.model import Process, Series, Stage, Status, Verdict, VerdictKind
-from perfci.stats.location import Floats
+from perfci.stats.location_estimates import Floats
 from perfci.stats.location_shift import MIX_TEST_LEVEL, ModeMix, describe_mode_mix
+from perfci.verdicts.comparison_rule import Rule
 from perfci.verdicts.process_levels import disqualifying_flags, select_disqualified
-from perfci.verdicts.rule import Rule
 
 MAX_FLAGS_SHOWN = 2
 """Flags listed in a reason."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from perfci.model import Process, ProcessBoundaries, Result, Run, Series, Stage, Verdict, VerdictKind
-from perfci.verdicts.compare.pairwise import confirm
+from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict
 from perfci.verdicts.judged_series import select_judged_series
 from perfci.verdicts.policy import Policy
 
@@ -111,7 +111,7 @@ def _judge_series(
         side.boundaries for side in (base, head) if side and side.boundaries is not ProcessBoundaries.PROCESS
     ]
     boundaries = unclear[0] if unclear and base and head else ProcessBoundaries.PROCESS
-    return confirm(series, *shas, *sides, rule=policy.rule_for(series), boundaries=boundaries)
+    return confirmation_verdict(series, *shas, *sides, rule=policy.rule_for(series), boundaries=boundaries)
 
 
 def _incomparable_reason(base: RecordedSeries, head: RecordedSeries) -> str:

@@ -6,12 +6,12 @@ import math
 from dataclasses import replace
 
 from perfci.model import VerdictKind
-from perfci.stats.group_sequential import look_levels, next_look, spending_plan
+from perfci.stats.group_sequential import next_look_pairs, nominal_look_levels, plan_error_spending
 from perfci.stats.location_shift import NoisePrior, Shift
 from perfci.stats.power import predictive_probability
 from perfci.verdicts.compare.decision_limits import DecisionLimits
-from perfci.verdicts.compare.side_costs import SideCosts
-from perfci.verdicts.rule import Rule
+from perfci.verdicts.compare.paired_log_costs import PairedLogCosts
+from perfci.verdicts.comparison_rule import Rule
 
 FUTILITY_LEVEL = 0.05
 """A decision less likely than one in twenty, the usual level, is not waited for."""
@@ -21,7 +21,7 @@ DECIDING_SIGMAS = 3.6
 
 
 def plan_next_pairs(
-    costs: SideCosts, rule: Rule, limits: DecisionLimits, prior: NoisePrior | None = None
+    costs: PairedLogCosts, rule: Rule, limits: DecisionLimits, prior: NoisePrior | None = None
 ) -> tuple[int, float]:
     """Number of pairs to buy next, and the tail probability of this look's interval.
 
@@ -30,11 +30,11 @@ def plan_next_pairs(
     looks = rule.planned_looks
     past_looks = [look for look in looks if look <= costs.pairs] or looks[:1]
     # own shifts without the prior: what a prior says may change between two calls, a replay must not
-    shifts = [costs.take_pairs(look).estimate_shift() for look in past_looks]
+    shifts = [costs.first_pairs(look).estimate_shift() for look in past_looks]
     # the share of the information that decides a change half a bar away from a limit
     deciding_error = limits.equivalence / 2 / DECIDING_SIGMAS
     information = [(deciding_error / shift.error) ** 2 if shift.df > 0 else 0.0 for shift in shifts]
-    tail = look_levels(spending_plan(information, past_looks, looks[-1]))[-1]
+    tail = nominal_look_levels(plan_error_spending(information, past_looks, looks[-1]))[-1]
     if costs.pairs >= looks[-1]:
         return 0, tail
     if costs.pairs >= looks[0]:
@@ -42,7 +42,7 @@ def plan_next_pairs(
         is_decided = limits.classify(shift, tail) is not VerdictKind.INCONCLUSIVE
         if is_decided or limits.is_at_bar(shift, tail) or _is_futile(shift, limits, tail, looks[-1]):
             return 0, tail
-    return next_look(looks, costs.pairs) - costs.pairs, tail
+    return next_look_pairs(looks, costs.pairs) - costs.pairs, tail
 
 
 def _is_futile(shift: Shift, limits: DecisionLimits, tail: float, cap: int) -> bool:

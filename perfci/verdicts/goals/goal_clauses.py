@@ -86,7 +86,7 @@ class Goal:
         """Relative difference from the base that a *within* clause allows for this metric; None
         without one."""
         for clause in self.clauses if self.matches_cell(series.cell) else ():
-            if clause.comparison == "within" and resolve_metric(clause.metric, [series.metric.name]):
+            if clause.comparison == "within" and resolve_metric_name(clause.metric, [series.metric.name]):
                 return clause.number / 100
         return None
 
@@ -108,20 +108,20 @@ def parse_clause(text: str) -> GoalClause:
     return GoalClause(text.strip(), match["metric"], comparison, float(match["number"]), unit)
 
 
-def require_metrics(goal: Goal, units: Mapping[str, str]) -> None:
+def validate_goal_metrics(goal: Goal, units: Mapping[str, str]) -> None:
     """Refuse a goal on a metric its benchmarks lack, or in a unit that is not the metric's.
 
     ``units`` maps the available metrics to their units.
     """
     for clause in goal.clauses:
-        name = resolve_metric(clause.metric, units)
+        name = resolve_metric_name(clause.metric, units)
         if name is None:
             raise PerfciError(f"the goal {clause.text!r}: {_unknown_metric_message(clause.metric, units)}")
         if not clause.is_ratio:
-            compute_unit_factor(clause, units[name])
+            unit_conversion_factor(clause, units[name])
 
 
-def resolve_metric(metric: str, metrics: Iterable[str]) -> str | None:
+def resolve_metric_name(metric: str, metrics: Iterable[str]) -> str | None:
     """Find a metric by its name, or by an unambiguous beginning: ``loss`` for ``loss_at_step_k``."""
     names = list(dict.fromkeys(metrics))
     if metric in names:
@@ -130,7 +130,7 @@ def resolve_metric(metric: str, metrics: Iterable[str]) -> str | None:
     return longer[0] if len(longer) == 1 else None
 
 
-def compute_unit_factor(clause: GoalClause, unit: str) -> float:
+def unit_conversion_factor(clause: GoalClause, unit: str) -> float:
     """Factor from the clause's unit to the metric's; raises where there is none."""
     measure, slash, per = unit.partition("/")
     factors = UNIT_SCALES.get(measure, {measure: 1.0} if measure else {})

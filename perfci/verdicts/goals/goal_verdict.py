@@ -26,11 +26,11 @@ from perfci.model import (
 )
 from perfci.stats.location_shift import paired_shift
 from perfci.stats.power import MAX_PAIRS_TO_DECIDE
-from perfci.verdicts.compare.pairwise import screen
-from perfci.verdicts.goals.goal_clauses import Goal, GoalClause, compute_unit_factor, resolve_metric
+from perfci.verdicts.compare.pairwise_verdict import screening_verdict
+from perfci.verdicts.goals.goal_clauses import Goal, GoalClause, resolve_metric_name, unit_conversion_factor
 from perfci.verdicts.goals.tradeoffs import Tradeoff, find_tradeoffs
 from perfci.verdicts.process_levels import select_usable, steady_levels
-from perfci.verdicts.variants.numeric_parity import find_parity_failure
+from perfci.verdicts.variants.numeric_parity import find_parity_failure_reason
 
 
 class GoalOutcome(StrEnum):
@@ -95,7 +95,7 @@ def judge_goal(
     """
     matching = [item for item in compared if goal.matches_cell(item.series.cell)]
     if reason := rejection_reason or next(
-        filter(None, (find_parity_failure(item.head) for item in matching)), ""
+        filter(None, (find_parity_failure_reason(item.head) for item in matching)), ""
     ):
         return GoalVerdict(goal.name, GoalOutcome.REJECTED, (), subject=subject, reason=reason)
     if not matching:
@@ -117,7 +117,7 @@ def _select_clause_series(clause: GoalClause, compared: Sequence[ComparedSeries]
 
     A level is taken by its name: two seconds of waiting are not two seconds of computing.
     """
-    name = resolve_metric(clause.metric, (item.series.metric.name for item in compared))
+    name = resolve_metric_name(clause.metric, (item.series.metric.name for item in compared))
     named = [item for item in compared if item.series.metric.name == name]
     if not clause.is_ratio:
         return named
@@ -183,7 +183,7 @@ ROUNDING_TOLERANCE = 1e-9
 
 def _measure_ratio(compared: ComparedSeries) -> tuple[float | None, Interval | None, str]:
     """Ratio and interval of the verdict, or of screening for a series without one."""
-    verdict = compared.verdict or screen(compared.series, "", "", compared.base, compared.head)
+    verdict = compared.verdict or screening_verdict(compared.series, "", "", compared.base, compared.head)
     if verdict.interval is not None:
         return verdict.ratio, verdict.interval, ""
     detail = (
@@ -203,7 +203,7 @@ def _is_from_zero(clause: GoalClause, compared: ComparedSeries) -> bool:
 def _measure_level(clause: GoalClause, compared: ComparedSeries) -> tuple[float | None, Interval | None, str]:
     """Level of the head with Student's interval over its processes, on logarithms, in the unit of
     the clause."""
-    factor = compute_unit_factor(clause, compared.series.metric.unit)
+    factor = unit_conversion_factor(clause, compared.series.metric.unit)
     levels = [level / factor for level in steady_levels(select_usable(compared.head), [])[0]]
     if not levels:
         return None, None, _missing_reason(compared.head)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from perfci.model import MetricClass, Series, Verdict, VerdictKind
-from perfci.verdicts.variants.variant_contrast import get_benchmark_owner
+from perfci.verdicts.variants.variant_contrast import get_benchmark_class
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +25,11 @@ def find_tradeoffs(verdicts: Sequence[Verdict], class_of: Callable[[Series], Met
     costs = [v for v in verdicts if v.kind is VerdictKind.REGRESSION and class_of(v.series) in COST_CLASSES]
     tradeoffs = []
     for cost in costs:
-        subject = get_benchmark_owner(cost.series.benchmark.name), cost.series.parameters
+        subject = get_benchmark_class(cost.series.benchmark.name), cost.series.parameters
         related = [
             gain
             for gain in gains
-            if (get_benchmark_owner(gain.series.benchmark.name), gain.series.parameters) == subject
+            if (get_benchmark_class(gain.series.benchmark.name), gain.series.parameters) == subject
         ]
         if related:
             largest = max(related, key=lambda gain: abs(math.log(gain.ratio)) if gain.ratio else 0.0)

@@ -17,11 +17,11 @@ from perfci.stats.incremental_segmentation import (
     detect_change_points_in_many,
     update_segmentations,
 )
-from perfci.stats.location import MAD_TO_SIGMA, median
+from perfci.stats.location_estimates import MAD_TO_SIGMA, median
 from perfci.stats.segmentation import MIN_SIGMA
-from perfci.verdicts.history.step_estimate import MAX_SIDE_POINTS, LevelPoint
+from perfci.verdicts.comparison_rule import Rule, RuleLookup, default_rule
+from perfci.verdicts.history.step_evidence import MAX_SIDE_POINTS, LevelPoint
 from perfci.verdicts.process_levels import judged_level, summarize_result
-from perfci.verdicts.rule import Rule, RuleLookup, default_rule
 
 LevelHistory = Sequence[tuple[str, float]]
 """Sha and level of every measured commit, oldest first."""
@@ -100,10 +100,10 @@ def find_change_points_of_many(
         summaries = [summarize_result(point.processes) for point in histories[series]]
         return all(summary is None or summary.repeats for summary in summaries)
 
-    return find_change_points_of_levels(levels, is_exact, rules=rules, cache=cache)
+    return find_change_points_in_levels(levels, is_exact, rules=rules, cache=cache)
 
 
-def find_change_points_of_levels(
+def find_change_points_in_levels(
     histories: Mapping[Series, LevelHistory],
     is_exact: Callable[[Series], bool],
     *,

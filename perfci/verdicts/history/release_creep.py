@@ -18,8 +18,8 @@ from perfci.model import ChangePoint, Interval, Series, Verdict, VerdictKind
 from perfci.stats.location_shift import Shift, estimate_unpaired_shift
 from perfci.stats.multiple_comparisons import benjamini_hochberg
 from perfci.verdicts.compare.decision_limits import DecisionLimits
-from perfci.verdicts.history.step_estimate import MIN_LEVEL_POINTS, LevelPoint
-from perfci.verdicts.rule import RuleLookup, default_rule
+from perfci.verdicts.comparison_rule import RuleLookup, default_rule
+from perfci.verdicts.history.step_evidence import MIN_LEVEL_POINTS, LevelPoint
 
 RELEASE_SIDE_POINTS = 2
 """Points either side of a release that estimate its level: with its own five, as many pairs as a

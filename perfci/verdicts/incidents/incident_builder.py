@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from perfci.model import CandidateCommit, ChangePoint, Commit, Incident, IncidentKind, Machine
-from perfci.stats.location import Floats
+from perfci.stats.location_estimates import Floats
 from perfci.verdicts.history.change_point_detection import Jump
 from perfci.verdicts.incidents.machine_shifts import (
     SessionJump,
@@ -29,8 +29,8 @@ from perfci.verdicts.incidents.step_causes import (
     StepCause,
     WeightedRange,
     explain_steps,
-    step_order,
-    unexplained_step,
+    step_sort_key,
+    step_without_evidence,
 )
 
 MAX_CANDIDATE_COMMITS = 10
@@ -55,7 +55,7 @@ def build_incidents(changes: Sequence[ChangePoint], context: HistoryContext) -> 
         steps_by_cause[step.cause].append(step)
     incidents = []
     for cause, steps in steps_by_cause.items():
-        for indices in group_ranges([step.commit_range for step in steps]):
+        for indices in group_overlapping_ranges([step.commit_range for step in steps]):
             group = [steps[k] for k in indices]
             parts = split_shared_steps(group, context) if cause == CODE_CAUSE else [(cause, group)]
             incidents += [_build_incident(part_cause, part, context) for part_cause, part in parts]
@@ -83,7 +83,7 @@ def build_bad_session_incidents(
     steps_by_session: dict[tuple[str, Machine], list[ExplainedStep]] = defaultdict(list)
     for jump, change, session in zip(jumps, changes, sessions, strict=True):
         if (session, jump.series.machine) in bad_sessions:
-            steps_by_session[session, jump.series.machine].append(unexplained_step(change, context))
+            steps_by_session[session, jump.series.machine].append(step_without_evidence(change, context))
         else:
             others.append(jump)
     for (session, machine), steps in steps_by_session.items():
@@ -95,7 +95,7 @@ def build_bad_session_incidents(
     return incidents, others
 
 
-def group_ranges(weighted_ranges: Sequence[WeightedRange]) -> list[list[int]]:
+def group_overlapping_ranges(weighted_ranges: Sequence[WeightedRange]) -> list[list[int]]:
     """Split ranges into groups that have a commit in common, the one with most evidence first.
 
     Greedy: the commit with the highest score takes all ranges that may contain it, then the next.
@@ -128,7 +128,7 @@ def _build_incident(cause: StepCause, steps: Sequence[ExplainedStep], context: H
     starts, ends = [step.commit_range.first for step in steps], [step.commit_range.last for step in steps]
     # what all ranges have in common, or their union where that is nothing
     first, last = (max(starts), min(ends)) if max(starts) < min(ends) else (min(starts), max(ends))
-    largest = sorted(steps, key=lambda step: (-abs(step.change.log_cost), *step_order(step)))
+    largest = sorted(steps, key=lambda step: (-abs(step.change.log_cost), *step_sort_key(step)))
     reversals = [step.reversal for step in largest if step.reversal is not None]
     worse = [step for step in steps if step.change.log_cost > 0]
     kind = cause.kind or (IncidentKind.MIXED if worse else IncidentKind.IMPROVEMENT)

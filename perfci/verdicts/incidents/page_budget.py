@@ -18,7 +18,7 @@ from enum import StrEnum
 
 from perfci.model import ChangePoint, Incident, IncidentKind, Series
 from perfci.verdicts.expected_change import MergedExpectedChange
-from perfci.verdicts.history.step_estimate import estimate_step
+from perfci.verdicts.history.step_evidence import estimate_step
 from perfci.verdicts.incidents.step_causes import HistoryContext
 
 FALSE_PAGE_RATE = 0.05

@@ -20,7 +20,8 @@ from perfci.model import (
     Verdict,
     VerdictKind,
 )
-from perfci.verdicts.history.step_estimate import (
+from perfci.verdicts.comparison_rule import MOVE_KINDS, RuleLookup, default_rule
+from perfci.verdicts.history.step_evidence import (
     MIN_LEVEL_POINTS,
     MIN_P_VALUE,
     LevelPoint,
@@ -30,7 +31,6 @@ from perfci.verdicts.history.step_estimate import (
     find_mode_switches,
     find_reversals,
 )
-from perfci.verdicts.rule import MOVE_KINDS, RuleLookup, default_rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +157,10 @@ def explain_steps(changes: Sequence[ChangePoint], context: HistoryContext) -> li
             if step.commit not in returning:
                 reversal, is_mode_switch = reversals.get(step.commit), step.commit in switches
                 explained.append(_explain_step(steps, k, is_mode_switch, reversal, context, positions))
-    return sorted(explained, key=step_order)
+    return sorted(explained, key=step_sort_key)
 
 
-def unexplained_step(change: ChangePoint, context: HistoryContext) -> ExplainedStep:
+def step_without_evidence(change: ChangePoint, context: HistoryContext) -> ExplainedStep:
     """A step without evidence around it."""
     positions = {commit.sha: at for at, commit in enumerate(context.commits)}
     commit_range = WeightedRange(*_position_range(change, positions), MIN_EVIDENCE)
@@ -314,7 +314,7 @@ def is_next_commit(before: Commit, commit: Commit) -> bool:
     return before.position is not None and commit.position == before.position + 1
 
 
-def step_order(step: ExplainedStep) -> tuple[object, ...]:
+def step_sort_key(step: ExplainedStep) -> tuple[object, ...]:
     """Sort key that does not depend on how the change points were found."""
     series = step.change.series
     return (

@@ -71,7 +71,7 @@ def list_reported_series(ablation: Ablation, policy: Policy) -> list[Series]:
     return sorted(reported, key=lambda series: REPORTED_CLASSES.index(policy.class_of(series)))
 
 
-def list_metric_rows(ablation: Ablation, metric: str) -> list[AblationRow]:
+def list_ablation_rows(ablation: Ablation, metric: str) -> list[AblationRow]:
     """Every step of one metric in order; the first step's level is what the second was compared
     with."""
     rows = []

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from perfci.model import NamedValues, Process, Series, Status
-from perfci.stats.location import median
-from perfci.verdicts.compare.pairwise import screen
+from perfci.stats.location_estimates import median
+from perfci.verdicts.compare.pairwise_verdict import screening_verdict
 from perfci.verdicts.process_levels import select_usable, steady_levels
 
 PARITY_FAILED = "parity failed"
@@ -67,7 +67,7 @@ class NumericsCheck:
     text: str
 
 
-def find_parity_failure(processes: Sequence[Process]) -> str:
+def find_parity_failure_reason(processes: Sequence[Process]) -> str:
     """Why a variant refused to be timed, in its own words; empty where none did."""
     for process in processes:
         if process.status is Status.FAILED and PARITY_FAILED in process.reason:
@@ -75,7 +75,7 @@ def find_parity_failure(processes: Sequence[Process]) -> str:
     return ""
 
 
-def check_numerics(
+def check_numeric_parity(
     series: Series,
     base_parameters: NamedValues,
     base: Sequence[Process],
@@ -146,7 +146,7 @@ def _check_interval(
     series: Series, base: Sequence[Process], head: Sequence[Process], tolerance: float
 ) -> ParityOutcome:
     """Decide by the whole interval where values differ between processes of one side."""
-    interval = screen(series, "", "", base, head).interval
+    interval = screening_verdict(series, "", "", base, head).interval
     if interval is None:
         return ParityOutcome.UNDECIDED
     if interval.lo > 1 + tolerance or interval.hi < 1 - tolerance:

@@ -20,7 +20,9 @@ class VariantContrast:
     def labelled_verdict(self) -> Verdict:
         """The verdict under a name with both sides: ``Attention.time_forward('sdpa' → 'flash',
         64)``."""
-        return replace(self.verdict, series=label_both_sides(self.verdict.series, self.base_parameters))
+        return replace(
+            self.verdict, series=label_series_with_both_sides(self.verdict.series, self.base_parameters)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class VariantRejection:
     def applies_to(self, benchmark: str, parameters: NamedValues) -> bool:
         """Whether a cell is this variant: one that fails in one benchmark of a class is wrong in
         all of it."""
-        return get_benchmark_owner(benchmark) == get_benchmark_owner(self.benchmark) and dict(
+        return get_benchmark_class(benchmark) == get_benchmark_class(self.benchmark) and dict(
             parameters
         ) == dict(self.parameters)
 
@@ -51,7 +53,7 @@ class VariantResults:
     numerics: tuple[NumericsCheck, ...] = ()
 
 
-def label_both_sides(series: Series, base_parameters: NamedValues) -> Series:
+def label_series_with_both_sides(series: Series, base_parameters: NamedValues) -> Series:
     """Series whose differing parameters show base and head value."""
     base_values = dict(base_parameters)
     parameters = tuple(
@@ -61,6 +63,6 @@ def label_both_sides(series: Series, base_parameters: NamedValues) -> Series:
     return replace(series, parameters=parameters)
 
 
-def get_benchmark_owner(benchmark: str) -> str:
+def get_benchmark_class(benchmark: str) -> str:
     """Class or module of a benchmark: ``model.Gpt`` of ``model.Gpt.measure_training``."""
     return benchmark.rpartition(".")[0]

@@ -10,7 +10,7 @@ from perfci.history.false_alarm_calibration import compute_calibration
 from perfci.model import Series
 from perfci.report.calibration_text import serialize_calibration
 from perfci.store.queries.loaders import load_project_series
-from perfci.verdicts.calibration import Calibration
+from perfci.verdicts.verdict_calibration import Calibration
 from perfci_web.url_lookups import project_links, require_project
 from perfci_web.web_context import web_context
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from perfci.model import Clock, Interval, Process, ProcessBoundaries, Status, Verdict, VerdictKind
-from perfci.stats.location import median
+from perfci.stats.location_estimates import median
 from perfci.verdicts.compare.decision_limits import ComparisonCase
+from perfci.verdicts.compare.paired_log_costs import match_pairs
 from perfci.verdicts.compare.reason_text import (
     add_disqualified_note,
     format_change,
@@ -16,12 +17,11 @@ from perfci.verdicts.compare.reason_text import (
     format_number,
     format_percent_change,
 )
-from perfci.verdicts.compare.side_costs import match_pairs
+from perfci.verdicts.comparison_rule import ROUNDING_TOLERANCE
 from perfci.verdicts.process_levels import select_disqualified, select_usable, steady_level, steady_levels
-from perfci.verdicts.rule import ROUNDING_TOLERANCE
 
 
-def special_case_verdict(
+def nonstatistical_verdict(
     case: ComparisonCase,
     base: Sequence[Process],
     head: Sequence[Process],
@@ -76,7 +76,7 @@ def _is_mostly_failed(side: Sequence[Process]) -> bool:
     return failed > 0 and 2 * failed >= len(side)
 
 
-def have_equal_counts(base: Sequence[Process], head: Sequence[Process]) -> bool:
+def have_one_exact_value(base: Sequence[Process], head: Sequence[Process]) -> bool:
     """Whether all processes of both sides ended well with one and the same exact value."""
     both = [*base, *head]
     usable = select_usable(both)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from perfci.model import ChangePoint, Environment, EnvironmentChange
-from perfci.stats.location import MAD_TO_SIGMA
+from perfci.stats.location_estimates import MAD_TO_SIGMA
 from perfci.stats.location_shift import Shift, estimate_unpaired_shift
 from perfci.stats.noise_model import ar1_inflation
 from perfci.stats.segmentation import MIN_SIGMA

@@ -11,20 +11,24 @@ import numpy as np
 
 from perfci.model import MetricClass, PerfciError, VerdictKind
 from perfci.stats.incremental_segmentation import detect_change_points_in_many
-from perfci.stats.location import Floats, warmup_length
+from perfci.stats.location_estimates import Floats, warmup_length
 from perfci.stats.location_shift import NoisePrior, Shift, shrink_error
 from perfci.stats.multiple_comparisons import benjamini_hochberg
 from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.compare.noise_prior import PairNoise, pooled_noise_prior
-from perfci.verdicts.compare.pooled_verdict import PooledVerdict, build_benchmark_shifts, pool_benchmarks
-from perfci.verdicts.compare.side_costs import SideCosts
+from perfci.verdicts.compare.paired_log_costs import PairedLogCosts
+from perfci.verdicts.compare.pooled_verdict import (
+    PooledVerdict,
+    convert_to_benchmark_shifts,
+    pooled_verdict_of_benchmarks,
+)
 from perfci.verdicts.compare.stopping_rule import plan_next_pairs
-from perfci.verdicts.rule import Rule
+from perfci.verdicts.comparison_rule import Rule
 
 Document = dict[str, Any]
 
 
-def judge_document(document: Mapping[str, Any]) -> Document:
+def judge_json(document: Mapping[str, Any]) -> Document:
     """Answer ``compare`` or ``decide`` for every case; an invalid case gets an error of its own."""
     operation = document.get("op", "compare")
     if operation not in ("compare", "decide"):
@@ -50,7 +54,7 @@ def judge_document(document: Mapping[str, Any]) -> Document:
     return {"results": _compare_cases(cases, shifts, rule), **_serialize_pools(cases, shifts, rule)}
 
 
-def detect_document(document: Mapping[str, Any]) -> Document:
+def detect_json(document: Mapping[str, Any]) -> Document:
     """Detect the change points of every series; an invalid series gets an error of its own.
 
     Values must be positive unless ``min_effect`` is 0, where every change counts and no ratio is
@@ -107,7 +111,7 @@ def _parse_case(case: Mapping[str, Any]) -> Document | ParsedCase:
         return _error_result(case, wrong)
 
 
-def _parse_sides(base: Sequence[Sequence[float]], head: Sequence[Sequence[float]]) -> SideCosts:
+def _parse_sides(base: Sequence[Sequence[float]], head: Sequence[Sequence[float]]) -> PairedLogCosts:
     for name, side in (("base", base), ("head", head)):
         if not isinstance(side, list) or not all(isinstance(process, list) for process in side):
             raise ValueError(f'expected a list of processes, each a list of samples, in "{name}"')
@@ -117,7 +121,9 @@ def _parse_sides(base: Sequence[Sequence[float]], head: Sequence[Sequence[float]
             raise ValueError(f'expected positive finite numbers in "{name}"')
     # of unequal length they cannot be pairs, so the sides are compared as a whole
     cut = warmup_length([*base, *head])
-    return SideCosts(_log_levels(base, cut), _log_levels(head, cut), 1.0, is_paired=len(base) == len(head))
+    return PairedLogCosts(
+        _log_levels(base, cut), _log_levels(head, cut), 1.0, is_paired=len(base) == len(head)
+    )
 
 
 def _log_levels(side: Sequence[Sequence[float]], warmup: int) -> Floats:
@@ -168,7 +174,9 @@ def _serialize_pools(
     """The pooled verdict of each group, every case counting once; nothing without groups."""
     shifts = {name: [shifts_by_case[k] for k in members] for name, members in _group_cases(cases).items()}
     pools = [
-        _serialize_pool(name, pool_benchmarks(build_benchmark_shifts(group_shifts), rule.bar))
+        _serialize_pool(
+            name, pooled_verdict_of_benchmarks(convert_to_benchmark_shifts(group_shifts), rule.bar)
+        )
         for name, group_shifts in shifts.items()
     ]
     return {"groups": pools} if pools else {}

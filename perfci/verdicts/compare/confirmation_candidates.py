@@ -17,20 +17,20 @@ import numpy as np
 
 from perfci.model import Clock, Interval, Process, Series, Stage, Verdict, VerdictKind
 from perfci.stats import noise_model, power
-from perfci.stats.commit_levels import (
+from perfci.stats.commit_level_steps import (
     CommitLevels,
     CommitLevelStep,
     estimate_commit_levels,
     find_alternative_steps,
     segment_commit_levels,
 )
-from perfci.stats.location import Floats
+from perfci.stats.location_estimates import Floats
 from perfci.stats.location_shift import NoisePrior
 from perfci.stats.machine_drift import DriftCorrectedValues, correct_machine_drift
 from perfci.verdicts.compare.decision_limits import DecisionLimits
-from perfci.verdicts.compare.pairwise import screen
+from perfci.verdicts.compare.pairwise_verdict import screening_verdict
+from perfci.verdicts.comparison_rule import Rule, RuleLookup, default_rule
 from perfci.verdicts.process_levels import process_level, select_usable
-from perfci.verdicts.rule import Rule, RuleLookup, default_rule
 
 SeriesProcesses = Mapping[Series, Mapping[str, Sequence[Process]]]
 """Processes of each series by sha."""
@@ -133,7 +133,7 @@ def _exact_candidates(
     candidates = []
     for base, head in commit_pairs:
         processes = [by_commit.get(base, ()), by_commit.get(head, ())]
-        verdict = screen(series, base, head, processes[0], processes[1], rule=rule)
+        verdict = screening_verdict(series, base, head, processes[0], processes[1], rule=rule)
         moved = verdict.kind in (VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT)
         exact = all(process.clock is Clock.EXACT for side in processes for process in side)
         if verdict.kind is VerdictKind.FAILED or (moved and exact):

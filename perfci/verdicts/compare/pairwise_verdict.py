@@ -14,20 +14,20 @@ from dataclasses import dataclass, replace
 from perfci.model import Interval, Process, ProcessBoundaries, Series, Stage, Verdict, VerdictKind
 from perfci.stats import noise_model
 from perfci.stats.group_sequential import ALPHA
-from perfci.stats.location import median
+from perfci.stats.location_estimates import median
 from perfci.stats.location_shift import NoisePrior, Shift
 from perfci.stats.power import minimum_detectable_effect
 from perfci.verdicts.compare.decision_limits import ComparisonCase, DecisionLimits
 from perfci.verdicts.compare.noise_prior import PRIOR_DF
+from perfci.verdicts.compare.nonstatistical_verdict import nonstatistical_verdict
+from perfci.verdicts.compare.paired_log_costs import PairedLogCosts
 from perfci.verdicts.compare.reason_text import add_disqualified_note, format_reason, summarize_modes
-from perfci.verdicts.compare.side_costs import SideCosts
-from perfci.verdicts.compare.special_cases import special_case_verdict
 from perfci.verdicts.compare.stopping_rule import plan_next_pairs
+from perfci.verdicts.comparison_rule import Rule
 from perfci.verdicts.process_levels import steady_level
-from perfci.verdicts.rule import Rule
 
 
-def screen(
+def screening_verdict(
     series: Series,
     base_sha: str,
     head_sha: str,
@@ -43,12 +43,12 @@ def screen(
     case = ComparisonCase(
         series, base_sha, head_sha, Stage.SCREENING, _rule_at_level(rule, base), prior=prior
     )
-    return special_case_verdict(case, base, head) or _statistical_verdict(
+    return nonstatistical_verdict(case, base, head) or _statistical_verdict(
         case, base, head, case.limits.for_screening()
     )
 
 
-def confirm(
+def confirmation_verdict(
     series: Series,
     base_sha: str,
     head_sha: str,
@@ -60,7 +60,7 @@ def confirm(
 ) -> Verdict:
     """Confirmation verdict, on pairs that no earlier look has seen."""
     case = ComparisonCase(series, base_sha, head_sha, Stage.CONFIRMATION, _rule_at_level(rule, base))
-    return special_case_verdict(case, base, head, boundaries) or _statistical_verdict(
+    return nonstatistical_verdict(case, base, head, boundaries) or _statistical_verdict(
         case, base, head, case.limits
     )
 
@@ -101,10 +101,10 @@ def interim_analysis(
     gives the same answer. On pairs that no earlier look has seen, ``stage`` is confirmation.
     """
     case = ComparisonCase(series, base_sha, head_sha, stage, _rule_at_level(rule, base), aa_log_ratios, prior)
-    special = special_case_verdict(case, base, head)
+    special = nonstatistical_verdict(case, base, head)
     if special is not None:
         return Look(special)
-    sides = SideCosts.from_processes(series, base, head)
+    sides = PairedLogCosts.from_processes(series, base, head)
     more, tail = plan_next_pairs(sides, case.rule, case.limits, prior)
     return Look(
         _statistical_verdict(case, base, head, case.limits, tail),
@@ -132,7 +132,7 @@ def _statistical_verdict(
     Its p-value covers all looks: the smallest error with which this look would have decided (Liu &
     Anderson 2008), to which the level of the look is very nearly proportional.
     """
-    sides = SideCosts.from_processes(case.series, base, head)
+    sides = PairedLogCosts.from_processes(case.series, base, head)
     shift = sides.estimate_shift(case.prior)
     kind = limits.classify(shift, tail)
     low, high = sorted(sides.sign * bound for bound in shift.bounds(tail))

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from perfci.model import MetricClass, Series, Stage, VerdictKind
-from perfci.stats.multiple_comparisons import clopper_pearson_interval
-from perfci.verdicts.rule import MOVE_KINDS
+from perfci.stats.binomial_tests import clopper_pearson_interval
+from perfci.verdicts.comparison_rule import MOVE_KINDS
 
 StagedKind = tuple[Stage, VerdictKind]
 """Stage and kind of one verdict."""
@@ -100,7 +100,7 @@ class ConfirmationCounts:
     retracted: int = 0
 
 
-def count_candidates(verdict_histories: Iterable[Sequence[StagedKind]]) -> CandidateCounts:
+def count_candidate_fates(verdict_histories: Iterable[Sequence[StagedKind]]) -> CandidateCounts:
     """Follow every candidate to the verdict after it; each history has its verdicts in order."""
     fates = [
         _candidate_fate(kind, verdicts[k + 1] if k + 1 < len(verdicts) else None)
@@ -125,7 +125,7 @@ def _candidate_fate(kind: VerdictKind, next_verdict: StagedKind | None) -> str:
     )
 
 
-def count_confirmations(verdict_histories: Iterable[Sequence[StagedKind]]) -> ConfirmationCounts:
+def count_retracted_confirmations(verdict_histories: Iterable[Sequence[StagedKind]]) -> ConfirmationCounts:
     """Count confirmed moves, and those with any later verdict of another kind."""
     retracted = [
         any(later is not kind for _, later in verdicts[k + 1 :])
@@ -164,7 +164,7 @@ class SeriesNoiseFloor:
         return max(self.policy_bar, self.noise_floor)
 
     @property
-    def is_raised(self) -> bool:
+    def raises_bar(self) -> bool:
         """Whether the noise floor raises the bar."""
         return self.noise_floor > self.policy_bar
 

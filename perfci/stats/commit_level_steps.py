@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfci.stats.location import Floats
+from perfci.stats.location_estimates import Floats
 from perfci.stats.machine_drift import DriftCorrectedValues, Ints, weighted_huber_location
 
 MAX_SIDE_COMMITS = 3

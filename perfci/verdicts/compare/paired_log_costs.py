@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perfci.model import Process, Series
-from perfci.stats.location import Floats
+from perfci.stats.location_estimates import Floats
 from perfci.stats.location_shift import NoisePrior, Shift, estimate_shift, estimate_unpaired_shift
 from perfci.verdicts.process_levels import select_usable, steady_levels
 
 
 @dataclass(frozen=True, slots=True)
-class SideCosts:
+class PairedLogCosts:
     """Log costs of both sides, shapes (n,) and (m,), n = m if paired; a cost rises when things get
     worse."""
 
@@ -24,7 +24,9 @@ class SideCosts:
     is_paired: bool
 
     @classmethod
-    def from_processes(cls, series: Series, base: Sequence[Process], head: Sequence[Process]) -> SideCosts:
+    def from_processes(
+        cls, series: Series, base: Sequence[Process], head: Sequence[Process]
+    ) -> PairedLogCosts:
         """Costs of the usable processes, matched in pairs where possible."""
         base, head, in_pairs = match_pairs(base, head)
         levels = steady_levels(base, head)
@@ -43,7 +45,7 @@ class SideCosts:
             return estimate_shift(self.base, self.head, prior=prior)
         return estimate_unpaired_shift(self.base, self.head, prior=prior)
 
-    def take_pairs(self, pairs: int) -> SideCosts:
+    def first_pairs(self, pairs: int) -> PairedLogCosts:
         """Costs after the first ``pairs`` pairs."""
         return replace(self, base=self.base[:pairs], head=self.head[:pairs])
 
