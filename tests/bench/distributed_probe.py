@@ -28,25 +28,27 @@ def outcome(measure: Callable[..., dict[str, Any]], *parameters: object) -> Any:
 
 
 def unsynchronised() -> Any:
-    """Ranks that train alone and never tell each other their gradients."""
-    kept = dict(parallel_strategies.STRATEGIES)
+    """Ranks that train alone and never exchange their gradients."""
+    strategies = dict(parallel_strategies.STRATEGIES)
     parallel_strategies.STRATEGIES["ddp"] = parallel_strategies.single_process
     try:
         return outcome(distributed.DataParallel().measure_training, "ddp", "weak", 2)
     finally:
-        parallel_strategies.STRATEGIES.update(kept)
+        parallel_strategies.STRATEGIES.update(strategies)
 
 
 def unweighted() -> Any:
     """A ring that takes the mean of two parts instead of weighing them."""
-    kept = ring_attention.merge_attention
+    original_merge = ring_attention.merge_attention
     ring_attention.merge_attention = lambda mixed, weight, part, part_weight: (
-        kept(mixed, None, part, part_weight) if weight is None else ((mixed + part) / 2, part_weight)
+        original_merge(mixed, None, part, part_weight)
+        if weight is None
+        else ((mixed + part) / 2, part_weight)
     )
     try:
         return outcome(distributed.RingAttention().measure_ring, "ring", 2)
     finally:
-        ring_attention.merge_attention = kept
+        ring_attention.merge_attention = original_merge
 
 
 def parameter_bytes() -> dict[str, int]:

@@ -82,9 +82,9 @@ def says(rank: int) -> dict[str, tuple[int, int]]:
     }
     counted = {}
     for name, scene in scenes.items():
-        with CommunicationCounter() as said:
+        with CommunicationCounter() as counter:
             scene()
-        counted[name] = (said.operations, said.sent_bytes)
+        counted[name] = (counter.operations, counter.sent_bytes)
     return counted
 
 

@@ -54,7 +54,7 @@ def discovered() -> dict[str, Any]:
     return document
 
 
-def test_holds_training_generation_and_memory_at_smoke_sizes(discovered: dict[str, Any]) -> None:
+def test_contains_training_generation_and_memory_at_smoke_sizes(discovered: dict[str, Any]) -> None:
     assert {name: about["type"] for name, about in discovered.items()} == {
         "generation.Generate.time_generate": "time",
         "generation.Generate.time_ttft": "time",
@@ -84,7 +84,7 @@ def test_leaves_asvs_own_timer_where_there_is_no_gpu(discovered: dict[str, Any])
     assert all(about["default_timer"] for about in discovered.values() if about["type"] == "time")
 
 
-def test_says_what_its_own_numbers_are(discovered: dict[str, Any]) -> None:
+def test_declares_the_units_of_its_own_numbers(discovered: dict[str, Any]) -> None:
     tracks = [about for about in discovered.values() if about["type"] == "track"]
 
     for about in tracks:
@@ -97,9 +97,14 @@ def test_says_what_its_own_numbers_are(discovered: dict[str, Any]) -> None:
 def test_runs_under_plain_asv(tmp_path: Path) -> None:
     repository = _copy_in_a_repository(tmp_path)
     asv = [sys.executable, "-m", "asv"]
-    here = {"cwd": repository / "benchmarks", "env": {**TINY, "HOME": str(tmp_path), "PERFCI_SMOKE": "1"}}
+    asv_options = {
+        "cwd": repository / "benchmarks",
+        "env": {**TINY, "HOME": str(tmp_path), "PERFCI_SMOKE": "1"},
+    }
     sha = _git(repository, "rev-parse", "HEAD")
-    subprocess.run([*asv, "machine", "--yes", "--machine", "here"], check=True, capture_output=True, **here)
+    subprocess.run(
+        [*asv, "machine", "--yes", "--machine", "here"], check=True, capture_output=True, **asv_options
+    )
 
     options = [
         "--set-commit-hash",
@@ -114,7 +119,7 @@ def test_runs_under_plain_asv(tmp_path: Path) -> None:
         [*asv, "run", "-E", f"existing:{sys.executable}", *options, "-a", "rounds=1", "--bench", SOME],
         capture_output=True,
         text=True,
-        **here,
+        **asv_options,
     )
 
     assert done.returncode == 0, done.stdout + done.stderr

@@ -87,11 +87,11 @@ def test_out_of_memory_does_not_fit(error: Exception) -> None:
     assert fits_in_memory(step, FakeDevice()) is False
 
 
-def test_really_too_much_for_this_machine_does_not_fit() -> None:
+def test_a_batch_too_large_for_this_machine_does_not_fit() -> None:
     assert fits_in_memory(lambda: torch.empty(1 << 55), FakeDevice()) is False
     assert fits_in_memory(lambda: torch.empty(1), FakeDevice()) is True
 
 
-def test_any_other_error_is_an_error() -> None:
+def test_any_other_error_propagates() -> None:
     with pytest.raises(RuntimeError, match="invalid for input"):
         fits_in_memory(lambda: torch.ones(12).reshape(5), FakeDevice())

@@ -56,7 +56,7 @@ def test_names_the_child_that_raised() -> None:
         run(lambda: time.sleep(60), fails)
 
 
-def test_names_the_child_that_failed_first_though_both_are_heard_at_once() -> None:
+def test_names_the_child_that_failed_first_though_both_reports_arrive_at_once() -> None:
     """A machine may be too busy to listen in between: then all have failed, in an order of which only they
     know.
     """
@@ -80,7 +80,7 @@ def test_names_the_child_that_failed_first_though_both_are_heard_at_once() -> No
 
 
 @pytest.mark.usefixtures("patience")
-def test_names_the_child_that_crashed_and_not_who_noticed() -> None:
+def test_names_the_child_that_crashed_and_not_the_one_that_noticed() -> None:
     def notices() -> None:
         raise ConnectionError("child 1 is gone")
 
@@ -91,7 +91,7 @@ def test_names_the_child_that_crashed_and_not_who_noticed() -> None:
         run(notices, crashes)
 
 
-def test_tells_running_out_of_memory_from_other_ends() -> None:
+def test_distinguishes_running_out_of_memory_from_other_crashes() -> None:
     def takes_all() -> None:
         raise MemoryError("1 TB")
 
@@ -104,7 +104,7 @@ def test_tells_running_out_of_memory_from_other_ends() -> None:
         run(killed)
 
 
-def test_tells_an_exit_without_a_result() -> None:
+def test_reports_an_exit_without_a_result() -> None:
     with pytest.raises(ChildFailed, match="child 0: exited with code 3 before it returned a result"):
         run(lambda: os._exit(3))
 
@@ -115,7 +115,7 @@ def test_a_result_that_cannot_be_sent_is_a_failure() -> None:
 
 
 @pytest.mark.usefixtures("patience")
-def test_says_where_a_child_hangs(tmp_path: Path) -> None:
+def test_reports_the_line_at_which_a_child_hangs(tmp_path: Path) -> None:
     children: list[ChildProcess] = []
 
     def waits_for_ever() -> None:

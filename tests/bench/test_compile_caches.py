@@ -50,7 +50,7 @@ def test_another_chosen_configuration_is_another_state_and_the_time_it_took_is_n
     assert states[0] == states[1] != states[2]
 
 
-def test_locks_are_not_part_of_the_state(tmp_path: Path) -> None:
+def test_lock_files_are_not_part_of_the_state(tmp_path: Path) -> None:
     folder = cache(tmp_path, kernel_dot_py="x = 1")
     before = fingerprint_caches([folder])
 

@@ -41,7 +41,7 @@ def test_counts_what_is_compiled_again() -> None:
     assert (compiled.recompiles, compiled.graphs, compiled.graph_breaks) == (2, 3, 0)
 
 
-def test_compiling_is_over_when_no_call_compiles_any_more() -> None:
+def test_compilation_ends_when_no_call_compiles_any_more() -> None:
     at_once, at_the_third = (
         compile_in_process(compiling.growing, [4]),
         compile_in_process(compiling.growing, [4, 5, 6]),
@@ -51,7 +51,7 @@ def test_compiling_is_over_when_no_call_compiles_any_more() -> None:
     assert at_once.seconds > 0
 
 
-def test_what_never_stops_compiling_has_no_steady_state(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_compilation_has_no_steady_state(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compile_cost, "MAX_CALLS", 6)
 
     with pytest.raises(RuntimeError, match="something is compiled even after 6 calls"):
@@ -67,7 +67,7 @@ def test_a_second_compilation_counts_from_nothing() -> None:
     assert counts[0] == counts[1]
 
 
-def test_takes_off_what_steady_calls_take(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_subtracts_the_time_of_steady_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     host = FakeDevice(kind="cpu").install(monkeypatch, "perfci.bench.compilers.compile_cost")
     events: list[str] = []
     costs = iter([(30.0, 1), (0.5, 0), (7.0, 1), *[(0.5, 0)] * 3])

@@ -66,7 +66,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("dotted", "sentence"), WRONG.items())
-def test_says_which_name_leads_nowhere(dotted: str, sentence: str) -> None:
+def test_reports_which_name_does_not_resolve(dotted: str, sentence: str) -> None:
     with pytest.raises(LookupError) as failed:
         call_hook(DEVICE, "gpt", "build", dotted, {})
 

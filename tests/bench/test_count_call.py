@@ -44,7 +44,7 @@ def test_counts_operators_that_autograd_runs_too() -> None:
     assert count_operators(lambda: (x * 2).sum().backward()) == 6  # mul, sum, ones_like, expand, mul, detach
 
 
-def test_counts_operators_that_give_nothing_back() -> None:
+def test_counts_operators_that_return_nothing() -> None:
     weights = [torch.ones(3), torch.ones(3)]
 
     assert count_operators(lambda: torch._foreach_add_(weights, 1.0)) == 1
@@ -79,7 +79,7 @@ def test_counts_the_same_whichever_way_gradients_are_off() -> None:
         (lambda x: x.shape[0] * x.numel(), 0),
     ],
 )
-def test_counts_what_the_host_cannot_know_before_it_is_computed(
+def test_counts_host_syncs_where_values_are_needed(
     read: Callable[[torch.Tensor], object], expected: int
 ) -> None:
     assert count_call(lambda: read(torch.ones(2, 2))).host_syncs == expected
@@ -94,7 +94,7 @@ def test_does_not_wait_for_what_is_on_the_host_while_a_device_is_in_use() -> Non
     assert proxies.host_syncs == 2
 
 
-def test_waits_for_a_copy_to_the_host_unless_told_otherwise() -> None:
+def test_counts_a_copy_to_the_host_as_blocking_unless_declared_non_blocking() -> None:
     with fake_tensors():
         on_device = torch.ones(3, device=FAKE_DEVICE)
 
@@ -132,7 +132,7 @@ def test_counts_bytes_that_float_wider_than_what_was_read(
     assert count_call(lambda: convert(x)).upcast_bytes == expected
 
 
-def test_a_conversion_to_a_wider_type_is_no_operator_and_its_way_back_is_one() -> None:
+def test_a_widening_conversion_is_not_an_operator_and_a_narrowing_one_is() -> None:
     x = torch.ones(100, dtype=torch.bfloat16)
 
     assert count_operators(x.float) == 0
@@ -191,19 +191,19 @@ def test_counts_copies_of_real_tensors_too() -> None:
 # What is kept
 
 
-def test_weighs_a_storage_once_and_whole() -> None:
+def test_counts_a_storage_once_and_in_full() -> None:
     buffer = torch.ones(100)
 
     assert tensor_storage_bytes([buffer[:10], {"a": buffer.view(10, 10)}, (buffer, None, 3)]) == 400
     assert tensor_storage_bytes([]) == 0
 
 
-def test_says_what_it_cannot_weigh() -> None:
+def test_reports_tensors_it_cannot_measure() -> None:
     with pytest.raises(PerfciError, match="a Linear was given"):
         tensor_storage_bytes(torch.nn.Linear(2, 2))
 
 
-def test_weighs_parameters_optimizer_state_and_cache_after_the_call() -> None:
+def test_measures_parameters_optimizer_state_and_cache_after_the_call() -> None:
     model = tiny.TinyGPT()
     model.head.weight = model.embedding.weight  # tied: once
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -224,7 +224,7 @@ def test_weighs_parameters_optimizer_state_and_cache_after_the_call() -> None:
 # Fake tensors
 
 
-def test_peak_is_the_same_without_computing() -> None:
+def test_the_fake_peak_equals_the_real_peak() -> None:
     def whole(dtype: torch.dtype = torch.float32) -> None:
         model = tiny.TinyGPT().to("cpu").to(dtype)  # a module's own way to move its parameters
         optimizer = torch.optim.AdamW(model.parameters())
@@ -243,7 +243,7 @@ def test_peak_is_the_same_without_computing() -> None:
     )
 
 
-def test_a_value_that_is_only_kept_needs_no_computing() -> None:
+def test_a_value_that_is_only_stored_needs_no_computing() -> None:
     logged = []
 
     assert (
@@ -260,7 +260,7 @@ def test_a_value_that_is_only_kept_needs_no_computing() -> None:
     ],
     ids=["branch", "size"],
 )
-def test_the_peak_is_absent_where_values_decide(needs_values: Callable[[], object]) -> None:
+def test_the_fake_peak_is_absent_where_values_decide(needs_values: Callable[[], object]) -> None:
     proxies = count_call(lambda: None, rebuild=needs_values)
 
     assert isinstance(proxies.fake_peak_bytes, Absent)
@@ -328,7 +328,7 @@ def test_graphs_are_absent_where_dynamo_fails(monkeypatch: pytest.MonkeyPatch) -
     assert "no such thing as a cosine" in traced.reason
 
 
-def test_an_error_of_the_function_itself_is_an_error() -> None:
+def test_an_error_of_the_function_itself_propagates() -> None:
     with pytest.raises(ZeroDivisionError):
         count_graphs(lambda: 1 / 0)
 
@@ -358,7 +358,7 @@ def test_counts_the_kernels_inductor_writes() -> None:
     assert (generated_kernels, two) == (1, 2)
 
 
-def test_generated_kernels_wait_until_they_are_asked_for() -> None:
+def test_generated_kernels_are_counted_only_on_request() -> None:
     proxies = count_call(lambda: None, compiled_function=lambda: torch.ones(4).sin())
 
     assert isinstance(proxies.generated_kernels, Absent)
@@ -418,7 +418,7 @@ def test_the_launches_of_a_device_are_read_between_two_waits(monkeypatch: pytest
 # Instructions
 
 
-def test_counts_instructions_or_says_why_not() -> None:
+def test_counts_instructions_or_gives_a_reason() -> None:
     counted = count_instructions(lambda: sum(range(100_000)))
 
     if isinstance(counted, Absent):
@@ -452,7 +452,7 @@ def test_reads_the_counter_as_the_kernel_lays_it_out() -> None:
         (errno.ENOSYS, "not implemented"),
     ],
 )
-def test_names_what_forbids_counting(monkeypatch: pytest.MonkeyPatch, number: int, word: str) -> None:
+def test_names_what_prevents_counting(monkeypatch: pytest.MonkeyPatch, number: int, word: str) -> None:
     def refuse(kind: int, event: int) -> int:
         raise OSError(number, os.strerror(number))
 
@@ -464,7 +464,7 @@ def test_names_what_forbids_counting(monkeypatch: pytest.MonkeyPatch, number: in
     assert word in counted.reason.lower()
 
 
-def test_a_shared_counter_is_no_counter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_multiplexed_counter_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         counter_of_instructions, "_open_counter", lambda kind, event: os.open(os.devnull, os.O_RDONLY)
     )
@@ -512,8 +512,8 @@ def test_nothing_that_was_not_counted_is_zero() -> None:
 
 
 def test_repeats_exactly_in_a_fresh_process_of_another_hash_seed() -> None:
-    here = everything()
-    elsewhere = subprocess.run(
+    this_process = everything()
+    other_process = subprocess.run(
         [sys.executable, "-c", "import test_count_call; print(test_count_call.everything())"],
         env={
             **os.environ,
@@ -525,8 +525,8 @@ def test_repeats_exactly_in_a_fresh_process_of_another_hash_seed() -> None:
         check=True,
     ).stdout.strip()
 
-    assert elsewhere == here
-    assert "flops=0" not in here
+    assert other_process == this_process
+    assert "flops=0" not in this_process
 
 
 def everything() -> str:

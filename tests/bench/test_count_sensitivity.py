@@ -139,7 +139,7 @@ def generation(
     *, cached: bool = True, compute: Callable[[torch.Tensor], torch.Tensor] = lambda x: x
 ) -> CallCounts:
     """Answer a prompt greedily; without the cache every token reads all that came before again."""
-    kept: list[Any] = []
+    kv_cache: list[Any] = []
 
     @torch.no_grad()
     def answer() -> None:
@@ -150,12 +150,12 @@ def generation(
             token = compute(logits).argmax(dim=-1, keepdim=True)
             tokens = torch.cat([tokens, token], dim=1)
             logits, past = model.last_logits(token, past) if cached else model.last_logits(tokens)
-        kept[:] = [past] if cached else []
+        kv_cache[:] = [past] if cached else []
 
-    return count_call(answer, rebuild=answer, cache=lambda: kept)
+    return count_call(answer, rebuild=answer, cache=lambda: kv_cache)
 
 
-def test_losing_the_cache_lowers_the_operators_and_multiplies_the_operations() -> None:
+def test_losing_the_kv_cache_lowers_operators_and_multiplies_flops() -> None:
     cached, uncached = generation(), generation(cached=False)
 
     # All tokens at once are more bytes than one, and nothing is kept that could be weighed.
@@ -216,7 +216,7 @@ def test_a_change_of_loading_moves_the_counts_that_name_it(
     assert moved(loading(well_fetched), loading(fetch)) == moves
 
 
-def test_reading_the_loss_waits_for_the_device_once() -> None:
+def test_reading_the_loss_synchronises_once() -> None:
     healthy, reading = loading(well_fetched), loading(well_fetched, read=True)
 
     assert moved(healthy, reading) == {"host_syncs"}

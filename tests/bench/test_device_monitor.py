@@ -42,7 +42,7 @@ def test_a_healthy_gpu_alone_has_no_flag_and_every_reading(
     }
 
 
-def test_what_is_read_can_be_declared_and_is_never_judged(
+def test_condition_readings_are_declared_and_informational(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, readings = watched(tmp_path, monkeypatch)
@@ -73,7 +73,7 @@ def test_flags_whatever_slowed_the_gpu(
 
 
 @pytest.mark.parametrize("bit", [0x0, 0x1, 0x2, 0x100])
-def test_an_idle_moment_or_a_locked_clock_is_no_throttling(
+def test_an_idle_sample_or_a_locked_clock_is_not_throttling(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bit: int
 ) -> None:
     flags, _ = watched(tmp_path, monkeypatch, reasons=bit, sm_mhz=1200)
@@ -81,7 +81,7 @@ def test_an_idle_moment_or_a_locked_clock_is_no_throttling(
     assert flags == ()
 
 
-def test_a_power_cap_is_told_where_the_clock_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_power_cap_is_noted_while_the_clock_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flags, readings = watched(tmp_path, monkeypatch, reasons=0x4, sm_mhz=1500)
 
     samples = len(readings["sm_clock"].samples)
@@ -110,7 +110,7 @@ def test_flags_another_process_on_the_gpu(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("when", ["came", "went"])
-def test_flags_a_process_that_came_or_went_while_we_measured(
+def test_flags_a_process_that_started_or_ended_during_the_measurement(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     with subprocess.Popen(
@@ -123,7 +123,7 @@ def test_flags_a_process_that_came_or_went_while_we_measured(
     assert flags == (f"shared_gpu: pid {other.pid} (outside this container)",)
 
 
-def test_our_own_ranks_are_no_strangers() -> None:
+def test_our_own_ranks_are_not_flagged() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as rank:
         result = exclude_own_processes([GpuProcess(os.getpid(), "python"), GpuProcess(rank.pid, "python")])
         rank.communicate(b"\n")
@@ -131,7 +131,7 @@ def test_our_own_ranks_are_no_strangers() -> None:
     assert result == []
 
 
-def test_takes_one_pid_of_the_host_for_ourselves_and_no_second() -> None:
+def test_attributes_one_host_pid_to_ourselves_and_no_second() -> None:
     nowhere = [GpuProcess(2**22 + number, "") for number in range(2)]
 
     assert exclude_own_processes(nowhere[:1]) == []
@@ -150,7 +150,7 @@ def test_what_nvml_refuses_is_absent_with_its_reason(tmp_path: Path, monkeypatch
     )
 
 
-def test_without_nvml_every_reading_is_absent_but_the_share_a_cpu_worked() -> None:
+def test_without_nvml_only_the_busy_share_of_the_cpu_is_read() -> None:
     with monitor_device(Cpu()) as seen:
         sum(range(100_000))
 
@@ -159,7 +159,7 @@ def test_without_nvml_every_reading_is_absent_but_the_share_a_cpu_worked() -> No
     assert set(seen.readings) - set(absent) == {"busy_share"}
 
 
-def test_the_share_a_cpu_worked_is_its_seconds_in_those_of_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_busy_share_of_a_cpu_is_cpu_seconds_over_wall_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     cpu = FakeDevice(kind="cpu", uuid=None).install(monkeypatch, "perfci.bench.devices.device_monitor")
 
     with monitor_device(cpu) as seen:
@@ -170,7 +170,7 @@ def test_the_share_a_cpu_worked_is_its_seconds_in_those_of_the_wall(monkeypatch:
     assert seen.readings["busy_share"].samples == pytest.approx((0.75,))
 
 
-def test_an_exception_of_the_benchmark_passes_and_the_sampler_ends(
+def test_an_exception_of_the_benchmark_propagates_and_ends_the_sampler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install_nvml(tmp_path, monkeypatch)

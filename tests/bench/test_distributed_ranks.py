@@ -72,13 +72,13 @@ def test_ranks_take_the_same_steps_and_see_the_same_times(probed: dict[str, Any]
         ("barrier", 0, 0),
     ],
 )
-def test_counts_what_a_rank_puts_into_a_message(
+def test_counts_the_bytes_a_rank_sends(
     probed: dict[str, Any], message: str, operations: int, sent_bytes: int
 ) -> None:
     assert [rank[message] for rank in probed["says"]] == [[operations, sent_bytes]] * 2
 
 
-def test_adds_up_how_long_messages_took(probed: dict[str, Any]) -> None:
+def test_sums_the_seconds_of_collectives(probed: dict[str, Any]) -> None:
     for talking_s, silent_s in probed["talks"]:
         assert talking_s > 0
         assert silent_s == 0
@@ -93,7 +93,7 @@ def test_adds_up_how_long_messages_took(probed: dict[str, Any]) -> None:
         ("void at::native::vectorized_elementwise_kernel<4>", False),
     ],
 )
-def test_knows_the_kernels_that_communicate(kernel: str, communicates: bool) -> None:
+def test_recognises_the_kernels_that_communicate(kernel: str, communicates: bool) -> None:
     assert bool(DEVICE_EVENT.match(kernel)) == communicates
 
 

@@ -49,9 +49,7 @@ def test_counts_the_joules_of_a_call() -> None:
 
 @settings(max_examples=30)
 @given(watts=st.floats(20, 1000), tick_s=st.floats(0.005, 0.2), call_s=st.floats(1e-3, 0.05))
-def test_is_exact_to_a_look_at_the_counter_however_coarse_that_is(
-    watts: float, tick_s: float, call_s: float
-) -> None:
+def test_is_exact_to_one_update_of_the_counter(watts: float, tick_s: float, call_s: float) -> None:
     reading = measured(watts, tick_s, call_s)
 
     look_s = 0.005 + 2 * call_s

@@ -33,7 +33,7 @@ def test_counts_a_product_as_a_multiplication_and_an_addition_each() -> None:
     assert count_flops(lambda: torch.ones(3, 5) @ torch.ones(5, 7)) == 2 * 3 * 5 * 7
 
 
-def test_counts_a_block_forward_and_backward_as_by_hand() -> None:
+def test_agrees_with_the_flops_of_a_block_by_hand() -> None:
     block = tiny.Block()
     x = torch.randn(tiny.BATCH, tiny.LENGTH, tiny.WIDTH, requires_grad=True)
 
@@ -82,7 +82,7 @@ def test_counts_the_same_where_the_function_chose_its_kernel() -> None:
     ],
     ids=["flash", "efficient", "cudnn"],
 )
-def test_counts_the_kernels_of_gpus_alike(kernel: Callable[[torch.Tensor], object]) -> None:
+def test_counts_the_same_for_the_kernels_of_gpus(kernel: Callable[[torch.Tensor], object]) -> None:
     query = torch.empty(2, 4, 32, 16, device="meta", dtype=torch.bfloat16)
 
     assert count_flops(lambda: kernel(query)) == 2 * 2 * (2 * 4 * 32 * 32 * 16)
@@ -165,6 +165,6 @@ def test_there_is_no_utilisation_without_a_peak() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan")])
-def test_refuses_a_time_that_is_none(seconds: float) -> None:
+def test_rejects_a_time_of_zero(seconds: float) -> None:
     with pytest.raises(ValueError, match="above 0 seconds"):
         mfu(1e12, seconds, 1e15)

@@ -34,14 +34,14 @@ def test_does_not_count_a_first_chunk_that_only_names_the_role() -> None:
     assert latency.itl([role_first]) == [1.0]
 
 
-def test_counts_the_whole_from_sending_to_the_end_of_the_stream() -> None:
+def test_counts_e2el_from_sending_to_the_end_of_the_stream() -> None:
     tail = trace(13.0, 14.0, sent=10.0, done=20.0)
 
     assert latency.e2el(SLOW_START) == 9.0
     assert latency.e2el(tail) == 10.0
 
 
-def test_spreads_what_follows_the_first_token_over_the_other_tokens() -> None:
+def test_divides_tpot_over_the_tokens_after_the_first() -> None:
     assert latency.tpot(SLOW_START) == 2.0
 
 
@@ -98,7 +98,7 @@ def test_ignores_an_empty_chunk_in_the_middle() -> None:
         (0.0, ((1.0, 0),), 2.0, "no output"),
     ],
 )
-def test_refuses_a_trace_that_cannot_be(
+def test_rejects_an_impossible_trace(
     sent: float, chunks: tuple[tuple[float, int], ...], done: float, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
@@ -106,19 +106,19 @@ def test_refuses_a_trace_that_cannot_be(
 
 
 @pytest.mark.parametrize("audio", [(0.1,), (0.1, -0.1), (0.1, math.nan)])
-def test_refuses_audio_that_does_not_fit_its_chunks(audio: tuple[float, ...]) -> None:
+def test_rejects_audio_seconds_that_do_not_match_the_chunks(audio: tuple[float, ...]) -> None:
     with pytest.raises(ValueError, match="audio"):
         RequestTrace(0.0, ((1.0, 1), (2.0, 1)), 2.0, audio)
 
 
-def test_finds_the_first_chunk_that_can_be_heard() -> None:
+def test_counts_ttfb_to_the_first_chunk_with_audio() -> None:
     silent_header = RequestTrace(10.0, ((11.0, 1), (14.0, 1)), 15.0, (0.0, 0.5))
 
     assert latency.ttfb(silent_header) == 4.0
     assert latency.ttfb(SLOW_START) is None
 
 
-def test_divides_computing_by_audio_for_rtf_and_the_other_way_for_rtfx() -> None:
+def test_computes_rtf_and_its_inverse_rtfx() -> None:
     assert latency.rtf(compute_seconds=2.0, audio_seconds=8.0) == 0.25
     assert latency.rtfx(compute_seconds=2.0, audio_seconds=8.0) == 4.0
 
@@ -134,14 +134,14 @@ def test_has_no_inverse_real_time_factor_without_computing() -> None:
         latency.rtfx(0.0, 1.0)
 
 
-def test_sees_each_token_cost_more_than_the_one_before() -> None:
+def test_finds_the_slope_of_a_growing_tpot() -> None:
     cache_lost = trace(*(position * (position + 1) / 2 for position in range(1, 34)))
 
     assert latency.tpot_slope([cache_lost]) == pytest.approx(1.0)
     assert latency.tpot_growth(cache_lost) == pytest.approx(29.5 / 5.5)
 
 
-def test_sees_no_slope_in_even_tokens_even_with_a_stall() -> None:
+def test_finds_no_slope_in_even_tokens_despite_a_stall() -> None:
     even = [float(second) for second in range(1, 34)]
     stalled = trace(*(second + 100.0 * (second > 20) for second in even))
 
@@ -149,7 +149,7 @@ def test_sees_no_slope_in_even_tokens_even_with_a_stall() -> None:
     assert latency.tpot_growth(stalled) == 1.0
 
 
-def test_takes_the_middle_of_the_slopes_between_each_gap_and_its_twin_in_the_second_half() -> None:
+def test_takes_the_median_of_the_pairwise_slopes() -> None:
     gaps = (1.0, 1.0, 1.0, 1.0, 5.0, 9.0, 13.0, 17.0)
 
     item = trace(1.0, *(1.0 + sum(gaps[: count + 1]) for count in range(8)))
@@ -157,34 +157,34 @@ def test_takes_the_middle_of_the_slopes_between_each_gap_and_its_twin_in_the_sec
     assert latency.tpot_slope([item]) == 2.5  # of 1, 2, 3 and 4 seconds per token per token
 
 
-def test_measures_slope_by_token_and_not_by_chunk() -> None:
+def test_measures_the_slope_per_token_and_not_per_chunk() -> None:
     pairs = trace(*((float(second * second), 2) for second in range(1, 20)))
 
     assert latency.tpot_slope([pairs]) == pytest.approx(0.5)
 
 
-def test_says_nothing_of_slope_over_a_few_tokens() -> None:
+def test_has_no_slope_over_a_few_tokens() -> None:
     short = trace(1.0, 2.0, 4.0, 8.0)
 
     assert latency.tpot_slope([short]) is None
     assert latency.tpot_growth(short) is None
 
 
-def test_has_no_growth_from_a_quarter_that_took_no_time() -> None:
+def test_has_no_tpot_growth_from_a_quarter_of_zero_seconds() -> None:
     frozen_clock = trace(*[1.0] * 6, *(float(second) for second in range(2, 9)))
 
     assert latency.tpot_growth(frozen_clock) is None
 
 
 @pytest.mark.parametrize(("share", "fewest"), [(0.5, 1), (0.9, 64), (0.99, 662)])
-def test_tells_a_tail_only_from_as_many_requests_as_early_stopping_asks(share: float, fewest: int) -> None:
+def test_reports_a_tail_percentile_only_from_enough_requests(share: float, fewest: int) -> None:
     assert latency.required_samples(share) == fewest
     assert latency.percentile([1.0] * fewest, share) is not None
     assert fewest == 1 or latency.percentile([1.0] * (fewest - 1), share) is None
 
 
 @pytest.mark.parametrize("share", [0.9, 0.99])
-def test_needs_so_many_that_the_second_largest_is_beyond_the_percentile_by_exact_counting(
+def test_needs_enough_requests_for_the_second_largest_to_exceed_the_percentile(
     share: float,
 ) -> None:
     def risk(n: int) -> Fraction:
@@ -212,14 +212,14 @@ def test_bounds_a_median_by_the_order_statistics_of_the_sign_test() -> None:
     assert (estimate.lo, estimate.value, estimate.hi) == (6.0, 10.5, 15.0)
 
 
-def test_has_no_bounds_where_even_the_extremes_miss_too_often() -> None:
+def test_has_no_bounds_where_even_the_extremes_cover_too_little() -> None:
     estimate = latency.percentile([1.0, 2.0, 3.0, 4.0, 5.0], 0.5)
 
     assert estimate is not None
     assert (estimate.lo, estimate.value, estimate.hi) == (None, 3.0, None)
 
 
-def test_refuses_a_percentile_of_nothing_and_one_that_is_no_share() -> None:
+def test_rejects_a_percentile_of_nothing_and_a_quantile_out_of_range() -> None:
     with pytest.raises(ValueError, match="at least one value"):
         latency.percentile([], 0.5)
     with pytest.raises(ValueError, match="between 0 and 1"):
@@ -247,7 +247,7 @@ def test_reads_an_sla_with_limits_per_request_and_shares_of_requests() -> None:
         ({}, "at least one objective"),
     ],
 )
-def test_says_what_is_wrong_with_an_sla(spec: dict[str, float], message: str) -> None:
+def test_explains_what_is_wrong_with_an_sla(spec: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         latency.parse_sla(spec)
 
@@ -257,17 +257,17 @@ FOUR = [FAST, LATE_FIRST, LATE_END, SHORT]
 SLA = latency.parse_sla({"ttft": 2.0, "e2el": 5.0})
 
 
-def test_counts_as_good_only_requests_that_keep_every_limit() -> None:
+def test_counts_goodput_over_requests_that_keep_every_limit() -> None:
     assert latency.sla_attainment(FOUR, SLA) == 0.5
     assert latency.goodput(FOUR, SLA, wall_s=8.0) == 0.25
     assert latency.throughput(FOUR, wall_s=8.0) == 0.5
 
 
-def test_lets_a_request_of_one_token_keep_any_limit_on_tpot() -> None:
+def test_counts_a_request_of_one_token_as_within_any_tpot_limit() -> None:
     assert latency.sla_attainment([SHORT, LATE_END], latency.parse_sla({"tpot": 1.0})) == 0.5
 
 
-def test_holds_audio_to_its_own_limits() -> None:
+def test_checks_audio_against_its_own_limits() -> None:
     spoken = RequestTrace(0.0, ((1.0, 1), (2.0, 1)), 2.0, (2.0, 2.0))
 
     assert latency.sla_attainment([spoken], latency.parse_sla({"rtf": 0.5, "ttfb": 1.0})) == 1.0
@@ -281,14 +281,14 @@ def test_takes_rates_from_the_first_sending_to_the_last_end() -> None:
     assert latency.token_throughput(overlapping) == 1.25
 
 
-def test_has_no_rate_over_no_time_and_none_of_no_requests() -> None:
+def test_has_no_rate_over_zero_seconds_or_zero_requests() -> None:
     with pytest.raises(ValueError, match=r"0\.0 seconds"):
         latency.throughput([trace(0.0)])
     with pytest.raises(ValueError, match="no request"):
         latency.goodput([], SLA)
 
 
-def test_tells_which_objective_too_few_requests_keep() -> None:
+def test_describes_which_objectives_are_violated() -> None:
     sla = latency.parse_sla({"e2el_p90": 5.0, "ttft_p50": 2.0})
 
     assert latency.describe_violations(FOUR, latency.parse_sla({"e2el_p75": 5.0})) == ()
@@ -317,14 +317,14 @@ def traces(draw: st.DrawFn) -> RequestTrace:
 
 
 @given(traces())
-def test_gaps_add_up_to_what_follows_the_first_token(each_trace: RequestTrace) -> None:
+def test_gaps_sum_to_the_time_after_the_first_token(each_trace: RequestTrace) -> None:
     assert math.fsum(latency.itl([each_trace])) == pytest.approx(
         latency.e2el(each_trace) - latency.ttft(each_trace), abs=1e-6
     )
 
 
 @given(traces())
-def test_tpot_and_ttft_add_up_to_the_whole(each_trace: RequestTrace) -> None:
+def test_tpot_and_ttft_sum_to_e2el(each_trace: RequestTrace) -> None:
     tpot = latency.tpot(each_trace)
 
     assert tpot is None or tpot * (each_trace.output_tokens - 1) + latency.ttft(each_trace) == pytest.approx(

@@ -76,7 +76,7 @@ def test_asv_does_not_run_the_base_class() -> None:
     assert not inspect.isabstract(Trained)
 
 
-def test_says_which_groups_a_class_gives_no_hooks_for() -> None:
+def test_reports_the_metric_groups_whose_hooks_are_missing() -> None:
     assert Trained.omitted == {
         "generation": "it defines no stream",
         "stream_counts": "it defines no stream",
@@ -102,7 +102,7 @@ def test_gives_step_phases_and_rates_from_one_run() -> None:
     assert {"tokens_per_s", "flop_per_s", "data_time", "data_stall"} <= measured
 
 
-def test_shows_rates_and_judges_times() -> None:
+def test_rates_are_informational_and_times_are_judged() -> None:
     readings = measure(Trained, "training")
 
     assert {name for name, row in readings.items() if row.get("clock") == "informational"} >= {
@@ -112,7 +112,7 @@ def test_shows_rates_and_judges_times() -> None:
     assert readings["cpu_step_time"]["clock"] == "cpu"
 
 
-def test_a_machine_without_an_allocator_gives_a_reason_and_no_zero() -> None:
+def test_without_an_allocator_memory_is_absent_and_not_zero() -> None:
     readings = measure(Trained, "training")
 
     assert readings["peak_allocated_bytes"]["status"] == "skipped"
@@ -136,7 +136,7 @@ def test_tokens_per_batch_may_depend_on_the_parameters() -> None:
     assert measure(Counted, "training")["tokens_per_s"]["status"] == "ok"
 
 
-def test_counts_a_step_by_hand() -> None:
+def test_agrees_with_the_counts_of_a_step_by_hand() -> None:
     readings = measure(Trained, "step_counts")
 
     # One linear layer: 2 * rows * in * out forward, the same for the gradients of its weight and of its
@@ -153,7 +153,7 @@ def test_repeats_its_counts_and_its_loss() -> None:
     assert first["loss_at_step_k"]["clock"] == "exact"
 
 
-def test_compares_what_the_model_gives_with_what_its_reference_gives() -> None:
+def test_compares_the_outputs_of_a_model_with_its_reference() -> None:
     class Checked(Trained):
         reference = {"dtype": "fp32"}
 
@@ -204,7 +204,7 @@ def test_starts_again_with_the_caches_of_the_first_start_where_something_was_com
     assert 0 < readings["compile_time"]["samples"][0] < readings["cold_start_time"]["samples"][0]
 
 
-def test_says_what_a_fresh_interpreter_died_of() -> None:
+def test_reports_why_the_fresh_interpreter_crashed() -> None:
     class Inner(Served):
         """Only this function knows it: a fresh interpreter does not find it."""
 
@@ -233,7 +233,7 @@ def test_a_variant_that_computes_something_else_is_rejected() -> None:
         measure(Wrong, "numerics", 2, True)
 
 
-def test_another_hook_is_another_version_and_another_value_is_not() -> None:
+def test_a_changed_hook_changes_the_version_and_a_changed_value_does_not() -> None:
     class Same(Trained):
         params = {"batch": [4], "dtype": ["fp32"]}
 
@@ -290,12 +290,12 @@ def bench_with(**hooks: Any) -> type[ModelBench]:
         ),
     ],
 )
-def test_says_what_a_hook_gives_wrongly(hooks: Mapping[str, Any], sentence: str) -> None:
+def test_explains_what_a_hook_returned_wrongly(hooks: Mapping[str, Any], sentence: str) -> None:
     with pytest.raises((TypeError, ValueError), match=f"^{sentence}$"):
         measure(bench_with(**hooks), "training")
 
 
-def test_notices_a_loss_that_becomes_nan_on_the_way() -> None:
+def test_detects_a_loss_that_becomes_nan_in_between() -> None:
     steps = iter(range(1000))
     late = bench_with(
         loss=lambda self, model, batch: model(batch).mean() * (float("nan") if next(steps) > 5 else 1)
@@ -314,7 +314,7 @@ def test_a_stream_that_yields_nothing_fails() -> None:
         measure(Silent, "generation")
 
 
-def test_an_unknown_precision_is_told_with_those_that_are_known() -> None:
+def test_an_unknown_precision_is_rejected_with_the_valid_ones() -> None:
     class Odd(Trained):
         params = {"batch": [2], "dtype": ["fp12"]}
 

@@ -47,10 +47,10 @@ class Store:
         self.folder = folder
         self.said: list[str] = []
 
-    def study(self, **asked: object) -> Study:
+    def study(self, **options: object) -> Study:
         self.said.clear()
         url = f"sqlite:///{self.folder}/noise.db"
-        return study(self.folder / "project", url, say=self.said.append, **asked)  # type: ignore[arg-type]
+        return study(self.folder / "project", url, say=self.said.append, **options)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_study_goes_on_where_it_stopped(store: Store) -> None:
     assert {line.pairs for line in finished.lines["steady"]} == {2}
 
 
-def test_it_says_first_how_much_is_left(store: Store) -> None:
+def test_reports_first_how_much_is_left(store: Store) -> None:
     store.study(pairs=2, budget_s=0)
 
     assert store.said[0].startswith("1 cell (1 cannot run here, 0 failed) in 2 pairs: about ")
@@ -129,12 +129,12 @@ def test_identical_inputs_that_differ_are_a_false_alarm() -> None:
     assert not line(*[(1.0, 1.001), (1.001, 1.0)] * 10).is_false_alarm
 
 
-def test_a_level_of_zero_has_no_ratio_and_says_so() -> None:
+def test_a_level_of_zero_has_no_ratio_and_is_reported() -> None:
     assert "no ratio" in line((0.0, 1.0), (0.0, 1.0)).why
     assert line((0.0, 0.0), (0.0, 0.0)).why == "Zero on both sides."
 
 
-def test_one_pair_says_nothing() -> None:
+def test_a_single_pair_shows_no_noise_floor() -> None:
     assert "a single pair" in line((1.0, 1.1)).why
 
 
@@ -150,11 +150,11 @@ def test_a_summary_counts_timed_and_exact_metrics_apart() -> None:
         line(*[(1.0, 2.0)] * 20, clock=Clock.EXACT),
     ]
 
-    name, timed, pairs, _, _, convicted, exact, moved = summary_row("suite", lines)
-    assert (name, timed, pairs, convicted, exact, moved) == ("suite", "1", "20", "0", "2", "1")
+    name, timed, pairs, _, _, confirmed, exact, moved = summary_row("suite", lines)
+    assert (name, timed, pairs, confirmed, exact, moved) == ("suite", "1", "20", "0", "2", "1")
 
 
-def test_a_page_keeps_what_stands_around_its_figures(tmp_path: Path) -> None:
+def test_a_page_keeps_the_text_around_its_figures(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"# Title\n\n{BEGIN}\nold\n{END}\n\nThe end.\n")
 

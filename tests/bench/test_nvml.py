@@ -21,7 +21,7 @@ from perfci.bench.devices.nvml import (
 from tests.support.waiting import has_ended
 
 
-def test_answers_in_si_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_in_si_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_nvml(tmp_path, monkeypatch)
 
     gpu = open_gpu("GPU-fake")
@@ -30,7 +30,7 @@ def test_answers_in_si_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert (gpu.power(), gpu.busy_share(), gpu.energy()) == (310.0, 0.97, 1.0)
 
 
-def test_says_which_question_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_the_query_that_nvml_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_nvml(tmp_path, monkeypatch, millijoules=None)
 
     with pytest.raises(
@@ -39,14 +39,14 @@ def test_says_which_question_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
         open_gpu("GPU-fake").energy()
 
 
-def test_an_older_gpu_tells_no_sm_activity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_gpu_has_no_sm_activity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_nvml(tmp_path, monkeypatch, gpm=0)
 
     with pytest.raises(NvmlUnavailable, match="SM activity needs a Hopper GPU or newer, or DCGM"):
         open_gpu("GPU-fake").take_sm_activity_sample()
 
 
-def test_names_processes_where_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_processes_where_nvml_permits_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_nvml(tmp_path, monkeypatch, pids="7 8", **{"name of 7": "/usr/bin/python3"})
 
     assert open_gpu("GPU-fake").processes() == [GpuProcess(7, "python3"), GpuProcess(8, "")]
@@ -60,7 +60,7 @@ def test_names_processes_where_it_may(tmp_path: Path, monkeypatch: pytest.Monkey
         ("GPU-fake", {"init": None}, "NVML cannot open GPU-fake: Not Supported"),
     ],
 )
-def test_says_why_a_gpu_cannot_be_opened(
+def test_explains_why_a_gpu_cannot_be_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uuid: str | None, answers: dict[str, None], reason: str
 ) -> None:
     install_nvml(tmp_path, monkeypatch, **answers)
@@ -69,14 +69,14 @@ def test_says_why_a_gpu_cannot_be_opened(
         open_gpu(uuid)
 
 
-def test_says_that_the_library_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_a_missing_nvml_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
 
     with pytest.raises(NvmlUnavailable, match="nvidia-ml-py, which is not installed"):
         open_gpu("GPU-fake")
 
 
-def test_samples_first_then_at_intervals_and_once_when_told(
+def test_samples_at_once_then_at_intervals_and_once_when_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install_nvml(tmp_path, monkeypatch, celsius=[50, 51, 52, 53, 54])
@@ -92,7 +92,7 @@ def test_samples_first_then_at_intervals_and_once_when_told(
     assert (waits, sampled.samples["sm_active"]) == ([0.05] * 4, [0.615])
 
 
-def test_a_question_refused_once_is_not_asked_again() -> None:
+def test_a_refused_query_is_not_repeated() -> None:
     requests: list[int] = []
 
     def refuse() -> float:
@@ -119,7 +119,7 @@ def test_samples_from_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.M
     }
 
 
-def test_says_that_the_sampler_failed_and_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_why_the_sampler_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_nvml(tmp_path, monkeypatch)
     (tmp_path / "pynvml.py").write_text("raise RuntimeError('a broken driver')")
 
@@ -130,7 +130,7 @@ def test_says_that_the_sampler_failed_and_why(tmp_path: Path, monkeypatch: pytes
     assert sampled.missing_reasons["power"] == "the NVML sampler failed: RuntimeError: a broken driver"
 
 
-def test_says_that_the_sampler_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_that_the_sampler_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_nvml(tmp_path, monkeypatch)
 
     with sample_gpu("GPU-fake", 0.01) as sampled:
@@ -167,7 +167,7 @@ def test_no_sampler_outlives_a_parent_that_was_killed_even_while_a_fork_holds_it
     assert gone
 
 
-def test_the_program_beside_needs_nothing_of_perfci() -> None:
+def test_the_sampler_process_imports_nothing_of_perfci() -> None:
     imported = "import sys, runpy; sys.argv = ['x']; runpy.run_path(sys.path.pop(), run_name='x')"
     code = f"import sys; sys.path.append({nvml.__file__!r}); {imported}; print('perfci' in sys.modules)"
 

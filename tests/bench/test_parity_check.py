@@ -75,7 +75,7 @@ def test_rejects_one_bit_where_bits_were_asked_for() -> None:
     )
 
 
-def test_rejects_gradients_that_a_loss_does_not_betray_yet() -> None:
+def test_rejects_gradients_before_the_loss_differs() -> None:
     doubled = NumericsRecord(REFERENCE.losses, (2.0, 1.1, 1.2, 1.3))
 
     with pytest.raises(ParityFailed, match="gradient norm at step 0 is 2 against 1 of the reference"):
@@ -87,7 +87,7 @@ def test_allows_nothing_relative_to_a_reference_of_zero() -> None:
         check_parity(NumericsRecord((0.1,)), NumericsRecord((0.0,)), default_tolerance("bf16"))
 
 
-def test_names_the_step_at_which_a_loss_is_no_number() -> None:
+def test_names_the_step_at_which_a_loss_is_nan() -> None:
     blown_up = NumericsRecord((7.0, math.nan, math.nan, math.nan), REFERENCE.grad_norms)
 
     rejects(blown_up, REFERENCE, default_tolerance("fp16"), "rejected: parity failed: loss at step 1 is nan")
@@ -168,7 +168,7 @@ def test_finds_a_tolerance_by_precision_or_type(precision: str | torch.dtype, na
     assert default_tolerance(precision) is TOLERANCES[name]
 
 
-def test_knows_no_tolerance_for_an_unknown_precision() -> None:
+def test_rejects_an_unknown_precision() -> None:
     with pytest.raises(ValueError, match="no tolerance is known for int3"):
         default_tolerance("int3")
 
@@ -181,7 +181,7 @@ def test_is_never_tighter_for_outputs_than_torch_is_for_one_operation(dtype: tor
         torch.testing.assert_close(thousand * (1 + 1.5 * rtol), thousand)
 
 
-def test_draws_a_band_as_wide_as_seeds_differ() -> None:
+def test_allows_a_tolerance_as_wide_as_seeds_differ() -> None:
     seeds = [
         NumericsRecord((10.0, loss), (1.0, norm))
         for loss, norm in ((8.0, 1.0), (7.8, 1.0), (7.6, 2.0), (7.8, 1.5), (7.9, 1.0))
@@ -194,7 +194,7 @@ def test_draws_a_band_as_wide_as_seeds_differ() -> None:
     check_parity(NumericsRecord((10.0, 7.5), (1.0, 1.4)), seeds[1], allowed)
 
 
-def test_holds_each_step_to_its_own_band() -> None:
+def test_checks_each_step_against_its_own_tolerance() -> None:
     allowed = Tolerance((0.0, 0.5), 1.0, 1.0)
 
     with pytest.raises(ParityFailed, match="step 0"):
@@ -203,7 +203,7 @@ def test_holds_each_step_to_its_own_band() -> None:
         check_parity(NumericsRecord((1.0,)), NumericsRecord((1.0,)), allowed)
 
 
-def test_draws_no_band_from_a_few_seeds_or_unequal_runs() -> None:
+def test_derives_no_tolerance_from_few_seeds_or_unequal_runs() -> None:
     with pytest.raises(ValueError, match="5 seeds; got 4"):
         tolerance_from_seeds([REFERENCE] * 4, outputs=0.1)
     with pytest.raises(ValueError, match="same number of steps"):
@@ -216,7 +216,7 @@ def test_records_losses_and_gradient_norms_of_numbers_and_tensors() -> None:
     assert recorded == NumericsRecord((4.0, 3.0, 2.0), (0.0, 0.5, 1.0))
 
 
-def test_stops_recording_at_the_first_loss_that_is_no_number() -> None:
+def test_stops_recording_at_the_first_loss_that_is_nan() -> None:
     requested_steps = []
 
     def exploding(step: int) -> tuple[float, float]:
@@ -243,14 +243,14 @@ def test_measures_all_gradients_together() -> None:
     assert grad_norm([without]) == 0.0
 
 
-def test_refuses_numerics_that_hold_nothing_or_do_not_fit() -> None:
+def test_rejects_numerics_that_are_empty_or_of_unequal_length() -> None:
     with pytest.raises(ValueError, match="nothing to compare"):
         NumericsRecord(())
     with pytest.raises(ValueError, match="2 losses came with 1 gradient norms"):
         NumericsRecord((1.0, 2.0), (1.0,))
 
 
-def test_gives_the_last_loss_exactly_and_errors_as_witnesses() -> None:
+def test_gives_the_last_loss_exactly_and_errors_as_informational_metrics() -> None:
     outputs = torch.tensor([1.0, 8.0])
     ours = NumericsRecord(REFERENCE.losses, REFERENCE.grad_norms, outputs + 0.125)
     theirs = NumericsRecord(REFERENCE.losses, REFERENCE.grad_norms, outputs)
@@ -267,19 +267,19 @@ def test_gives_no_reading_of_a_rejected_variant() -> None:
         parity_readings(NumericsRecord((9.0,)), NumericsRecord((7.0,)), default_tolerance("bf16"))
 
 
-def test_says_what_it_lacks_without_a_reference() -> None:
+def test_gives_reasons_for_what_is_absent_without_a_reference() -> None:
     rows = build_report(PARITY_METRICS, parity_readings(REFERENCE))["metrics"]
 
     assert [row["status"] for row in rows] == ["ok", "ok", "skipped", "skipped"]
     assert rows[2]["reason"] == "no reference was given"
 
 
-def test_finds_a_loss_that_is_no_number_without_a_reference_too() -> None:
+def test_detects_a_nan_loss_without_a_reference_too() -> None:
     with pytest.raises(ParityFailed, match="loss at step 1 is nan"):
         parity_readings(NumericsRecord((7.0, math.nan)))
 
 
-def test_says_that_outputs_were_not_recorded() -> None:
+def test_reports_that_outputs_were_not_recorded() -> None:
     readings = parity_readings(REFERENCE, REFERENCE).readings
 
     assert readings["max_error"] == Absent("no outputs were recorded")

@@ -72,7 +72,7 @@ def test_follows_a_storage_that_grows_in_place() -> None:
     assert peak_tensor_bytes(work) == 6000
 
 
-def test_puts_what_was_there_before_under_every_earlier_peak() -> None:
+def test_adds_pre_existing_tensors_to_every_earlier_peak() -> None:
     before = torch.ones(1000)
 
     def work() -> None:
@@ -82,7 +82,7 @@ def test_puts_what_was_there_before_under_every_earlier_peak() -> None:
     assert peak_tensor_bytes(work) == 12000
 
 
-def test_ignores_what_was_there_before_and_is_never_touched() -> None:
+def test_ignores_pre_existing_tensors_that_are_never_used() -> None:
     _before = torch.ones(1000)
 
     assert peak_tensor_bytes(lambda: torch.ones(10)) == 40
@@ -146,7 +146,7 @@ def test_refuses_a_layout_it_cannot_count() -> None:
 
 @given(st.lists(st.one_of(st.integers(1, 300), st.sampled_from([-1, -2, -3])), max_size=30))
 @settings(deadline=None, derandomize=True, max_examples=60)
-def test_agrees_with_a_ledger_of_any_takes_and_drops(actions: list[int]) -> None:
+def test_agrees_with_a_ledger_of_random_allocations(actions: list[int]) -> None:
     ledger = most = 0
     sizes: list[int] = []
     for action in actions:
@@ -168,7 +168,7 @@ def test_agrees_with_a_ledger_of_any_takes_and_drops(actions: list[int]) -> None
     assert peak_tensor_bytes(work) == most
 
 
-def test_counts_garbage_in_cycles_as_alive_and_gives_the_collector_back() -> None:
+def test_counts_garbage_in_cycles_as_alive_and_restores_the_collector() -> None:
     def work() -> None:
         for _ in range(3):
             cycle: list[object] = [torch.ones(1000)]
@@ -178,7 +178,7 @@ def test_counts_garbage_in_cycles_as_alive_and_gives_the_collector_back() -> Non
     assert gc.isenabled()
 
 
-def test_gives_the_collector_back_after_an_error() -> None:
+def test_restores_the_collector_after_an_error() -> None:
     with pytest.raises(ZeroDivisionError):
         peak_tensor_bytes(lambda: 1 / 0)
 
@@ -250,7 +250,7 @@ def test_fake_tensors_take_no_memory() -> None:
     assert fake_peak_bytes(lambda: torch.ones(1 << 50).add_(1)) == 4 << 50
 
 
-def test_says_that_a_value_is_needed() -> None:
+def test_reports_that_a_value_is_needed() -> None:
     with pytest.raises(PerfciError, match="needs a computed value"):
         fake_peak_bytes(lambda: bool(torch.ones(3).all()))
 
@@ -289,7 +289,7 @@ print(status_bytes("VmHWM") - before, peak_tensor_bytes(work))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="resident memory is read from /proc")
-def test_tensor_bytes_are_what_the_kernel_sees_of_large_tensors() -> None:
+def test_tensor_bytes_match_the_resident_memory_of_large_tensors() -> None:
     done = subprocess.run([sys.executable, "-c", RESIDENT], capture_output=True, text=True, check=True)
 
     resident, counted = map(int, done.stdout.split())
@@ -398,7 +398,7 @@ def test_an_allocator_without_peaks_gives_no_peaks() -> None:
     assert all(isinstance(reading, Absent) for reading in readings.values())
 
 
-def test_nothing_reserved_is_no_fragmentation() -> None:
+def test_no_reserved_memory_has_no_fragmentation() -> None:
     device = AllocatingDevice(stats=dict(QUIET))
 
     assert isinstance(allocator_readings(device, lambda: None)["fragmentation"], Absent)

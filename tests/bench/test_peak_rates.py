@@ -28,7 +28,7 @@ from perfci.bench.devices.peak_rates import DEVICE_PEAKS, DevicePeak, peak_bandw
         ("AMD Instinct MI250X", 191.5e12, 1.638e12),
     ],
 )
-def test_knows_devices_by_the_names_they_give_themselves(name: str, bf16: float, bandwidth: float) -> None:
+def test_finds_devices_by_the_names_they_report(name: str, bf16: float, bandwidth: float) -> None:
     assert peak_flops(name, "bf16") == pytest.approx(bf16)
     assert peak_bandwidth(name) == pytest.approx(bandwidth)
 
@@ -48,7 +48,7 @@ def test_knows_devices_by_the_names_they_give_themselves(name: str, bf16: float,
         "",
     ],
 )
-def test_says_nothing_of_devices_it_does_not_know_and_of_parts_of_devices(name: str) -> None:
+def test_has_no_peak_for_unknown_and_partitioned_devices(name: str) -> None:
     assert peak_flops(name, "bf16") is None
     assert peak_bandwidth(name) is None
 

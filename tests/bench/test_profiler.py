@@ -92,7 +92,7 @@ def kernel(name: str, start: float, end: float, *, mirrored: bool = False) -> Ev
     return Event(name, start, end, device_type=DeviceType.CUDA, is_user_annotation=mirrored)
 
 
-def told(rows: tuple[TimeShare, ...]) -> dict[str, tuple[float, float, float]]:
+def time_shares(rows: tuple[TimeShare, ...]) -> dict[str, tuple[float, float, float]]:
     """Microseconds, share and calls by name."""
     return {row.name: (round(row.seconds * 1e6, 3), round(row.share, 3), row.calls) for row in rows}
 
@@ -133,7 +133,7 @@ def test_phases_sum_to_the_call_without_those_inside_them() -> None:
 
     tables = build_tables([whole, phase("prefill", 0, 20, whole), decode, phase("sample", 60, 90, decode)])
 
-    assert told(tables.phases) == {
+    assert time_shares(tables.phases) == {
         "decode": (40, 0.4, 1),
         "sample": (30, 0.3, 1),
         "prefill": (20, 0.2, 1),
@@ -142,17 +142,17 @@ def test_phases_sum_to_the_call_without_those_inside_them() -> None:
     assert tables.seconds == pytest.approx(100e-6)
 
 
-def test_a_benchmark_without_phases_has_no_table_of_them() -> None:
+def test_a_benchmark_without_phases_has_no_phase_table() -> None:
     whole = call(0, 100)
 
     tables = build_tables([whole, Event("aten::mm", 10, 50, whole)])
 
     assert tables.phases == ()
-    assert told(tables.operators) == {"aten::mm": (40, 1, 1)}
+    assert time_shares(tables.operators) == {"aten::mm": (40, 1, 1)}
 
 
-def test_an_operator_has_the_time_that_is_its_own() -> None:
-    operators = told(a_step_on_a_gpu().operators)
+def test_an_operator_has_its_exclusive_time() -> None:
+    operators = time_shares(a_step_on_a_gpu().operators)
 
     assert operators == {
         "aten::mm": (10, 0.25, 1),
@@ -163,11 +163,11 @@ def test_an_operator_has_the_time_that_is_its_own() -> None:
 
 
 def test_a_kernel_is_counted_once_and_a_mirrored_range_never() -> None:
-    assert told(a_step_on_a_gpu().kernels) == {"gemm": (50, 0.714, 2), "copy": (20, 0.286, 1)}
+    assert time_shares(a_step_on_a_gpu().kernels) == {"gemm": (50, 0.714, 2), "copy": (20, 0.286, 1)}
 
 
 def test_the_wait_at_the_end_is_a_phase_and_no_operator() -> None:
-    phases = told(a_step_on_a_gpu().phases)
+    phases = time_shares(a_step_on_a_gpu().phases)
 
     assert phases == {
         "(waiting for the device)": (39, 0.39, 1),
@@ -178,10 +178,13 @@ def test_the_wait_at_the_end_is_a_phase_and_no_operator() -> None:
 
 
 def test_a_kernel_belongs_to_the_phase_that_was_open_when_any_thread_launched_it() -> None:
-    assert told(a_step_on_a_gpu().device_phases) == {"backward": (40, 0.571, 2), "forward": (30, 0.429, 1)}
+    assert time_shares(a_step_on_a_gpu().device_phases) == {
+        "backward": (40, 0.571, 2),
+        "forward": (30, 0.429, 1),
+    }
 
 
-def test_what_runs_at_the_same_time_is_busy_once() -> None:
+def test_concurrent_kernels_count_once_as_busy() -> None:
     tables = a_step_on_a_gpu()
 
     assert tables.busy == pytest.approx(0.6)  # 12 to 42 and 45 to 75
@@ -195,11 +198,11 @@ def test_the_call_that_starts_the_tracer_is_left_out() -> None:
         [first, Event("aten::mm", 10, 890, first), second, Event("aten::mm", 1010, 1020, second)]
     )
 
-    assert told(tables.operators) == {"aten::mm": (10, 1, 1)}
+    assert time_shares(tables.operators) == {"aten::mm": (10, 1, 1)}
     assert tables.in_operators == pytest.approx(0.1)
 
 
-def test_what_ends_on_another_thread_than_it_began_on_is_left_out() -> None:
+def test_an_event_that_ends_on_another_thread_is_left_out() -> None:
     whole = call(0, 100)
 
     tables = build_tables([whole, Event("nccl:all_reduce", 10, 90, whole, is_async=True)])
@@ -253,7 +256,7 @@ def test_operators_are_those_of_one_call(profiled: Profile) -> None:
     assert 0 < profiled.in_operators <= 1
 
 
-def test_no_range_of_ours_is_an_operator(profiled: Profile) -> None:
+def test_our_own_ranges_are_not_operators(profiled: Profile) -> None:
     assert not any(row.name.startswith(PHASE_PREFIX) for row in profiled.operators)
 
 
@@ -289,7 +292,7 @@ def test_a_device_that_the_profiler_does_not_know_is_waited_for_and_named(
     assert device.synchronised >= shares.calls
 
 
-def test_every_call_is_prepared_and_none_of_it_is_told(
+def test_every_call_is_prepared_and_preparation_is_not_profiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(line_sampler, "MIN_CPU_S", 0.02)
@@ -389,7 +392,7 @@ def line_of(row: TimeShare) -> str:
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_an_operator_is_blamed_on_its_own_line_and_not_on_the_next_call() -> None:
+def test_an_operator_counts_for_its_own_line_and_not_for_the_next_call() -> None:
     x, few = torch.randn(600, 600), torch.randn(10)
 
     def call() -> None:
@@ -417,7 +420,7 @@ def test_time_in_a_library_counts_for_the_line_that_called_it() -> None:
     assert shares[0].name.startswith("tests/test_profiler.py:")
 
 
-def test_a_step_is_blamed_on_the_model_and_where_it_is_perfcis_on_perfci(profiled: Profile) -> None:
+def test_a_step_counts_for_lines_of_the_model_or_else_of_perfci(profiled: Profile) -> None:
     where = {row.name.split(":")[0]: line_of(row) for row in profiled.lines}
 
     assert {"tests/tiny_gpt.py", "perfci/bench/metric_groups/training_loop.py"} <= set(where)
@@ -425,7 +428,7 @@ def test_a_step_is_blamed_on_the_model_and_where_it_is_perfcis_on_perfci(profile
     assert not set(where) & {"perfci/bench/profiles/profiler.py", "perfci/bench/profiles/line_sampler.py"}
 
 
-def test_without_roots_all_that_is_no_library_is_the_project() -> None:
+def test_without_roots_all_code_outside_libraries_is_the_project() -> None:
     def call() -> None:
         sum(k * k for k in range(20_000))
 
@@ -435,7 +438,7 @@ def test_without_roots_all_that_is_no_library_is_the_project() -> None:
     assert shares[0].name.startswith(str(Path(__file__)))
 
 
-def test_what_happens_between_calls_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_between_calls_is_not_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line_sampler, "MIN_CPU_S", 0.1)
 
     def between() -> None:

@@ -65,7 +65,7 @@ def test_takes_a_bare_number_and_a_list_for_readings() -> None:
     ]
 
 
-def test_says_why_a_metric_is_not_there() -> None:
+def test_gives_the_reason_for_an_absent_metric() -> None:
     report = returning({"time": informational(1.0), "peak": Absent("this machine has no allocator")})()
 
     assert report["metrics"][1] == {
@@ -77,7 +77,7 @@ def test_says_why_a_metric_is_not_there() -> None:
     }
 
 
-def test_passes_on_what_has_to_be_known_of_the_whole_run() -> None:
+def test_passes_on_the_flags_of_the_whole_run() -> None:
     report = returning(Measurement({"time": informational(1.0)}, flags=("throttled: thermal",)), TIME)()
 
     assert report["flags"] == ["throttled: thermal"]
@@ -107,7 +107,9 @@ def test_passes_on_what_has_to_be_known_of_the_whole_run() -> None:
         ),
     ],
 )
-def test_says_in_a_sentence_what_is_wrong(value: Any, declared: tuple[Metric, ...], sentence: str) -> None:
+def test_explains_an_invalid_measurement_in_one_sentence(
+    value: Any, declared: tuple[Metric, ...], sentence: str
+) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
         returning(value, *declared)()
 

@@ -67,7 +67,7 @@ def discovered() -> dict[str, Any]:
     return document
 
 
-def test_has_a_file_for_every_theme(discovered: dict[str, Any]) -> None:
+def test_has_a_file_for_every_topic(discovered: dict[str, Any]) -> None:
     assert {name.split(".")[0] for name in discovered} == THEMES
 
 
@@ -82,7 +82,7 @@ def test_never_mixes_smoke_and_real_sizes_in_one_series(discovered: dict[str, An
         assert any("smoke" in value for axis in about["params"] for value in axis), name
 
 
-def test_gives_every_metric_the_catalogue_asks_for(discovered: dict[str, Any]) -> None:
+def test_gives_every_metric_the_catalogue_requires(discovered: dict[str, Any]) -> None:
     metrics = {metric for about in discovered.values() for metric in about["metrics"]}
 
     assert metrics >= {

@@ -61,7 +61,7 @@ def test_counts_what_a_request_waited_for_the_one_before(cpu: FakeDevice) -> Non
     assert [latency.e2el(trace) for trace in served.from_start.wall] == pytest.approx([4.0, 4.0, 1.0])
 
 
-def test_sees_the_same_queue_by_the_cpu_clock_though_it_stands_still_while_the_worker_sleeps(
+def test_computes_the_same_queue_by_the_cpu_clock_though_it_stops_while_the_worker_sleeps(
     cpu: FakeDevice,
 ) -> None:
     served = serve(StreamRequest(working(cpu, 4.0, 4.0, 1.0), cpu), [1.0, 2.0, 20.0])
@@ -69,7 +69,7 @@ def test_sees_the_same_queue_by_the_cpu_clock_though_it_stands_still_while_the_w
     assert [latency.e2el(trace) for trace in served.from_arrival.cpu] == pytest.approx([4.0, 7.0, 1.0])
 
 
-def test_leaves_a_neighbour_out_of_the_queue_by_the_cpu_clock(cpu: FakeDevice) -> None:
+def test_excludes_other_processes_from_the_queue_by_the_cpu_clock(cpu: FakeDevice) -> None:
     def preempted() -> Iterator[str]:
         cpu.host_s += 10.0
         yield from working(cpu, 1.0)()
@@ -97,7 +97,7 @@ def test_counts_goodput_from_the_first_arrival_to_the_last_end(cpu: FakeDevice) 
     assert read(measured, "throughput").samples == pytest.approx([3 / 20])
 
 
-def test_shows_waiting_and_work_as_witnesses(cpu: FakeDevice) -> None:
+def test_shows_waiting_and_work_as_informational_metrics(cpu: FakeDevice) -> None:
     served = serve(StreamRequest(working(cpu, 4.0, 4.0, 1.0), cpu), [1.0, 2.0, 20.0])
 
     measured = serving_readings(served)
@@ -120,7 +120,7 @@ def test_does_not_call_a_closed_loop_or_an_idle_worker_overloaded(cpu: FakeDevic
     assert (closed.flags, idle.flags) == ((), ())
 
 
-def test_tells_a_p90_from_64_requests(cpu: FakeDevice) -> None:
+def test_reports_a_p90_from_64_requests(cpu: FakeDevice) -> None:
     measured = measure_serving(working(cpu, 0.01), device=cpu, rate=20.0, sla={"e2el_p90": 1.0})
 
     rows = {row["name"]: row for row in build_report(SERVING_METRICS, measured)["metrics"]}
@@ -136,7 +136,7 @@ def test_warms_up_before_the_first_request_arrives(cpu: FakeDevice) -> None:
     assert measured.flags == ()
 
 
-def test_says_that_a_pipeline_had_no_time_to_settle(cpu: FakeDevice) -> None:
+def test_flags_a_pipeline_that_had_no_time_to_settle(cpu: FakeDevice) -> None:
     measured = measure_serving(working(cpu, 0.02), device=cpu, rate=None, requests=2, warmup_s=0.01)
 
     assert [flag.split(":")[0] for flag in measured.flags] == ["unsettled"]
@@ -162,7 +162,7 @@ def test_refuses_a_rate_at_which_nothing_arrives(rate: float) -> None:
         poisson_arrivals(rate, 3)
 
 
-def test_refuses_to_serve_nothing(cpu: FakeDevice) -> None:
+def test_refuses_to_serve_zero_requests(cpu: FakeDevice) -> None:
     with pytest.raises(ValueError, match="at least 1 request"):
         measure_serving(working(cpu, 1.0), device=cpu, rate=1.0, requests=0)
 

@@ -124,7 +124,7 @@ def verdict(
 CAUGHT = {"generation.tpot": verdict("regression", 2.0, 0.1)}
 
 
-def test_what_was_expected_and_what_was_foreseen_is_good() -> None:
+def test_expected_and_permitted_changes_pass() -> None:
     trial = Trial(LOST, CAUGHT | {"generation.ttft": verdict("improvement", 0.9, 0.01)}, exit_code=1)
 
     assert trial.good
@@ -132,7 +132,7 @@ def test_what_was_expected_and_what_was_foreseen_is_good() -> None:
 
 
 @pytest.mark.parametrize("kind", ["regression", "improvement", "failed", "missing", "not_comparable"])
-def test_a_metric_nobody_named_must_not_move(kind: str) -> None:
+def test_an_unnamed_metric_must_not_move(kind: str) -> None:
     trial = Trial(LOST, CAUGHT | {"training.step_time": verdict(kind)}, exit_code=1)
 
     assert not trial.good
@@ -147,14 +147,14 @@ def test_a_metric_nobody_named_must_not_move(kind: str) -> None:
         {"generation.tpot": verdict("improvement", 0.5)},
     ],
 )
-def test_what_had_to_be_caught_is_missed_unless_it_is_a_regression(verdicts: Any) -> None:
+def test_an_expected_change_is_missed_unless_it_is_a_regression(verdicts: Any) -> None:
     trial = Trial(LOST, verdicts, exit_code=1)
 
     assert not trial.good
     assert trial.missed == ["generation.tpot"]
 
 
-def test_a_command_that_fails_is_not_good_about_nothing() -> None:
+def test_a_failing_command_is_not_a_pass() -> None:
     assert Trial(NOTHING, {}, exit_code=0).good is False
     assert Trial(NOTHING, {"training.step_time": verdict("unchanged", 1.0)}, exit_code=0).good is True
     assert Trial(NOTHING, {"training.step_time": verdict("unchanged", 1.0)}, exit_code=2).good is False

@@ -57,7 +57,7 @@ def test_gives_shares_that_sum_to_one(cpu: FakeDevice) -> None:
     assert samples(stages, "decode_share") == [0.75]
 
 
-def test_takes_a_stage_inside_another_out_of_it(cpu: FakeDevice) -> None:
+def test_excludes_a_nested_stage_from_the_outer_one(cpu: FakeDevice) -> None:
     stages = Stages(cpu)
     with stages, stages("decode"):
         cpu.work(1.0)
@@ -70,7 +70,7 @@ def test_takes_a_stage_inside_another_out_of_it(cpu: FakeDevice) -> None:
     assert sum(samples(stages, f"{name}_share")[0] for name in stages.names) == pytest.approx(1.0)
 
 
-def test_adds_up_the_visits_of_a_stage_in_one_run(cpu: FakeDevice) -> None:
+def test_sums_repeated_entries_of_a_stage_in_one_run(cpu: FakeDevice) -> None:
     stages = Stages(cpu)
     with stages:
         for _ in range(3):
@@ -80,7 +80,7 @@ def test_adds_up_the_visits_of_a_stage_in_one_run(cpu: FakeDevice) -> None:
     assert samples(stages, "chunk") == [6.0]
 
 
-def test_gives_a_stage_what_it_queued_and_not_the_next_one(gpu: FakeDevice) -> None:
+def test_attributes_queued_work_to_the_stage_that_queued_it(gpu: FakeDevice) -> None:
     stages = Stages(gpu)
     with stages:
         with stages("prefill"):
@@ -103,7 +103,7 @@ def test_judges_the_wall_where_an_accelerator_computes(gpu: FakeDevice) -> None:
     assert not reading.cpu
 
 
-def test_waits_for_the_device_at_the_edges_only(gpu: FakeDevice) -> None:
+def test_synchronises_only_at_stage_boundaries(gpu: FakeDevice) -> None:
     stages = Stages(gpu)
     with stages, stages("decode"):
         for _ in range(10):
@@ -122,7 +122,7 @@ def test_accepts_two_percent_outside_all_stages(cpu: FakeDevice) -> None:
     assert samples(stages, "decode_share") == pytest.approx([0.9801])
 
 
-def test_calls_stages_invalid_that_leave_more_out(cpu: FakeDevice) -> None:
+def test_rejects_stages_that_leave_more_out(cpu: FakeDevice) -> None:
     stages = Stages(cpu)
     with stages:
         with stages("prefill"):
@@ -131,12 +131,12 @@ def test_calls_stages_invalid_that_leave_more_out(cpu: FakeDevice) -> None:
             cpu.work(0.5)
         cpu.work(0.1)
 
-    said = (
+    message = (
         "the stages add up to 0.9 s of 1 s (wall time): 10.0% of it is in none of prefill, "
         "decode, 2% is allowed; "
         "time the rest too"
     )
-    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         stages.readings()
 
 
@@ -151,13 +151,13 @@ def with_a_gap(cpu: FakeDevice, *gaps: float) -> Stages:
     return stages
 
 
-def test_lets_the_middle_run_decide_so_that_one_interruption_does_not(cpu: FakeDevice) -> None:
+def test_judges_completeness_by_the_median_run(cpu: FakeDevice) -> None:
     assert samples(with_a_gap(cpu, 0.0, 5.0, 0.01), "decode") == pytest.approx([1.0, 1.0, 1.0])
     with pytest.raises(ValueError, match=re.escape("add up to 1 s of 1.25 s (wall time): 20.0% of it")):
         with_a_gap(cpu, 0.25, 5.0, 0.01).readings()
 
 
-def test_does_not_blame_a_run_of_microseconds_for_the_interpreter(cpu: FakeDevice) -> None:
+def test_tolerates_interpreter_overhead_in_runs_of_microseconds(cpu: FakeDevice) -> None:
     stages = Stages(cpu)
     with stages:
         with stages("decode"):
@@ -167,13 +167,15 @@ def test_does_not_blame_a_run_of_microseconds_for_the_interpreter(cpu: FakeDevic
     assert samples(stages, "decode_share") == pytest.approx([5 / 6])
 
 
-def test_does_not_hold_stages_to_the_whole_that_never_meant_to_be_complete(cpu: FakeDevice) -> None:
+def test_does_not_check_the_sum_of_incomplete_stages(cpu: FakeDevice) -> None:
     readings = with_a_gap(cpu, 1.0).readings(complete=False)
 
     assert readings["decode_share"] == Reading((0.5,), Clock.INFORMATIONAL)
 
 
-def test_stands_still_while_it_keeps_its_books(cpu: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pauses_the_clocks_during_its_own_bookkeeping(
+    cpu: FakeDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The clock is read at the beginning and at the end of each bookkeeping; what lies between is nobody's
     time.
     """
@@ -192,7 +194,7 @@ def test_stands_still_while_it_keeps_its_books(cpu: FakeDevice, monkeypatch: pyt
     assert samples(stages, "decode_share") == pytest.approx([1.0])
 
 
-def test_misses_time_that_only_the_cpu_clock_shows(cpu: FakeDevice) -> None:
+def test_detects_uncovered_time_that_only_the_cpu_clock_shows(cpu: FakeDevice) -> None:
     stages = Stages(cpu)
     with stages:
         with stages("load"):
@@ -203,7 +205,7 @@ def test_misses_time_that_only_the_cpu_clock_shows(cpu: FakeDevice) -> None:
         stages.readings()
 
 
-def test_says_why_a_declared_stage_is_absent(cpu: FakeDevice) -> None:
+def test_gives_a_reason_for_a_declared_stage_that_is_absent(cpu: FakeDevice) -> None:
     stages = Stages(cpu)
     with stages, stages("prefill"):
         cpu.work(1.0)
@@ -216,7 +218,7 @@ def test_says_why_a_declared_stage_is_absent(cpu: FakeDevice) -> None:
     ] == [1.0]
 
 
-def test_drops_a_run_that_raised_and_can_go_on(cpu: FakeDevice) -> None:
+def test_drops_a_run_that_raised_and_continues(cpu: FakeDevice) -> None:
     stages = Stages(cpu)
     with pytest.raises(ZeroDivisionError), stages, stages("decode"):
         cpu.work(9.0 / 0)
@@ -226,7 +228,7 @@ def test_drops_a_run_that_raised_and_can_go_on(cpu: FakeDevice) -> None:
     assert samples(stages, "decode") == [1.0]
 
 
-def test_refuses_what_would_count_time_twice_or_nowhere(cpu: FakeDevice) -> None:
+def test_rejects_use_that_would_count_time_twice_or_not_at_all(cpu: FakeDevice) -> None:
     stages = Stages(cpu)
 
     with pytest.raises(ValueError, match="inside itself"), stages, stages("decode"), stages("decode"):
@@ -237,7 +239,7 @@ def test_refuses_what_would_count_time_twice_or_nowhere(cpu: FakeDevice) -> None
         pass
 
 
-def test_has_nothing_to_say_of_no_run_or_of_no_time(cpu: FakeDevice) -> None:
+def test_has_no_readings_without_a_run_or_with_zero_seconds(cpu: FakeDevice) -> None:
     with pytest.raises(ValueError, match="no run"):
         Stages(cpu).readings()
     stages = Stages(cpu)

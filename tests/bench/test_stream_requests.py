@@ -60,7 +60,7 @@ def reason(measured: Measurement, name: str) -> str:
     return absent.reason
 
 
-def test_reads_every_latency_by_the_wall_with_its_twin_in_cpu_seconds(cpu: FakeDevice) -> None:
+def test_reads_every_latency_by_the_wall_clock_and_in_cpu_seconds(cpu: FakeDevice) -> None:
     measured = measure_stream(tokens(cpu), device=cpu, requests=3)
 
     assert read(measured, "ttft").samples == pytest.approx([0.03] * 3)
@@ -70,7 +70,7 @@ def test_reads_every_latency_by_the_wall_with_its_twin_in_cpu_seconds(cpu: FakeD
     assert read(measured, "e2el").clock is Clock.WALL
 
 
-def test_leaves_time_that_a_neighbour_took_out_of_the_cpu_twin(cpu: FakeDevice) -> None:
+def test_excludes_other_processes_from_the_cpu_seconds(cpu: FakeDevice) -> None:
     def preempted() -> Iterator[int]:
         for chunk in tokens(cpu)():
             cpu.host_s += 0.01
@@ -95,7 +95,7 @@ def test_waits_for_the_device_once_per_chunk_and_at_both_ends(gpu: FakeDevice) -
     assert gpu.synchronised == 5 + 2
 
 
-def test_works_off_what_was_queued_before_the_clock_starts(gpu: FakeDevice) -> None:
+def test_finishes_queued_work_before_the_clock_starts(gpu: FakeDevice) -> None:
     gpu.kernel(5.0)
 
     wall, _ = StreamRequest(tokens(gpu), gpu)()
@@ -116,13 +116,13 @@ def test_discards_what_the_first_requests_compile(cpu: FakeDevice) -> None:
     assert measured.flags == ()
 
 
-def test_says_that_a_stream_had_no_time_to_settle(cpu: FakeDevice) -> None:
+def test_flags_a_stream_that_had_no_time_to_settle(cpu: FakeDevice) -> None:
     measured = measure_stream(tokens(cpu), device=cpu, requests=1, warmup_s=0.04)
 
     assert [flag.split(":")[0] for flag in measured.flags] == ["unsettled"]
 
 
-def test_says_that_a_measured_request_compiled_something(
+def test_flags_a_measured_request_that_compiled_something(
     cpu: FakeDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     requests, compiled = iter(range(100)), []
@@ -170,7 +170,7 @@ class Knot:
         self.itself = self
 
 
-def test_asks_what_a_chunk_holds_outside_the_clock(cpu: FakeDevice) -> None:
+def test_counts_the_tokens_of_a_chunk_outside_the_clock(cpu: FakeDevice) -> None:
     def slow_count(chunk: int) -> int:
         cpu.work(7.0)
         return 2
@@ -181,7 +181,7 @@ def test_asks_what_a_chunk_holds_outside_the_clock(cpu: FakeDevice) -> None:
     assert read(measured, "tpot").samples == pytest.approx([0.02 / 21])
 
 
-def test_tells_time_between_chunks_from_time_between_tokens(cpu: FakeDevice) -> None:
+def test_distinguishes_time_between_chunks_from_time_between_tokens(cpu: FakeDevice) -> None:
     measured = measure_stream(tokens(cpu), device=cpu, requests=1, tokens_of=lambda chunk: 4)
 
     assert read(measured, "itl").samples == pytest.approx([0.002] * 10)
@@ -203,7 +203,7 @@ def test_counts_every_sequence_of_a_batch_in_rates(cpu: FakeDevice) -> None:
     assert read(measured, "tpot").samples == pytest.approx([0.002] * 2)
 
 
-def test_shows_rates_and_percentiles_as_witnesses(cpu: FakeDevice) -> None:
+def test_shows_rates_and_percentiles_as_informational_metrics(cpu: FakeDevice) -> None:
     measured = measure_stream(
         tokens(cpu), device=cpu, requests=64, audio_seconds=lambda chunk: 0.1, warmup_s=0.01
     )
@@ -225,7 +225,7 @@ def test_withholds_a_percentile_from_too_few_requests(cpu: FakeDevice) -> None:
     assert reason(measured, "e2el_p99") == "needs 662 requests, measured 12"
 
 
-def test_measures_sound_by_its_length(cpu: FakeDevice) -> None:
+def test_measures_audio_by_its_length(cpu: FakeDevice) -> None:
     measured = measure_stream(
         tokens(cpu), device=cpu, requests=1, audio_seconds=lambda chunk: 0.1 * (chunk > 0)
     )
@@ -235,7 +235,7 @@ def test_measures_sound_by_its_length(cpu: FakeDevice) -> None:
     assert read(measured, "ttfb").samples == pytest.approx([0.032])
 
 
-def test_refuses_sound_of_no_length(cpu: FakeDevice) -> None:
+def test_rejects_audio_of_zero_length(cpu: FakeDevice) -> None:
     with pytest.raises(ValueError, match="needs audio"):
         measure_stream(tokens(cpu), device=cpu, requests=1, audio_seconds=lambda chunk: 0.0)
 
@@ -248,7 +248,7 @@ def test_counts_requests_that_keep_the_sla_over_the_time_spent_in_requests(cpu: 
     assert read(measured, "goodput").cpu == pytest.approx([20.0])
 
 
-def test_flags_a_broken_sla(cpu: FakeDevice) -> None:
+def test_flags_a_violated_sla(cpu: FakeDevice) -> None:
     measured = measure_stream(tokens(cpu), device=cpu, requests=4, sla={"ttft": 0.02})
 
     assert read(measured, "goodput").samples == [0.0]
@@ -260,21 +260,21 @@ def test_reads_the_sla_before_anything_runs(cpu: FakeDevice) -> None:
         measure_stream(lambda: pytest.fail("it ran"), device=cpu, sla={"latency": 1.0})
 
 
-def test_tells_a_dropped_cache_by_growth_and_a_slow_one_by_tpot(cpu: FakeDevice) -> None:
+def test_detects_a_dropped_kv_cache_by_growth_and_a_slow_one_by_tpot(cpu: FakeDevice) -> None:
     def recomputing() -> Iterator[int]:
         for token in range(1, 34):
             cpu.work(0.001 * token)
             yield token
 
     dropped = measure_stream(recomputing, device=cpu, requests=1)
-    kept = measure_stream(tokens(cpu, count=34), device=cpu, requests=1)
+    cached = measure_stream(tokens(cpu, count=34), device=cpu, requests=1)
 
     assert read(dropped, "tpot_slope").samples == pytest.approx([0.001])
     assert read(dropped, "tpot_growth").samples == pytest.approx([29.5 / 5.5])
-    assert read(kept, "tpot_growth").samples == pytest.approx([1.0])
+    assert read(cached, "tpot_growth").samples == pytest.approx([1.0])
 
 
-def test_gives_every_declared_metric_or_says_why_not(cpu: FakeDevice) -> None:
+def test_gives_every_declared_metric_or_a_reason(cpu: FakeDevice) -> None:
     measured = measure_stream(tokens(cpu, count=1), device=cpu, requests=1)
 
     report = build_report(GENERATION_METRICS, measured)
@@ -299,7 +299,7 @@ def test_gives_every_declared_metric_or_says_why_not(cpu: FakeDevice) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stream", "hooks", "said"),
+    ("stream", "hooks", "message"),
     [
         (lambda: iter(()), {}, "the stream yielded nothing"),
         (lambda: None, {}, "the stream returned NoneType; something that yields chunks was expected"),
@@ -309,10 +309,10 @@ def test_gives_every_declared_metric_or_says_why_not(cpu: FakeDevice) -> None:
         (lambda: iter("ab"), {"requests": 0}, "at least 1 request"),
     ],
 )
-def test_says_what_is_wrong_with_a_stream(
-    cpu: FakeDevice, stream: Callable[[], Any], hooks: dict[str, Any], said: str
+def test_explains_what_is_wrong_with_a_stream(
+    cpu: FakeDevice, stream: Callable[[], Any], hooks: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         measure_stream(stream, device=cpu, **hooks)
 
 

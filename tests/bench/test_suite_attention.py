@@ -47,7 +47,7 @@ def test_an_implementation_gives_every_metric_a_cpu_has(implementation: str) -> 
     )
 
 
-def test_flex_says_what_a_cpu_cannot_give() -> None:
+def test_flex_attention_gives_reasons_for_what_a_cpu_lacks() -> None:
     rows, _ = measured(Implementations(), "attention", "flex", LENGTH, HEADS, "fp32", True, "hot", "smoke")
 
     assert rows["forward_time"]["samples"][0] > 0
@@ -88,7 +88,7 @@ def test_flex_that_was_not_compiled_for_a_gpu_is_rejected(monkeypatch: pytest.Mo
         attention.check_kernel(["aten::bmm", "aten::softmax", "FlexAttentionAutogradOp"], "flex")
 
 
-def test_an_error_that_is_no_refusal_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_other_than_a_refusal_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def out_of_memory(*_: Tensor) -> Tensor:
         raise torch.OutOfMemoryError("scores need 12 GB")
 
@@ -176,7 +176,7 @@ def test_blocks_are_hidden_to_the_count_and_never_the_diagonal(hidden: float) ->
     assert bool(shown.diagonal().all())
 
 
-def test_a_window_sees_itself_and_what_is_just_before() -> None:
+def test_a_window_attends_to_itself_and_just_before() -> None:
     mask = attention.build_dense_mask(attention.build_mask("window-3", 8), 8)
 
     assert mask is not None

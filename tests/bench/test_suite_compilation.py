@@ -37,7 +37,7 @@ def test_the_model_is_one_graph(backend: str) -> None:
     ("shapes", "recompiles"),
     [("automatic", 1), ("static", len(compilation.COMPILED.lengths) - 1), ("dynamic", 0)],
 )
-def test_lengths_are_compiled_as_often_as_dynamo_has_to(shapes: str, recompiles: int) -> None:
+def test_sequence_lengths_recompile_only_as_often_as_dynamo_needs(shapes: str, recompiles: int) -> None:
     counts = counted(Lengths().measure_lengths(shapes, "smoke"))
 
     assert counts == {"graph_breaks": 0, "recompiles": recompiles, "graphs": recompiles + 1}
@@ -58,7 +58,7 @@ def test_one_more_graph_break_moves_that_count(monkeypatch: pytest.MonkeyPatch) 
     assert counts["recompiles"] == 0
 
 
-def test_eager_mode_has_a_step_and_no_compilation() -> None:
+def test_eager_mode_has_a_step_time_and_no_compilation() -> None:
     rows = {row["name"]: row for row in Compile().measure_compile("eager", "smoke")["metrics"]}
 
     assert {name for name, row in rows.items() if row["status"] == "ok"} - {"cpu_step_time"} == {"step_time"}
@@ -79,7 +79,7 @@ def test_rejects_a_compiled_step_that_computes_something_else(monkeypatch: pytes
 @pytest.mark.parametrize(
     ("mode", "reason"), [("reduce-overhead", "CUDA graphs"), ("max-autotune", "on a GPU")]
 )
-def test_skips_modes_that_are_for_gpus(mode: str, reason: str) -> None:
+def test_skips_gpu_modes_on_a_cpu(mode: str, reason: str) -> None:
     with pytest.raises(NotImplementedError, match=reason):
         Compile().setup(mode, "smoke")
 
@@ -91,7 +91,9 @@ def test_skips_cuda_graphs_without_a_gpu() -> None:
 
 
 @on_cpu
-def test_records_after_warming_up_aside_and_replays_what_it_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warms_up_on_a_side_stream_then_captures_and_replays_the_graph(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     recorder = Recorder()
     recorder.install(monkeypatch)
     launched = LaunchBoundStep()

@@ -48,7 +48,7 @@ def small(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
 
 @one_core_may_do
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_loader_gives_its_waiting_apart_from_its_start(workers: int) -> None:
+def test_a_loader_reports_its_waiting_apart_from_its_start_up(workers: int) -> None:
     rows, _ = measured(Loader(), "loader", workers, DATA.prefetch[0], "pageable", "smoke")
 
     assert set(rows) - {"cpu_data_time"} == {"data_time", "data_stall", "loader_startup", "step_time"}
@@ -78,7 +78,7 @@ def test_a_starved_loop_stalls_for_as_long_as_it_waits(monkeypatch: pytest.Monke
 
 @one_core_may_do
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_loader_crops_alike_in_every_process(workers: int) -> None:
+def test_a_loader_crops_identically_in_every_process(workers: int) -> None:
     torch.manual_seed(0)
     once = list(data.create_loader(workers, 2))
     torch.manual_seed(0)
@@ -89,7 +89,7 @@ def test_a_loader_crops_alike_in_every_process(workers: int) -> None:
 
 
 @on_cpu
-def test_pinning_and_prefetching_say_when_they_mean_nothing() -> None:
+def test_pinning_and_prefetching_are_skipped_where_they_have_no_effect() -> None:
     with pytest.raises(SkipNotImplemented, match="torch sees no device but the CPU"):
         Loader().measure_loader(2, DATA.prefetch[0], "pinned", "smoke")
     with pytest.raises(SkipNotImplemented, match="without workers nothing is fetched ahead"):
@@ -149,7 +149,7 @@ def test_a_warm_read_comes_from_the_page_cache() -> None:
     assert rows["read_time"]["unit"] == "seconds/GB"
 
 
-def test_a_forgotten_file_is_cold(tmp_path: Path) -> None:
+def test_a_file_dropped_from_the_page_cache_is_cold(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(bytes(1 << 20))
     with file.open("r+b") as opened:
@@ -166,7 +166,7 @@ def test_a_forgotten_file_is_cold(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not MEMORY.is_dir(), reason="needs a file system in memory")
-def test_a_file_in_memory_is_never_called_cold() -> None:
+def test_a_file_on_tmpfs_is_never_reported_as_cold() -> None:
     with (MEMORY / f"perfci-{os.getpid()}").open("w+b") as file:
         os.unlink(file.name)
         file.write(bytes(1 << 20))
@@ -176,7 +176,7 @@ def test_a_file_in_memory_is_never_called_cold() -> None:
             data.forget_pages(file.fileno(), 1 << 20)
 
 
-def test_a_cold_read_is_told_by_the_wall_clock_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cold_read_is_timed_by_the_wall_clock_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data, "forget_pages", lambda descriptor, size: None)
 
     rows, _ = measured(Read(), "read", "cold", DATA.file_bytes, "smoke")
@@ -222,7 +222,7 @@ def test_pairs_merge_in_the_order_they_were_learned() -> None:
     assert list(Tokeniser.learn(["ab ab ab cd"]).ranks)[:2] == [("a", "b"), (" ", "ab")]
 
 
-def test_both_forms_of_quantising_agree_or_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_quantisation_variants_agree_or_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, _ = measured(Preprocess(), "quantise", "smoke")
     monkeypatch.setattr(data, "quantise_loop", lambda onsets: [int(onset / data.STEP_S) for onset in onsets])
 

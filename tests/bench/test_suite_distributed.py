@@ -58,7 +58,7 @@ def test_zero1_keeps_half_of_the_optimizer_state(probed: dict[str, Any]) -> None
     assert saved == pytest.approx(probed["parameter_bytes"]["whole"], rel=0.1)  # half of AdamW's two moments
 
 
-def test_tells_how_a_step_scales(probed: dict[str, Any]) -> None:
+def test_reports_how_a_step_scales(probed: dict[str, Any]) -> None:
     assert probed["ddp"]["scaling_efficiency"][0] > 0
     assert len(probed["ddp"]["exposed_communication_time"]) == 1
     assert "has more to compute" in probed["fsdp2"]["exposed_communication_time"]
@@ -73,7 +73,7 @@ def test_rejects_ranks_that_do_not_share_their_gradients(probed: dict[str, Any])
     assert probed["unsynchronised"].startswith("ParityFailed: rejected: parity failed: loss at step")
 
 
-def test_a_ring_computes_what_one_process_computes(probed: dict[str, Any]) -> None:
+def test_ring_attention_equals_the_attention_of_one_process(probed: dict[str, Any]) -> None:
     part = (
         2 * PARALLEL.heads * PARALLEL.length // 2 * PARALLEL.head_width * 4
     )  # keys and values of one rank, fp32
@@ -82,7 +82,7 @@ def test_a_ring_computes_what_one_process_computes(probed: dict[str, Any]) -> No
     assert probed["ring"]["communication_bytes"] == [4 * part]
 
 
-def test_rejects_a_ring_that_mixes_wrongly(probed: dict[str, Any]) -> None:
+def test_rejects_ring_attention_that_merges_wrongly(probed: dict[str, Any]) -> None:
     assert probed["unweighted"].startswith("ChildFailed: rank ")
     assert "rejected: parity failed: outputs are up to" in probed["unweighted"]
 
@@ -111,7 +111,7 @@ def test_skips_context_parallel_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> Non
         distributed.RingAttention().setup("context_parallel", 2, "smoke")
 
 
-def test_asks_the_allocator_of_a_gpu_for_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_the_peak_from_the_allocator_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     device = FakeDevice(stats={"allocated_bytes.all.peak": 123})
     monkeypatch.setattr(distributed, "DEVICE", "cuda")
     monkeypatch.setattr(distributed, "this_device", lambda: device)
@@ -138,7 +138,7 @@ def test_finds_the_longest_sequence_that_fits(monkeypatch: pytest.MonkeyPatch) -
     assert tried == [512, 1024, 2048, 4096]
 
 
-def test_the_attention_of_gpus_takes_what_the_ring_gives_it() -> None:
+def test_gpu_attention_accepts_the_blocks_of_the_ring() -> None:
     with FakeTensorMode():
         query, key, value = (torch.empty(1, 3, 64, 16, device="cuda", dtype=torch.bfloat16) for _ in range(3))
         mixed, weight = ring_attention.local_attention(query, key, value, causal=True)

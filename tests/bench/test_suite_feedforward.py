@@ -53,7 +53,7 @@ def test_a_looped_loss_shows_in_the_count_of_operators() -> None:
     assert looped["loss_time"]["samples"][0] > 0
 
 
-def test_a_loss_that_is_another_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_different_loss_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         losses, "batched_loss", lambda logits, targets: losses.looped_loss(logits, targets) * 1.01
     )

@@ -10,7 +10,7 @@ import torch
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_cache_changes_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kv_cache_changes_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
     from benchmarks.gpt_model import GPT, ModelCache, decode, prefill
     from benchmarks.workload_sizes import SMOKE
@@ -30,7 +30,7 @@ def test_the_cache_changes_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.equal(cached, tokens[:, 20:])
 
 
-def test_no_token_sees_a_later_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_token_attends_to_a_later_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
     from benchmarks.gpt_model import GPT
     from benchmarks.workload_sizes import SMOKE

@@ -69,7 +69,7 @@ def test_reads_device_time_from_events_and_wall_time_beside_it(gpu: FakeDevice) 
     assert timing.cpu == pytest.approx([1e-5] * 7)
 
 
-def test_gives_the_device_samples_to_be_judged(gpu: FakeDevice) -> None:
+def test_judges_the_device_samples(gpu: FakeDevice) -> None:
     reading = time_blocks(gpu.launching(1e-3), device=gpu, number=10).reading()
 
     assert (reading.clock, reading.number, reading.cpu) == (Clock.DEVICE, 10, ())
@@ -86,7 +86,7 @@ def test_synchronises_once_per_block_however_many_calls_it_has(gpu: FakeDevice) 
     assert gpu.pairs_made == 1
 
 
-def test_gives_wall_with_its_cpu_twin_where_there_is_no_device(cpu: FakeDevice) -> None:
+def test_gives_wall_and_cpu_seconds_without_a_device(cpu: FakeDevice) -> None:
     def preempted() -> None:
         cpu.work(1e-3)
         cpu.host_s += 4e-3
@@ -111,7 +111,7 @@ def test_prepare_runs_untimed_before_each_block_and_is_waited_for(gpu: FakeDevic
     assert (*timing.device, *timing.wall) == pytest.approx([1.001e-3] * 14)
 
 
-def test_flushing_the_cache_is_not_in_the_time_of_a_cold_call(gpu: FakeDevice) -> None:
+def test_the_time_of_a_cold_call_excludes_flushing_the_cache(gpu: FakeDevice) -> None:
     buffer = SimpleNamespace(zero_=gpu.launching(5e-3))
     blocks = ColdCacheBlockSampler(gpu, buffer=buffer)
 
@@ -128,7 +128,7 @@ def test_cold_calls_are_judged_by_events_alone(gpu: FakeDevice) -> None:
     assert (timing.wall, timing.cpu) == ((), ())
 
 
-def test_a_cold_cache_cannot_be_had_on_a_cpu(cpu: FakeDevice) -> None:
+def test_a_cold_cache_is_skipped_on_a_cpu(cpu: FakeDevice) -> None:
     with pytest.raises(SkipNotImplemented, match="a cold L2 cache needs an accelerator"):
         time_blocks(lambda: cpu.work(1e-3), device=cpu, flush_l2=True)
 
@@ -149,14 +149,14 @@ def test_a_block_is_as_many_calls_as_last_ten_milliseconds(call_s: float) -> Non
 # Evidence
 
 
-def test_stops_after_the_fewest_blocks_when_all_agree(cpu: FakeDevice) -> None:
+def test_stops_after_min_blocks_when_all_agree(cpu: FakeDevice) -> None:
     timing = time_blocks(lambda: cpu.work(1e-3), device=cpu)
 
     assert (len(timing.cpu), timing.is_settled, timing.flags) == (7, True, ())
     assert timing.relative_half_width == pytest.approx(0, abs=1e-9)
 
 
-def test_takes_more_blocks_until_the_median_is_known(cpu: FakeDevice) -> None:
+def test_takes_blocks_until_the_median_is_precise(cpu: FakeDevice) -> None:
     noise = random.Random(7)
 
     timing = time_blocks(lambda: cpu.work(1e-2 * noise.gauss(1, 0.02)), device=cpu, number=1, budget_s=60)
@@ -165,7 +165,7 @@ def test_takes_more_blocks_until_the_median_is_known(cpu: FakeDevice) -> None:
     assert timing.relative_half_width <= 0.0125 < relative_half_width(timing.cpu[:-1])
 
 
-def test_stops_at_the_most_blocks_when_noise_never_ends(cpu: FakeDevice) -> None:
+def test_stops_at_max_blocks_in_persistent_noise(cpu: FakeDevice) -> None:
     noise = random.Random(7)
 
     timing = time_blocks(lambda: cpu.work(1e-2 * noise.uniform(1, 3)), device=cpu, number=1, budget_s=60)
@@ -174,14 +174,14 @@ def test_stops_at_the_most_blocks_when_noise_never_ends(cpu: FakeDevice) -> None
     assert timing.relative_half_width > 0.0125
 
 
-def test_stops_when_its_time_is_up_with_one_block_at_least(cpu: FakeDevice) -> None:
+def test_stops_at_its_budget_with_at_least_one_block(cpu: FakeDevice) -> None:
     timing = time_blocks(lambda: cpu.work(5.0), device=cpu, budget_s=2.0)
 
     assert timing.wall == pytest.approx([5.0])
     assert timing.relative_half_width == math.inf
 
 
-def test_knows_the_ranks_of_the_published_tables() -> None:
+def test_matches_the_published_ranks_of_the_median_interval() -> None:
     ranks = {count: median_interval_rank(count) for count in (1, 5, 6, 8, 9, 20, 50, 100)}
 
     assert ranks == {1: 0, 5: 0, 6: 1, 8: 1, 9: 2, 20: 6, 50: 18, 100: 40}
@@ -207,7 +207,7 @@ def test_the_precision_is_never_wider_than_the_range(values: list[float]) -> Non
     assert 0 <= width <= (max(values) - min(values)) / 2 * (1 + 1e-9)
 
 
-def test_the_interval_holds_the_true_median_as_often_as_it_says() -> None:
+def test_the_interval_covers_the_true_median_at_its_nominal_rate() -> None:
     dice, held, times = random.Random(3), 0, 2000
     for _ in range(times):
         ordered = sorted(dice.lognormvariate(0, 0.5) for _ in range(15))
@@ -217,7 +217,7 @@ def test_the_interval_holds_the_true_median_as_often_as_it_says() -> None:
     assert held / times >= 0.945
 
 
-def test_without_samples_or_at_a_median_of_zero_nothing_is_known() -> None:
+def test_the_half_width_is_infinite_without_samples_or_at_a_median_of_zero() -> None:
     assert (
         relative_half_width([])
         == relative_half_width([1.0] * 5)
@@ -240,7 +240,9 @@ def test_warms_up_until_nothing_is_compiled_any_more(cpu: FakeDevice, dynamo: Si
     assert timing.cpu == pytest.approx([1e-2] * 7)
 
 
-def test_begins_anew_whenever_something_is_compiled(cpu: FakeDevice, dynamo: SimpleNamespace) -> None:
+def test_restarts_the_warm_up_whenever_something_is_compiled(
+    cpu: FakeDevice, dynamo: SimpleNamespace
+) -> None:
     def sometimes() -> None:
         dynamo.counters["frames"]["total"] += next(calls) == 4
         cpu.work(1e-2)
@@ -264,7 +266,7 @@ def test_gives_up_on_a_function_that_compiles_at_every_call(cpu: FakeDevice, dyn
     )
 
 
-def test_warms_up_until_the_allocator_has_what_it_needs(gpu: FakeDevice) -> None:
+def test_warms_up_until_the_allocator_takes_no_new_segment(gpu: FakeDevice) -> None:
     def allocate() -> None:
         assert gpu.stats is not None
         gpu.stats["num_device_alloc"] += 1
@@ -318,7 +320,7 @@ def test_waits_for_the_sm_clock_of_an_nvidia_gpu(
     assert (warmed.calls, warmed.unsettled_reason) == (3 + 6, "")
 
 
-def test_flags_an_sm_clock_that_still_moved(
+def test_flags_an_sm_clock_that_still_drifts(
     gpu: FakeDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install_nvml(tmp_path, monkeypatch, sm_mhz=[210, 400] * 50)
@@ -342,7 +344,7 @@ def test_nothing_but_the_function_runs_between_the_last_warm_up_call_and_the_fir
     assert set(happened[2:]) == {"called"}
 
 
-def test_runs_what_it_is_told_between_two_rounds(cpu: FakeDevice) -> None:
+def test_runs_the_callback_between_two_rounds(cpu: FakeDevice) -> None:
     happened: list[str] = []
 
     warm_up(
@@ -355,7 +357,7 @@ def test_runs_what_it_is_told_between_two_rounds(cpu: FakeDevice) -> None:
     assert happened == ["call", "between"] * 5 + ["call"]
 
 
-def test_says_when_too_few_calls_fit_into_the_warm_up(cpu: FakeDevice) -> None:
+def test_reports_that_too_few_calls_fit_into_the_warm_up(cpu: FakeDevice) -> None:
     warmed = warm_up(lambda: cpu.work(1.0), cpu, cap_s=0.5)
 
     assert (warmed.calls, warmed.call_s) == (1, pytest.approx(1.0))
@@ -418,7 +420,7 @@ def test_a_heap_that_was_frozen_before_stays_frozen(collecting: None) -> None:
     assert gc.get_freeze_count() > 0
 
 
-def test_what_a_block_left_in_cycles_is_collected_before_the_next(collecting: None, cpu: FakeDevice) -> None:
+def test_reference_cycles_of_a_block_are_collected_before_the_next(collecting: None, cpu: FakeDevice) -> None:
     class Cycle:
         alive = 0
 

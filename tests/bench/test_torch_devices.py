@@ -48,7 +48,7 @@ def test_calls_torchs_cuda_on_an_amd_gpu_rocm(monkeypatch: pytest.MonkeyPatch) -
     assert (device.kind, device.torch_device, device.uuid) == ("rocm", "cuda", None)
 
 
-def test_says_of_every_kind_whether_it_was_measured() -> None:
+def test_reports_for_every_device_kind_whether_it_is_validated() -> None:
     assert [kind for kind, (measured, _) in VALIDATION_STATUS.items() if measured] == ["cpu"]
     assert all(sentence for _, sentence in VALIDATION_STATUS.values())
 
@@ -78,7 +78,7 @@ def backend(**answers: object) -> SimpleNamespace:
     )
 
 
-def test_an_accelerator_asks_torch_about_the_current_device() -> None:
+def test_an_accelerator_queries_torch_for_the_current_device() -> None:
     torch_cuda = backend()
     device = Accelerator("cuda", "cuda", torch_cuda)
 
@@ -91,7 +91,7 @@ def test_an_accelerator_asks_torch_about_the_current_device() -> None:
     assert [event.timed for event in device.create_events()] == [True, True]
 
 
-def test_the_allocator_is_asked_once_it_runs_because_before_it_says_nothing() -> None:
+def test_the_allocator_is_initialised_before_its_statistics_are_read() -> None:
     torch_cuda = backend(memory_stats=lambda: {"allocated_bytes.all.peak": 7} if torch_cuda.calls else {})
 
     assert Accelerator("cuda", "cuda", torch_cuda).memory_stats() == {"allocated_bytes.all.peak": 7}
@@ -123,7 +123,7 @@ def test_a_cpu_refuses_float8_alone() -> None:
     )
 
 
-def test_apples_allocator_gives_what_it_has_and_no_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mps_allocator_reports_current_bytes_and_no_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.mps, "current_allocated_memory", lambda: 3)
     monkeypatch.setattr(torch.mps, "driver_allocated_memory", lambda: 8)
 

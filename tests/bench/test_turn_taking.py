@@ -22,7 +22,7 @@ def offers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return heard
 
 
-def test_who_is_measured_by_itself_never_waits() -> None:
+def test_a_process_measured_alone_never_waits() -> None:
     assert (offer_turn(), agree_on_calls(3)) == (0.0, 3)
 
 

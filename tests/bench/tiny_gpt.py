@@ -56,8 +56,8 @@ class TinyGPT(nn.Module):
         """(batch, length) -> (batch, vocab) of the last token, and what to keep for the next."""
         x, present = self.embedding(tokens), []
         for index, block in enumerate(self.blocks):
-            x, kept = block(x, past[index] if past else None)
-            present.append(kept)
+            x, block_cache = block(x, past[index] if past else None)
+            present.append(block_cache)
         return self.head(x[:, -1]), present
 
 

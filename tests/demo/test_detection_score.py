@@ -17,13 +17,13 @@ COMMITS = {commit.sha: commit for commit in (SLOW, QUIET)}
 PLANTED = PlantedChange(SLOW.sha, SLOW.subject, "train.time_step", "time", "regression", 0.3)
 
 
-def convicted(sha: str, kind: VerdictKind = VerdictKind.REGRESSION, **changes: object) -> Verdict:
+def confirmed(sha: str, kind: VerdictKind = VerdictKind.REGRESSION, **changes: object) -> Verdict:
     text = {"ratio": 1.31, "interval": Interval(1.2, 1.4), "pairs": 10, "stage": Stage.CONFIRMATION} | changes
     return a_verdict(a_series("train.time_step"), kind, base="0" * 40, head=sha, **text)
 
 
 def test_a_change_found_at_its_own_commit_is_perfect() -> None:
-    result = score_verdicts([PLANTED], [convicted(SLOW.sha)])
+    result = score_verdicts([PLANTED], [confirmed(SLOW.sha)])
 
     assert result.is_perfect
     assert format_score_table(result, COMMITS).splitlines()[1].split() == [
@@ -50,7 +50,7 @@ def test_a_change_found_at_its_own_commit_is_perfect() -> None:
 
 
 def test_a_change_found_elsewhere_is_a_miss_and_a_false_alarm() -> None:
-    result = score_verdicts([PLANTED], [convicted(QUIET.sha)])
+    result = score_verdicts([PLANTED], [confirmed(QUIET.sha)])
 
     assert not result.is_perfect
     assert format_detection_errors(result, COMMITS) == [
@@ -60,21 +60,21 @@ def test_a_change_found_elsewhere_is_a_miss_and_a_false_alarm() -> None:
 
 
 def test_the_wrong_direction_does_not_count() -> None:
-    result = score_verdicts([PLANTED], [convicted(SLOW.sha, VerdictKind.IMPROVEMENT)])
+    result = score_verdicts([PLANTED], [confirmed(SLOW.sha, VerdictKind.IMPROVEMENT)])
 
     assert [p.sha for p in result.misses] == [SLOW.sha]
     assert len(result.false_alarms) == 1
 
 
-def test_a_suspicion_is_no_alarm() -> None:
-    result = score_verdicts([], [convicted(QUIET.sha, stage=Stage.SCREENING)])
+def test_an_unconfirmed_candidate_is_not_a_false_alarm() -> None:
+    result = score_verdicts([], [confirmed(QUIET.sha, stage=Stage.SCREENING)])
 
     assert result.is_perfect
 
 
-def test_what_stays_open_says_what_would_decide() -> None:
-    undecided = convicted(QUIET.sha, VerdictKind.INCONCLUSIVE, pairs_to_decide=1)
-    hopeless = convicted(SLOW.sha, VerdictKind.INCONCLUSIVE, pairs_to_decide=None)
+def test_an_inconclusive_verdict_shows_how_many_pairs_would_decide() -> None:
+    undecided = confirmed(QUIET.sha, VerdictKind.INCONCLUSIVE, pairs_to_decide=1)
+    hopeless = confirmed(SLOW.sha, VerdictKind.INCONCLUSIVE, pairs_to_decide=None)
 
     result = score_verdicts([], [undecided, hopeless])
 

@@ -60,7 +60,7 @@ def visits(repository: Path, shas: list[str], tmp_path_factory: pytest.TempPathF
     return {sha: document[first[code[sha]]] for sha in shas}
 
 
-def test_tells_twenty_four_commits_in_the_order_of_their_dates(repository: Path) -> None:
+def test_has_twenty_four_commits_in_the_order_of_their_dates(repository: Path) -> None:
     dates = git(repository, "log", "--reverse", "--format=%ct").split()
 
     assert len(dates) == 24
@@ -107,7 +107,7 @@ def test_refuses_a_folder_that_is_not_empty(tmp_path: Path) -> None:
         make_sample_repository(tmp_path)
 
 
-def test_says_in_one_sentence_that_git_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_in_one_sentence_that_git_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with pytest.raises(PerfciError, match="git was not found"):
@@ -141,7 +141,7 @@ def test_reverts_a_regression_three_commits_later(
     assert f"This reverts commit {wrong}." in git(repository, "show", "--no-patch", "--format=%b", revert)
 
 
-def test_tells_what_was_planted_in_notes_alone(repository: Path) -> None:
+def test_describes_planted_changes_only_in_git_notes(repository: Path) -> None:
     everything = git(repository, "log", "--no-notes", "--patch", "--format=full", "main")
 
     assert "planted" not in everything
@@ -177,7 +177,7 @@ def test_the_suite_counts_memory_as_perfci_does(visits: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("benchmark", [TRAINING, GENERATION])
-def test_innocent_commits_run_the_very_same_operators(
+def test_commits_without_a_planted_change_run_the_same_operators(
     visits: dict[str, Any], shas: list[str], planted: list[PlantedChange], benchmark: str
 ) -> None:
     moved = {p.sha for p in planted if p.benchmark == benchmark}

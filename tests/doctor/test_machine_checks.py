@@ -30,7 +30,7 @@ QUIET = MachineFacts(
 )
 
 
-def test_a_quiet_machine_has_nothing_to_be_done() -> None:
+def test_a_quiet_machine_has_only_ok_findings() -> None:
     findings = list(check_machine(QUIET))
 
     assert [finding.subject for finding in findings] == [
@@ -45,7 +45,7 @@ def test_a_quiet_machine_has_nothing_to_be_done() -> None:
 
 
 @pytest.mark.parametrize(("autogroup", "subjects"), [(None, []), (False, ["niceness"]), (True, ["niceness"])])
-def test_says_nothing_of_niceness_where_the_kernel_has_no_such_switch(
+def test_skips_niceness_where_the_kernel_has_no_autogroup(
     autogroup: bool | None, subjects: list[str]
 ) -> None:
     findings = list(check_machine(replace(QUIET, autogroup=autogroup)))
@@ -195,7 +195,7 @@ def test_a_quarter_of_the_cores_may_be_busy(load: float | None, expected: Doctor
         ),
     ],
 )
-def test_says_it_in_plain_words(result: DoctorFinding, expected: DoctorFinding) -> None:
+def test_describes_findings_in_plain_words(result: DoctorFinding, expected: DoctorFinding) -> None:
     assert result == expected
 
 
@@ -276,7 +276,7 @@ def test_reads_control_groups_of_the_first_version(tmp_path: Path) -> None:
     assert (facts.quota_cores, facts.stopped_share, facts.memory, facts.turbo) == (0.5, None, 2000, False)
 
 
-def test_knows_little_where_the_kernel_shows_nothing(tmp_path: Path) -> None:
+def test_leaves_facts_empty_where_the_kernel_reports_nothing(tmp_path: Path) -> None:
     facts = collect_facts.read_machine_facts(tmp_path)
 
     assert facts == MachineFacts(facts.cores)

@@ -47,13 +47,13 @@ JUDGE = JudgeTable()
         ),
     ],
 )
-def test_promises_only_what_stands_out_of_the_noise(
+def test_reports_only_effects_detectable_above_the_noise(
     effects: tuple[float, ...], expected: DoctorFinding
 ) -> None:
     assert check_detectable_effect(dict(zip(FORECAST_PAIRS, effects, strict=True)), JUDGE) == expected
 
 
-def test_measures_a_promise_by_the_configured_bar() -> None:
+def test_checks_the_detectable_effect_against_the_configured_bar() -> None:
     finding = check_detectable_effect({5: 0.09, 10: 0.08, 20: 0.07}, JudgeTable(bar=0.10))
 
     assert finding == ok(
@@ -61,7 +61,7 @@ def test_measures_a_promise_by_the_configured_bar() -> None:
     )
 
 
-def test_tells_the_floor_with_what_it_rests_on() -> None:
+def test_reports_the_noise_floor_with_its_sample_size() -> None:
     equals = AAMeasurement(
         "steady.time_python_loop · cpu_time", 41.3, (0.01, -0.01, 0.01, -0.01), Shift(0.0, 0.005, 3, 4)
     )
@@ -75,7 +75,7 @@ def test_tells_the_floor_with_what_it_rests_on() -> None:
     assert list(sight.figures) == ["visible_with_5_pairs", "visible_with_10_pairs", "visible_with_20_pairs"]
 
 
-def test_sees_half_the_bar_where_nothing_ever_differs() -> None:
+def test_detects_half_the_bar_without_any_noise() -> None:
     silence = Shift(0.0, 1e-9, 19, 20)
 
     assert [round(compute_detectable_effect(silence, pairs, JUDGE), 6) for pairs in FORECAST_PAIRS] == [
@@ -83,7 +83,7 @@ def test_sees_half_the_bar_where_nothing_ever_differs() -> None:
     ] * 3
 
 
-def test_sees_less_with_fewer_pairs_and_nothing_without_an_error() -> None:
+def test_detects_less_with_fewer_pairs() -> None:
     noisy = Shift(0.0, 0.01, 19, 20)
 
     effects = [compute_detectable_effect(noisy, pairs, JUDGE) for pairs in FORECAST_PAIRS]
@@ -92,7 +92,7 @@ def test_sees_less_with_fewer_pairs_and_nothing_without_an_error() -> None:
     assert compute_detectable_effect(Shift(0.0, math.inf, 0, 1), 5, JUDGE) == math.inf
 
 
-def test_foretells_what_the_judge_then_sees_four_times_in_five() -> None:
+def test_predicts_the_effect_the_judge_detects_four_times_in_five() -> None:
     dice, sigma = np.random.default_rng(7), 0.02
     errors = [estimate_shift(dice.normal(0, sigma, 20), dice.normal(0, sigma, 20)).error for _ in range(50)]
     effect = math.log1p(compute_detectable_effect(Shift(0.0, float(np.mean(errors)), 38, 20), 10, JUDGE))

@@ -37,7 +37,7 @@ HERE = SoftwareFacts("3.11.7", "/venv/bin/python", CUDA, asv_runner="0.3.2", typ
         ),
     ],
 )
-def test_git_is_there_and_new_enough(version: str, expected: DoctorFinding) -> None:
+def test_git_is_installed_and_new_enough(version: str, expected: DoctorFinding) -> None:
     assert check_git(version) == expected
 
 
@@ -180,7 +180,7 @@ def test_asv_runner_is_the_one_perfci_is_written_for(facts: SoftwareFacts, expec
         ),
     ],
 )
-def test_finds_the_plugins_that_asv_passes_over(plugin: PluginFacts, expected: DoctorFinding) -> None:
+def test_finds_plugins_that_asv_does_not_load(plugin: PluginFacts, expected: DoctorFinding) -> None:
     assert check_plugin(plugin, ("time", "gputime", "ttft")) == expected
 
 
@@ -261,11 +261,11 @@ COUNTER = ok("instructions", "perf events are allowed: instructions can be count
         ),
     ],
 )
-def test_tells_what_measuring_functions_can_read(bench: BenchFacts, expected: list[DoctorFinding]) -> None:
+def test_reports_what_measuring_functions_can_read(bench: BenchFacts, expected: list[DoctorFinding]) -> None:
     assert list(check_bench_readings(bench)) == expected
 
 
-def test_tells_everything_in_the_order_in_which_it_is_repaired() -> None:
+def test_lists_all_findings_in_the_order_of_repair() -> None:
     facts = replace(HERE, plugins=(PluginFacts("asv_bench_x", "1", ("time",)),))
 
     subjects = [finding.subject for finding in check_software(facts, asv_runner="0.3.2", gpus=())]

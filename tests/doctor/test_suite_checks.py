@@ -43,8 +43,8 @@ SOURCE = textwrap.dedent("""
 """)
 
 
-def overlooked(name: str, *decorators: str, found: tuple[str, ...] = ()) -> list[DoctorFinding]:
-    return list(check_written_functions([WrittenFunction(f"suite.{name}", 7, decorators)], found))
+def overlooked(name: str, *decorators: str, discovered: tuple[str, ...] = ()) -> list[DoctorFinding]:
+    return list(check_written_functions([WrittenFunction(f"suite.{name}", 7, decorators)], discovered))
 
 
 def test_reads_the_public_functions_of_a_module() -> None:
@@ -78,7 +78,7 @@ def test_knows_a_decorator_by_its_last_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["gpu_forward", "gpumem_forward", "gpu_mem_forward", "gen_ttft_reply"])
-def test_misses_the_plugin_that_a_name_belongs_to(name: str) -> None:
+def test_reports_the_missing_plugin_of_a_name(name: str) -> None:
     assert overlooked(name) == [
         problem(
             "suite",
@@ -90,7 +90,7 @@ def test_misses_the_plugin_that_a_name_belongs_to(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["test_step", "bench_step", "benchmark_step", "timing_step", "timeit_step"])
-def test_suspects_a_benchmark_behind_names_of_other_tools(name: str) -> None:
+def test_reports_names_of_other_tools_as_possible_benchmarks(name: str) -> None:
     assert overlooked(name) == [
         warning(
             "suite",
@@ -102,7 +102,7 @@ def test_suspects_a_benchmark_behind_names_of_other_tools(name: str) -> None:
 
 @pytest.mark.parametrize("decorators", [(), ("staticmethod",)])
 def test_finds_a_measuring_function_without_metrics(decorators: tuple[str, ...]) -> None:
-    assert overlooked("measure_step", *decorators, found=("suite.measure_step",)) == [
+    assert overlooked("measure_step", *decorators, discovered=("suite.measure_step",)) == [
         problem(
             "suite",
             "suite.measure_step (line 7) declares no metric, so it fails when it is measured",
@@ -117,12 +117,12 @@ def test_trusts_a_decorator_that_may_declare_metrics(decorator: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["setup", "helper", "generate_data", "gen_batches", "gpus", "measured"])
-def test_leaves_helpers_alone(name: str) -> None:
+def test_ignores_helper_functions(name: str) -> None:
     assert overlooked(name) == []
 
 
-def test_leaves_alone_what_is_measured_under_a_subclass() -> None:
-    assert overlooked("Base.gpu_forward", found=("suite.Large.gpu_forward",)) == []
+def test_ignores_methods_measured_under_a_subclass() -> None:
+    assert overlooked("Base.gpu_forward", discovered=("suite.Large.gpu_forward",)) == []
 
 
 def test_counts_benchmarks_by_type() -> None:
@@ -154,9 +154,9 @@ def test_does_not_look_into_what_failed_to_import() -> None:
         WrittenFunction(place, 1) for place in ("kernels.gpu_a", "kernels_too.gpu_b", "serving.gpu_c")
     ]
 
-    kept = exclude_failed_modules(functions, [("benchmarks.kernels", "ImportError")])
+    remaining = exclude_failed_modules(functions, [("benchmarks.kernels", "ImportError")])
 
-    assert [function.place for function in kept] == ["kernels_too.gpu_b", "serving.gpu_c"]
+    assert [function.place for function in remaining] == ["kernels_too.gpu_b", "serving.gpu_c"]
     assert exclude_failed_modules(functions, [("benchmarks", "ImportError")]) == []
 
 
@@ -178,7 +178,7 @@ def test_finds_a_helper_that_is_measured_because_it_is_imported() -> None:
     ]
 
 
-def test_tells_what_each_class_leaves_out_and_why() -> None:
+def test_lists_what_each_class_omits_and_why() -> None:
     no_hooks, no_stream = "it defines no batch and no loss", "it defines no stream"
     omissions = [
         ("a.Chat", "training", no_hooks),
@@ -236,7 +236,7 @@ def test_compares_the_suite_with_the_last_recorded_run(
     assert list(check_lost_benchmarks(versions, RECORDED)) == expected
 
 
-def test_has_nothing_to_compare_with_before_the_first_run() -> None:
+def test_reports_no_lost_benchmarks_before_the_first_run() -> None:
     assert list(check_lost_benchmarks({"a.time_x": "v1"}, None)) == [
         ok("history", "no run is recorded yet to compare the suite with")
     ]

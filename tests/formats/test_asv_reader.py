@@ -475,7 +475,7 @@ def no_environment_or_version_collapsed(store: Store, root: Path) -> bool:
         return len(measurements.search_series(tx, PROJECT)) == len(asv_keys)
 
 
-def test_a_folder_without_results_is_one_sentence(tmp_path: Path) -> None:
+def test_a_folder_without_results_is_refused_in_one_sentence(tmp_path: Path) -> None:
     AsvFolder(tmp_path / "results")
 
     with pytest.raises(PerfciError, match="holds no asv result file: expected results/<machine>"):

@@ -128,7 +128,7 @@ def test_runs_belong_to_the_commits_of_the_repository(repository: Path, runs: li
     assert detect_format(repository / "results") == "asv"
 
 
-def test_every_way_to_end_is_told_apart(runs: list[Run]) -> None:
+def test_every_way_to_end_has_its_own_status(runs: list[Run]) -> None:
     ends = {name: result.status for name, result in cells(runs[0]).items() if result.status is not Status.OK}
 
     assert ends == {
@@ -151,7 +151,7 @@ def test_metrics_carry_what_the_suite_declared(runs: list[Run]) -> None:
     assert run_cells["Memory.peakmem_list"].series.metric.name == "peak_memory"
 
 
-def test_an_existing_environment_is_known_by_its_version_where_its_path_tells_it(runs: list[Run]) -> None:
+def test_an_existing_environment_is_identified_by_the_version_in_its_path(runs: list[Run]) -> None:
     chosen = dict(runs[0].variant.values)
 
     assert chosen["environment_type"] == "existing"
@@ -169,7 +169,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield store
 
 
-def test_what_cannot_be_compared_is_told_and_the_rest_is_stored_once(repository: Path, store: Store) -> None:
+def test_values_that_cannot_be_compared_are_reported_and_the_rest_is_stored_once(
+    repository: Path, store: Store
+) -> None:
     report = import_path(store, repository / "results", "auto", PROJECT)
     again = import_path(store, repository / "results", "auto", PROJECT)
 

@@ -91,7 +91,7 @@ def test_every_way_to_end_comes_back_as_asv_knows_it(tmp_path: Path) -> None:
     assert asv_writer.REASONS_LOST in warnings
 
 
-def test_what_is_lost_is_said_once_each(tmp_path: Path) -> None:
+def test_each_loss_is_reported_once(tmp_path: Path) -> None:
     runs = [
         a_run(
             a_result(a_series(parameters={"n": "1"}), *a_pair(0, 1.0, 1.1)),
@@ -142,7 +142,7 @@ def test_a_long_environment_is_a_file_named_by_a_hash(tmp_path: Path) -> None:
     assert dict(reread.variant.values) == dict(variant.values)
 
 
-def test_a_hole_in_a_grid_reads_as_skipped_and_is_said(tmp_path: Path) -> None:
+def test_a_hole_in_a_grid_reads_as_skipped_and_is_reported(tmp_path: Path) -> None:
     cells = [{"a": "1", "b": "1"}, {"a": "2", "b": "2"}]
 
     [reread], warnings = written(tmp_path, a_run(*(a_result(a_series(parameters=cell)) for cell in cells)))

@@ -37,7 +37,7 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_is_refused_in_one_sentence(tmp_path: Path, name: str, hostile: str) -> None:
+def test_refuses_a_hostile_file_in_one_sentence(tmp_path: Path, name: str, hostile: str) -> None:
     path = tmp_path / "file"
     path.write_bytes(HOSTILE[hostile]())
 
@@ -59,7 +59,7 @@ def test_a_grid_of_names_is_bounded(tmp_path: Path) -> None:
         list(read_documents(path, "generic", ImportDefaults(PROJECT, Commit("abcdef1")), lambda _: None))
 
 
-def test_so_is_the_number_of_processes(tmp_path: Path) -> None:
+def test_the_number_of_processes_is_bounded(tmp_path: Path) -> None:
     path = tmp_path / "many.json"
     path.write_text(
         json.dumps({"results": [{"command": "x", "times": [1.0] * (run_builder.MAX_PROCESSES + 1)}]})

@@ -33,7 +33,7 @@ from tests.support.stored_runs import ingest_run
 CUSTOM, TABLE = FILES / "generic" / "custom.json", FILES / "csv" / "table.csv"
 
 
-def test_units_tell_which_way_is_good_and_the_rest_is_unresolved() -> None:
+def test_units_determine_the_direction_and_the_rest_is_unresolved() -> None:
     document, _ = read(CUSTOM, "generic")
 
     assert [
@@ -54,7 +54,7 @@ def test_a_direction_that_is_given_settles_it() -> None:
     assert document.unresolved == ()
 
 
-def test_a_value_that_is_no_number_is_said_and_kept_as_a_failure(tmp_path: Path) -> None:
+def test_a_value_that_is_not_a_number_is_reported_and_stored_as_a_failure(tmp_path: Path) -> None:
     table = tmp_path / "table.csv"
     table.write_text("benchmark,value,unit\nx,1.5,s\ny,fast,s\nz,,s\n")
 
@@ -173,7 +173,7 @@ def test_any_name_and_number_survives_a_table(
         (b"benchmark,value\na," + b"1" * 2_000_000, "is damaged: field larger than field limit"),
     ],
 )
-def test_a_broken_table_is_one_sentence(tmp_path: Path, content: bytes, says: str) -> None:
+def test_a_broken_table_is_refused_in_one_sentence(tmp_path: Path, content: bytes, says: str) -> None:
     (tmp_path / "x.csv").write_bytes(content)
 
     with pytest.raises(PerfciError, match=says):

@@ -19,14 +19,14 @@ SAMPLES = sorted(path for path in FILES.rglob("*") if path.is_file() and path.su
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_one_format_claims_a_file(path: Path) -> None:
+def test_exactly_one_format_claims_a_file(path: Path) -> None:
     head = read_head(path, HEAD_BYTES)
 
     assert [name for name in READER_MODULES if get_reader(name).can_read(path, head)] == [path.parent.name]
 
 
 @pytest.mark.parametrize("name", ["asv", "perfci"])
-def test_one_format_claims_what_is_built(tmp_path: Path, name: str) -> None:
+def test_exactly_one_format_claims_a_generated_file(tmp_path: Path, name: str) -> None:
     path = tmp_path / "x"
     content = (
         run_document.dump_run(a_run())
@@ -61,7 +61,7 @@ def test_an_odd_order_of_keys_is_found_behind_the_head(tmp_path: Path) -> None:
         ("x.pt", b"{}", "is called .pt"),
     ],
 )
-def test_a_program_in_disguise_is_refused(tmp_path: Path, name: str, content: bytes, says: str) -> None:
+def test_an_executable_pickle_is_refused(tmp_path: Path, name: str, content: bytes, says: str) -> None:
     (tmp_path / name).write_bytes(content)
 
     with pytest.raises(PerfciError, match=says):

@@ -41,7 +41,7 @@ def test_rates_are_shown_beside_the_time() -> None:
     assert results["BM_Sort · items_per_second"].processes[0].clock is Clock.INFORMATIONAL
 
 
-def test_an_error_is_told() -> None:
+def test_an_error_is_reported() -> None:
     refused = named(read(FOLDER / "once.json", "google-benchmark")[0])["BM_Refused · time"]
 
     assert (refused.status, refused.reason) == (Status.FAILED, "no such device")
@@ -54,7 +54,7 @@ def test_an_authors_counter_is_unresolved() -> None:
     assert document.unresolved[0].result.processes[0].samples == (1.0, 1.0, 1.0)
 
 
-def test_old_rows_without_a_type_are_known_by_their_ending(tmp_path: Path) -> None:
+def test_old_rows_without_a_type_are_recognised_by_their_suffix(tmp_path: Path) -> None:
     rows = [
         {"name": name, "real_time": 2, "cpu_time": 1, "time_unit": "ms"} for name in ("BM_A", "BM_A_mean")
     ]

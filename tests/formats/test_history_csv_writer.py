@@ -80,7 +80,7 @@ def test_a_failed_point_has_no_value(store: Store) -> None:
     assert (row["status"], row["value"], row["processes"], row["samples"]) == ("oom", "", "0", "")
 
 
-def test_cpu_time_is_told_as_it_is_judged(store: Store) -> None:
+def test_cpu_time_is_exported_as_it_is_judged(store: Store) -> None:
     ingested(store, 1, a_result(a_series(), a_process(1.0, 2.0, 3.0, 4.0, 5.0, clock=Clock.CPU)))
 
     assert rows(exported(store))[0]["value"] == "2.0"

@@ -127,7 +127,7 @@ ODD_BUT_HARMLESS = {
 
 
 @pytest.mark.parametrize("odd", list(ODD_BUT_HARMLESS))
-def test_what_only_describes_a_value_does_not_cost_the_value(tmp_path: Path, store: Store, odd: str) -> None:
+def test_a_broken_description_does_not_lose_the_value(tmp_path: Path, store: Store, odd: str) -> None:
     folder = AsvFolder(tmp_path / "results")
     folder.result(
         {"suite.time_it": ODD_BUT_HARMLESS[odd] or a_row([1.0])}, date=10**40 if odd == "date" else 1
@@ -158,7 +158,7 @@ def test_files_that_only_describe_may_be_broken(folder: AsvFolder, name: str, co
     assert read_values == [1.5]
 
 
-def test_equal_warnings_are_told_once_with_their_number(folder: AsvFolder, store: Store) -> None:
+def test_equal_warnings_are_reported_once_with_their_count(folder: AsvFolder, store: Store) -> None:
     for number in (1, 2, 3):
         folder.result({"suite.track_dict": a_row([{"p50": 1.0}])}, number)
 
@@ -277,7 +277,7 @@ def nothing_in(store: Store) -> bool:
         ('{"a": 1}', "holds no results in a format that perfci reads"),
     ],
 )
-def test_what_is_no_result_is_not_recognised(tmp_path: Path, content: str | None, says: str) -> None:
+def test_a_file_without_results_is_not_recognised(tmp_path: Path, content: str | None, says: str) -> None:
     path = tmp_path / "thing"
     if content is not None:
         path.write_text(content)

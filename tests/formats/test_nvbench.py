@@ -22,7 +22,7 @@ def test_samples_beside_the_file_are_read() -> None:
     assert document.run.machine.label == "1x NVIDIA H100 80GB HBM3"
 
 
-def test_a_skipped_state_says_why() -> None:
+def test_a_skipped_state_gives_its_reason() -> None:
     skipped = named(read(FOLDER / "jsonbin.json", "nvbench")[0])["copy(2048) · time"]
 
     assert (skipped.status, skipped.reason) == (Status.SKIPPED, "too many threads")
@@ -61,7 +61,7 @@ def test_samples_elsewhere_are_not_looked_for(tmp_path: Path, name: str) -> None
     assert any("samples file not found next to the JSON" in warning for warning in warnings)
 
 
-def test_a_cut_off_sample_file_is_left_out_and_said(tmp_path: Path) -> None:
+def test_a_truncated_sample_file_is_left_out_and_reported(tmp_path: Path) -> None:
     shutil.copytree(FOLDER / "jsonbin.json-bin", tmp_path / "jsonbin.json-bin")
     (tmp_path / "jsonbin.json-bin" / "0.bin").write_bytes(b"\x00" * 9)
 

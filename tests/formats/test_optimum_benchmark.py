@@ -32,7 +32,7 @@ def test_a_megabyte_is_ten_to_the_six_bytes() -> None:
     assert metrics()["prefill", "max_allocated"] == (141195548160.0,)
 
 
-def test_memory_that_only_repeats_another_is_left_out_and_said() -> None:
+def test_duplicate_memory_values_are_left_out_and_reported() -> None:
     _, warnings = read(FOLDER / "benchmark.json", "optimum-benchmark")
 
     assert ("decode", "max_ram") not in metrics()
@@ -69,14 +69,14 @@ def test_what_was_configured_are_the_parameters() -> None:
     )
 
 
-def test_a_report_alone_is_read_but_tells_neither_load_nor_process() -> None:
+def test_a_report_alone_is_read_without_load_and_process() -> None:
     document, warnings = read(FOLDER / "benchmark_report.json", "optimum-benchmark")
 
     assert document.run.results[0].boundaries is ProcessBoundaries.UNKNOWN
     assert any("read benchmark.json, which has the configuration too" in warning for warning in warnings)
 
 
-def test_several_processes_are_poured_together(tmp_path: Path) -> None:
+def test_several_processes_are_merged(tmp_path: Path) -> None:
     content = json.loads((FOLDER / "benchmark.json").read_text())
     content["config"]["launcher"]["name"] = "torchrun"
     (tmp_path / "x.json").write_text(json.dumps(content))

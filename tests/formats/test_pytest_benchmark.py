@@ -45,7 +45,7 @@ def test_commit_machine_and_python_are_those_of_the_file() -> None:
     assert dict(run.environment.values)["pytest-benchmark"] == "5.3.1"
 
 
-def test_a_file_without_rounds_keeps_the_median_and_says_so() -> None:
+def test_a_file_without_rounds_keeps_the_median_and_reports_it() -> None:
     document, warnings = read(FOLDER / "without_data.json", "pytest-benchmark")
 
     result = document.run.results[0]

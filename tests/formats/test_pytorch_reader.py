@@ -219,7 +219,7 @@ def test_no_runs_are_an_empty_array() -> None:
     assert b"".join(perfci_records.write([], [].append)) == b"[]\n"
 
 
-def test_a_damaged_record_of_ours_is_told(tmp_path: Path) -> None:
+def test_a_damaged_perfci_record_is_reported(tmp_path: Path) -> None:
     records = json.loads(b"".join(perfci_records.write([a_full_run()], [].append)))
     del records[0]["metric"]["extra_info"]["result"]
     (tmp_path / "x.json").write_text(json.dumps(records))
@@ -241,7 +241,7 @@ def test_a_damaged_record_of_ours_is_told(tmp_path: Path) -> None:
         ("step", "ms/token", Metric("step", "seconds/token", "lower"), 0.001),
     ],
 )
-def test_units_and_names_mean(name: str, unit: str, metric: Metric, of_one: float) -> None:
+def test_maps_units_and_names_to_known_metrics(name: str, unit: str, metric: Metric, of_one: float) -> None:
     known_metric = unit_conversion.identify_metric(name, unit)
 
     assert known_metric is not None
@@ -251,11 +251,11 @@ def test_units_and_names_mean(name: str, unit: str, metric: Metric, of_one: floa
 @pytest.mark.parametrize(
     ("name", "unit"), [("score", ""), ("load", "furlong"), ("cpu", "Percent"), ("n", "count")]
 )
-def test_what_nobody_can_know_is_not_guessed(name: str, unit: str) -> None:
+def test_an_ambiguous_metric_is_not_guessed(name: str, unit: str) -> None:
     assert unit_conversion.identify_metric(name, unit) is None
 
 
-def test_a_direction_that_is_said_makes_a_metric_known() -> None:
+def test_a_given_direction_resolves_a_metric() -> None:
     known_metric = unit_conversion.identify_metric("cpu", "Percent", "lower")
 
     assert known_metric is not None

@@ -106,7 +106,7 @@ def test_numbers_are_exact(samples: list[float], value: float) -> None:
     assert result.summary.value.hex() == value.hex()
 
 
-def test_what_a_dying_program_wrote_can_always_be_sent() -> None:
+def test_any_output_of_a_crashed_program_can_be_serialized() -> None:
     wild = a_failed_process(stderr_tail="x" * 200_000 + "\x00 \ud83d end")
     run = a_run(a_result(a_series(), wild, status=Status.FAILED))
 
@@ -209,7 +209,7 @@ def faulty(place: str, value: object) -> bytes:
         ("session", "n" * 501, "session: String should have at most 500 characters"),
     ],
 )
-def test_a_fault_is_told_with_its_place(place: str, value: object, says: str) -> None:
+def test_an_error_is_reported_with_its_place(place: str, value: object, says: str) -> None:
     with pytest.raises(PerfciError) as error:
         run_document.read_run(faulty(place, value))
 
@@ -224,12 +224,12 @@ def test_further_faults_are_counted() -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"schema": "perfci.run/1"']
 )
-def test_what_is_no_document_at_all_is_one_sentence(body: bytes) -> None:
+def test_a_file_that_is_no_document_is_refused_in_one_sentence(body: bytes) -> None:
     with pytest.raises(PerfciError, match=r"^The run document is not valid perfci\.run/1: document: "):
         run_document.read_run(body)
 
 
-def test_a_truncated_packed_document_is_one_sentence() -> None:
+def test_a_truncated_compressed_document_is_refused_in_one_sentence() -> None:
     with pytest.raises(PerfciError, match="The run document is truncated or damaged"):
         run_document.read_run(gzip.compress(run_document.dump_run(a_full_run()).encode())[:-20])
 
@@ -250,7 +250,7 @@ def test_nothing_is_written_that_could_not_be_read(run: Run) -> None:
         run_document.dump_run(run)
 
 
-def test_a_ci_run_is_known_by_its_id_and_a_local_one_by_its_session() -> None:
+def test_a_ci_run_is_identified_by_its_id_and_a_local_one_by_its_session() -> None:
     origin = (("run_id", "17"), ("attempt", "1"), ("job", "bench"))
     ci, local = a_run(origin=origin), a_run()
 

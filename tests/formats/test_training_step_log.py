@@ -27,7 +27,7 @@ def test_a_steps_seconds_are_the_difference_of_its_time_to_the_line_before() -> 
     assert log.errors == ()
 
 
-def test_a_given_step_time_is_believed_before_the_clock() -> None:
+def test_a_given_step_time_takes_precedence_over_the_clock() -> None:
     log = parse_step_log(
         lines({"step": 0, "t": 1.0, "step_time": 0.2}, {"step": 1, "t": 9.0, "step_time": 0.3})
     )
@@ -41,7 +41,7 @@ def test_a_line_every_ten_steps_gives_the_seconds_of_one_step() -> None:
     assert seconds(log) == [None, 0.2]
 
 
-def test_keeps_what_else_a_step_says() -> None:
+def test_keeps_the_other_fields_of_a_step() -> None:
     fields = {"step": 3, "step_time": 0.5, "tokens": 512, "loss": 2.5, "data_time": 0.1, "memory": 1024}
 
     (step,) = parse_step_log(lines(fields)).steps
@@ -58,7 +58,7 @@ def test_a_new_epoch_begins_where_the_first_step_comes_again() -> None:
     assert log.errors == ()
 
 
-def test_names_keys_that_mean_nothing_to_it() -> None:
+def test_names_unknown_keys() -> None:
     assert parse_step_log(lines({"step": 1, "step_time": 1, "lr": 0.1, "toekns": 5})).unknown_keys == (
         "lr",
         "toekns",
@@ -90,7 +90,7 @@ def test_leaves_out_a_line_it_cannot_read_and_keeps_the_others(line: bytes, sent
     assert seconds(log) == [None, 1.0]
 
 
-def test_says_where_time_goes_backwards_and_goes_on_from_there() -> None:
+def test_reports_where_time_goes_backwards_and_continues() -> None:
     log = parse_step_log(
         lines(*({"step": step, "t": t} for step, t in enumerate([10.0, 11.0, 7.8, 8.3, 8.3])))
     )
@@ -117,7 +117,7 @@ def test_refuses_a_wait_for_data_that_is_longer_than_its_step() -> None:
 
 
 @pytest.mark.parametrize("loss", ["NaN", "Infinity", "-Infinity"])
-def test_says_at_which_step_the_loss_was_lost(loss: str) -> None:
+def test_reports_the_step_at_which_the_loss_became_nan(loss: str) -> None:
     good, bad = (
         {"step": 6, "step_time": 1, "loss": 2.0},
         f'{{"step": 7, "step_time": 1, "loss": {loss}}}'.encode(),

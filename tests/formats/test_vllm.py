@@ -116,7 +116,7 @@ def test_requests_that_failed_are_no_samples(tmp_path: Path) -> None:
     assert ttft.processes[0].samples == (0.1, 0.3)
 
 
-def test_what_vllm_never_wrote_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_vllm_did_not_write_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text('{"a": 1}')
 
     with pytest.raises(
@@ -126,5 +126,5 @@ def test_what_vllm_never_wrote_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.name)
-def test_each_is_known_by_its_content(path: Path) -> None:
+def test_each_command_is_recognised_by_its_content(path: Path) -> None:
     assert detect_format(path) == "vllm"

@@ -63,21 +63,21 @@ def counted(number: float) -> Process:
     return a_process(number, clock=Clock.EXACT)
 
 
-def test_counts_that_are_the_same_on_both_sides_need_two_pairs() -> None:
+def test_equal_counts_need_two_pairs() -> None:
     assert decide(lambda sha, pair: counted(1000)) == (VerdictKind.UNCHANGED, 2)
 
 
-def test_counts_that_moved_are_counted_as_often_as_all_else() -> None:
+def test_changed_counts_get_as_many_pairs_as_times() -> None:
     assert decide(lambda sha, pair: counted(1000 if sha == BASE else 1100)) == (VerdictKind.REGRESSION, 5)
 
 
-def test_counts_that_vary_are_no_counts() -> None:
+def test_counts_that_vary_get_all_their_pairs() -> None:
     _, pairs = decide(lambda sha, pair: counted(1000 + pair % 2))
 
     assert pairs >= 5
 
 
-def test_times_that_happen_to_agree_get_all_their_pairs() -> None:
+def test_times_that_agree_by_chance_get_all_their_pairs() -> None:
     _, pairs = decide(lambda sha, pair: a_process(1000))
 
     assert pairs >= 5

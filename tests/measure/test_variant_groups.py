@@ -26,7 +26,7 @@ def cells(**grid: tuple[str, ...]) -> list[Cell]:
 GRID = {"attn": ("'sdpa'", "'flash'", "'math'"), "batch": ("1", "8")}
 
 
-def test_groups_what_differs_in_nothing_else() -> None:
+def test_groups_cells_that_differ_only_in_varied_parameters() -> None:
     variants = group_variants(cells(**GRID), build_assignments([VariantAxis.parse("attn=sdpa,flash")]))
 
     assert [
@@ -80,14 +80,14 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize(("text", "sentence"), UNKNOWN.items())
-def test_lists_what_there_is(text: str, sentence: str) -> None:
+def test_lists_the_existing_parameters_and_values(text: str, sentence: str) -> None:
     with pytest.raises(PerfciError) as error:
         require_known_parameters(cells(**GRID), build_assignments([VariantAxis.parse(text)]), "--vary")
 
     assert str(error.value) == sentence
 
 
-def test_says_when_no_benchmark_has_both_sides() -> None:
+def test_reports_that_no_benchmark_has_both_sides() -> None:
     apart = [*cells(attn=("'sdpa'",), batch=("1",)), *cells(attn=("'flash'",), batch=("8",))]
 
     with pytest.raises(PerfciError) as error:
@@ -98,7 +98,7 @@ def test_says_when_no_benchmark_has_both_sides() -> None:
     )
 
 
-def test_a_step_of_a_ladder_keeps_what_it_does_not_change() -> None:
+def test_an_ablation_step_keeps_the_parameters_it_does_not_set() -> None:
     steps = [
         {"name": "baseline", "set": {"dtype": "fp32", "checkpoint": False}},
         {"name": "+bf16", "set": {"dtype": "bf16"}},
@@ -114,7 +114,7 @@ def test_a_step_of_a_ladder_keeps_what_it_does_not_change() -> None:
     ]
 
 
-def test_a_ladder_says_first_what_it_will_change() -> None:
+def test_an_ablation_must_start_with_every_parameter_it_changes() -> None:
     steps = [{"name": "baseline", "set": {"dtype": "fp32"}}, {"name": "+flash", "set": {"attn": "flash"}}]
 
     with pytest.raises(PerfciError) as error:

@@ -110,7 +110,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
         ),
     ],
 )
-def test_names_each_bad_end(outcomes: dict, cell: str, status: Status, reason: str) -> None:
+def test_classifies_each_way_to_fail(outcomes: dict, cell: str, status: Status, reason: str) -> None:
     assert (outcomes[cell].status, outcomes[cell].reason) == (status, reason)
 
 
@@ -163,7 +163,7 @@ def test_leaves_no_grandchild_behind(outcomes: dict) -> None:
     assert until(lambda: not runs(MARK))
 
 
-def test_does_the_same_in_spawned_processes(tmp_path: Path) -> None:
+def test_behaves_the_same_in_spawned_processes(tmp_path: Path) -> None:
     project = GitProject(tmp_path / "project")
     suite = """
         import os, thing
@@ -231,7 +231,7 @@ def test_goes_on_after_a_commit_parent_died(tmp_path: Path) -> None:
     assert again[0].metrics[0].samples == (1.0,)
 
 
-def test_says_what_is_wrong_with_an_interpreter_that_cannot_measure(tmp_path: Path) -> None:
+def test_explains_why_an_interpreter_cannot_measure(tmp_path: Path) -> None:
     project = GitProject(tmp_path / "project")
     project.commit("One", benchmarks__suite="def track_one(): return 1\n")
     bare = tmp_path / "bare"

@@ -36,7 +36,7 @@ def test_any_function_is_called_with_its_parameters_and_set_up_anew() -> None:
     assert benchmark.prepared == ["set up"]
 
 
-def test_a_function_may_say_what_of_it_to_profile() -> None:
+def test_a_function_may_choose_what_to_profile() -> None:
     def measure_reply(batch: int) -> None:
         raise AssertionError("this is what is measured")
 
@@ -50,7 +50,7 @@ def test_a_function_may_say_what_of_it_to_profile() -> None:
     assert benchmark.prepared == []
 
 
-def test_a_method_may_say_it_of_its_object() -> None:
+def test_a_method_may_choose_what_to_profile() -> None:
     class Model:
         name = "tiny"
 
@@ -64,7 +64,7 @@ def test_a_method_may_say_it_of_its_object() -> None:
     assert work(mark) == "tiny to 8"
 
 
-def test_tools_that_are_there_and_do_not_import_are_no_missing_package() -> None:
+def test_an_import_error_of_installed_tools_is_not_a_missing_package() -> None:
     assert missing_tools_reason(ImportError("cannot import name 'lines'", name="perfci.bench")) == (
         "perfci.bench.profiles.profiler does not import in the environment that measures "
         f"({sys.executable}): "

@@ -40,7 +40,7 @@ def variables_of_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def surroundings(
+def describe_environment(
     project: GitProject, parent: type[ForkServerClient], monkeypatch: pytest.MonkeyPatch
 ) -> list[object]:
     monkeypatch.setattr("perfci.runner.measurement_runner.ForkServerClient", parent)
@@ -53,22 +53,24 @@ def surroundings(
         return [started.hello, outcome.status, outcome.reason, type(started._process)]
 
 
-def test_a_fork_is_what_a_start_from_nothing_is(project: GitProject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forked_environment_equals_a_fresh_interpreter(
+    project: GitProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project.commit("First", benchmarks__suite=SUITE)
 
-    *cold, started = surroundings(project, ForkServerClient, monkeypatch)
-    *warm, forked = surroundings(project, WarmParent, monkeypatch)
+    *cold, started = describe_environment(project, ForkServerClient, monkeypatch)
+    *warm, forked = describe_environment(project, WarmParent, monkeypatch)
 
     assert warm == cold
     assert (started, forked) == (subprocess.Popen, ForkedProcess)
 
 
-def test_what_imports_would_read_starts_from_nothing(
+def test_variables_that_imports_read_require_a_fresh_interpreter(
     project: GitProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.commit("First", benchmarks__suite=SUITE)
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
 
-    *_, started = surroundings(project, WarmParent, monkeypatch)
+    *_, started = describe_environment(project, WarmParent, monkeypatch)
 
     assert started is subprocess.Popen

@@ -40,7 +40,7 @@ def test_lists_a_range_along_the_first_parents(project: GitProject) -> None:
         ("  ", "'  ' is no revision"),
     ],
 )
-def test_refuses_what_names_no_commit(project: GitProject, revision: str, sentence: str) -> None:
+def test_rejects_a_revision_that_names_no_commit(project: GitProject, revision: str, sentence: str) -> None:
     project.commit("First", thing="A = 1\n")
 
     with pytest.raises(PerfciError) as caught:
@@ -50,7 +50,7 @@ def test_refuses_what_names_no_commit(project: GitProject, revision: str, senten
     assert not (project.folder / "x").exists()
 
 
-def test_says_what_to_do_outside_a_repository(tmp_path: Path) -> None:
+def test_explains_what_to_do_outside_a_repository(tmp_path: Path) -> None:
     with pytest.raises(
         PerfciError, match="is not inside a git repository; run perfci where the measured code"
     ):

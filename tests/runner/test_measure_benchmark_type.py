@@ -145,11 +145,11 @@ def test_each_cell_is_measured_once_and_by_perfci_alone(outcomes: dict) -> None:
     assert not [name for name in outcomes if "track_" in name and name != "models.track_one"]
 
 
-def test_asv_does_not_take_it_for_a_benchmark() -> None:
+def test_asv_does_not_run_measure_functions() -> None:
     assert not any(kind.name_regex.match("measure_all") for kind in benchmark_types)
 
 
-def test_keeps_what_a_measuring_function_says_of_its_run(outcomes: dict) -> None:
+def test_keeps_the_flags_of_a_measuring_function(outcomes: dict) -> None:
     assert outcomes["models.Model.measure_all(1, 'a')"].flags == ("throttled: SM clock at 60 %",)
 
 
@@ -192,7 +192,7 @@ def test_hands_the_cache_to_a_measuring_method(outcomes: dict) -> None:
         ("measure_leaks", Status.FAILED, "left a process running after it returned: sleep 1000."),
     ],
 )
-def test_names_each_bad_end(outcomes: dict, cell: str, status: Status, reason: str) -> None:
+def test_classifies_each_way_to_fail(outcomes: dict, cell: str, status: Status, reason: str) -> None:
     outcome = outcomes["models." + cell]
 
     assert outcome.status is status
@@ -204,11 +204,11 @@ def test_a_failure_is_that_of_its_cell_alone(outcomes: dict) -> None:
     assert until(lambda: not runs(MARK))
 
 
-def test_what_ends_by_itself_is_no_leak(outcomes: dict) -> None:
+def test_a_process_that_ends_by_itself_is_not_a_leak(outcomes: dict) -> None:
     assert outcomes["models.measure_ends_in_time"].status is Status.OK
 
 
-def test_workers_that_an_exiting_interpreter_ends_are_no_leak(tmp_path: Path) -> None:
+def test_workers_that_an_exiting_interpreter_ends_are_not_a_leak(tmp_path: Path) -> None:
     suite = """
         import multiprocessing
         def track_pool():
@@ -235,7 +235,9 @@ def test_workers_that_an_exiting_interpreter_ends_are_no_leak(tmp_path: Path) ->
     )
 
 
-def test_discovery_tells_every_metric_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_discovery_lists_every_metric_before_measuring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RUNS", str(tmp_path / "runs"))
     timing = """
     def time_one(): pass
@@ -267,7 +269,7 @@ def test_discovery_tells_every_metric_beforehand(tmp_path: Path, monkeypatch: py
     assert "measure_undecorated" not in descriptions
 
 
-def test_discovery_tells_what_a_class_leaves_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_discovery_lists_the_metrics_a_class_omits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUNS", str(tmp_path / "runs"))
 
     discovery = discovered(tmp_path, SUITE)
@@ -298,7 +300,7 @@ def test_a_method_of_the_measured_code_is_no_benchmark_for_its_name(tmp_path: Pa
     assert not discovery.omissions
 
 
-def test_the_cpu_twin_of_a_renamed_timing_is_renamed_with_it(tmp_path: Path) -> None:
+def test_the_cpu_metric_of_a_renamed_timing_is_renamed_with_it(tmp_path: Path) -> None:
     suite = """
         def time_step(): sum(range(1000))
         time_step.metric = "step"

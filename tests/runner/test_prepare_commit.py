@@ -28,7 +28,7 @@ def test_measures_each_commits_own_code_with_the_suite_of_the_working_tree(proje
     assert values == [1.0, 2.0]
 
 
-def test_refuses_to_measure_code_that_is_not_the_commits(project: GitProject) -> None:
+def test_refuses_to_measure_code_of_another_commit(project: GitProject) -> None:
     cheat = f"import sys; sys.path.insert(0, {str(project.folder)!r})\n" + ANSWER
     project.commit("One", thing="ANSWER = 1\n", benchmarks__suite=cheat)
 

@@ -87,7 +87,7 @@ def measured_beside(
 # ------------------------------------------------------------------ who keeps the turns
 
 
-def test_nobody_runs_before_all_wait_and_then_each_in_turn() -> None:
+def test_no_process_runs_before_all_wait_and_then_each_in_turn() -> None:
     (a, his), (b, hers) = socket.socketpair(), socket.socketpair()
     keeper = TurnScheduler([a, b])
 
@@ -102,7 +102,7 @@ def test_nobody_runs_before_all_wait_and_then_each_in_turn() -> None:
         item.close()
 
 
-def test_who_hangs_up_is_not_waited_for() -> None:
+def test_a_process_that_hangs_up_is_not_waited_for() -> None:
     (a, his), (b, hers) = socket.socketpair(), socket.socketpair()
     keeper = TurnScheduler([a, b])
     his.close()
@@ -116,7 +116,7 @@ def test_who_hangs_up_is_not_waited_for() -> None:
         item.close()
 
 
-def test_the_first_number_that_is_named_is_that_of_all() -> None:
+def test_all_processes_use_the_first_requested_number() -> None:
     (a, his), (b, hers) = socket.socketpair(), socket.socketpair()
     keeper = TurnScheduler([a, b])
 
@@ -164,13 +164,13 @@ def test_a_sample_is_as_many_calls_as_last_a_turn(project: GitProject, spans: Pa
     assert wall.number == head.metrics[0].number > 1
 
 
-def test_what_offers_no_turn_says_of_none(project: GitProject) -> None:
+def test_a_benchmark_that_offers_no_turn_is_not_interleaved(project: GitProject) -> None:
     ((base, head),) = side_by_side(project, STEADY.format(name="head"), "track_one")
 
     assert [(side.status, side.flags) for side in (base, head)] == [(Status.OK, ())] * 2
 
 
-def test_a_number_that_the_suite_names_is_kept(project: GitProject) -> None:
+def test_a_number_set_by_the_suite_is_kept(project: GitProject) -> None:
     ((base, head),) = side_by_side(project, STEADY.format(name="head"), "time_counted")
 
     assert [(len(side.metrics[0].samples), side.metrics[0].number) for side in (base, head)] == [
@@ -219,7 +219,7 @@ def test_variants_of_one_commit_take_turns_with_each_other(project: GitProject, 
 
 
 @pytest.mark.parametrize(("turns", "taken"), [("auto", True), ("always", True), ("never", False)])
-def test_turns_may_be_refused(project: GitProject, turns: str, taken: bool) -> None:
+def test_interleaving_can_be_switched_off(project: GitProject, turns: str, taken: bool) -> None:
     project.commit("Only one", thing=STEADY.format(name="one"), benchmarks__suite=SUITE)
 
     with a_workbench(project, Settings(run=RunTable.model_validate({"interleave": turns}))) as workbench:
